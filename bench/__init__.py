@@ -1,8 +1,8 @@
-"""`python3 run.py bench`: how fast the kit is, as ratios to floors that are measured beside it, in
+"""`python3 run.py bench`: measure the speed of the kit, as ratios to floors measured next to it, in
 the same process.
 
-A machine's seconds say little about another machine, and a shared machine's nothing; ratios of two
-things measured turn by turn stay. Every goal is an at-most.
+Seconds on one machine say little about another machine, and on a shared machine nothing. Ratios of
+two things that are measured alternately are stable. Every goal is an upper limit.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from collections.abc import Sequence
 from bench.measure import Result, Row, run_rows
 from ipu_teach.errors import InvalidOptionError, IPUTeachError, did_you_mean
 
-STOPPED = 130  # what a shell shows for a program that Ctrl-C ended
+STOPPED = 130  # the exit status that a shell reports for a program ended by Ctrl-C
 
 ROUNDS = 7
 
 
 def all_rows(in_browser: bool = False, peers: bool = False) -> list[Row]:
-    """Every row, in the order of the table: of the engine and the graphs, of the views in a
-    browser, or of the peers."""
+    """Return every row, in the order of the table: those of the engine and the graphs, of the views
+    in a browser, or of the peers."""
     if peers:
         from bench import peers as beside
 
@@ -38,7 +38,7 @@ def all_rows(in_browser: bool = False, peers: bool = False) -> list[Row]:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """What `python3 run.py bench` understands."""
+    """Return the parser of `python3 run.py bench`."""
     text = "Measure how fast the kit is on this machine, each figure beside a floor."
     parser = argparse.ArgumentParser(prog="python3 run.py bench", description=text)
     parser.add_argument(
@@ -62,7 +62,10 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def chosen_rows(only: str, in_browser: bool = False, peers: bool = False) -> list[Row]:
-    """The rows that `--only` names; all of them if it names none. Raises `InvalidOptionError`."""
+    """Return the rows that `--only` names, or all if it names none.
+
+    :raises InvalidOptionError: if a name is unknown.
+    """
     rows = all_rows(in_browser, peers)
     wanted = [word.strip() for word in only.split(",") if word.strip()]
     known = {row.id: row for row in rows}
@@ -74,8 +77,8 @@ def chosen_rows(only: str, in_browser: bool = False, peers: bool = False) -> lis
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run the rows and print them; the exit status: 1 if a goal is missed, a row failed or a wish
-    makes no sense."""
+    """Run the rows and print them; return 1 if a goal is missed, a row failed or an option is
+    invalid."""
     arguments = build_parser().parse_args(words)
     try:
         return run(arguments)
@@ -88,7 +91,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """As `main`, of words that are understood; errors go on."""
+    """Run as `main` does, from parsed options; errors are passed on."""
     from tqdm import tqdm
 
     if arguments.rounds < 1:
@@ -114,7 +117,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def table(results: Sequence[Result]) -> str:
-    """The rows as text. A missed goal is marked."""
+    """Return the rows as a text table, with missed goals marked."""
     lines = [f"{'row':5} {'goal':>7} {'result':>8}  {'spread':17} workload / floor"]
     for result in results:
         row = result.row

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-# the folder in which `bench` is found by its name
+# the folder from which `bench` can be imported
 sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from bench import main  # noqa: E402

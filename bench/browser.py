@@ -1,9 +1,9 @@
-"""What a view costs in the reader's browser: the player's own time for a frame, and what travels to
-it.
+"""Measure the cost of a view in the reader's browser: the player's own time per frame, and the data
+sent to it.
 
-Most rows are milliseconds and kilobytes, not ratios: a display has 60 frames a second on any
-machine, and a notebook's size is what it is. Chromium and Playwright (the extra `e2e`) are needed
-for the first.
+Most rows are milliseconds and kilobytes, not ratios, because a display has 60 frames a second on
+any machine, and a notebook's size does not depend on the machine. The times need Chromium and
+Playwright (the extra `e2e`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FLAGS = [
     "--disable-sync",
 ]
 
-# Draws every frame of the run in the middle of its course; milliseconds a frame.
+# Draws every frame of the middle of the run; returns milliseconds per frame.
 DRAW_ALL = """() => {
   const player = document.querySelector(".ipu-live").ipuPlayer;
   const begin = performance.now();
@@ -40,7 +40,7 @@ DRAW_ALL = """() => {
 
 
 class Total(Vertex):
-    """The sum of a region."""
+    """Sums a region."""
 
     values: Input[Vector[FLOAT]]
     out: Output[FLOAT]
@@ -50,8 +50,8 @@ class Total(Vertex):
 
 
 def busy_machine(tiles: int, distinct: int, supersteps: int) -> View:
-    """`distinct` compute sets with random work and random destinations, in turn until there are
-    `supersteps` of them."""
+    """Return `distinct` compute sets with random work and destinations, repeated in turn up to
+    `supersteps`."""
     rng = np.random.default_rng(3)
     device = IPUModel("ipu2", tiles_per_ipu=tiles).create_device()
     graph = Graph(device.target)
@@ -81,12 +81,12 @@ def busy_machine(tiles: int, distinct: int, supersteps: int) -> View:
 
 
 def whole_chip() -> View:
-    """1,472 tiles and 200 supersteps, 8 of them distinct."""
+    """Return a program on 1,472 tiles with 200 supersteps, 8 of them distinct."""
     return busy_machine(1472, 8, 200)
 
 
 def forty_thousand() -> Engine:
-    """13 tiles, loaded: 20,000 rounds of a compute set and a copy."""
+    """Return a loaded engine on 13 tiles with 20,000 rounds of a compute set and a copy."""
     device = IPUModel("ipu2", tiles_per_ipu=13).create_device()
     graph = Graph(device.target)
     values, sums, there = (
@@ -106,7 +106,8 @@ def forty_thousand() -> Engine:
 
 
 def long_run() -> tuple[Work, Work]:
-    """(the view of a run of 40,000 supersteps, as a page has it; running it, and its report)."""
+    """Return two works: making the view of a run of 40,000 supersteps, as a page has it; and
+    running it, with its report."""
     engine = forty_thousand()
     report = _ran(engine)
     return lambda: show.bsp(replace(report))._repr_html_(), lambda: _ran(engine)
@@ -119,12 +120,13 @@ def _ran(engine: Engine) -> Report:
 
 
 def kilobytes(view: View) -> float:
-    """What a notebook keeps of a view: data, poster, table and the compressed player."""
+    """Return the size of a view in a notebook, in kilobytes: data, poster, table and the compressed
+    player."""
     return len(view._repr_html_().encode()) / 1000
 
 
 def find_chromium() -> str | None:
-    """The path of a Chromium on PATH."""
+    """Return the path of a Chromium on PATH."""
     return (
         shutil.which("chromium")
         or shutil.which("chromium-browser")
@@ -133,8 +135,8 @@ def find_chromium() -> str | None:
 
 
 def milliseconds_a_frame() -> float:
-    """The player's own time to draw a frame of the whole chip and to put its words beside it; a
-    median of rounds."""
+    """Return the player's own time to draw a frame of the whole chip with its texts; the median of
+    rounds."""
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
@@ -151,7 +153,7 @@ def milliseconds_a_frame() -> float:
         opened = browser.new_page()
         opened.set_content(page(whole_chip()))
         opened.wait_for_selector(".ipu-live")
-        opened.evaluate(DRAW_ALL)  # the first round also draws what is kept
+        opened.evaluate(DRAW_ALL)  # the first round also draws the parts that are cached
         taken = [float(opened.evaluate(DRAW_ALL)) for _ in range(ROUNDS)]
         browser.close()
     return median(taken)

@@ -67,7 +67,7 @@ class BlockProduct(Vertex):
 
 
 class FirstBlockProduct(Vertex):
-    """Some rows of a matrix by some columns of another, which lie as rows."""
+    """Multiplies some rows of a matrix by some columns of another, which are stored as rows."""
 
     a: Input[Vector[Vector[FLOAT]]]
     b: Input[Vector[Vector[FLOAT]]]
@@ -96,7 +96,8 @@ class Layer(Vertex):
 
 
 class RowDeltas(Vertex):
-    """One picture: its scores, their softmax, and how far that is from the label."""
+    """Computes the deltas of one picture: its scores, their softmax, and its difference from the
+    label."""
 
     x: Input[Vector[FLOAT]]
     weights: Input[Vector[Vector[FLOAT]]]
@@ -111,7 +112,7 @@ class RowDeltas(Vertex):
 
 
 class BlockDeltas(Vertex):
-    """The same of several pictures."""
+    """Computes the deltas of several pictures."""
 
     x: Input[Vector[Vector[FLOAT]]]
     weights: Input[Vector[Vector[FLOAT]]]
@@ -172,7 +173,7 @@ class LearnSums(Vertex):
 
 
 class Stencil(Vertex):
-    """The mean of the four neighbours; `x` has one row and column more on each side."""
+    """Computes the mean of the four neighbours; `x` has one more row and column on each side."""
 
     x: Input[Vector[Vector[FLOAT]]]
     out: Output[Vector[Vector[FLOAT]]]
@@ -216,7 +217,7 @@ class Collatz(Vertex):
 
 
 class FirstPast(Vertex):
-    """Where a running sum passes the limit."""
+    """Finds the position at which a running sum passes the limit."""
 
     x: Input[Vector[FLOAT]]
     limit: Input[FLOAT]
@@ -233,8 +234,8 @@ class FirstPast(Vertex):
 
 
 class Relax(Vertex):
-    """One step of a line of numbers, of which each vertex has a piece and its two neighbours'
-    ends."""
+    """Runs one step on a line of numbers, of which each vertex has a piece and the ends of its two
+    neighbours."""
 
     left: Input[FLOAT]
     right: Input[FLOAT]

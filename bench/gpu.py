@@ -1,9 +1,9 @@
-"""The rows that want a CUDA GPU: the engine on CuPy, beside CuPy alone and beside the engine on
-numpy. Not run on a device yet.
+"""Rows that need a CUDA GPU: the engine on CuPy, compared with CuPy alone and with the engine on
+numpy.
 
-The work is that of w3, w4b and w5a at sizes that fill a GPU: a product of matrices of 4,096 x 4,096
-on four chips, a step on 60,000 pictures on one chip, and a stencil on 64 chips, 94,208 tiles of 8 x
-8.
+They have not been run on a device yet. The work is that of w3, w4b and w5a at sizes that fill a
+GPU: a product of 4,096 x 4,096 matrices on four chips, a step on 60,000 pictures on one chip, and a
+stencil on 64 chips, 94,208 tiles of 8 x 8.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from ipu_teach.engine.backend import cupy_module
 from ipu_teach.program import Execute, Sequence
 from ipu_teach.types import Array
 
-# a vertex has a block of the result, and multiplies so much of its rows at once
+# each vertex has a block of the result, and multiplies this many elements of its rows at once
 MATRIX_IPUS, BLOCK, DEEP = 4, 64, 512
-SIDE = 8  # of a tile's part of a picture
+SIDE = 8  # pixels on a side of a tile's part of a picture
 
-Tiles = tuple[int, int, int]  # IPUs, and their tiles down and across
+Tiles = tuple[int, int, int]  # IPUs, and the rows and columns of their tiles
 Pairs = dict[str, tuple[Work, Work]]
 
-# of the matrices, the batch, the pictures: 94,208 tiles
+# sizes of the matrices, the batch and the pictures; 94,208 tiles
 SIZES: tuple[int, int, Tiles] = (4096, 60_000, (64, 256, 368))
 
 
 def large_product(left: Array, right: Array, **how: Any) -> Engine:
-    """A product of square matrices in square blocks, a vertex each; the right one lies column by
-    column.
+    """Return a product of square matrices in square blocks, one vertex per block; the right one is
+    stored column by column.
 
-    All that a block of the result takes would not fit a tile: each compute set multiplies `DEEP`
-    columns of `left` by as many rows of `right`, and adds to what is there.
+    All operands of a block of the result would not fit into a tile, so each compute set multiplies
+    `DEEP` columns of `left` by `DEEP` rows of `right`, and adds to the previous result.
     """
     size, chip = len(left), Chip(MATRIX_IPUS)
     n = size // BLOCK
@@ -70,8 +70,8 @@ def large_product(left: Array, right: Array, **how: Any) -> Engine:
 
 
 def _with_cupy(pairs: Callable[..., Pairs]) -> Ratios | str:
-    """A round of the pairs at their full sizes. By the clock on the wall: the processor only
-    waits."""
+    """Return a round of the pairs at their full sizes, in wall-clock time, because the processor
+    only waits."""
     cupy, why = cupy_module()
     return (
         f"needs a CUDA GPU: {why}"
@@ -81,7 +81,7 @@ def _with_cupy(pairs: Callable[..., Pairs]) -> Ratios | str:
 
 
 def _awaited(cupy: Any, call: Work) -> Work:
-    """`call`, to its end on the device."""
+    """Return `call` with a wait for the device to finish."""
 
     def work() -> object:
         result = call()
@@ -92,7 +92,7 @@ def _awaited(cupy: Any, call: Work) -> Work:
 
 
 def beside_cupy(cupy: Any, size: int, batch: int, tiles: Tiles) -> Pairs:
-    """Each workload on the engine with CuPy, and the same maths in plain CuPy."""
+    """Return each workload on the engine with CuPy, and the same computation in plain CuPy."""
     left, right = floats(size, size), floats(size, size)
     a, b = cupy.asarray(left), cupy.asarray(right)
     product, x, wanted = cupy.empty_like(a), *pictures_and_labels(batch)
@@ -110,7 +110,7 @@ def beside_cupy(cupy: Any, size: int, batch: int, tiles: Tiles) -> Pairs:
 
 
 def beside_numpy(cupy: Any, size: int, batch: int, tiles: Tiles) -> Pairs:
-    """The last two on the engine with CuPy, and on the engine with numpy."""
+    """Return the last two workloads on the engine with CuPy, and on the engine with numpy."""
     x, wanted = pictures_and_labels(batch)
     picture = _picture(tiles)
     device, host = (_engines(x, wanted, picture, tiles, backend) for backend in ("cupy", "numpy"))

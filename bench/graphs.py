@@ -1,4 +1,4 @@
-"""What graphs, analyses and profiles cost the host."""
+"""Measure the host time of graphs, analyses and profiles."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ _target: Target = IPUModel().create_device().target
 
 
 def _variables(graph: Graph, rows: int, columns: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Matrix, vector, partial sums and result of a product; the vector is on a tile already."""
+    """Return the matrix, vector, partial sums and result of a product; the vector is already on a
+    tile."""
     matrix = graph.add_variable(FLOAT, (rows, columns), "matrix")
     vector = graph.add_variable(FLOAT, (columns,), "vector")
     partials = graph.add_variable(FLOAT, (rows, PARTS), "partials")
@@ -38,7 +39,7 @@ def _variables(graph: Graph, rows: int, columns: int) -> tuple[Tensor, Tensor, T
 
 
 def bulk(rows: int, columns: int = 140) -> tuple[Graph, Program]:
-    """8 vertices for each row, in 8 calls."""
+    """Return 8 vertices for each row, in 8 calls."""
     graph = Graph(_target)
     matrix, vector, partials, out = _variables(graph, rows, columns)
     tiles, length = np.arange(rows) * TILES // rows, columns // PARTS
@@ -60,7 +61,7 @@ def bulk(rows: int, columns: int = 140) -> tuple[Graph, Program]:
 
 
 def one_by_one(rows: int = 10_000, columns: int = 140) -> Graph:
-    """The same graph, vertex by vertex."""
+    """Return the same graph, built vertex by vertex."""
     graph = Graph(_target)
     matrix, vector, partials, out = _variables(graph, rows, columns)
     length = columns // PARTS
@@ -89,7 +90,7 @@ def one_by_one(rows: int = 10_000, columns: int = 140) -> Graph:
 
 
 def bare_loop(rows: int = 10_000, columns: int = 140) -> int:
-    """The same double loop with nothing in it but its own sums."""
+    """Return the same double loop with only its own sums in it."""
     count, length = 0, columns // PARTS
     for row in range(rows):
         tile = row * TILES // rows
@@ -101,7 +102,8 @@ def bare_loop(rows: int = 10_000, columns: int = 140) -> int:
 
 
 def analyses(graph: Graph, program: Program) -> Work:
-    """Every check, the groups and traces, memory, and the cost of every step."""
+    """Return a work that runs every check, the groups and traces, memory, and the cost of every
+    step."""
 
     def analyse() -> None:
         cost = CostModel(compile_programs(graph, [program]))
@@ -122,7 +124,7 @@ def _profiled() -> tuple[Work, Work]:
 
 
 def _bytes_per_vertex() -> float:
-    """Bytes that a vertex of three edges keeps in the graph, its tensors not counted."""
+    """Return the bytes of a vertex with three edges in the graph, without its tensors."""
     graph = Graph(_target)
     rows, length = 100_000, 4
     a = graph.add_variable(FLOAT, (rows, length))
@@ -142,11 +144,10 @@ def _bytes_per_vertex() -> float:
 
 
 def _allocations() -> float:
-    """Kilobytes that one of a hundred steps holds at its worst moment, beyond what was bound at
-    load.
+    """Return the peak kilobytes of one of a hundred steps, beyond what was bound at load.
 
-    Without the buffer that numpy's own loop takes where it stretches an operand: that of a plain
-    multiplication is measured.
+    The buffer that numpy's own loop allocates where it broadcasts an operand is subtracted; it is
+    measured on a plain multiplication.
     """
     engine, _, _ = small_step()
     slopes, rate = np.ones((784, 10), np.float32), np.ones((784, 1), np.float32)
@@ -158,8 +159,8 @@ def _allocations() -> float:
 
 
 def _peak(call: Work) -> int:
-    """Bytes that `call` holds at its worst moment and lets go again (a record of steps it keeps);
-    its second time counts."""
+    """Return the peak bytes that `call` allocates and frees (a stored record of steps is not
+    freed); its second run counts."""
     call()
     gc.collect()
     tracemalloc.start()
@@ -175,7 +176,8 @@ def _peak(call: Work) -> int:
 
 
 def pod_graph(num_ipus: int) -> tuple[Device, Graph, Program]:
-    """A vertex for each worker, neighbours' ends copied round, and a sum over all of it."""
+    """Return a graph with a vertex for each worker, copies of the neighbours' ends, and a sum over
+    everything."""
     device = IPUModel(num_ipus=num_ipus).create_device()
     graph = Graph(device)
     tiles = num_ipus * TILES
@@ -221,7 +223,7 @@ def pod_graph(num_ipus: int) -> tuple[Device, Graph, Program]:
 
 
 def pod(num_ipus: int) -> None:
-    """Build, run and profile."""
+    """Build, run and profile a graph."""
     device, graph, program = pod_graph(num_ipus)
     engine = Engine(graph, program, backend="numpy")
     engine.load_and_run(device)
@@ -229,12 +231,12 @@ def pod(num_ipus: int) -> None:
     assert report.total_cycles > 0 and report.exchange_bytes_per_tile[0].sum() > 0
 
 
-GATHERS, INPUTS = 100, 8  # numpy's gathers beside one compilation; inputs of each vertex
+GATHERS, INPUTS = 100, 8  # numpy gathers compared with one compilation; inputs of each vertex
 
 
 def irregular() -> tuple[Work, Work]:
-    """Return the compilation of 100,000 vertices with random inputs, and 100 of numpy's gathers of
-    the same numbers."""
+    """Return two works: compiling 100,000 vertices with random inputs, and 100 numpy gathers of the
+    same numbers."""
     count = 100_000
     graph, numbers = Graph(_target), np.zeros(count, np.float32)
     x, out = graph.add_variable(FLOAT, (count,), "x"), graph.add_variable(FLOAT, (count,), "out")
@@ -259,7 +261,8 @@ MOST_IPUS = 64
 
 
 def _pod() -> Ratios:
-    """What gives the seconds of the pod over 64 times those of one IPU."""
+    """Return a function that measures the seconds of the pod relative to 64 times those of one
+    IPU."""
     pod(1)
 
     def one_round() -> dict[str, float]:
@@ -270,7 +273,8 @@ def _pod() -> Ratios:
 
 
 def first_run() -> Ratios:
-    """What gives the first run of a product of two matrices by poplin over its second."""
+    """Return a function that measures the first run of a poplin matrix product relative to its
+    second."""
     chip, program = Chip(), Sequence()
     a, b = (chip.variable(name, floats(1024, 1024)) for name in "ab")
     poplin.mat_mul(chip.graph, a, b, program)
@@ -284,8 +288,8 @@ def first_run() -> Ratios:
 
 
 def undefined() -> dict[str, tuple[Work, Work]]:
-    """Loops around a compute set, with a WriteUndef of what it writes and without, for vertices of
-    several lengths."""
+    """Return loops around a compute set, with and without a WriteUndef of its output, for vertices
+    of several lengths."""
     found: dict[str, tuple[Work, Work]] = {}
     for length in (1, 16, 1000):
         chip, count = Chip(), TILES * WORKERS

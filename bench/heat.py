@@ -1,10 +1,8 @@
-"""Heat on a plate of 2,048 x 2,048 points, 1,000 steps on a full chip: the time beside numpy's, and
-the memory.
+"""Heat on a plate of 2,048 x 2,048 points, 1,000 steps on a full chip: the time compared with
+numpy's, and the memory.
 
-    python -m bench.heat
-
-builds and runs it, and prints how many plates' worth of memory Python holds more than before, at
-most.
+`python -m bench.heat` builds and runs it, and prints Python's peak memory above the start, as a
+multiple of a plate.
 """
 
 from __future__ import annotations
@@ -26,9 +24,11 @@ from ipu_teach.program import Execute, Repeat, Sequence
 from ipu_teach.types import FLOAT, Array
 
 SIZE, STEPS = 2048, 1000
-FEW = 50  # which take, each, as long as each of many
-DOWN, ACROSS, WORKERS = 276, 32, 6  # parts of the inner points, a vertex each; those of a tile
-KEPT, PASSED = np.float32(0.6), np.float32(0.1)  # of a point's heat; to each neighbour
+FEW = 50  # steps in the short run; a step takes as long as in the long run
+# parts of the inner points by rows and columns, one vertex each; vertices per tile
+DOWN, ACROSS, WORKERS = 276, 32, 6
+# shares of a point's heat: kept, and passed to each neighbour
+KEPT, PASSED = np.float32(0.6), np.float32(0.1)
 
 
 class Heat(Vertex):
@@ -44,7 +44,7 @@ class Heat(Vertex):
 
 
 def cut(parts: int) -> list[tuple[slice, slice, slice]]:
-    """Of each part along an axis: what is stored with it, what it reads, and what it works out."""
+    """Return (stored slice, read slice, computed slice) for each part along an axis."""
     found = []
     for begin, end in pairwise(np.linspace(1, SIZE - 1, parts + 1).astype(int).tolist()):
         stored = slice(begin if begin > 1 else 0, end if end < SIZE - 1 else SIZE)
@@ -53,8 +53,8 @@ def cut(parts: int) -> list[tuple[slice, slice, slice]]:
 
 
 def plate(steps: int) -> Engine:
-    """An engine for an even number of steps, from one plate to another and back. The host reads
-    "plate"."""
+    """Return an engine for an even number of steps, from one plate to another and back. The host
+    reads "plate"."""
     device = IPUModel().create_device()
     graph, there_and_back = Graph(device), Sequence()
     places = [
@@ -78,7 +78,7 @@ def plate(steps: int) -> Engine:
 
 
 def in_numpy(now: Array, then: Array, steps: int) -> None:
-    """The same on whole arrays."""
+    """Compute the same steps on whole numpy arrays."""
     for _ in range(steps):
         beside = now[:-2, 1:-1] + now[2:, 1:-1] + now[1:-1, :-2] + now[1:-1, 2:]
         then[1:-1, 1:-1] = now[1:-1, 1:-1] * KEPT + beside * PASSED
@@ -86,14 +86,14 @@ def in_numpy(now: Array, then: Array, steps: int) -> None:
 
 
 def running(steps: int = FEW) -> tuple[Work, Work]:
-    """Some steps in the engine, and in numpy."""
+    """Return some steps in the engine, and the same in numpy."""
     warm, other = floats(SIZE, SIZE), floats(SIZE, SIZE)
     return plate(steps).run, lambda: in_numpy(warm, other, steps)
 
 
 def memory() -> float | str:
-    """Plates of memory that all steps take beyond Python and the kit, at most, in a process of
-    their own."""
+    """Return the peak memory of all steps beyond Python and the kit, in plates, measured in a
+    separate process."""
     words = [sys.executable, "-m", "bench.heat"]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
     return float(done.stdout) if done.stdout else "this system does not say how much it was"
@@ -101,7 +101,7 @@ def memory() -> float | str:
 
 def main() -> None:
     """Run it, and print what `memory` gives."""
-    status = Path("/proc/self/status")  # what `resource` says begins with the parent's
+    status = Path("/proc/self/status")  # the peak in `resource` includes the parent's
     if status.exists():
 
         def most() -> int:

@@ -1,11 +1,10 @@
-"""Parts of the workloads in Triton's interpreter. A program of its own: the interpreter is chosen
-when Triton is imported.
+"""Run parts of the workloads in Triton's interpreter, as a separate program, because the
+interpreter is chosen when Triton is imported.
 
-    TRITON_INTERPRET=1 python -m bench.interpreted
-
-prints, for each workload, the seconds that a part took and the share of the whole that it is.
-Results are checked. A program of Triton does what a vertex does; in w1 it does eight whole rows,
-for the interpreter's time goes by programs, not by numbers.
+`TRITON_INTERPRET=1 python -m bench.interpreted` prints, for each workload, the seconds of a part
+and its share of the whole. Results are checked. A Triton program does the work of a vertex; in w1
+it does eight whole rows, because the interpreter's time depends on the number of programs, not of
+elements.
 """
 
 import json
@@ -31,7 +30,7 @@ from bench.kernels import (
     pictures_and_labels,
 )
 
-ROWS = 8  # of the matrix of w1, for each program
+ROWS = 8  # rows of the matrix of w1 per program
 
 
 def matvec(
@@ -135,7 +134,7 @@ def stencil(x: Any, out: Any, side: tl.constexpr, across: tl.constexpr) -> None:
 
 
 def seconds(kernel: Callable[..., None], programs: int, *arrays: Any, **sizes: float) -> float:
-    """Of the processor, for so many programs. A call for one program warms up."""
+    """Return the processor time of this many programs, after a call for one program to warm up."""
     started = triton.jit(kernel)
     tensors = [torch.from_numpy(array) for array in arrays]
     started[1,](*tensors, **sizes)
@@ -157,8 +156,11 @@ def _stencil(side: int) -> tuple[float, float]:
 
 
 def _step() -> tuple[float, float]:
-    """A step of logistic regression, 16 pictures or 16 pixels to a program. The bias, 10 numbers
-    beside 7,840, stays."""
+    """Return (seconds of the part, its share) for a step of logistic regression, with 16 pictures
+    or 16 pixels per program.
+
+    The bias, 10 numbers next to 7,840, is left out.
+    """
     x, wanted = pictures_and_labels(SMALL_BATCH)
     weights, bias, deltas = (
         floats(PIXELS, CLASSES),
@@ -185,7 +187,7 @@ def _step() -> tuple[float, float]:
     taken += seconds(
         learn, PIXELS // 16, x, deltas, learnt, rate=RATE, batch=SMALL_BATCH, block=16, **sizes
     )
-    # The call that warmed up taught the first block once before.
+    # The warm-up call has already trained the first block once.
     times = np.where(np.arange(PIXELS) < 16, 2, 1)[:, None]
     np.testing.assert_allclose(
         learnt, weights - times * RATE * (x.T @ expected), rtol=1e-3, atol=1e-3
@@ -194,7 +196,7 @@ def _step() -> tuple[float, float]:
 
 
 def parts() -> dict[str, tuple[float, float]]:
-    """By workload: seconds of the part, and its share of the whole."""
+    """Return for each workload the seconds of the part, and its share of the whole."""
     found: dict[str, tuple[float, float]] = {}
     programs, columns = 125, 1_000
     a, b, out = (
@@ -225,7 +227,7 @@ def parts() -> dict[str, tuple[float, float]]:
         np.zeros((size, block), np.float32),
     )
     taken = seconds(product, programs, left, right, square, size=size, block=block)
-    # exact or not is a question for us alone
+    # `exact` has no meaning for this peer
     found["w3"] = found["w3x"] = taken, programs / (size // block) ** 2
     np.testing.assert_allclose(square, left @ right, rtol=1e-3, atol=1e-3)
     found["w4a"] = found["w4ax"] = _step()

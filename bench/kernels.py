@@ -1,4 +1,4 @@
-"""What the tile engine takes for a workload, beside plain numpy for the same numbers."""
+"""Compare the tile engine's time for a workload with plain numpy on the same numbers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _blas = ThreadpoolController()
 
 
 def threads(count: int, call: Work) -> Work:
-    """`call` with at most so many BLAS threads."""
+    """Return `call` limited to this many BLAS threads."""
 
     def limited() -> None:
         with _blas.limit(limits=count):
@@ -50,8 +50,8 @@ class Chip:
     def variable(
         self, name: str, values: Array, dtype: type[DType] = FLOAT, parts: int = 0
     ) -> Tensor:
-        """A variable holding `values`, in `parts` parts over the tiles: part i where `execute` puts
-        the vertex i of as many."""
+        """Return a variable with `values`, in `parts` parts over the tiles: part i is where
+        `execute` puts vertex i of that many."""
         tensor = self.graph.add_variable(dtype, values.shape, name)
         flat, size, parts = tensor.flatten(), values.size, parts or self.tiles
         for part in range(parts):
@@ -62,7 +62,7 @@ class Chip:
         return tensor
 
     def execute(self, name: str, codelet: type[Vertex], count: int, /, **fields: Any) -> Program:
-        """A compute set of `count` vertices, spread over the tiles."""
+        """Return a compute set of `count` vertices, spread over the tiles."""
         compute_set = self.graph.add_compute_set(name)
         self.graph.add_vertices(
             compute_set, codelet, np.arange(count) * self.tiles // count, **fields
@@ -76,7 +76,8 @@ class Chip:
 
 
 def matvec(dot: type[Vertex], add: type[Vertex], blas: int) -> tuple[Work, Work]:
-    """A product of a matrix of 10,000 x 1,000 and a vector, by codelets; and BLAS's."""
+    """Return the product of a 10,000 x 1,000 matrix and a vector by codelets, and the same by
+    BLAS."""
     rows, columns, parts = 10_000, 1_000, 7
     matrix, vector = floats(rows, columns), floats(columns)
     chip = Chip()
@@ -105,7 +106,7 @@ def matvec(dot: type[Vertex], add: type[Vertex], blas: int) -> tuple[Work, Work]
 
 
 def elementwise() -> tuple[Work, Work]:
-    """relu(a x + y) on regions whose sizes differ by one; and numpy's."""
+    """Return relu(a x + y) on regions whose sizes differ by one, and the same in numpy."""
     count, size = TILES * WORKERS, 8_840_000
     x, y = floats(size), floats(size)
     chip = Chip()
@@ -124,11 +125,12 @@ def elementwise() -> tuple[Work, Work]:
     return chip.engine(Execute(compute_set)).run, lambda: np.maximum(x * 2.5 + y, 0)
 
 
-SIZE = 1024  # of the matrices
+SIZE = 1024  # side of the matrices
 
 
 def product(exact: bool) -> tuple[Work, Work]:
-    """A product of matrices, square and in square blocks, a vertex each; and numpy's."""
+    """Return a product of square matrices in square blocks, one vertex per block, and the same in
+    numpy."""
     size, block = SIZE, 32
     n = size // block
     left, right = floats(size, size), floats(size, size)
@@ -155,8 +157,8 @@ SMALL_BATCH, SMALL_STEPS, LARGE_BATCH = 64, 100, 60_000
 
 
 def plain_step(x: Array, wanted: Array, xp: Any = np) -> Callable[[], Array]:
-    """A step of logistic regression as one writes it with numpy, or with a module like it; gives
-    the weights."""
+    """Run a step of logistic regression as usually written with numpy, or with a module like it;
+    return the weights."""
     x, wanted = xp.asarray(x), xp.asarray(wanted)
     weights: Array
     weights, bias = xp.zeros((PIXELS, CLASSES), np.float32), xp.zeros(CLASSES, np.float32)
@@ -173,15 +175,15 @@ def plain_step(x: Array, wanted: Array, xp: Any = np) -> Callable[[], Array]:
 
 
 def pictures_and_labels(batch: int) -> tuple[Array, Array]:
-    """Random pictures, a row each, and for each a row with a 1 at its class."""
+    """Return random pictures, one per row, and for each a row with a 1 at its class."""
     return floats(batch, PIXELS), np.eye(CLASSES, dtype=np.float32)[
         source().integers(0, CLASSES, batch)
     ]
 
 
 def small_step(**how: Any) -> tuple[Engine, Work, int]:
-    """(the engine, the same in numpy, steps of one run) of logistic regression on 64 pictures: 905
-    vertices."""
+    """Return (the engine, the same in numpy, steps of one run) of logistic regression on 64
+    pictures: 905 vertices."""
     batch, block, steps = SMALL_BATCH, 14, SMALL_STEPS
     x, wanted = pictures_and_labels(batch)
     chip = Chip()
@@ -226,7 +228,7 @@ def small_step(**how: Any) -> tuple[Engine, Work, int]:
 
 
 def small(exact: bool) -> tuple[Work, Work]:
-    """A hundred steps of logistic regression on 64 pictures; and numpy's."""
+    """Return a hundred steps of logistic regression on 64 pictures, and the same in numpy."""
     engine, step, steps = small_step(exact=exact)
 
     def floor() -> None:
@@ -237,13 +239,13 @@ def small(exact: bool) -> tuple[Work, Work]:
 
 
 def large_step(x: Array, wanted: Array, **how: Any) -> Engine:
-    """A step of logistic regression on many pictures, some multiple of 400, all of them on the
+    """Return a step of logistic regression on a multiple of 400 pictures, all of them on the
     chip."""
     rows, groups, pieces = 50, 8, 196
     blocks, wide = len(x) // rows, PIXELS * CLASSES // pieces
     chip = Chip()
-    # A block of pictures and all that comes of it lie where its vertex runs: two of them would not
-    # fit a tile.
+    # A block of pictures and all its results are on the tile of its vertex, where two blocks would
+    # not fit.
     images = chip.variable("x", x, parts=blocks).reshape((blocks, rows, PIXELS))
     labels = chip.variable("wanted", wanted, parts=blocks).reshape((blocks, rows, CLASSES))
     weights, bias = (
@@ -254,8 +256,8 @@ def large_step(x: Array, wanted: Array, **how: Any) -> Engine:
     partials = chip.variable("partials", np.zeros((blocks, PIXELS, CLASSES)), parts=blocks)
     biases = chip.variable("biases", np.zeros((blocks, CLASSES)), parts=blocks)
     sums = chip.variable("sums", np.zeros((groups, PIXELS, CLASSES)))
-    # The slopes of all blocks are far more than a tile holds: a vertex takes a piece of those of a
-    # group of blocks.
+    # The gradients of all blocks are far larger than a tile's memory, so each vertex adds one piece
+    # for a group of blocks.
     by_piece = partials.reshape((groups, blocks // groups, pieces, wide)).dim_shuffle([0, 2, 1, 3])
     program = Sequence(
         chip.execute(
@@ -305,8 +307,8 @@ STEPS = 10
 def stencil(
     codelet: type[Vertex], picture: Array, down: int, across: int, num_ipus: int = 1, **how: Any
 ) -> Engine:
-    """Ten steps of a stencil on a picture of `down` x `across` tiles, with one element more on each
-    side."""
+    """Return ten steps of a stencil on a picture of `down` x `across` tiles, with one more element
+    on each side."""
     side = (len(picture) - 2) // down
     chip = Chip(num_ipus)
     x, out = (
@@ -328,9 +330,10 @@ def stencil(
 
 
 def plain_stencil(picture: Any) -> Callable[[], Any]:
-    """The same on an array of numpy's, or of a module like it; gives the last step's picture.
+    """Run the same steps on an array of numpy, or of a module like it; return the last step's
+    picture.
 
-    The picture of a step is let go before the next one is made, as in the other rows.
+    The picture of a step is freed before the next one is made, as in the other rows.
     """
 
     def step() -> Any:
@@ -347,14 +350,14 @@ def plain_stencil(picture: Any) -> Callable[[], Any]:
 
 
 def pictures(codelet: type[Vertex], side: int) -> tuple[Work, Work]:
-    """A stencil on 1,472 tiles of `side` x `side` elements; and numpy's."""
+    """Return a stencil on 1,472 tiles of `side` x `side` elements, and the same in numpy."""
     down, across = 32, 46
     picture = floats(down * side + 2, across * side + 2)
     return stencil(codelet, picture, down, across).run, plain_stencil(picture)
 
 
 def collatz() -> tuple[Work, Work]:
-    """A codelet whose loop ends at another time in every vertex, and the vertex loop."""
+    """Return a codelet whose loop ends at a different time in every vertex, and the vertex loop."""
     numbers = source().integers(1, 100_000, TILES * WORKERS).astype(np.int32)
     return _diverging(codelets.Collatz, {"n": (numbers, INT), "out": (np.zeros_like(numbers), INT)})
 
@@ -371,7 +374,7 @@ def _first_past() -> tuple[Work, Work]:
 def _diverging(
     codelet: type[Vertex], fields: dict[str, tuple[Array, type[DType]]]
 ) -> tuple[Work, Work]:
-    """The codelet as it runs, and the plain vertex loop."""
+    """Return the codelet as the engine runs it, and the plain vertex loop."""
     engines = []
     for loop in (False, True):
         chip = Chip()
@@ -387,8 +390,11 @@ def _diverging(
 
 
 def ping_pong(layers: int = 64, width: int = 128, rows: int = 4) -> tuple[Work, Work]:
-    """Layers by turns on two chips, with `rows` rows of the activations a tile: while one computes,
-    the other gets its next weights from streaming memory. And the same layers in numpy."""
+    """Return layers that alternate between two chips, and the same layers in numpy.
+
+    Each tile has `rows` rows of the activations. While one chip computes, the other loads its next
+    weights from streaming memory.
+    """
     chip = Chip(2, sync_pattern="SINGLE_PIPELINE")
     graph, x = chip.graph, floats(TILES, rows, width)
     weights = floats(layers, width, width) / np.float32(np.sqrt(width))
@@ -420,7 +426,7 @@ def ping_pong(layers: int = 64, width: int = 128, rows: int = 4) -> tuple[Work, 
     engine, missing = chip.engine(program), list(enumerate(weights))
 
     def run() -> None:
-        while missing:  # the first time the host writes them
+        while missing:  # on the first run, the host writes them
             n, values = missing.pop()
             engine.copy_to_remote_buffer(values.reshape(-1), "weights", n)
         engine.run()
@@ -434,8 +440,11 @@ def ping_pong(layers: int = 64, width: int = 128, rows: int = 4) -> tuple[Work, 
 
 
 def _warm(run: Work, floor: Work, runs: int) -> tuple[Work, Work]:
-    """The first round has so many runs more: until a loop over elements is compiled, where that
-    pays and numba is installed."""
+    """Return the pair with this many more runs in the first round.
+
+    That is enough for a loop over elements to be compiled, if compiling pays and numba is
+    installed.
+    """
     waiting = [runs]
 
     def warm() -> None:

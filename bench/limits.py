@@ -1,19 +1,19 @@
-"""How near the rows of scalar loops can come to their floors: python -m bench.limits
+"""Measure how close the rows of scalar loops can come to their floors: python -m bench.limits
 
-The loops by hand and the codelets' own texts, changed mechanically to do what any way of running
-them must, and no more:
+It changes the loops by hand and the codelets' own code mechanically, so that they do exactly the
+work that any implementation must do:
 
 * s1: the loops by hand also count (an addition in each straight piece, a number stored for each
-  vertex), ask in every turn of a `while` whether they are to end, keep aside what they overwrite,
-  and run in a thread beside the one that waits.
-* s2: the text of compute() on Python's own numbers in memoryviews, without a machine, with the
-  counting and the marks. What an operation on numbers of memory gives is brought into their type:
-  single precision by a store and a load, and a whole number is compared with the ends of its 32
+  vertex), check in every iteration of a `while` whether they must stop, save what they overwrite,
+  and run in a thread next to the one that waits.
+* s2: the code of compute() on Python's own numbers in memoryviews, without a machine, with the
+  counting and the marks. The result of an operation on numbers from memory is converted to their
+  type: single precision by a store and a load; an integer is compared with the limits of its 32
   bits (or masked, where it wraps).
-* s2b: to read and parse the text of compute() and to compile as much of it, and everything that an
-  Engine does for the same graph with a codelet that does nothing; and then s2.
+* s2b: the time to read and parse the code of compute() and to compile the same amount of code, and
+  everything that an Engine does for the same graph with an empty codelet; and then s2.
 
-Each as the median and the worst of the codelets, over what the row's floor takes.
+Each figure is the median and the worst of the codelets, relative to the floor of the row.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from bench.scalar import FEW, MANY, Placed, bare, seconds
 from ipu_teach.graph.vertex import Vertex, run_on
 from ipu_teach.types import FLOAT
 
-WRAPS = ("XorShift",)  # whose whole numbers overflow
+WRAPS = ("XorShift",)  # codelets whose integers overflow
 ROUNDS = 3
-SEEN = 5  # vertices whose results are looked at
+SEEN = 5  # vertices whose results are compared
 
 
 def _lines(text: str) -> list[ast.stmt]:
@@ -50,8 +50,8 @@ def _lines(text: str) -> list[ast.stmt]:
 
 
 class _Counted(ast.NodeTransformer):
-    """Adds to `cyc` wherever a straight piece begins; a `while` is preceded in each turn by
-    `asked`."""
+    """Adds to `cyc` at the start of each straight piece; each iteration of a `while` first runs the
+    statement `asked`."""
 
     def __init__(self, asked: str = "") -> None:
         self.asked = asked
@@ -79,7 +79,7 @@ class _Counted(ast.NodeTransformer):
 
 
 def counted_by_hand() -> dict[type[Vertex], Callable[..., None]]:
-    """The loops by hand with `cycles, stop` after their arguments."""
+    """Return the loops by hand with `cycles, stop` after their other parameters."""
     (whole,) = _lines(dedent(inspect.getsource(loops.by_hand)))
     assert isinstance(whole, ast.FunctionDef)
     for function in whole.body:
@@ -103,7 +103,8 @@ def _compiled(
     counted: Callable[..., None],
     pool: ThreadPoolExecutor,
 ) -> float:
-    """A loop by hand that does what any way must, over the same loop without it."""
+    """Return the time of a loop by hand with the work that any implementation must do, relative to
+    the same loop without it."""
     placed = Placed(codelet, MANY, 1472)
     arrays = placed.arrays()
     marks = [
@@ -134,7 +135,7 @@ def _compiled(
 
 
 def compiled() -> dict[str, float]:
-    """The limit of s1 by codelet."""
+    """Return the limit of s1 for each codelet."""
     counted, pool = counted_by_hand(), ThreadPoolExecutor(1)
     return {
         codelet.__name__: _compiled(codelet, hand, counted[codelet], pool)
@@ -143,7 +144,7 @@ def compiled() -> dict[str, float]:
 
 
 class _Own(_Counted):
-    """compute() as a function of its fields, on Python's own numbers."""
+    """Turns compute() into a function of its fields, on Python's own numbers."""
 
     def __init__(self, codelet: type[Vertex]) -> None:
         super().__init__()
@@ -179,7 +180,7 @@ class _Own(_Counted):
         return _lines("return cyc")[0]
 
     def visit_Assign(self, node: ast.Assign) -> Any:
-        """A statement, and the mark of what it stores."""
+        """Return a statement followed by the mark of the element that it stores."""
         self.generic_visit(node)
         outputs = [
             f"f_{n}" for n, f in self.codelet.fields.items() if f.kind == "output" and f.depth < 2
@@ -200,10 +201,10 @@ class _Own(_Counted):
 
 
 class _Exact(ast.NodeTransformer):
-    """Brings what an operation gives into its type, in statements ahead of the one where it stands.
+    """Converts the result of each operation to its type, in statements ahead of the original one.
 
-    `kinds`: by name, "f" for single precision and "i" for 32 bits; what has none is a constant or a
-    counter of a loop.
+    `kinds`: by name, "f" for single precision and "i" for 32 bits; a name without a kind is a
+    constant or a loop counter.
     """
 
     def __init__(self, codelet: type[Vertex], body: list[ast.stmt]) -> None:
@@ -218,7 +219,7 @@ class _Exact(ast.NodeTransformer):
             for n in nodes
             if isinstance(n, ast.For) and isinstance(n.iter, ast.Name)
         ]
-        for _ in range(3):  # what is known of a name may tell of another
+        for _ in range(3):  # the kind of one name may determine that of another
             for target, value in given:
                 pairs = (
                     zip(target.elts, value.elts, strict=True)  # type: ignore[attr-defined]
@@ -233,7 +234,7 @@ class _Exact(ast.NodeTransformer):
         return max(map(self.kind, nodes), key=("", "i", "f").index, default="")
 
     def kind(self, node: ast.expr) -> str:
-        """The type of what an expression gives."""
+        """Return the type of an expression's value."""
         parts: list[ast.expr] = []
         match node:
             case ast.Name():
@@ -269,8 +270,8 @@ class _Exact(ast.NodeTransformer):
         return ast.Name(name, ast.Load())
 
     def block(self, body: list[ast.stmt]) -> list[ast.stmt]:
-        """Statements, each with what comes ahead of it; what a `while` asks is worked out in its
-        body."""
+        """Return the statements, each preceded by its conversions; the condition of a `while` is
+        evaluated in its body."""
         found: list[ast.stmt] = []
         for node in body:
             for part in ("body", "orelse"):
@@ -295,8 +296,8 @@ class _Exact(ast.NodeTransformer):
 
 
 def own_numbers(codelet: type[Vertex]) -> Callable[..., int]:
-    """compute() of one vertex: (vertex, its worker if it has any, fields, marks of Outputs), which
-    returns what it counted."""
+    """Return compute() of one vertex as a function of (vertex, its worker if any, fields, marks of
+    Outputs) that returns its count."""
     (tree,) = _lines(dedent(inspect.getsource(codelet.compute)))
     assert isinstance(tree, ast.FunctionDef)
     body = [
@@ -320,7 +321,7 @@ def own_numbers(codelet: type[Vertex]) -> Callable[..., int]:
 
 
 def _views(array: np.ndarray[Any, Any], depth: int, number: bool) -> list[Any]:
-    """A field of each vertex: a number, a memoryview, or a list of those of rows."""
+    """Return a field of each vertex: a number, a memoryview, or a list of memoryviews of rows."""
     if number:
         return list(array.tolist())
     rows = array.reshape(len(array), -1) if depth < 2 else array
@@ -328,8 +329,8 @@ def _views(array: np.ndarray[Any, Any], depth: int, number: bool) -> list[Any]:
 
 
 def with_own_numbers(placed: Placed) -> Callable[[], Callable[[], None]]:
-    """What makes the loop over all vertices. What it stores is compared with the plain vertex loop
-    for some of them."""
+    """Return a function that makes the loop over all vertices, with the results of some compared
+    with the plain vertex loop."""
     codelet, function = placed.codelet, own_numbers(placed.codelet)
     plain: Any = type(codelet.__name__, (), {**vars(codelet), "num_workers": 6, "__dict__": {}})
     calls = [(worker,) for worker in range(6)] if codelet.context == "multi" else [()]
@@ -367,8 +368,8 @@ def with_own_numbers(placed: Placed) -> Callable[[], Callable[[], None]]:
 
 
 def _first(codelet: type[Vertex]) -> float:
-    """Seconds to read, parse and compile the text of compute(), and for an Engine of a codelet that
-    does nothing."""
+    """Return the seconds to read, parse and compile the code of compute(), and those of an Engine
+    with an empty codelet."""
 
     def text(_: None) -> None:
         source = dedent(inspect.getsource(codelet.compute))
@@ -390,7 +391,7 @@ def _first(codelet: type[Vertex]) -> float:
 
 
 def by_python() -> dict[str, dict[str, float]]:
-    """A round of the limits of s2 and s2b, by codelet."""
+    """Return a round of the limits of s2 and s2b, by codelet."""
     found: dict[str, dict[str, float]] = {"s2": {}, "s2b": {}}
     for codelet in list(CASES):
         placed = Placed(codelet, FEW, 13)

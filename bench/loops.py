@@ -1,9 +1,9 @@
-"""Codelets that loop over elements, each beside the loop that a person would write for numba by
-hand.
+"""Codelets that loop over elements, each next to the loop that a person would write by hand for
+numba.
 
-By hand means: indices are checked (numba's own `boundscheck`), what is stored into an Output is
-marked, nothing is counted. The arrays have a row for each vertex. `HAND[codelet](count, *fields,
-*marks)`: marks are bool and belong to the Outputs.
+By hand means: indices are checked (numba's own `boundscheck`), elements stored into an Output are
+marked, and nothing is counted. The arrays have one row per vertex. `HAND[codelet](count, *fields,
+*marks)`: marks are bool, one array per Output.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Inputs = Callable[[np.random.Generator, int], dict[str, Array]]
 
 
 class BFS(Vertex):
-    """One step over a CSR graph: levels of the neighbours of what was reached last."""
+    """One step over a CSR graph: the levels of the neighbours of the vertices reached last."""
 
     start: Input[Vector[INT]]
     edges: Input[Vector[INT]]
@@ -201,7 +201,7 @@ class FirstAbove(Vertex):
 
 
 class XorShift(Vertex):
-    """A random number of its own."""
+    """A separate random number in each vertex."""
 
     seed: InOut[UNSIGNED_INT]
     tally: InOut[Vector[INT]]
@@ -219,7 +219,7 @@ class XorShift(Vertex):
 
 
 class Window(Vertex):
-    """Means around places that the data name."""
+    """Means around positions that the data contain."""
 
     p: Input[Vector[INT]]
     x: Input[Vector[FLOAT]]
@@ -332,7 +332,7 @@ class Newton(Vertex):
         self.turns = turns
 
 
-# What each is given
+# The inputs of each codelet
 
 
 def _normal(r: np.random.Generator, *shape: int) -> Array:
@@ -344,7 +344,7 @@ def _whole(r: np.random.Generator, low: int, high: int, *shape: int) -> Array:
 
 
 def _graph(r: np.random.Generator, n: int, nodes: int = 9, edges: int = 24) -> tuple[Array, Array]:
-    """Random CSR graphs: where the edges of each node begin, and where each leads."""
+    """Return random CSR graphs: where the edges of each node begin, and where each edge leads."""
     start = np.zeros((n, nodes + 1), np.int32)
     start[:, 1:-1] = np.sort(r.integers(0, edges + 1, (n, nodes - 1)), axis=1)
     start[:, -1] = edges
@@ -431,7 +431,7 @@ CASES: dict[type[Vertex], tuple[Inputs, dict[str, tuple[int, ...]]]] = {
 
 
 def values(codelet: type[Vertex], r: np.random.Generator, count: int) -> dict[str, Array]:
-    """What all fields of so many vertices hold, Outputs 0, with a row for each."""
+    """Return the values of all fields for this many vertices, one row per vertex; Outputs are 0."""
     inputs, shapes = CASES[codelet]
     zeros = {
         name: np.zeros((count, *shape), codelet.fields[name].dtype.numpy)
@@ -441,7 +441,7 @@ def values(codelet: type[Vertex], r: np.random.Generator, count: int) -> dict[st
 
 
 def by_hand() -> dict[type[Vertex], Callable[..., None]]:
-    """The compiled loops; numba is imported here."""
+    """Return the compiled loops; this function imports numba."""
     from numba import njit
 
     hand: Any = njit(boundscheck=True, error_model="numpy")

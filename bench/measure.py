@@ -1,8 +1,7 @@
-"""Time a workload beside its floor: both in one process, turn by turn, and the median of their
-ratios.
+"""Time a workload and its floor alternately in one process, and return the median of their ratios.
 
-Time is the processor's, spent on this process, so that other programs on the machine count as
-little as may be; where several threads are at work, it is the clock's on the wall.
+Time is this process's processor time, so that other programs on the machine have as little effect
+as possible. If several threads work, it is wall-clock time.
 """
 
 from __future__ import annotations
@@ -18,20 +17,20 @@ Work = Callable[[], object]
 Clock = Callable[[], float]
 Ratios = Callable[[], "Mapping[str, float] | str"]
 
-# where `python -m bench.…` finds the rows that are programs of their own
+# the folder where `python -m bench.…` finds rows that are separate programs
 ROOT = Path(__file__).resolve().parents[1]
-SHORTEST = 0.1  # seconds for which a round calls each of the two, if they are that quick
+SHORTEST = 0.1  # least seconds of calls in a round, for each of the two
 MOST_CALLS = 20
 
 
 @dataclass(frozen=True)
 class Row:
-    """A workload. `prepare()` gives (the work, its floor), or the figure itself, or why it cannot
-    be had here.
+    """A workload.
 
-    Or it gives what measures a round itself, by workload; the worst of them is the row's figure.
-    With a `worst_goal` the figure is the median of the workloads, and the worst of them has that
-    goal.
+    `prepare()` returns (the work, its floor), or the figure itself, or why it is not available
+    here. It may also return a function that measures a round of several workloads by name; the
+    row's figure is then the worst of them. With a `worst_goal`, the figure is the median of the
+    workloads, and the worst of them has that goal.
     """
 
     id: str
@@ -41,16 +40,16 @@ class Row:
     prepare: Callable[[], tuple[Work, Work] | Ratios | float | str]
     most_rounds: int = 1000
     worst_goal: float | None = None
-    threads: bool = False  # several at work: time by the clock on the wall
+    threads: bool = False  # several threads work, so wall-clock time is measured
 
 
 @dataclass(frozen=True)
 class Result:
-    """A measured row: the median ratio, the least and the largest; None where nothing was measured,
-    and why.
+    """A measured row: the median ratio, the least and the largest; None, with the reason, if
+    nothing was measured.
 
-    `worst`: of the workloads, where that has a goal of its own. `failed`: nothing was measured
-    because of an error.
+    `worst`: the worst of the workloads, if it has its own goal. `failed`: an error prevented the
+    measurement.
     """
 
     row: Row
@@ -63,7 +62,7 @@ class Result:
 
     @property
     def missed(self) -> bool:
-        """Whether it is over a goal."""
+        """Whether it misses a goal."""
         over = self.value is not None and self.value > self.row.goal
         return over or (
             self.worst is not None
@@ -72,7 +71,7 @@ class Result:
         )
 
     def as_dict(self) -> dict[str, object]:
-        """As it stands in the JSON."""
+        """Return the result in the form of the JSON file."""
         spread = None if self.least is None else [self.least, self.largest]
         return (
             {
@@ -93,8 +92,8 @@ class Result:
 
 
 def measure(row: Row, rounds: int, tick: Callable[[], object]) -> Result:
-    """Run one row; `tick()` is called after each round. A row that fails takes no other with it:
-    its error is the note."""
+    """Run one row, and call `tick()` after each round. An error in a row becomes its note, and does
+    not stop the others."""
     try:
         return _measured(row, min(rounds, row.most_rounds), tick)
     except MemoryError:
@@ -122,7 +121,7 @@ def _measured(row: Row, rounds: int, tick: Callable[[], object]) -> Result:
 
 
 def in_turn(pairs: Mapping[str, tuple[Work, Work]], clock: Clock) -> Callable[[], dict[str, float]]:
-    """A round of several works, each beside its floor: the ratios by name."""
+    """Return a round of several works, each compared with its floor: the ratios by name."""
     repeats = {name: [_repeats(call, clock) for call in pair] for name, pair in pairs.items()}
 
     def one_round() -> dict[str, float]:
@@ -138,7 +137,8 @@ def in_turn(pairs: Mapping[str, tuple[Work, Work]], clock: Clock) -> Callable[[]
 
 
 def _worst(row: Row, one_round: Ratios, rounds: int, tick: Callable[[], object]) -> Result:
-    """The workload whose median is the largest, or the median of all; the note has each of them."""
+    """Return the workload with the largest median, or the median of all; the note has each of
+    them."""
     found: dict[str, list[float]] = {}
     for _ in range(rounds):
         ratios = one_round()
@@ -168,21 +168,21 @@ def _worst(row: Row, one_round: Ratios, rounds: int, tick: Callable[[], object])
 
 
 def run_rows(rows: list[Row], rounds: int, tick: Callable[[str], object]) -> Iterator[Result]:
-    """Every row in turn. `tick(id)` is called as the work goes on."""
+    """Yield every row in turn. `tick(id)` is called as the work goes on."""
     for row in rows:
         yield measure(row, rounds, lambda name=row.id: tick(name))  # type: ignore[misc]
         gc.collect()
 
 
 def _repeats(call: Work, clock: Clock) -> int:
-    """How often to call in one round. The first call also warms up."""
+    """Return how many calls to make in one round. The first call also warms up."""
     call()
     return min(MOST_CALLS, max(1, int(SHORTEST / max(_least(call, 1, clock), 1e-7))))
 
 
 def _least(call: Work, times: int, clock: Clock) -> float:
-    """Seconds of the quickest of some calls: what other programs take of the machine only ever
-    adds."""
+    """Return the seconds of the quickest of some calls, because other programs can only add
+    time."""
     taken = []
     for _ in range(times):
         begin = clock()

@@ -1,5 +1,5 @@
-"""A small convolutional network: a step of learning beside torch, and a large layer's graph beside
-its run."""
+"""A small convolutional network: a training step compared with torch, and a large layer's graph
+compared with its run."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ SIZES = (
 
 
 def first_parameters() -> list[Array]:
-    """Kernels and biases of a layer, kernels of the next, factors and sums of its batch norm,
-    weights and biases of the last."""
+    """Return a layer's kernels and biases, the next one's kernels, its batch norm's factors and
+    sums, and the last one's weights and biases."""
     rng = np.random.default_rng(0)
     made = [rng.standard_normal(size) * (2 / np.prod(size[1:])) ** 0.5 for size in SIZES]
     made[3] += 1
@@ -42,8 +42,8 @@ def first_parameters() -> list[Array]:
 
 
 class Network:
-    """Two layers of 3 x 3, the first with biases and pooled 2 x 2, the second with a batch norm;
-    one of weights; and a step of plain descent."""
+    """Two 3 x 3 layers, the first with biases and 2 x 2 pooling, the second with a batch norm; a
+    dense layer; and a step of plain gradient descent."""
 
     def __init__(self, batch: int, tiles: int) -> None:
         self.device = IPUModel(tiles_per_ipu=tiles).create_device()
@@ -74,7 +74,7 @@ class Network:
         return made
 
     def _slopes(self) -> list[Tensor]:
-        """The gradient of each parameter, from the images to the loss and back."""
+        """Return the gradient of each parameter, from the images to the loss and back."""
         graph, prog, batch = self.graph, self.prog, self.batch
         k1, b1, k2, gamma, beta, w, b = self.parameters
         k1, k2 = k1.expand([0]), k2.expand([0])
@@ -114,18 +114,18 @@ class Network:
         return [dk1, db1, dk2, dgamma, dbeta, dw, db]
 
     def step(self, images: Array, labels: Array) -> None:
-        """One step from these images [batch, 1, 8, 8]."""
+        """Run one step on these images [batch, 1, 8, 8]."""
         self.engine.write_tensor("images", images.astype(np.float32))
         self.engine.write_tensor("labels", labels.astype(np.uint32))
         self.engine.run()
 
     def values(self) -> list[Array]:
-        """The parameters."""
+        """Return the parameters."""
         return [self.engine.read_tensor(f"parameter {i}") for i in range(len(SIZES))]
 
 
 class OfTorch:
-    """The same in torch, on one core."""
+    """The same network in torch, on one core."""
 
     def __init__(self) -> None:
         import torch
@@ -151,7 +151,7 @@ class OfTorch:
 
 
 def learning(batch: int = 256) -> tuple[Work, Work] | str:
-    """A step on the whole machine, and torch's."""
+    """Return a training step on the whole machine, and the same in torch."""
     if importlib.util.find_spec("torch") is None:
         return "PyTorch is not installed: python -m pip install -e '.[torch]'"
     ours, theirs = Network(batch, TILES), OfTorch()
@@ -161,7 +161,8 @@ def learning(batch: int = 256) -> tuple[Work, Work] | str:
 
 
 def _layer() -> Engine:
-    """A forward pass of ResNet's 3 x 3 over 56 x 56, 64 channels, 4 samples; ready to run."""
+    """Return the forward pass of ResNet's 3 x 3 layer over 56 x 56, 64 channels, 4 samples, ready
+    to run."""
     device = IPUModel(tiles_per_ipu=TILES).create_device()
     graph, prog = Graph(device), Sequence()
     around: dict[str, Any] = {"padding_lower": 1, "padding_upper": 1}
@@ -176,13 +177,13 @@ def _layer() -> Engine:
 
 
 def building() -> tuple[Work, Work]:
-    """Building and compiling the layer, and running it."""
+    """Return two works: building and compiling the layer, and running it."""
     engine = _layer()
     return _layer, engine.run
 
 
 def _of_poptorch(batch: int) -> tuple[Any, Any, tuple[Any, Any]] | str:
-    """A small network of torch's, a training of it on the whole machine, and a batch."""
+    """Return a small torch network, its training on the whole machine, and a batch."""
     if importlib.util.find_spec("torch") is None:
         return "PyTorch is not installed: python -m pip install -e '.[torch]'"
     import torch
@@ -209,7 +210,7 @@ def _of_poptorch(batch: int) -> tuple[Any, Any, tuple[Any, Any]] | str:
 
 
 def of_poptorch(batch: int = 256) -> tuple[Work, Work] | str:
-    """A step by poptorch, and the same module's in torch."""
+    """Return a training step by poptorch, and one of the same module in torch."""
     made = _of_poptorch(batch)
     if isinstance(made, str):
         return made
@@ -227,7 +228,7 @@ def of_poptorch(batch: int = 256) -> tuple[Work, Work] | str:
 
 
 def compiling(batch: int = 256) -> tuple[Work, Work] | str:
-    """Capturing, lowering and compiling the module, and a step of it."""
+    """Return two works: capturing, lowering and compiling the module, and a step of it."""
     made = _of_poptorch(batch)
     if isinstance(made, str):
         return made
@@ -240,13 +241,13 @@ def compiling(batch: int = 256) -> tuple[Work, Work] | str:
     return compile_anew, lambda: training(*given)
 
 
-# The goals are what is measured, with room. In n1 a step is 53 supersteps of some 3,000 array
-# calls, a few for each shape of block: a fifth of its time gathers what numpy could not read in
-# place. In n2 a run is 0.1 s of gathers and products, while each tile has patches of its own to be
-# cut, laid out in memory and looked through for what crosses. n3 has some 70 supersteps; a fifth of
-# its step compares the module with the one that was compiled, and copies parameters to the host and
-# back. In n4 a step takes 0.013 s, while compiling captures the module in torch, adds the vertices
-# of those supersteps for 1,472 tiles, and counts their memory.
+# The goals are the measured ratios, with a margin. In n1 a step is 53 supersteps of some 3,000
+# array calls, a few for each shape of block: a fifth of its time gathers what numpy could not read
+# in place. In n2 a run is 0.1 s of gathers and products, while each tile has its own patches that
+# must be cut, laid out in memory and searched for inter-tile copies. n3 has some 70 supersteps; a
+# fifth of its step compares the module with the one that was compiled, and copies parameters to the
+# host and back. In n4 a step takes 0.013 s, while compiling captures the module in torch, adds the
+# vertices of those supersteps for 1,472 tiles, and counts their memory.
 ROWS = [
     Row(
         "n1",

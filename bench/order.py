@@ -1,12 +1,12 @@
-"""What popops' sorting and selecting costs beside programs written with codelets of one's own.
+"""Compare the cost of popops' sorting and selecting with programs of custom codelets.
 
-Ratios of modelled cycles, so they are the same on every machine. The programs order distinct keys
-without NaN, which is less than popops does:
+The figures are ratios of modelled cycles, so they are the same on every machine. The programs order
+distinct keys without NaN, which is less than popops does:
 
 * `first_of`: each of some thousand workers sorts a share and keeps the first k, and a tree of
-  further vertices does so with several results each.
-* `by_counts`: every key is compared with every other one, and put where its rank says.
-* `by_network`: a bitonic network over the tiles, of which each step is one vector operation.
+  further vertices does the same with several results each.
+* `by_counts`: every key is compared with every other, and placed according to its rank.
+* `by_network`: a bitonic network over the tiles, each step of which is one vector operation.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Smallest(Vertex):
 
 
 class Count(Vertex):
-    """For each key of a block how many of another block are less."""
+    """Counts for each key of a block how many keys of another block are smaller."""
 
     keys: Input[Vector[FLOAT]]
     x: Input[Vector[FLOAT]]
@@ -97,7 +97,7 @@ class Put(Vertex):
 
 
 class AddKeys(Vertex):
-    """out = the sum of each column, of which one number at most is not 0."""
+    """out = the sum of each column, in which at most one number is not 0."""
 
     parts: Input[Vector[Vector[FLOAT]]]
     out: Output[Vector[FLOAT]]
@@ -107,7 +107,7 @@ class AddKeys(Vertex):
 
 
 class Lower(MultiVertex):
-    """out = the lower one of each pair."""
+    """out = the smaller of each pair."""
 
     a: Input[Vector[FLOAT]]
     b: Input[Vector[FLOAT]]
@@ -120,7 +120,7 @@ class Lower(MultiVertex):
 
 
 class Upper(MultiVertex):
-    """out = the higher one of each pair."""
+    """out = the larger of each pair."""
 
     a: Input[Vector[FLOAT]]
     b: Input[Vector[FLOAT]]
@@ -133,8 +133,8 @@ class Upper(MultiVertex):
 
 
 class Program:
-    """A graph with `n` numbers, mapped linearly, and the first `k` of them, which `cycles` runs and
-    compares with numpy's."""
+    """A graph with `n` numbers, mapped linearly, that finds the first `k`; `cycles` runs it and
+    compares the result with numpy's."""
 
     def __init__(self, n: int) -> None:
         self.device = IPUModel("ipu2", tiles_per_ipu=TILES).create_device()
@@ -151,7 +151,10 @@ class Program:
         self.prog.add(Execute(into))
 
     def cycles(self, out: Tensor) -> int:
-        """Run it on random numbers; the modelled cycles. Raises `AssertionError`."""
+        """Run it on random numbers, and return the modelled cycles.
+
+        :raises AssertionError: if the result is wrong.
+        """
         self.graph.create_host_write("x", self.x)
         self.graph.create_host_read("out", out)
         engine = Engine(self.graph, self.prog)
@@ -164,19 +167,19 @@ class Program:
 
 
 def parts_of(n: int, parts: int) -> list[tuple[int, int]]:
-    """The begin and end of equal parts of `n` elements."""
+    """Return the begin and end of equal parts of `n` elements."""
     return [(i * n // parts, (i + 1) * n // parts) for i in range(parts)]
 
 
 def by_popops(n: int, k: int) -> int:
-    """The cycles of popops.top_k."""
+    """Return the cycles of popops.top_k."""
     program = Program(n)
     params = popops.TopKParams(k, False, popops.SortOrder.ASCENDING)
     return program.cycles(popops.top_k(program.graph, params, program.x, program.prog))
 
 
 def first_of(n: int, k: int, vertices: tuple[int, ...]) -> int:
-    """The cycles of a tree with so many vertices in each step, before the last one."""
+    """Return the cycles of a tree with `vertices` vertices in each step before the last."""
     program = Program(n)
     x, groups = program.x, parts_of(n, vertices[0])
     for step, following in enumerate((*vertices[1:], 1, 0)):
@@ -194,8 +197,8 @@ def first_of(n: int, k: int, vertices: tuple[int, ...]) -> int:
 
 
 def by_counts(n: int, queries: int, blocks: int, slots: int) -> int:
-    """The cycles of comparing all with all: blocks of keys that are asked for, of keys that are
-    counted, and of places."""
+    """Return the cycles of comparing all with all: `queries` and `blocks` divide the keys that are
+    ranked and compared with, `slots` the places."""
     program = Program(n)
     graph, x = program.graph, program.x
     counts, ranks = graph.add_variable(INT, (blocks, n)), graph.add_variable(INT, (n,))
@@ -237,7 +240,8 @@ def by_counts(n: int, queries: int, blocks: int, slots: int) -> int:
 
 
 def by_network(n: int, chunks: int) -> int:
-    """The cycles of a bitonic network on so many chunks, a power of two that divides `n`."""
+    """Return the cycles of a bitonic network on this many chunks, a power of two that divides
+    `n`."""
     program = Program(n)
     graph, width = program.graph, n // chunks
     sides = [graph.add_variable(FLOAT, (chunks, width), f"side{i}") for i in (0, 1)]
@@ -271,7 +275,7 @@ def by_network(n: int, chunks: int) -> int:
     return program.cycles(concat([sides[now][i] for i in range(chunks)], 0))
 
 
-# the cheapest of those that were tried: numbers of vertices, blocks and chunks
+# the cheapest settings of those tried: numbers of vertices, blocks and chunks
 PROGRAMS: dict[tuple[int, int], Callable[[], int]] = {
     (1_000, 1): lambda: first_of(1_000, 1, (71, 8)),
     (1_000, 5): lambda: first_of(1_000, 5, (33, 6)),
@@ -288,7 +292,7 @@ PROGRAMS: dict[tuple[int, int], Callable[[], int]] = {
 
 
 def ordering() -> Ratios:
-    """popops' cycles over those of the program, for each (n, k)."""
+    """Return popops' cycles relative to those of the program, for each (n, k)."""
     return lambda: {
         f"{k:,} of {n:,}": by_popops(n, k) / program() for (n, k), program in PROGRAMS.items()
     }

@@ -1,9 +1,9 @@
-"""The tile engine beside other ways to run kernels for a tile machine without one: `python3 run.py
-bench --peers`.
+"""Compare the tile engine with other ways to run kernels for a tile machine without one: `python3
+run.py bench --peers`.
 
-The peers run a small part of each workload, for they would not come to the end of the whole, and
-their time is scaled up by the share. Numba and Triton are in the extra `bench`; a row whose peer is
-not installed says so.
+The peers run a small part of each workload, because they would not finish the whole, and their time
+is scaled up by the share. Numba and Triton are in the extra `bench`; a row whose peer is not
+installed says so.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ OURS: dict[str, Callable[[], Work]] = {
 CALLS = 5
 EXTRA = "python -m pip install -e '.[bench]'"
 
-# by workload: seconds that a part took, and its share of the whole
+# workload -> (seconds of a part, its share of the whole workload)
 Parts = dict[str, tuple[float, float]]
 
 
 def _seconds(work: Work) -> float:
-    """Of the processor, for the quickest of some calls; the first one warms up."""
+    """Return the processor time of the quickest of some calls, after one call to warm up."""
     work()
     taken = []
     for _ in range(CALLS):
@@ -50,8 +50,8 @@ def _seconds(work: Work) -> float:
 
 
 def _program(name: str, switch: str) -> Parts | str:
-    """What another program of the benchmark found, with an environment variable set; its last word
-    if it failed."""
+    """Return the results of another benchmark program, run with an environment variable set; its
+    last word if it failed."""
     command = [sys.executable, "-m", f"bench.{name}"]
     done = subprocess.run(
         command, cwd=ROOT, env=dict(os.environ, **{switch: "1"}), capture_output=True, text=True
@@ -63,7 +63,8 @@ def _program(name: str, switch: str) -> Parts | str:
 
 
 def _beside(peer: Callable[[], Parts | str], names: list[str]) -> Ratios:
-    """By workload: our seconds for the whole, by the peer's, scaled up to the whole."""
+    """Return a function that measures for each workload our seconds relative to the peer's, both
+    for the whole."""
     ours = {name: OURS[name]() for name in names}
 
     def one_round() -> dict[str, float] | str:

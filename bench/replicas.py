@@ -1,5 +1,5 @@
-"""A training step in eight replicas, beside the same maths in numpy and beside eight virtual
-graphs."""
+"""A training step in eight replicas, compared with the same computation in numpy and with eight
+virtual graphs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RATE = 0.001 / BATCH
 
 
 def training(graph: Graph) -> tuple[Sequence, Tensor]:
-    """A step of a linear regression by its gradient, and its weights."""
+    """Return a step of linear regression by its gradient, and its weights."""
     shapes, step = ((BATCH, FEATURES), (FEATURES, OUTPUTS)), Sequence()
     w = poplin.create_mat_mul_input_rhs(graph, FLOAT, *shapes, "w")
     x = poplin.create_mat_mul_input_lhs(graph, FLOAT, *shapes, "x")
@@ -38,12 +38,12 @@ def training(graph: Graph) -> tuple[Sequence, Tensor]:
 
 
 def replicated() -> Work:
-    """The step in each replica of one graph."""
+    """Return the step in each replica of one graph."""
     return _running(lambda device: Graph(device, REPLICAS), lambda graph: training(graph)[0])
 
 
 def by_hand() -> Work:
-    """The step on each of as many virtual graphs, one after the other in one program."""
+    """Return the step on each of eight virtual graphs, one after the other in one program."""
 
     def parts(graph: Graph) -> Sequence:
         places = (graph.create_virtual_graph(r * TILES, (r + 1) * TILES) for r in range(REPLICAS))
@@ -62,7 +62,7 @@ def _running(make: Callable[..., Graph], program: Callable[[Graph], Sequence]) -
 
 
 def in_numpy() -> Work:
-    """The same sums, products and differences of whole arrays, as often."""
+    """Return the same number of sums, products and differences of whole arrays in numpy."""
     w: list[Array] = [floats(FEATURES, OUTPUTS) for _ in range(REPLICAS)]
     x, t = floats(BATCH, FEATURES), floats(BATCH, OUTPUTS)
 

@@ -1,7 +1,7 @@
 """The rows of scalar loops: compiled beside numba by hand, by CPython beside a bare Python loop,
 and one very long vertex.
 
-    python -m bench.scalar      # what must be measured where numba was never imported: s2, s2b
+    python -m bench.scalar      # rows that need a process without numba: s2, s2b
 
 prints a round of both as JSON.
 """
@@ -32,10 +32,10 @@ from ipu_teach.graph.vertex import Vertex
 from ipu_teach.program import Execute
 from ipu_teach.types import Array
 
-MANY, FEW = 20_000, 78  # vertices: on the whole chip, and six on each of 13 tiles
+MANY, FEW = 20_000, 78  # vertices on the whole chip; and in total with six on each of 13 tiles
 T = TypeVar("T")
-CALLS = 5  # of each, in a round; the quickest counts
-WARM = 0.5  # seconds
+CALLS = 5  # calls of each in a round; the quickest counts
+WARM = 0.5  # seconds of warming up
 NO_NUMBA = "numba is not here"
 LONG = """
 import json, sys, time
@@ -74,8 +74,8 @@ print(json.dumps([first, time.perf_counter() - begin]))
 
 
 class Placed:
-    """A graph with `count` vertices of a codelet, spread over the tiles. `given`: what its Inputs
-    and InOuts hold."""
+    """A graph with `count` vertices of a codelet, spread over the tiles. `given`: the values of its
+    Inputs and InOuts."""
 
     def __init__(self, codelet: type[Vertex], count: int, tiles: int) -> None:
         self.codelet, self.count = codelet, count
@@ -102,14 +102,14 @@ class Placed:
         self.graph.add_vertices(self.compute_set, codelet, on, **self.tensors)
 
     def engine(self) -> Engine:
-        """Compiled and loaded."""
+        """Return the engine, compiled and loaded."""
         engine = Engine(self.graph, Execute(self.compute_set), backend="numpy")
         engine.load(self.device)
         return engine
 
     @property
     def changed(self) -> list[str]:
-        """InOuts, which are put back before each run."""
+        """The InOuts, which are restored before each run."""
         return [name for name in self.given if self.codelet.fields[name].kind == "inout"]
 
     def put_back(self, engine: Engine) -> None:
@@ -117,13 +117,13 @@ class Placed:
             engine.write_tensor(name, self.given[name])
 
     def arrays(self) -> dict[str, Array]:
-        """The same numbers without the machine."""
+        """Return the same numbers as arrays, without the machine."""
         return {name: self.values[name].copy() for name in self.codelet.fields}
 
 
 def seconds(ahead: Callable[[], T], call: Callable[[T], object]) -> float:
-    """Of the processor, for the quickest of some calls, each on what comes from `ahead`, which is
-    not counted."""
+    """Return the processor time of the quickest of some calls, each with a new result of `ahead`,
+    whose time is not counted."""
     taken = []
     for _ in range(CALLS):
         ready = ahead()
@@ -134,7 +134,7 @@ def seconds(ahead: Callable[[], T], call: Callable[[T], object]) -> float:
 
 
 def _compiled() -> Ratios | str:
-    """s1."""
+    """Return a function that measures a round of s1."""
     if not numba_is_here():
         return NO_NUMBA
     pairs: dict[str, tuple[Callable[[], float], Callable[[], float]]] = {}
@@ -153,7 +153,7 @@ def _pair(
     engine, arrays = placed.engine(), placed.arrays()
     end = time.perf_counter() + WARM
     with scalar_run.chosen("compiled"):
-        # batches of single elements are compiled when they have taken a while
+        # batches of single elements are compiled only after running for a while
         while time.perf_counter() < end:
             engine.run()
     marks = [
@@ -173,12 +173,12 @@ def _pair(
     )
 
 
-# Where numba was never imported
+# Rows for processes that never import numba
 
 
 def bare(placed: Placed) -> Callable[[], Callable[[], None]]:
-    """What makes a Python loop that calls compute() of every vertex on numpy's views, without a
-    machine."""
+    """Return a function that makes a Python loop over compute() of every vertex on numpy's views,
+    without a machine."""
     codelet, multi = placed.codelet, placed.codelet.context == "multi"
     methods = {
         n: f for n, f in vars(codelet).items() if isinstance(f, (FunctionType, staticmethod))
@@ -204,7 +204,7 @@ def bare(placed: Placed) -> Callable[[], Callable[[], None]]:
 
 
 def without_numba() -> dict[str, dict[str, float]]:
-    """A round of s2 and s2b, by codelet."""
+    """Return a round of s2 and s2b, by codelet."""
     found = {codelet.__name__: _by_python(codelet) for codelet in CASES}
     return {
         row: {name: ratios[k] for name, ratios in found.items()}
@@ -213,13 +213,14 @@ def without_numba() -> dict[str, dict[str, float]]:
 
 
 def _by_python(codelet: type[Vertex]) -> tuple[float, float]:
-    """(a run, compiling and loading and the first run) over the bare loop."""
+    """Return the ratios of (a run; compiling, loading and the first run) to the bare loop."""
     placed = Placed(codelet, FEW, 13)
     engine = placed.engine()
     engine.run()
 
     def unseen() -> Placed:
-        again = type(codelet.__name__, (codelet,), {})  # the walk is remembered by class
+        # results are cached by class, so use a new class
+        again = type(codelet.__name__, (codelet,), {})
         CASES[again] = CASES[codelet]
         try:
             return Placed(again, FEW, 13)
@@ -241,7 +242,7 @@ def _apart(row: str) -> Callable[[], Ratios]:
 
 @cache
 def _in_a_process(number: int) -> dict[str, dict[str, float]]:
-    """Round `number` of both rows."""
+    """Run round `number` of both rows in a separate process."""
     done = subprocess.run(
         [sys.executable, "-m", "bench.scalar"],
         cwd=ROOT,
@@ -254,7 +255,8 @@ def _in_a_process(number: int) -> dict[str, dict[str, float]]:
 
 
 def _long() -> Ratios | str:
-    """s3: each in a process and with a cache folder of its own."""
+    """Return a function that measures a round of s3, each run in a process and with a cache folder
+    of its own."""
     if not numba_is_here():
         return NO_NUMBA
 
@@ -273,9 +275,9 @@ def _long() -> Ratios | str:
     return lambda: {"s3": first_run("") / first_run("compiled")}
 
 
-# The goals of s1, s2 and s2b are what is reached, and a little room: they guard it. How near it is
-# to what any way must take is for `bench.limits` to say, and for docs/performance.md why it is no
-# nearer.
+# The goals of s1, s2 and s2b are the measured ratios with a small margin, to catch regressions.
+# `bench.limits` measures how close they are to the work that any implementation must do, and
+# docs/performance.md explains the remaining gap.
 ROWS = [
     Row(
         "s1",

@@ -1,10 +1,8 @@
-"""Parts of the workloads in Numba's CUDA simulator. A program of its own: the simulator is chosen
-when Numba is imported.
+"""Run parts of the workloads in Numba's CUDA simulator, as a separate program, because the
+simulator is chosen when Numba is imported.
 
-    NUMBA_ENABLE_CUDASIM=1 python -m bench.simulated
-
-prints, for each workload, the seconds that a part took and the share of the whole that it is.
-Results are checked.
+`NUMBA_ENABLE_CUDASIM=1 python -m bench.simulated` prints, for each workload, the seconds of a part
+and its share of the whole. Results are checked.
 """
 
 from __future__ import annotations
@@ -62,7 +60,8 @@ def product(a: Any, b: Any, out: Any) -> None:
 
 
 def picture_deltas(x: Any, weights: Any, bias: Any, wanted: Any, deltas: Any) -> None:
-    """One picture to a thread: its scores, their softmax, and how far that is from the label."""
+    """Compute the deltas of one picture per thread: its scores, their softmax, and its difference
+    from the label."""
     i = cuda.grid(1)
     if i < deltas.shape[0]:
         highest = np.float32(-np.inf)
@@ -81,7 +80,7 @@ def picture_deltas(x: Any, weights: Any, bias: Any, wanted: Any, deltas: Any) ->
 
 
 def learn(x: Any, deltas: Any, weights: Any) -> None:
-    """One weight to a thread."""
+    """Update one weight per thread."""
     place = cuda.grid(1)
     k, j = place // weights.shape[1], place % weights.shape[1]
     if k < weights.shape[0]:
@@ -110,21 +109,21 @@ def collatz(n: Any, out: Any) -> None:
 
 
 def seconds(kernel: Callable[..., None], *arrays: Array, threads: int = 0) -> float:
-    """Of the processor, for so many threads, or one for each element of the last array."""
+    """Return the processor time for `threads` threads, or for one per element of the last array."""
     started = cuda.jit(kernel)[-(-(threads or arrays[-1].size) // BLOCK), BLOCK]
     begin = time.process_time()
     started(*arrays)
     return time.process_time() - begin
 
 
-PART = 16  # of the pictures, and of the pixels
+PART = 16  # the part is 1 / PART of the pictures, and of the pixels
 
 
 def _step() -> tuple[float, float]:
-    """A sixteenth of a step of logistic regression: the deltas of some pictures, and what all teach
-    some weights.
+    """Return (seconds of the part, its share) for a sixteenth of a step of logistic regression.
 
-    The bias, 10 numbers beside 7,840, is left out of the second.
+    The part is the deltas of some pictures, and the update of some weights by all pictures. The
+    bias, 10 numbers next to 7,840, is left out of the update.
     """
     x, wanted = pictures_and_labels(SMALL_BATCH)
     weights, bias, some, few = (
@@ -147,7 +146,7 @@ def _step() -> tuple[float, float]:
 
 
 def parts() -> dict[str, tuple[float, float]]:
-    """By workload: seconds of the part, and its share of the whole."""
+    """Return for each workload the seconds of the part, and its share of the whole."""
     rows, length, count, side = 128, 143, 2048, 40
     a, b, out = floats(rows, length), floats(length), np.zeros(rows, np.float32)
     found = {"w1b": (seconds(dot, a, b, out), rows * length / 10_000_000)}
@@ -156,7 +155,7 @@ def parts() -> dict[str, tuple[float, float]]:
     found["w2"] = seconds(axpy_relu, x, y, out), count / 8_840_000
     np.testing.assert_allclose(out, np.maximum(x * np.float32(2.5) + y, 0), rtol=1e-6)
     a, b, column = floats(rows, SIZE), floats(SIZE, 1), np.zeros((rows, 1), np.float32)
-    # exact or not is a question for us alone
+    # `exact` has no meaning for this peer
     found["w3"] = found["w3x"] = seconds(product, a, b, column), rows / SIZE**2
     np.testing.assert_allclose(column, a @ b, rtol=1e-3, atol=1e-3)
     found["w4a"] = found["w4ax"] = _step()

@@ -1,4 +1,5 @@
-"""A sparse product on the chip beside scipy's `bsr_array @`, and building it beside running it."""
+"""A sparse product on the chip compared with scipy's `bsr_array @`, and building it compared with
+running it."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ NO_SCIPY = "needs scipy: pip install scipy"
 
 
 def product() -> tuple[Engine, COOMatrix, Array]:
-    """The product on 1,472 tiles, built, compiled and loaded; and its operands."""
+    """Return the product on 1,472 tiles, built, compiled and loaded, and its operands."""
     count, numbers = SIDE // BLOCK, source()
     places = np.sort(numbers.choice(count**2, int(count**2 * DENSITY), replace=False))
     values = numbers.standard_normal((len(places), BLOCK, BLOCK), np.float32)
@@ -37,7 +38,7 @@ def product() -> tuple[Engine, COOMatrix, Array]:
 
 
 def beside_scipy() -> tuple[Work, Work] | str:
-    """A run; and scipy's product of the same blocks."""
+    """Return a run, and scipy's product of the same blocks."""
     if find_spec("scipy") is None:
         return NO_SCIPY
     from scipy.sparse import bsr_array
@@ -49,7 +50,8 @@ def beside_scipy() -> tuple[Work, Work] | str:
 
 
 def built() -> tuple[Work, Work]:
-    """Drawing, planning, building, compiling and loading it; and a run."""
+    """Return two works: drawing, planning, building, compiling and loading the product, and a run
+    of it."""
     return product, product()[0].run
 
 

@@ -1,8 +1,8 @@
-"""Parts of the workloads as a symbolic run: arrays are replaced by objects that remember who read
-and wrote them, no values.
+"""Run parts of the workloads symbolically: arrays are replaced by objects that record who read and
+wrote them, without values.
 
-That is how puzzle notebooks for GPU kernels draw what a kernel does. Vertices go one at a time; the
-codelet of w1b runs as it stands.
+This is how puzzle notebooks for GPU kernels draw a kernel. Vertices run one at a time; the codelet
+of w1b runs unchanged.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Place = tuple[str, int]
 
 @dataclass(frozen=True)
 class Symbol:
-    """A number that is not known, only the places that it came from."""
+    """A number without a known value, with the places that it came from."""
 
     sources: tuple[Place, ...] = ()
 
@@ -29,17 +29,17 @@ class Symbol:
     __radd__ = __mul__ = __rmul__ = __add__
 
     def __gt__(self, other: float) -> bool:
-        return True  # without a value, one side of the branch has to do
+        return True  # without a value, only one side of a branch can run
 
 
 @dataclass
 class Table:
-    """An array without numbers: by element, which vertices read it, and what each that wrote it
-    wrote."""
+    """An array without numbers: for each element, the vertices that read it, and what each vertex
+    wrote into it."""
 
     name: str
     size: int
-    vertex: int = 0  # the one that runs
+    vertex: int = 0  # the vertex that is running
     readers: dict[int, list[int]] = field(default_factory=dict)
     writers: dict[int, list[tuple[int, Symbol]]] = field(default_factory=dict)
 
@@ -55,7 +55,7 @@ class Table:
 
 
 def dots(count: int, length: int) -> list[Table]:
-    """Vertices of w1b: each reads its piece of a row, and of the vector."""
+    """Run the vertices of w1b: each reads its piece of a row, and of the vector."""
     tables = [Table("out", count)]
     for vertex in range(count):
         a, b = Table(f"a{vertex}", length, vertex), Table(f"b{vertex}", length, vertex)
@@ -68,7 +68,7 @@ def dots(count: int, length: int) -> list[Table]:
 
 
 def axpy_relu(count: int) -> list[Table]:
-    """Elements of w2, for which the codelet has one expression, each on its own."""
+    """Run each element of w2 separately; its codelet has one expression for all."""
     x, y, out = tables = [Table(name, count) for name in ("x", "y", "out")]
     for i in range(count):
         x.vertex = y.vertex = out.vertex = i
@@ -84,7 +84,7 @@ def _seconds(run: Callable[..., list[Table]], *sizes: int) -> float:
 
 
 def parts() -> dict[str, tuple[float, float]]:
-    """By workload: seconds of the part, and its share of the whole."""
+    """Return for each workload the seconds of the part, and its share of the whole."""
     count, length, elements = 500, 143, 50_000
     return {
         "w1b": (_seconds(dots, count, length), count * length / 10_000_000),

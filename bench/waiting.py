@@ -1,5 +1,4 @@
-"""What people wait for while a graph is built and loaded, beside the same work in a plainer
-form."""
+"""Compare the time to build and load a graph with the same work in a plainer form."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ _target = IPUModel().create_device().target
 
 
 def add_after_mat_mul(size: int = 1024) -> tuple[Work, Work]:
-    """An addition to a tensor that lies in blocks, as a product leaves it; and to one that lies
+    """Return two additions: to a tensor in blocks, as a product leaves it, and to one mapped
     linearly."""
     graph, prog = Graph(_target), Sequence()
     a, b, plain = (graph.add_variable(FLOAT, (size, size), name) for name in ("a", "b", "plain"))
@@ -34,7 +33,8 @@ def add_after_mat_mul(size: int = 1024) -> tuple[Work, Work]:
 
 
 def reductions(rows: int = 1174, columns: int = 64) -> tuple[Work, Work]:
-    """The rows of a matrix, each on a tile of its own, reduced as so many tensors; and as one."""
+    """Return two reductions of a matrix with one row per tile: as one tensor per row, and as a
+    single tensor."""
 
     def build(many: bool) -> None:
         graph, prog = Graph(_target), Sequence()
@@ -53,7 +53,8 @@ def reductions(rows: int = 1174, columns: int = 64) -> tuple[Work, Work]:
 
 
 def initial_values(count: int = 1200) -> tuple[Work, Work]:
-    """Initial values of as many variables as there are constants; and without any constant."""
+    """Return two works: setting the initial values of variables in a graph with as many constants,
+    and in one without constants."""
 
     def build(constants: int) -> Work:
         graph = Graph(_target)
@@ -71,7 +72,8 @@ def initial_values(count: int = 1200) -> tuple[Work, Work]:
 
 
 def mappings() -> tuple[Work, Work]:
-    """Variables that are put on a tile and asked for it by turns: 1,600; and 400."""
+    """Return a loop that maps a new variable and reads its mapping, for 1,600 and for 400
+    variables."""
 
     def by_turns(count: int) -> None:
         graph = Graph(_target)
@@ -84,8 +86,8 @@ def mappings() -> tuple[Work, Work]:
 
 
 def slices() -> tuple[Work, Work]:
-    """17,664 vertices, added one by one on 3-D slices that are flattened; and on 2-D slices of as
-    many elements."""
+    """Return 17,664 vertices, added one by one on flattened 3-D slices, and the same on 2-D slices
+    of equal size."""
 
     def build(rank: int) -> None:
         graph = Graph(_target)
@@ -106,8 +108,8 @@ def slices() -> tuple[Work, Work]:
 
 
 def neighbourhoods(count: int = 9_900, fewest: int = 3, most: int = 12) -> tuple[Work, Work]:
-    """The load of vertices that read as many neighbours each as they have, at indices of their own;
-    and 10 steps of them."""
+    """Return two works: loading vertices that each read their own neighbours (a different number
+    each), and 10 steps of them."""
     chip, random = Chip(), source()
     x, weights, out = (
         chip.variable(n, floats(*shape))

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from ipu_teach.frontends import ir
-from ipu_teach.frontends.pytorch.capture import captured
+from ipu_teach.frontends.pytorch.capture import capture_module
 
 HERE = Path(__file__).resolve().parent
 
@@ -56,7 +56,7 @@ def capture(name: str) -> ir.Ir:
         torch.manual_seed(13)
         module = {"perceptron": Perceptron, "cnn": Cnn}[name]()
     x = torch.zeros(16, 64) if name == "perceptron" else torch.zeros(8, 1, 8, 8)
-    found = captured(module, (x, torch.zeros(len(x), dtype=torch.int64)))
+    found = capture_module(module, (x, torch.zeros(len(x), dtype=torch.int64)))
     outputs = dict(zip(("out", "loss"), found.graph.outputs.values(), strict=True))
     return found.graph.but(outputs=outputs)
 

@@ -15,7 +15,7 @@ from mistakes import BEFORE, DURING, MISTAKES, NEVER, REPORT, Mistake  # noqa: E
 
 
 def row(mistake: Mistake) -> str:
-    """A row of the table; the mistake is made for it, and its words are those that came."""
+    """Return a row of the table, with the error that the mistake raises when it is run."""
     came = mistake.said() or mistake.why[0].upper() + mistake.why[1:]
     kind = (
         mistake.error.__name__
@@ -29,7 +29,7 @@ def row(mistake: Mistake) -> str:
 
 
 def table() -> str:
-    """All rows, after a line that counts them."""
+    """Return all rows, after a line with their number."""
     counts = Counter(mistake.when for mistake in MISTAKES)
     told = ", ".join(f"{counts[when]} {when}" for when in (BEFORE, DURING, REPORT, NEVER))
     head = "| the mistake | | | what the kit says, or why it says nothing |\n|---|---|---|---|"

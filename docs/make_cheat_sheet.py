@@ -1,8 +1,10 @@
-"""The kit on two pages for print: `python3 run.py cheatsheet`, or with `--check` or `--pdf FILE`.
+"""Make the kit on two pages for print: `python3 run.py cheatsheet`, or with `--check` or `--pdf
+FILE`.
 
-`docs/cheat_sheet.template` says what stands on `docs/cheat_sheet.html`. It is made of what tests
-hold true: the machines of `ipu_teach.target`, the glossary, README's program and its picture, the
-rows and examples of `docs/poplar.md`, the errors' own words. Chromium prints the PDF beside it.
+`docs/cheat_sheet.template` determines the content of `docs/cheat_sheet.html`. Its parts come from
+sources that tests check: the machines of `ipu_teach.target`, the glossary, README's program and its
+picture, the rows and examples of `docs/poplar.md`, and the text of the errors. Chromium prints the
+PDF next to it.
 """
 
 from __future__ import annotations
@@ -56,15 +58,15 @@ FIGURES = {
 
 
 def marked(text: str) -> str:
-    """Plain words with code in backquotes, as HTML."""
+    """Return plain text with code in backquotes as HTML."""
     parts = re.split(r"`([^`]+)`", escape(text, quote=False))
-    for i, code in enumerate(parts[1::2]):  # which may go on in another line after its dots
+    for i, code in enumerate(parts[1::2]):  # code may continue on another line after its dots
         parts[2 * i + 1] = "<code>" + re.sub(r"([._(])(?=[a-z])", r"\1<wbr>", code) + "</code>"
     return "".join(parts)
 
 
 def table(kind: str, rows: Iterable[Sequence[str]]) -> str:
-    """A table; its first column says what a row is about."""
+    """Return a table; its first column is the subject of each row."""
     cells = (["<td>" + marked(cell) + "</td>" for cell in row] for row in rows)
     return (
         f'<table class="{kind}">' + "\n".join(f"<tr>{''.join(c)}</tr>" for c in cells) + "</table>"
@@ -72,14 +74,14 @@ def table(kind: str, rows: Iterable[Sequence[str]]) -> str:
 
 
 def machines(*names: str) -> str:
-    """The figures of presets."""
+    """Return the figures of the presets."""
     targets = [make_target(name) for name in names]
     figures = ([name, *map(figure, targets)] for name, figure in FIGURES.items())
     return table("machines", [["", *names], *figures])
 
 
 def phases(*terms: str) -> str:
-    """What the glossary says."""
+    """Return the glossary's definitions of these terms."""
     text = (DOCS / "glossary.md").read_text("utf-8")
     told = dict(re.findall(r"(?m)^### (.+)\n\n(.+?) \*(?:Lesson|In no)", text))
     return table(
@@ -88,13 +90,13 @@ def phases(*terms: str) -> str:
 
 
 def code() -> str:
-    """README's program, which the tests run."""
+    """Return README's program, which the tests run."""
     text = (DOCS.parent / "README.md").read_text("utf-8")
     return f"<pre>{escape(re.findall(PROGRAM, text)[0], quote=False)}</pre>"
 
 
 def picture() -> str:
-    """Its run."""
+    """Return the picture of the program's run."""
     made: dict[str, Any] = {}
     with contextlib.redirect_stdout(io.StringIO()):
         exec(re.findall(PROGRAM, (DOCS.parent / "README.md").read_text("utf-8"))[0], made)
@@ -103,13 +105,13 @@ def picture() -> str:
 
 
 def calls(*names: str) -> str:
-    """Rows of docs/poplar.md; the tests run their examples."""
+    """Return the rows of docs/poplar.md, whose examples the tests run."""
     rows = {row.ours: row for section in SECTIONS.values() for row in reversed(section)}
     return table("calls", ([f"`{rows[name].example}`", does(rows[name])] for name in names))
 
 
 def programs() -> str:
-    """Each kind of program once."""
+    """Return one row for each kind of program."""
     rows = {row.ours: row for row in reversed(SECTIONS["Programs"])}
     kinds = [row for row in reversed(rows.values()) if isinstance(resolve(row.ours), type)]
     kinds = [row for row in kinds if issubclass(resolve(row.ours), Program)]
@@ -117,7 +119,7 @@ def programs() -> str:
 
 
 def errors(*names: str) -> str:
-    """What an error says of itself; of those that are asked about most, what to do."""
+    """Return the description of each error, and what to do about the most common ones."""
     text = (DOCS / "troubleshooting.md").read_text("utf-8")
     advice = dict(re.findall(r"(?m)^\| `(\w+Error)` \| (.+) \|$", text))
     told = [advice.get(name) or does(Row("", f"errors.{name}")) for name in names]
@@ -129,7 +131,7 @@ def upper_first(text: str) -> str:
 
 
 def sizes(*names: str) -> str:
-    """Bytes of an element of each dtype."""
+    """Return the bytes of an element of each dtype."""
     return ", ".join(f"{name} {getattr(ipu_teach, name).size}" for name in names)
 
 
@@ -144,7 +146,7 @@ MAKERS: dict[str, Callable[..., str]] = {
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the whole page."""
 
     def made(found: re.Match[str]) -> str:
         return MAKERS[found[1]](*(found[2].split(", ") if found[2] else ()))
@@ -196,7 +198,7 @@ def main(arguments: list[str]) -> int:
     print(PAGE)
     printed, message = print_pdf(given.pdf or PAGE.with_suffix(".pdf"))
     print(message)
-    # Without --pdf the page alone will do: a machine without Chromium can make it.
+    # Without --pdf only the page is made, which needs no Chromium.
     return int(given.pdf is not None and not printed)
 
 

@@ -25,8 +25,8 @@ COLUMNS = ("runs as", "plain loop", "batch or CPython", "numba")
 
 
 def row(name: str, *ways: str) -> dict[str, str]:
-    """How a codelet runs, and its cycles in some of the columns; a dash where it does not run
-    so."""
+    """Return how a codelet runs, and its cycles in some of the columns; a dash where it does not
+    run so."""
     built, found = Built(*values_of(name, VERTICES, 7)), {}
     for way in ways:
         with (

@@ -1,8 +1,8 @@
 """Make the links at the top of README from the public address of the repository: `python
 docs/make_links.py`.
 
-The address stands once, in pyproject.toml as `tool.ipu-teach.address`. While it is empty there is
-no link to click; README's first commands name the one that makes the site.
+The address is stored once, in pyproject.toml as `tool.ipu-teach.address`. While it is empty, README
+has no links, and its first commands include the one that makes the site.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ FIRST = "notebooks/00_meet_the_machine.ipynb"
 
 
 def address() -> str:
-    """Where the repository lies in public, as `https://github.com/OWNER/NAME`, or nothing."""
+    """Return the public address of the repository, as `https://github.com/OWNER/NAME`, or ""."""
     settings = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     found = re.search(r'\[tool\.ipu-teach\][^\[]*\naddress = "([^"]*)"', settings)
     return found[1].rstrip("/") if found else ""
 
 
 def links(public: str) -> str:
-    """Links to a kernel and to the site, or nothing.
+    """Return the links to a kernel and to the site, or "".
 
     :raises SystemExit: for an address that the services cannot open.
     """
@@ -45,7 +45,7 @@ def links(public: str) -> str:
 
 
 def page(public: str, text: str) -> str:
-    """README with the links for this address."""
+    """Return README with the links for this address."""
     before, rest = text.split(OPENING)
     return before + OPENING + links(public) + CLOSING + rest.split(CLOSING)[1]
 

@@ -11,15 +11,15 @@ from ipu_course.checking.mistakes import Mistake, all_mistakes
 
 PAGE = Path(__file__).with_name("mistakes.md")
 
-SHOWN = 5  # of an exercise
+SHOWN = 5  # mistakes shown per exercise
 
 
 def section(exercise: Exercise, known: list[Mistake]) -> str:
-    """An exercise: what to ask, and its first mistakes, each with the first words of the
-    verdict."""
-    # What a verdict says is compared across its lines; the page keeps to the first.
+    """Return an exercise's section: what to ask, and its first mistakes with the first words of
+    their verdicts."""
+    # The tests compare a verdict across its lines; the page shows only the first.
     firsts = [wrong.says.split(" next:")[0] for wrong in known[:SHOWN]]
-    # a figure of the case
+    # stands for a figure of the case
     said = [re.sub(r"\{\w+\}", "…", words).replace("|", chr(92) + "|") for words in firsts]
     rows = [f"| {wrong.about} | {words} |" for wrong, words in zip(known, said, strict=False)]
     ask = [f"{number}. {hint}" for number, hint in enumerate(exercise.hints, start=1)]
@@ -28,7 +28,7 @@ def section(exercise: Exercise, known: list[Mistake]) -> str:
 
 
 def table() -> str:
-    """All lessons."""
+    """Return the sections of all lessons."""
     parts = []
     for lesson in catalogue():
         parts.append(f"## {lesson.number} {lesson.title}")

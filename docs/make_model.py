@@ -1,8 +1,8 @@
 """Make the tables in docs/model.md from the package: `python docs/make_model.py`, or with
 `--check`.
 
-The page is written by hand; between `<!-- name -->` and `<!-- end -->` stands what the function of
-that name makes.
+The page is written by hand; the text between `<!-- name -->` and `<!-- end -->` is made by the
+function of that name.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def cells(*values: str) -> str:
 
 
 def functions() -> Iterator[str]:
-    """numpy's functions that cost more than one cycle for a data path, cheapest first."""
+    """Return numpy's functions that cost more than one cycle for a data path, cheapest first."""
     yield cells("numpy", "PopLibs' operation", "2 FLOAT", "4 HALF")
     yield "|---|---|---|---|"
     single, half, target = np.dtype(np.float32), np.dtype(np.float16), make_target("ipu2")
@@ -40,7 +40,8 @@ def functions() -> Iterator[str]:
 
 
 def constants() -> Iterator[str]:
-    """Every figure of a machine, with its source; a preset that differs has a line of its own."""
+    """Yield every figure of a machine with its source; each preset with another value has its own
+    line."""
     yield cells("constant", "machine", "value", "unit", "rests on", "source")
     yield "|---|---|---|---|---|---|"
     for field in fields(Target):
@@ -67,7 +68,7 @@ def constants() -> Iterator[str]:
 
 
 def golden() -> Iterator[str]:
-    """What `ipu-teach golden` prints."""
+    """Yield the output of `ipu-teach golden`."""
     found = [row for _, rows in printed.families() for row in rows]
     yield printed.summary(found) + "."
     yield ""
@@ -93,7 +94,7 @@ TABLES: dict[str, Callable[[], Iterator[str]]] = {
 
 
 def page(text: str) -> str:
-    """`text` with every table made anew."""
+    """Return `text` with every table made again."""
     for name, make in TABLES.items():
         made = "\n".join(make())
         text = re.sub(

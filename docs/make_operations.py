@@ -13,21 +13,21 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from test_ir import GROUPS, Noting, built, device, drawn, small  # noqa: E402
 
 from ipu_teach.frontends import ir  # noqa: E402
-from ipu_teach.frontends.ir.rows import flat  # noqa: E402
+from ipu_teach.frontends.ir.rows import no_gradients  # noqa: E402
 
 OPENING, CLOSING = "<!-- table -->\n", "<!-- end of table -->"
 MOST = 3  # shapes of an operation that are shown
 
 
 def gradient(graph: ir.Ir, op: ir.Op) -> str:
-    """The operations that make a row's gradient."""
+    """Return the operations that compute a row's gradient."""
     grad = ir.OPS[op.kind].grad
     if grad is None:
         return "none: it changes a variable" if ir.OPS[op.kind].in_place else "none"
-    if grad is flat:
+    if grad is no_gradients:
         return "0"
     if op.attrs.get("reverse"):
-        return ""  # a scan that goes back has one, as far as what it does step by step has
+        return ""  # a backward scan has a gradient if its steps have one
     made = graph.but(ops=[])
     grad(made, op, *(ir.Value(v.shape, v.dtype, "g") for v in op.outs))
     kinds = list(dict.fromkeys(o.kind for o in made.ops))
@@ -35,7 +35,7 @@ def gradient(graph: ir.Ir, op: ir.Op) -> str:
 
 
 def graphs() -> list[ir.Ir]:
-    """The graphs of the tests, with their gradients and updates."""
+    """Return the graphs of the tests, with their gradients and updates."""
     made = []
     for cases in GROUPS.values():
         graph, loss = built(cases)
@@ -46,7 +46,8 @@ def graphs() -> list[ir.Ir]:
 
 
 def table() -> str:
-    """A row of text for each operation: shapes tried, library calls, its gradient."""
+    """Return a row of text for each operation: shapes that are tested, library calls, its
+    gradient."""
     rows: dict[str, tuple[list[str], str]] = {}
     for graph in graphs():
         Noting(graph, device(3, graph.replicas))

@@ -1,5 +1,5 @@
-"""Make docs/poplar.md and docs/poplibs.md from their rows and the package: run it, or look with
-`--check`."""
+"""Make docs/poplar.md and docs/poplibs.md from their rows and the package; with `--check`, only
+compare."""
 
 from __future__ import annotations
 
@@ -61,8 +61,11 @@ MADE_BY_THE_KIT = (
 
 
 def resolve(path: str) -> Any:
-    """What `path`, such as "program.Copy" or "Graph.add_variable", names below `ipu_teach`. Raises
-    `AttributeError`."""
+    """Return the object that `path`, such as "program.Copy" or "Graph.add_variable", names in
+    `ipu_teach`.
+
+    :raises AttributeError: if there is none.
+    """
     found: Any = ipu_teach
     for part in path.split("."):
         if inspect.ismodule(found) and not hasattr(found, part):
@@ -82,7 +85,7 @@ def _device() -> ipu_teach.Device:
     return ipu_teach.IPUModel("ipu2", tiles_per_ipu=2).create_device()
 
 
-# Attributes that only an instance has are looked for in one of these.
+# Attributes that only an instance has are looked up in one of these.
 SAMPLES: dict[Any, Any] = {
     ipu_teach.Device: _device,
     ipu_teach.Graph: lambda: ipu_teach.Graph(_device()),
@@ -90,8 +93,8 @@ SAMPLES: dict[Any, Any] = {
 
 
 def signature(path: str) -> str:
-    """`path` as one calls it: parameters and defaults without types; bare for what is not
-    called."""
+    """Return `path` as a call: parameters and defaults without types; only the path if it is not
+    callable."""
     found = resolve(path)
     if isinstance(found, (classmethod, staticmethod)):
         found = found.__func__
@@ -117,7 +120,7 @@ def signature(path: str) -> str:
 
 
 def _called(found: type) -> bool:
-    """Whether a class is made by its user with arguments worth showing."""
+    """Return whether users create the class themselves, with arguments worth showing."""
     declared = (ipu_teach.Vertex, ipu_teach.types.DType, BaseException, enum.Enum)
     made = found.__init__ is not object.__init__ and not issubclass(found, declared)
     return made and found.__name__ not in MADE_BY_THE_KIT
@@ -128,7 +131,7 @@ def _default(value: Any) -> str:
 
 
 def does(row: Row) -> str:
-    """What it does: the row's own words, or the first sentence of our docstring."""
+    """Return a description: the row's own text, or the first sentence of our docstring."""
     if row.does:
         return row.does
     found = resolve(row.ours)
@@ -140,7 +143,7 @@ def does(row: Row) -> str:
 
 
 def page(head: str = HEAD, sections: dict[str, list[Row]] = SECTIONS) -> str:
-    """The whole of docs/poplar.md, or of another page of tables."""
+    """Return the whole of docs/poplar.md, or of another page of tables."""
     parts = [head]
     for title, rows in sections.items():
         parts.append(

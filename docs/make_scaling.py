@@ -1,9 +1,10 @@
-"""Make the tables and pictures of docs/scaling.md: `python docs/make_scaling.py`. It takes a minute
-or two; `--processes 8` takes less. With `--whole` it prints the tables of heat on whole chips,
-which takes eight times as long.
+"""Make the tables and pictures of docs/scaling.md: `python docs/make_scaling.py`.
 
-Two programs on 1 to 64 IPUs, each once with the same work on all machines, and once with as much
-work for each IPU.
+It takes a minute or two, and less with `--processes 8`. With `--whole` it prints the tables of heat
+on whole chips, which takes eight times as long.
+
+Two programs run on 1 to 64 IPUs: once with the same total work on all machines (strong scaling),
+and once with the same work per IPU (weak scaling).
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from ipu_teach.program import Execute, Program, Sequence  # noqa: E402
 
 IPUS = (1, 2, 4, 8, 16, 32, 64)
 EIGHTH = 184  # tiles of an IPU
-BLOCKS = {EIGHTH: (8, 23), 1472: (32, 46)}  # of so many tiles: below and beside each other
-SIDE = 64  # of a tile's part of the plate on one IPU
-PART = 32  # of a tile's where the plate grows
-ROWS, INNER = 1024, 512  # of the product: [ROWS, INNER] x [INNER, INNER]
-EACH = 256  # rows for each IPU where they grow
+BLOCKS = {EIGHTH: (8, 23), 1472: (32, 46)}  # tiles per IPU -> (rows, columns) of their grid
+SIDE = 64  # points on a side of a tile's part of the plate, on one IPU
+PART = 32  # points on a side of a tile's part, if the plate grows with the IPUs
+ROWS, INNER = 1024, 512  # shapes of the product: [ROWS, INNER] x [INNER, INNER]
+EACH = 256  # rows per IPU, if the product grows with the IPUs
 NAMES = {
     "compute": "compute",
     "exchange": "exchange",
@@ -41,13 +42,14 @@ NAMES = {
 
 
 def halves(ipus: int) -> tuple[int, int]:
-    """IPUs below and beside each other: as nearly a square as powers of two allow."""
+    """Return a grid of IPUs (down, across) that is as close to a square as powers of two allow."""
     down = 1 << ipus.bit_length() // 2
     return down, ipus // down
 
 
 def heat(device: Device, grows: bool) -> tuple[Graph, Program]:
-    """A step of heat on a plate: each IPU has a block of it, and each tile a block of that."""
+    """Return a time step of heat on a plate: each IPU has a block of it, and each tile a block of
+    the IPU's."""
     graph, (down, across) = Graph(device), halves(device.target.num_ipus)
     high, wide = (PART, PART) if grows else (SIDE // down, SIDE // across)
     tiles = device.target.tiles_per_ipu
@@ -76,8 +78,8 @@ def heat(device: Device, grows: bool) -> tuple[Graph, Program]:
 
 
 def matrices(device: Device, grows: bool) -> tuple[Graph, Program]:
-    """A product of matrices: each IPU has some rows of the left one and of the right one, which all
-    of them need whole: they gather it first."""
+    """Return a matrix product: each IPU has some rows of both operands, and first gathers the whole
+    right one."""
     ipus, program = device.target.num_ipus, Sequence()
     graph, rows = Graph(device, ipus), EACH if grows else ROWS // ipus
     right_shape = INNER, INNER
@@ -104,14 +106,14 @@ CURVES: dict[str, tuple[Callable[..., Any], bool]] = {
 def found(
     name: str, ipus: Iterable[int] = IPUS, executor: Executor | None = None, tiles: int = EIGHTH
 ) -> Sweep:
-    """One of the curves, on these numbers of IPUs."""
+    """Return one of the curves on these numbers of IPUs."""
     build, grows = CURVES[name]
     program = partial(build, grows=grows)
     return sweep(program, num_ipus=ipus, tiles_per_ipu=tiles, executor=executor)
 
 
 def row(report: Report, first: Report, grows: bool) -> str:
-    """A line of a table."""
+    """Return a line of a table."""
     shares = {said: report.proportions[part] for part, said in NAMES.items()}
     gain = first.total_cycles / report.total_cycles
     ideal = 1 if grows else report.target.num_ipus
@@ -123,7 +125,7 @@ def row(report: Report, first: Report, grows: bool) -> str:
 
 
 def table(curve: Sweep, grows: bool) -> str:
-    """A line for each number of IPUs."""
+    """Return a table with a line for each number of IPUs."""
     heads = (
         "IPUs",
         "modelled cycles",
@@ -142,7 +144,7 @@ def table(curve: Sweep, grows: bool) -> str:
 
 
 def main() -> None:
-    """Write the tables into the page, and the pictures beside it."""
+    """Write the tables into the page, and the pictures next to it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--whole", action="store_true")

@@ -1,9 +1,9 @@
-"""Write docs/your-own.md's outputs: what each of its blocks prints, or the error that it ends in.
+"""Write docs/your-own.md's outputs: the printed output of each block, or the error that it ends in.
 
     python docs/make_your_own.py
 
-A block marked `python fails` ends in an error of the kit; a block of text below a block of code is
-what that one says.
+A block marked `python fails` ends in an error of the kit. A text block below a code block is that
+block's output.
 """
 
 from __future__ import annotations
@@ -22,11 +22,14 @@ BLOCK = re.compile(r"^```python( fails)?\n(.*?)^```$(?:\n\n```text\n(.*?)^```$)?
 
 
 def said(path: Path, text: str) -> Iterator[tuple[re.Match[str], str]]:
-    """Every block of a page's `text`, and what it says; from top to bottom, in one namespace, as a
-    reader would run them."""
+    """Yield every block of a page's `text` with its output.
+
+    The blocks run from top to bottom in one namespace, as a reader would run them.
+    """
     names: dict[str, Any] = {"__name__": path.stem.replace("-", "_")}
     for block in BLOCK.finditer(text):
-        above = "\n" * text[: block.start(2)].count("\n")  # so that errors name the page's lines
+        # errors then name the page's line numbers
+        above = "\n" * text[: block.start(2)].count("\n")
         code, out = compile(above + block[2], str(path), "exec"), io.StringIO()
         error = ""
         with redirect_stdout(out):
@@ -42,7 +45,7 @@ def said(path: Path, text: str) -> Iterator[tuple[re.Match[str], str]]:
 
 
 def page(path: Path, text: str) -> str:
-    """The text with each output as it is today."""
+    """Return the text with each output made again."""
     parts, done = [], 0
     for block, says in said(path, text):
         if block[3] is not None:
@@ -52,7 +55,7 @@ def page(path: Path, text: str) -> str:
 
 
 def main() -> None:
-    """Twice: an output that grows moves the lines that others name."""
+    """Write the page, twice: an output that grows moves the line numbers in other outputs."""
     for _ in range(2):
         PAGE.write_text(page(PAGE, PAGE.read_text(encoding="utf-8")), encoding="utf-8")
 

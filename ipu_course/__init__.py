@@ -1,15 +1,15 @@
 """The course: lessons with checks, hints, predictions and progress, on top of `ipu_teach`.
 
-Beside `tiny`, which a lesson reads aloud: the exercises with their checks, hints, puzzles and
-budgets; what an answer did, in words that help; predictions and progress in one file; the learner's
+Beside `tiny`, which a lesson reads aloud: exercises with their checks, hints, puzzles and budgets;
+verdicts that explain what an answer did; predictions and progress in one file; the learner's
 notebook made from the solved one; lessons run without a browser. No check raises or hangs, whatever
 the answer does.
 
     from ipu_course import check, given, hint, predict, progress, solution
 
-`lesson05` and its like are folders: `words.md` holds the texts of a lesson, `checks.py` judges its
-answers, and `mistakes.py` holds the wrong answers that are known. `checking` is the machinery that
-all lessons share, `classroom` the class page and its hub.
+Each lesson has a folder such as `lesson05`: `words.md` has its texts, `checks.py` judges its
+answers, and `mistakes.py` has the known wrong answers. `checking` has the machinery that all
+lessons share, `classroom` the class page and its hub.
 """
 
 from pathlib import Path
@@ -21,14 +21,7 @@ add_package(__name__, Path(__file__).resolve().parent)
 
 from ipu_course.checking.afterwards import solution  # noqa: E402  after it is registered
 from ipu_course.checking.built import built  # noqa: E402
-from ipu_course.checking.learner_calls import (  # noqa: E402
-    check,
-    given,
-    hint,
-    predict,
-    share,
-    verify,
-)
+from ipu_course.checking.learner_calls import check, given, hint, predict, share, verify  # noqa: E402
 from ipu_course.checking.overview import progress  # noqa: E402
 from ipu_course.checking.puzzles import puzzle  # noqa: E402
 from ipu_course.checking.words import section, text  # noqa: E402

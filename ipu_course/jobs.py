@@ -1,7 +1,7 @@
-"""The jobs of the command line, by the same names for `run.py` and `ipu-teach`.
+"""The jobs of the command line, with the same names for `run.py` and `ipu-teach`.
 
-run.py reads this file by itself, before there is an environment: it imports Python's own modules
-alone, and nothing of the kit.
+run.py reads this file alone, before there is an environment, so it imports only the standard
+library, and nothing from the kit.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ For those who work on the kit, in its repository:
   fuzz        run random programs on every way, against a judge (--minutes N, --seed S)
   models      run small models of published packages, and compare them with torch on the CPU
   mutants     damage the lessons' answers in small ways, and see that no check lets one pass
+  verdicts    record the verdict on every known answer, and compare two records
   entered     run the tests, and name the functions that nothing enters
   names       say which lesson shows what each exercise needs, on every path through them
   site        make the folder site: the lessons with their pictures live, the pages of docs and a
@@ -43,14 +44,16 @@ For those who work on the kit, in its repository:
   hub         run a class of scripted learners on JupyterHub, on this machine
   rehearsal   run half a day with three scripted learners on the hub; pictures of the class page
   size        count the tokens and lines of each room; size COMMIT: and the change since then
+  language    lint texts, draw some for a fresh reader, and count vague names
 """
 WORDS: dict[str, str] = dict(re.findall(r"^  ([a-z]+) +(.+(?:\n {14}.+)*)", LISTED, re.MULTILINE))
-# Where the repository has a script for a job. The others are those of `ipu_course.cli`.
+# Jobs with a script in the repository. The others are in `ipu_course.cli`.
 SCRIPTS = {
     "test": "tests",
     "fuzz": "tests/fuzz",
     "models": "tests/models",
     "mutants": "tests/lessons/mutants.py",
+    "verdicts": "tests/lessons/verdicts.py",
     "entered": "tests/entered.py",
     "names": "tests/lessons/names.py",
     "site": "docs/site",
@@ -61,10 +64,11 @@ SCRIPTS = {
     "hub": "tests/hub",
     "rehearsal": "tests/hub/rehearse.py",
     "size": "tests/size.py",
+    "language": "tests/language.py",
 }
-BARE = ("size",)  # these run on any Python, without an environment
-# The extra of pyproject.toml that a job needs beside what lessons need: run.py adds it to .venv
-# before the job first runs, where one of these modules is missing.
+BARE = ("size", "language")  # these run on any Python, without an environment
+# The extra in pyproject.toml that a job needs in addition to the lessons' packages. run.py installs
+# it into .venv before the job first runs, if one of these modules is missing.
 TEST_TOOLS = (
     *("pytest", "xdist", "coverage", "nbval", "hypothesis", "ml_dtypes"),
     *("mypy", "ruff", "yaml", "scipy", "hatchling"),
@@ -73,7 +77,7 @@ EXTRAS: dict[str, tuple[str, Sequence[str]]] = {
     "site": ("docs", ("sphinx", "myst_nb", "pydata_sphinx_theme")),
     **dict.fromkeys(
         (
-            *("test", "fuzz", "models", "mutants", "entered", "names"),
+            *("test", "fuzz", "models", "mutants", "verdicts", "entered", "names"),
             *("release", "bench", "hub", "rehearsal"),
         ),
         ("test", TEST_TOOLS),
@@ -82,7 +86,7 @@ EXTRAS: dict[str, tuple[str, Sequence[str]]] = {
 
 
 def answer(program: str, words: Sequence[str]) -> None:
-    """Say help, or what is wrong with a job's name, and exit; nothing where the job is there."""
+    """Print help, or the problem with a job's name, and exit; return if the job exists."""
     job = words[0] if words else ""
     if job in WORDS or job == "--version":
         return
@@ -91,6 +95,8 @@ def answer(program: str, words: Sequence[str]) -> None:
         print(listed)
         sys.exit(0)
     near = [f"lab {job}"] if job.isdigit() else difflib.get_close_matches(job, WORDS, 1)
-    said = f"there is no job {job!r}" + (f": {near[0]}?" if near else ".") if job else "which job?"
-    print(f"{program.split()[-1]}: {said} These are there:\n\n{listed}", file=sys.stderr)
+    problem = (
+        f"there is no job {job!r}" + (f": {near[0]}?" if near else ".") if job else "which job?"
+    )
+    print(f"{program.split()[-1]}: {problem} These are there:\n\n{listed}", file=sys.stderr)
     sys.exit(2)

@@ -36,7 +36,8 @@ Call = TypeVar("Call", bound=Callable[..., Any])
 Refusal = Callable[[str, str], IPUTeachError]  # from a sentence and what to do next
 FLAG = bool, np.bool_  # no 1 and no "yes"
 WORDS = "give True or False."
-WHOLE, REAL = (int, np.integer), (int, float, np.integer, np.floating)
+WHOLE = (int, np.integer)
+REAL = (int, float, np.integer, np.floating)
 BEYOND = 2**63
 LARGEST = float(np.finfo(np.float32).max)
 SEVERAL = (list, tuple, range)
@@ -176,13 +177,14 @@ def kind_of(hint: Any) -> Kind | None:
 
 @cache
 def _kind_of(hint: Any) -> Kind | None:
-    origin, inside = get_origin(hint), get_args(hint)
+    origin = get_origin(hint)
+    inside = get_args(hint)
     if origin is Annotated:
         return _marked(kind_of(inside[0]), hint.__metadata__)
     if origin is Literal:
         return _texts(Among(inside))
     if origin in (Union, types.UnionType):
-        return _union([kind_of(one) for one in inside])
+        return _union([kind_of(part) for part in inside])
     if origin is type:
         return _class(inside[0])
     if origin is tuple and inside[-1:] != (...,):
@@ -197,7 +199,7 @@ def _kind_of(hint: Any) -> Kind | None:
         return _mapping(*inside)
     plain = _PLAIN.get(origin or hint)
     if plain is None and isinstance(origin, type):
-        hint = origin  # as np.ndarray of what is inside
+        hint = origin  # np.ndarray of the item type
     if plain is None and isinstance(hint, type) and hint not in (object, Any):
         advice = ADVICE.get(hint, f"give {_an(hint.__name__)}.")
         if issubclass(hint, Enum):
@@ -210,7 +212,7 @@ def _class(base: Any) -> Kind | None:
     if not isinstance(base, type):
         return None
     advice = f"give a class of {base.__name__}."
-    if base.__name__ == "DType":  # which this module cannot import: dtypes check arguments, too
+    if base.__name__ == "DType":  # dtypes check arguments too, so this module cannot import them
         advice = "give a dtype of the kit, as FLOAT."
     return _plain((), lambda v: isinstance(v, type) and issubclass(v, base), advice)
 
@@ -268,7 +270,7 @@ def _elements(element: Any) -> tuple[Callable[[Any], bool], str]:
 
 
 def _listed(value: Any) -> Any:
-    """An array of one dimension of real numbers as a list; anything else as it is."""
+    """Return an array of one dimension of real numbers as a list; anything else as it is."""
     is_row = isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in "biuf"
     return value.tolist() if is_row else value
 
@@ -295,8 +297,8 @@ def _tuple(elements: tuple[Any, ...]) -> Kind:
         )
 
     words = {words for _, words in several}
-    each = f" {words.pop()}" if len(words) == 1 else " values"
-    return _plain((), fits, f"give a tuple of {len(several)}{each}.")
+    expected = f" {words.pop()}" if len(words) == 1 else " values"
+    return _plain((), fits, f"give a tuple of {len(several)}{expected}.")
 
 
 def _iterable(element: Any) -> Kind:
@@ -407,9 +409,9 @@ def checked(
             places, end, rest, names, others, is_listed = plan
             if is_listed:
                 args, kwargs = _read_iterators(plan, args, kwargs)
-            given = len(args)
+            positional_count = len(args)
             for place, name, kind in places:
-                if place >= given:
+                if place >= positional_count:
                     break
                 value = args[place]
                 if type(value) not in kind.quick and not kind.accepts(value):

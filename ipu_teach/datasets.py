@@ -172,21 +172,23 @@ def _member(file: zipfile.ZipFile, name: str) -> NDArray[Any]:
 
     Its header may be damaged, and is checked before its values are read.
     """
-    kind, shape, most = _DIGITS[name]
-    dtype, member = np.dtype(kind), file.getinfo(f"{name}.npy")
+    kind, shape, maximum = _DIGITS[name]
+    dtype = np.dtype(kind)
+    member = file.getinfo(f"{name}.npy")
     if member.file_size > 2 * dtype.itemsize * math.prod(shape):
         raise ValueError(f"{name} is {member.file_size:,} bytes long")
     stream = io.BytesIO(file.read(member))
     _npy.read_magic(stream)
-    *found, there = _npy.read_array_header_1_0(stream)
-    if (*found, there) != (shape, False, dtype):
+    *actual, actual_dtype = _npy.read_array_header_1_0(stream)
+    if (*actual, actual_dtype) != (shape, False, dtype):
         raise ValueError(
-            f"{name} has shape {shown(found[0])} and dtype {shown(there.str)}, and not {shape} and "
+            f"{name} has shape {shown(actual[0])} and dtype {shown(actual_dtype.str)}, and "
+            f"not {shape} and "
             f"{dtype.str!r}"
         )
     values = np.frombuffer(stream.read(), dtype).reshape(shape)
-    if values.max() > most:
-        raise ValueError(f"{name} holds {values.max()}, and {most:,} is the most")
+    if values.max() > maximum:
+        raise ValueError(f"{name} holds {values.max()}, and {maximum:,} is the most")
     return values
 
 
@@ -227,11 +229,11 @@ def mnist(download: bool = True, *, timeout: float = TIMEOUT) -> Dataset:
     """
     folders = _folders()
     for folder in folders:
-        found = _find(folder)
-        if len(found) == len(_MD5):
-            return _whole(found)
-        if sorted(found) == ["t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"]:
-            return _split_test_half(folder, found)
+        files = _find(folder)
+        if len(files) == len(_MD5):
+            return _whole(files)
+        if sorted(files) == ["t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"]:
+            return _split_test_half(folder, files)
     searched = " or ".join(str(folder) for folder in folders)
     if not download:
         raise DatasetError(f"""The four files of MNIST are not on this machine, and download=False
@@ -239,7 +241,8 @@ def mnist(download: bool = True, *, timeout: float = TIMEOUT) -> Dataset:
             where: {searched}
             next:  Call datasets.mnist() to download them, copy them into one of these folders, or
             use datasets.digits(), which comes with the kit.""")
-    cache, base = folders[-1], _base_url()
+    cache = folders[-1]
+    base = _base_url()
     try:
         for stem in _MD5:
             if stem not in _find(cache):
@@ -285,22 +288,22 @@ def _find(folder: Path) -> dict[str, Path]:
 
     A packed file takes precedence, as it has a checksum.
     """
-    found = {}
+    by_name = {}
     for stem in _MD5:
         for path in (folder / f"{stem}.gz", folder / stem):
             # unlike Path.is_file, this raises no error for an unreadable folder
             if os.path.isfile(path):
-                found[stem] = path
+                by_name[stem] = path
                 break
-    return found
+    return by_name
 
 
-def _whole(found: Mapping[str, Path]) -> Dataset:
-    return Dataset("mnist", *_read_half(found, "train"), *_read_half(found, "t10k"))
+def _whole(files: Mapping[str, Path]) -> Dataset:
+    return Dataset("mnist", *_read_half(files, "train"), *_read_half(files, "t10k"))
 
 
-def _split_test_half(folder: Path, found: Mapping[str, Path]) -> Dataset:
-    images, labels = _read_half(found, "t10k")
+def _split_test_half(folder: Path, files: Mapping[str, Path]) -> Dataset:
+    images, labels = _read_half(files, "t10k")
     print(
         f"MNIST: {folder} holds the test half only, so its first {_HALF_SPLIT:,} images are to "
         f"train on and its last {len(images) - _HALF_SPLIT:,} to test on."
@@ -316,8 +319,8 @@ def _split_test_half(folder: Path, found: Mapping[str, Path]) -> Dataset:
     )
 
 
-def _read_half(found: Mapping[str, Path], half: str) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    image_file, label_file = found[f"{half}-images-idx3-ubyte"], found[f"{half}-labels-idx1-ubyte"]
+def _read_half(files: Mapping[str, Path], half: str) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    image_file, label_file = files[f"{half}-images-idx3-ubyte"], files[f"{half}-labels-idx1-ubyte"]
     images, labels = read_idx(image_file), read_idx(label_file)
     if images.ndim != 3 or images.shape[1:] != (28, 28):
         raise _refused(
@@ -442,8 +445,8 @@ def _parse(file: Path, stream: IO[bytes] | gzip.GzipFile) -> NDArray[np.uint8]:
     return np.frombuffer(body, dtype=np.uint8).reshape(shape)
 
 
-def _refused(file: Path, what: str) -> DatasetError:
-    return DatasetError(f"The file {file.name} {what}", where=str(file), next_step=_REPLACE)
+def _refused(file: Path, problem: str) -> DatasetError:
+    return DatasetError(f"The file {file.name} {problem}", where=str(file), next_step=_REPLACE)
 
 
 def _one_line(error: object) -> str:
@@ -506,19 +509,19 @@ def _claim(final: Path, timeout: float) -> Path:
     at once. Only one of them can rename the file of the earlier download. A running download writes
     at least once in `timeout` seconds, so a file that is older than twice that was abandoned.
     """
-    mine = final.with_name(f"{final.name}.{os.getpid()}-{os.urandom(4).hex()}.part")
-    for left in sorted(final.parent.glob(f"{final.name}.*part")):
+    part_file = final.with_name(f"{final.name}.{os.getpid()}-{os.urandom(4).hex()}.part")
+    for old_part in sorted(final.parent.glob(f"{final.name}.*part")):
         try:
             if (
-                left.name == f"{final.name}.part"
-                or time.time() - left.stat().st_mtime > 2 * timeout
+                old_part.name == f"{final.name}.part"
+                or time.time() - old_part.stat().st_mtime > 2 * timeout
             ):
-                os.rename(left, mine)
-                os.utime(mine)
+                os.rename(old_part, part_file)
+                os.utime(part_file)
                 break
         except OSError:  # another program was faster
             continue
-    return mine
+    return part_file
 
 
 def _fill(url: str, part: Path, md5: str, timeout: float) -> None:
@@ -533,12 +536,12 @@ def _fill(url: str, part: Path, md5: str, timeout: float) -> None:
         except _DroppedError as dropped:
             problem = str(dropped)
             continue
-        if (seen := _md5(part)) == md5:
+        if (digest := _md5(part)) == md5:
             return
         part.unlink()
         if not resumed:
             raise DatasetError(f"""The download of
-                {url.rpartition("/")[2]} is not the file of MNIST: its md5 is {seen} and should be
+                {url.rpartition("/")[2]} is not the file of MNIST: its md5 is {digest} and should be
                 {md5}.
                 where: {url}
                 next:  Try again; if it happens again, something between you and the server changes

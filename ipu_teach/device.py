@@ -45,7 +45,7 @@ class Device(WithoutSome):
         self.target_type = target_type
         self.id = Device._made
         self.is_attached = False
-        self.program: object = None  # what was loaded last; a device holds one program at a time
+        self.program: object = None  # the program loaded last; a device holds one program at a time
         Device._made += 1
 
     @classmethod
@@ -77,15 +77,18 @@ class Device(WithoutSome):
         The tiles of the new device are numbered from 0. Tiles differ only in their number, so the
         list is used only for its length. Raises `InvalidMachineModelError`.
         """
-        have, single = self.target.tiles_per_ipu, self.target.num_ipus == 1
+        have = self.target.tiles_per_ipu
+        single = self.target.num_ipus == 1
         if isinstance(tiles, int):
-            count, fits = tiles, not isinstance(tiles, bool) and 1 <= tiles <= have
+            count = tiles
+            fits = not isinstance(tiles, bool) and 1 <= tiles <= have
         else:
             listed = list(tiles) if isinstance(tiles, (list, tuple, range)) else []
-            whole = all(
+            is_whole_machine = all(
                 isinstance(n, int) and not isinstance(n, bool) and 0 <= n < have for n in listed
             )
-            count, fits = len(listed), single and whole and len(set(listed)) == len(listed) > 0
+            count = len(listed)
+            fits = single and is_whole_machine and len(set(listed)) == len(listed) > 0
         if not fits:
             several = f", or a list of different tiles from 0 to {have - 1}" if single else ""
             raise InvalidMachineModelError(f"""create_virtual_device() was given {shown(tiles)}.
@@ -208,7 +211,7 @@ class IPUModel:
         )
 
 
-def target_of(given: object) -> Target | None:
+def target_of(machine: object) -> Target | None:
     """Return `given` if it is a target, its target if it is a device, and None otherwise."""
-    target = given.target if isinstance(given, Device) else given
+    target = machine.target if isinstance(machine, Device) else machine
     return target if isinstance(target, Target) else None

@@ -20,12 +20,12 @@ _GOES_ON = re.compile(r"\n +(?! |where: |line: |next: )")
 _LABEL = re.compile(r"\n +(where|line|next): +")
 
 
-def counted(number: int, one: str, several: str = "") -> str:
+def counted(number: int, singular: str, several: str = "") -> str:
     """Return a number with its noun: "1 tile", "1,472 tiles".
 
     `several` is the plural, if it is not `one` with an s.
     """
-    return f"{number:,} {one if number == 1 else several or one + 's'}"
+    return f"{number:,} {singular if number == 1 else several or singular + 's'}"
 
 
 def shown(value: object) -> str:
@@ -43,14 +43,14 @@ def shown(value: object) -> str:
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
 
-def did_you_mean(name: object, known: Iterable[str], alike: float = 0.6) -> str:
+def did_you_mean(name: object, known: Iterable[str], cutoff: float = 0.6) -> str:
     """Return "did you mean …? " with the nearest of the `known` names, or "" if none is near.
 
     `alike` is the least similarity, from 0 to 1, of difflib.
     """
     folded = {k.replace("_", "").lower(): k for k in known}
     wanted = name.replace("_", "").lower() if isinstance(name, str) else ""
-    near = get_close_matches(wanted, folded, 1, alike)
+    near = get_close_matches(wanted, folded, 1, cutoff)
     return f"did you mean {folded[near[0]]!r}? " if near else ""
 
 
@@ -73,17 +73,17 @@ class IPUTeachError(Exception):
     '''
 
     def __init__(self, tried: str, *, where: str = "", line: str = "", next_step: str = "") -> None:
-        said = {"where": where, "line": line, "next": next_step}
+        labels = {"where": where, "line": line, "next": next_step}
         self.tried = tried
-        if not any(said.values()):
+        if not any(labels.values()):
             self.tried, *labelled = _LABEL.split(_GOES_ON.sub(" ", tried))
-            said |= dict(zip(labelled[::2], labelled[1::2], strict=True))
-        self.where, self.line, self.next_step = said.values()
+            labels |= dict(zip(labelled[::2], labelled[1::2], strict=True))
+        self.where, self.line, self.next_step = labels.values()
         super().__init__(
             "\n".join(
                 [
                     self.tried,
-                    *(f"  {name + ':':<6} {words}" for name, words in said.items() if words),
+                    *(f"  {name + ':':<6} {words}" for name, words in labels.items() if words),
                 ]
             )
         )
@@ -374,9 +374,9 @@ class WithoutValue:
 
         def __hash__(self) -> int: ...
 
-    def _refuse(self, what: str, advice: str, like: str = "a number") -> NoReturn:
-        raise DeviceValueError(f"""A tensor was used as if it were {like}, in {what}. It is a name
-            for memory on the device, and has no value while the program is written.
+    def _refuse(self, operation: str, advice: str, like: str = "a number") -> NoReturn:
+        raise DeviceValueError(f"""A tensor was used as if it were {like}, in {operation}. It is a
+            name for memory on the device, and has no value while the program is written.
             where: {self!r}
             line:  {self._line()}
             next:  {advice}""")
@@ -435,16 +435,16 @@ def _compared_by(call: str) -> str:
     )
 
 
-def _refusing(what: str, advice: str, like: str = "a number") -> Callable[..., NoReturn]:
+def _refusing(operation: str, advice: str, like: str = "a number") -> Callable[..., NoReturn]:
     def refuse(self: WithoutValue, *others: object) -> NoReturn:
-        self._refuse(what.format(*map(shown, others)), advice, like)
+        self._refuse(operation.format(*map(shown, others)), advice, like)
 
     return refuse
 
 
 def _refuse_numbers() -> None:
-    def add(name: str, what: str, advice: str) -> None:
-        setattr(WithoutValue, f"__{name}__", _refusing(what, advice))
+    def add(name: str, operation: str, advice: str) -> None:
+        setattr(WithoutValue, f"__{name}__", _refusing(operation, advice))
 
     add("bool", "a condition: if, while, and, or, not, bool()", _LOOK)
     for name in ("iter", "reversed", "contains"):
@@ -464,14 +464,14 @@ def _refuse_numbers() -> None:
             f"let the device do it: popops.{call}(graph, tensor, program) returns a tensor.",
         )
     for name, (sign, call) in _COUNTED.items():
-        made = f"let the device do it: {call}(graph, a, b, program) returns a tensor"
-        add(name, f"tensor {sign} {{}}", f"{made}.")
-        add(f"r{name}", f"{{}} {sign} tensor", f"{made}.")
+        on_device = f"let the device do it: {call}(graph, a, b, program) returns a tensor"
+        add(name, f"tensor {sign} {{}}", f"{on_device}.")
+        add(f"r{name}", f"{{}} {sign} tensor", f"{on_device}.")
         within = f"let the device do it: {call}_in_place(graph, tensor, other, program)."
         add(
             f"i{name}",
             f"tensor {sign}= {{}}",
-            within if name in _IN_PLACE else f"{made}; then Copy.",
+            within if name in _IN_PLACE else f"{on_device}; then Copy.",
         )
 
 

@@ -1,3 +1,3 @@
-"""`ipu_teach.popart`: PopART's words, where its users look for them."""
+"""`ipu_teach.popart`: PopART's names, where its users look for them."""
 
 from ipu_teach.frontends.popart import *  # noqa: F403

@@ -44,7 +44,7 @@ MOST_REPEATS = 10**12  # a step takes a few microseconds, so a longer loop would
 class Program(WithoutSome):
     """The base of all control programs."""
 
-    name = ""  # Poplar's debug context: what the program is called in reports and pictures
+    name = ""  # Poplar's debug context: the program's name in reports and pictures
 
     # names of attributes: those shown in the text of the program, and those that hold programs
     _said: ClassVar[tuple[str, ...]] = ()
@@ -77,17 +77,17 @@ def _debug_name(name: object, where: str) -> str:
     return str(name)
 
 
-def _program(given: object, where: str) -> Program:
-    if isinstance(given, Program):
-        return given
-    if isinstance(given, ComputeSet):
-        raise ControlProgramError(f"""{where} was given the compute set {given.name!r}.
+def _program(argument: object, where: str) -> Program:
+    if isinstance(argument, Program):
+        return argument
+    if isinstance(argument, ComputeSet):
+        raise ControlProgramError(f"""{where} was given the compute set {argument.name!r}.
             next:  wrap it: Execute(compute_set).""")
-    if isinstance(given, type) and issubclass(given, Program):
-        raise ControlProgramError(f"""{where} was given the class {given.__name__} and not a
+    if isinstance(argument, type) and issubclass(argument, Program):
+        raise ControlProgramError(f"""{where} was given the class {argument.__name__} and not a
             program.
-            next:  make one: {given.__name__}(…).""")
-    raise ControlProgramError(f"""{where} was given {shown(given)}, which is no program.
+            next:  make one: {argument.__name__}(…).""")
+    raise ControlProgramError(f"""{where} was given {shown(argument)}, which is no program.
         next:  give Execute, Copy, Repeat or Sequence.""")
 
 
@@ -115,10 +115,12 @@ class Sequence(Program):
     def __init__(self, *programs: Program | Iterable[Program], name: str = "") -> None:
         self.name = str(name)
         self.programs: list[Program] = []
-        for given in programs:
-            _check_ordered(given, "Sequence", "write Sequence(first, second), without braces")
-            several = isinstance(given, Iterable) and not isinstance(given, (Program, *_NO_LISTS))
-            for item in cast("Iterable[Program]", given if several else [given]):
+        for argument in programs:
+            _check_ordered(argument, "Sequence", "write Sequence(first, second), without braces")
+            several = isinstance(argument, Iterable) and not isinstance(
+                argument, (Program, *_NO_LISTS)
+            )
+            for item in cast("Iterable[Program]", argument if several else [argument]):
                 self.add(item)
 
     def add(self, program: Program) -> Sequence:
@@ -257,9 +259,9 @@ class CrossReplicaCopy(Copy):
                 next:  give two tensors of a replicated graph.""")
         super().__init__(source, destination)
         replicas = range(source.graph.get_replication_factor())
-        given = dict(replica_map) if isinstance(replica_map, Mapping) else {}
-        if not all(map(is_whole, (*given, *given.values()))) or not (
-            sorted(given) == sorted(given.values()) == list(replicas)
+        replica_of = dict(replica_map) if isinstance(replica_map, Mapping) else {}
+        if not all(map(is_whole, (*replica_of, *replica_of.values()))) or not (
+            sorted(replica_of) == sorted(replica_of.values()) == list(replicas)
         ):
             raise ControlProgramError(f"""CrossReplicaCopy was given the map {shown(replica_map)},
                 which is no permutation of {counted(len(replicas), "replica")}.
@@ -267,7 +269,7 @@ class CrossReplicaCopy(Copy):
                 next:  give each of the replicas 0 to {len(replicas) - 1} once as a source and once
                 as a destination: {{r: (r + 1) % {len(replicas)} for r in
                 range({len(replicas)})}}.""")
-        self.replica_map = {int(i): int(j) for i, j in sorted(given.items())}
+        self.replica_map = {int(i): int(j) for i, j in sorted(replica_of.items())}
 
     @property
     def sources(self) -> list[int]:
@@ -276,8 +278,8 @@ class CrossReplicaCopy(Copy):
 
     def _title(self, *inside: Program) -> str:
         pairs = [f"{i} to {j}" for i, j in self.replica_map.items()]
-        more = ", …" if len(pairs) > 4 else ""
-        return f"{super()._title()[:-1]}, replicas {', '.join(pairs[:4])}{more})"
+        ellipsis = ", …" if len(pairs) > 4 else ""
+        return f"{super()._title()[:-1]}, replicas {', '.join(pairs[:4])}{ellipsis})"
 
 
 def _check_rows(source: Side, destination: Side, offset: object) -> int | None:
@@ -444,9 +446,9 @@ class Switch(Program):
         cls, control: Tensor, cases: Mapping[int, Program] | Iterable[tuple[int, Program]] = ()
     ) -> Switch:
         """Return a Switch that raises `ApplicationRuntimeError` if no case fits."""
-        made = cls(control, cases)
-        made.checked = True
-        return made
+        switch = cls(control, cases)
+        switch.checked = True
+        return switch
 
     @classmethod
     def switch_with_unreachable_default(
@@ -531,15 +533,19 @@ class PrintTensor(Program):
     def __init__(
         self, title: str | Tensor, tensor: Tensor | None = None, fmt: PrintTensorFmt | None = None
     ) -> None:
-        given = title if tensor is None else tensor
-        if not isinstance(given, Tensor) or (tensor is not None and not isinstance(title, str)):
+        shown_title = title if tensor is None else tensor
+        if not isinstance(shown_title, Tensor) or (
+            tensor is not None and not isinstance(title, str)
+        ):
             raise ControlProgramError(
                 f"PrintTensor was given {shown(title)}"
                 + (f" and {shown(tensor)}." if tensor is not None else "."),
                 next_step='write PrintTensor(tensor) or PrintTensor("title", tensor).',
             )
-        self.tensor = given
-        self.title = title if isinstance(title, str) else given.graph.describe(given).strip("'")
+        self.tensor = shown_title
+        self.title = (
+            title if isinstance(title, str) else shown_title.graph.describe(shown_title).strip("'")
+        )
         self.fmt = fmt if fmt is not None else PrintTensorFmt()
 
 
@@ -711,9 +717,9 @@ def _single(tensor: object, program: str, role: str, dtypes: tuple[type[DType], 
     if not isinstance(tensor, Tensor):
         raise ControlProgramError(f"""{program} was given {shown(tensor)} as its {role}.
             next:  give a tensor of one element ({names}).""")
-    one = tensor.num_elements in (1, tensor.graph.replicas)
-    if not one or tensor.dtype not in dtypes:
-        compared = one and role == "predicate"
+    is_single = tensor.num_elements in (1, tensor.graph.replicas)
+    if not is_single or tensor.dtype not in dtypes:
+        compared = is_single and role == "predicate"
         advice = "compare it, as popops.gt does" if compared else "index the tensor"
         raise ControlProgramError(f"""{program} takes a {role} of one element and was given
             {tensor.num_elements:,} of {tensor.dtype.__name__}.
@@ -728,5 +734,5 @@ NOT_HERE = {
 
 
 def __getattr__(name: str) -> NoReturn:
-    own = [n for n, v in globals().items() if getattr(v, "__module__", "") == __name__]
-    raise not_in(__name__, name, NOT_HERE, own)
+    public_names = [n for n, v in globals().items() if getattr(v, "__module__", "") == __name__]
+    raise not_in(__name__, name, NOT_HERE, public_names)

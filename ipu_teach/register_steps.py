@@ -90,8 +90,8 @@ def set_stochastic_rounding(
 
 
 def get_hw_seeds(graph: Graph, prog: Sequence, debug_context: str = "get_hw_seeds") -> Tensor:
-    """The words of every worker's generator at this point of the program: UNSIGNED_INT [tiles,
-    workers, 4].
+    """Return the words of every worker's generator at this point of the program: UNSIGNED_INT
+    [tiles, workers, 4].
 
     Given back with `set_hw_seeds`, they make the generators go on from here once more. Each tile
     holds its own. Modelled cycles: assumed, see `GetHwSeeds`. Raises `ControlProgramError` and

@@ -123,23 +123,23 @@ def pipeline_schedule(
     (PopTorch, deviceIterations), or two to train (popxl-addons, transforms/pipelining.py).
     "sequential" accepts any number.
     """
-    for many, what in ((stages, "stages"), (micro_batches, "micro-batches")):
+    for many, noun in ((stages, "stages"), (micro_batches, "micro-batches")):
         if not is_whole(many) or not 1 <= many <= MOST:
-            raise InvalidOptionError(f"""pipeline_schedule() was given {shown(many)} {what}.
+            raise InvalidOptionError(f"""pipeline_schedule() was given {shown(many)} {noun}.
                 next:  give how many there are, a whole number of {LIMITS}.""")
     if not isinstance(schedule, str) or schedule not in SCHEDULES:
         raise InvalidOptionError(f"""pipeline_schedule() was given the schedule {shown(schedule)}.
             next:  use {" or ".join(map(repr, SCHEDULES))}.""")
-    least, rule = (
+    minimum, rule = (
         (2 * stages, "two a stage where it trains (popxl-addons, transforms/pipelining.py)")
         if training
         else (stages, "one a stage (PopTorch, deviceIterations)")
     )
-    if schedule != SEQUENTIAL and micro_batches < least:
+    if schedule != SEQUENTIAL and micro_batches < minimum:
         raise InvalidOptionError(f"""pipeline_schedule() was given
             {counted(micro_batches, "micro-batch", "micro-batches")} for
             {counted(stages, "stage")}. A pipeline wants {rule}.
-            next:  give {least} or more; {SEQUENTIAL!r} takes any number.""")
+            next:  give {minimum} or more; {SEQUENTIAL!r} takes any number.""")
     if schedule == SEQUENTIAL:
         way = [(FORWARD, s) for s in range(stages)]
         way += [(BACKWARD, s) for s in reversed(range(stages))] if training else []
@@ -163,7 +163,8 @@ def _interleaved(stages: int, micro_batches: int) -> Iterator[list[Work]]:
     micro-batches as there are stages from it to the last one.
     """
     done: set[Work] = set()
-    forward, backward = [0] * stages, [0] * stages
+    forward = [0] * stages
+    backward = [0] * stages
     while backward[0] < micro_batches:
         now = []
         for s, (f, b) in enumerate(zip(forward, backward, strict=True)):
@@ -189,22 +190,23 @@ def stash(ticks: Given, stages: Annotated[int, Between(1, MOST)]) -> list[int]:
     forward pass without a backward pass is not stored. Raises `InvalidOptionError` if the ticks
     have a stage beyond `stages`.
     """
-    every = [[Work(*one) for one in now] for now in ticks]
+    every = [[Work(*entry) for entry in now] for now in ticks]
     back = {(s, b) for now in every for kind, s, b in now if kind == BACKWARD}
     for _, s, _ in (work for now in every for work in now):
         if not 0 <= s < stages:
             raise InvalidOptionError(f"""stash() was given {counted(stages, "stage")}, and ticks of
                 stage {s}.
                 next:  give the number of stages that the ticks were made for.""")
-    held, most = [0] * stages, [0] * stages
+    in_flight = [0] * stages
+    peak = [0] * stages
     for now in every:
         for kind, s, b in now:
             if kind == FORWARD:
-                most[s] = max(most[s], held[s] + 1)
-                held[s] += (s, b) in back
+                peak[s] = max(peak[s], in_flight[s] + 1)
+                in_flight[s] += (s, b) in back
         for kind, s, _ in now:
-            held[s] -= kind == BACKWARD
-    return most
+            in_flight[s] -= kind == BACKWARD
+    return peak
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,7 +254,7 @@ def pipeline(
     gradient that arrives in a tensor of `keep`. Raises `ControlProgramError` for a tick in which
     the input of a stage is missing, or would be overwritten before it is read.
     """
-    every = [[Work(*one) for one in now] for now in ticks]
+    every = [[Work(*entry) for entry in now] for now in ticks]
     is_training = any(work.kind == BACKWARD for now in every for work in now)
     _check_stages(graph, stages, is_training)
     for kind, s, _ in (work for now in every for work in now):
@@ -262,22 +264,25 @@ def pipeline(
                 {BACKWARD!r}.""")
     # a stage that holds one micro-batch at a time reads its tensors where they are
     slots: list[list[list[Tensor]]] = [
-        [[graph.clone(kept, f"{name}/stored{s}") for kept in stages[s].keep] for _ in range(many)]
+        [
+            [graph.clone(tensor, f"{name}/stored{s}") for tensor in stages[s].keep]
+            for _ in range(many)
+        ]
         if many > 1
         else [[]]
         for s, many in enumerate(stash(every, len(stages)))
     ]
     builder = _Ticks(graph, stages, slots, is_training, name)
-    made: dict[tuple[tuple[str, int, int], ...], Programs] = {}
+    by_tick: dict[tuple[tuple[str, int, int], ...], Programs] = {}
     rows = []
-    for key in _in_slots(every, [len(some) for some in slots]):
-        if key not in made:
-            made[key] = builder.tick(key)
-        rows.append(made[key])
-    whole = Programs(name=name)
+    for key in _in_slots(every, [len(slots_of_stage) for slots_of_stage in slots]):
+        if key not in by_tick:
+            by_tick[key] = builder.tick(key)
+        rows.append(by_tick[key])
+    all_programs = Programs(name=name)
     for tick, same in groupby(rows):
-        whole.add(tick if (count := len(list(same))) == 1 else Repeat(count, tick))
-    return whole
+        all_programs.add(tick if (count := len(list(same))) == 1 else Repeat(count, tick))
+    return all_programs
 
 
 class _Ticks:
@@ -291,7 +296,10 @@ class _Ticks:
         is_training: bool,
         name: str,
     ) -> None:
-        self.graph, self.stages, self.slots, self.name = graph, stages, slots, name
+        self.graph = graph
+        self.stages = stages
+        self.slots = slots
+        self.name = name
         self._departures: dict[tuple[str, int], tuple[Copy, Tensor]] = {}
         # The tensor in which each input and each gradient arrives. It is a separate one if the
         # stage may use the memory of `into` or `grad_out` before it reads what has arrived.
@@ -314,13 +322,15 @@ class _Ticks:
         moves: dict[tuple[str, int], tuple[Tensor, Tensor]] = {}
         for kind, s, slot in key:
             stage = self.stages[s]
-            kept = list(zip(stage.keep, self.slots[s][slot] if slot >= 0 else [], strict=False))
+            stored_pairs = list(
+                zip(stage.keep, self.slots[s][slot] if slot >= 0 else [], strict=False)
+            )
             if kind == FORWARD:
                 back += _brought(self.into[s], stage.into)
                 work.append(stage.forward)
-                stored += [Copy(tensor, into) for tensor, into in kept]
+                stored += [Copy(tensor, into) for tensor, into in stored_pairs]
             else:
-                back += [Copy(source, tensor) for tensor, source in kept]
+                back += [Copy(source, tensor) for tensor, source in stored_pairs]
                 back += _brought(self.grad_out[s], stage.grad_out)
                 work += [stage.backward] if stage.backward else []
             if (ends := self._ends(kind, s)) is not None:
@@ -399,7 +409,8 @@ def _in_slots(
     The slot is -1 for a forward pass without a backward pass, which stores nothing. Raises
     `ControlProgramError`.
     """
-    free, last = [list(range(many)) for many in slots], len(slots) - 1
+    free = [list(range(many)) for many in slots]
+    last = len(slots) - 1
     slot_of: dict[tuple[int, int], int] = {}
     back = {(s, b) for now in every for kind, s, b in now if kind == BACKWARD}
     come: dict[tuple[str, int], int] = {}  # the micro-batch in a stage's `into` or `grad_out`
@@ -411,8 +422,8 @@ def _in_slots(
             if s in used:
                 raise _no_tick(t, work, "it has something else to do in that tick")
             if s != (0 if kind == FORWARD else last) and has != b:
-                what = "no micro-batch" if has is None else f"micro-batch {has}"
-                raise _no_tick(t, work, f"{what} has come there")
+                subject = "no micro-batch" if has is None else f"micro-batch {has}"
+                raise _no_tick(t, work, f"{subject} has come there")
             if kind == FORWARD:
                 slot_of[s, b] = free[s].pop(0) if (s, b) in back and free[s] else -1
             elif (s, b) not in slot_of:
@@ -442,7 +453,7 @@ def _check_stages(graph: Graph, stages: Sequence[Stage], training: bool) -> None
         raise InvalidOptionError(f"""pipeline() was given {shown(stages)} as its stages.
             next:  give a list of schedules.Stage.""")
     of_ipu: dict[int, int] = {}
-    each = graph.get_top_level_graph().target.tiles_per_ipu
+    tiles_per_ipu = graph.get_top_level_graph().target.tiles_per_ipu
     for s, stage in enumerate(stages):
         before = stages[s - 1] if s else Stage(stage.forward)
         behind = stages[s + 1] if s + 1 < len(stages) else Stage(stage.forward)
@@ -458,7 +469,7 @@ def _check_stages(graph: Graph, stages: Sequence[Stage], training: bool) -> None
             is_left_out = name == "backward" and stage.grad_out is stage.grad_into is None
             if not tiles and not is_left_out:
                 raise _no_work(s, len(stages), name)
-            for ipu in sorted({tile // each for tile in tiles if tile >= 0}):
+            for ipu in sorted({tile // tiles_per_ipu for tile in tiles if tile >= 0}):
                 if of_ipu.setdefault(ipu, s) != s:
                     raise InvalidOptionError(f"""Stage {s} works on IPU {ipu}, which is the one of
                         stage {of_ipu[ipu]}.

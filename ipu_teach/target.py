@@ -54,14 +54,20 @@ def _constant(
     default: Any,
     unit: str,
     source: str,
-    least: float = 0,
-    most: float = 1e15,
+    minimum: float = 0,
+    maximum: float = 1e15,
     words: tuple[str, ...] = (),
 ) -> Any:
     """Return a field of `Target` with its value for ipu2, unit, source, and range or words."""
     return field(
         default=default,
-        metadata={"unit": unit, "source": source, "least": least, "most": most, "words": words},
+        metadata={
+            "unit": unit,
+            "source": source,
+            "least": minimum,
+            "most": maximum,
+            "words": words,
+        },
     )
 
 
@@ -286,8 +292,8 @@ class Target(WithoutSome):
 
         Each IPU is a set. If there are I/O tiles, those of an IPU are a set before it.
         """
-        own = ("IPU {} I/O", "IPU {}") if self.io_tiles else ("IPU {}",)
-        return tuple(name.format(ipu) for ipu in range(self.num_ipus) for name in own)
+        templates = ("IPU {} I/O", "IPU {}") if self.io_tiles else ("IPU {}",)
+        return tuple(name.format(ipu) for ipu in range(self.num_ipus) for name in templates)
 
     @property
     def num_sets(self) -> int:
@@ -379,8 +385,8 @@ class Target(WithoutSome):
     def get_vector_width(self, dtype: builtins.type[DType]) -> int:
         """Return the elements of `dtype` in a word of the data path: 2 FLOAT, 4 HALF in 64 bits."""
         # QUARTER has no format here, and is one byte in each of its formats
-        found = dtype if dtype is QUARTER else as_dtype(dtype, "get_vector_width()")
-        return max(1, self.data_path_width // (8 * found.size))
+        element_type = dtype if dtype is QUARTER else as_dtype(dtype, "get_vector_width()")
+        return max(1, self.data_path_width // (8 * element_type.size))
 
 
 def sync_of(ipus: int, target: Target) -> int:
@@ -528,29 +534,30 @@ def changed(target: Target, **changes: Any) -> Target:
         if name not in known:
             raise unknown_field(name)
         changes[name] = _validated(name, value, known[name].type, known[name].metadata)
-    made = replace(target, **changes)
-    if made.num_tiles > MOST_TILES:
-        raise InvalidMachineModelError(f"""{made.num_ipus:,} IPUs of {made.tiles_per_ipu:,} tiles
-            are {made.num_tiles:,} tiles.
+    new_target = replace(target, **changes)
+    if new_target.num_tiles > MOST_TILES:
+        raise InvalidMachineModelError(f"""{new_target.num_ipus:,} IPUs of
+            {new_target.tiles_per_ipu:,} tiles are {new_target.num_tiles:,} tiles.
             next:  a model has at most {MOST_TILES:,} tiles.""")
-    if made.io_tiles >= made.tiles_per_ipu:
-        raise InvalidMachineModelError(f"""{made.io_tiles:,} I/O tiles of each IPU's
-            {made.tiles_per_ipu:,} leave none to compute.
-            next:  give at most {made.tiles_per_ipu - 1:,} of them, or each IPU more tiles.""")
-    if made.machine:
-        title, most, versions = MACHINES[made.machine]
-        if made.ipu_version not in versions:
+    most_io_tiles = new_target.tiles_per_ipu - 1
+    if new_target.io_tiles > most_io_tiles:
+        raise InvalidMachineModelError(f"""{new_target.io_tiles:,} I/O tiles of each
+            IPU's {new_target.tiles_per_ipu:,} leave none to compute.
+            next:  give at most {most_io_tiles:,} of them, or each IPU more tiles.""")
+    if new_target.machine:
+        title, max_version, versions = MACHINES[new_target.machine]
+        if new_target.ipu_version not in versions:
             raise InvalidMachineModelError(f"""The {title} has no IPUs of
-                the version {made.ipu_version!r}.
+                the version {new_target.ipu_version!r}.
                 next:  it comes with {" or ".join(map(repr, versions))}.""")
-        if made.num_ipus > most or made.num_ipus & made.num_ipus - 1:
-            powers = [2**i for i in range(most.bit_length())]
+        if new_target.num_ipus > max_version or new_target.num_ipus & new_target.num_ipus - 1:
+            powers = [2**i for i in range(max_version.bit_length())]
             raise InvalidMachineModelError(f"""The {title} has no
-                {made.num_ipus} IPUs to give: a program gets a power of two, for rings
+                {new_target.num_ipus} IPUs to give: a program gets a power of two, for rings
                 (docs.graphcore.ai, Memory and Performance Optimisation, 7).
                 next:  ask for {", ".join(map(str, powers[:-1]))} or {powers[-1]}, or for no
-                machine, as IPUModel(num_ipus={made.num_ipus}) does.""")
-    return made
+                machine, as IPUModel(num_ipus={new_target.num_ipus}) does.""")
+    return new_target
 
 
 def _preset(version: object) -> dict[str, tuple[Any, str]]:
@@ -583,9 +590,9 @@ def _validated(name: str, value: Any, kind: Any, metadata: Any) -> Any:
             )
         return value
     numbers = (int, np.integer) if kind == "int" else (int, float, np.integer, np.floating)
-    least, most = metadata["least"], metadata["most"]
-    if not isinstance(value, numbers) or isinstance(value, bool) or not least <= value <= most:
+    minimum, maximum = metadata["least"], metadata["most"]
+    if not isinstance(value, numbers) or isinstance(value, bool) or not minimum <= value <= maximum:
         raise InvalidMachineModelError(f"""{name} is {shown(value)}.
-            next:  give {"a whole number" if kind == "int" else "a number"} from {least:g} to
-            {most:,.0f} ({metadata["unit"]}).""")
+            next:  give {"a whole number" if kind == "int" else "a number"} from {minimum:g} to
+            {maximum:,.0f} ({metadata["unit"]}).""")
     return int(value) if kind == "int" else float(value)

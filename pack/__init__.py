@@ -1,7 +1,7 @@
-"""`python3 run.py pack`: the kit, the lessons and the wheels of all they need in one folder, for a
-room without a network.
+"""`python3 run.py pack`: put the kit, the lessons and the wheels of all dependencies into one
+folder, for a room without a network.
 
-In that folder `python3 run.py` sets up from the wheels and opens the first lesson.
+In that folder, `python3 run.py` installs from the wheels and opens the first lesson.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from pack.targets import (
 )
 from pack.wheels import ANY, Store
 
-STOPPED = 130  # what a shell shows for a program that Ctrl-C ended
+STOPPED = 130  # the exit status that a shell reports for a program ended by Ctrl-C
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; returned is its exit status."""
+    """Run the command, and return its exit status."""
     parser = argparse.ArgumentParser(
         prog="python3 run.py pack",
         description=__doc__,
@@ -106,7 +106,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def chosen(systems: Sequence[str] | None, pythons: Sequence[str] | None) -> list[Target]:
-    """The targets that the options name."""
+    """Return the targets that the options name."""
 
     def among(
         words: Sequence[str] | None, known: Sequence[str], default: Sequence[str], what: str
@@ -142,9 +142,9 @@ def lesson_packages() -> list[str]:
 def make(
     folder: Path, targets: Sequence[Target], archive: Path | None, tests: bool = False
 ) -> None:
-    """Make a pack, and print what it holds; `tests` adds the tools for tests to what lessons need.
+    """Make a pack, and print its contents; with `tests`, include the tools for tests, too.
 
-    What is right of an earlier pack, or of one half made, is kept.
+    Valid files of an earlier or an unfinished pack are kept.
     """
     pack_folder.check_place(folder)
     (folder / "wheels").mkdir(parents=True, exist_ok=True)
@@ -152,7 +152,7 @@ def make(
     lock, names = read_lock(text), None if tests else needed_names(text, lesson_packages())
     said = ", ".join(dict.fromkeys(t.system.name for t in targets))
     said += " with Python " + ", ".join(dict.fromkeys(t.python for t in targets))
-    about = "about" if tests else "at most"  # the figures were measured with the tools for tests
+    about = "about" if tests else "at most"  # the sizes were measured with the tools for tests
     print(f"pack: for {said}: {about} {megabytes(targets):,} MB, in {folder}", flush=True)
     started = time.monotonic()
     store = Store(folder)
@@ -173,7 +173,7 @@ def make(
         used |= set(serving.values())
         left = [pin for pin in pins if pin not in serving and pin not in missing]
         if left:
-            raise PackError(f"pip fetched no wheel that fits {target} of {', '.join(left)}")
+            raise PackError(f"pip found no wheel for {target} of {', '.join(left)}")
         print(
             f"pack: {target}: {len(serving)} wheels, {size(folder, set(serving.values()))}",
             flush=True,

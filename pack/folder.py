@@ -1,5 +1,5 @@
-"""What stands in a pack beside the wheels: the kit, a start file for each system, and checksums of
-it all."""
+"""Write the files of a pack next to the wheels: the kit, a start file for each system, and
+checksums of everything."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from pack.targets import PackError, Target
 from pack.wheels import SUMS, digest_of, write_sums
 
 ROOT = Path(__file__).resolve().parents[1]
-# Named one by one: what else lies in a checkout is its owner's, homes of learners with their
-# progress among it.
+# An explicit list, because other files in a checkout are its owner's, such as homes of learners
+# with their progress.
 KIT: tuple[str, ...] = (
     "bench",
     "binder",
@@ -126,7 +126,7 @@ STARTS = {
 
 
 def check_place(folder: Path) -> None:
-    """Refuse a folder in which something else lies."""
+    """Refuse a folder that contains anything else than a pack."""
     if (
         folder == ROOT
         or folder in ROOT.parents
@@ -140,8 +140,8 @@ def check_place(folder: Path) -> None:
 
 
 def copy_kit(folder: Path) -> None:
-    """The kit as it stands in this checkout, changes included; what was here of an earlier pack
-    goes."""
+    """Copy the kit from this checkout, including uncommitted changes; delete the copy of an earlier
+    pack."""
     ignored = shutil.ignore_patterns("__pycache__", ".*", "*.egg-info")
     for name in KIT:
         there = folder / name
@@ -155,8 +155,8 @@ def copy_kit(folder: Path) -> None:
 
 
 def write_starts(folder: Path, targets: Iterable[Target]) -> None:
-    """A start file for each system, a page in plain text, and the list by which run.py knows what
-    the wheels are for."""
+    """Write a start file for each system, a page in plain text, and the list of targets of the
+    wheels for run.py."""
     chosen = list(targets)
     systems = {target.system.name: target.system for target in chosen}
     pythons = sorted(
@@ -190,7 +190,8 @@ def write_starts(folder: Path, targets: Iterable[Target]) -> None:
 
 
 def files_of(folder: Path) -> list[Path]:
-    """All files of a pack but its checksums; what somebody put beside them is none of it."""
+    """Return all files of a pack except its checksums; files that somebody added are not part of
+    it."""
     found = [
         path
         for name in (*KIT, *BESIDE)
@@ -204,14 +205,15 @@ def files_of(folder: Path) -> list[Path]:
 
 
 def write_all_sums(folder: Path, wheels: dict[str, str]) -> dict[str, int]:
-    """SHA256SUMS of everything; returned are the sizes, by path."""
+    """Write SHA256SUMS of all files, and return their sizes by path."""
     names = {path.relative_to(folder).as_posix(): path for path in files_of(folder)}
     write_sums(folder, {name: wheels.get(name) or digest_of(path) for name, path in names.items()})
     return {name: path.stat().st_size for name, path in names.items()}
 
 
 def write_zip(folder: Path, path: Path) -> None:
-    """The folder as a zip; wheels are compressed already."""
+    """Write the folder as a zip; wheels are stored without compression, because they are
+    compressed."""
     half = path.with_name(path.name + ".half")
     files = [*files_of(folder), folder / SUMS]
     try:

@@ -1,9 +1,9 @@
-"""`python3 run.py release`: builds the sdist and the wheel into dist, checks them, tries them in
-empty environments on every Python to be had, and renders what changed. It publishes nothing.
+"""`python3 run.py release`: build the sdist and the wheel into dist, check them, try them in empty
+environments on every Python found here, and render the changes. It publishes nothing.
 
-The version stands in `ipu_teach/__init__.py`. Metadata is judged by `packaging`, as PyPI does it;
-the sdist must hold all that is tracked, and make the same wheel; README's program must print the
-same on each Python, its report's digest too.
+The version is in `ipu_teach/__init__.py`. `packaging` checks the metadata as PyPI does. The sdist
+must contain every tracked file and build the same wheel. README's program must print the same on
+each Python, including its report's digest.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-if not __package__:  # run as a script: where `ipu_teach` and `pack` are found
+if not __package__:  # run as a script: make `ipu_teach` and `pack` importable
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from ipu_teach import __version__
@@ -35,14 +35,17 @@ PROGRAM += "\nprint(engine.report.digest())"
 
 
 def run(*command: str | Path, cwd: Path = ROOT) -> str:
-    """What a command prints. Raises `CalledProcessError`, which has what it said."""
+    """Return the output of a command.
+
+    :raises CalledProcessError: if it fails; the error has the output.
+    """
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(command, cwd=cwd, env=env, text=True, capture_output=True, check=True)
     return done.stdout
 
 
 def build() -> list[Path]:
-    """The sdist and the wheel of the last commit, in dist."""
+    """Build the last commit's sdist and wheel in dist, and return their paths."""
     with tempfile.TemporaryDirectory() as folder:
         run("git", "archive", "-o", Path(folder, "tracked.tar"), "HEAD")
         unpack(Path(folder, "tracked.tar"), Path(folder, "tracked"))
@@ -60,7 +63,7 @@ def unpack(archive: Path, folder: Path) -> None:
 
 
 def contents(archive: Path) -> dict[str, bytes]:
-    """Each file of an sdist, less the folder that it is in, or of a wheel."""
+    """Return the files of an sdist, without its top folder, or of a wheel."""
     if archive.suffix == ".whl":
         with zipfile.ZipFile(archive) as wheel:
             return {name: wheel.read(name) for name in wheel.namelist()}
@@ -70,7 +73,7 @@ def contents(archive: Path) -> dict[str, bytes]:
 
 
 def faults(sdist: Path, wheel: Path) -> Iterator[str]:
-    """What is wrong with the two."""
+    """Yield the faults of the sdist and the wheel."""
     from packaging.metadata import Metadata, parse_email
 
     source, built = contents(sdist), contents(wheel)
@@ -81,7 +84,7 @@ def faults(sdist: Path, wheel: Path) -> Iterator[str]:
             yield f"{name}: its metadata has {sorted(unknown)}"
         try:
             Metadata.from_raw(raw)
-        except Exception as refused:  # a group of all that PyPI would refuse
+        except Exception as refused:  # an exception group with everything that PyPI would refuse
             for one in getattr(refused, "exceptions", (refused,)):
                 yield f"{name}: {one}"
         if raw.get("version") != __version__ or not raw.get("description"):
@@ -100,7 +103,7 @@ def faults(sdist: Path, wheel: Path) -> Iterator[str]:
 
 
 def pythons() -> dict[str, str]:
-    """The Pythons to be had here, by version: this one, those on PATH, uv's and pyenv's."""
+    """Return the Pythons found here, by version: this one, those on PATH, uv's and pyenv's."""
     found = {f"{sys.version_info[0]}.{sys.version_info[1]}": sys.executable}
     pyenv = os.environ.get("PYENV_ROOT", os.path.expanduser("~/.pyenv"))
     uv = os.path.expanduser("~/.local/share/uv/python")
@@ -114,7 +117,7 @@ def pythons() -> dict[str, str]:
 
 
 def tried(python: str, archive: Path) -> str:
-    """What a program prints in an empty environment with the kit alone."""
+    """Return the output of a program in an empty environment with only the kit installed."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
         run(python, "-m", "venv", Path(home, "kit"))
         inside = Path(home, "kit", "Scripts" if os.name == "nt" else "bin")
@@ -124,7 +127,7 @@ def tried(python: str, archive: Path) -> str:
 
 
 def changes() -> tuple[str, str]:
-    """Return what CHANGELOG.md has for this version, or else for the next: heading and text."""
+    """Return the heading and text of this version in CHANGELOG.md, or else of the next version."""
     text = (ROOT / "CHANGELOG.md").read_text("utf-8")
     for version in (__version__, "Unreleased"):
         section = rf"(?ms)^## (\[?{re.escape(version)}\b.*?)\n(.*?)(?=^## |\Z)"
@@ -134,7 +137,7 @@ def changes() -> tuple[str, str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; 1 where something is wrong."""
+    """Run the command; return 1 if something is wrong."""
     parser = argparse.ArgumentParser(prog="python3 run.py release", description=__doc__)
     parser.add_argument("--no-install", action="store_true", help="build and check, and no more")
     given = parser.parse_args(arguments)
@@ -148,7 +151,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     wrong += faults(*archives)
     for archive in archives:
         print(f"{archive}: {archive.stat().st_size / 1e6:.1f} MB", flush=True)
-    here, others = {"": sys.executable}, pythons()  # the sdist makes the same wheel: once will do
+    # one Python is enough for the sdist, which makes the same wheel
+    here, others = {"": sys.executable}, pythons()
     said = set()
     for archive, places in zip(archives, (here, others), strict=True):
         for version, python in () if given.no_install else places.items():

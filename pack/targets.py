@@ -1,4 +1,4 @@
-"""For whom a pack is: the systems, the Pythons, and what of the lock each needs."""
+"""The targets of a pack: the systems, the Pythons, and the part of the lock that each needs."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
 PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
-# What a set-up needs beside the lock: uv makes .venv, pip goes into it, and hatchling asks for
-# editables to install the kit.
+# Packages that an installation needs in addition to the lock: uv makes .venv, pip is installed into
+# it, and hatchling needs editables to install the kit.
 TOOLS = ("uv", "pip", "editables")
-# A marker may ask for a patch of a Python, as `>= "3.11.5"`: the first and the last of them get
-# what they ask for.
+# A marker may depend on the patch version, as `>= "3.11.5"`, so it is evaluated for the first and
+# the last patch version.
 PATCHES = ("0", "99")
 
 
 class PackError(Exception):
-    """Why there is no pack, and what to do."""
+    """A reason why a pack cannot be made, and what to do."""
 
 
 @dataclass(frozen=True)
 class System:
-    """A system as packages know it: `folder` is its name in wheels/, `platforms` its tags, the best
+    """A system as packages name it: `folder` is its name in wheels/, `platforms` its tags, best
     first.
 
-    `shared` and `each` are the megabytes of wheels that all Pythons share and that each has for
-    itself, as measured.
+    `shared` and `each` are measured megabytes of wheels: those that all Pythons share, and those
+    that each Python needs for itself.
     """
 
     name: str
@@ -43,7 +43,7 @@ class System:
 
     @property
     def markers(self) -> dict[str, str]:
-        """What markers in the lock ask of a system."""
+        """The values with which the lock's markers are evaluated for a system."""
         named = {
             "linux": ("posix", "Linux"),
             "win32": ("nt", "Windows"),
@@ -61,7 +61,7 @@ class System:
 
 
 def _manylinux(machine: str) -> tuple[str, ...]:
-    """Linux with glibc 2.28, of 2018, or newer."""
+    """Return the platform tags of Linux with glibc 2.28 (from 2018) or newer."""
     return (
         *(f"manylinux_2_{n}_{machine}" for n in range(28, 4, -1)),
         f"manylinux2014_{machine}",
@@ -144,7 +144,7 @@ class Target:
 
     @cached_property
     def tags(self) -> frozenset[tags.Tag]:
-        """The tags of the wheels that it can install."""
+        """The tags of the wheels that the target can install."""
         version = tuple(int(part) for part in self.python.split("."))
         interpreter = f"cp{version[0]}{version[1]}"
         native = tags.cpython_tags(version, [interpreter], self.system.platforms)
@@ -153,12 +153,15 @@ class Target:
         )
 
     def fits(self, wheel: str) -> bool:
-        """Whether it can install a wheel of this file's name."""
+        """Return whether the target can install a wheel with this file name."""
         return not self.tags.isdisjoint(_parsed(wheel)[2])
 
     def pins(self, lock: Iterable[Requirement], names: Container[str] | None = None) -> list[str]:
-        """Return what it needs: `name==version` of the lock's lines whose markers hold, and the
-        tools by their names. `names` limits the lines to packages of these names."""
+        """Return the requirements of the target: `name==version` for the lock's lines whose markers
+        hold, and the tools by name.
+
+        `names` limits the lines to packages with these names.
+        """
         found = []
         for pin in lock:
             if names is not None and canonicalize_name(pin.name) not in names:
@@ -181,15 +184,16 @@ class Target:
 
 
 def read_lock(text: str) -> list[Requirement]:
-    """The lines of a lock, without its comments."""
+    """Return the lines of a lock, without comments."""
     lines = (line.strip() for line in text.splitlines())
     return [Requirement(line) for line in lines if line and not line.startswith("#")]
 
 
 def needed_names(lock: str, wanted: Iterable[str]) -> frozenset[str]:
-    """Return the names of a lock's packages that are needed by the packages `wanted`, and theirs.
+    """Return the names of the lock's packages that the packages `wanted` need, directly or
+    indirectly.
 
-    The comments of a lock say of each package by which others it is needed ("via").
+    The comments of a lock list for each package the packages that need it ("via").
     """
     dependents: dict[str, set[str]] = {}
     package = ""
@@ -212,13 +216,13 @@ def _parsed(wheel: str) -> tuple[str, str, frozenset[tags.Tag]]:
 
 
 def answers_to(wheel: str, pin: str) -> bool:
-    """Whether a wheel is what a pin asks for: `name==version`, or any version of a `name`."""
+    """Return whether a wheel satisfies a pin: `name==version`, or any version of a `name`."""
     name, _, version = pin.partition("==")
     return _parsed(wheel)[0] == canonicalize_name(name) and version in ("", _parsed(wheel)[1])
 
 
 def megabytes(targets: Iterable[Target]) -> int:
-    """About how large the wheels for all of these are."""
+    """Return the approximate size of the wheels for all of these targets, in megabytes."""
     chosen = list(targets)
     systems = {target.system.name: target.system for target in chosen}
     shared = sum(system.shared for system in systems.values())

@@ -1,8 +1,8 @@
-"""`run.py pack --try`: set up from a pack here, with each Python, as on a machine that has nothing
-and reaches nobody.
+"""`run.py pack --try`: install from a pack with each Python here, as on a machine with nothing
+installed and no network.
 
-Each trial gets a copy of the pack in a scratch folder, an empty home, no settings of ours, and on
-Linux a network namespace in which nothing is but the machine's own loopback.
+Each trial gets a copy of the pack in a scratch folder, an empty home, none of our settings, and on
+Linux a network namespace that contains only the machine's own loopback interface.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ CUT_OFF = ["unshare", "-rn"]
 
 
 def try_all(folder: Path, pythons: Sequence[str]) -> int:
-    """Try a pack with these Pythons, or with all that are found here and that it is for; 0 if all
-    went well."""
+    """Try a pack with these Pythons, or with all Pythons found here that it supports; return 0 if
+    all succeed."""
     pack = json.loads((folder / "wheels" / "pack.json").read_text(encoding="utf-8"))
     found = {
         version: python
@@ -63,15 +63,15 @@ def try_all(folder: Path, pythons: Sequence[str]) -> int:
 
 
 def candidates() -> list[str]:
-    """Pythons that lie about here: on PATH by their names, and pyenv's. The last of a version
-    counts."""
+    """Return the Pythons found here: on PATH by name, and pyenv's. The last one of a version is
+    used."""
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     named = ["/usr/bin/python3", *(f"python3.{minor}" for minor in range(10, 20))]
     return [*map(str, sorted(pyenv.glob("*/bin/python3"))), *filter(shutil.which, named)]
 
 
 def version_of(python: str) -> str:
-    """Such as "3.12"; empty if it does not run."""
+    """Return a Python's version, such as "3.12"; "" if it does not run."""
     command = [python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
     try:
         return subprocess.run(command, capture_output=True, text=True).stdout.strip()
@@ -80,11 +80,11 @@ def version_of(python: str) -> str:
 
 
 def try_one(folder: Path, python: str, cut_off: bool) -> list[tuple[str, float, str]]:
-    """(step, seconds, outcome) of each step with one Python."""
+    """Return (step, seconds, outcome) for each step with one Python."""
     with tempfile.TemporaryDirectory(prefix="ipu teach ") as scratch:
         copy, home = Path(scratch) / "the pack", Path(scratch) / "home"
         home.mkdir()
-        here = run.this_system()  # the wheels for other systems may stay where they are
+        here = run.this_system()  # wheels for other systems need not be copied
         others = [
             path.name
             for path in (folder / "wheels").iterdir()
@@ -120,7 +120,8 @@ def try_one(folder: Path, python: str, cut_off: bool) -> list[tuple[str, float, 
 
 
 def within(copy: Path, python: str, cut_off: bool) -> list[tuple[str, float, str]]:
-    """The steps of a trial, where no network is."""
+    """Run the steps of a trial, without a network if `cut_off`, and return (step, seconds, outcome)
+    of each."""
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     steps = []
     if cut_off:
@@ -161,7 +162,7 @@ def within(copy: Path, python: str, cut_off: bool) -> list[tuple[str, float, str
 
 
 def opens(copy: Path, python: str, env: dict[str, str]) -> tuple[float, str]:
-    """Start plain `run.py`, and ask the address that it prints for the page and for the lesson."""
+    """Start plain `run.py`, and request the page and the lesson from the address that it prints."""
     started = time.monotonic()
     server = subprocess.Popen(
         [python, "run.py"],
@@ -205,7 +206,8 @@ def opens(copy: Path, python: str, env: dict[str, str]) -> tuple[float, str]:
 
 
 def fetched(address: str, server: subprocess.Popen[str]) -> str:
-    """What a server answers, which says where it is a moment before it listens."""
+    """Return a server's answer, retrying because it prints its address a moment before it
+    listens."""
     while True:
         try:
             with urllib.request.urlopen(address, timeout=60) as answer:

@@ -1,5 +1,4 @@
-"""The wheels of a pack: fetched by pip, kept where they are right, and held against their
-checksums."""
+"""The wheels of a pack: downloaded by pip, kept while they are valid, and verified by checksum."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ ANY = "any"  # the folder of wheels that fit every system
 
 
 def digest_of(path: Path) -> str:
-    """The SHA-256 of a file."""
+    """Return the SHA-256 of a file."""
     digest = hashlib.sha256()
     with path.open("rb") as source:
         while block := source.read(1 << 20):
@@ -30,7 +29,8 @@ def digest_of(path: Path) -> str:
 
 
 def read_sums(folder: Path) -> dict[str, str]:
-    """What SHA256SUMS says: the digest of each file, by its path from there."""
+    """Return the content of SHA256SUMS: the digest of each file, by its path relative to that
+    file."""
     try:
         lines = (folder / SUMS).read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -39,15 +39,14 @@ def read_sums(folder: Path) -> dict[str, str]:
 
 
 def write_sums(folder: Path, sums: dict[str, str]) -> None:
-    """As `sha256sum` writes and reads it; whole or not at all."""
+    """Write digests in the format of `sha256sum`, in one atomic step."""
     text = "".join(f"{sums[name]}  {name}\n" for name in sorted(sums))
     (folder / f"{SUMS}.new").write_text(text, encoding="utf-8", newline="\n")
     (folder / f"{SUMS}.new").replace(folder / SUMS)
 
 
 class Store:
-    """The wheels below a pack's folder, by their paths from there, with the digests of those that
-    are whole."""
+    """The wheels below a pack's folder, by relative path, with the digests of the complete ones."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -65,7 +64,7 @@ class Store:
         self.sums = {name: before[name] for name, path in bar if digest_of(path) == before[name]}
 
     def serving(self, target: Target, pins: Sequence[str]) -> dict[str, str]:
-        """The wheel that is here for each pin, where there is one."""
+        """Return the stored wheel for each pin that has one."""
         folders = (f"wheels/{ANY}/", f"wheels/{target.system.folder}/")
         usable = {name: name.rpartition("/")[2] for name in self.sums if name.startswith(folders)}
         fitting = {name: wheel for name, wheel in usable.items() if target.fits(wheel)}
@@ -76,7 +75,7 @@ class Store:
         return {pin: names[0] for pin, names in found if names}
 
     def fetch(self, target: Target, pins: Sequence[str]) -> list[str]:
-        """Fetch what is missing for a target; returned are the pins of which there is no wheel for
+        """Download the missing wheels for a target, and return the pins that have no wheel for
         it."""
         here = self.serving(target, pins)
         wanted = [pin for pin in pins if pin not in here]
@@ -84,7 +83,7 @@ class Store:
         shutil.rmtree(arriving, ignore_errors=True)
         nowhere = []
         while wanted:
-            # pip takes one version of each at a time
+            # pip accepts only one version of each at a time
             batch = list({pin.partition("==")[0]: pin for pin in wanted}.values())
             refused = _download(target, batch, arriving)
             nowhere += [refused] if refused else []
@@ -101,7 +100,8 @@ class Store:
         return nowhere
 
     def keep(self, names: set[str]) -> None:
-        """Delete all other wheels: those of an older lock, or for others than this pack is for."""
+        """Delete all other wheels: those of an older lock, or for targets that this pack does not
+        support."""
         self.sums = {name: digest for name, digest in self.sums.items() if name in names}
         for path in list((self.folder / "wheels").rglob("*")):
             if path.is_file() and path.relative_to(self.folder).as_posix() not in names:
@@ -112,8 +112,8 @@ class Store:
 
 
 def _download(target: Target, pins: list[str], folder: Path) -> str | None:
-    """Let pip fetch wheels, which holds each against the digest that its index names; returned is a
-    pin without a wheel."""
+    """Let pip download wheels, verified against the digests of its index; return a pin without a
+    wheel."""
     command = [
         sys.executable,
         "-m",
@@ -139,11 +139,11 @@ def _download(target: Target, pins: list[str], folder: Path) -> str | None:
     text = "\n".join(said)
     if status == 0:
         return None
-    # the last kind is a pin without a wheel, too
+    # a pin may have no wheel at all
     why = run.unreached(text, run.UNREACHED[:-1])
     if why:
         raise PackError(
-            f"{why[0]}. What was fetched is kept. {why[1]}, then give the same command again"
+            f"{why[0]}. The downloaded wheels are kept. {why[1]}, then give the same command again"
         )
     if "No space left on device" in text or "[Errno 28]" in text:
         raise PackError(
@@ -153,11 +153,12 @@ def _download(target: Target, pins: list[str], folder: Path) -> str | None:
     refused = re.search(r"No matching distribution found for (\S+)", text)
     if refused and refused[1] in pins:
         return refused[1]
-    raise PackError("pip could not fetch the wheels. It said:\n" + "\n".join(said[-12:]))
+    raise PackError("pip could not download the wheels. Its output:\n" + "\n".join(said[-12:]))
 
 
 def _run(command: list[str], hear: Callable[[str], None]) -> tuple[int, list[str]]:
-    """Run a command to its end; its status, and what it said, which `hear` is told line by line."""
+    """Run a command to its end; return its status and its output, which `hear` also gets line by
+    line."""
     said = []
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"

@@ -23,9 +23,9 @@ def no_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No CUDA driver, whatever this machine has."""
     monkeypatch.delenv("IPU_TEACH_GPU", raising=False)
     monkeypatch.setattr(backend, "cuda_devices", lambda: 0)
-    backend._tried.cache_clear()
+    backend._working_cupy.cache_clear()
     yield
-    backend._tried.cache_clear()
+    backend._working_cupy.cache_clear()
 
 
 @pytest.fixture

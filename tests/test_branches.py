@@ -21,16 +21,7 @@ import test_exact
 from codelets import BRANCHING, FlipWhereNegative, random_branching
 from graphs import Placed, Space, add, differences, regions
 from hypothesis import given, settings, strategies as st
-from test_exact import (
-    DEVICE,
-    RANDOMLY,
-    Ran,
-    cut,
-    line_of,
-    normal,
-    outcome,
-    run,
-)
+from test_exact import DEVICE, RANDOMLY, Ran, cut, line_of, normal, outcome, run
 
 from bench.codelets import Collatz, FirstPast
 from ipu_teach import FLOAT, HALF, INT, InOut, Input, Output, Vector, Vertex
@@ -591,13 +582,17 @@ def test_the_random_tests_take_every_way(monkeypatch: pytest.MonkeyPatch) -> Non
         lambda result, *args: "flat" if result is not None else "not flat",
     )
     counted(ways_of, "bind", lambda result, group, *args: "batch")
-    counted(ways_of, "together", lambda result, *args: "threads")
+    counted(ways_of, "run_parallel", lambda result, *args: "threads")
     counted(
         Machine,
         "_shuffled",
-        lambda result, engine, group: "in order" if engine.how.shuffle is None else "shuffled",
+        lambda result, engine, group: "in order" if engine.mode.shuffle is None else "shuffled",
     )
-    counted(batch_plan, "placed", lambda result, *args: "view" if result.here else "no view")
+    counted(
+        batch_plan,
+        "place_group",
+        lambda result, *args: "view" if result.in_place else "no view",
+    )
     counted(
         Chunk,
         "_gather",
@@ -606,7 +601,7 @@ def test_the_random_tests_take_every_way(monkeypatch: pytest.MonkeyPatch) -> Non
     counted(
         BatchPlan,
         "bind",
-        lambda result, whole: "whole" if whole.buffers.most == len(whole.rows) else "chunks",
+        lambda result, whole: "whole" if whole.buffers.capacity == len(whole.rows) else "chunks",
     )
     tests: list[Any] = [
         test_exact.test_random_codelets_equal_the_vertex_loop,

@@ -22,7 +22,7 @@ from torch.utils.checkpoint import checkpoint  # noqa: E402
 from ipu_teach import poptorch  # noqa: E402
 from ipu_teach.frontends import pytorch  # noqa: E402
 from ipu_teach.frontends.pytorch import markers  # noqa: E402
-from ipu_teach.frontends.pytorch.capture import captured  # noqa: E402
+from ipu_teach.frontends.pytorch.capture import capture_module  # noqa: E402
 from ipu_teach.frontends.pytorch.labels import is_own  # noqa: E402
 
 Forward = Callable[..., Any]
@@ -323,10 +323,10 @@ def multiplying(net: Any, x: Any, y: Any) -> Any:
 
 
 REFUSED: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
-    "input": (lambda: Around(adding), ("'x', which is fed, was changed", "x += 1", "y = x + 1")),
+    "input": (lambda: Around(adding), ("The input 'x' was changed", "x += 1", "y = x + 1")),
     "view of an input": (
         lambda: Around(cutting),
-        ("'x', which is fed, was changed", "x[:, 0].zero_()"),
+        ("The input 'x' was changed", "x[:, 0].zero_()"),
     ),
     "attribute in place": (
         lambda: Around(growing, lambda net: setattr(net, "shift", torch.ones(6))),
@@ -334,7 +334,10 @@ REFUSED: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     ),
     "attribute": (
         lambda: Around(moving, lambda net: setattr(net, "shift", torch.ones(6))),
-        ("Around.forward changes 'shift'", "in its next call", "register_buffer"),
+        (
+            "Around.forward changes 'shift', so that its next call computes something else",
+            "register_buffer",
+        ),
     ),
     "state": (
         lambda: Around(remembering, lambda net: setattr(net, "state", None)),
@@ -347,15 +350,19 @@ REFUSED: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "random numbers": (lambda: Around(drawing), ("random numbers of Python", "torch.rand")),
     "number": (
         lambda: Around(lambda net, x, y: plain(net, x * x.sum().item(), y)),
-        ("asks for a number that is on the device", "x.sum().item()", "torch.where"),
+        (
+            "uses a number of a tensor to choose the next operations",
+            "x.sum().item()",
+            "torch.where",
+        ),
     ),
     "array": (
         lambda: Around(lambda net, x, y: plain(net, torch.tensor(x.numpy()), y)),
-        ("asks for a number that is on the device", "x.numpy()"),
+        ("uses a number of a tensor to choose the next operations", "x.numpy()"),
     ),
     "mask": (
         lambda: Around(lambda net, x, y: (net.first(x), x[x > 0].mean())),
-        ("asks for a number that is on the device", "x[x > 0]"),
+        ("uses a number of a tensor to choose the next operations", "x[x > 0]"),
     ),
     "shapes": (
         lambda: Around(multiplying),
@@ -422,7 +429,7 @@ def test_errors_name_tensors_in_containers() -> None:
             batch["ids"][0].add_(1)
             return batch["ids"][1]
 
-    with pytest.raises(ModelError, match=r"batch\['ids'\]\[0\].*, which is fed"):
+    with pytest.raises(ModelError, match=r"The input \"batch\['ids'\]\[0\]\" was changed"):
         poptorch.inferenceModel(Batch(), options())({"ids": [torch.ones(2), torch.ones(3)]})
 
 
@@ -469,7 +476,7 @@ def test_a_captured_module_is_as_it_was() -> None:
     outputs: list[Any] = []
     net.layer.register_forward_hook(lambda m, i, o: outputs.append(o))
     net.layer.weight.register_hook(lambda g: gradients.append(g))
-    captured(net, (x, y), training=True)
+    capture_module(net, (x, y), training=True)
     assert net.training and net.layer.training
     assert net.last is None and net.calls == 0 and not hasattr(net, "new")
     assert (net.kept, net.named, net.seen) == ([1], {"a": [2]}, {3})
@@ -499,7 +506,7 @@ def test_a_tensor_that_stays_elsewhere_is_refused() -> None:
             return h
 
     with pytest.raises(ModelError, match="keeps a tensor outside the module") as caught:
-        captured(Hides(), (torch.ones(3),))
+        capture_module(Hides(), (torch.ones(3),))
     assert "h = x * 2" in str(caught.value)
     STORE.values.clear()
 
@@ -517,7 +524,7 @@ def test_each_operation_has_its_module_and_line() -> None:
             out = self.body(torch.tanh(x))
             return out, F.mse_loss(out, y)
 
-    result = captured(Deep(), examples(), training=True)
+    result = capture_module(Deep(), examples(), training=True)
     ops = [*result.graph.ops, *result.backward]
     assert {op.part for op in ops} == {"forward", "backward"}
     for part in ("forward", "backward"):
@@ -538,14 +545,14 @@ def test_packages_whose_names_begin_with_torch_are_not_torch() -> None:
 def test_a_torch_that_is_too_old_is_refused() -> None:
     pytorch.check_version("2.13.0+cpu")
     pytorch.check_version("3.0.0a0+git12")
-    with pytest.raises(NotHereImportError, match="torch 2.13 or newer, and torch 2.6.0") as caught:
+    with pytest.raises(NotHereImportError, match="torch 2.13 or newer, but torch 2.6.0") as caught:
         pytorch.check_version("2.6.0")
     assert 'pip install "torch>=2.13"' in str(caught.value)
 
 
 def test_capturing_twice_gives_the_same_graph() -> None:
     net = copy.deepcopy(Net(hooked))
-    graphs = [str(captured(net, examples(), training=True).graph) for _ in range(2)]
+    graphs = [str(capture_module(net, examples(), training=True).graph) for _ in range(2)]
     assert graphs[0] == graphs[1]
 
 
@@ -559,7 +566,9 @@ def test_a_lowering_that_returns_another_shape_is_refused() -> None:
             return torch.sinc(x)
 
     try:
-        with pytest.raises(ModelError, match=r"sinc was lowered to .*FLOAT\[3\].*torch has FLOAT"):
-            captured(Sinc(), (torch.ones(2, 3),))
+        with pytest.raises(
+            ModelError, match=r"sinc was lowered to .*FLOAT\[3\].*torch's result is FLOAT"
+        ):
+            capture_module(Sinc(), (torch.ones(2, 3),))
     finally:
         del markers.LOWERINGS["aten::sinc"]

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from ipu_course import cli, jobs
+from ipu_course import cli, doctor, jobs, lab
 from ipu_course.checking import headless, notebooks as shelves
 from ipu_teach import datasets
 from ipu_teach._support import places
@@ -122,7 +122,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str], dict[str, s
         calls.append((command, env))
         return 0
 
-    monkeypatch.setattr(cli, "_become", become)
+    monkeypatch.setattr(lab, "become", become)
     return calls
 
 
@@ -133,8 +133,8 @@ def test_the_server_takes_the_place_of_the_command() -> None:
         "[sys.executable, '-c', 'import os; print(os.getpid(), os.environ)'], {'LESSON': 'one'}"
     )
     program = (
-        "import os, sys; from ipu_course import cli; print(os.getpid(), flush=True); "
-        f"cli._become({became}); print('left')"
+        "import os, sys; from ipu_course import lab; print(os.getpid(), flush=True); "
+        f"lab.become({became}); print('left')"
     )
     said = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
@@ -301,8 +301,8 @@ def test_a_user_without_a_home_has_the_work_folder(
     monkeypatch.delenv("HOME")
     monkeypatch.setattr("pwd.getpwuid", unknown)
     monkeypatch.setenv("IPU_TEACH_WORK", str(tmp_path / "work"))
-    cli.move_in()
-    assert cli.check_home() == ("ok", "home", str(tmp_path / "work"))
+    lab.move_in()
+    assert doctor.check_home() == ("ok", "home", str(tmp_path / "work"))
 
 
 @pytest.mark.parametrize("words", COURSE_COMMANDS, ids=" ".join)
@@ -349,11 +349,11 @@ def test_a_disk_that_fills_later_is_no_traceback(
     def full(*words: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device", "a file")
 
-    monkeypatch.setattr(cli, "learners_copies", full)
+    monkeypatch.setattr(lab, "learners_copies", full)
     assert cli.main(["lab"]) == 2
     err = capsys.readouterr().err
     assert err.startswith("This cannot be kept: No space left on device.\n  where: a file\n")
-    monkeypatch.setattr(cli, "learners_copies", lambda lesson: 1 / 0)
+    monkeypatch.setattr(lab, "learners_copies", lambda lesson: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         cli.main(["lab"])
 
@@ -676,7 +676,7 @@ def test_doctor_cannot_tell_memory_everywhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(places, "MEMINFO", tmp_path / "none")
-    assert cli.check_memory()[0] == "ok" and "cannot tell" in cli.check_memory()[2]
+    assert doctor.check_memory()[0] == "ok" and "cannot tell" in doctor.check_memory()[2]
 
 
 # --- the words ------------------------------------------------------------------------------------

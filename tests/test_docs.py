@@ -23,7 +23,7 @@ import numpy as np
 import pytest
 
 import ipu_teach
-from ipu_course.checking import exercise, judging, mistakes, trial
+from ipu_course.checking import comparing, exercise, mistakes, trial, verdict_panel
 from ipu_teach import (
     BOOL,
     FLOAT,
@@ -277,7 +277,9 @@ def samples(path: Path) -> Iterator[ast.Module]:
 def test_samples_call_what_there_is() -> None:
     """What docs/authoring.md shows of an exercise and of a view has the names and arguments of today."""
     there = {
-        k: v for module in (exercise, judging, mistakes, trial) for k, v in vars(module).items()
+        k: v
+        for module in (exercise, comparing, mistakes, trial, verdict_panel)
+        for k, v in vars(module).items()
     }
     there |= {k: v for module in (panels, scene, shapes) for k, v in vars(module).items()}
     called = set()

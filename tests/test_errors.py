@@ -1118,7 +1118,7 @@ RACES: list[Case] = [
           where: vertex 0 (Rows.out, tile 0) of compute set 'cs'
           next:  give it tensors in which every element appears once."""),
     ("an aliased view is written", lambda w: (w.add(Bump, x=concat([w.v, w.v])), w.compile()), ComputeSetRaceError, r"""
-        The field 'x' of Bump writes a region that holds some element twice.
+        The field 'x' of Bump writes a region that contains an element twice.
           where: vertex 0 (Bump.x, tile 0) of compute set 'cs'
           next:  give it a tensor in which every element appears once."""),
     ("a constant is written", lambda w: (w.add(Bump, x=w.k), w.compile()), GraphConnectionError, r"""
@@ -1296,11 +1296,11 @@ PROGRAMS: list[Case] = [
           where: Tensor('v', FLOAT, shape (3,)) to Tensor('alien', FLOAT, shape (3,))
           next:  use one graph throughout."""),
     ("copy overlap", lambda w: w.compile(Copy(w.x[1:], w.x[:3])), ControlProgramError, r"""
-        The two sides of a Copy overlap: both hold element [1, 0] of 'x'.
+        The two sides of a Copy overlap: both contain element [1, 0] of 'x'.
           where: Copy(a view of 'x' to a view of 'x')
           next:  copy through another variable."""),
     ("copy onto itself", lambda w: w.compile(Sequence(Repeat(2, Copy(w.v, w.v)))), ControlProgramError, r"""
-        The two sides of a Copy overlap: both hold element [0] of 'v'.
+        The two sides of a Copy overlap: both contain element [0] of 'v'.
           where: Copy('v' to 'v')
           next:  copy through another variable."""),
     ("copy to a constant", lambda w: w.compile(Copy(w.v, w.k)), ControlProgramError, r"""
@@ -1308,7 +1308,7 @@ PROGRAMS: list[Case] = [
           where: Copy('v' to 'k')
           next:  copy to a variable, made with graph.add_variable."""),
     ("copy to an aliased view", lambda w: w.compile(Copy(w.x[:2], concat([w.v, w.v]))), ControlProgramError, r"""
-        Copy writes to a view that holds some element twice.
+        Copy writes to a view that contains an element twice.
           where: Copy(a view of 'x' to a view of 'v')
           next:  copy to a view in which every element appears once."""),
     ("engine of nothing", lambda w: Engine(w.graph, []), ControlProgramError, r"""

@@ -730,7 +730,7 @@ def test_a_program_that_unfolds_without_end() -> None:
     ]
     header["programs"] = [5000]
     assert refusal(whole(header, arrays)).startswith(
-        "The executable holds a program that does not compile: "
+        "The executable contains a program that does not compile: "
     )
 
 
@@ -738,7 +738,7 @@ def test_a_graph_that_does_not_compile() -> None:
     header, arrays = parts(compile_graph(*adder()).serialize())
     header["mapping"][1] = 0
     assert refusal(whole(header, arrays)) == (
-        "The executable holds a program that does not compile: The variable 'x' is on no tile.\n"
+        "The executable contains a program that does not compile: The variable 'x' is on no tile.\n"
         "  next:  save it again, from a graph that compiles."
     )
 
@@ -751,7 +751,7 @@ def test_a_file_whose_program_does_not_fit_is_named(tmp_path: Path) -> None:
     with pytest.raises(ExecutableLoadError) as caught:
         Executable.load(file)
     assert str(caught.value).startswith(
-        "The executable holds a program that does not compile: Out of memory: "
+        "The executable contains a program that does not compile: Out of memory: "
     )
     assert f"\n  where: {file}, the fullest is tile 0: " in str(caught.value)
 

@@ -16,15 +16,7 @@ from typing import Any
 
 import pytest
 from fuzz import compare, files, loops, shrink, suite, writer
-from fuzz.__main__ import (
-    one_codelet,
-    one_cost,
-    one_program,
-    one_replicated,
-    run,
-    smaller,
-    tried,
-)
+from fuzz.__main__ import one_codelet, one_cost, one_program, one_replicated, run, smaller, tried
 
 from ipu_teach import Engine
 from ipu_teach.compile.freeze import FrozenGraph

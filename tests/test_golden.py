@@ -21,15 +21,7 @@ import validation as golden
 from ipu_course import cli
 from ipu_teach import FLOAT, Engine, Graph, IPUModel
 from ipu_teach.program import Copy, Execute, Repeat, Sequence
-from validation import (
-    benchmarks,
-    halo,
-    layers,
-    matrix_vector,
-    printed,
-    programs,
-    single_vertices,
-)
+from validation import benchmarks, halo, layers, matrix_vector, printed, programs, single_vertices
 from validation.row import (
     ALGORITHMS,
     CALIBRATES,

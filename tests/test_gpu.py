@@ -48,7 +48,7 @@ from graphs import (
 from hypothesis import given, settings, strategies as st
 from test_exact import DEVICE, RANDOMLY, cut
 
-from ipu_course import cli
+from ipu_course import doctor
 from ipu_teach import (
     BOOL,
     FLOAT,
@@ -78,7 +78,7 @@ RANDOM = np.random.default_rng(11)
 def test_without_a_driver_numpy_runs(no_gpu: None) -> None:
     assert backend.cupy_module() == (None, "no CUDA driver or device")
     assert backend.choose_backend(None).name == backend.choose_backend("numpy").name == "numpy"
-    assert cli.check_gpu() == (
+    assert doctor.check_gpu() == (
         "ok",
         "GPU",
         "no CUDA driver or device; the engine runs on numpy, which is all it needs",
@@ -100,7 +100,7 @@ def test_where_cupy_runs_it_is_taken_unless_told_otherwise(
     stand_in: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert backend.cupy_module() == (stand_in, "CuPy stand-in on a stand-in")
-    assert cli.check_gpu() == ("ok", "GPU", "the engine runs on CuPy stand-in on a stand-in")
+    assert doctor.check_gpu() == ("ok", "GPU", "the engine runs on CuPy stand-in on a stand-in")
     assert [backend.choose_backend(name).name for name in (None, "cupy", "numpy")] == [
         "cupy",
         "cupy",
@@ -108,7 +108,7 @@ def test_where_cupy_runs_it_is_taken_unless_told_otherwise(
     ]
     monkeypatch.setenv("IPU_TEACH_GPU", "0")
     assert backend.choose_backend(None).name == "numpy"
-    assert cli.check_gpu()[2].startswith(
+    assert doctor.check_gpu()[2].startswith(
         "switched off by IPU_TEACH_GPU=0; the engine runs on numpy"
     )
 
@@ -145,7 +145,7 @@ def test_a_gpu_that_cannot_be_used_is_not_used(
     monkeypatch.setitem(sys.modules, "cupy", module)
     assert backend.cupy_module() == (None, why)
     assert backend.choose_backend(None).name == "numpy"
-    assert cli.check_gpu() == (
+    assert doctor.check_gpu() == (
         "note",
         "GPU",
         f"{why}; the engine runs on numpy, which is all it needs",

@@ -137,12 +137,12 @@ def test_the_interrupt_button_stops_an_endless_loop(way: str, notebook: Notebook
 
 CHECKED = """
 from ipu_course import check
-from ipu_course.checking import judging
+from ipu_course.checking import time_limit
 
 def endless(work, bytes_in, bytes_out, sync):
     engine.run()
 
-judging.LIMIT = 0.5
+time_limit.LIMIT = 0.5
 engine.write_tensor("turns", 5000)
 verdict = check("01.1", endless)
 """

@@ -21,7 +21,7 @@ from ipu_teach import BOOL, FLOAT, HALF, INT, UNSIGNED_INT, IPUModel
 from ipu_teach.errors import ModelError, ModelLoadError
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import Ir, Value
-from ipu_teach.frontends.ir.saved import loaded, written
+from ipu_teach.frontends.ir.saved import graph_from_bytes, graph_to_bytes
 from ipu_teach.poplibs import popops
 from ipu_teach.poplibs.popops import expr
 
@@ -598,22 +598,22 @@ def test_an_operation_of_ones_own() -> None:
     )
     ir.register("leaky", row)
     try:
-        with pytest.raises(ModelError, match="there is one of that name"):
+        with pytest.raises(ModelError, match="An operation named 'leaky' already exists"):
             ir.register("leaky", row)
         graph = Ir()
         x = graph.variable(np.float32([-2, -1, 3]), "x")
         loss = graph.output("y", ir.reduced(graph, "sum", graph.op("leaky", x, slope=0.25)))
         step, grads = ir.autodiff(graph, loss)
         step.output("slope", grads[x])
-        again = loaded(written(step))
+        again = graph_from_bytes(graph_to_bytes(step))
         run = ir.Run(ir.Lowering(again, device(2)), device(2))
         got = run()
         assert got["y"] == 2.25 and got["slope"].tolist() == [[0.25, 0.25, 1.0]]
-        data = written(step)
+        data = graph_to_bytes(step)
     finally:
         del ir.OPS["leaky"]
     with pytest.raises(ModelLoadError, match="operation 'leaky', which is not in the table"):
-        loaded(data)
+        graph_from_bytes(data)
 
 
 def test_names_travel_to_the_program_the_report_and_errors() -> None:
@@ -685,11 +685,18 @@ def test_a_graph_comes_back_from_its_file(tmp_path: Path) -> None:
     for graph in (ir.replicate(ir.accumulate(ir.off_chip(step), 2), 2), half, steps):
         ir.save(graph, tmp_path / "net.ipumodel")
         again = ir.load(tmp_path / "net.ipumodel")
-        assert written(again) == written(graph) == (tmp_path / "net.ipumodel").read_bytes()
+        assert (
+            graph_to_bytes(again)
+            == graph_to_bytes(graph)
+            == (tmp_path / "net.ipumodel").read_bytes()
+        )
         assert [op.name for op in again.ops] == [op.name for op in graph.ops]
         for name, value in graph.variables.items():
             np.testing.assert_array_equal(again.variables[name].initial, value.initial)
-    runs = [ir.Run(ir.Lowering(g, device(3)), device(3)) for g in (step, loaded(written(step)))]
+    runs = [
+        ir.Run(ir.Lowering(g, device(3)), device(3))
+        for g in (step, graph_from_bytes(graph_to_bytes(step)))
+    ]
     np.testing.assert_array_equal(*(run(**fed(1))["loss"] for run in runs))
     with pytest.raises(ModelLoadError, match="no file|No such file"):
         ir.load(tmp_path / "none")
@@ -703,17 +710,17 @@ def test_a_graph_comes_back_from_its_file(tmp_path: Path) -> None:
             lambda h: h["ops"][0].__setitem__(0, "permutee"),
             "operation 'permutee', which is not in the table",
         ),
-        (lambda h: h["ops"][1].__setitem__(1, [0]), "is not an operation that can be"),
+        (lambda h: h["ops"][1].__setitem__(1, [0]), "is not inputs that the operation takes"),
         (lambda h: h["ops"][0].__setitem__(2, [0]), "values that only this operation makes"),
-        (lambda h: h["ops"].reverse(), "values that are there by then"),
-        (lambda h: h["values"][0].__setitem__(3, [7, 6]), "has values of another shape"),
+        (lambda h: h["ops"].reverse(), "results of earlier operations"),
+        (lambda h: h["values"][0].__setitem__(3, [7, 6]), "has an initial value of another shape"),
         (lambda h: h["values"][0].__setitem__(3, [2**23, 2**23]), "is too large"),
         (lambda h: h["outputs"].update(loss=10**6), "is not a whole number from"),
         (lambda h: h.update(schedule="fast"), "'fast' is not a schedule"),
     ],
 )
 def test_a_damaged_graph_is_refused_by_name(damage: Any, says: str, tmp_path: Path) -> None:
-    header, arrays = parts(written(small()[0]))
+    header, arrays = parts(graph_to_bytes(small()[0]))
     damage(header)
     file = tmp_path / "net.ipumodel"
     file.write_bytes(whole(json.dumps(header), arrays))
@@ -752,7 +759,7 @@ def errs(call: Callable[[Ir, Value], object]) -> Any:
         ),
         (
             lambda g, x: g.op("mul", g.op("arg_max", x), 0.5),
-            "The constant 0.5 cannot be UNSIGNED_INT|cast the tensor beside it",
+            "The constant 0.5 cannot be UNSIGNED_INT|cast the other tensor",
         ),
         (lambda g, x: g.constant([1, -100], UNSIGNED_INT), "[1, -100] cannot be UNSIGNED_INT"),
         (lambda g, x: g.op("add", x, g.constant([1.0, 2])), "[3, 4] and [2] do not broadcast"),
@@ -761,15 +768,15 @@ def errs(call: Callable[[Ir, Value], object]) -> Any:
             lambda g, x: ir.scan(
                 g, lambda g, now, c: ([g.op("sum", c[0], dims=[0])], []), [x], [x]
             ),
-            "FLOAT[4] stands for FLOAT[3, 4]|carry on what has the shape|scan of [3, 4] FLOAT",
+            "FLOAT[4] is used as FLOAT[3, 4]|carry on values with the same shape|scan of [3, 4] FLOAT",
         ),
         (
             lambda g, x: ir.scan(
                 g, lambda g, now, c: (c, [*g.emit("blend", x, x, momentum=0.5)]), [x], [x]
             ),
-            "a step changes a variable|behind the last step",
+            "a step changes a variable|after the last step",
         ),
-        (lambda g, x: g.op("reshape", x, shape=(5, 2)), "[3, 4] cannot be seen as [5, 2]"),
+        (lambda g, x: g.op("reshape", x, shape=(5, 2)), "[3, 4] cannot be reshaped to [5, 2]"),
         (lambda g, x: g.op("permute", x, dims=(0, 0)), "no order of 2 dimensions"),
         (
             lambda g, x: g.op("slice", x, dim=0, begin=1, end=9),
@@ -781,21 +788,21 @@ def errs(call: Callable[[Ir, Value], object]) -> Any:
         (lambda g, x: ir.conv(g, x, x), "give [batch, channels, *field]"),
         (
             lambda g, x: ir.pool(g, "max_pool", g.op("reshape", x, shape=(1, 1, 3, 4)), 5),
-            "max_pool cannot be",
+            "max_pool is not possible",
         ),
         (lambda g, x: ir.norm(g, "group", x, groups=3), "3 groups do not divide 4 channels"),
         (lambda g, x: ir.norm(g, "local", x), "there is no 'local' norm"),
         (lambda g, x: g.emit("sgd", g.op("relu", x), x, 0.1), "sgd was given what is no variable"),
         (
             lambda g, x: g.variable(np.zeros(2), "w"),
-            "'w' is float64, which the device does not have|astype(numpy.float32)",
+            "'w' is float64, a dtype that the device does not have|astype(numpy.float32)",
         ),
-        (lambda g, x: g.variable(np.zeros(2, np.float32), "x"), "two values of the name 'x'"),
-        (lambda g, x: ir.autodiff(g, x), "a gradient is that of one number"),
+        (lambda g, x: g.variable(np.zeros(2, np.float32), "x"), "two values with the name 'x'"),
+        (lambda g, x: ir.autodiff(g, x), "it takes the gradient of one float"),
         (lambda g, x: ir.optimise(g, {}, "sdg"), "did you mean 'sgd'"),
         (
             lambda g, x: g.op("dropout_mask", x, shape=(2,), keep=0.5, modifier=1),
-            "its seed is no two UNSIGNED_INT",
+            "its seed is not UNSIGNED_INT[2]",
         ),
     ],
 )
@@ -809,9 +816,9 @@ def test_what_cannot_be_is_refused_with_its_place(call: Any, text: str) -> None:
     ("change", "text"),
     [
         ({"x": np.zeros((3, 4, 6), np.float32)}, "steps 2 * accumulation 1 * replicas 1 * batch 4"),
-        ({"y": np.full((2, 4), 5)}, "'y' was fed the number 5, and takes 0 to 4"),
+        ({"y": np.full((2, 4), 5)}, "'y' was fed the number 5, but takes 0 to 4"),
         ({"y": np.full((2, 4), -1)}, "'y' was fed the number -1"),
-        ({"y": np.zeros((2, 4), np.float32)}, "takes whole numbers"),
+        ({"y": np.zeros((2, 4), np.float32)}, "takes integers"),
         ({"z": 1}, "A run was fed x, y, z"),
     ],
 )
@@ -842,7 +849,7 @@ def test_numbers_that_a_step_looks_up_are_checked() -> None:
     found = run(i=[[2, 0, 2, 2]])
     assert found["count"].tolist() == [[1, 0, 3]]
     np.testing.assert_allclose(found["slope"], np.full((1, 3, 3), 2 / 9), 1e-6)
-    with pytest.raises(ModelError, match="'i' was fed the number 3, and takes 0 to 2"):
+    with pytest.raises(ModelError, match="'i' was fed the number 3, but takes 0 to 2"):
         run(i=[[2, 0, 3, 2]])
 
 
@@ -852,7 +859,7 @@ def test_what_changes_with_each_micro_batch_is_read_where_it_lies() -> None:
     graph.emit("blend", v, graph.input((3,), "x"), momentum=0.5)
     with graph.at(stage=1):
         graph.output("y", graph.op("relu", v))
-    with pytest.raises(ModelError, match="stage 1 would have a copy that does not"):
+    with pytest.raises(ModelError, match="the copy in stage 1 would not change"):
         ir.Lowering(graph, device(2, 2))
 
 

@@ -198,7 +198,7 @@ def test_what_skips_a_stage_goes_through_it() -> None:
     for graph in (skipping(), ir.pipelined(skipping())):
         device = IPUModel("ipu2", tiles_per_ipu=2, num_ipus=4).create_device()
         with pytest.raises(
-            ModelError, match="3 stages for each of 1 replica, and the device has 1 IPU"
+            ModelError, match="3 stages for each of 1 replica, but the device has only 1 IPU"
         ):
             ir.Lowering(graph, IPUModel("ipu2", tiles_per_ipu=2).create_device())
         run = Run(ir.Lowering(graph, device), device)
@@ -365,10 +365,16 @@ def test_stages_by_the_path_of_modules() -> None:
     ("wrong", "text"),
     [
         (lambda: ir.recompute(net()[0], "all"), "was told to keep 'all'"),
-        (lambda: ir.recompute(net()[0], [net()[1]]), "which no forward of the graph makes"),
+        (
+            lambda: ir.recompute(net()[0], [net()[1]]),
+            "which is not made in the forward of the graph",
+        ),
         (lambda: ir.accumulate(net()[0], 0), "accumulate() was given 0"),
         (lambda: ir.replicate(net()[0], 1.5), "replicate() was given 1.5"),
-        (lambda: ir.off_chip(net()[0], ["wieght"]), "'wieght', and there are no such variables"),
+        (
+            lambda: ir.off_chip(net()[0], ["wieght"]),
+            "'wieght', but the graph has no such variables",
+        ),
         (lambda: ir.pipelined(ir.accumulate(net(stages=(1, 1))[0], 3)), "4 or more"),
         (lambda: ir.pipelined(net()[0], "fast"), "'fast'"),
     ],
@@ -615,7 +621,7 @@ def test_phases_of_a_pipeline_are_right_or_refused(schedule: str) -> None:
     if schedule != "sequential":
         with pytest.raises(ModelError) as caught:
             ir.Lowering(phased, device)
-        assert "would read the one of another micro-batch.\n" in str(caught.value)
+        assert "would read the value of another micro-batch.\n" in str(caught.value)
         assert "next:  use the schedule 'sequential', or a pipeline" in str(caught.value)
         phased = ir.phased(ir.pipelined(graph, "sequential"))
     x = np.random.default_rng(1).normal(0, 1, (6, 2, 6)).astype(np.float32)

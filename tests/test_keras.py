@@ -415,9 +415,9 @@ def test_callbacks_watch_a_figure() -> None:
     less = Script(keras.callbacks.ReduceLROnPlateau(factor=0.5, patience=2, min_lr=0.1), figures)
     model.fit(flat, Y[:16], 8, 6, verbose=0, callbacks=[less])
     assert less.rates == [0.5, 0.5, 0.5, 0.25, 0.25, 0.25]
-    assert model._on.read("rate") == 0.25 and len(model.compiles) == 1
+    assert model._current_run.read("rate") == 0.25 and len(model.compiles) == 1
     with pytest.raises(
-        ModelError, match="(?s)watches 'val_loss', and an epoch has loss.*validation_data"
+        ModelError, match="(?s)watches 'val_loss', but an epoch has loss.*validation_data"
     ):
         model.fit(flat, Y[:16], 8, verbose=0, callbacks=[keras.callbacks.EarlyStopping()])
 
@@ -523,7 +523,7 @@ WRONG: dict[str, tuple[Any, str]] = {
         r"fit\(\) was called before compile\(\)",
     ),
     "no layers": (lambda: keras.Sequential().summary(), "has no layers yet"),
-    "no shape": (lambda: keras.Sequential([Dense(1)]), "dense, does not know what it is fed"),
+    "no shape": (lambda: keras.Sequential([Dense(1)]), "dense, has no input shape"),
     "no layer": (lambda: keras.Sequential([Input((2,)), 3]), "A Sequential was given 3"),
     "activation": (lambda: Dense(1, "rely"), "did you mean 'relu'"),
     "initializer": (lambda: Dense(1, kernel_initializer="glorot")(Input((2,))), "glorot_uniform"),
@@ -532,36 +532,36 @@ WRONG: dict[str, tuple[Any, str]] = {
         lambda: (
             on(1).run(lambda: compiled(Dense(10, input_shape=(64,)))).fit(X.reshape(160, 64), Y, 16)
         ),
-        "what no softmax made.*from_logits=True",
+        "outputs that no softmax made.*from_logits=True",
     ),
     "shape": (
         lambda: perceptron().fit(X, Y, 16),
-        r"'x' was fed \[16, 8, 8\], and a run takes \[16, 64\]",
+        r"'x' was fed \[16, 8, 8\], but a run takes \[16, 64\]",
     ),
     "class": (
         lambda: perceptron().fit(X.reshape(160, 64), Y + (Y == 9), 16, verbose=0),
-        "'y' was fed the number 10, and takes 0 to 9",
+        "'y' was fed the number 10, but takes 0 to 9",
     ),
     "over": (
         lambda: perceptron(1, 4).fit(X.reshape(160, 64)[:150], Y[:150], 8, verbose=0),
-        r"150 samples were to be 18 batches, and 6 are over; a run takes 32: batch 8 \* steps 4 \* "
+        r"150 samples should make 18 batches and 6 samples more, but a run takes 32 samples: batch 8 \* steps 4 \* "
         r"accumulation 1 \* replicas 1.*as in x\[:128\].*drop_remainder=True",
     ),
     "no whole runs": (
         lambda: perceptron(2, 6).fit(X.reshape(160, 64), Y, 8, verbose=0),
-        r"20 batches; a run takes 48: batch 8 \* steps 3 \* accumulation 1 \* replicas 2.*x\[:144\]",
+        r"20 batches, but a run takes 48 samples: batch 8 \* steps 3 \* accumulation 1 \* replicas 2.*x\[:144\]",
     ),
     "too few": (
         lambda: perceptron().fit(X.reshape(160, 64), Y, 8, verbose=0, steps_per_epoch=21),
-        "were to be 21 batches",
+        "should make 21 batches",
     ),
     "half a run": (
         lambda: perceptron(2, 3).fit(X.reshape(160, 64), Y, 8),
-        r"steps_per_execution is 3, and an update takes 2 batches, accumulation 1 \* replicas 2",
+        r"steps_per_execution is 3, but an update takes 2 batches, accumulation 1 \* replicas 2",
     ),
     "lengths": (
         lambda: perceptron().fit(X.reshape(160, 64), Y[:150], 8),
-        "Arrays of 160 and 150 samples",
+        "was given arrays of 160 and 150 samples",
     ),
     "category": (lambda: keras.utils.to_categorical([0, 3], 3), "the classes 0 to 3, for 3"),
     "option": (lambda: setattr(ipu.config.IPUConfig(), "auto_select_ipu", 2), "auto_select_ipus"),
@@ -573,14 +573,17 @@ WRONG: dict[str, tuple[Any, str]] = {
     ),
     "scale": (
         lambda: keras.mixed_precision.LossScaleOptimizer("sgd", dynamic=True),
-        "say dynamic=False, and a scale that stays",
+        "give dynamic=False, and a constant scale",
     ),
     "rate": (lambda: keras.optimizers.SGD(-1), "learning_rate was given -1"),
     "no batches": (
         lambda: perceptron().fit(keras.data.Dataset.from_tensor_slices((X, Y))),
-        "A dataset without batches",
+        "The dataset is not divided into batches",
     ),
-    "weights": (lambda: perceptron().set_weights([]), "Weights of .. were given"),
+    "weights": (
+        lambda: perceptron().set_weights([]),
+        r"set_weights\(\) was given \[\], but the model has weights of",
+    ),
     "names": (
         lambda: keras.Sequential([Dense(1, name="a", input_shape=(2,)), Dense(1, name="a")]),
         "the same name: a, a",

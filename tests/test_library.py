@@ -139,7 +139,7 @@ def test_a_variant_has_the_signature_of_its_core_and_a_name_of_its_own() -> None
     assert inspect.signature(poplin.mat_mul).return_annotation == "Tensor"
     assert inspect.signature(poplin.mat_mul).parameters["debug_context"].default == "mat_mul"
     assert poplin.mat_mul.__name__ == "mat_mul" and str(poplin.mat_mul.__doc__).startswith(
-        "The matrix product [m, n]"
+        "Return the matrix product [m, n]"
     )
     assert "def _multiplied(" in inspect.getsource(inspect.unwrap(poplin.mat_mul)), (
         "what it does is to be seen"

@@ -578,9 +578,9 @@ def test_steps_of_a_large_machine_are_told_before_they_are_priced(
         str(error.value)
         == """\
 This program needs 753,664 bytes of this computer's memory, which has 752,640.
-  where: 2 steps on 1,472 tiles, 256 bytes for what each costs on each
+  where: 2 steps on 1,472 tiles, 256 bytes for the costs of each step on each tile
   next:  give the model fewer tiles or IPUs, IPUModel(tiles_per_ipu=…, num_ipus=…), or the program \
-fewer steps: one Repeat of what is written out."""
+fewer steps: one Repeat instead of copies of its body."""
     )
     # and so many they are: what a compile keeps of 40 steps
     graph = Graph(IPUModel("ipu2", num_ipus=4, tiles_per_ipu=300).create_device())

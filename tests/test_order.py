@@ -9,17 +9,7 @@ import numpy as np
 import pytest
 
 from bench import order
-from ipu_teach import (
-    CHAR,
-    FLOAT,
-    HALF,
-    INT,
-    LONGLONG,
-    UNSIGNED_INT,
-    Engine,
-    Graph,
-    IPUModel,
-)
+from ipu_teach import CHAR, FLOAT, HALF, INT, LONGLONG, UNSIGNED_INT, Engine, Graph, IPUModel
 from ipu_teach.poplibs import popops, poputil
 from ipu_teach.poplibs.popops import SortOrder, TopKParams, sort_plan
 from ipu_teach.program import Sequence

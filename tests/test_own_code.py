@@ -99,7 +99,7 @@ def test_a_traceback_leaves_out_the_kits_frames(package: str) -> None:
 
 
 def test_an_error_in_an_answer_names_the_answers_line(tmp_path: Path) -> None:
-    """judging.line_of: neither the course's frames nor those of libraries."""
+    """quoting.line_of: neither the course's frames nor those of libraries."""
     file = tmp_path / "answer.py"
     file.write_text("def answer(work, bytes_in, bytes_out, sync):\n    return work[99]\n")
     names: dict[str, Any] = {}
@@ -110,7 +110,7 @@ def test_an_error_in_an_answer_names_the_answers_line(tmp_path: Path) -> None:
 
 
 def test_a_missing_argument_is_named_for_both_packages() -> None:
-    """judging: how a function of the kit is called, found from the answer's own line."""
+    """calling: how a function of the kit is called, found from the answer's own line."""
 
     def answer(work: Any, bytes_in: Any, bytes_out: Any, sync: Any) -> Any:
         return popops.add()  # type: ignore[call-arg]
@@ -157,7 +157,9 @@ def test_a_codelet_is_followed_into_the_users_functions_alone(name: str, is_seen
 def test_a_library_shows_a_sentence_and_a_users_vertex_its_text() -> None:
     """report/compiled: the vertices of lesson 15 are answers, so their text is not shown."""
     ((name, said),) = sources(Belief)
-    assert name == "Belief" and said == "A variable: it tells each side what all others said."
+    assert name == "Belief" and said == (
+        "A variable: it sends each side the sum of the other sides' messages."
+    )
     assert "self.out[i] = 2 * self.x[i]" in sources(Double)[0][1]
 
 

@@ -16,15 +16,7 @@ import pytest
 
 import pack
 from pack import folder as pack_folder, lesson_packages, wheels
-from pack.targets import (
-    PYTHONS,
-    SYSTEMS,
-    PackError,
-    Target,
-    answers_to,
-    needed_names,
-    read_lock,
-)
+from pack.targets import PYTHONS, SYSTEMS, PackError, Target, answers_to, needed_names, read_lock
 from pack.wheels import Store
 
 ROOT = Path(__file__).resolve().parents[1]

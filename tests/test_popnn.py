@@ -13,18 +13,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from libraries import both_ways, run, torch, ulps_of_half, value
 from test_poplibs import Bench, same_bits
 
-from ipu_teach import (
-    BOOL,
-    FLOAT,
-    HALF,
-    INT,
-    UNSIGNED_INT,
-    Device,
-    Engine,
-    Graph,
-    IPUModel,
-    Tensor,
-)
+from ipu_teach import BOOL, FLOAT, HALF, INT, UNSIGNED_INT, Device, Engine, Graph, IPUModel, Tensor
 from ipu_teach.errors import InvalidTileMappingError, IPUTeachError, PoplibsError
 from ipu_teach.poplibs import popnn, popops, poputil
 from ipu_teach.poplibs.popnn.softmax_loss import softmax_cross_entropy

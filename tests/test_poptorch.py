@@ -358,7 +358,7 @@ def test_rows_of_the_class_that_torch_ignores_do_not_count() -> None:
     assert training.compiles == 2, "with the first such row a program that counts"
     training.detachFromDevice()
     assert apart(net, other) < 1e-6
-    with pytest.raises(ModelError, match="was fed the number -99, and takes 0 to 3"):
+    with pytest.raises(ModelError, match="was fed the number -99, but takes 0 to 3"):
         training(x, torch.tensor([0, -99, 1, 2]))
 
 
@@ -427,7 +427,7 @@ def test_a_call_takes_iterations_accumulation_and_replicas() -> None:
 
     for mode, kept in (("Final", [10, 11]), ("Sum", None), ("EveryN", [4, 5, 10, 11])):
         training.options.outputMode(poptorch.OutputMode[mode], 3)
-        chosen = training._chosen(losses.detach().numpy())
+        chosen = training._selected(losses.detach().numpy())
         wanted = losses.reshape(6, 2).sum(0) if kept is None else losses[kept]
         np.testing.assert_allclose(chosen, wanted.numpy(), 1e-6)
 
@@ -764,7 +764,7 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], tuple[str, ...]]] = {
     "branch": (
         lambda: Of(branching),
         ModelError,
-        ("Of asks for a number", "if x.sum() > 0", "torch.where"),
+        ("Of uses a number of a tensor", "if x.sum() > 0", "torch.where"),
     ),
     "dtypes that torch chooses": (
         lambda: Of(in_halves),
@@ -784,7 +784,7 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], tuple[str, ...]]] = {
     "in place on what is fed": (
         lambda: Of(lambda layer, x: layer(x.add_(1))),
         ModelError,
-        ("'x', which is fed, was changed in place", "layer(x.add_(1))", "y = x + 1"),
+        ("The input 'x' was changed in place", "layer(x.add_(1))", "y = x + 1"),
     ),
     "double": (
         lambda: Of(lambda layer, x: layer(x), torch.float64),
@@ -794,7 +794,7 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], tuple[str, ...]]] = {
     "another device": (
         lambda: Of(lambda layer, x: layer(x)).to("meta"),
         ModelError,
-        ("'layer.weight' lies on meta", "module.to_empty(device='cpu')"),
+        ("'layer.weight' is on the device meta", "module.to_empty(device='cpu')"),
     ),
 }
 
@@ -820,11 +820,11 @@ def test_calls_that_cannot_be() -> None:
     training = poptorch.trainingModel(net, options(3), torch.optim.SGD(net.parameters(), 0.1))
     assert "is not compiled yet" in said(training.copyWeightsToHost)
     training(x, y)
-    assert "'x' was given as [5, 3, 4] float32, and was compiled for [6, 3, 4] float32" in said(
+    assert "'x' was given as [5, 3, 4] float32, but was compiled for [6, 3, 4] float32" in said(
         lambda: training(x[:5], y[:5])
     )
     assert "'x' is torch.float64" in said(lambda: training(x.double(), y))
-    assert "was fed the number 4, and takes 0 to 3" in said(lambda: training(x, y * 0 + 4))
+    assert "was fed the number 4, but takes 0 to 3" in said(lambda: training(x, y * 0 + 4))
     assert "was fed the number -1" in said(lambda: training(x, y * 0 - 1))
     asking = poptorch.inferenceModel(net, options(3))
     assert "the trainingModel of Mlp is" in said(lambda: asking(x))
@@ -835,7 +835,7 @@ def test_calls_that_cannot_be() -> None:
     data = torch.utils.data.TensorDataset(torch.zeros(50, 1))
     ragged = said(lambda: poptorch.DataLoader(opts, data, batch_size=2, drop_last=False))
     assert (
-        f"50 examples end in a batch of 2, and each run takes 48: batch_size 2 * {product}48"
+        f"50 examples end in a batch of 2, but each run takes 48: batch_size 2 * {product}48"
         in ragged
     )
     assert len(poptorch.DataLoader(opts, data, batch_size=2)) == 1
@@ -862,7 +862,7 @@ def test_without_torch_two_lines_say_how_to_add_it() -> None:
     program = "import sys; sys.modules['torch'] = None; import ipu_teach.poptorch"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     lines = done.stderr.strip().splitlines()[-2:]
-    assert "its CPU build is 192 MB to fetch and 754 MB on disk" in lines[0]
+    assert "its CPU build is a download of 192 MB, and takes 754 MB on disk" in lines[0]
     assert "pip install torch --index-url https://download.pytorch.org/whl/cpu" in lines[1]
 
 

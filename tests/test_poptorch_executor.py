@@ -239,9 +239,9 @@ def test_tensors_are_matched_by_name() -> None:
         torch.testing.assert_close(executor(a, b, batch), module(a, b, batch))
         torch.testing.assert_close(executor(b, a, batch=batch), module(b, a, batch))
     text = refused(lambda: executor(a, b, {"p": a, "q": [b[:1]]}))
-    assert "\"batch['q'][0]\" was given as [1, 3] float32, and was compiled for [2, 3]" in text
+    assert "\"batch['q'][0]\" was given as [1, 3] float32, but was compiled for [2, 3]" in text
     text = refused(lambda: executor(a, b))
-    assert "was called with 'x' [2, 3] float32, 'y' [2, 3] float32, and was compiled for" in text
+    assert "was called with 'x' [2, 3] float32, 'y' [2, 3] float32, but was compiled for" in text
     assert "Two.forward does not take these arguments: missing a required argument: 'y'" in refused(
         lambda: executor(a)
     )
@@ -642,13 +642,17 @@ def test_executors_that_share_parameters_are_refused() -> None:
     inference = poptorch.inferenceModel(inner, options())
     text = refused(lambda: inference(X))
     assert "they share 'a.bias', 'a.weight', 'b.bias', 'b.weight'" in text
-    assert "detachFromDevice() of that one" in text
+    assert "detachFromDevice() of the trainingModel of Wrapped" in text
     tied = new()
     tied.b.weight = inner.b.weight
-    assert "they share 'b.weight':" in refused(lambda: poptorch.inferenceModel(tied, options())(X))
+    assert "they share 'b.weight', and each device would change a copy" in refused(
+        lambda: poptorch.inferenceModel(tied, options())(X)
+    )
     view = new()
     view.b.weight = nn.Parameter(inner.b.weight.detach()[:, :])
-    assert "they share 'b.weight':" in refused(lambda: poptorch.inferenceModel(view, options())(X))
+    assert "they share 'b.weight', and each device would change a copy" in refused(
+        lambda: poptorch.inferenceModel(view, options())(X)
+    )
     training.detachFromDevice()
     torch.testing.assert_close(inference(X), inner(X).detach())
     assert "they share" in refused(lambda: training(X, Y))
@@ -696,7 +700,7 @@ def test_tied_parameters_train_as_one_and_overlapping_ones_are_refused() -> None
     module = new(Tied)
     module.b.weight = nn.Parameter(module.a.weight.detach())
     text = refused(lambda: poptorch.trainingModel(module, options(), sgd(module))(X))
-    assert "'a.weight' and 'b.weight' share memory" in text
+    assert "'a.weight' and 'b.weight' are two tensors that share memory" in text
 
 
 def test_edits_of_weights_between_calls() -> None:
@@ -1198,7 +1202,7 @@ WRONG_OPTIMISERS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "NAdam": (lambda m: torch.optim.NAdam(m.parameters()), "NAdam"),
     "a class": (lambda m: torch.optim.SGD, "SGD"),
     "a list": (lambda m: [sgd(m)], "list"),
-    "step": (lambda m: OwnStep(m.parameters(), 0.1), "OwnStep has a step() of its own"),
+    "step": (lambda m: OwnStep(m.parameters(), 0.1), "OwnStep has its own step()"),
     "hook": (hooked, "SGD has a hook of its step()"),
     "of another module": (lambda m: sgd(new()), "SGD has none of the parameters of Net"),
 }
@@ -1259,7 +1263,7 @@ MODULES: dict[str, tuple[Build, tuple[str, ...]]] = {
     "complex": (converted(lambda m: m.to(torch.complex64)), ("'a.weight' is torch.complex64",)),
     "meta": (
         converted(lambda m: m.to("meta")),
-        ("'a.weight' lies on meta", "module.to_empty(device='cpu')"),
+        ("'a.weight' is on the device meta", "module.to_empty(device='cpu')"),
     ),
     "lazy": (
         lambda: nn.LazyLinear(3),
@@ -1270,7 +1274,7 @@ MODULES: dict[str, tuple[Build, tuple[str, ...]]] = {
         ("'table' is a sparse tensor", "table.to_dense()"),
     ),
     "double buffer": (lambda: Buffered(torch.eye(6).double()), ("'table' is torch.float64",)),
-    "large number": (lambda: Buffered(torch.tensor([2**40])), ("'table' holds 1099511627776",)),
+    "large number": (lambda: Buffered(torch.tensor([2**40])), ("'table' contains 1099511627776",)),
     "exported": (
         lambda: torch.export.export(new(), (X,)),
         ("given an ExportedProgram", "program.module()"),
@@ -1336,14 +1340,14 @@ TENSORS: dict[str, tuple[Any, tuple[str, ...]]] = {
     "bfloat16": (X.bfloat16(), ("'x' is torch.bfloat16",)),
     "complex": (X.to(torch.complex64), ("'x' is torch.complex64", "torch.view_as_real(x)")),
     "sparse": (X.to_sparse(), ("'x' is a sparse tensor", "x.to_dense()")),
-    "meta": (X.to("meta"), ("'x' lies on meta", "torch.zeros_like(x, device='cpu')")),
-    "large": (torch.tensor([[1, 2**31]]), ("'x' holds 2147483648", "32 bits", "x.float()")),
-    "small": (torch.tensor([[1, -(2**31) - 1]]), ("'x' holds -2147483649",)),
+    "meta": (X.to("meta"), ("'x' is on the device meta", "torch.zeros_like(x, device='cpu')")),
+    "large": (torch.tensor([[1, 2**31]]), ("'x' contains 2147483648", "32 bits", "x.float()")),
+    "small": (torch.tensor([[1, -(2**31) - 1]]), ("'x' contains -2147483649",)),
     "nested": (
         torch.nested.nested_tensor([X, X[:2]]),
         ("'x' is a nested tensor", "torch.nested.to_padded_tensor(x, 0.0)"),
     ),
-    "empty": (X[:0], ("'x' was given as [0, 6], without elements", "at least one example")),
+    "empty": (X[:0], ("'x' has no elements: its shape is [0, 6]", "at least one example")),
 }
 
 
@@ -1413,9 +1417,9 @@ def test_batches_that_do_not_divide() -> None:
     module = Called(lambda x, k: x * k)
     executor = poptorch.inferenceModel(module, options().deviceIterations(3))
     text = refused(lambda: executor(X, torch.ones(4, 1)))
-    assert "'args[0]' was given as [4, 6], and its batch is no multiple of batch_size 1 *" in text
+    assert "'args[0]' has the shape [4, 6], whose batch is no multiple of batch_size 1 *" in text
     text = refused(lambda: executor(drawn(6, 2), torch.tensor(2.0)))
-    assert "'args[1]' was given as [], and its batch is no multiple" in text
+    assert "'args[1]' has the shape [], whose batch is no multiple" in text
     torch.testing.assert_close(executor(drawn(6, 2), torch.ones(6, 1)), drawn(6, 2))
 
 
@@ -1425,13 +1429,15 @@ def test_loaders_that_are_refused() -> None:
     text = refused(lambda: poptorch.DataLoader(options(), data, batch_sampler=sampler))
     assert "given a batch_sampler" in text and "sampler=" in text
     text = refused(lambda: poptorch.DataLoader(options(), data, batch_size=11))
-    assert "10 examples make no batch, and each run takes 11" in text
+    assert "10 examples fill no batch: each run takes 11" in text
     text = refused(lambda: poptorch.DataLoader(options(), data, worker=2))
     assert "DataLoader has no argument 'worker'" in text
     text = refused(
         lambda: poptorch.DataLoader(options(), data, 2, shuffle=True, sampler=sampler.sampler)
     )
-    assert "torch's DataLoader cannot be: sampler option is mutually exclusive" in text
+    assert (
+        "torch's DataLoader refuses these arguments: sampler option is mutually exclusive" in text
+    )
     assert len(poptorch.DataLoader(options(), data, 2, sampler=sampler.sampler)) == 5
 
 
@@ -1524,7 +1530,7 @@ def test_output_modes(mode: str, dtype: str) -> None:
     executor = poptorch.inferenceModel(Called(function), opts)
     x = drawn(8, 3)
     if (mode, dtype) == ("Sum", "bool"):
-        assert "OutputMode.Sum was asked of an output of torch.bool" in refused(
+        assert "OutputMode.Sum cannot sum an output of torch.bool" in refused(
             lambda: executor(x), InvalidOptionError
         )
         return

@@ -215,7 +215,7 @@ def test_no_kernel_at_all(
     assert no.came == "Jupyter knows no kernel python3" and no.next_step.endswith(
         "-m pip install 'ipykernel'"
     )
-    with pytest.raises(No, match="it was not asked, for there is no kernel"):
+    with pytest.raises(No, match="it was not tried, because there is no kernel"):
         machine.lesson()
 
 

@@ -732,7 +732,7 @@ REFUSED: list[tuple[str, Callable[[World], Any], type[Exception], str]] = [
         lambda w: w.engine(Copy(w.single, w.x[:1].broadcast(4, 0))),
         ControlProgramError,
         """
-        Copy writes to a view that holds some element twice.
+        Copy writes to a view that contains an element twice.
           where: Copy(single to 'x')
           next:  copy to a view in which every element appears once.""",
     ),

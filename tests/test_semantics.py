@@ -1249,7 +1249,7 @@ def test_a_bad_index_raises_on_both_backends_and_never_wraps(
     monkeypatch.setattr(backend, "cuda_devices", lambda: 1)
     monkeypatch.setitem(sys.modules, "cupy", fake_cupy)
     monkeypatch.delenv("IPU_TEACH_GPU", raising=False)
-    backend._tried.cache_clear()
+    backend._working_cupy.cache_clear()
     for name in ("numpy", "cupy"):
         graph = Graph(DEVICE.target)
         x, out = variable(graph, "x", normal(3, 4)), variable(graph, "out", np.zeros(3))
@@ -1262,7 +1262,7 @@ def test_a_bad_index_raises_on_both_backends_and_never_wraps(
         with pytest.raises(CodeletError, match="IndexError") as caught:
             engine.run()
         assert f"vertex 1 ({codelet.__name__}, tile 1)" in caught.value.where
-    backend._tried.cache_clear()
+    backend._working_cupy.cache_clear()
 
 
 class BadPower(Vertex):

@@ -932,6 +932,7 @@ def test_the_hooks_before_a_commit_need_no_network() -> None:
         "house",
         "tiny",
         "learner",
+        "language",
     ]
     for hook in repo["hooks"]:
         python, script, *words = hook["entry"].split()

@@ -13,7 +13,7 @@ from ipu_teach import BOOL, FLOAT, HALF, IPUModel
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import Ir, Value
 from ipu_teach.frontends.ir.simplify import fuse_updates, simplify
-from ipu_teach.frontends.session import compiled, needed
+from ipu_teach.frontends.session import compile_graph, without_unused
 
 EDGES = [0.0, -0.0, 1.0, -1.0, 2.5, -3.25, np.inf, -np.inf, np.nan, 1e-40, 3e38, 65504.0]
 
@@ -30,7 +30,7 @@ def kinds(graph: Ir) -> list[str]:
 
 def run(graph: Ir, fed: dict[str, Any], steps: int = 1) -> tuple[dict[str, Any], dict[str, Any]]:
     """The outputs and the last variables, on one tile, where the order of a sum is fixed."""
-    program = compiled("", graph.but(), IPUModel("ipu2", tiles_per_ipu=1), steps)
+    program = compile_graph("", graph.but(), IPUModel("ipu2", tiles_per_ipu=1), steps)
     outputs = program(**{n: np.concatenate([a] * steps) for n, a in fed.items()})
     return dict(outputs), {n: program.read(n) for n in graph.variables}
 
@@ -137,7 +137,7 @@ STAYS: dict[str, Build] = {
 def test_what_changes_no_value_goes(name: str) -> None:
     build, left = GONE[name]
     graph, simple = both(build)
-    live = needed(simple)
+    live = without_unused(simple)
     assert kinds(live) == left
     fed = {"x": numbers(3, (1, *X))}
     same_bits(run(graph, fed)[0], run(live, fed)[0])

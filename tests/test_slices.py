@@ -31,13 +31,7 @@ from ipu_teach import (
 )
 from ipu_teach.errors import PoplibsError
 from ipu_teach.poplibs import popops
-from ipu_teach.poplibs.popops import (
-    SortOrder,
-    TopKParams,
-    reduction_plan,
-    reductions,
-    slice_plans,
-)
+from ipu_teach.poplibs.popops import SortOrder, TopKParams, reduction_plan, reductions, slice_plans
 from ipu_teach.program import Execute
 from ipu_teach.types import Array, DType
 

@@ -50,9 +50,9 @@ def engine_of(codelet: type[Vertex], x: Array, number: int) -> Engine:
 @pytest.mark.parametrize("number", [2, 3, 7])
 def test_threads_share_a_large_batch(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     used: list[int] = []
-    plain = threads.together
+    plain = threads.run_parallel
     monkeypatch.setattr(
-        ways, "together", lambda pool, lists: (used.append(len(lists)), plain(pool, lists))
+        ways, "run_parallel", lambda pool, lists: (used.append(len(lists)), plain(pool, lists))
     )
     x = normal(threads.LEAST_SHARE * 7, 33)
     engine = engine_of(Sum, x, number)
@@ -65,7 +65,7 @@ def test_threads_share_a_large_batch(number: int, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_small_batch_is_left_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ways, "together", None)
+    monkeypatch.setattr(ways, "run_parallel", None)
     engine = engine_of(Sum, normal(threads.LEAST_SHARE * 2 - 1, 4), 2)
     engine.run()
 
@@ -103,7 +103,7 @@ def test_an_interruption_waits_for_the_threads() -> None:
 
     threading.Thread(target=interrupt, daemon=True).start()
     with pytest.raises(KeyboardInterrupt):
-        threads.together(ThreadPoolExecutor(2), [[(work, (0,))], [(work, (1,))]])
+        threads.run_parallel(ThreadPoolExecutor(2), [[(work, (0,))], [(work, (1,))]])
     assert sorted(done) == [0, 1]
 
 

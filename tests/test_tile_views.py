@@ -660,7 +660,7 @@ def test_the_picture_of_a_tile_has_the_widths_of_its_cycles() -> None:
     workers, lanes = made.scene.marks[0], lanes_of(made, 0)
     assert isinstance(workers, Lanes)
     scale, drawn = workers.width / made.scene.drawings[1].span, Counter[int]()
-    for shape in paint(made.scene, made.scene.poster, whole=True):
+    for shape in paint(made.scene, made.scene.poster, is_whole=True):
         if isinstance(shape, Boxes) and shape.code >= len(BASE):
             for _, _, width, high in shape.boxes.tolist():
                 drawn[shape.code] += width * round(high / (workers.height / 6) + 0.16)

@@ -378,7 +378,7 @@ def test_lanes_have_the_shares_that_the_words_say(tiles: int) -> None:
         still = scene.stills[number]
         drawing, start, stop = still.lanes["lanes"]
         scale = lanes.width / scene.drawings[drawing].span
-        shapes = [s for s in paint(scene, frame, whole=True) if isinstance(s, Boxes)]
+        shapes = [s for s in paint(scene, frame, is_whole=True) if isinstance(s, Boxes)]
         inside = [
             (s.boxes[:, 0] >= lanes.x) & (s.boxes[:, 1] < lanes.y + lanes.height) for s in shapes
         ]

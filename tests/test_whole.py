@@ -11,7 +11,7 @@ import pytest
 
 from ipu_teach import FLOAT, IPUModel, show
 from ipu_teach.errors import ModelError
-from ipu_teach.frontends.session import compiled, needed
+from ipu_teach.frontends.session import compile_graph, without_unused
 
 torch = pytest.importorskip("torch", reason="torch is not installed: the extra `torch` adds it")
 
@@ -53,7 +53,7 @@ class Module(nn.Module):
 
 def captured(loss: Loss, weight: Any, *inputs: Any) -> Any:
     marked = [i for i, t in enumerate(inputs) if not t.is_floating_point() and (t == -100).any()]
-    return capture.captured(Module(loss, weight), inputs, {}, marked, True)
+    return capture.capture_module(Module(loss, weight), inputs, {}, marked, True)
 
 
 def on_the_device(loss: Loss, weight: Any, *inputs: Any) -> tuple[Any, Any]:
@@ -64,7 +64,7 @@ def on_the_device(loss: Loss, weight: Any, *inputs: Any) -> tuple[Any, Any]:
     (gradient,) = result.grads.values()
     graph.outputs = {"loss": next(iter(graph.outputs.values())), "gradient": gradient}
     fed = {n: array(t)[None] for n, t in zip(result.inputs, inputs, strict=True)}
-    run = compiled("", needed(graph), IPUModel("ipu2", tiles_per_ipu=4))(**fed)
+    run = compile_graph("", without_unused(graph), IPUModel("ipu2", tiles_per_ipu=4))(**fed)
     return torch.tensor(run["loss"][0]), torch.tensor(run["gradient"][0])
 
 
@@ -299,7 +299,7 @@ def test_dropout_has_the_mask_of_the_forward_in_its_gradient() -> None:
     graph.ops = [*graph.ops, *result.backward]
     (gradient,) = result.grads.values()
     graph.outputs = {"loss": next(iter(graph.outputs.values())), "gradient": gradient}
-    run = compiled("", needed(graph), IPUModel("ipu2", tiles_per_ipu=4))()
+    run = compile_graph("", without_unused(graph), IPUModel("ipu2", tiles_per_ipu=4))()
     assert set(np.unique(run["gradient"][0])) == {0.0, 32.0}  # 2 * 4 * 4, or nothing
     assert run["loss"][0] == (run["gradient"][0] > 0).sum() * 16
 
@@ -391,7 +391,7 @@ def test_sequences_that_are_packed_are_refused() -> None:
             packed = nn.utils.rnn.pack_padded_sequence(x, torch.tensor([5, 2]))
             return self.cells(packed)[0].data
 
-    with pytest.raises(ModelError, match="asks for a number that is on the device"):
+    with pytest.raises(ModelError, match="uses a number of a tensor to choose the next operations"):
         poptorch.inferenceModel(Packed())(drawn(5, 2, 3))
 
 

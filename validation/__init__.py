@@ -1,11 +1,11 @@
-"""The published figures that we know, beside the modelled ones: `ipu-teach golden`.
+"""Published figures beside the modelled ones: `ipu-teach golden`.
 
-Beside `tiny`, which is judged by arithmetic: the model of time is judged here, by figures from
-chips, Graphcore's own model and papers, each with source, error, tolerance and the reason where the
-two differ. Their programs are built and costed anew each time, and a figure that fixed a constant
-does not count.
+Beside `tiny`, which is judged by arithmetic, the model of time is judged here, by figures from
+chips, from Graphcore's own model and from papers. Each has its source, its error, its tolerance and
+the reason where the two differ. The programs behind the figures are built and costed again each
+time. A figure that fixed a constant of the kit does not count as reproduced.
 
-A module for each family of figures; `table` puts them together.
+Each family of figures has a module; `table` lists the families.
 """
 
 from validation.printed import main

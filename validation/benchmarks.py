@@ -1,10 +1,10 @@
-"""PopLibs' own benchmarks, as its tests once recorded them: cycles of the whole run on Graphcore's
-model of a GC2 and of a GC200. Every third of each kind that the kit has stands in the table; a test
-looks at the middle of all.
+"""PopLibs' own benchmarks: cycles of whole runs on Graphcore's models of a GC2 and a GC200.
 
-Products are of HALF with sums of FLOAT, operands made for the plan. Reductions and poolings are of
-HALF, mapped linearly. Half of the published results are here. They are a model's: to agree with
-them says that the model is rebuilt, and not that a chip takes as long.
+The figures are those that PopLibs' tests recorded. The table shows every third of each kind that
+the kit has; a test compares the median over all of them. Products are of HALF with partials of
+FLOAT, with operands laid out for the plan. Reductions and poolings are of HALF, mapped linearly.
+Half of the published results are included. They come from a model, so agreement shows that the
+model is rebuilt, and not that a chip takes as long.
 """
 
 from __future__ import annotations
@@ -98,16 +98,17 @@ ONE_WORKER = (
 
 
 def product(m: int, k: int, n: int, version: str) -> int:
-    """Modelled cycles of our plan on a whole chip."""
+    """Return the modelled cycles of our plan of a product on a whole chip."""
     return plan_mat_mul(m, k, n, machine(version), dtype=HALF, partials_type=FLOAT).cycles
 
 
 def reduction(
     shape: tuple[int, ...], dims: tuple[int, ...], operation: str, tiles: int | None, version: str
 ) -> int:
-    """Modelled cycles of one reduction."""
+    """Return the modelled cycles of one reduction."""
     changes = {} if tiles is None else {"tiles_per_ipu": tiles}
-    graph, program = Graph(machine(version, **changes)), Steps()
+    graph = Graph(machine(version, **changes))
+    program = Steps()
     x = graph.add_variable(HALF, shape, "x")
     poputil.map_tensor_linearly(graph, x)
     graph.set_initial_value(x, 1)
@@ -117,58 +118,64 @@ def reduction(
 
 @cache
 def pooled(field: tuple[int, int], channels: int, group: int, version: str) -> int:
-    """Modelled cycles of pooling a sample of HALF, and of its gradient: of what goes in `group`
-    channels lie side by side, of the slopes 16."""
-    graph, program, margin = Graph(machine(version)), Steps(), (1, 1)
+    """Return the modelled cycles of pooling one sample of HALF, with its gradient. `group` channels
+    of the input are contiguous in memory, and 16 of the output gradient."""
+    graph = Graph(machine(version))
+    program = Steps()
+    margin = (1, 1)
     how = ((3, 3), (1, 1), margin, margin, channels, 1, HALF)
     params = pooling.PoolParams("MAX", field, *how)
-    made: list[Tensor] = []
-    for name, some in (("x", group), ("slope", 16)):
-        tensor = graph.add_variable(HALF, (1, channels // some, *field, some), name)
+    tensors: list[Tensor] = []
+    for name, grouped in (("x", group), ("slope", 16)):
+        tensor = graph.add_variable(HALF, (1, channels // grouped, *field, grouped), name)
         poputil.map_tensor_linearly(graph, tensor)
         graph.set_initial_value(tensor, 1)
-        made.append(tensor.dim_shuffle([0, 1, 4, 2, 3]).reshape((1, channels, *field)))
-    out = pooling.pool(graph, params, made[0], program)
-    pooling.pool_input_gradient(graph, params, made[0], out, made[1], program)
+        tensors.append(tensor.dim_shuffle([0, 1, 4, 2, 3]).reshape((1, channels, *field)))
+    out = pooling.pool(graph, params, tensors[0], program)
+    pooling.pool_input_gradient(graph, params, tensors[0], out, tensors[1], program)
     return int(profile(graph, program).total_cycles)
 
 
-def embedded(entries: int, columns: int, lookups: int, held: int, version: str) -> int:
-    """Modelled cycles of looking rows of HALF up and adding to them, by the quickest plan that
-    holds no more on a tile than theirs, `held` bytes."""
-    graph, table = Graph(machine(version)), entries * columns * HALF.size
+def embedded(entries: int, columns: int, lookups: int, bytes_per_tile: int, version: str) -> int:
+    """Return the modelled cycles of looking up rows of HALF and adding to them, by the fastest plan
+    that needs at most `bytes_per_tile` bytes on a tile, as PopLibs' plan does."""
+    graph = Graph(machine(version))
+    table = entries * columns * HALF.size
     target = graph.target
-    share = (held - table / target.num_tiles) / target.bytes_per_tile
+    share = (bytes_per_tile - table / target.num_tiles) / target.bytes_per_tile
     options = {"planMinimisationTarget": "cycles", "availableMemoryProportion": share}
     return popops.embedding_plan(graph, HALF, entries, columns, [lookups], options).cycles
 
 
 def benchmarks() -> list[Row]:
-    """Every third of each kind, on both machines."""
-    rows, within = list[Row](), TOLERANCES[PROGRAMS]
+    """Return every third figure of each kind, on both machines."""
+    rows = list[Row]()
+    within = TOLERANCES[PROGRAMS]
 
-    def add(what: str, cycles: Sequence[int], why: str, models: Iterable[int]) -> None:
+    def add(set_up: str, cycles: Sequence[int], why: str, models: Iterable[int]) -> None:
         for version, published, modelled in zip(MACHINES, cycles, models, strict=True):
-            name = f"PopLibs, {what}, {version} model (cycles)"
+            name = f"PopLibs, {set_up}, {version} model (cycles)"
             near = abs(modelled - published) <= within * published
             why_not = PLANS if near else why
             rows.append(SOURCE.row(name, published, modelled, within, why_not, explained=True))
 
     for m, k, n, *cycles in PRODUCTS[::3]:
-        what = f"product of half [{m:,}, {k:,}] x [{k:,}, {n:,}], sums of float"
-        add(what, cycles, PLANS, (product(m, k, n, version) for version in MACHINES))
+        set_up = f"product of half [{m:,}, {k:,}] x [{k:,}, {n:,}], sums of float"
+        add(set_up, cycles, PLANS, (product(m, k, n, version) for version in MACHINES))
     for shape, dims, operation, tiles, *cycles in REDUCTIONS[::3]:
-        what = f"reduction of half {list(shape)} over {list(dims)} by {operation}"
+        set_up = f"reduction of half {list(shape)} over {list(dims)} by {operation}"
         ours = (reduction(shape, dims, operation, tiles, version) for version in MACHINES)
-        add(what, cycles, PIECES if len(dims) > 1 else TWICE, ours)
+        add(set_up, cycles, PIECES if len(dims) > 1 else TWICE, ours)
     for field, channels, group, *cycles in POOLINGS[::3]:
-        what = f"pooling of half {list(field)}, {channels:,} channels, and gradient"
-        add(what, cycles, APART, (pooled(field, channels, group, version) for version in MACHINES))
-    for entries, columns, lookups, *each in EMBEDDINGS[::3]:
-        what = f"{lookups:,} rows of half [{entries:,}, {columns}], and gradient"
-        ours = (
-            embedded(entries, columns, lookups, held, version)
-            for version, (held, _) in zip(MACHINES, each, strict=True)
+        set_up = f"pooling of half {list(field)}, {channels:,} channels, and gradient"
+        add(
+            set_up, cycles, APART, (pooled(field, channels, group, version) for version in MACHINES)
         )
-        add(what, [cycles for _, cycles in each], ONE_WORKER, ours)
+    for entries, columns, lookups, *figures in EMBEDDINGS[::3]:
+        set_up = f"{lookups:,} rows of half [{entries:,}, {columns}], and gradient"
+        ours = (
+            embedded(entries, columns, lookups, bytes_per_tile, version)
+            for version, (bytes_per_tile, _) in zip(MACHINES, figures, strict=True)
+        )
+        add(set_up, [cycles for _, cycles in figures], ONE_WORKER, ours)
     return rows

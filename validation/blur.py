@@ -1,9 +1,9 @@
-"""The blur whose phases are published: thorbenlouw/lbm-graphcore, main/GaussianBlurLowLevel.cpp, on
-the image "cheese".
+"""The blur whose phases are published: lbm-graphcore's GaussianBlurLowLevel on the image "cheese".
 
-An image of four channels lies in blocks, one a tile. Six vertices of a tile share its block by
-rows; each reads its rows with a frame of one pixel around them as one vector, so that the frame and
-the rows are gathered, and writes its rows as one.
+Source: thorbenlouw/lbm-graphcore, main/GaussianBlurLowLevel.cpp. The image has four channels and is
+partitioned into blocks, one on each tile. Six vertices of a tile share its block by rows. Each
+vertex reads its rows, with a frame of one pixel around them, as one vector, so that frame and rows
+have to be gathered, and writes its rows as one vector.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ BLOCKS = (38, 32)  # of rows and columns on 1,216 tiles: our choice, nearly squa
 
 
 class Blur(Vertex):
-    """The plain loop: nine loads, eight sums, three products and a store for each number."""
+    """A plain loop: nine loads, eight sums, three products and a store for each number."""
 
     inner: Input[Vector[FLOAT]]
     out: Output[Vector[FLOAT]]
     width: UNSIGNED_INT
 
     def compute(self) -> None:
-        n, row = self.width * CHANNELS, (self.width + 2) * CHANNELS
+        n = self.width * CHANNELS
+        row = (self.width + 2) * CHANNELS
         for y in range(len(self.out) // n):
             for i in range(n):
                 k = y * row + i
@@ -47,17 +48,22 @@ class Blur(Vertex):
 
 
 class VectorBlur(Vertex):
-    """The same on vectors, a row at a time."""
+    """The blur on vectors, one row at a time."""
 
     inner: Input[Vector[FLOAT]]
     out: Output[Vector[FLOAT]]
     width: UNSIGNED_INT
 
     def compute(self) -> None:
-        row, n = (self.width + 2) * CHANNELS, self.width * CHANNELS
+        row = (self.width + 2) * CHANNELS
+        n = self.width * CHANNELS
         for y in range(len(self.out) // n):
-            above, here, below = y * row, (y + 1) * row, (y + 2) * row
-            west, middle, east = 0, CHANNELS, 2 * CHANNELS
+            above = y * row
+            current = (y + 1) * row
+            below = (y + 2) * row
+            west = 0
+            middle = CHANNELS
+            east = 2 * CHANNELS
             corners = (
                 self.inner[above + west : above + west + n]
                 + self.inner[above + east : above + east + n]
@@ -69,20 +75,20 @@ class VectorBlur(Vertex):
             )
             sides = (
                 self.inner[above + middle : above + middle + n]
-                + self.inner[here + west : here + west + n]
+                + self.inner[current + west : current + west + n]
             )
             sides = (
                 sides
-                + self.inner[here + east : here + east + n]
+                + self.inner[current + east : current + east + n]
                 + self.inner[below + middle : below + middle + n]
             )
-            centre = 0.25 * self.inner[here + middle : here + middle + n]
+            centre = 0.25 * self.inner[current + middle : current + middle + n]
             self.out[y * n : (y + 1) * n] = 0.0625 * corners + centre + 0.125 * sides
 
 
 def build(graph: Graph, dtype: type[DType], cycles: int) -> Execute:
-    """One pass over the image on one IPU: a vertex for each worker, which is said to take `cycles`
-    worker cycles."""
+    """Return one pass over the image on one IPU: a vertex for each worker thread, with an estimate
+    of `cycles` worker cycles."""
     image, out = (
         graph.add_variable(dtype, (HEIGHT, WIDTH, CHANNELS), name) for name in ("image", "blurred")
     )
@@ -95,18 +101,18 @@ def build(graph: Graph, dtype: type[DType], cycles: int) -> Execute:
     compute_set = graph.add_compute_set("blur")
     rows, columns = BLOCKS
     for i, (top, bottom) in enumerate(balanced_partition(HEIGHT, rows)):
-        for j, (left, right) in enumerate(balanced_partition(WIDTH, columns)):
+        for j, (first, right) in enumerate(balanced_partition(WIDTH, columns)):
             tile = i * columns + j
             for tensor in (image, out):
-                graph.set_tile_mapping(tensor[top:bottom, left:right], tile)
+                graph.set_tile_mapping(tensor[top:bottom, first:right], tile)
             for begin, end in balanced_partition(bottom - top, graph.target.num_worker_contexts):
-                inner = framed[top + begin : top + end + 2, left : right + 2].flatten()
+                inner = framed[top + begin : top + end + 2, first : right + 2].flatten()
                 vertex = graph.add_vertex(
                     compute_set,
                     Blur,
                     inner=inner,
-                    out=out[top + begin : top + end, left:right].flatten(),
-                    width=right - left,
+                    out=out[top + begin : top + end, first:right].flatten(),
+                    width=right - first,
                 )
                 graph.set_tile_mapping(vertex, tile)
                 graph.set_perf_estimate(vertex, cycles)

@@ -1,5 +1,5 @@
-"""Datasheets: threads, memory, peaks, bandwidths. Rates come out of the cost functions, not of
-constants of their own."""
+"""Figures from datasheets: threads, memory, peak rates, bandwidths. Rates are computed by the cost
+functions, not from constants of their own."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ AT_1325 = "the datasheet counts with 1.325 GHz, Graphcore's model with 1.33"
 
 
 class Add(Vertex):
-    """out = a + b: the codelet that moves most in a cycle, two loads and a store beside each
+    """out = a + b: the codelet that moves the most data in a cycle, two loads and a store for each
     addition."""
 
     a: Input[Vector[FLOAT]]
@@ -47,8 +47,8 @@ class Add(Vertex):
 
 
 def peak(target: Target, dtype: type[DType]) -> float:
-    """FLOP/s that a very long product comes to on all tiles, with the sums that make it fastest; of
-    8-bit floats for `QUARTER`."""
+    """Return the FLOP/s of a very long product on all tiles, with the fastest type of partials.
+    `QUARTER` stands for 8-bit floats."""
     rows, depth, columns = 6_000_000, 16_000, 16
     if dtype is QUARTER:
         cycles = int(vertices.conv_partial_1x1_quarter(rows, depth, columns, target))
@@ -61,15 +61,15 @@ def peak(target: Target, dtype: type[DType]) -> float:
 
 
 def memory_rate(target: Target, per_element: int) -> float:
-    """Bytes a second of all tiles' memories while `Add` runs, with `per_element` bytes counted for
-    each element."""
+    """Return the bytes a second of all tiles' memories while `Add` runs; each element counts as
+    `per_element` bytes."""
     elements = 10_000
     per_cycle = elements * per_element / traced_cycles(Add, elements)
     return per_cycle * target.num_tiles * target.tile_clock_frequency
 
 
 def peaks() -> list[Row]:
-    """Matrix products."""
+    """Return the rows of peak rates of matrix products."""
     ipu1, ipu2, bow, c600 = (machine(version) for version in ("ipu1", "ipu2", "bow", "c600"))
     amp = "the limit of PopLibs' estimate for a long product"
     return [
@@ -121,7 +121,7 @@ def peaks() -> list[Row]:
 
 
 def memories() -> list[Row]:
-    """Sizes and rates of the tiles' own memory."""
+    """Return the rows of sizes and rates of the tiles' memory."""
     ipu1, ipu2, bow, c600 = (machine(version) for version in ("ipu1", "ipu2", "bow", "c600"))
 
     def size(target: Target) -> int:
@@ -176,7 +176,7 @@ def memories() -> list[Row]:
 
 
 def fabric() -> list[Row]:
-    """Threads, exchange and links."""
+    """Return the rows of threads, exchange and links."""
     ipu2, bow = machine("ipu2"), machine("bow")
     sent = 1_000_000
     exchange = (

@@ -1,14 +1,14 @@
-"""The halo exchanges whose profiles are published: thorbenlouw/lbm-graphcore,
-experiments/halo-exchange-approaches.
+"""The halo exchanges whose profiles are published: lbm-graphcore's experiments.
 
-`build` is "implicit": vertices read their neighbours' edges. `two_waves` is
-"explicitOneTensor2Wave", where copies fill a halo around every block first: 102 x 102 elements a
-tile, the outermost of them copies of what neighbours hold.
+Source: thorbenlouw/lbm-graphcore, experiments/halo-exchange-approaches. `build` is "implicit":
+vertices read the edges of their neighbours' blocks. `two_waves` is "explicitOneTensor2Wave": copies
+first fill a halo around every block, so that a tile has 102 x 102 elements, of which the outermost
+are copies of its neighbours' elements.
 
-A grid of 608 x 2 blocks, one a tile, with edges of zeros. What each block reads of its neighbours
-is as in that program (main/HaloRegionApproaches.cpp), oddities included: from the south it takes a
-single element, from the other sides one less than a block is wide. Its vertices are given 100
-cycles each and compute nothing of interest.
+The grid has 608 x 2 blocks, one on each tile, with edges of zeros. Each block reads from its
+neighbours what it reads in that program (main/HaloRegionApproaches.cpp), oddities included: a
+single element from the south, and one element less than the block's width from each of the other
+sides. Each vertex is given 100 cycles, and its values do not matter.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ COLUMNS = 2
 
 
 class ExtraHalos(Vertex):
-    """`inner` is a block, the others what it sees of its eight neighbours."""
+    """A block, `inner`, and the edges of its eight neighbours that it reads."""
 
     inner: Input[Vector[Vector[FLOAT]]]
     north: Input[Vector[FLOAT]]
@@ -38,20 +38,20 @@ class ExtraHalos(Vertex):
 
 
 def build(graph: Graph, block: int = 100, pairs: int = 10) -> Repeat:
-    """2 x `pairs` steps, forth and back between two buffers."""
+    """Return 2 x `pairs` steps that go back and forth between two buffers."""
     rows = graph.target.num_tiles // COLUMNS
-    here, there = (
+    first, second = (
         graph.add_variable(FLOAT, (rows * block, COLUMNS * block), name) for name in ("in", "out")
     )
     for tile in range(rows * COLUMNS):
-        for grid in (here, there):
+        for grid in (first, second):
             graph.set_tile_mapping(_block(grid, block, *divmod(tile, COLUMNS)), tile)
     zeros = graph.add_constant(FLOAT, (rows * COLUMNS, block), 0, "zeros")
     for tile in range(rows * COLUMNS):
         graph.set_tile_mapping(zeros[tile], tile)
-    graph.set_initial_value(here, 1)
+    graph.set_initial_value(first, 1)
     steps = []
-    for source, into, name in ((here, there, "forth"), (there, here, "back")):
+    for source, into, name in ((first, second, "forth"), (second, first, "back")):
         compute_set = graph.add_compute_set(name)
         for tile in range(rows * COLUMNS):
             _vertex(graph, compute_set, source, into, zeros[tile], block, tile)
@@ -115,7 +115,7 @@ def _joined(numbers: list[Tensor]) -> Tensor:
 
 
 class IncludedHalos(Vertex):
-    """`inner` is a block with its halo."""
+    """A block together with its halo, `inner`."""
 
     inner: Input[Vector[Vector[FLOAT]]]
     out: Output[Vector[Vector[FLOAT]]]
@@ -125,23 +125,24 @@ class IncludedHalos(Vertex):
 
 
 def two_waves(graph: Graph, block: int = 100, pairs: int = 10) -> Repeat:
-    """2 x `pairs` steps between two grids of blocks with halos, each after copies that fill the
-    halos.
+    """Return 2 x `pairs` steps between two grids of blocks with halos, with copies before each
+    step.
 
-    The copies from north and south, one cell wider than a block, come first; then those from east
-    and west, with the corners that the first have filled.
+    The copies fill the halos. Those from north and south come first, one cell wider than a block;
+    then those from east and west, which include the corners that the first copies have filled.
     """
-    tiles, side = graph.target.num_tiles // COLUMNS * COLUMNS, block + 2
+    tiles = graph.target.num_tiles // COLUMNS * COLUMNS
+    side = block + 2
     grids = [
         graph.add_variable(FLOAT, (tiles // COLUMNS * side, COLUMNS * side), name)
         for name in ("in", "out")
     ]
     steps: list[Copy | Execute] = []
-    for number, (here, there) in enumerate((grids, grids[::-1]), 1):
-        graph.set_initial_value(here, 1)
+    for number, (source, target) in enumerate((grids, grids[::-1]), 1):
+        graph.set_initial_value(source, 1)
         blocks = [
             [_block(grid, side, *divmod(tile, COLUMNS)) for tile in range(tiles)]
-            for grid in (here, there)
+            for grid in (source, target)
         ]
         steps += [
             copy
@@ -160,7 +161,8 @@ def two_waves(graph: Graph, block: int = 100, pairs: int = 10) -> Repeat:
 
 
 def _copies(blocks: list[Tensor], tile: int, block: int, down: bool) -> Iterator[Copy]:
-    """What fills two edges of a tile's halo: from north and south, or from east and west."""
+    """Return the copies that fill two edges of a tile's halo: from north and south, or from east
+    and west."""
     row, column = divmod(tile, COLUMNS)
     along = slice(1, block + 2) if down else slice(0, block + 2)
     for step, theirs, ours in ((-1, block, 0), (1, 1, block + 1)):

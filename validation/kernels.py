@@ -49,11 +49,13 @@ PRODUCTS = (
 
 
 def libraries() -> list[Row]:
-    """popops.scaled_add_to on one tile, with the sync of its step; products of HALF in the AMP
-    units."""
-    target, rows = machine("ipu2"), []
+    """Return the rows of popops.scaled_add_to on one tile, with the sync of its step, and of
+    products of HALF in the AMP units."""
+    target = machine("ipu2")
+    rows = []
     for n, published in SCALED_ADD.items():
-        graph, program = Graph(target), Sequence()
+        graph = Graph(target)
+        program = Sequence()
         x, y, factor = (
             graph.add_variable(FLOAT, shape, name)
             for name, shape in (("x", (n,)), ("y", (n,)), ("factor", ()))
@@ -90,8 +92,8 @@ def libraries() -> list[Row]:
 
 
 class Transform(MultiVertex):
-    """Each four numbers of `vectors` times a 4 x 4 matrix, in place: single numbers, as plain C++
-    has it."""
+    """A 4 x 4 matrix applied in place to each four numbers of `vectors`, in single numbers as in
+    plain C++."""
 
     matrix: Input[Vector[FLOAT]]
     vectors: InOut[Vector[FLOAT]]
@@ -110,21 +112,23 @@ class Transform(MultiVertex):
 
 
 class VectorTransform(MultiVertex):
-    """The same with pairs of numbers: two loads of a vector, and for each row two of the matrix."""
+    """The same transform on pairs of numbers: two loads of a vector, and for each row two of the
+    matrix."""
 
     matrix: Input[Vector[FLOAT]]
     vectors: InOut[Vector[FLOAT]]
 
     def compute(self, worker_id: int) -> None:
         for v in range(4 * worker_id, len(self.vectors), 4 * self.num_workers):
-            xy, zw = self.vectors[v : v + 2] * 1, self.vectors[v + 2 : v + 4] * 1
+            xy = self.vectors[v : v + 2] * 1
+            zw = self.vectors[v + 2 : v + 4] * 1
             for i in range(4):
                 pair = self.matrix[4 * i : 4 * i + 2] * xy + self.matrix[4 * i + 2 : 4 * i + 4] * zw
                 self.vectors[v + i] = pair[0] + pair[1]
 
 
 class Rotate(MultiVertex):
-    """Two rows turned by an angle, `cs` its cosine and sine."""
+    """A rotation of two rows by an angle; `cs` holds its cosine and sine."""
 
     cs: Input[Vector[FLOAT]]
     row0: Input[Vector[FLOAT]]
@@ -134,7 +138,8 @@ class Rotate(MultiVertex):
 
     def compute(self, worker_id: int) -> None:
         n = len(self.row0)
-        begin, end = n * worker_id // self.num_workers, n * (worker_id + 1) // self.num_workers
+        begin = n * worker_id // self.num_workers
+        end = n * (worker_id + 1) // self.num_workers
         self.out0[begin:end] = self.cs[0] * self.row0[begin:end] - self.cs[1] * self.row1[begin:end]
         self.out1[begin:end] = self.cs[1] * self.row0[begin:end] + self.cs[0] * self.row1[begin:end]
 
@@ -148,19 +153,21 @@ class RowUpdate(MultiVertex):
 
     def compute(self, worker_id: int) -> None:
         n = len(self.x)
-        begin, end = n * worker_id // self.num_workers, n * (worker_id + 1) // self.num_workers
+        begin = n * worker_id // self.num_workers
+        end = n * (worker_id + 1) // self.num_workers
         self.x[begin:end] = self.x[begin:end] - self.s * self.s * self.v[begin:end]
 
 
 class PartialSums(MultiVertex):
-    """The sum of the rows of `parts`, number by number."""
+    """The sum of the rows of `parts`, element by element."""
 
     parts: Input[Vector[Vector[HALF]]]
     out: Output[Vector[HALF]]
 
     def compute(self, worker_id: int) -> None:
         n = len(self.out)
-        begin, end = n * worker_id // self.num_workers, n * (worker_id + 1) // self.num_workers
+        begin = n * worker_id // self.num_workers
+        end = n * (worker_id + 1) // self.num_workers
         total = self.parts[0, begin:end] + self.parts[1, begin:end]
         for k in range(2, len(self.parts)):
             total = total + self.parts[k, begin:end]
@@ -168,7 +175,7 @@ class PartialSums(MultiVertex):
 
 
 class Triad(Vertex):
-    """a = b + alpha c on vectors, STREAM's third loop."""
+    """a = b + alpha c on vectors, STREAM's triad."""
 
     b: Input[Vector[FLOAT]]
     c: Input[Vector[FLOAT]]
@@ -180,7 +187,7 @@ class Triad(Vertex):
 
 
 class LoopTriad(Vertex):
-    """The same on single numbers."""
+    """STREAM's triad as a loop over single numbers."""
 
     b: Input[Vector[FLOAT]]
     c: Input[Vector[FLOAT]]
@@ -204,7 +211,8 @@ SUMS = (
 
 
 def own() -> list[Row]:
-    """Vertices in C++ and in assembly, each on one tile; in brackets who wrote the instructions."""
+    """Return the rows of vertices in C++ and in assembly, each on one tile; brackets say who wrote
+    the instructions."""
     vectors = 204  # of the 2,004 that were timed: each costs the same
     stream = 12_000
 
@@ -227,7 +235,9 @@ def own() -> list[Row]:
     # numbers that all tiles have done
     second = 6 * stream / triad * chip.num_tiles * chip.tile_clock_frequency
     paced = "two loads, a store and f32v2axpy in one cycle, reached but for the start"
-    held = "the compiler keeps a part of the matrix in registers; ours loads it for every vector"
+    in_registers = (
+        "the compiler keeps a part of the matrix in registers; ours loads it for every vector"
+    )
     rotated, rotated_in_c = both(
         Rotate, {"cs": (2,), **shapes(512, "row0", "row1", "out0", "out1")}
     )
@@ -246,7 +256,7 @@ def own() -> list[Row]:
             0.68,
             rate(Transform),
             WITHIN,
-            held,
+            in_registers,
             explained=True,
         ),
         EXPLORER.row(
@@ -254,7 +264,7 @@ def own() -> list[Row]:
             1.03,
             rate(VectorTransform),
             WITHIN,
-            held,
+            in_registers,
             explained=True,
         ),
         SIMEHAA.row("triad, GC200, assembly (TFLOP/s)", 7.76, 2 * second / 1e12, WITHIN, paced),
@@ -293,9 +303,10 @@ def own() -> list[Row]:
 
 
 def _with_popops(dtype: type[DType]) -> float:
-    """Cycles of BabelStream's triad on a GC2 with popops: a copy of b to a, and a scaled addition
-    of c."""
-    graph, program = Graph(machine("ipu1")), Sequence()
+    """Return the cycles of BabelStream's triad on a GC2 with popops: a copy of b to a, and a scaled
+    addition of c."""
+    graph = Graph(machine("ipu1"))
+    program = Sequence()
     a, b, c = (graph.add_variable(dtype, (BABEL_LARGEST,), name) for name in "abc")
     for tensor in (a, b, c):
         poputil.map_tensor_linearly(graph, tensor)
@@ -306,10 +317,11 @@ def _with_popops(dtype: type[DType]) -> float:
 
 
 def streams() -> list[Row]:
-    """BabelStream's triad on one GC2, by the clock of its host: with PopLibs, and as a plain loop
-    for each worker."""
-    chip, rows = machine("ipu1"), []
-    each = -(-BABEL_LARGEST // chip.num_tiles // chip.num_worker_contexts)
+    """Return the rows of BabelStream's triad on one GC2, timed by the host: with PopLibs, and as a
+    plain loop in each worker thread."""
+    chip = machine("ipu1")
+    rows = []
+    per_worker = -(-BABEL_LARGEST // chip.num_tiles // chip.num_worker_contexts)
     vectors = (
         "timed on the host; what of PopLibs it ran is not known: as compiled, a loop over vectors "
         "would come to about 7,500"
@@ -317,9 +329,9 @@ def streams() -> list[Row]:
     loop = "five instructions a number; BabelStream's array is taken as the largest that fits"
     for dtype, popops_rate, loop_rate in ((FLOAT, 7_261, 3_726), (HALF, 7_490, 1_488)):
         codelet = LoopTriad if dtype is FLOAT else template(LoopTriad, "HalfTriad", {FLOAT: HALF})
-        fields = {"a": (each,), "b": (each,), "c": (each,), "alpha": 2}
+        fields = {"a": (per_worker,), "b": (per_worker,), "c": (per_worker,), "alpha": 2}
         looped = one_vertex(codelet, fields, "ipu1", codelet_prices=COMPILED) + chip.auto_sync_delay
-        for what, cycles, published in (
+        for language, cycles, published in (
             ("popops", _with_popops(dtype), popops_rate),
             ("C++", looped, loop_rate),
         ):
@@ -327,11 +339,11 @@ def streams() -> list[Row]:
             name = "single" if dtype is FLOAT else "half"
             rows.append(
                 BABEL.row(
-                    f"BabelStream triad, {name}, one GC2, {what} (GB/s)",
+                    f"BabelStream triad, {name}, one GC2, {language} (GB/s)",
                     published,
                     rate,
                     TOLERANCES[PROGRAMS],
-                    loop if what == "C++" else vectors,
+                    loop if language == "C++" else vectors,
                     explained=True,
                 )
             )

@@ -1,12 +1,13 @@
-"""Layers of PopLibs' own benchmarks: convolutions and fully connected layers, forward and both
-gradients, cycles of the whole run on Graphcore's model of a GC2 and of a GC200, from `layers.csv`.
-Every third of each kind stands in the table; a test looks at the middle of all.
+"""Layers of PopLibs' own benchmarks: convolutions and fully connected layers with both gradients.
 
-HALF with sums of FLOAT, but for some of the small layers. Of small and grouped fully connected
-layers ours is the whole run of PopLibs' tool, built and costed: products, the bias and its update,
-and the update of the weights. Of the others ours are the planned products of the three passes;
-what PopLibs does beside them, rearranging and updating the weights, is left out. They are a model's
-figures, as those of `benchmarks`.
+`layers.csv` has the cycles of whole runs on Graphcore's models of a GC2 and a GC200. The table
+shows every third of each kind; a test compares the median over all of them. The layers are of HALF
+with partials of FLOAT, except some of the small ones.
+
+For small and grouped fully connected layers our figure is the whole run of PopLibs' tool, built and
+costed: products, the bias and its update, and the update of the weights. For the others it is the
+sum of the planned products of the three passes, without PopLibs' rearrangements and weight updates.
+The published figures come from a model, as those of `benchmarks` do.
 """
 
 from __future__ import annotations
@@ -43,22 +44,23 @@ RECURRENT = "the kit has no recurrent layers and no CTC"
 
 @cache
 def layers(kind: str) -> list[LayerLine]:
-    """The layers of a kind: convolution, depthwise, bert (fully connected ones of transformers),
-    small and grouped (fully connected), recurrent."""
+    """Return the layers of one kind: convolution, depthwise, bert (fully connected layers of
+    transformers), small or grouped (fully connected), or recurrent."""
     text = Path(__file__).with_name("layers.csv").read_text(encoding="utf-8")
-    found = [layer for layer in csv.DictReader(text.splitlines()) if layer["kind"] == kind]
-    return [layer for layer in found if layer["name"] != TOO_WIDE]
+    of_kind = [layer for layer in csv.DictReader(text.splitlines()) if layer["kind"] == kind]
+    return [layer for layer in of_kind if layer["name"] != TOO_WIDE]
 
 
 def three_passes(layer: LayerLine, version: str) -> int:
-    """Modelled cycles of the products of all three passes, by our plans, on a whole chip."""
-    target, dtype = machine(version), FLOAT if layer["dtype"] == "float" else HALF
+    """Return the modelled cycles of the planned products of all three passes, on a whole chip."""
+    target = machine(version)
+    dtype = FLOAT if layer["dtype"] == "float" else HALF
     batch, ins, outs, groups = (int(layer[name]) for name in ("batch", "ins", "outs", "groups"))
     if not layer["field"]:
         sizes = (batch, ins, outs), (batch, outs, ins), (ins, batch, outs)
         return sum(
-            plan_mat_mul(*each, target, groups=groups, dtype=dtype, partials_type=FLOAT).cycles
-            for each in sizes
+            plan_mat_mul(*shape, target, groups=groups, dtype=dtype, partials_type=FLOAT).cycles
+            for shape in sizes
         )
     field, kernel, stride, lower, upper = (
         tuple(map(int, layer[name].split("x"))) for name in ("field", "kernel", *FIELDS)
@@ -70,7 +72,8 @@ def three_passes(layer: LayerLine, version: str) -> int:
 
 @cache
 def _built(dtype: type[DType], batch: int, ins: int, outs: int, groups: int, version: str) -> int:
-    graph, program = Graph(machine(version)), Sequence()
+    graph = Graph(machine(version))
+    program = Sequence()
     sums: dict[str, Any] = {"partials_type": FLOAT}
 
     def operand(side: str, columns: int, rows: int, name: str) -> Tensor:
@@ -97,7 +100,7 @@ def _built(dtype: type[DType], batch: int, ins: int, outs: int, groups: int, ver
 
 
 def modelled(layer: LayerLine, version: str) -> int:
-    """Modelled cycles of a layer: of its built run, or of its planned products."""
+    """Return the modelled cycles of a layer: of its built run, or of its planned products."""
     if layer["kind"] not in BUILT_KINDS:
         return three_passes(layer, version)
     dtype = FLOAT if layer["dtype"] == "float" else HALF
@@ -106,14 +109,16 @@ def modelled(layer: LayerLine, version: str) -> int:
 
 
 def benchmarks() -> list[Row]:
-    """Every third of each kind, on both machines."""
+    """Return every third layer of each kind, on both machines."""
     rows = []
     within = TOLERANCES[PROGRAMS]
     for kind in ("convolution", "bert", "grouped", *KNOWN_NOT_TO_HOLD):
         for layer in layers(kind)[::3]:
             for version in MACHINES:
-                published, ours = int(layer[version]), modelled(layer, version)
-                name, known = _name(layer, version), KNOWN_NOT_TO_HOLD.get(kind)
+                published = int(layer[version])
+                ours = modelled(layer, version)
+                name = _name(layer, version)
+                known = KNOWN_NOT_TO_HOLD.get(kind)
                 why = BUILT if kind in BUILT_KINDS else PRODUCTS
                 why = f"known not to hold: {known}" if known else why
                 told = {"explained": known is not None}

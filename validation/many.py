@@ -1,6 +1,6 @@
 """Many IPUs: what a pipeline stores and wastes, and the order of a ring, against published rules.
 
-Each rule is asked of what the kit builds: of the ticks of a schedule, and of a ring of IPUs.
+Each rule is checked on what the kit builds: the ticks of a schedule, and a ring of IPUs.
 """
 
 from __future__ import annotations
@@ -21,31 +21,33 @@ ALL = sum(SIZES)
 
 
 def pipelines() -> list[Row]:
-    """Micro-batches that each stage stores besides the one at work, and the share of idle time."""
+    """Return the rows of the micro-batches that each stage stores in addition to the current one,
+    and of the share of idle time."""
     rows = []
     for schedule, times in ((GROUPED, 2), (INTERLEAVED, 1)):
-        met = 0
+        equal = 0
         for stages in SIZES:
-            held = stash(pipeline_schedule(stages, 2 * stages, schedule), stages)
-            met += sum(m - 1 == times * (stages - 1 - s) for s, m in enumerate(held))
-        what = f"{schedule} pipelines of 2 to 16 stages: stages that store {times} (S - 1 - s)"
-        rows.append(STORED.row(what, ALL, met, 0, "exact"))
+            stored = stash(pipeline_schedule(stages, 2 * stages, schedule), stages)
+            equal += sum(m - 1 == times * (stages - 1 - s) for s, m in enumerate(stored))
+        name = f"{schedule} pipelines of 2 to 16 stages: stages that store {times} (S - 1 - s)"
+        rows.append(STORED.row(name, ALL, equal, 0, "exact"))
     for batches in (4, 16, 64):
         ticks = pipeline_schedule(4, batches, training=False)
         idle = (4 * len(ticks) - sum(map(len, ticks))) / (4 * len(ticks))
-        what = f"a pipeline of 4 stages, {batches} micro-batches: share of idle time"
-        rows.append(GPIPE.row(what, 3 / (batches + 3), idle, 0, "exact"))
+        name = f"a pipeline of 4 stages, {batches} micro-batches: share of idle time"
+        rows.append(GPIPE.row(name, 3 / (batches + 3), idle, 0, "exact"))
     return rows
 
 
 def rings() -> list[Row]:
-    """IPUs in clockwise order, by that rule: even numbers up, odd ones down."""
-    met = 0
+    """Return the row of the IPUs' order in a ring. Clockwise, the published rule has the even
+    numbers going up and then the odd ones going down."""
+    equal = 0
     for ipus in SIZES:
         top = ipus - 1 if ipus % 2 == 0 else ipus - 2
         published = [
             2 * i if 2 * i < ipus else top - 2 * (i - (ipus + 1) // 2) for i in range(ipus)
         ]
-        met += sum(a == b for a, b in zip(ring_order(ipus), published, strict=True))
-    what = "rings of 2 to 16 IPUs: places that have the published IPU"
-    return [RING.row(what, ALL, met, 0, "exact")]
+        equal += sum(a == b for a, b in zip(ring_order(ipus), published, strict=True))
+    name = "rings of 2 to 16 IPUs: places that have the published IPU"
+    return [RING.row(name, ALL, equal, 0, "exact")]

@@ -18,8 +18,8 @@ ROWS, COLS, SPLIT = 10_000, 1_000, 7
 
 
 def planner() -> list[Row]:
-    """The tutorial's estimates for cutting a row into pieces, from our machine's workers and
-    exchange."""
+    """Return the tutorial's estimates for splitting a row, computed with our machine's worker
+    threads and exchange."""
     ipu1, ipu2 = (tut6.plans(ROWS, COLS, machine(version)) for version in ("ipu1", "ipu2"))
     best = min(ipu2, key=lambda plan: plan.total)
     exact = "the tutorial's own formulae, with the workers and the exchange of our machine"
@@ -49,7 +49,8 @@ def planner() -> list[Row]:
 
 
 def _profile(looped: bool = False) -> Report:
-    """The tutorial's program on the whole chip, with the sync delays that the tutorial sets."""
+    """Return the report of the tutorial's program on the whole chip, with the sync delays that the
+    tutorial sets."""
     graph = Graph(machine("ipu2", relative_sync_delay="NO_DELAY"))
     return profile(
         graph, tut6.build(graph, ROWS, COLS, SPLIT, tut6.LoopDotProduct if looped else None)
@@ -57,9 +58,10 @@ def _profile(looped: bool = False) -> Report:
 
 
 def on_the_model() -> list[Row]:
-    """The profile that the tutorial prints."""
+    """Return the rows of the profile that the tutorial prints."""
     report = _profile()
-    average, printed = "cycles, average of tiles", README.at("tut6 10000 1000, ipu2 model")
+    average = "cycles, average of tiles"
+    printed = README.at("tut6 10000 1000, ipu2 model")
     exchange = float(report.exchange_cycles_per_tile.mean())
     schedule = (
         "Poplar's schedule of sends is not published; ours is a perfect one, without collisions "
@@ -124,7 +126,7 @@ def on_the_model() -> list[Row]:
 
 
 def on_the_chip() -> list[Row]:
-    """The same program on an IPU, whose C++ vertex is a plain loop."""
+    """Return the rows of the same program on an IPU, where its C++ vertex is a plain loop."""
     report = _profile(looped=True)
     faster = report.what_if(host_bytes_per_second=report.target.silicon_host_bytes_per_second)
     return [

@@ -1,4 +1,4 @@
-"""8-bit floats and the generator of random numbers, against published vectors."""
+"""8-bit floats and the random number generator, against published vectors."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ VIGNA = Source(
     FORMAT,
     "Vigna, xoroshiro128plus.c (2016), whose shifts 55, 14, 36 the chip has (James Hanlon, 2022)",
 )
-F143, F152 = QuarterFormat.F143, QuarterFormat.F152
-NAN, SATURATE = Overflow.NAN, Overflow.SATURATE
+F143 = QuarterFormat.F143
+F152 = QuarterFormat.F152
+NAN = Overflow.NAN
+SATURATE = Overflow.SATURATE
 NOT_A_NUMBER = 0x80  # the one code of a format that is no number
 
 # (format, value, scale, overflow, what it reads as at scale 0; None for not a number)
@@ -48,30 +50,30 @@ VECTORS = [
 
 
 def quarters() -> list[Row]:
-    """FLOAT to 8 bits and back."""
+    """Return the rows of conversions from FLOAT to 8 bits and back."""
     rows = []
     for format, value, scale, overflow, wanted in VECTORS:
         code = to_quarter(np.float32(value), QuarterMetadata(format, scale), overflow=overflow)
-        found = (
+        modelled = (
             float(code) if wanted is None else float(from_quarter(code, QuarterMetadata(format)))
         )
         power = f"{'-' if value < 0 else ''}2**{np.log2(abs(value)):.0f}"
-        what = f"{format.name}: {power} at scale {scale}" + (
+        name = f"{format.name}: {power} at scale {scale}" + (
             ", saturating" if overflow is SATURATE else ""
         )
-        what += " (code of no number)" if wanted is None else " (read at scale 0)"
+        name += " (code of no number)" if wanted is None else " (read at scale 0)"
         published = float(NOT_A_NUMBER if wanted is None else wanted)
-        rows.append(POPLIBS.row(what, published, found, 0, "exact"))
+        rows.append(POPLIBS.row(name, published, modelled, 0, "exact"))
     for format, bits, bias in ((F143, 3, 8), (F152, 2, 16)):
         read = from_quarter(np.arange(256), QuarterMetadata(format)).astype(float)
         right = [_by_definition(code, bits, bias) for code in range(256)]
         agree = float(np.count_nonzero(read == right) + np.isnan(read[NOT_A_NUMBER]))
-        what = f"{format.name}: codes that stand for what their bits say (of 256)"
-        rows.append(PROPOSED.row(what, 256, agree, 0, "exact"))
+        name = f"{format.name}: codes that stand for what their bits say (of 256)"
+        rows.append(PROPOSED.row(name, 256, agree, 0, "exact"))
     for format, least in ((F143, 2.0**-10), (F152, 2.0**-17)):
-        found = float(from_quarter(np.uint8(1), QuarterMetadata(format)))
+        modelled = float(from_quarter(np.uint8(1), QuarterMetadata(format)))
         rows.append(
-            STACK.row(f"{format.name}: the smallest positive number", least, found, 0, "exact")
+            STACK.row(f"{format.name}: the smallest positive number", least, modelled, 0, "exact")
         )
     negative = float(to_quarter(np.float32(-(2.0**-12)), QuarterMetadata(F143)))
     rows.append(
@@ -81,8 +83,10 @@ def quarters() -> list[Row]:
 
 
 def _by_definition(code: int, bits: int, bias: int) -> float:
-    """The number of a byte, by whole numbers; of the one that is none, what equals nothing."""
-    exponent, mantissa = code % 128 >> bits, code % (1 << bits)
+    """Return the number that a byte encodes, computed with integers; NaN for the code that is no
+    number."""
+    exponent = code % 128 >> bits
+    mantissa = code % (1 << bits)
     steps = mantissa + (1 << bits if exponent else 0)
     power = max(exponent, 1) - bias - bits
     size = steps * 2.0**power
@@ -90,9 +94,10 @@ def _by_definition(code: int, bits: int, bias: int) -> float:
 
 
 def generators() -> list[Row]:
-    """xoroshiro128aox: bits of a state that agree, of 128."""
+    """Return the row of xoroshiro128aox: bits of a state that agree, of 128."""
     start = np.array([1, 2], np.uint64)
-    jumped, state = np.zeros(2, np.uint64), start.copy()
+    jumped = np.zeros(2, np.uint64)
+    state = start.copy()
     for constant in (0xBEAC0467EBA5FACB, 0xD86B048B86AA9922):
         for bit in range(64):
             if constant >> bit & 1:

@@ -1,4 +1,4 @@
-"""Transfers that pass while tiles compute."""
+"""Transfers that run while tiles compute."""
 
 from __future__ import annotations
 
@@ -12,34 +12,40 @@ ROUNDS = 10
 
 
 def rounds() -> int:
-    """A loop of ten rounds of load, work and store, the transfers through an I/O tile: in how many
-    of them both a load and a store pass while the other tile works."""
+    """Return in how many of ten rounds both a load and a store run while the other tile works. The
+    loop loads, works and stores, with the transfers through an I/O tile."""
     graph = Graph(machine("ipu2", tiles_per_ipu=2, io_tiles=1))
-    came, here, goes = (graph.add_variable(FLOAT, (256,), name) for name in ("in", "x", "out"))
-    for tensor, tile in ((came, 0), (here, 1), (goes, 0)):
+    loaded, working, stored = (
+        graph.add_variable(FLOAT, (256,), name) for name in ("in", "x", "out")
+    )
+    for tensor, tile in ((loaded, 0), (working, 1), (stored, 0)):
         graph.set_tile_mapping(tensor, tile)
     compute_set = graph.add_compute_set("work")
     vertex = graph.add_vertex(compute_set, CountToHundred)
     graph.set_tile_mapping(vertex, 1)
     graph.set_perf_estimate(vertex, 3600)
     load, store = (
-        Copy(graph.add_remote_buffer("load", FLOAT, 256), came),
-        Copy(goes, graph.add_remote_buffer("store", FLOAT, 256)),
+        Copy(graph.add_remote_buffer("load", FLOAT, 256), loaded),
+        Copy(stored, graph.add_remote_buffer("store", FLOAT, 256)),
     )
     steps: list[Program] = [load]
     for number in range(ROUNDS):
-        steps += [Copy(came, here), *[store] * (number > 0), *[load] * (number < ROUNDS - 1)]
-        steps += [Execute(compute_set), Copy(here, goes)]
-    ran = [(s.name, s.start, s.end) for s in profile(graph, Sequence(*steps, store)).steps()]
+        steps += [
+            Copy(loaded, working),
+            *([store] if number > 0 else []),
+            *([load] if number < ROUNDS - 1 else []),
+        ]
+        steps += [Execute(compute_set), Copy(working, stored)]
+    steps_run = [(s.name, s.start, s.end) for s in profile(graph, Sequence(*steps, store)).steps()]
     return sum(
-        {"load", "store"} <= {name for name, a, b in ran if begin <= a and b <= end}
-        for what, begin, end in ran
+        {"load", "store"} <= {name for name, a, b in steps_run if begin <= a and b <= end}
+        for what, begin, end in steps_run
         if what == "work"
     )
 
 
 def transfers() -> list[Row]:
-    """Of a loop with I/O tiles."""
+    """Return the row of a loop with I/O tiles."""
     name = f"a loop of {ROUNDS} rounds with I/O tiles: rounds whose transfers overlap"
     published = "graphcore/examples, PopXL tutorial 6, overlapped I/O: N - 2 of N"
     why = "the first round has nothing to store yet, and the last nothing more to load"

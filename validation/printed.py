@@ -1,4 +1,4 @@
-"""All rows together, as a table or as JSON: what `ipu-teach golden` prints."""
+"""All rows together, as a table or as JSON: the output of `ipu-teach golden`."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ FAMILIES: tuple[tuple[str, str, Callable[[], list[Row]]], ...] = (
 
 
 def families(only: str = "") -> Iterator[tuple[str, list[Row]]]:
-    """(title, rows) of each family with `only` in its title, with a bar on a terminal while they
-    are worked out."""
+    """Yield (title, rows) of each family with `only` in its title, with a progress bar on a
+    terminal."""
     from tqdm import tqdm
 
     wanted = [family for family in FAMILIES if only.lower() in family[0].lower()]
@@ -88,7 +88,7 @@ def families(only: str = "") -> Iterator[tuple[str, list[Row]]]:
 
 
 def number(value: float | None) -> str:
-    """A figure with as many digits as it deserves."""
+    """Return a figure as text, with as many digits as its size calls for."""
     if value is None:
         return "-"
     return (
@@ -101,7 +101,8 @@ def number(value: float | None) -> str:
 
 
 def lines(title: str, rows: Sequence[Row]) -> Iterator[str]:
-    """A family as text: for each row its figures, and below them source and reason."""
+    """Yield the lines of a family: the figures of each row, and below them its source and
+    reason."""
     yield title
     for row in rows:
         error = "" if row.error is None else f"{row.error:+.2%}"
@@ -117,8 +118,8 @@ def lines(title: str, rows: Sequence[Row]) -> Iterator[str]:
 
 
 def classes(rows: Sequence[Row]) -> Iterator[str]:
-    """For each class of work how far off the figures are that fixed none of our constants, and how
-    many are explained."""
+    """Yield a line for each class of work: the errors of the figures that fixed none of our
+    constants, and how many figures are explained."""
     for work, tolerance in TOLERANCES.items():
         by = {
             verdict: [
@@ -126,20 +127,22 @@ def classes(rows: Sequence[Row]) -> Iterator[str]:
             ]
             for verdict in VERDICTS
         }
-        met, explained = by[REPRODUCED], by[EXPLAINED]
-        if met:
-            mean, absolute = sum(met) / len(met), sum(map(abs, met)) / len(met)
-            off = f"mean {mean:+.1%}, mean absolute {absolute:.1%}, worst {max(met, key=abs):+.1%}"
+        reproduced, explained = by[REPRODUCED], by[EXPLAINED]
+        if reproduced:
+            mean = sum(reproduced) / len(reproduced)
+            absolute = sum(map(abs, reproduced)) / len(reproduced)
+            worst = max(reproduced, key=abs)
+            off = f"mean {mean:+.1%}, mean absolute {absolute:.1%}, worst {worst:+.1%}"
             further = (
                 f"; {len(explained)} explained, worst {max(explained, key=abs):+.0%}"
                 if explained
                 else ""
             )
-            yield f"{work}, within {tolerance:.0%}: {len(met)} reproduced, {off}{further}"
+            yield f"{work}, within {tolerance:.0%}: {len(reproduced)} reproduced, {off}{further}"
 
 
 def summary(rows: Sequence[Row]) -> str:
-    """How many rows there are of each verdict."""
+    """Return how many rows there are, and how many of each verdict."""
     count = Counter(row.verdict for row in rows)
     return f"{len(rows)} row{'' if len(rows) == 1 else 's'}: " + ", ".join(
         f"{count[verdict]} {verdict}" for verdict in VERDICTS if count[verdict]
@@ -147,23 +150,23 @@ def summary(rows: Sequence[Row]) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the table, or with `--json` the rows as data. 1 if a row is outside its tolerance, else
-    0."""
+    """Print the table, or with `--json` the rows as data. Return 1 if a row is outside its
+    tolerance, else 0."""
     parser = argparse.ArgumentParser(prog=f"{program()} golden", description=WORDS["golden"])
     parser.add_argument("--json", action="store_true", help="print the rows as data")
     parser.add_argument(
         "--only", default="", metavar="WORDS", help="the families with these words in their title"
     )
     chosen = parser.parse_args(arguments)
-    found = list(families(chosen.only))
-    rows = [row for _, members in found for row in members]
+    chosen_families = list(families(chosen.only))
+    rows = [row for _, members in chosen_families for row in members]
     if not rows:
         titles = "\n".join(f"  {family[0]}" for family in FAMILIES)
         parser.error(f"no family has {chosen.only!r} in its title. There are:\n{titles}")
     if chosen.json:
         print(json.dumps({"rows": [row.as_dict() for row in rows]}, indent=1))
     else:
-        for title, members in found:
+        for title, members in chosen_families:
             print("\n".join(lines(title, members)))
         print("\n".join(classes(rows)))
         print(summary(rows))

@@ -19,11 +19,12 @@ LIGHT = Source(SILICON, "graphcore/examples, tutorials/popvision/lightweight_pro
 
 
 def halos() -> list[Row]:
-    """Ten times forth and back between two grids of 100 x 100 FLOAT a tile, on Graphcore's model of
-    the first generation."""
+    """Return the rows of ten times back and forth between two grids of 100 x 100 FLOAT on each
+    tile, on Graphcore's model of the first generation."""
     graph = Graph(machine("ipu1"))
     report = profile(graph, halo.build(graph))
-    implicit, average = LBM.at("halo exchange, implicit, ipu1 model"), "cycles, average of tiles"
+    implicit = LBM.at("halo exchange, implicit, ipu1 model")
+    average = "cycles, average of tiles"
     older = (
         "the profile is of 2020, when zeroing had an estimator of its own; ours is PopLibs' Fill "
         "of 2023"
@@ -86,21 +87,20 @@ def halos() -> list[Row]:
 
 
 def products() -> list[Row]:
-    """Two matrix products in a chain."""
+    """Return the rows of two matrix products in a chain."""
     target = machine("ipu2")
     report = profile(*chained_products(target))
-    memory, categories, regions = (
-        report.memory.by_variable(),
-        report.memory.by_category(),
-        report.memory.by_region(),
-    )
+    memory = report.memory.by_variable()
+    categories = report.memory.by_category()
+    regions = report.memory.by_region()
     gaps = int(report.memory.gaps_per_tile.sum())
     tiles = int(np.count_nonzero(report.active_cycles_per_tile))
     pointers = (
         "Poplar packs a vertex's fields in ways of its own; ours are edge pointers, "
         f"{categories['Edge pointers']:,} bytes"
     )
-    three, printed = TUT4.at("tut4, three matrices, ipu2 model"), "printed with two or three digits"
+    three = TUT4.at("tut4, three matrices, ipu2 model")
+    printed = "printed with two or three digits"
     plan = "PopLibs' plan of the products is not published; ours comes to {:,} "
     products = {
         name: sum(
@@ -208,7 +208,8 @@ def products() -> list[Row]:
 
 
 def two_operations() -> list[Row]:
-    """A stage of two operations of about 3,600 cycles each, measured on tile 0."""
+    """Return the rows of a stage of two operations of about 3,600 cycles each, measured on tile
+    0."""
     stage, single = (profile(*operations(machine("ipu2"), n)).total_cycles for n in (2, 1))
     why = (
         "the kit's sync of 100 cycles a superstep is assumed; here sync and instrumentation "
@@ -235,10 +236,10 @@ def two_operations() -> list[Row]:
 
 
 def growing_operations() -> list[Row]:
-    """An operation that does a pass more each time, measured on tile 0: what depends on data is
-    measured in a run."""
+    """Return the rows of an operation that does one more pass each time, measured on tile 0. Its
+    cycles depend on data, so they are measured in a run."""
     published = (3_905, 7_555, 11_203, 14_857, 18_505)
-    found = programs.growing(machine("ipu2"))
+    modelled = programs.growing(machine("ipu2"))
     traced = LIGHT.at("lightweight profiling, ipu2 chip, a loop in memory, traced")
     why = (
         "nothing fitted; missing are the chip's instrumentation and start of a vertex, about 95 "
@@ -246,9 +247,10 @@ def growing_operations() -> list[Row]:
     )
     rows = [
         traced.row(f"{passes} x 100 (cycles)", there, here, round(110 / there, 4), why)
-        for passes, (there, here) in enumerate(zip(published, found, strict=True), start=1)
+        for passes, (there, here) in enumerate(zip(published, modelled, strict=True), start=1)
     ]
-    step, ours = (published[-1] - published[0]) / 4, (found[-1] - found[0]) / 4
+    step = (published[-1] - published[0]) / 4
+    ours = (modelled[-1] - modelled[0]) / 4
     return [
         *rows,
         traced.row(
@@ -263,10 +265,10 @@ def growing_operations() -> list[Row]:
 
 
 def buffers() -> list[Row]:
-    """What a chip's profiler shows of a hundred operations: all that its buffer keeps, which the
-    kit has no need of."""
+    """Return the rows of a hundred operations in a chip's profiler, whose buffer holds only some of
+    them. The kit needs no such buffer."""
     graph, loop = operations(machine("ipu2"), 1)
-    found = profile(graph, Repeat(100, loop)).execution.blocks(0, program_filter="^op1$")
+    blocks = profile(graph, Repeat(100, loop)).execution.blocks(0, program_filter="^op1$")
     set_up = "lightweight profiling, ipu2 chip, 100 operations, a buffer of 1,000 bytes"
     counts = (
         (": blocks that are kept", 42),
@@ -280,7 +282,7 @@ def buffers() -> list[Row]:
     )
     return [
         LIGHT.row(
-            f"{set_up}, flushed: operations", 100, len(found), 0, "all of them: none is lost"
+            f"{set_up}, flushed: operations", 100, len(blocks), 0, "all of them: none is lost"
         ),
-        *(LIGHT.unmodelled(f"{set_up}{what}", published, why) for what, published in counts),
+        *(LIGHT.unmodelled(f"{set_up}{counted}", published, why) for counted, published in counts),
     ]

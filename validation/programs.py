@@ -1,7 +1,8 @@
-"""The programs behind the published profiles, built anew, and their profiles without a run.
+"""The programs behind the published profiles, and their profiles without a run.
 
 A profile needs no values: a program is compiled, and the costs of its steps are added up in the
-order in which they would run. So a program of gigabytes costs its graph alone.
+order in which they would run. A program with gigabytes of data therefore needs memory only for its
+graph.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ from ipu_teach.types import FLOAT, INT, UNSIGNED_INT
 
 
 def machine(version: str, **changes: object) -> Target:
-    """The whole chip of that version."""
+    """Return the target of a whole chip of that version."""
     return IPUModel(version, **changes).create_device().target
 
 
 def profile(graph: Graph, program: Program) -> Report:
-    """The report of `program` as if it had run once. It has no choices: sequences and counted loops
-    alone."""
+    """Return the report of `program` as if it had run once. The program may contain sequences and
+    counted loops, and no branches."""
     compiled = compile_programs(graph, [program])
     log = StepLog()
     log.add(array("i", _steps(compiled.programs[0])))
@@ -49,8 +50,9 @@ def _steps(node: Node) -> Iterator[int]:
 
 
 def chained_products(target: Target) -> tuple[Graph, Program]:
-    """Three matrices multiplied in a chain: 800 x 500, 500 x 400, 400 x 200."""
-    graph, program = Graph(target), Sequence()
+    """Build three matrices multiplied in a chain: 800 x 500, 500 x 400, 400 x 200."""
+    graph = Graph(target)
+    program = Sequence()
     matrices = []
     for name, shape in (("m1", (800, 500)), ("m2", (500, 400)), ("m3", (400, 200))):
         matrices.append(graph.add_variable(FLOAT, shape, name))
@@ -64,16 +66,17 @@ def chained_products(target: Target) -> tuple[Graph, Program]:
 
 
 class CountToHundred(SupervisorVertex):
-    """A vertex that counts to a hundred and leaves nothing."""
+    """A vertex that counts to a hundred and writes nothing."""
 
     def compute(self) -> None:
         return
 
 
 def operations(target: Target, count: int, cycles: int = 3600) -> tuple[Graph, Program]:
-    """Compute sets that follow each other, each with one vertex on tile 0 that is said to take
+    """Build consecutive compute sets, each with one vertex on tile 0 and an estimate of
     `cycles`."""
-    graph, program = Graph(target), Sequence()
+    graph = Graph(target)
+    program = Sequence()
     for number in range(count):
         compute_set = graph.add_compute_set(f"op{number + 1}")
         vertex = graph.add_vertex(compute_set, CountToHundred)
@@ -84,8 +87,8 @@ def operations(target: Target, count: int, cycles: int = 3600) -> tuple[Graph, P
 
 
 class Growing(SupervisorVertex):
-    """The tutorial's vertex whose time depends on its data: passes of counting to a hundred in
-    memory, one more each time."""
+    """The tutorial's vertex whose time depends on its data: it counts to a hundred in memory, one
+    pass more each time."""
 
     iterations: InOut[UNSIGNED_INT]
     counter: InOut[INT]
@@ -101,8 +104,8 @@ class Growing(SupervisorVertex):
 
 
 def growing(target: Target, times: int = 5) -> list[float]:
-    """The blocks of `Growing` when it is executed `times` times, each in modelled cycles. It is
-    run: the data decide."""
+    """Return the modelled cycles of each execution of `Growing`, `times` in all. They depend on
+    data, so the program runs."""
     graph = Graph(target)
     iterations = graph.add_variable(UNSIGNED_INT, (), "iterations")
     counter = graph.add_variable(INT, (), "counter")
@@ -126,18 +129,18 @@ def growing(target: Target, times: int = 5) -> list[float]:
 def one_vertex(
     codelet: type[Vertex], fields: Mapping[str, object], version: str = "ipu2", **changes: object
 ) -> int:
-    """Tile cycles of one vertex that runs alone on a machine of one tile. `fields`: shapes of its
-    edges, and its state."""
+    """Return the tile cycles of one vertex that runs alone on a machine of one tile. `fields` has
+    the shapes of its edges, and its state."""
     graph = Graph(machine(version, tiles_per_ipu=1, **changes))
-    given = dict(fields)
+    edges = dict(fields)
     for field in codelet.fields.values():
         if field.kind != "state":
             tensor = graph.add_variable(field.dtype, fields[field.name], field.name)  # type: ignore[arg-type]
             graph.set_tile_mapping(tensor, 0)
             graph.set_initial_value(tensor, 1)
-            given[field.name] = tensor
+            edges[field.name] = tensor
     compute_set = graph.add_compute_set("one")
-    graph.set_tile_mapping(graph.add_vertex(compute_set, codelet, given), 0)
+    graph.set_tile_mapping(graph.add_vertex(compute_set, codelet, edges), 0)
     engine = Engine(graph, Execute(compute_set))
     engine.load_and_run(Device(graph.target))
     return int(engine.report.compute_cycles_per_tile[0])

@@ -1,4 +1,4 @@
-"""One published figure, and what the kit makes of it."""
+"""One published figure, and the kit's figure beside it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ TOLERANCES = {FORMATS: 0.0, ALGORITHMS: 0.0, DATASHEETS: 0.01, VERTICES: 0.10, P
 
 @dataclass(frozen=True)
 class Row:
-    """A figure with its set-up and unit in `name`, and where it was published in `source`.
+    """A published figure beside the modelled one.
 
-    `modelled` is None for what the kit cannot model. `tolerance` is relative, or absolute where the
-    published figure is 0. `why` says what stands behind the difference, or behind the tolerance.
-    `calibrates`: the figure fixed a constant of ours, so that meeting it proves nothing.
-    `explained`: it is not met, and `why` is the reason that was found. `work`: its class of work, a
-    key of `TOLERANCES`, which the table knows.
+    `name` has the set-up and the unit, `source` the place of publication. `modelled` is None if the
+    kit has no model of the figure. `tolerance` is relative, or absolute where the published figure
+    is 0. `why` gives the reason for the difference or for the tolerance. `calibrates` marks a
+    figure that fixed a constant of ours, so that agreement proves nothing. `explained` marks a
+    figure outside its tolerance whose reason, `why`, is known. `work` is the class of work, a key
+    of `TOLERANCES`.
     """
 
     name: str
@@ -41,7 +42,7 @@ class Row:
 
     @property
     def error(self) -> float | None:
-        """How far off we are: relative, or absolute where the published figure is 0."""
+        """The difference to the published figure: relative, or absolute where that figure is 0."""
         if self.modelled is None:
             return None
         return (self.modelled - self.published) / (abs(self.published) or 1.0)
@@ -56,7 +57,7 @@ class Row:
         return CALIBRATES if self.calibrates else REPRODUCED
 
     def as_dict(self) -> dict[str, object]:
-        """The row as JSON has it."""
+        """Return the row as a dictionary for JSON."""
         return {
             "name": self.name,
             "work": self.work,
@@ -73,20 +74,20 @@ class Row:
 
 @dataclass(frozen=True)
 class Source:
-    """Where figures of one kind were published; it makes rows of them. `set_up`: how their names
-    begin."""
+    """The place where figures of one kind were published; it creates their rows. `set_up` is the
+    beginning of their names."""
 
     kind: str
     published: str
     set_up: str = ""
 
     def at(self, set_up: str) -> Source:
-        """The same for figures of one set-up."""
+        """Return this source for the figures of one set-up."""
         return replace(self, set_up=f"{set_up}: ")
 
     def row(
         self,
-        what: str,
+        name: str,
         published: float,
         modelled: float | None,
         tolerance: float,
@@ -94,10 +95,10 @@ class Source:
         calibrates: bool = False,
         explained: bool = False,
     ) -> Row:
-        """A figure beside what the kit makes of it, as `Row` has it."""
+        """Return the row of a figure and its modelled value; the arguments are those of `Row`."""
         figures = published, modelled, tolerance, why, calibrates, explained
-        return Row(self.set_up + what, self.kind, self.published, *figures)
+        return Row(self.set_up + name, self.kind, self.published, *figures)
 
-    def unmodelled(self, what: str, published: float, why: str) -> Row:
-        """A figure that stays in the table although the kit has no model of it."""
-        return self.row(what, published, None, 0.0, why)
+    def unmodelled(self, name: str, published: float, why: str) -> Row:
+        """Return the row of a figure that the kit has no model of."""
+        return self.row(name, published, None, 0.0, why)

@@ -25,7 +25,8 @@ MEASURED = {16: 55.494, 64: 152.798, 256: 264.005, 512: 299.776, 1024: 322.726, 
 
 
 def amp() -> list[Row]:
-    """The notebook's sweep. One size fixed the rate at which weights are loaded."""
+    """Return the rows of the notebook's sweep. One of its sizes fixed the rate at which weights are
+    loaded."""
     target = machine("bow")
     rows = []
     for n, published in MEASURED.items():
@@ -48,13 +49,15 @@ def amp() -> list[Row]:
 
 
 def traced_cycles(codelet: type[Vertex], elements: int, prices: str = BY_HAND) -> int:
-    """Worker cycles of one vertex with vectors of `elements` numbers, counted from its trace."""
+    """Return the worker cycles of one vertex with vectors of `elements` numbers, counted from its
+    trace."""
     shapes = {field.name: (elements,) * field.depth for field in codelet.fields.values()}
     return one_vertex(codelet, shapes, codelet_prices=prices) // machine("ipu2").num_worker_contexts
 
 
 def guesses() -> list[Row]:
-    """The tutorials' formula for a dot product, against the operations of `self.a @ self.b`."""
+    """Return the rows of the tutorials' formula for a dot product, against the operations of
+    `self.a @ self.b`."""
     why = (
         "counted: a start of 5, two elements a cycle, and the store of the result, which the guess "
         "leaves out"
@@ -72,7 +75,7 @@ def guesses() -> list[Row]:
 
 
 def launches() -> list[Row]:
-    """What a supervisor spends around its workers."""
+    """Return the rows of a supervisor's overhead around its worker threads."""
     return [
         C600.row(
             "launch of six workers, C600 chip (cycles)",

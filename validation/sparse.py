@@ -1,8 +1,9 @@
 """Sparse products of 4,096 x 4,096 beside dense ones, as measured on a Bow chip.
 
-A ratio is of the best numbers of columns each, non-zeros counted alone. The static product's plan
-is PopLibs' own cost model, for blocks that lie evenly at random; so is the dynamic one's but for
-the steps in which buckets go round, which the kit's own partitioner counts for a drawn pattern.
+Each ratio compares the best numbers of columns of the two products, and counts only non-zeros. The
+static product is planned by PopLibs' own cost model, for blocks placed evenly at random. So is the
+dynamic product, except the steps in which buckets are exchanged: the kit's own partitioner counts
+them for a random pattern.
 """
 
 from __future__ import annotations
@@ -41,35 +42,40 @@ STEPS = (
 
 @cache
 def dense_rate(m: int, dtype: type[DType]) -> float:
-    """Columns a cycle of the best dense product of [m, m]."""
-    found = []
+    """Return the columns a cycle of the best dense product of [m, m]."""
+    rates = []
     for n in COLUMNS:
         try:
             plan = plan_mat_mul(m, m, n, machine("bow"), dtype=dtype, partials_type=dtype)
         except PoplibsError:  # it is too large for the chip
             continue
-        found.append(n / plan.cycles)
-    return max(found)
+        rates.append(n / plan.cycles)
+    return max(rates)
 
 
 def static_ratio(m: int, block: int, density: float, dtype: type[DType]) -> float:
-    """How many times as fast as the dense product the static one is."""
-    target, blocks = machine("bow"), max(1, int((m // block) ** 2 * density))
+    """Return the rate of the static sparse product, relative to the dense one."""
+    target = machine("bow")
+    blocks = max(1, int((m // block) ** 2 * density))
     plans = {n: expected((m, m, n), block, blocks, (dtype, dtype), target) for n in COLUMNS}
-    most = MEMORY_PROPORTION * target.bytes_per_tile
-    rates = [n / plan.cycles for n, plan in plans.items() if plan.temporary_bytes <= most]
+    bytes_available = MEMORY_PROPORTION * target.bytes_per_tile
+    rates = [
+        n / plan.cycles for n, plan in plans.items() if plan.temporary_bytes <= bytes_available
+    ]
     return max(rates) / dense_rate(m, dtype)
 
 
 def dynamic_ratio(block: int, density: float, dtype: type[DType]) -> tuple[float, int, int]:
-    """The same of the dynamic one for a drawn pattern, and its steps and columns."""
-    target, m = machine("bow"), 4096
+    """Return the rate of the dynamic sparse product relative to the dense one for a random pattern,
+    with its steps and columns."""
+    target = machine("bow")
+    m = 4096
     side = m // block
     places = np.sort(np.random.default_rng(7).choice(side**2, int(side**2 * density), False))
     values = np.zeros((len(places), block, block), np.float32)
     shape = (block, block)
     csr = COOMatrix((m, m), places // side, places % side, values, shape).to_csr()
-    found = []
+    runs = []
     for n in COLUMNS:
         params = MatMulParams.create_with_nz_ratio(m, m, n, density, shape)
         partitioner = Partitioner(params, dtype, target)
@@ -77,33 +83,35 @@ def dynamic_ratio(block: int, density: float, dtype: type[DType]) -> tuple[float
         if cut.temporary_bytes > MEMORY_PROPORTION * target.bytes_per_tile:
             continue
         rounds = partitioner.encode(csr).rounds
-        found.append((n / (cut.cycles + rounds * cut.step_cycles), rounds, n))
-    rate, rounds, n = max(found)
+        runs.append((n / (cut.cycles + rounds * cut.step_cycles), rounds, n))
+    rate, rounds, n = max(runs)
     return rate / dense_rate(m, dtype), rounds, n
 
 
 def rows() -> list[Row]:
-    """Four ratios of each product, where sparse overtakes dense, and the authors' fit."""
-    found, within = [], TOLERANCES[PROGRAMS]
+    """Return four ratios of each product, the density where sparse overtakes dense, and the
+    authors' fit."""
+    rows_built = []
+    within = TOLERANCES[PROGRAMS]
     for dtype, block, static, dynamic in PUBLISHED:
         name = (
             f"{dtype.__name__}, 4,096 x 4,096, density 1/16, blocks of {block}: times dense, {{}}"
         )
         ratio = static_ratio(4096, block, 1 / 16, dtype)
-        found.append(SOURCE.row(name.format("static"), static, ratio, within, FASTER))
+        rows_built.append(SOURCE.row(name.format("static"), static, ratio, within, FASTER))
         ratio, rounds, n = dynamic_ratio(block, 1 / 16, dtype)
         why = STEPS.format(n, rounds)
         name = name.format("dynamic")
-        found.append(SOURCE.row(name, dynamic, ratio, within, why, explained=True))
+        rows_built.append(SOURCE.row(name, dynamic, ratio, within, why, explained=True))
     read = "read off the chart, where sparse overtakes dense"
     halves = [1 / 2**i for i in range(2, 7)]
     name = "HALF, the largest of 1/4, 1/8 … 1/64 at which static single values overtake dense"
     won = max(d for d in halves if static_ratio(4096, 1, d, HALF) > 1)
-    found.append(SOURCE.row(name, 1 / 32, won, 0.0, read))
+    rows_built.append(SOURCE.row(name, 1 / 32, won, 0.0, read))
     for share, ratio in ((4, 55 / 57), (8, 39 / 28)):
         name = f"HALF, 4,096 x 4,096, density 1/{share}, blocks of 16: times dense, dynamic"
         ours = dynamic_ratio(16, 1 / share, HALF)[0]
-        found.append(SOURCE.row(name, ratio, ours, within, read))
+        rows_built.append(SOURCE.row(name, ratio, ours, within, read))
     fit = [
         static_ratio(m, b, d, HALF) / (0.0013 * m**0.59 * d**-0.54 * b**0.5)
         for m in (1024, 2048, 4096, 8192)
@@ -117,5 +125,5 @@ def rows() -> list[Row]:
         "meets what makes the chip slower at high densities"
     )
     name = "HALF, static: speed-up over 0.0013 m^0.59 d^-0.54 b^0.5, the median of m, d and b"
-    found.append(SOURCE.row(name, 1.0, median(fit), within, why, explained=True))
-    return found
+    rows_built.append(SOURCE.row(name, 1.0, median(fit), within, why, explained=True))
+    return rows_built

@@ -38,7 +38,8 @@ OTHERS = (
 
 
 def halos() -> list[Row]:
-    """Copies in two waves, ten times forth and back between two grids of 100 x 100 FLOAT a tile."""
+    """Return the rows of copies in two waves, ten times back and forth between two grids of 100 x
+    100 FLOAT on each tile."""
     graph = Graph(machine("ipu1"))
     report = profile(graph, halo.two_waves(graph))
     average = (
@@ -67,9 +68,11 @@ def halos() -> list[Row]:
             PHASES, ours, (FIXED, FIXED, FIXED, schedule, waits), strict=True
         )
     ]
-    apart = "Poplar runs many of its copies one after the other, by a rule that is not published"
+    in_sequence = (
+        "Poplar runs many of its copies one after the other, by a rule that is not published"
+    )
     return rows + [
-        LBM.unmodelled(f"halo exchange, {name}, ipu1 model: total (cycles)", published, apart)
+        LBM.unmodelled(f"halo exchange, {name}, ipu1 model: total (cycles)", published, in_sequence)
         for name, published in OTHERS
     ]
 
@@ -85,8 +88,9 @@ COPIES = (
 
 
 def copies() -> list[Row]:
-    """Vertices that move data within a tile."""
-    target, rows = machine("ipu1"), []
+    """Return the rows of vertices that move data within a tile."""
+    target = machine("ipu1")
+    rows = []
     for name, pieces, size, published in COPIES:
         ours = float(copy_cycles(np.array([pieces]), np.array([size]), target)[1][0]) / min(
             pieces, 6
@@ -104,22 +108,26 @@ def copies() -> list[Row]:
 
 
 def blurs() -> list[Row]:
-    """One pass of a blur over 2,200 x 1,122 pixels of four channels, measured on one IPU and on
-    sixteen."""
+    """Return the rows of one pass of a blur over 2,200 x 1,122 pixels of four channels, measured on
+    one IPU and on sixteen."""
     half = template(blur.VectorBlur, "HalfBlur", {FLOAT: HALF})
     kinds = (
         ("float", blur.Blur, 210_249, 13_152),
         ("float2", blur.VectorBlur, 100_257, 7_914),
         ("half4", half, 63_531, 4_446),
     )
-    rows, first = [], 0
+    rows = []
+    first = 0
     around = (
         "counted from one loop; the chip's has nine, for corners, edges and the middle, with "
         "addresses of their own"
     )
-    for name, codelet, one, sixteen in kinds:
+    for name, codelet, cycles_on_one, sixteen in kinds:
         # A sixth of a tile's pixels: 5 rows of 69 of 1,216 tiles, 3 of 7 of 19,456.
-        for ipus, published, (height, width) in ((1, one, (5, 69)), (16, sixteen, (3, 7))):
+        for ipus, published, (height, width) in (
+            (1, cycles_on_one, (5, 69)),
+            (16, sixteen, (3, 7)),
+        ):
             shapes = {
                 "inner": ((height + 2) * (width + 2) * 4,),
                 "out": (height * width * 4,),

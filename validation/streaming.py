@@ -16,13 +16,14 @@ TUTORIAL = "graphcore/examples, PopXL tutorial 5, remote variables and RTS"
 LOCATIONS = 'graphcore/popart, docs, "Tensor locations"'
 
 
-def updated(more: list[int]) -> list[tuple[int, int]]:
-    """(what is on the chip, what its row holds) for each of some rows that hold 1, after each was
-    loaded, had `more` added, and was stored."""
+def updated(amounts: list[int]) -> list[tuple[int, int]]:
+    """Return (value on the chip, value in the row) for each row of a buffer. Each row contains 1,
+    is loaded, has its number of `amounts` added, and is stored."""
     device = IPUModel("ipu2", tiles_per_ipu=1).create_device()
-    graph, program = Graph(device.target), Sequence()
-    buffer = graph.add_remote_buffer("rows", INT, 1, len(more))
-    for row, amount in enumerate(more):
+    graph = Graph(device.target)
+    program = Sequence()
+    buffer = graph.add_remote_buffer("rows", INT, 1, len(amounts))
+    for row, amount in enumerate(amounts):
         w = graph.add_variable(INT, (1,), f"w_{row}")
         where = graph.add_constant(UNSIGNED_INT, (1,), [row])
         for tensor in (w, where):
@@ -33,10 +34,10 @@ def updated(more: list[int]) -> list[tuple[int, int]]:
         graph.create_host_read(f"w_{row}", w)
     engine = Engine(graph, program)
     engine.load(device)
-    for row in range(len(more)):
+    for row in range(len(amounts)):
         engine.copy_to_remote_buffer([1], "rows", row)
     engine.run()
-    rows = range(len(more))
+    rows = range(len(amounts))
     return [
         (int(engine.read_tensor(f"w_{r}")[0]), int(engine.copy_from_remote_buffer("rows", r)[0]))
         for r in rows
@@ -44,27 +45,29 @@ def updated(more: list[int]) -> list[tuple[int, int]]:
 
 
 def rows() -> list[Row]:
-    """PopXL's examples of remote variables, and the shards of a tensor."""
+    """Return the rows of PopXL's examples of remote variables, and of a tensor's shards."""
     [[chip, stored]] = updated([2])
-    own = [int(tensor) for _, tensor in updated([1, 2])]
+    rows_after = [int(tensor) for _, tensor in updated([1, 2])]
     figures = [
         ("a row that holds 1, and 2 added: on the chip", VARIABLE, 3, chip),
         ("a row that holds 1, and 2 added: the row", VARIABLE, 3, stored),
-        ("row w_0, which held 1, after its update", TUTORIAL, 2, own[0]),
-        ("row w_1, which held 1, after its update", TUTORIAL, 3, own[1]),
-        ("1 added to row w_0 after its update", TUTORIAL, 3, 1 + own[0]),
-        ("1 added to row w_1 after its update", TUTORIAL, 4, 1 + own[1]),
+        ("row w_0, which held 1, after its update", TUTORIAL, 2, rows_after[0]),
+        ("row w_1, which held 1, after its update", TUTORIAL, 3, rows_after[1]),
+        ("1 added to row w_0 after its update", TUTORIAL, 3, 1 + rows_after[0]),
+        ("1 added to row w_1 after its update", TUTORIAL, 4, 1 + rows_after[1]),
     ]
     graph = Graph(IPUModel("ipu2", tiles_per_ipu=1, num_ipus=4).create_device().target)
     tensor = graph.add_variable(FLOAT, (5, 2, 3), "sharded")
     poputil.map_tensor_linearly(graph, tensor, 1, 1)
-    held = sorted(sum(b - a for a, b in tile) for tile in graph.get_tile_mapping(tensor))[::-1]
+    elements_per_shard = sorted(
+        sum(b - a for a, b in tile) for tile in graph.get_tile_mapping(tensor)
+    )[::-1]
     for shard, published in enumerate((8, 8, 7, 7)):
-        what = f"[5, 2, 3] over 4 replicas: elements of shard {shard}, the largest first"
-        figures.append((what, LOCATIONS, published, held[shard]))
-    what = "[5, 2, 3] over 4 replicas: elements that fill up the shards"
-    figures.append((what, LOCATIONS, 2, 4 * held[0] - tensor.num_elements))
+        name = f"[5, 2, 3] over 4 replicas: elements of shard {shard}, the largest first"
+        figures.append((name, LOCATIONS, published, elements_per_shard[shard]))
+    name = "[5, 2, 3] over 4 replicas: elements that fill up the shards"
+    figures.append((name, LOCATIONS, 2, 4 * elements_per_shard[0] - tensor.num_elements))
     return [
-        Row(what, MODEL, source, published, found, 0, "exact")
-        for what, source, published, found in figures
+        Row(name, MODEL, source, published, modelled, 0, "exact")
+        for name, source, published, modelled in figures
     ]

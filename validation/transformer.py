@@ -1,9 +1,9 @@
 """The products of a vision transformer, SigLIP of 729 tokens, as Poplar's SDK ran them on a chip of
 1,472 tiles.
 
-The recordings give, for each product, the cycles of the slowest tile in the compute set that
-multiplies. The plans are not published: ours are those of `poplin.plan_mat_mul`, without a word
-about how to cut.
+For each product, the recordings have the cycles of the slowest tile in the compute set that
+multiplies. The plans are not published. Ours are those of `poplin.plan_mat_mul`, without any hint
+about how to partition.
 """
 
 from __future__ import annotations
@@ -30,13 +30,14 @@ PRODUCTS = (
 
 
 def products() -> list[Row]:
-    """Six products, in two types."""
-    target, rows = machine("ipu2"), []
+    """Return the rows of six products, in two types."""
+    target = machine("ipu2")
+    rows = []
     types: tuple[type[DType], ...] = HALF, QUARTER[QuarterFormat.F143, 0]
     for name, (groups, m, k, n), *published in PRODUCTS:
         for dtype, figure in zip(types, published, strict=True):
             plan = plan_mat_mul(m, k, n, target, groups=groups, dtype=dtype, partials_type=HALF)
-            shape = f"{groups} x " * (groups > 1) + f"[{m:,}, {k:,}] x [{k:,}, {n:,}]"
+            shape = (f"{groups} x " if groups > 1 else "") + f"[{m:,}, {k:,}] x [{k:,}, {n:,}]"
             blocks = plan.group_blocks, plan.row_blocks, plan.inner_blocks, plan.column_blocks
             why = (
                 "PopLibs' plan is not published; ours has {} x {} x {} x {} blocks of groups, "

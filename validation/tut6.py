@@ -1,10 +1,10 @@
-"""A matrix-vector product whose column axis is cut into pieces, and the planner that chooses how
+"""A matrix-vector product with its columns split into pieces, and the planner that chooses how
 many.
 
 The program is that of Graphcore's tutorial 6 (graphcore/examples,
-tutorials/poplar/tut6_matrix_vector_opt): every row of the matrix is cut into `split` pieces; one
+tutorials/poplar/tut6_matrix_vector_opt). Every row of the matrix is split into `split` pieces. One
 vertex multiplies a piece with its part of the vector, and a second compute set adds up the pieces
-of each row. More pieces spread the work more evenly, and cost a longer second step.
+of each row. More pieces spread the work more evenly, and make the second step longer.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class DotProduct(Vertex):
 
 
 class LoopDotProduct(Vertex):
-    """The same as a loop over single elements, which is what the tutorial's C++ vertex says."""
+    """The dot product as a loop over single elements, as in the tutorial's C++ vertex."""
 
     a: Input[Vector[FLOAT]]
     b: Input[Vector[FLOAT]]
@@ -60,7 +60,8 @@ class Sum(Vertex):
 
 
 def dot_cycles(elements: int) -> int:
-    """The tutorial's guess: five cycles around a loop that takes two elements a cycle."""
+    """Return the tutorial's guess for a dot product: five cycles around a loop that takes two
+    elements a cycle."""
     return 5 + (elements + 1) // 2
 
 
@@ -80,9 +81,11 @@ class PhaseEstimates:
 
 
 def estimate(rows: int, cols: int, split: int, target: Target) -> PhaseEstimates:
-    """What a row cut into `split` pieces would cost, on the tile with most to do."""
+    """Return the estimated cycles for rows split into `split` pieces, on the tile with the most
+    work."""
     workers = target.num_worker_contexts
-    pieces, piece = -(-rows * split // target.num_tiles), -(-cols // split)
+    pieces = -(-rows * split // target.num_tiles)
+    piece = -(-cols // split)
     # Pieces of different rows that start at the same column share their part of the vector.
     received = -(-pieces // rows) * piece * FLOAT.size
     sums = -(-rows // target.num_tiles)
@@ -96,17 +99,17 @@ def estimate(rows: int, cols: int, split: int, target: Target) -> PhaseEstimates
 
 
 def plans(rows: int, cols: int, target: Target) -> list[PhaseEstimates]:
-    """The plans of every split, in order."""
+    """Return the plans of all splits, in order."""
     return [estimate(rows, cols, split, target) for split in range(1, cols)]
 
 
 def build(
     graph: Graph, rows: int, cols: int, split: int, multiplier: type[Vertex] | None = None
 ) -> Sequence:
-    """The program, with streams "matrix", "vector" and "result" to the host.
+    """Return the program, with streams "matrix", "vector" and "result" to the host.
 
-    Vertices cost what the tutorial guesses; with a `multiplier` of one's own, what their operations
-    cost.
+    Vertices cost what the tutorial guesses. With another `multiplier`, they cost what their
+    operations do.
     """
     tiles = graph.target.num_tiles
     matrix, vector = (
@@ -121,21 +124,23 @@ def build(
         graph.set_tile_mapping(vector[i], i * tiles // cols)
     multiply, reduce = graph.add_compute_set("multiply"), graph.add_compute_set("reduce")
     for piece in range(split):
-        begin, end = piece * cols // split, (piece + 1) * cols // split
+        begin = piece * cols // split
+        end = (piece + 1) * cols // split
         for row in range(rows):
-            a, out = matrix[row, begin:end], partials[row, piece]
+            a = matrix[row, begin:end]
+            out = partials[row, piece]
             vertex = graph.add_vertex(
                 multiply, multiplier or DotProduct, a=a, b=vector[begin:end], out=out
             )
             tile = (piece * rows + row) * tiles // (split * rows)
-            for what in (vertex, a, out):
-                graph.set_tile_mapping(what, tile)
+            for mapped in (vertex, a, out):
+                graph.set_tile_mapping(mapped, tile)
             if multiplier is None:
                 graph.set_perf_estimate(vertex, dot_cycles(end - begin))
     for row in range(rows):
         vertex = graph.add_vertex(reduce, Sum, x=partials[row], out=result[row])
-        for what in (vertex, result[row]):
-            graph.set_tile_mapping(what, row * tiles // rows)
+        for mapped in (vertex, result[row]):
+            graph.set_tile_mapping(mapped, row * tiles // rows)
         if multiplier is None:
             graph.set_perf_estimate(vertex, dot_cycles(split))
     return Sequence(

@@ -1,7 +1,8 @@
-"""The class page as a service of a hub, for the instructor alone: class_page.py FOLDER…
+"""The class page as a service of a hub, for the instructor only: class_page.py FOLDER…
 
-The page is that of `ipu-teach class FOLDER… --serve`. Here every request must come from somebody
-whom the hub lets at this service, one of this very machine too: learners' kernels run on it.
+It is the page of `ipu-teach class FOLDER… --serve`. Here every request must come from a user whom
+the hub allows to use this service, even a request from the same machine, because learners' kernels
+run on it.
 """
 
 import asyncio
@@ -19,14 +20,14 @@ from ipu_course.classroom.serve import page, table
 
 
 class Asked(HubOAuthenticated, web.RequestHandler):
-    """What both pages have in common: the folders, and that nobody keeps a copy."""
+    """The common part of both pages: the folders, and headers that forbid caching."""
 
     def set_default_headers(self):
         self.set_header("Cache-Control", "no-store")
 
     async def made(self, make, *how):
-        """What `make`, `page` or `table`, makes of the class; the files are read beside the loop of
-        requests."""
+        """Write the result of `make` (`page` or `table`) for the class; the files are read outside
+        the event loop."""
         folders = self.settings["folders"]
         self.write(await asyncio.to_thread(make, lambda: html(tables(called(folders))), *how))
 
@@ -34,20 +35,20 @@ class Asked(HubOAuthenticated, web.RequestHandler):
 class ClassPage(Asked):
     @web.authenticated
     async def get(self):
-        # What a script of a page asks for counts only with a token that this page alone was given.
+        # A script's request is accepted only with a token that only this page receives.
         await self.made(page, f"table?_xsrf={quote(self.xsrf_token)}")
 
 
 class ClassTable(Asked):
     async def get(self):
-        # asked by the page itself: a log-in form would be of no use in its place
+        # the page's script requests it, so a log-in form would be useless here
         if self.current_user is None:
             raise web.HTTPError(403)
         await self.made(table)
 
 
 def application(folders, prefix):
-    """The service below `prefix`, a path that ends in a stroke."""
+    """Return the service below `prefix`, a path that ends in a slash."""
     routes = [
         (prefix, ClassPage),
         (prefix + "table", ClassTable),

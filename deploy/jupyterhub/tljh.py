@@ -1,10 +1,10 @@
-"""The lessons on The Littlest JupyterHub: copy this to
+"""Configure the lessons on The Littlest JupyterHub: copy this to
 /opt/tljh/config/jupyterhub_config.d/ipu_teach.py, then
 
     sudo tljh-config reload hub
 
-The kit stands in KIT as a checkout, and is installed from there into the environment of all users.
-Accounts, limits and idle culling are The Littlest JupyterHub's own: docs/hub.md has the commands.
+The kit is a checkout in KIT, and is installed from there into the environment of all users. The
+Littlest JupyterHub itself manages accounts, limits and idle culling: docs/hub.md has the commands.
 """
 
 KIT = "/opt/ipu_teach"

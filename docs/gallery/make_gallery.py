@@ -43,7 +43,8 @@ LESSONS = ("01_bulk_synchronous_parallel", "02_variables_mapping_programs")
 
 
 def rows_of_different_lengths(tiles: int, rounds: int = 3) -> Report:
-    """Two rows a tile are summed, some shorter than others; the sums travel to other tiles."""
+    """Return two rows a tile are summed, some shorter than others; the sums travel to other
+    tiles."""
     device = IPUModel("ipu2", tiles_per_ipu=tiles).create_device()
     graph = Graph(device.target)
     rows, sums = (
@@ -68,8 +69,8 @@ def rows_of_different_lengths(tiles: int, rounds: int = 3) -> Report:
 
 
 def products(tiles: int, *, keep: bool = False) -> Report:
-    """Seven matrices multiplied in a chain; with `keep` the host may read what lies between, so it
-    stays."""
+    """Return the seven matrices multiplied in a chain; with `keep` the host may read what lies
+    between, so it stays."""
     device = IPUModel("ipu2", tiles_per_ipu=tiles).create_device()
     graph, program = Graph(device.target), Sequence()
     product = graph.add_variable(FLOAT, (96, 80), "m0")
@@ -90,7 +91,7 @@ def products(tiles: int, *, keep: bool = False) -> Report:
 
 
 def readme_run() -> View:
-    """The README's own program, recorded."""
+    """Return the README's own program, recorded."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     source = next(
         block
@@ -105,7 +106,8 @@ def readme_run() -> View:
 
 
 def patches_of_an_image() -> View:
-    """Windows of 3 x 3 over an image of 6 x 6 with two channels, side by side or apart."""
+    """Return the windows of 3 x 3 over an image of 6 x 6 with two channels, side by side or
+    apart."""
     graph = Graph(IPUModel("ipu2", tiles_per_ipu=2).create_device())
     beside = graph.add_variable(FLOAT, (1, 6, 6, 2), "beside")
     apart = graph.add_variable(FLOAT, (1, 2, 6, 6), "apart")
@@ -118,7 +120,7 @@ def patches_of_an_image() -> View:
 
 
 def a_pattern_that_spills() -> View:
-    """Blocks that crowd in a few rows, in a budget that just holds them all."""
+    """Return the blocks that crowd in a few rows, in a budget that just holds them all."""
     target = IPUModel("ipu2", tiles_per_ipu=13).create_device().target
     params = dynamic.MatMulParams.create_with_num_non_zero_values(60, 64, 8, 960, (4, 4))
     rng = np.random.default_rng(12)
@@ -130,7 +132,7 @@ def a_pattern_that_spills() -> View:
 
 
 def all_reduced(ipus: int) -> Report:
-    """520 numbers on each of several IPUs, summed by a ring."""
+    """Return 520 numbers on each of several IPUs, summed by a ring."""
     device = IPUModel("ipu2", tiles_per_ipu=13, num_ipus=ipus).create_device()
     graph = Graph(device)
     tensors, program = [], Sequence()
@@ -149,7 +151,7 @@ def all_reduced(ipus: int) -> Report:
 
 
 def a_matrix_and_its_transpose() -> View:
-    """One variable in two views, two rows to a tile."""
+    """Return one variable in two views, two rows to a tile."""
     graph = Graph(IPUModel("ipu2", tiles_per_ipu=13).create_device().target)
     matrix = graph.add_variable(FLOAT, (8, 14), "matrix")
     for row in range(8):
@@ -225,12 +227,12 @@ def photograph_lessons() -> None:
 
 
 def question(view: View) -> str:
-    """The question that a view answers: the first line of its function's docstring."""
+    """Return the question that a view answers: the first line of its function's docstring."""
     return str(getattr(show, view.scene.view).__doc__).strip().splitlines()[0]
 
 
 def with_questions(text: str, views: dict[str, View]) -> str:
-    """The page with the question above each picture, and the answer, its title, below."""
+    """Return the page with the question above each picture, and the answer, its title, below."""
     text = re.sub(r"\*Question: .*\*\n\n|\n\n\*Answer: .*\*(?=\n)", "", text)
 
     def around(found: re.Match[str]) -> str:

@@ -25,7 +25,7 @@ _DIFFERS = {
 
 
 def _norm(module: str, norm: str, of: str, grouping: str = "") -> list[Row]:
-    """The six calls of a norm; `of`: as many statistics as t has."""
+    """Return the six calls of a norm; `of`: as many statistics as t has."""
     rows = []
     for call, arguments in _CALLS.items():
         cpp = f"{norm}{'' if call == 'Normalise' else 'Norm'}{call}"

@@ -11,7 +11,8 @@ def _camel(name: str) -> str:
 def _forms(
     name: str, operands: str, differs: str = "", cpp: str = "", in_place: bool = True
 ) -> Row:
-    """The row of an operation with its forms; `operands`: what its example is called with."""
+    """Return the row of an operation with its forms; `operands`: what its example is called
+    with."""
     stem = cpp or _camel(name)
     forms = [f"{name}_in_place"] * in_place + [f"{name}_with_output"]
     names = ", ".join([f"popops::{stem}"] + [f"{stem}InPlace"] * in_place + [f"{stem}WithOutput"])

@@ -18,7 +18,7 @@ STRICT = ["-q", "-j", "auto", "-E", "-W", "--keep-going"]
 
 
 def main(words: list[str], site: Path = SITE) -> int:
-    """The command."""
+    """Return the command."""
     if words == ["--help"]:
         print((__doc__ or "").strip())
         return 0

@@ -84,7 +84,8 @@ CODE_LINK = re.compile(r"\]\(\.\./(ipu_(?:teach|course)/[\w/]+)\.py#([\w.]+)\)")
 
 
 def moving() -> str:
-    """The last picture of lesson 00 that moves, as the lesson stores it: the start page has it."""
+    """Return the last picture of lesson 00 that moves, as the lesson stores it: the start page has
+    it."""
     cells = names.read_notebook(LESSONS["00"])["cells"]
     outputs = [output.get("data", {}) for cell in cells for output in cell.get("outputs", ())]
     pages = ["".join(data.get("text/html", ())) for data in outputs]
@@ -95,7 +96,7 @@ myst_substitutions = {"moving": moving()}
 
 
 def folded(notebook: dict[str, Any]) -> dict[str, Any]:
-    """A solved lesson with each answer folded below the gap that a learner finds there."""
+    """Return a solved lesson with each answer folded below the gap that a learner finds there."""
     cells = []
     for solved, blank in zip(notebook["cells"], learners_form(notebook)["cells"], strict=True):
         if solved["cell_type"] == "code" and gaps_in(names.source_of(solved)):
@@ -106,7 +107,7 @@ def folded(notebook: dict[str, Any]) -> dict[str, Any]:
 
 
 def linked(docname: str, text: str) -> str:
-    """A page's text with its links to lessons, terms and code as they are on the site."""
+    """Return a page's text with its links to lessons, terms and code as they are on the site."""
     up = "../" * docname.count("/")
     for path in LESSONS.values():
         link = f"]({up}notebooks/solutions/{path.name})"
@@ -122,12 +123,12 @@ def linked(docname: str, text: str) -> str:
 
 
 def page(lesson: str) -> str:
-    """The name of a lesson's page."""
+    """Return the name of a lesson's page."""
     return f"notebooks/solutions/{LESSONS[lesson].stem}"
 
 
 def with_all_below(index: dict[str, Any]) -> dict[str, Any]:
-    """The page of all lessons, with the lessons below it in the order of the path."""
+    """Return the page of all lessons, with the lessons below it in the order of the path."""
     tree = "\n".join(f"solutions/{path.stem}" for path in LESSONS.values())
     tree = f"```{{toctree}}\n:hidden:\n\n{tree}\n```"
     cell = {"cell_type": "markdown", "id": "lessons", "metadata": {}, "source": tree}
@@ -196,8 +197,8 @@ def snake(cpp: str) -> str:
 
 
 def rows_by_name() -> dict[str, list[tuple[str, Row | None]]]:
-    """(C++ name, its row) by our name below `ipu_teach`, from the tables of Poplar's and PopLibs'
-    names. Of a row with several forms the first one's name has what the row says."""
+    """Return (C++ name, its row) by our name below `ipu_teach`, from the tables of Poplar's and
+    PopLibs' names. Of a row with several forms the first one's name has what the row says."""
     found: dict[str, list[tuple[str, Row | None]]] = {}
     for row in (row for rows in (*SECTIONS.values(), *LIBRARIES.values()) for row in rows):
         first, *others = row.cpp.split(", ")
@@ -216,8 +217,8 @@ SHOWN = {lesson: "\n".join(text for _, _, text in names.cells_of(lesson)) for le
 
 
 def first_lesson(path: str) -> str:
-    """The lesson that names something first; "" for none, and for a method that other classes have,
-    or numpy's arrays."""
+    """Return the lesson that names something first; "" for none, and for a method that other
+    classes have, or numpy's arrays."""
     owner, _, last = path.rpartition(".")
     if not inspect.isclass(names.there(f"ipu_teach.{owner}")):
         return str(names.first_lesson(names.there(f"ipu_teach.{path}")))
@@ -229,20 +230,23 @@ def first_lesson(path: str) -> str:
 
 
 def where(path: str) -> str:
-    """The lesson that names something first, or that none does, and which page; "" of what is no
-    class or function, or is a method that no lesson names."""
+    """Return the lesson that names an object first, else the page that does.
+
+    The text is empty for anything but a class or function, and for a method in no lesson.
+    """
     if lesson := first_lesson(path):
         return f"**First in** :doc:`/{page(lesson)}`"
-    what = names.there(f"ipu_teach.{path}")
-    if not (inspect.isclass(what) or inspect.isfunction(what)) or "." in what.__qualname__:
+    subject = names.there(f"ipu_teach.{path}")
+    is_method = "." in path and inspect.isclass(names.there(f"ipu_teach.{path.rpartition('.')[0]}"))
+    if is_method or not (inspect.isclass(subject) or inspect.isfunction(subject)):
         return ""
-    other = names.first_page(what)
+    other = names.first_page(subject)
     return "**In no lesson**" + (f"; first on :doc:`/{other}`" if other else "")
 
 
 def facts(path: str) -> list[str]:
-    """What stands below the docstring of a name: its C++ names, what differs, a call, and the
-    lesson that names it first."""
+    """Return what stands below the docstring of a name: its C++ names, what differs, a call, and
+    the lesson that names it first."""
     known, found = ROWS.get(path, []), where(path)
     told = [f"**C++** {', '.join(f'``{cpp}``' for cpp, _ in known)}"] if known else []
     for row in [row for _, row in known if row][:1]:
@@ -252,7 +256,8 @@ def facts(path: str) -> list[str]:
 
 
 def as_rest(text: str) -> str:
-    """Text as Sphinx reads it: stars and bars are themselves, and what stands by four is code."""
+    """Return the text as Sphinx reads it: stars and bars are themselves, and what stands by four is
+    code."""
     text = re.sub(r"(?<=\[)\*|(?<=[(,] )\*|(?<=\()\*(?=\w)", r"\*", text)
     text = re.sub(r"(`[^`]*`)(\w?)|\|", escaped, text)
     return re.sub(r"(?m)^(\S.*)\n\n(?= {4})", r"\1\n\n::\n\n", text)
@@ -270,7 +275,7 @@ def with_facts(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines:
 
 @cache
 def public(domain: Any) -> dict[str, tuple[str, Any]]:
-    """(full name, what Sphinx knows of it) by each end of it that no other name has."""
+    """Return (full name, what Sphinx knows of it) by each end of it that no other name has."""
     found: dict[str, list[tuple[str, Any]]] = {}
     for full, entry in domain.objects.items():
         parts = full.split(".")

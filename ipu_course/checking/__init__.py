@@ -1,5 +1,5 @@
 """The machinery of lessons: check, hint, predict, trial runs, verdicts, progress and notebooks.
 
-`exercise` describes an exercise, `judging` is shared by all checks, and `trial` by the checks of
-answers that are programs.
+`exercise` describes an exercise. All checks share `calling`, `comparing`, `quoting` and `verdicts`,
+and those of answers that are programs share `trial`. `judging` runs a check within its time limit.
 """

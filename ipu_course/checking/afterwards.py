@@ -1,7 +1,8 @@
-"""solution(): the reference answer beside one's own, once that has passed, with two sentences why
-and a thought on what the verdict asked further.
+"""Implement solution(), which shows the reference answer next to the learner's own, once that has
+passed.
 
-The words are the entries `because` and `further` of `words_NN.md`.
+It adds two sentences on why the answer is right, and a thought on the question that the verdict
+raised. The texts are the entries `because` and `further` of `words_NN.md`.
 """
 
 from __future__ import annotations
@@ -18,18 +19,22 @@ from ipu_course.checking.verdict_panel import Panel
 from ipu_course.checking.words import text, words as words_of
 from ipu_teach.errors import UnknownExerciseError
 
-BEYOND = ("solved", "with help")  # states in which nothing is given away any more
+BEYOND = ("solved", "with help")  # states after which nothing can be given away
 
 
 def solution(name: str) -> Panel:
-    """The reference answer to an exercise beside yours that passed, and why it is so.
+    """Return the reference answer to an exercise next to your passed answer, with the reason why it
+    is right.
 
-    Before one has passed it says how to get there, and shows nothing; where the solved notebook is
-    not at hand it says that. Raises `UnknownExerciseError`.
+    Before an answer has passed, it shows no answer, and says how to get there. If the solved
+    notebook is not available, it says so.
+
+    :raises UnknownExerciseError: if there is no such exercise.
     """
     exercise = find_exercise(name, "solution")
-    head, hers = f"{name} {exercise.title}", learner_calls.passed_here(name)
-    if hers is None and learned().record(name).get("state") not in BEYOND:
+    head = f"{name} {exercise.title}"
+    learner_run = learner_calls.passed_here(name)
+    if learner_run is None and learned().record(name).get("state") not in BEYOND:
         way = (
             f'it opens once check("{name}", …) has passed. hint("{name}") gives a nudge, and '
             f'given("{name}") goes on without.'
@@ -40,11 +45,11 @@ def solution(name: str) -> Panel:
     except UnknownExerciseError:
         return Panel(f"{head}: the solved notebook of this lesson is not here.", "○")
     lines = (line for line in cell.strip().splitlines() if not MARK.search(line))
-    kept = learned().record(name).get("built")
+    record = learned().record(name).get("built")
     again = "it passed in an earlier session: run its cell and its check again."
-    earlier = kept.rstrip() if isinstance(kept, str) else again
+    earlier = record.rstrip() if isinstance(record, str) else again
     code = (
-        ("yours", earlier if hers is None else _text(hers)),
+        ("yours", earlier if learner_run is None else _text(learner_run)),
         ("the reference", "\n".join(lines)),
     )
     why, thought = words(lesson_of(name)).get(name, ("", ""))
@@ -53,12 +58,12 @@ def solution(name: str) -> Panel:
 
 
 def _text(answer: Any) -> str:
-    """An answer as it was written, or as Python shows it."""
+    """Return an answer's source text, or its repr if it has none."""
     if not callable(answer):
         return repr(answer)
     try:
         return text_of(answer)
-    except Exception:  # no file, or a function of C's
+    except Exception:  # no source file, or a C function
         return "its code cannot be read."
 
 

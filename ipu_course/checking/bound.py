@@ -1,13 +1,12 @@
-"""Where the machine's own lower bound lies: what no answer can go below, and so how much of it an
-answer reaches.
+"""Lower bounds on the cost of a task on this machine, and how close an answer comes to them.
 
-`least_cycles` takes from the report of the check's run the machine (its tiles, its sync, how many
-bytes a tile moves in a cycle, its units of multiply-add) and the floating-point operations of the
-compute sets that ran. What follows from the task and not from the run comes from the exercise: how
-many supersteps its true dependencies ask for, how many bytes must cross, how many must be read or
-written. Phases follow each other, so their least times add up. Within compute, arithmetic and
-memory go on at once, so the larger of the two counts; both as if they were shared among all tiles
-without a remainder.
+`least_cycles` reads the properties of the machine from the report of the check's run (number of
+tiles, sync cycles, bytes that a tile exchanges in a cycle, multiply-add units), and the
+floating-point operations of the compute sets that ran. What depends on the task and not on the run
+comes from the exercise: how many supersteps its true dependencies require, how many bytes must move
+to another tile, and how many must be read or written. Phases follow each other, so their lower
+bounds add up. Within the compute phase, arithmetic and memory accesses overlap, so the larger of
+the two counts. Both are computed as if the work were divided among all tiles without a remainder.
 """
 
 from __future__ import annotations
@@ -18,26 +17,27 @@ from math import ceil
 from ipu_course.checking.verdict_panel import number
 from ipu_teach.report import Report
 
-# of a tile: two loads and a store of 64 bits; golden/chips.py has the published rates
+# bytes that a tile accesses in a cycle: two loads and a store of 64 bits; golden/chips.py has the
+# published rates
 MEMORY_BYTES_PER_CYCLE = 24
-# in a cycle; Target has the units and their sources
+# per unit and cycle; Target has the numbers of units and their sources
 MULTIPLY_ADDS_PER_UNIT = {"fp32": 1, "fp16": 4}
 
 
 @dataclass(frozen=True)
 class Bound:
-    """The least of something, in `unit`, and what sets it."""
+    """A lower bound on a cost, in `unit`, and what determines it."""
 
     least: float
     unit: str
     why: str
 
     def refuses(self, yours: float) -> bool:
-        """Whether `yours` is less than possible."""
+        """Return whether `yours` is below the bound, which is impossible."""
         return yours < self.least * (1 - 1e-9)
 
     def said(self, yours: float) -> str:
-        """How near `yours` comes, in words."""
+        """Return a sentence about how close `yours` comes to the bound."""
         if yours <= self.least:
             return f"this is the best that this machine can do: {self.why}."
         share = (
@@ -51,9 +51,10 @@ class Bound:
 
 
 def least_cycles(report: Report, supersteps: int, crossing: int = 0, touched: int = 0) -> Bound:
-    """The least modelled cycles of what a run did; see above.
+    """Return the lower bound on the modelled cycles of a run (the module's docstring has the
+    method).
 
-    `crossing`: bytes that must go to another tile; `touched`: bytes that must be read or written on
+    `crossing`: bytes that must go to another tile. `touched`: bytes that must be read or written on
     some tile.
     """
     target = report.target
@@ -70,16 +71,17 @@ def least_cycles(report: Report, supersteps: int, crossing: int = 0, touched: in
         ),
         **_compute(target.num_tiles, flops, 2 * units, touched),
     }
-    paid = {what: cycles for what, cycles in parts.items() if cycles}
+    paid = {part: cycles for part, cycles in parts.items() if cycles}
     return Bound(
         sum(paid.values()),
         "modelled cycles",
-        ", ".join(f"{what} ({number(n)})" for what, n in paid.items()),
+        ", ".join(f"{part} ({number(n)})" for part, n in paid.items()),
     )
 
 
 def _compute(tiles: int, flops: int, flops_per_cycle: int, touched: int) -> dict[str, int]:
-    """What compute takes, by what sets it."""
+    """Return {description of the limit: cycles} for the compute phase: arithmetic or memory,
+    whichever takes longer."""
     arithmetic, memory = (
         ceil(flops / (tiles * flops_per_cycle)),
         ceil(touched / (tiles * MEMORY_BYTES_PER_CYCLE)),

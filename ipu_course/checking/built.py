@@ -1,8 +1,9 @@
-"""built(): what the learner built in an earlier lesson, for a later one to call.
+"""Implement built(), with which a later lesson calls an answer from an earlier one.
 
-An answer that passes is kept as text beside her progress, with all that it needs of its notebook.
-Text in a file may be old, damaged or of anybody's making: so it has to pass its check again before
-it is handed out, and what does not is a sentence.
+The text of an answer that passes is stored next to the learner's progress, with everything it needs
+from its notebook. A stored text may be outdated, damaged or edited by anyone. It therefore has to
+pass its check again before built() returns it; if it fails, the learner gets an error message
+instead.
 """
 
 from __future__ import annotations
@@ -12,32 +13,38 @@ import linecache
 from typing import Any
 
 from ipu_course.checking import judging, learner_calls
+from ipu_course.checking.calling import answering
 from ipu_course.checking.exercise import Exercise, find_exercise, refuse_other_kinds
 from ipu_course.checking.mistakes import given_to
 from ipu_course.checking.printed import first_lines
+from ipu_course.checking.quoting import name_of, shown_text
 from ipu_course.checking.shared import LONGEST_KEPT, last_name
 from ipu_course.checking.state import learned
+from ipu_course.checking.verdicts import Kind, Passed
 
-# what `shared.alone` writes, and nothing else
+# only the form that `shared.alone` writes
 KEPT = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign)
 
 
 def built(name: str, otherwise: Any = None) -> Any:
-    """Your answer to the exercise `name` of any lesson, if one has passed; else `otherwise`, or
-    without that the reference answer.
+    """Return your answer to the exercise `name` of any lesson, if one has passed; else `otherwise`,
+    or the reference answer.
 
-    Says in the cell which of them it is. Counts nothing, and marks nothing as given or done.
-    Raises `UnknownExerciseError`, also where the solved notebook is not at hand.
+    The cell shows which of them it is. Nothing is counted, and nothing is marked as given or done.
+
+    :raises UnknownExerciseError: if there is no such exercise, or the solved notebook is not
+    available.
     """
     exercise = find_exercise(name, "built")
-    hers, fault = learner_calls.passed_here(name), ""
-    kept = learned().record(name).get("built")
-    if hers is None and kept is not None:
-        hers, fault = _again(exercise, kept)
-    if hers is not None:
+    learner_run = learner_calls.passed_here(name)
+    fault = ""
+    record = learned().record(name).get("built")
+    if learner_run is None and record is not None:
+        learner_run, fault = _again(exercise, record)
+    if learner_run is not None:
         print(f"{name}: your own answer, which passed.")
-        return hers
-    stand_in = "the reference answer" if otherwise is None else judging.name_of(otherwise)
+        return learner_run
+    stand_in = "the reference answer" if otherwise is None else name_of(otherwise)
     if otherwise is None:
         otherwise = learner_calls.run_reference(name, dict(given_to(name)))[0]
     until = (
@@ -49,29 +56,29 @@ def built(name: str, otherwise: Any = None) -> Any:
     return otherwise
 
 
-def _again(exercise: Exercise, kept: object) -> tuple[Any, str]:
-    """The answer of a kept text that passes its check again; else None, and what is wrong with
-    it."""
-    made: list[Any] = []
+def _again(exercise: Exercise, record: object) -> tuple[Any, str]:
+    """Return (answer, "") if a stored text passes its check again; else (None, what is wrong with
+    it)."""
+    returned_value: list[Any] = []
 
-    def judge(text: str) -> judging.Passed:
-        with judging.answering("what is kept of it"):
-            made.append(_run(exercise.name, text))
-        refuse_other_kinds(exercise, tuple(made))
-        return exercise.judge(*made)
+    def judge(text: str) -> Passed:
+        with answering("what is kept of it"):
+            returned_value.append(_run(exercise.name, text))
+        refuse_other_kinds(exercise, tuple(returned_value))
+        return exercise.judge(*returned_value)
 
-    if not isinstance(kept, str) or len(kept) > LONGEST_KEPT:
+    if not isinstance(record, str) or len(record) > LONGEST_KEPT:
         return None, "what is kept of yours is damaged"
     with first_lines():
-        found = judging.judged(judge, (kept,), exercise.name)
-    if found.kind is judging.Kind.PASSED:
-        return made[0], ""
-    came = dict(found.rows).get("came", "")
-    return None, f"what is kept of yours does not pass now ({judging.shown_text(came)})"
+        verdict = judging.judged(judge, (record,), exercise.name)
+    if verdict.kind is Kind.PASSED:
+        return returned_value[0], ""
+    actual = dict(verdict.rows).get("came", "")
+    return None, f"what is kept of yours does not pass now ({shown_text(actual)})"
 
 
 def _run(name: str, text: str) -> Any:
-    """What a kept text defines last. Raises whatever such a text may raise."""
+    """Return the last object that a stored text defines. The text may raise any error."""
     tree = ast.parse(text)
     if not all(isinstance(node, KEPT) for node in tree.body):
         raise ValueError("it is not as check() wrote it")

@@ -1,4 +1,4 @@
-"""What an exercise and a prediction are, and finding one by its name."""
+"""Define exercises, predictions and lessons, and find them by name."""
 
 from __future__ import annotations
 
@@ -11,27 +11,29 @@ from typing import Any
 
 import numpy as np
 
-from ipu_course.checking.judging import Passed, plain
 from ipu_course.checking.naming import exercise_meant, lesson_of, number_of
 from ipu_course.checking.precision import Precision
+from ipu_course.checking.quoting import plain
 from ipu_course.checking.verdict_panel import number
+from ipu_course.checking.verdicts import Passed
 from ipu_course.checking.words import section, text
 from ipu_teach.errors import AnswerKindError, UnknownExerciseError, counted, did_you_mean, shown
 
-REFUSALS = 3  # after which a puzzle is offered
-MOST = 1e15  # of a number that is predicted
+REFUSALS = 3  # number of refusals after which a puzzle is offered
+MOST = 1e15  # the largest number that can be predicted
 
 
 @dataclass(frozen=True)
 class Exercise:
     """One exercise.
 
-    `judge` gets the answers. `hints` go from a nudge to nearly there; the last one leaves the
-    writing to the learner. `thought`: what is said to who has solved it: one more thing to think
-    about, or another way. `takes`: for each answer that check() is given, what it is: most often a
-    function, or words for a value. `precision`: how precisely floats are asked for, where whole
-    numbers are not. `decoys`: lines of known wrong answers for the puzzle, each with the line of
-    the reference that it stands for; none where right answers have little in common.
+    `judge` is called with the answers. `hints` go from a nudge to almost the solution; the last one
+    leaves only the writing to the learner. `thought`: a text for learners who have solved it, with
+    a further question or another approach. `takes`: a description of each argument of check() after
+    the name, usually "a function", or words for a value. `precision`: the floating-point precision
+    that is required, where results are not whole numbers. `decoys`: lines of known wrong answers
+    for the puzzle, each with the line of the reference answer that it replaces; empty where right
+    answers have little in common.
     """
 
     name: str
@@ -46,7 +48,7 @@ class Exercise:
 
 @dataclass(frozen=True)
 class PredictedValue:
-    """One thing that a prediction says: its label, its unit, and what may be said."""
+    """One value of a prediction: its label, its unit, and the values that are allowed."""
 
     label: str
     unit: str = ""
@@ -57,18 +59,22 @@ class PredictedValue:
 
     @property
     def share(self) -> bool:
-        """Whether it is a part of a whole, and may be said in per cent."""
+        """Whether the value is a fraction from 0 to 1, which may also be written in per cent."""
         return not self.whole and (self.low, self.high) == (0, 1)
 
-    def value(self, given: object) -> str | int | float | None:
-        """`given` as text or a number of Python's, if it is an answer at all; being right is
-        another matter."""
+    def value(self, answer: object) -> str | int | float | None:
+        """Return `answer` as str, int or float, or None if it is not an allowed value.
+
+        An allowed value need not be right.
+        """
         if self.choices:
-            return str(given) if isinstance(given, str) and given in self.choices else None
-        number_ = plain(given)
-        if self.share:  # per cent are told from a share by their size, or by their sign
-            if isinstance(given, str) and (said := re.fullmatch(r"([\d.]+) ?(%|per cent)", given)):
-                number_ = plain(float(said[1]) / 100) if said[1].count(".") < 2 else None
+            return str(answer) if isinstance(answer, str) and answer in self.choices else None
+        number_ = plain(answer)
+        if self.share:  # a size above 1 or a per cent sign marks per cent
+            if isinstance(answer, str) and (
+                message := re.fullmatch(r"([\d.]+) ?(%|per cent)", answer)
+            ):
+                number_ = plain(float(message[1]) / 100) if message[1].count(".") < 2 else None
             elif number_ is not None and 1 < number_ <= 100:
                 number_ = float(number_) / 100
         if (
@@ -81,7 +87,7 @@ class PredictedValue:
         return number_ if isinstance(number_, int) else float(number_)
 
     def asks(self) -> str:
-        """What it asks for, in words."""
+        """Return a description of the allowed values."""
         if self.choices:
             return " or ".join(repr(choice) for choice in self.choices)
         bounds = f" from {number(self.low)}" + (
@@ -91,14 +97,14 @@ class PredictedValue:
         return f"{'a whole number' if self.whole else 'a number'}{bounds}{cent}"
 
     def said(self, value: Any) -> str:
-        """A value with its label and unit."""
+        """Return a value with its label and unit."""
         text = value if isinstance(value, str) else number(value)
         return f"{self.label} {text}{' ' if self.unit else ''}{self.unit}".strip()
 
 
 @dataclass(frozen=True)
 class Question:
-    """A prediction: what is asked, the parts of an answer, and why what comes does."""
+    """A prediction: its question, the parts of an answer, and the reason for the actual result."""
 
     name: str
     title: str
@@ -106,25 +112,27 @@ class Question:
     why: str
 
     def asks(self) -> str:
-        """What to do, and what a guess is, in words."""
+        """Return what to do, and which guesses are valid, in words."""
         parts = " and ".join(f"{part.label or 'your guess'}: {part.asks()}" for part in self.parts)
         return f"put your guess in place of the dots ({parts})."
 
-    def values(self, given: Any) -> tuple[Any, ...]:
-        """`given` as one value for each part. Raises `AnswerKindError` for what is no
-        prediction."""
+    def values(self, answer: Any) -> tuple[Any, ...]:
+        """Return `answer` as a tuple with one value for each part.
+
+        :raises AnswerKindError: if `answer` is not a valid prediction.
+        """
         several = (
-            isinstance(given, (tuple, list)) or isinstance(given, np.ndarray) and given.ndim == 1
+            isinstance(answer, (tuple, list)) or isinstance(answer, np.ndarray) and answer.ndim == 1
         )
-        found = tuple(
+        read = tuple(
             part.value(value)
-            for part, value in zip(self.parts, given if several else (given,), strict=False)
+            for part, value in zip(self.parts, answer if several else (answer,), strict=False)
         )
         if (
-            len(found) != len(self.parts)
+            len(read) != len(self.parts)
             or several
-            and len(given) != len(self.parts)
-            or None in found
+            and len(answer) != len(self.parts)
+            or None in read
         ):
             asks = " and ".join(
                 f"{part.label or 'the answer'}: {part.asks()}" for part in self.parts
@@ -135,21 +143,21 @@ class Question:
                 else "one value"
             )
             raise AnswerKindError(
-                f"Prediction {self.name} was given {shown(given)}.",
+                f"Prediction {self.name} was given {shown(answer)}.",
                 where=self.title,
                 next_step=f"give {shape}; {asks}.",
             )
-        return found
+        return read
 
     def said(self, values: tuple[Any, ...]) -> str:
-        """An answer in words."""
+        """Return an answer in words, with labels and units."""
         return ", ".join(part.said(value) for part, value in zip(self.parts, values, strict=True))
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """A question with its numbers: what is asked, in words, and a run of the machine that answers
-    it."""
+    """A question with its numbers filled in: its text, and a function that runs the engine for the
+    answer."""
 
     asks: str
     answer: Callable[[], tuple[Any, ...]]
@@ -157,22 +165,23 @@ class Drawn:
 
 @dataclass(frozen=True)
 class Later(Question):
-    """A prediction that comes back two lessons on, with other numbers; its answer is no text here,
-    but a run of the engine."""
+    """A prediction that is asked again two lessons later, with other numbers.
+
+    Its answer is not a stored text but the result of a run of the engine.
+    """
 
     draw: Callable[[np.random.Generator], Drawn]
 
     def drawn(self) -> Drawn:
-        """The question with its numbers, the same in every process."""
+        """Return the question with its numbers, which are the same in every process."""
         return self.draw(np.random.default_rng([ord(sign) for sign in self.name]))
 
 
 @dataclass(frozen=True)
 class Lesson:
-    """A lesson's number, title and minutes, with its exercises and predictions in the order of the
-    notebook.
+    """A lesson's number, title and minutes, with its exercises and predictions in notebook order.
 
-    `later`: what it has a later lesson ask again.
+    `later`: the predictions of this lesson that a later lesson asks again.
     """
 
     number: str
@@ -183,7 +192,7 @@ class Lesson:
 
     @property
     def exercises(self) -> tuple[Exercise, ...]:
-        """What is checked, in order; the other items are predictions."""
+        """The items that check() takes, in order; the others are predictions."""
         return tuple(item for item in self.items if isinstance(item, Exercise))
 
 
@@ -225,12 +234,12 @@ def later(
 
 
 def lesson(number: str, *items: Exercise | Question, later: tuple[Later, ...] = ()) -> Lesson:
-    """Build a lesson from its items, which stand in the order of the notebook."""
+    """Build a lesson from its items, given in the order of the notebook."""
     entries = section(number, "lesson")
     return Lesson(number, text(entries, "title"), int(text(entries, "minutes")), items, later)
 
 
-# of the lessons that have exercises, in order
+# the numbers of the lessons that have exercises, in order
 NUMBERS = (
     *("00", "01", "02", "03", "04", "05", "06", "07", "07b"),
     *("08", "09", "10", "11", "12", "13", "14", "15"),
@@ -239,60 +248,62 @@ NUMBERS = (
 
 @cache
 def catalogue() -> tuple[Lesson, ...]:
-    """Every lesson that has exercises, in order."""
+    """Return every lesson that has exercises, in order."""
     return tuple(import_module(f"ipu_course.lesson{n}.checks").LESSON for n in NUMBERS)
 
 
 def asked_again_in(lesson: Lesson) -> tuple[Later, ...]:
-    """The questions of earlier lessons that this one asks again: it is the first that stands two or
-    more lessons on."""
-    found: list[Later] = []
+    """Return the predictions of earlier lessons that this lesson asks again.
+
+    A prediction is asked again in the first lesson whose number is at least two higher.
+    """
+    questions: list[Later] = []
     for earlier in catalogue():
         two_on = [
             known
             for known in catalogue()
             if number_of(known.number) >= number_of(earlier.number) + 2
         ]
-        found += earlier.later if two_on[:1] == [lesson] else ()
-    return tuple(found)
+        questions += earlier.later if two_on[:1] == [lesson] else ()
+    return tuple(questions)
 
 
-def _named(name: object, kind: type[Any], what: str, call: str) -> Any:
+def _named(name: object, kind: type[Any], noun: str, call: str) -> Any:
     items = [item for lesson in catalogue() for item in (*lesson.items, *lesson.later)]
-    found = {item.name: item for item in items if isinstance(item, kind)}
-    if isinstance(name, str) and name in found:
-        return found[name]
-    other = any(item.name == name for item in items)
-    if other:
+    by_name = {item.name: item for item in items if isinstance(item, kind)}
+    if isinstance(name, str) and name in by_name:
+        return by_name[name]
+    has_other_kind = any(item.name == name for item in items)
+    if has_other_kind:
         instead = "predict" if kind is Exercise else "check"
         raise UnknownExerciseError(f"""{name} is
             {"a prediction" if kind is Exercise else "an exercise"}, and {call}() is for the other
             kind.
             next:  {instead}("{name}", …).""")
     padded = exercise_meant(str(name)) if isinstance(name, (str, float)) else ""
-    near = f"did you mean {padded!r}? " if padded in found else did_you_mean(name, found)
+    near = f"did you mean {padded!r}? " if padded in by_name else did_you_mean(name, by_name)
     numbers = ", ".join(lesson.number for lesson in catalogue())
-    like = next(one for one in found if ".w" not in one)
-    raise UnknownExerciseError(f"""There is no {what} {shown(name)}.
+    like = next(example for example in by_name if ".w" not in example)
+    raise UnknownExerciseError(f"""There is no {noun} {shown(name)}.
         next:  {near}Names are text, as {like!r}; there are some for the lessons
         {numbers}.""")
 
 
 def find_exercise(name: object, call: str) -> Exercise:
-    """The exercise of that name. Raises `UnknownExerciseError` with the nearest name."""
-    found: Exercise = _named(name, Exercise, "exercise", call)
-    return found
+    """Return the exercise of that name. Raises `UnknownExerciseError` with the nearest name."""
+    exercise_found: Exercise = _named(name, Exercise, "exercise", call)
+    return exercise_found
 
 
 def find_question(name: object) -> Question:
-    """The prediction of that name. Raises `UnknownExerciseError` with the nearest name."""
-    found: Question = _named(name, Question, "prediction", "predict")
-    return found
+    """Return the prediction of that name. Raises `UnknownExerciseError` with the nearest name."""
+    question_found: Question = _named(name, Question, "prediction", "predict")
+    return question_found
 
 
 def refuse_other_kinds(exercise: Exercise, answers: tuple[object, ...]) -> None:
-    """Raise `AnswerKindError` unless there are as many answers as asked for, and functions where a
-    function is."""
+    """Raise `AnswerKindError` for a wrong number of answers, or for one that should be a function
+    and is not."""
     wanted = " and ".join(exercise.takes)
     if len(answers) != len(exercise.takes):
         raise AnswerKindError(f"""check({exercise.name!r}) was given

@@ -1,12 +1,11 @@
-"""The gaps of a lesson. The reference answer of an exercise stands once, in the solved notebook,
-between two marks:
+"""Find the gaps of a lesson.
 
-    # BEGIN SOLUTION 01.1: return the modelled cycles of the superstep
-    …
-    # END SOLUTION
+The reference answer of an exercise is stored once, in the solved notebook, between two marks:
 
-What follows the name says what to do; a learner reads it in place of the answer. Only the standard
-library is used here.
+# BEGIN SOLUTION 01.1: return the modelled cycles of the superstep … # END SOLUTION
+
+The text after the name tells the learner what to do, and replaces the answer in the learner's
+notebook. This module uses only the standard library.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from ipu_course.checking.notebooks import lessons, read_json
 from ipu_teach.errors import LessonSourceError, UnknownExerciseError, shown
 
 BEGIN = re.compile(rf"^( *)# BEGIN SOLUTION ({EXERCISE}): (\S.*)$")
-WIDTH = 88  # characters of a comment, such that a cell shows all of it on a small screen
+WIDTH = 88  # characters of a comment, so that it fits into a cell on a small screen
 MARK = re.compile(r"#\s*(BEGIN|END)\s+SOLUTION")
 END = re.compile(r"^ *# END SOLUTION$")
 CONFLICT = re.compile(r"^(<{7}|>{7})( |$)", re.MULTILINE)
@@ -63,14 +62,16 @@ class Gap:
 
 
 def source_of(cell: dict[str, Any]) -> str:
-    """A cell's source as one text."""
+    """Return a cell's source as one text."""
     source = cell["source"]
     return source if isinstance(source, str) else "".join(source)
 
 
 def read_notebook(path: Path) -> dict[str, Any]:
-    """A notebook file as it stands there. Raises `LessonSourceError` for what is none, and for a
-    cell that is none."""
+    """Return the content of a notebook file, unchanged.
+
+    :raises LessonSourceError: if the file is not a notebook, or has an invalid cell.
+    """
     place = str(path)
     try:
         notebook: dict[str, Any] = read_json(path)
@@ -94,7 +95,7 @@ def read_notebook(path: Path) -> dict[str, Any]:
 
 
 def _check(cell: Any) -> None:
-    """Raises `ValueError` for what is no cell."""
+    """Raise `ValueError` for an invalid cell."""
     if not isinstance(cell, dict) or cell.get("cell_type") not in ("code", "markdown", "raw"):
         raise ValueError(f"a cell is of the kind code, markdown or raw, and this is {shown(cell)}")
     source = cell.get("source")
@@ -108,13 +109,16 @@ def _check(cell: Any) -> None:
 
 
 def _as_utf8(value: Any) -> None:
-    """Raises `ValueError` for half a pair of surrogates, which JSON can spell and no file can
-    hold."""
+    """Raise `ValueError` for an unpaired surrogate, which JSON can express and no file can
+    store."""
     json.dumps(value, ensure_ascii=False).encode("utf-8")
 
 
 def parsed(source: str, where: str) -> ast.Module:
-    """The tree of a cell, or of a part of one. Raises `LessonSourceError`."""
+    """Return the syntax tree of a cell, or of a part of one.
+
+    :raises LessonSourceError: if it is not valid Python.
+    """
     try:
         return ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -126,8 +130,11 @@ def parsed(source: str, where: str) -> ast.Module:
 
 
 def gaps_in(source: str, where: str = "") -> list[Gap]:
-    """The gaps of one cell. Raises `LessonSourceError` for marks that do not pair."""
-    found: list[Gap] = []
+    """Return the gaps of one cell.
+
+    :raises LessonSourceError: if the marks do not pair.
+    """
+    gaps: list[Gap] = []
     lines = source.splitlines()
     begin: int | None = None
     for number, line in enumerate(lines):
@@ -148,7 +155,7 @@ def gaps_in(source: str, where: str = "") -> list[Gap]:
             opening = BEGIN.match(lines[begin])
             assert opening is not None
             answer = "\n".join(lines[begin + 1 : number])
-            found.append(Gap(opening[2], opening[3], opening[1], begin, number, answer, where))
+            gaps.append(Gap(opening[2], opening[3], opening[1], begin, number, answer, where))
             begin = None
     if begin is not None:
         raise LessonSourceError(
@@ -156,15 +163,15 @@ def gaps_in(source: str, where: str = "") -> list[Gap]:
             where=where,
             next_step="add # END SOLUTION.",
         )
-    return found
+    return gaps
 
 
 def blanked(source: str, later: Iterable[str] = (), where: str = "") -> str:
-    """A cell as a learner gets it: each gap is a line that says what to do, and code that runs and
-    does nothing.
+    """Return a cell as a learner gets it: in place of each gap, a line with the task and code that
+    runs and does nothing.
 
-    A name that the answer binds and that is used after the gap, in this cell or the `later` ones,
-    is bound to `...`.
+    A name that the answer binds, and that this cell or the `later` ones use after the gap, is bound
+    to `...`.
     """
     lines = source.splitlines()
     afterwards = _names("\n".join(later))
@@ -181,7 +188,7 @@ def blanked(source: str, later: Iterable[str] = (), where: str = "") -> str:
 
 
 def names_needed(source: str) -> set[str]:
-    """The names that a cell uses and that neither it nor Python itself binds."""
+    """Return the names that a cell uses and that neither the cell nor Python's builtins define."""
     nodes = list(ast.walk(ast.parse(source)))
     used = {
         node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
@@ -207,7 +214,7 @@ def _names(source: str) -> set[str]:
 
 
 def without_check(source: str) -> str:
-    """A cell without the check() that it ends with, so that who runs it hands nothing in."""
+    """Return a cell without its final check(), so that running it submits nothing."""
     last = parsed(source, "").body[-1:]
     if last and re.match(r"check\(", ast.unparse(last[0])):
         return "\n".join(source.splitlines()[: last[0].lineno - 1]).rstrip()
@@ -216,8 +223,11 @@ def without_check(source: str) -> str:
 
 @dataclass(frozen=True)
 class Reference:
-    """Where an exercise's reference answer stands: the source of its cell, without a check(), and
-    the expressions that check() is given."""
+    """The location of an exercise's reference answer.
+
+    It has the source of the cell without its check(), and the expressions that are passed to
+    check().
+    """
 
     path: Path
     cell: str
@@ -227,7 +237,7 @@ class Reference:
 @cache
 def _references(path: Path) -> dict[str, Reference]:
     cells = [source_of(c) for c in read_notebook(path)["cells"] if c["cell_type"] == "code"]
-    asked: dict[object, tuple[str, ...]] = {}
+    arguments: dict[object, tuple[str, ...]] = {}
     for source in cells:
         for node in ast.walk(parsed(source, str(path))):
             if (
@@ -238,22 +248,22 @@ def _references(path: Path) -> dict[str, Reference]:
             ):
                 name, *answers = node.args
                 if isinstance(name, ast.Constant):
-                    asked[name.value] = tuple(ast.unparse(answer) for answer in answers)
+                    arguments[name.value] = tuple(ast.unparse(answer) for answer in answers)
     return {
-        gap.exercise: Reference(path, without_check(source), asked[gap.exercise])
+        gap.exercise: Reference(path, without_check(source), arguments[gap.exercise])
         for source in cells
         for gap in gaps_in(source, path.name)
-        if gap.exercise in asked
+        if gap.exercise in arguments
     }
 
 
 def reference(exercise: str) -> Reference:
-    """The reference answer of an exercise, read from its solved notebook."""
+    """Return the reference answer of an exercise, read from its solved notebook."""
     for path in lessons(solved=True):
         if lesson_of(path.stem) == lesson_of(exercise) and path.parent.name == "solutions":
-            found = _references(path).get(exercise)
-            if found is not None:
-                return found
+            reference_found = _references(path).get(exercise)
+            if reference_found is not None:
+                return reference_found
     raise UnknownExerciseError(f"""The solved notebook of {exercise} is not here, so there is no
         reference answer.
         next:  run this from a whole copy of the repository; or solve it: hint() helps.""")

@@ -1,5 +1,5 @@
-"""A lesson without a browser: every cell is run, what it prints is shown, and the outputs can be
-kept."""
+"""Run a lesson without a browser: execute every cell, show its output, and optionally store the
+outputs."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 class Screen:
-    """What a headless run shows: the notebook's stdout on ours, line by line; all progress on
-    stderr.
+    """The terminal output of a headless run: the notebook's stdout goes to our stdout line by line,
+    all progress to stderr.
 
-    On a terminal one bar counts the cells and carries the bar that the running cell draws.
-    Elsewhere, in a log, each cell and each finished bar is one line.
+    On a terminal, one bar counts the cells, and also shows the bar that the running cell draws.
+    Elsewhere, as in a log, each cell and each finished bar is one line.
     """
 
     def __init__(self, name: str, cells: int) -> None:
@@ -43,7 +43,7 @@ class Screen:
         )
         self.cells = cells
         self.pending = {"stdout": "", "stderr": ""}  # the unfinished last line of each stream
-        self.moving = False  # whether that line of stderr has been drawn over: a progress bar
+        self.moving = False  # whether that line of stderr was redrawn, as a progress bar is
 
     def _print(self, text: str, stream: str) -> None:
         target = sys.stdout if stream == "stdout" else sys.stderr
@@ -51,7 +51,7 @@ class Screen:
         target.flush()
 
     def show(self, stream: str, text: str) -> None:
-        """Take a piece of the kernel's stdout or stderr."""
+        """Show a piece of the kernel's stdout or stderr."""
         *lines, last = (self.pending[stream] + text).split("\n")
         if stream == "stdout":
             if lines:
@@ -74,7 +74,7 @@ class Screen:
                 self.show(stream, "\n")
 
     def cell_done(self, number: int) -> None:
-        """Count a cell that came to its end."""
+        """Count a finished cell."""
         self.flush()
         self.bar.update()
         self.bar.refresh()
@@ -105,7 +105,8 @@ def choose_data(notebook: NotebookNode, data: str, name: str) -> None:
 
 
 def cell_error(cell: NotebookNode, number: int, name: str, ename: str, evalue: str) -> str:
-    """Where a cell failed, the line, and last the error as the learner would meet it."""
+    """Return which cell failed and at which line, followed by the error as the learner would see
+    it."""
     tracebacks = ["\n".join(out.traceback) for out in cell.outputs if out.output_type == "error"]
     plain = re.sub(r"\x1b\[[0-9;]*m", "", tracebacks[-1] if tracebacks else "")
     line = re.search(r"Cell In\s?\[\d+\], line (\d+)", plain)
@@ -117,7 +118,7 @@ def cell_error(cell: NotebookNode, number: int, name: str, ename: str, evalue: s
 
 
 def execute(notebook: NotebookNode, folder: Path, name: str, env: dict[str, str]) -> int:
-    """Run every cell in a kernel of this very Python, in `folder`; the outputs go into
+    """Run every cell in a kernel of this Python interpreter, in `folder`; the outputs go into
     `notebook`."""
     import asyncio
     import signal
@@ -149,7 +150,7 @@ def execute(notebook: NotebookNode, folder: Path, name: str, env: dict[str, str]
                 screen.show(msg["content"]["name"], msg["content"]["text"])
             return super().process_message(msg, cell, cell_index)
 
-    # No folder to look in leaves the one kernel that jupyter_client makes of this interpreter.
+    # With no folders to search, the only kernel is the one for this interpreter.
     manager = AsyncKernelManager(
         kernel_name="python3", kernel_spec_manager=KernelSpecManager(kernel_dirs=[])
     )
@@ -173,7 +174,7 @@ def execute(notebook: NotebookNode, folder: Path, name: str, env: dict[str, str]
                     screen.cell_done(number)
         except CellExecutionError as error:
             return cell_error(cell, number, name, error.ename, error.evalue)
-        except DeadKernelError:  # what nbclient makes of a cancelled task, too
+        except DeadKernelError:  # nbclient raises it for a cancelled task, too
             return f"{name}: the kernel died in code cell {number}; most often memory ran out"
         except RuntimeError as error:
             return f"{name}: the kernel did not start: {error}"
@@ -193,7 +194,7 @@ def execute(notebook: NotebookNode, folder: Path, name: str, env: dict[str, str]
     task = loop.create_task(run_cells())
     try:
         loop.run_until_complete(asyncio.wait([task]))
-    except KeyboardInterrupt:  # before the handler stands, or on Windows, which has none
+    except KeyboardInterrupt:  # before the handler is installed, or on Windows, which has none
         stop()
         loop.run_until_complete(asyncio.wait([task]))
     finally:
@@ -210,10 +211,10 @@ def execute(notebook: NotebookNode, folder: Path, name: str, env: dict[str, str]
 
 
 def settle(notebook: NotebookNode) -> None:
-    """Make the outputs the same for every run: what was printed in pieces is joined, and widgets
-    keep their other forms.
+    """Make the outputs the same in every run: join text printed in pieces, and keep only the other
+    forms of widgets.
 
-    A widget's model ends with the kernel and has another number in each.
+    The model of a widget ends with the kernel and has a different id in each run.
     """
     for cell in notebook.cells:
         settled: list[Any] = []
@@ -229,8 +230,8 @@ def settle(notebook: NotebookNode) -> None:
 
 
 def page_of(notebook: NotebookNode, name: str) -> str:
-    """The executed notebook as one HTML page that fetches nothing, except to set formulas where it
-    has some."""
+    """Return the executed notebook as one HTML page that downloads nothing, except the renderer of
+    formulas if it has some."""
     from nbconvert import HTMLExporter
 
     formulas = any(cell.cell_type == "markdown" and "$" in cell.source for cell in notebook.cells)
@@ -242,14 +243,14 @@ def page_of(notebook: NotebookNode, name: str) -> str:
 
 
 def run(word: str, data: str | None = None, html: str | None = None, store: bool = False) -> int:
-    """Run a lesson, or a notebook file of one's own, headless. The file stays as it is unless
-    `store` is set."""
+    """Run a lesson, or a notebook file of your own, headless. The file changes only if `store` is
+    set."""
     need("nbclient", "lab")
     import nbformat
 
-    own = Path(word)
-    bundled = not (own.suffix == ".ipynb" and own.is_file())
-    path = find_lesson(word, solved=True) if bundled else own.absolute()
+    file = Path(word)
+    bundled = not (file.suffix == ".ipynb" and file.is_file())
+    path = find_lesson(word, solved=True) if bundled else file.absolute()
     if bundled and store:
         need_checkout("Storing a lesson's outputs")
     target = Path(html).absolute() if html else None
@@ -267,7 +268,7 @@ def run(word: str, data: str | None = None, html: str | None = None, store: bool
     try:
         notebook = nbformat.read(path, as_version=4)
         nbformat.validate(notebook)
-    except Exception as error:  # what is no notebook fails in as many ways as nbformat has lines
+    except Exception as error:  # nbformat raises many kinds of errors for invalid notebooks
         raise LessonError(f"""{path.name} is no notebook: {shown(str(error))}.
             where: {path}
             next:  open it in JupyterLab and save it again, or take an older copy.""") from None
@@ -275,12 +276,12 @@ def run(word: str, data: str | None = None, html: str | None = None, store: bool
         choose_data(notebook, data, path.stem)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # a console that cannot show a character shows "?"
+            stream.reconfigure(errors="replace")  # the console shows "?" for an unknown character
     with tempfile.TemporaryDirectory(prefix="ipu_teach-", ignore_cleanup_errors=True) as scratch:
-        # A solved lesson must not tick off the learner's exercises; one's own keeps to the work
-        # folder of this moment.
+        # Running a solved lesson must not mark the learner's exercises as solved. The learner's
+        # own copy uses the current work folder.
         env = dict(os.environ, IPU_TEACH_WORK=scratch if bundled or store else str(work_path()))
-        if store:  # as the tests will run it again
+        if store:  # the same settings as in the tests
             env.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1", IPU_TEACH_GPU="0")
         else:
             env.setdefault("TQDM_NCOLS", "48")  # the bars of a cell share a line with ours

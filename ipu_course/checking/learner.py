@@ -1,7 +1,6 @@
-"""The learner's form of each lesson, derived from the solved one: the same cells, with its gaps
-blank.
+"""Derive the learner's form of each lesson from the solved one: the same cells, with blank gaps.
 
-Outputs stay up to the first gap; after it there are none, for they would give the answers away.
+Outputs are kept up to the first gap; the later ones would reveal the answers.
 """
 
 from __future__ import annotations
@@ -21,13 +20,15 @@ Notebook = dict[str, Any]
 
 
 def learners_form(solved: Notebook, name: str = "") -> Notebook:
-    """A solved notebook as a learner gets it. A lesson without gaps comes back as it is. Raises
-    `LessonSourceError`."""
-    # a copy; where links lead is a folder nearer
-    made: Notebook = json.loads(json.dumps(solved).replace("](../", "]("))
+    """Return a solved notebook as a learner gets it; a lesson without gaps is returned unchanged.
+
+    :raises LessonSourceError: if the notebook is invalid.
+    """
+    # links in the copy start one folder closer to their targets
+    returned_value: Notebook = json.loads(json.dumps(solved).replace("](../", "]("))
     code = [
         (f"{name}, cell {n}", cell)
-        for n, cell in enumerate(made["cells"], start=1)
+        for n, cell in enumerate(returned_value["cells"], start=1)
         if cell["cell_type"] == "code"
     ]
     sources = [source_of(cell) for _, cell in code]
@@ -39,24 +40,26 @@ def learners_form(solved: Notebook, name: str = "") -> Notebook:
             cell["source"] = blanked(source, sources[number + 1 :], where).splitlines(keepends=True)
         if not open_yet:
             cell["outputs"], cell["execution_count"] = [], None
-    return made
+    return returned_value
 
 
 def as_text(notebook: Notebook) -> str:
-    """A notebook as a file holds it, in the form that nbformat gives it."""
+    """Return a notebook as the text of a file, in nbformat's form."""
     return json.dumps(notebook, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
 
 
 def pairs() -> list[tuple[Path, Path]]:
-    """(solved, learner's) for every solved lesson; the second may not exist yet. Raises
-    `LessonError` outside of a checkout."""
+    """Return (solved, learner's) paths for every solved lesson; the second file may not exist yet.
+
+    :raises LessonError: outside of a checkout.
+    """
     notebooks.need_checkout("The learner's form of the notebooks")
     solved = notebooks.lessons_in(notebooks.NOTEBOOKS / "solutions")
     return [(path, notebooks.NOTEBOOKS / path.name) for path in solved]
 
 
 def write() -> int:
-    """Derive every learner's notebook anew. Returns 0."""
+    """Write every learner's notebook again, and return 0."""
     for solved, target in pairs():
         text = as_text(learners_form(read_notebook(solved), solved.name))
         same = target.exists() and target.read_text(encoding="utf-8", errors="replace") == text
@@ -67,8 +70,8 @@ def write() -> int:
 
 
 def check() -> int:
-    """Say where a learner's notebook is not what its solved one makes it; 1 if any is not, else
-    0."""
+    """Report each learner's notebook that differs from the form derived from its solved one; return
+    1 if any does, else 0."""
     faults = [fault for solved, target in pairs() for fault in differences(solved, target)]
     known = {solved.name for solved, _ in pairs()}
     strays = [
@@ -85,20 +88,22 @@ def check() -> int:
 
 
 def differences(solved: Path, target: Path) -> list[str]:
-    """In words, cell by cell, what differs between a learner's notebook and what it should be."""
+    """Return the differences between a learner's notebook and the expected one, cell by cell, in
+    words."""
     if not target.exists():
         return [f"{target.name}: not there"]
-    wanted, found = learners_form(read_notebook(solved), solved.name), read_notebook(target)
-    if wanted == found:
+    wanted = learners_form(read_notebook(solved), solved.name)
+    actual = read_notebook(target)
+    if wanted == actual:
         return []
     faults = []
-    if len(wanted["cells"]) != len(found["cells"]):
+    if len(wanted["cells"]) != len(actual["cells"]):
         faults.append(
-            f"{target.name}: {len(found['cells'])} cells, and {len(wanted['cells'])} in the solved "
-            "notebook"
+            f"{target.name}: {len(actual['cells'])} cells, and {len(wanted['cells'])} in the "
+            "solved notebook"
         )
     for number, (right, cell) in enumerate(
-        zip(wanted["cells"], found["cells"], strict=False), start=1
+        zip(wanted["cells"], actual["cells"], strict=False), start=1
     ):
         if source_of(right) != source_of(cell):
             lines = source_of(cell).splitlines()
@@ -115,32 +120,33 @@ def differences(solved: Path, target: Path) -> list[str]:
                 f"{''.join(lines[line : line + 1]).strip()!r}"
             )
         elif right != cell:
-            what = (
+            difference = (
                 "its outputs"
                 if right.get("outputs") != cell.get("outputs")
                 else "its metadata, kind, id or number"
             )
-            faults.append(f"{target.name}: cell {number} differs in {what}")
+            faults.append(f"{target.name}: cell {number} differs in {difference}")
     return faults or [f"{target.name}: the notebook's metadata differ"]
 
 
 def reset(word: str, progress: bool = False) -> int:
-    """Put a fresh copy of a lesson into the work folder; an edited one is kept under another name.
-    Returns 0.
+    """Put a fresh copy of a lesson into the work folder, and return 0; an edited copy is kept under
+    another name.
 
-    With `progress`, what was done in the lesson is forgotten too, predictions included.
+    With `progress`, the learner's progress in the lesson is deleted too, predictions included.
     """
     lesson = notebooks.find_lesson(word)
     copy = notebooks.kept_work() / lesson.name
-    kept = None
+    backup = None
     if copy.exists() and copy.read_bytes() != notebooks.as_copied(lesson).encode():
         try:
-            kept = notebooks.set_aside(copy, "kept")
+            backup = notebooks.set_aside(copy, "kept")
         except OSError as error:
             raise not_kept("The old copy could not be renamed", copy, error) from error
     notebooks.learners_copy(lesson)
-    print(f"{copy} is fresh" + (f"; your old one is {kept.name}" if kept else ""))
-    number, done = lesson_of(lesson.name), learned()
+    print(f"{copy} is fresh" + (f"; your old one is {backup.name}" if backup else ""))
+    number = lesson_of(lesson.name)
+    done = learned()
     if any(record for name, record in done.records().items() if name.startswith(f"{number}.")):
         if progress:
             done.forget(number)

@@ -1,5 +1,7 @@
-"""What a learner calls: check, hint, predict, given, progress. Each is a plain call, and answers in
-the cell below it."""
+"""Define the functions that a learner calls: check, hint, predict, given, progress.
+
+Each is an ordinary call, and its answer appears below the cell.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +12,7 @@ from textwrap import shorten
 from typing import Any
 
 from ipu_course.checking import judging
+from ipu_course.checking.calling import is_blank
 from ipu_course.checking.exercise import (
     REFUSALS,
     Exercise,
@@ -20,11 +23,12 @@ from ipu_course.checking.exercise import (
     refuse_other_kinds,
 )
 from ipu_course.checking.gaps import Reference, names_needed, reference
-from ipu_course.checking.judging import Kind, is_blank
 from ipu_course.checking.printed import first_lines
+from ipu_course.checking.quoting import name_of
 from ipu_course.checking.shared import Shared, alone, code_of, parsed
 from ipu_course.checking.state import MOST_COUNTED, Record, learned, whole
 from ipu_course.checking.verdict_panel import Panel
+from ipu_course.checking.verdicts import Kind, Passed
 from ipu_teach.errors import AnswerKindError, LessonError
 
 _passed: dict[str, Any] = {}  # the answers that passed in this kernel, by exercise
@@ -33,7 +37,7 @@ _shared: dict[str, Shared | None] = {}  # the lines of those that passed
 
 
 DONE = ("solved", "with help", "given")  # states that no further attempt takes back
-# that are kept of the refusals of an exercise; characters of one
+# reasons for refusals stored per exercise, and the characters of one
 MOST_REASONS, LONGEST_REASON = 8, 160
 SIGNS = {
     Kind.PASSED: "✓",
@@ -43,15 +47,15 @@ SIGNS = {
     Kind.UNJUDGED: "?",
 }
 
-# behind the heading of what passed: light enough for the words, dark page or light
+# background of a passed heading, readable on dark and on light pages
 WASH = "#1a985030"
-# seen on light pages and on dark ones
+# visible on light and on dark pages
 TINTS = {Kind.PASSED: "#1a9850", Kind.NOT_YET: "#d9830a", Kind.ERROR: "#d1495b"}
 
 
 @dataclass(frozen=True, repr=False)
 class Verdict(Panel):
-    """What check() found. True if the answer passed."""
+    """The result of check(); true if the answer passed."""
 
     kind: Kind = Kind.NOT_ATTEMPTED
     shared: Shared | None = None
@@ -69,25 +73,26 @@ class Verdict(Panel):
 
 
 def check(name: str, *answers: Any) -> Verdict:
-    """Try an answer to the exercise `name`: `check("01.1", superstep_cycles)`.
+    """Check an answer to the exercise `name`, and return the verdict: `check("01.1",
+    superstep_cycles)`.
 
-    The first of `answers` is the learner's; a few exercises take something of the lesson's beside
-    it.
+    The first of `answers` is the learner's; a few exercises also take an object that the lesson
+    defines.
 
-    Returns the verdict, which a notebook shows if it is the last line of a cell. Whatever the
-    answer is or does ends in a verdict, and one that comes to no end is stopped; only your own
-    interruption is raised, and `UnknownExerciseError` for a name that is none. A script that is
-    run, and shows no last lines, has the verdict printed.
+    A notebook shows the verdict if the call is the last line of a cell. Whatever the answer is or
+    does, the result is a verdict, and an answer that does not end is stopped. The only exceptions
+    are your own interruption, and `UnknownExerciseError` for an unknown name. In a script, where
+    the value of a last line is not shown, the verdict is printed.
     """
     verdict = _tried(name, answers)
-    # every shell that shows the value of a line has this prompt
+    # interactive shells, which show the value of a line, define sys.ps1
     if sys._getframe(1).f_globals.get("__name__") == "__main__" and not hasattr(sys, "ps1"):
         print(verdict)
     return verdict
 
 
 def _tried(name: str, answers: tuple[Any, ...]) -> Verdict:
-    """The verdict on an answer, counted."""
+    """Return the verdict on an answer, and count the attempt."""
     exercise = find_exercise(name, "check")
     given_out = name in _handed_out and bool(answers) and answers[0] is _handed_out[name]
     with first_lines():
@@ -102,7 +107,7 @@ def _tried(name: str, answers: tuple[Any, ...]) -> Verdict:
 
 
 def refusals(record: Record) -> int:
-    """How often an exercise was tried in vain."""
+    """Return the number of attempts at an exercise that did not pass."""
     kinds = record.get("kinds")
     return (
         sum(whole(kinds.get(kind.value)) for kind in (Kind.NOT_YET, Kind.ERROR))
@@ -112,7 +117,7 @@ def refusals(record: Record) -> int:
 
 
 def _with_a_way_out(exercise: Exercise, verdict: Verdict) -> Verdict:
-    """The verdict, which says where the puzzle is to whoever was refused often enough."""
+    """Return the verdict, with a row about the puzzle if the exercise was refused often enough."""
     if verdict or not exercise.decoys or refusals(learned().record(exercise.name)) < REFUSALS:
         return verdict
     text = (
@@ -123,16 +128,17 @@ def _with_a_way_out(exercise: Exercise, verdict: Verdict) -> Verdict:
 
 
 def _count(record: Record, verdict: Verdict, text: str | None) -> None:
-    kind, rows = verdict.kind, dict(verdict.rows)
+    kind = verdict.kind
+    rows = dict(verdict.rows)
     reason = (
         rows.get("came", "").split(":")[0]
         if kind is Kind.ERROR
         else shorten(rows.get("why", ""), LONGEST_REASON, placeholder=" …")
     )
     before = record.get("said")
-    said = before if isinstance(before, dict) else {}
-    if reason and not verdict and (reason in said or len(said) < MOST_REASONS):
-        record["said"] = said | {reason: min(whole(said.get(reason)) + 1, MOST_COUNTED)}
+    message = before if isinstance(before, dict) else {}
+    if reason and not verdict and (reason in message or len(message) < MOST_REASONS):
+        record["said"] = message | {reason: min(whole(message.get(reason)) + 1, MOST_COUNTED)}
     record["attempts"] = min(whole(record.get("attempts")) + 1, MOST_COUNTED)
     before = record.get("kinds")
     kinds = {
@@ -148,40 +154,42 @@ def _count(record: Record, verdict: Verdict, text: str | None) -> None:
 
 
 def judged(exercise: Exercise, answers: tuple[Any, ...], given_out: bool = False) -> Verdict:
-    """The verdict on an answer, without counting it."""
+    """Return the verdict on an answer, without counting it."""
 
-    def judge(*given: Any) -> judging.Passed:
-        refuse_other_kinds(exercise, given)
-        return exercise.judge(*given)
+    def judge(*arguments: Any) -> Passed:
+        refuse_other_kinds(exercise, arguments)
+        return exercise.judge(*arguments)
 
-    found = judging.judged(judge, answers, exercise.name)
-    kind, rows = found.kind, found.rows
+    verdict = judging.judged(judge, answers, exercise.name)
+    kind = verdict.kind
+    rows = verdict.rows
     if kind is Kind.NOT_ATTEMPTED:
         rows = (("next", f'fill the gap; hint("{exercise.name}") helps.'),)
     further = exercise.thought if kind is Kind.PASSED else ""
-    said = (
+    message = (
         f"{kind.value}, with the reference answer"
         if given_out and kind is Kind.PASSED
         else kind.value
     )
     filled = tuple((label, text) for label, text in (*rows, ("further", further)) if text)
     return Verdict(
-        f"{exercise.name} {exercise.title}: {said}",
+        f"{exercise.name} {exercise.title}: {message}",
         SIGNS[kind],
         filled,
-        found.bars,
-        found.picture,
+        verdict.bars,
+        verdict.picture,
         kind=kind,
-        shared=found.shared,
+        shared=verdict.shared,
     )
 
 
 def share(name: str) -> Panel:
-    """One line for your answer that passed: exercise, cost, what the check saw, and your code, the
-    last two as short hashes.
+    """Return one line about your passed answer: exercise, cost, and short hashes of what the check
+    saw and of your code.
 
-    Whoever has the line and your code can replay it: `verify(line, answer)`. Raises
-    `UnknownExerciseError`.
+    Anyone who has the line and your code can replay it: `verify(line, answer)`.
+
+    :raises UnknownExerciseError: if there is no such exercise.
     """
     exercise = find_exercise(name, "share")
     if name not in _passed:
@@ -198,8 +206,8 @@ def share(name: str) -> Panel:
             ),
         )
         return Panel(f"{name} {exercise.title}: the code of your answer cannot be read", "○", rows)
-    kept = {"line": str(line), "code": code_of(_passed[name])}
-    learned().change(name, lambda record: record.update(shared=kept))
+    shared = {"line": str(line), "code": code_of(_passed[name])}
+    learned().change(name, lambda record: record.update(shared=shared))
     replay = (
         ("line", f" {line}"),
         ("next", f"whoever has your code can replay it: verify(line, {_called(_passed[name])})."),
@@ -208,15 +216,16 @@ def share(name: str) -> Panel:
 
 
 def _called(answer: Any) -> str:
-    return judging.name_of(answer) if callable(answer) else "answer"
+    return name_of(answer) if callable(answer) else "answer"
 
 
 def verify(line: str, *answers: Any) -> Panel:
-    """Replay an answer that somebody shared: whether it passes, costs that much, does the same and
-    is the same code.
+    """Replay an answer that somebody shared: check that it passes, with the same cost, results and
+    code.
 
-    `answers` are as in `check`. Nothing is counted. Raises `LessonError` for what is no line of
-    `share`.
+    `answers` are as in `check`. The attempt is not counted.
+
+    :raises LessonError: if `line` is not a line of `share`.
     """
     claimed = parsed(line)
     exercise = find_exercise(claimed.name, "verify")
@@ -228,23 +237,27 @@ def verify(line: str, *answers: Any) -> Panel:
             "✗",
             (("came", f"this answer does not pass: {verdict.kind.value}"), *verdict.rows),
         )
-    came = verdict.shared
+    actual = verdict.shared
     pairs = (
         []
-        if came is None
+        if actual is None
         else [
             (
                 "cost",
                 f"{claimed.figure} {claimed.unit}".strip(),
-                f"{came.figure} {came.unit}".strip(),
+                f"{actual.figure} {actual.unit}".strip(),
             ),
-            ("what it does", claimed.digest, came.digest),
-            ("the code", claimed.code, came.code),
+            ("what it does", claimed.digest, actual.digest),
+            ("the code", claimed.code, actual.code),
         ]
     )
-    rows = [(label, f"{said} was said, {is_} came") for label, said, is_ in pairs if said != is_]
-    if came is not None and not rows:
-        cost = f"{came.figure} {came.unit}, " if came.figure else ""
+    rows = [
+        (label, f"{message} was said, {is_} came")
+        for label, message, is_ in pairs
+        if message != is_
+    ]
+    if actual is not None and not rows:
+        cost = f"{actual.figure} {actual.unit}, " if actual.figure else ""
         return Panel(f"{head}: verified", "✓", (("same", f"{cost}what it does, and the code"),))
     return Panel(
         f"{head}: passes, and is not what was shared",
@@ -254,8 +267,8 @@ def verify(line: str, *answers: Any) -> Panel:
 
 
 def hint(name: str) -> Panel:
-    """The next hint for an exercise, below those that were shown before. How many were shown is
-    remembered."""
+    """Return the next hint for an exercise, below the earlier ones. The number of hints shown is
+    stored."""
     exercise = find_exercise(name, "hint")
 
     def show_one_more(record: Record) -> None:
@@ -279,22 +292,28 @@ _MISSING: Any = object()
 
 
 def predict(name: str, value: Any = _MISSING, *, actual: Any = _MISSING) -> Panel:
-    """Say what will come before you run it: `predict("01.0", 250)`; afterwards compare:
+    """Store your prediction before a run, `predict("01.0", 250)`, and compare it after:
     `predict("01.0", actual=cycles)`.
 
-    The first prediction is locked and stays. It is marked for being made, never for being right.
-    One that an earlier lesson asked comes back as `predict("01.0 again", …)`, with other numbers:
-    what is asked is shown until it is answered, and then the machine runs and answers too. What is
-    no prediction is not locked, and it is said what one is. Raises `UnknownExerciseError`.
+    The first prediction is locked. It counts that you made one, whether or not it is right. A
+    prediction from an earlier lesson comes back as `predict("01.0 again", …)` with other numbers:
+    the question is shown until you answer it, then the machine runs and shows its own answer. A
+    value that is not a valid prediction is not locked, and the panel says which values are valid.
+
+    :raises UnknownExerciseError: if there is no such prediction.
     """
     question = find_question(name)
     if value is not _MISSING and not is_blank(value) and actual is _MISSING:
         try:
             question.values(value)
         except AnswerKindError as error:
-            told = (("came", error.tried), ("next", error.next_step))
-            asked = (("asked", question.drawn().asks),) if isinstance(question, Later) else ()
-            return Panel(f"{name} {question.title}: no prediction yet", "○", (*asked, *told))
+            fault = (("came", error.tried), ("next", error.next_step))
+            question_row = (
+                (("asked", question.drawn().asks),) if isinstance(question, Later) else ()
+            )
+            return Panel(
+                f"{name} {question.title}: no prediction yet", "○", (*question_row, *fault)
+            )
     if isinstance(question, Later):
         return _asked_again(question, value, actual)
     locked = _locked(question)
@@ -317,13 +336,13 @@ def predict(name: str, value: Any = _MISSING, *, actual: Any = _MISSING) -> Pane
         )
     values = question.values(value)
     if locked:
-        said = (
+        message = (
             "it is made and locked; a second guess would not be one"
             if locked != values
             else "it is locked already"
         )
         return Panel(
-            f"{head}: locked", "■", (("you guessed", question.said(locked)), ("kept", said))
+            f"{head}: locked", "■", (("you guessed", question.said(locked)), ("kept", message))
         )
     _lock(question, values)
     return Panel(
@@ -334,7 +353,7 @@ def predict(name: str, value: Any = _MISSING, *, actual: Any = _MISSING) -> Pane
 
 
 def _locked(question: Question) -> tuple[Any, ...]:
-    """The prediction that was made; nothing if there is none, or the file was edited."""
+    """Return the locked prediction; () if there is none, or the file was edited."""
     try:
         return question.values(learned().record(question.name).get("prediction"))
     except AnswerKindError:
@@ -342,12 +361,12 @@ def _locked(question: Question) -> tuple[Any, ...]:
 
 
 def _compared(
-    question: Question, head: str, locked: Any, came: Any, *asked: tuple[str, str]
+    question: Question, head: str, locked: Any, actual: Any, *extra_rows: tuple[str, str]
 ) -> Panel:
-    """A guess beside what it is."""
-    rows = (*asked, ("you guessed", question.said(locked)), ("it is", question.said(came)))
-    said = "as you guessed" if locked == came else "compared"
-    return Panel(f"{head} {said}", "=", (*rows, ("why", question.why)))
+    """Return a panel with the guess next to the actual value."""
+    rows = (*extra_rows, ("you guessed", question.said(locked)), ("it is", question.said(actual)))
+    message = "as you guessed" if locked == actual else "compared"
+    return Panel(f"{head} {message}", "=", (*rows, ("why", question.why)))
 
 
 def _lock(question: Question, values: tuple[Any, ...]) -> None:
@@ -355,9 +374,11 @@ def _lock(question: Question, values: tuple[Any, ...]) -> None:
 
 
 def _asked_again(question: Later, value: Any, actual: Any) -> Panel:
-    """A prediction that came back: what is asked, or the guess beside what a run of the engine
-    gives."""
-    drawn, locked, head = question.drawn(), _locked(question), f"{question.name}: {question.title}"
+    """Return the panel of a prediction that is asked again: its question, or the guess next to the
+    result of a run of the engine."""
+    drawn = question.drawn()
+    locked = _locked(question)
+    head = f"{question.name}: {question.title}"
     if actual is not _MISSING:
         raise AnswerKindError(
             f"Prediction {question.name} was given what it is.",
@@ -372,22 +393,26 @@ def _asked_again(question: Later, value: Any, actual: Any) -> Panel:
     if not locked:
         locked = question.values(value)
         _lock(question, locked)
-    came = question.values(drawn.answer())
-    return _compared(question, f"{head},", locked, came, ("asked", drawn.asks))
+    actual_value = question.values(drawn.answer())
+    return _compared(question, f"{head},", locked, actual_value, ("asked", drawn.asks))
 
 
 def passed_here(name: str) -> Any:
-    """The learner's answer that passed in this kernel; None if none did."""
+    """Return the learner's answer that passed in this kernel; None if none did."""
     return _passed.get(name)
 
 
 def given(name: str) -> Any:
-    """An answer with which the lesson goes on: yours if it passed in this kernel, else the
+    """Return an answer to continue the lesson with: yours if it passed in this kernel, else the
     reference answer.
 
-    Says in the cell which of the two it is. `progress()` lists an exercise of the second kind as
-    given. The reference is read from the solved notebook and run among the names of the caller's
-    notebook. Raises `UnknownExerciseError` and `LessonError`.
+    The cell shows which of the two it is; `progress()` lists an exercise with the reference answer
+    as given. The reference is read from the solved notebook and run among the names of the caller's
+    notebook.
+
+    :raises UnknownExerciseError: if there is no such exercise.
+
+    :raises LessonError: if the reference cannot be run.
     """
     find_exercise(name, "given")
     if name in _passed:
@@ -409,29 +434,38 @@ def _as_given(record: Record) -> None:
 
 
 def run_reference(name: str, names: dict[str, Any]) -> tuple[Any, ...]:
-    """The reference answers of an exercise, run among the names of a notebook. Raises `LessonError`
-    if some are missing."""
+    """Run the reference answers of an exercise among the names of a notebook, and return them.
+
+    :raises LessonError: if some needed names are missing.
+    """
     return run_cell(complete_reference(name, names), f"<reference {name}>", names)
 
 
 def complete_reference(name: str, names: dict[str, Any]) -> Reference:
-    """The reference of an exercise, all that it needs being among `names`. Raises `LessonError` if
-    something is missing."""
-    found = reference(name)
-    missing = sorted(names_needed(found.cell) - names.keys())
+    """Return the reference of an exercise, after checking that all names it needs are in `names`.
+
+    :raises LessonError: if some are missing.
+    """
+    reference_found = reference(name)
+    missing = sorted(names_needed(reference_found.cell) - names.keys())
     if missing:
         raise LessonError(f"""The reference answer to {name} needs {", ".join(missing)}, and this
             notebook has not made that yet.
-            where: {found.path.name}
+            where: {reference_found.path.name}
             next:  run the cells above this one first.""")
-    return found
+    return reference_found
 
 
-def run_cell(found: Reference, path: str, names: dict[str, Any]) -> tuple[Any, ...]:
-    """The answers of a cell, run among the names of a notebook. `path` is what its lines are said
-    to stand in."""
-    # So that the kit can quote its lines, as it does with a learner's.
-    linecache.cache[path] = (len(found.cell), None, found.cell.splitlines(keepends=True), path)
+def run_cell(reference_found: Reference, path: str, names: dict[str, Any]) -> tuple[Any, ...]:
+    """Run a cell among the names of a notebook, and return its answers. `path` is the file that
+    tracebacks name."""
+    # The kit can then quote its lines, as it does with a learner's.
+    linecache.cache[path] = (
+        len(reference_found.cell),
+        None,
+        reference_found.cell.splitlines(keepends=True),
+        path,
+    )
     scope = dict(names)
-    exec(compile(found.cell, path, "exec"), scope)
-    return tuple(eval(answer, scope) for answer in found.answers)
+    exec(compile(reference_found.cell, path, "exec"), scope)
+    return tuple(eval(answer, scope) for answer in reference_found.answers)

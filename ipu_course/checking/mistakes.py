@@ -1,20 +1,18 @@
-"""Known mistakes: wrong answers as learners write them, in one file a lesson, `mistakes.py`. Its
-cells are a notebook's:
+"""Known mistakes: wrong answers as learners write them, in one file per lesson, `mistakes.py`.
 
-    # %% given
-    …what the lesson has defined by then: imports, codelets
+Its cells have the form of a notebook's:
 
-    # %% 01.3: the busy share
-    # why:  this is the share of the time in which tiles work. The rest is waiting.
-    # next: subtract it from 1.
-    def waiting_share(work): …
+# %% given …what the lesson has defined by then: imports, codelets
 
-What a cell defines last is the answer. One that says why is tried beside the learner's: if both
-come to the same, that is said to her; `{figure}` in the words stands for what the check has worked
-out of the case. Of others a check finds out by itself what is wrong, and they quote it: `# not yet:
-words of the verdict`, or `# error in the answer: words`. Tests take all of them as answers, and
-docs/mistakes.md is made from them. Variants of a mistake, which the tests have, stand in the same
-form below `# like: the busy share`.
+# %% 01.3: the busy share # why: this is the share of the time in which tiles work. The rest is
+waiting. # next: subtract it from 1. def waiting_share(work): …
+
+The last name that a cell defines is the answer. A mistake with `why` is run next to the learner's
+answer; if both give the same result, the verdict shows its texts, where `{figure}` stands for a
+value that the check has computed for the case. For the other mistakes the check itself finds the
+reason, and they quote it: `# not yet: words of the verdict`, or `# error in the answer: words`. The
+tests check all mistakes as answers, and docs/mistakes.md is made from them. Variants of a mistake,
+which only the tests use, have the same form below `# like: the busy share`.
 """
 
 from __future__ import annotations
@@ -36,8 +34,8 @@ from ipu_course.checking.shared import last_name
 
 CELL = re.compile(r"^# %% (.+)\n((?:# .+\n)*)", re.MULTILINE)
 HEAD = re.compile(r"# (why|next|not yet|error in the answer|like): +(.+\n(?:#   .+\n)*)")
-# seconds of work, or twice that of waiting, after which no further mistake is tried: the verdict
-# must come
+# seconds of processor time (twice that by the clock) after which no further mistake is tried, so
+# that the verdict is not delayed
 PATIENCE = 2.0
 
 Reason = tuple[str, str]  # why an answer is wrong, and what to do next; "" for nothing
@@ -45,8 +43,11 @@ Reason = tuple[str, str]  # why an answer is wrong, and what to do next; "" for 
 
 @dataclass(frozen=True)
 class Mistake:
-    """A wrong answer. `why` and `next_step` are told to whoever comes to the same; `kind` and
-    `says` are the verdict's."""
+    """A known wrong answer.
+
+    The verdict shows `why` and `next_step` to learners whose answer gives the same result. `kind`
+    and `says` are the kind and the text of the verdict on this answer.
+    """
 
     exercise: str
     about: str
@@ -60,19 +61,20 @@ class Mistake:
 
     @cached_property
     def like(self) -> Any:
-        """The answer: what the cell defines last."""
+        """The answer: the last name that the cell defines."""
         names = dict(given(self.path))
         exec(_compiled(self.code, self.path, self.line), names)
         return names[last_name(ast.parse(self.code))]
 
     def told(self, **figures: object) -> Reason:
-        """Why, and what next, with the figures of a case in their places."""
+        """Return (why, next step), with the values of a case filled in."""
         return self.why.format(**figures), self.next_step.format(**figures)
 
 
 @cache
 def read(path: Path) -> tuple[Mistake, ...]:
-    """The mistakes of one file, in their order. The first cell is what is given."""
+    """Return the mistakes of one file, in order. The first cell has the definitions that they
+    share."""
     found, text = [], path.read_text(encoding="utf-8")
     cells = list(CELL.finditer(text))
     for cell, end in zip(cells[1:], [*(c.start() for c in cells[2:]), len(text)], strict=True):
@@ -91,7 +93,7 @@ def read(path: Path) -> tuple[Mistake, ...]:
 
 @cache
 def given(path: Path) -> dict[str, Any]:
-    """What the first cell of a file defines."""
+    """Return the names that the first cell of a file defines."""
     text = path.read_text(encoding="utf-8")
     names: dict[str, Any] = {"__name__": f"{path.parent.name}_{path.stem}"}
     exec(_compiled(text[: [cell.start() for cell in CELL.finditer(text)][1]], path, 0), names)
@@ -99,7 +101,7 @@ def given(path: Path) -> dict[str, Any]:
 
 
 def given_to(exercise: str) -> dict[str, Any]:
-    """What the cells of the exercise's lesson define, as its file says them again."""
+    """Return the names that the exercise's lesson defines, as its file of mistakes repeats them."""
     path = _file(exercise)
     return given(path) if path.exists() else {}
 
@@ -109,13 +111,14 @@ def _file(exercise: str) -> Path:
 
 
 def _compiled(code: str, path: Path, line: int) -> Any:
-    """Code of a file, with its own line numbers, so that errors and codelets find their source."""
+    """Compile code of a file with its own line numbers, so that errors and codelets find their
+    source."""
     return compile("\n" * line + code, str(path), "exec", dont_inherit=True)
 
 
 def suspects(*exercises: str) -> Iterator[Mistake]:
-    """The mistakes of these exercises that say why, in the order of their files, which are read
-    when the first is asked for."""
+    """Yield the mistakes of these exercises that have a `why`, in file order; files are read on
+    first use."""
     for exercise in exercises:
         yield from (
             mistake
@@ -125,12 +128,12 @@ def suspects(*exercises: str) -> Iterator[Mistake]:
 
 
 def alike(mistakes: Iterable[Mistake], fits: Callable[[Any], bool]) -> Iterator[Mistake]:
-    """Those of whose answer it can be said in time that it `fits`: that it comes to the same as the
-    learner's."""
+    """Yield the mistakes whose answer `fits` (gives the same result as the learner's), while time
+    remains."""
     worked, waited = thread_time(), perf_counter()
     for mistake in mistakes:
         fitting = False
-        with suppress(Exception):  # a mistake that ends with an error comes to something else
+        with suppress(Exception):  # a mistake that raises an error does not match
             fitting = fits(mistake.like)
         if fitting:
             yield mistake
@@ -139,14 +142,14 @@ def alike(mistakes: Iterable[Mistake], fits: Callable[[Any], bool]) -> Iterator[
 
 
 def first(mistakes: Iterable[Mistake], fits: Callable[[Any], bool], **figures: object) -> Reason:
-    """What is told of the first of these mistakes whose answer `fits`."""
+    """Return the reason of the first of these mistakes whose answer `fits`."""
     found = next(alike(mistakes, fits), None)
     return found.told(**figures) if found else ("", "")
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two outcomes are equal: rows of numbers, in which nothing is equal to nothing; or
-    several of them."""
+    """Return whether two outcomes are equal: arrays, in which nan equals nan, or several of
+    them."""
     if isinstance(one, (list, tuple)):
         return len(one) == len(other) and all(map(same, one, other))
     return (
@@ -157,6 +160,6 @@ def same(one: Any, other: Any) -> bool:
 
 
 def all_mistakes() -> Iterator[Mistake]:
-    """Those of every lesson: what the tests try, and what docs/mistakes.md is made from."""
+    """Return the mistakes of every lesson, for the tests and for docs/mistakes.md."""
     for path in sorted(Path(__file__).resolve().parents[1].glob("lesson*/mistakes.py")):
         yield from read(path)

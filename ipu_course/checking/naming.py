@@ -1,8 +1,8 @@
-"""How lessons and exercises are named, in one place: lesson `07` or `07b`, exercise `07.3`,
-`07b.10`, warm-up `07b.w1`.
+"""The names of lessons and exercises: lesson `07` or `07b`, exercise `07.3`, `07b.10`, warm-up
+`07b.w1`.
 
-A notebook's file begins with its lesson: `07b_title.ipynb`. Lessons come as 07, 07b, 08; in each
-the warm-ups are first.
+The name of a notebook file begins with its lesson: `07b_title.ipynb`. Lessons are ordered 07, 07b,
+08; within a lesson the warm-ups come first.
 """
 
 from __future__ import annotations
@@ -16,41 +16,41 @@ Key = tuple[float, str, bool, float, str]
 
 
 def lesson_of(name: str) -> str:
-    """The lesson that the name of an exercise, or of a notebook, begins with: `07b` of `07b.w1` and
-    of `07b_title.ipynb`."""
+    """Return the lesson at the beginning of an exercise's or a notebook's name: `07b` for `07b.w1`
+    and `07b_title.ipynb`."""
     return re.split(r"[._]", name, maxsplit=1)[0]
 
 
 def folder_of(name: str) -> Path:
-    """Return the folder of the lesson that the name of an exercise begins with."""
+    """Return the folder of the lesson at the beginning of an exercise's name."""
     return Path(__file__).resolve().parents[1] / f"lesson{lesson_of(name)}"
 
 
 def number_of(name: str) -> int:
-    """The number of the lesson without its letter: 7 of `07b`. Raises `ValueError` for a name
-    without one."""
+    """Return the number of a lesson without its letter: 7 for `07b`.
+
+    :raises ValueError: for a name without a number.
+    """
     return int(lesson_of(name).rstrip("abcdefghijklmnopqrstuvwxyz"))
 
 
 def sort_key(name: str) -> Key:
-    """What names are sorted by: 07.1, 07b.w1, 07b.2, 07b.10, 08.1; what is named otherwise comes
-    last."""
-    found = re.fullmatch(r"(\d+)([a-z]?)(?:\.(w?)(\d+))?", name)
-    if found is None:
+    """Return the sort key of a name, for the order 07.1, 07b.w1, 07b.2, 07b.10, 08.1; other names
+    come last."""
+    match = re.fullmatch(r"(\d+)([a-z]?)(?:\.(w?)(\d+))?", name)
+    if match is None:
         return (float("inf"), name, False, 0, name)
-    return (int(found[1]), found[2], found[3] != "w", int(found[4] or 0), name)
+    return (int(match[1]), match[2], match[3] != "w", int(match[4] or 0), name)
 
 
 def lesson_meant(word: str) -> str:
-    """The lesson that somebody means by `7`, `07`, or `7B`, as it is named; "" where the word is no
-    number."""
-    found = re.fullmatch(r"(\d{1,8})([a-z]?)", word.lower())
-    return f"{int(found[1]):02}{found[2]}" if found else ""
+    """Return the lesson's name meant by `7`, `07` or `7B`; "" if the word is not a number."""
+    match = re.fullmatch(r"(\d{1,8})([a-z]?)", word.lower())
+    return f"{int(match[1]):02}{match[2]}" if match else ""
 
 
 def exercise_meant(text: str) -> str:
-    """The exercise that somebody means by `7.1`, `7b.w1` or "exercise 7 1", as it would be named;
-    "" for what is none."""
+    """Return the exercise name meant by `7.1`, `7b.w1` or "exercise 7 1"; "" if there is none."""
     parts = re.findall(r"\d+(?:[a-z](?=\.))?|w\d+", text)
     lesson = lesson_meant(parts[0]) if len(parts) == 2 else ""
     return f"{lesson}.{parts[1]}" if lesson else ""

@@ -1,8 +1,8 @@
-"""Where the lessons lie, and the learner's own copies of them.
+"""Find the lessons, and manage the learner's own copies of them.
 
-A lesson has two forms: `notebooks/solutions` holds it solved and run, `notebooks` as a learner gets
-it. The learner's own copies lie in the work folder: `work` in a checkout, `./work` where the kit
-was installed from a wheel.
+A lesson has two forms: `notebooks/solutions` has it solved and with outputs, `notebooks` as
+learners get it. The learner's own copies are in the work folder: `work` in a checkout, `./work` if
+the kit was installed from a wheel.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ COURSE = Path(__file__).resolve().parents[1]
 NOTEBOOKS = bundled("notebooks", COURSE)
 PAGES = bundled("docs", COURSE)
 INDEX = "index.ipynb"  # the map of the lessons
-# the numbered lessons, and the machine in one file
+# the numbered lessons, and the one-file machine
 PATTERNS = ("[0-9][0-9]_*.ipynb", "[0-9][0-9][a-z]_*.ipynb", "tiny.ipynb")
 ALIASES = {"mnist": "07", "cnn": "07b"}
-DEEPEST = 50  # of lists and objects within each other; a notebook has ten or so
+DEEPEST = 50  # nesting levels of lists and objects; a notebook has about ten
 
 
 def lessons(solved: bool = False) -> list[Path]:
-    """The lessons in order: the learner's form of each where there is one, with `solved` the solved
-    form first."""
+    """Return the lessons in order: the learner's form of each if there is one; with `solved`, the
+    solved form if there is one."""
     folders = [NOTEBOOKS / "solutions", NOTEBOOKS]
-    found: dict[str, Path] = {}
+    by_number: dict[str, Path] = {}
     for folder in reversed(folders) if solved else folders:
-        found.update((path.stem, path) for path in lessons_in(folder))
-    return sorted(found.values(), key=_in_order)
+        by_number.update((path.stem, path) for path in lessons_in(folder))
+    return sorted(by_number.values(), key=_in_order)
 
 
 def lessons_in(folder: Path) -> list[Path]:
-    """The notebooks of a folder that are lessons, in order: the numbered ones, then the machine in
-    one file."""
+    """Return the notebooks of a folder that are lessons, in order: the numbered ones, then the
+    one-file machine."""
     return sorted((path for pattern in PATTERNS for path in folder.glob(pattern)), key=_in_order)
 
 
@@ -52,8 +52,8 @@ def _in_order(path: Path) -> tuple[Key, str]:
 
 
 def find_lesson(word: str | None, solved: bool = False) -> Path:
-    """The lesson that `word` means: a number, the beginning of a name, `mnist`, `cnn` or `index`;
-    without one, the first."""
+    """Return the lesson for `word`: a number, the beginning of a name, `mnist`, `cnn` or `index`;
+    without a word, the first."""
     known = lessons(solved)
     if not known:
         raise LessonError(f"""There are no lessons here.
@@ -88,14 +88,14 @@ def find_lesson(word: str | None, solved: bool = False) -> Path:
 
 
 def work_path() -> Path:
-    """Where the learner's own copies and progress live, whether it exists or not."""
-    here = Path.cwd()
-    usual = (checkout() or (here.parent if here.name == "work" else here)) / "work"
+    """Return the folder of the learner's own copies and progress, whether it exists or not."""
+    folder = Path.cwd()
+    usual = (checkout() or (folder.parent if folder.name == "work" else folder)) / "work"
     return Path(os.environ.get("IPU_TEACH_WORK") or usual).expanduser().absolute()
 
 
 def work_folder() -> Path:
-    """`work_path`, made if need be."""
+    """Return `work_path`, and create it if it does not exist."""
     folder = work_path()
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -105,7 +105,10 @@ def work_folder() -> Path:
 
 
 def writable_work_path() -> Path:
-    """Return `work_path`, which is not made. Raises `LessonError` if nothing can be kept in it."""
+    """Return `work_path` without creating it.
+
+    :raises LessonError: if files cannot be stored in it.
+    """
     folder = work_path()
     try:
         try_writing(folder)
@@ -115,32 +118,36 @@ def writable_work_path() -> Path:
 
 
 def kept_work() -> Path:
-    """The work folder. Raises `LessonError` where nothing can be kept in it."""
+    """Return the work folder.
+
+    :raises LessonError: if files cannot be stored in it.
+    """
     folder = work_folder()
     writable_work_path()
     return folder
 
 
 def set_aside(file: Path, word: str) -> Path:
-    """Rename `file`, with the word and the time in its new name, which is returned."""
+    """Rename `file`, adding the word and the time to its name, and return the new path."""
     stamp = time.strftime(f"{word}-%Y%m%d-%H%M%S")
     for number in range(1, 1000):
-        kept = file.with_name(
+        copy = file.with_name(
             f"{file.stem}.{stamp}{f'-{number}' if number > 1 else ''}{file.suffix}"
         )
-        if not kept.exists():
+        if not copy.exists():
             break
-    os.replace(file, kept)
-    return kept
+    os.replace(file, copy)
+    return copy
 
 
 def as_copied(lesson: Path) -> str:
-    """The text of a lesson as the work folder holds it: the folder `docs` lies beside it there."""
+    """Return the text of a lesson for the work folder, where the folder `docs` is next to it."""
     return lesson.read_text(encoding="utf-8").replace("](../", "](")
 
 
 def learners_copy(lesson: Path) -> Path:
-    """The copy of `lesson` in the work folder, made on the first call and never overwritten."""
+    """Return the copy of `lesson` in the work folder, made on the first call and never
+    overwritten."""
     copy = work_folder() / lesson.name
     if _copied(copy, as_copied(lesson)):
         _trust(copy)
@@ -148,14 +155,16 @@ def learners_copy(lesson: Path) -> Path:
 
 
 def learners_copies(lesson: Path) -> Path:
-    """The copy of `lesson`, as `learners_copy` makes it; and copies of all that links lead to:
-    other lessons, pages of docs."""
+    """Make copies of `lesson`, of everything that links lead to (all lessons and the pages of docs
+    they name), and return the first."""
     copy = learners_copy(lesson)
-    others = [other for other in (*lessons(), NOTEBOOKS / INDEX) if other.exists()]
-    for other in others:
-        learners_copy(other)
+    others = [notebook for notebook in (*lessons(), NOTEBOOKS / INDEX) if notebook.exists()]
+    for notebook in others:
+        learners_copy(notebook)
     named = {
-        name for other in others for name in re.findall(r"\]\(docs/([\w-]+\.md)", as_copied(other))
+        name
+        for notebook in others
+        for name in re.findall(r"\]\(docs/([\w-]+\.md)", as_copied(notebook))
     }
     for page in (page for page in PAGES.glob("*.md") if page.name in named):
         _copied(copy.parent / "docs" / page.name, page.read_text(encoding="utf-8"))
@@ -163,7 +172,7 @@ def learners_copies(lesson: Path) -> Path:
 
 
 def _copied(copy: Path, text: str) -> bool:
-    """Write a copy that is not there yet; whether it was not."""
+    """Write a copy unless it exists, and return whether it was written."""
     if copy.exists():
         return False
     try:
@@ -175,14 +184,16 @@ def _copied(copy: Path, text: str) -> bool:
 
 
 def _trust(notebook: Path) -> None:
-    """Sign a copy we just made: its stored pictures then move before the first run, and stand still
-    otherwise."""
+    """Sign a copy that we just made, so that its stored pictures can move before the first run.
+
+    In an unsigned notebook they stand still.
+    """
     try:
         import nbformat
         from nbformat.sign import NotebookNotary
 
         NotebookNotary().sign(nbformat.read(notebook, as_version=nbformat.NO_CONVERT))
-    # a convenience: whatever is wrong with the signature store, the lesson opens
+    # signing is a convenience: the lesson opens even if the signature store is broken
     except Exception as error:
         _say_once(f"a copy could not be marked as trusted ({error}); its pictures move after a run")
 
@@ -192,11 +203,11 @@ def _say_once(text: str) -> None:
     print(text, file=sys.stderr)
 
 
-def need_checkout(what: str) -> None:
-    """Raises `LessonError` where the kit was installed from a wheel: its own notebooks are not for
-    writing."""
+def need_checkout(job: str) -> None:
+    """Raise `LessonError` if the kit was installed from a wheel, whose notebooks must not be
+    changed."""
     if checkout() is None:
-        raise LessonError(f"""{what} belongs to a checkout, and this kit was installed from a wheel.
+        raise LessonError(f"""{job} belongs to a checkout, and this kit was installed from a wheel.
             where: {NOTEBOOKS}
             next:  run it in a copy of the repository, where notebooks/solutions can be edited""")
 
@@ -213,18 +224,22 @@ def install_line(requirement: str) -> str:
 
 
 def read_json(file: Path) -> Any:
-    """What stands in a JSON file. Raises `OSError`, and `ValueError` for what is none, or could not
-    be written again."""
+    """Return the content of a JSON file.
+
+    :raises OSError: if the file cannot be read.
+
+    :raises ValueError: if it is not JSON, or could not be written again.
+    """
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-        json.dumps(found, allow_nan=False)  # Python reads NaN, and 1e999, which JSON has not
+        content = json.loads(file.read_text(encoding="utf-8"))
+        json.dumps(content, allow_nan=False)  # Python reads NaN and 1e999, which JSON does not have
     except RecursionError:
-        found = None
-    if found is None or not _within(found, DEEPEST):
+        content = None
+    if content is None or not _within(content, DEEPEST):
         raise ValueError("nothing is in it, or it nests too deep")
-    return found
+    return content
 
 
 def _within(value: Any, depth: int) -> bool:
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return depth > 0 and all(_within(one, depth - 1) for one in inner)
+    return depth > 0 and all(_within(part, depth - 1) for part in inner)

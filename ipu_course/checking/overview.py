@@ -1,4 +1,4 @@
-"""progress(): what is done, as a table."""
+"""Implement progress(), which shows the learner's progress as a table."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SIGNS = {
 
 @dataclass(frozen=True, repr=False)
 class Overview:
-    """A table of exercises and predictions: (name, title, what is done, attempts, hints)."""
+    """A table of exercises and predictions: (name, title, state, attempts, hints)."""
 
     caption: str
     rows: tuple[tuple[str, ...], ...]
@@ -49,11 +49,13 @@ class Overview:
 
 
 def progress(lesson: str | int | None = None, *, name: str | None = None) -> Overview:
-    """What is done, in every lesson or in one: `progress("01")`. Raises `UnknownExerciseError` for
-    a lesson without any.
+    """Return the learner's progress in every lesson, or in one: `progress("01")`.
 
-    `name`: yours, as a class shall know you; it is kept beside the rest. Raises `LessonError` for
-    what is no name.
+    `name`: the name under which a class knows you; it is stored with the progress.
+
+    :raises UnknownExerciseError: if there is no such lesson, or it has no exercises.
+
+    :raises LessonError: if `name` cannot be used as a name.
     """
     if name is not None:
         if (
@@ -76,7 +78,8 @@ def progress(lesson: str | int | None = None, *, name: str | None = None) -> Ove
         raise UnknownExerciseError(f"""There are no exercises for the lesson {shown(lesson)}.
             next:  there are some for the lessons {numbers}.""")
     records = learned().records()
-    rows, states = [], []
+    rows = []
+    states = []
     again = [item for known in chosen for item in asked_again_in(known)]
     for item in [item for known in chosen for item in known.items] + again:
         record = records.get(item.name, {})
@@ -92,13 +95,11 @@ def progress(lesson: str | int | None = None, *, name: str | None = None) -> Ove
         rows.append((item.name, item.title, SIGNS.get(state, state), *counts))
     solved, helped, handed = (states.count(state) for state in ("solved", "with help", "given"))
     remade = sum(row[2] == PREDICTED for row in rows[len(rows) - len(again) :])
-    made, asked = (
-        sum(row[2] == PREDICTED for row in rows) - remade,
-        len(rows) - len(states) - len(again),
-    )
+    returned_value = sum(row[2] == PREDICTED for row in rows) - remade
+    questions = len(rows) - len(states) - len(again)
     caption = f"{solved} of {counted(len(states), 'exercise')} solved"
     caption += (f", {helped} with help" if helped else "") + (f", {handed} given" if handed else "")
-    caption += f"; {made} of {counted(asked, 'prediction')} made" if asked else ""
+    caption += f"; {returned_value} of {counted(questions, 'prediction')} made" if questions else ""
     caption += f"; {remade} of {len(again)} asked again" if again else ""
     return Overview(caption, tuple(rows))
 
@@ -107,5 +108,5 @@ def _prediction(record: Record) -> str:
     return PREDICTED if "prediction" in record else OPEN
 
 
-def _count(record: Record, what: str) -> str:
-    return str(whole(record.get(what)) or "")
+def _count(record: Record, key: str) -> str:
+    return str(whole(record.get(key)) or "")

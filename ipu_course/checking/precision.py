@@ -1,13 +1,12 @@
-"""Is it rounding, or another formula? An answer that misses its tolerance is tried once more with
-float64 for FLOAT and HALF.
+"""Decide whether a wrong result is due to rounding or to a wrong formula.
 
-A tile has no double precision, and a learner gets none: only checks do this. What a dtype weighs
-stays as it is, and so do places and plans; only the numbers that memory holds are wider. Cycles of
-such a run mean nothing. numpy's narrow types stand for float64 too.
+An answer that misses its tolerance is run once more with float64 in place of FLOAT and HALF. A tile
+has no double precision, and learners cannot ask for it; only checks do this. The byte size of a
+dtype, tile mappings and plans stay the same; only the values in memory are wider, and numpy's
+narrow types become float64 too. The cycles of such a run mean nothing.
 
-How far off a right answer may be is derived: the reference itself is computed in the declared type
-and in float64, and an answer may lose `ROOM` times what it loses, for it may add up in another
-order.
+The tolerance is derived: the reference itself is computed in the declared type and in float64, and
+an answer may have `ROOM` times its error, because an answer may add in another order.
 """
 
 from __future__ import annotations
@@ -23,17 +22,17 @@ from ipu_course.checking.time_limit import rebound
 from ipu_teach.types import FLOAT, DType
 from ipu_teach.types.dtypes import IN_DOUBLE
 
-ROOM = 8  # times the reference's own loss
-NARROW = ("float16", "half", "float32", "single")  # of numpy's names
+ROOM = 8  # allowed error, as a multiple of the reference's own error
+NARROW = ("float16", "half", "float32", "single")  # numpy's names of narrow types
 
 
 @contextmanager
 def in_float64() -> Iterator[None]:
-    """Within a check: graphs, engines and numpy calls hold float64 where FLOAT, HALF or a narrow
-    type is asked for."""
+    """Run a block of a check in float64: graphs, engines and numpy calls use it in place of FLOAT,
+    HALF and narrow types."""
     before = IN_DOUBLE.set(True)
     try:
-        # by which names an answer's own calls ask for them
+        # the names that an answer's own calls use
         with rebound({(np, name): np.float64 for name in NARROW}):
             yield
     finally:
@@ -42,16 +41,17 @@ def in_float64() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Precision:
-    """How precisely an exercise is asked for: its formula on numpy arrays, the cases, and the dtype
-    it is declared in."""
+    """The precision that an exercise requires: its formula on numpy arrays, the cases, and the
+    declared dtype."""
 
     formula: Callable[..., Any]
     cases: Iterable[tuple[Any, ...]]
     dtype: type[DType] = FLOAT
 
     def losses(self, dtype: type[DType]) -> list[float]:
-        """What the formula loses in `dtype`, of the largest number of each right answer."""
-        found = []
+        """Return the error of the formula in `dtype`, relative to the largest number of each right
+        answer."""
+        lost = []
         for case in self.cases:
             exact = np.asarray(self.formula(*(np.asarray(part, np.float64) for part in case)))
             with np.errstate(over="ignore"):
@@ -59,10 +59,10 @@ class Precision:
                     self.formula(*(np.asarray(part, dtype.numpy) for part in case)), np.float64
                 )
             largest = float(np.abs(exact).max(initial=0))
-            found.append(float(np.abs(rough - exact).max(initial=0)) / largest if largest else 0.0)
-        return found
+            lost.append(float(np.abs(rough - exact).max(initial=0)) / largest if largest else 0.0)
+        return lost
 
     @property
     def tolerance(self) -> float:
-        """How far off an answer may be, of the largest number of the right one."""
+        """The allowed error of an answer, relative to the largest number of the right answer."""
         return ROOM * max(*self.losses(self.dtype), float(np.finfo(self.dtype.numpy).eps) / 2)

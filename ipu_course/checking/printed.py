@@ -1,5 +1,7 @@
-"""The first lines of what an answer prints while it is checked: a check calls it often, and its
-verdict stands below them."""
+"""Show only the first lines that an answer prints during its check.
+
+A check calls an answer many times, and its verdict appears below the printed lines.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +11,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from typing import TextIO, cast
 
-# A thread of an answer's may still print when the check is over, and Python's print() does not hold
-# on to the stream that it writes to: so the last of them stay.
+# A thread of an answer may still print after the check, and print() holds no reference to its
+# stream, so the latest streams are kept alive here.
 _handed_out: deque[_First] = deque(maxlen=256)
 
 MOST_LINES = 20
-MOST_CHARACTERS = 4000  # which is more than so many lines, unless they are long
+MOST_CHARACTERS = 4000  # enough for the lines above, unless they are long
 
 
 class _First:
-    """A text stream that hands on the first lines, and counts the rest. What it cannot do itself
-    the stream below it does."""
+    """A text stream that passes on the first lines and counts the others.
+
+    Other operations are delegated to the underlying stream.
+    """
 
     def __init__(self, below: TextIO) -> None:
         self.below = below
@@ -41,7 +45,7 @@ class _First:
 
 @contextmanager
 def first_lines() -> Iterator[None]:
-    """Let the first lines through that are printed here; then say how many more there were."""
+    """Pass on the first lines printed in this block, then print how many more there were."""
     first = _First(sys.stdout)
     _handed_out.append(first)
     try:

@@ -1,5 +1,5 @@
-"""What checks of programs share: a machine, the answer's program, a loaded engine, and a walk
-through the program."""
+"""Shared helpers of checks on programs: a device, the answer's program, a loaded engine, and a
+traversal of the program."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ipu_course.checking.judging import NotYet, answering, call_made, quoted, returned
+from ipu_course.checking.calling import answering, call_made
+from ipu_course.checking.quoting import quoted, returned
+from ipu_course.checking.verdicts import NotYet
 from ipu_teach import FLOAT, Device, Engine, Graph, IPUModel, Tensor
 from ipu_teach.poplibs import poplin, popops, poputil
 from ipu_teach.program import Program, Sequence as Steps
@@ -16,23 +18,23 @@ from ipu_teach.types import Array
 
 TILES = 13
 OTHER = 7  # tiles of a second machine, so that nothing is right on 13 alone
-WORKERS = 6  # of a tile
+WORKERS = 6  # worker threads per tile
 SYNC = 100  # cycles of a sync; Target.auto_sync_delay
-WIDTH, BATCH = 78, 26  # numbers of a layer's input, and inputs at once
+WIDTH, BATCH = 78, 26  # elements of a layer's input, and inputs in a batch
 
 
 def device_of(tiles: int = TILES, ipus: int = 1, **machine: Any) -> Device:
-    """A machine of so many tiles an IPU."""
+    """Return a device with this many tiles per IPU."""
     return IPUModel("ipu2", tiles_per_ipu=tiles, num_ipus=ipus, **machine).create_device()
 
 
 def graph_of(tiles: int = TILES, ipus: int = 1, replicas: int = 1) -> Graph:
-    """An empty graph for such a machine."""
+    """Return an empty graph for a machine of this size."""
     return Graph(device_of(tiles, ipus), replication_factor=replicas)
 
 
 def tiles_of(graph: Graph, tensor: Tensor) -> Any:
-    """The tile of each element, in the tensor's shape."""
+    """Return the tile of each element, in the tensor's shape."""
     tiles = np.zeros(tensor.num_elements, int)
     for tile, pieces in enumerate(graph.get_tile_mapping(tensor)):
         for begin, end in pieces:
@@ -40,51 +42,55 @@ def tiles_of(graph: Graph, tensor: Tensor) -> Any:
     return tiles.reshape(tensor.shape)
 
 
-def loaded(graph: Graph, program: Any, tried: str) -> Engine:
-    """The engine of a program that an answer made, loaded. What it raises is the answer's."""
-    with answering(tried):
+def loaded(graph: Graph, program: Any, description: str) -> Engine:
+    """Return a loaded engine for a program that an answer built. Errors count as errors of the
+    answer."""
+    with answering(description):
         engine = Engine(graph, program)
         engine.load(device_of(graph.target.num_tiles))
     return engine
 
 
 def run_once(graph: Graph, program: Any) -> Engine:
-    """The engine of a program of ours, after a run on the graph's own machine."""
+    """Run one of our own programs on the graph's machine, and return its engine."""
     engine = Engine(graph, program)
     engine.load_and_run(Device(graph.target))
     return engine
 
 
-def program_of(answer: Callable[..., Any], tried: str, *arguments: Any) -> Program:
-    """The program that an answer builds."""
-    made = call_made(answer, tried, *arguments)
-    if not isinstance(made, Program):
+def program_of(answer: Callable[..., Any], description: str, *arguments: Any) -> Program:
+    """Return the program that an answer builds."""
+    returned_value = call_made(answer, description, *arguments)
+    if not isinstance(returned_value, Program):
         raise NotYet(
-            tried,
-            returned(made),
-            "a program",
+            description,
+            returned(returned_value),
+            expected="a program",
             next_step="return the program: a Repeat, a Sequence, …",
         )
-    return made
+    return returned_value
 
 
-def one_program(made: Any, tried: str) -> Program:
-    """A program, or several in a list, as one."""
-    if isinstance(made, (list, tuple)):
-        for part in made:
+def one_program(returned_value: Any, description: str) -> Program:
+    """Return one program for a program or a list of several."""
+    if isinstance(returned_value, (list, tuple)):
+        for part in returned_value:
             if not isinstance(part, Program):
-                came = f"{getattr(part, '__name__', quoted(part))} in the list"
+                actual = f"{getattr(part, '__name__', quoted(part))} in the list"
                 advice = "call what makes a program: the list holds what it returns."
-                raise NotYet(tried, came, "programs alone", next_step=advice)
-        made = Steps(*made)
-    if not isinstance(made, Program):
-        came = returned(made)
-        raise NotYet(tried, came, "a program", next_step="return the program.")
-    return made
+                raise NotYet(description, actual, expected="programs alone", next_step=advice)
+        returned_value = Steps(*returned_value)
+    if not isinstance(returned_value, Program):
+        actual = returned(returned_value)
+        raise NotYet(description, actual, expected="a program", next_step="return the program.")
+    return returned_value
 
 
 def all_of(program: Program, around: tuple[Program, ...] = ()) -> Iterator[Program]:
-    """A program and every program inside it. One that contains itself is `NotYet`."""
+    """Yield a program and every program inside it.
+
+    :raises NotYet: if a program contains itself.
+    """
     if any(program is outer for outer in around):
         why = "such a program would never end, and nobody could write it down."
         raise NotYet(
@@ -99,7 +105,7 @@ def all_of(program: Program, around: tuple[Program, ...] = ()) -> Iterator[Progr
 
 
 def drawn_layers(layers: int) -> tuple[Array, Array]:
-    """Activations, and the weights of so many layers."""
+    """Return random activations, and random weights for this many layers."""
     draw = np.random.default_rng(902).standard_normal
     weights = draw((layers, WIDTH, WIDTH)).astype(np.float32) / np.float32(WIDTH**0.5)
     return draw((BATCH, WIDTH)).astype(np.float32), weights
@@ -108,7 +114,8 @@ def drawn_layers(layers: int) -> tuple[Array, Array]:
 def layer_of(
     graph: Graph, program: Steps, name: object = "", rows: int = BATCH, width: int = WIDTH
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Such a layer on all tiles: its input, its weights and its result, which the program makes."""
+    """Return a layer on all tiles: its input, its weights and its result, which the program
+    computes."""
     x = graph.add_variable(FLOAT, (rows, width), f"x{name}")
     w = graph.add_variable(FLOAT, (width, width), f"w{name}")
     for tensor in (x, w):
@@ -119,8 +126,8 @@ def layer_of(
 
 
 def gone_through(x: Array, weights: Array) -> Array:
-    """What comes out of layers, in float64."""
-    came: Array = x.astype(np.float64)
+    """Return the output of the layers, in float64."""
+    actual: Array = x.astype(np.float64)
     for w in weights:
-        came = np.tanh(came @ w)
-    return came
+        actual = np.tanh(actual @ w)
+    return actual

@@ -1,9 +1,9 @@
-"""puzzle(): the lines of a right answer, shuffled among a few wrong ones, to be put in order by
-whoever is stuck.
+"""Implement puzzle(), for learners who are stuck: the lines of a right answer, shuffled with a few
+wrong ones, to be put in order.
 
-Two forms: `puzzle("02.1")` shows the lines, as text and, where a kernel runs, as a list to
-rearrange with the keyboard alone; `puzzle("02.1", "c a d b")` tries an order. Which order is right
-nobody stored: the lines become a function, and the exercise's check decides. Solving a puzzle
+It has two forms. `puzzle("02.1")` shows the lines as text and, if a kernel runs, as a list that can
+be rearranged with the keyboard alone. `puzzle("02.1", "c a d b")` tries an order. The right order
+is not stored: the lines become a function, and the exercise's check decides. Solving a puzzle
 counts as solving with help.
 """
 
@@ -20,7 +20,6 @@ import numpy as np
 
 from ipu_course.checking.exercise import REFUSALS, Exercise, find_exercise
 from ipu_course.checking.gaps import Reference, gaps_in
-from ipu_course.checking.judging import Kind
 from ipu_course.checking.learner_calls import (
     SIGNS,
     Verdict,
@@ -31,6 +30,7 @@ from ipu_course.checking.learner_calls import (
 )
 from ipu_course.checking.state import Record, learned
 from ipu_course.checking.verdict_panel import FRAME, Panel
+from ipu_course.checking.verdicts import Kind
 from ipu_teach.errors import AnswerKindError, LessonError, counted, shown
 from ipu_teach.graph.layouts import is_whole
 
@@ -39,13 +39,14 @@ HELPED = "with help"
 
 
 class Puzzle:
-    """The lines of an exercise's puzzle: a notebook shows them as a list that can be rearranged.
+    """The lines of an exercise's puzzle; a notebook shows them as a list that can be rearranged.
 
-    `lines`: as they stand in the function, in the order in which they are shown.
+    `lines`: the lines as they are in the function, in the order in which they are shown.
     """
 
     def __init__(self, exercise: Exercise, names: dict[str, Any]) -> None:
-        self.exercise, self.names = exercise, names
+        self.exercise = exercise
+        self.names = names
         self.reference = complete_reference(exercise.name, names)
         (gap,) = gaps_in(self.reference.cell)
         right = [line for line in gap.answer.splitlines() if line.strip()]
@@ -67,7 +68,7 @@ class Puzzle:
 
     @property
     def about(self) -> str:
-        """What to do, in words."""
+        """The instructions, in words."""
         return (
             f"{counted(len(self.lines), 'line')}. {self.wrong} of them come from answers that are "
             "wrong, and stay out."
@@ -99,7 +100,7 @@ class Puzzle:
 
         display({"text/plain": repr(self), "text/html": self._repr_html_()}, raw=True)
         live: dict[str, Any] = {}
-        with suppress(ImportError):  # without the extra `lab` the text form is all there is
+        with suppress(ImportError):  # without the extra `lab` there is only the text form
             import ipywidgets
 
             live = dict(ipywidgets.Box([widget(self)])._repr_mimebundle_())
@@ -108,32 +109,32 @@ class Puzzle:
             display(live | {"text/plain": offer}, raw=True)
 
     def tried(self, order: Iterable[int]) -> Verdict:
-        """The verdict on the lines in that order."""
+        """Return the verdict on the lines in that order."""
         lines = [self.lines[place] for place in order] or [f"{self.indent}..."]
         cell = "\n".join([*self.above, *lines, *self.below])
         try:
             compile(cell, "<puzzle>", "exec")
         except SyntaxError as error:
-            came = f"{type(error).__name__}: {error.msg}" + (
+            actual = f"{type(error).__name__}: {error.msg}" + (
                 f", at {error.text.strip()!r}" if error.text else ""
             )
             why = (
                 "in this order the lines are no Python: what stands further right belongs to a "
                 "line that ends in a colon."
             )
-            rows = (("came", came), ("why", why))
+            rows = (("came", actual), ("why", why))
             return self._verdict(Verdict("", rows=rows, kind=Kind.NOT_YET))
-        found = Reference(self.reference.path, cell, self.reference.answers)
+        filled = Reference(self.reference.path, cell, self.reference.answers)
         verdict = judged(
-            self.exercise, run_cell(found, f"<puzzle {self.exercise.name}>", self.names)
+            self.exercise, run_cell(filled, f"<puzzle {self.exercise.name}>", self.names)
         )
         if verdict:
             learned().change(self.exercise.name, _as_helped)
         return self._verdict(verdict)
 
     def _verdict(self, verdict: Verdict) -> Verdict:
-        """A verdict in the words of a puzzle."""
-        said = "solved, with help" if verdict else "not yet in order"
+        """Return a verdict in the words of a puzzle."""
+        message = "solved, with help" if verdict else "not yet in order"
         rows = verdict.rows
         if verdict:
             rows = (
@@ -147,7 +148,7 @@ class Puzzle:
         elif verdict.kind is Kind.NOT_ATTEMPTED:
             rows = (("next", "put some lines in order first."),)
         return Verdict(
-            f"{self.exercise.name} {self.exercise.title}: {said}",
+            f"{self.exercise.name} {self.exercise.title}: {message}",
             SIGNS[verdict.kind],
             rows,
             verdict.bars,
@@ -157,12 +158,17 @@ class Puzzle:
 
 
 def puzzle(name: str, order: Any = None) -> Puzzle | Panel:
-    """The lines of a right answer, shuffled among wrong ones; with `order`, the verdict on them in
+    """Return the lines of a right answer, shuffled with wrong ones; with `order`, the verdict on
     that order.
 
-    `order`: the letters of the lines, as "c a d b", or their numbers from 1 on, as [3, 1, 4, 2]. It
-    is there after three refusals. Raises `UnknownExerciseError`, `LessonError` where the lesson's
-    cells above were not run, and `AnswerKindError` for what is no order.
+    `order`: the letters of the lines, as "c a d b", or their numbers from 1 on, as [3, 1, 4, 2]. A
+    puzzle is available after three refusals.
+
+    :raises UnknownExerciseError: if there is no such exercise.
+
+    :raises LessonError: if the lesson's earlier cells have not been run.
+
+    :raises AnswerKindError: if `order` is not an order of lines.
     """
     exercise = find_exercise(name, "puzzle")
     head = f"{name} {exercise.title}: a puzzle"
@@ -172,21 +178,26 @@ def puzzle(name: str, order: Any = None) -> Puzzle | Panel:
             "○",
             (("next", f'its answers differ too much; hint("{name}") helps.'),),
         )
-    left = REFUSALS - refusals(learned().record(name))
-    if left > 0:
+    remaining = REFUSALS - refusals(learned().record(name))
+    if remaining > 0:
         rows = (
             (
                 "next",
-                f'it opens after {counted(left, "more refusal")}; until then hint("{name}") helps.',
+                f"it opens after {counted(remaining, 'more refusal')}; until then "
+                f'hint("{name}") helps.',
             ),
         )
         return Panel(f"{head} for later", "○", rows)
-    made = Puzzle(exercise, sys._getframe(1).f_globals)
-    return made if order is None else made.tried(_places(name, order, len(made.lines)))
+    returned_value = Puzzle(exercise, sys._getframe(1).f_globals)
+    return (
+        returned_value
+        if order is None
+        else returned_value.tried(_places(name, order, len(returned_value.lines)))
+    )
 
 
 def _places(name: str, order: Any, count: int) -> list[int]:
-    """An order as places from 0 on."""
+    """Return an order as positions from 0 on."""
     parts: list[Any] = (
         re.findall(r"\d+|[^\W\d_]", order)
         if isinstance(order, str)
@@ -226,8 +237,8 @@ def _as_helped(record: Record) -> None:
         record["state"] = HELPED
 
 
-def widget(made: Puzzle) -> Any:
-    """The lines as a list that can be rearranged, as an anywidget."""
+def widget(returned_value: Puzzle) -> Any:
+    """Return the lines as a list that can be rearranged, as an anywidget."""
     import anywidget
     import traitlets
 
@@ -239,27 +250,33 @@ def widget(made: Puzzle) -> Any:
         about = traitlets.Unicode().tag(sync=True)
         above = traitlets.Unicode().tag(sync=True)
         lines: Any = traitlets.List().tag(sync=True)
-        tried: Any = traitlets.List().tag(sync=True)  # [how often, the places that were tried]
+        # [number of attempts, the positions that were tried]
+        tried: Any = traitlets.List().tag(sync=True)
         verdict = traitlets.Unicode().tag(sync=True)
 
     shown_ = ShuffledLines(
-        heading=made.heading, about=made.about, above="\n".join(made.above), lines=made.lines
+        heading=returned_value.heading,
+        about=returned_value.about,
+        above="\n".join(returned_value.above),
+        lines=returned_value.lines,
     )
 
     def answer(change: Any) -> None:
         try:
             number, order = change["new"]
-            verdict = made.tried(
-                _places(made.exercise.name, [place + 1 for place in order], len(made.lines))
+            verdict = returned_value.tried(
+                _places(
+                    returned_value.exercise.name,
+                    [place + 1 for place in order],
+                    len(returned_value.lines),
+                )
             )
-            said = verdict._repr_html_()
+            message = verdict._repr_html_()
         except LessonError as error:
-            number, said = (
-                0,
-                f'<pre role="alert" style="white-space:pre-wrap">{escape(str(error))}</pre>',
-            )
-        # another text each time, or nothing would change
-        shown_.verdict = f"<!-- {number} -->{said}"
+            number = 0
+            message = f'<pre role="alert" style="white-space:pre-wrap">{escape(str(error))}</pre>'
+        # the text must differ each time, or the view would not update
+        shown_.verdict = f"<!-- {number} -->{message}"
 
     shown_.observe(answer, "tried")
     return shown_

@@ -28,8 +28,8 @@ from ipu_course.checking.naming import EXERCISE
 from ipu_teach.errors import LessonError, shown
 from ipu_teach.report import Report
 
-DIGITS = 12  # of a hash
-LONGEST_KEPT = 4000  # characters of an answer with all that it needs
+DIGITS = 12  # digits of a hash
+LONGEST_KEPT = 4000  # characters of an answer, with everything it needs
 LINE = re.compile(
     rf"({EXERCISE}) (?:([\d.]+) ([a-z0-9 ]+), |)digest ([0-9a-f]{{12}}), code ([0-9a-f]{{12}})"
 )
@@ -37,7 +37,7 @@ LINE = re.compile(
 
 @dataclass(frozen=True)
 class Shared:
-    """What a line says."""
+    """The parts of a line of share()."""
 
     name: str
     figure: str
@@ -51,19 +51,22 @@ class Shared:
 
 
 def parsed(line: object) -> Shared:
-    """The parts of a line. Raises `LessonError` for what is none."""
-    found = LINE.fullmatch(" ".join(line.split())) if isinstance(line, str) else None
-    if found is None:
+    """Return the parts of a line.
+
+    :raises LessonError: if it is not a line of share().
+    """
+    match = LINE.fullmatch(" ".join(line.split())) if isinstance(line, str) else None
+    if match is None:
         raise LessonError(f"""{shown(line)} is no line of share().
             next:  give the whole line as text, as verify("01.2 1304 modelled cycles, digest …, code
             …", balance).""")
-    return Shared(*(part or "" for part in found.groups()))
+    return Shared(*(part or "" for part in match.groups()))
 
 
 def line_for(
     name: str, figure: float | None, unit: str, evidence: Any, answer: Any
 ) -> Shared | None:
-    """The line for an answer; None where its code cannot be read, as that of a function of C's."""
+    """Return the line for an answer; None if its source cannot be read, as for a C function."""
     code = code_of(answer)
     cost = "" if figure is None else f"{figure:.10g}"
     return (
@@ -78,75 +81,82 @@ def _hashed(words: Iterable[str]) -> str:
 
 
 def text_of(answer: Any) -> str:
-    """An answer as it was written. Raises what Python raises where there is no text of it.
+    """Return the source text of an answer, or raise Python's own error if it has none.
 
-    Python finds a class by its module's file, which a notebook has not: here by its compute(), or
-    by the first of its functions.
+    Python finds the source of a class through the file of its module, which a notebook does not
+    have. Here a class is found through its compute(), or through the first of its functions.
     """
-    own = filter(inspect.isfunction, vars(answer).values()) if isinstance(answer, type) else ()
-    compute = getattr(answer, "compute", None) if own else None
-    compute = compute or next(iter(own), None)
+    methods = filter(inspect.isfunction, vars(answer).values()) if isinstance(answer, type) else ()
+    compute = getattr(answer, "compute", None) if methods else None
+    compute = compute or next(iter(methods), None)
     if compute is None:
         return dedent(inspect.getsource(answer)).rstrip()
     code = inspect.unwrap(compute).__code__
     lines = linecache.getlines(code.co_filename)
-    (whole,) = (
+    (definition,) = (
         node
         for node in ast.walk(ast.parse("".join(lines)))
         if isinstance(node, ast.ClassDef)
         and node.name == answer.__name__
         and node.lineno <= code.co_firstlineno <= (node.end_lineno or 0)
     )
-    return dedent("".join(lines[whole.lineno - 1 : whole.end_lineno])).rstrip()
+    return dedent("".join(lines[definition.lineno - 1 : definition.end_lineno])).rstrip()
 
 
 def code_of(answer: Any) -> str | None:
-    """The text of an answer as Python reads it, without comments; None where it cannot be read."""
+    """Return the code of an answer as Python parses it, without comments; None if it cannot be
+    read."""
     if not callable(answer):
         return repr(answer)
     try:
         return ast.unparse(ast.parse(text_of(answer)))
-    except Exception:  # no file, no text of its own, or nothing that Python reads alone
+    except Exception:  # no file, no source text, or not valid Python by itself
         return None
 
 
 def alone(answer: Any) -> str | None:
-    """The text of a function or a class behind all that it needs of its notebook: imports, helpers
-    and plain values. None where that cannot be written down, or is long."""
+    """Return the text of a function or class, preceded by everything it needs from its notebook:
+    imports, helpers and plain values.
+
+    It is None if that cannot be written as text, or is too long.
+    """
     parts: dict[str, str] = {}
     names = _globals(answer)
 
     def add(name: str, thing: Any) -> None:
         if name in parts:
             return
-        parts[name] = ""  # so that what calls itself by way of another comes to an end
+        parts[name] = ""  # mark as visited, so that indirect recursion ends
         home = sys.modules.get(str(getattr(thing, "__module__", "")))
-        own = getattr(thing, "__name__", name)
+        defined_name = getattr(thing, "__name__", name)
         if inspect.ismodule(thing):
-            line = f"import {own} as {name}"
+            line = f"import {defined_name} as {name}"
         elif names is not None and _globals(thing) is names:
             line = text_of(thing)
             for needed in sorted(names_needed(line) & names.keys()):
                 add(needed, names[needed])
-            line += f"\n{name} = {own}" if last_name(ast.parse(line)) != name else ""
-        elif thing is getattr(home, own, None):
-            line = f"from {thing.__module__} import {own} as {name}"
+            line += f"\n{name} = {defined_name}" if last_name(ast.parse(line)) != name else ""
+        elif thing is getattr(home, defined_name, None):
+            line = f"from {thing.__module__} import {defined_name} as {name}"
         else:
             ast.literal_eval(repr(thing))
             line = f"{name} = {thing!r}"
         del parts[name]
-        parts[name] = line  # behind what it needs
+        parts[name] = line  # after the definitions that it needs
 
     try:
         add(last_name(ast.parse(text_of(answer))), answer)
-    except Exception:  # no text, or something in it that is no plain value
+    except Exception:  # no source text, or a name in it whose value is not plain
         return None
     text = "\n".join(parts.values()) + "\n"
     return text if len(text) <= LONGEST_KEPT else None
 
 
 def last_name(tree: ast.Module) -> str:
-    """What a text defines last. Raises `ValueError` where that is nothing."""
+    """Return the last name that a text defines.
+
+    :raises ValueError: if it defines none.
+    """
     last = tree.body[-1] if tree.body else None
     if isinstance(last, ast.Assign):
         return ast.unparse(last.targets[0])
@@ -156,13 +166,13 @@ def last_name(tree: ast.Module) -> str:
 
 
 def _globals(thing: Any) -> dict[str, Any] | None:
-    """The names among which a function runs, or the functions of a class do."""
-    own = [thing, *vars(thing).values()] if isinstance(thing, type) else [thing]
-    return next((part.__globals__ for part in own if inspect.isfunction(part)), None)
+    """Return the globals of a function, or of the functions of a class."""
+    things = [thing, *vars(thing).values()] if isinstance(thing, type) else [thing]
+    return next((part.__globals__ for part in things if inspect.isfunction(part)), None)
 
 
 def _words(evidence: Any) -> Iterable[str]:
-    """What a check saw, as words that are the same in every process."""
+    """Return the evidence of a check as words that are the same in every process."""
     if isinstance(evidence, Report):
         yield evidence.digest()
     elif isinstance(evidence, (list, tuple)):

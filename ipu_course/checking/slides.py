@@ -1,11 +1,12 @@
-"""A lesson's pictures as slides: `ipu-teach slides 05` writes a page that needs no network.
+"""Make slides from a lesson's pictures: `ipu-teach slides 05` writes a page that needs no network.
 
-Nothing of it is written twice. A picture of the solved lesson is a slide, and so is the cell tagged
-`aha`; its title is the heading above it, its words are the first three sentences below it, else
-the last three above, or what its section begins with. Where a lesson has fewer than three pictures,
-what each other section prints last is a slide, too. The speaker's notes are those of
-`docs/workshop.md`, the text above, and what the picture says of itself in numbers. nbconvert's
-exporter for reveal.js makes the page; our template stands in for reveal.js, which it would fetch.
+Slides are made from the lesson alone. Each picture of the solved lesson is a slide, and so is the
+cell tagged `aha`. The title is the heading above the cell. The text is the first three sentences
+below it, or else the last three above it, or the beginning of its section. If a lesson has fewer
+than three pictures, the last printed output of every other section is a slide, too. The speaker's
+notes come from `docs/workshop.md`, from the text above the cell, and from the numbers in the
+picture's own description. nbconvert's exporter for reveal.js makes the page; our template replaces
+reveal.js, which the exporter would download.
 """
 
 from __future__ import annotations
@@ -25,43 +26,50 @@ if TYPE_CHECKING:
 
 SENTENCES, FEW = 3, 3
 HEADING = r"(?m)^#+ (.*)"
-AHA = "aha"  # the tag of the cell at which the workshop's page has something to say
+AHA = "aha"  # the tag of the cell that the workshop's page discusses
 TEMPLATE = Path(__file__).with_name("slides.html")
 
 
 def plain(markdown: str) -> str:
-    """Markdown without its links, which lead nowhere from a page that lies alone."""
+    """Return the markdown without its links, which do not work in a page outside the folder."""
     return re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", markdown)
 
 
 def prose(markdown: str) -> list[str]:
-    """The whole sentences of running text, up to a heading or an exercise; lists and code are left
-    out, with what leads to them, and asides."""
-    found: list[str] = []
+    """Return the complete sentences of running text up to a heading or an exercise.
+
+    Lists and code are left out, with the sentences that introduce them; so are asides.
+    """
+    sentences: list[str] = []
     for part in re.split(r"\n\s*\n", plain(markdown).strip()):
         if re.match(r"#|\*\*(Exercise|Second half)|\*A good place", part):
             break
         if not re.match(r"\s{4}|[*|>-] |\d+\. |\*\d", part):
             line = " ".join(part.split())
-            found += re.sub(r"([.?!:)][*\"]*) (?=[\W\d]*[A-Z])", r"\1\n", line).split("\n")
-    return [one for one in found if re.search(r"[.?!][*\"]*$", one) and one[0] != "("]
+            sentences += re.sub(r"([.?!:)][*\"]*) (?=[\W\d]*[A-Z])", r"\1\n", line).split("\n")
+    return [
+        sentence
+        for sentence in sentences
+        if re.search(r"[.?!][*\"]*$", sentence) and sentence[0] != "("
+    ]
 
 
 def shown(cell: NotebookNode, printed: bool) -> list[Any]:
-    """What of a cell's outputs is a slide: its pictures; else, if asked for, what it printed."""
+    """Return the outputs of a cell that belong on a slide: its pictures, or else, if requested, its
+    printed text."""
     outputs = cell.get("outputs", [])
-    held = [output.get("data", {}) for output in outputs]
+    bundles = [output.get("data", {}) for output in outputs]
     pictures = [
         output
-        for output, data in zip(outputs, held, strict=True)
+        for output, data in zip(outputs, bundles, strict=True)
         if "image/png" in data or "<img" in data.get("text/html", "")
     ]
     return pictures or [output for output in outputs if printed and output.get("text")]
 
 
 class Deck:
-    """A solved lesson, taken apart: `texts` are its markdown cells without code, by number, and
-    `chosen` the outputs that are slides, by the number of their cell."""
+    """A solved lesson in parts. `texts`: its markdown cells without code, by cell number. `chosen`:
+    the outputs that become slides, by cell number."""
 
     def __init__(self, notebook: NotebookNode) -> None:
         cells = list(enumerate(notebook.cells))
@@ -71,22 +79,26 @@ class Deck:
             if cell.cell_type == "markdown"
         }
         self.tagged = [i for i, cell in cells if AHA in cell.metadata.get("tags", [])]
-        self.chosen = {i: found for i, cell in cells if (found := shown(cell, i in self.tagged))}
+        self.chosen = {
+            i: outputs for i, cell in cells if (outputs := shown(cell, i in self.tagged))
+        }
         if len(self.chosen) < FEW:
-            held = {self.heading(1), *map(self.heading, self.chosen)}
+            headings = {self.heading(1), *map(self.heading, self.chosen)}
             last = {self.heading(i): i for i, cell in cells if i and shown(cell, True)}
-            more = {i: shown(notebook.cells[i], True) for h, i in last.items() if h not in held}
-            self.chosen = dict(sorted({**self.chosen, **more}.items()))
+            options = {
+                i: shown(notebook.cells[i], True) for h, i in last.items() if h not in headings
+            }
+            self.chosen = dict(sorted({**self.chosen, **options}.items()))
         self.said: dict[int, list[str]] = {}
         used: set[str] = set()
-        for i in reversed(self.chosen):  # the later picture first: a text is told once
-            ways = [told for told in self.near(i) if told and not used.intersection(told)]
+        for i in reversed(self.chosen):  # the later picture first, because each text is used once
+            ways = [fault for fault in self.near(i) if fault and not used.intersection(fault)]
             self.said[i] = [*ways, prose(of_itself(self.chosen[i]))][0][:SENTENCES]
             used.update(self.said[i])
 
     def near(self, i: int) -> Iterator[list[str]]:
-        """What may be a slide's words: the text below its cell, the one above, if no other slide
-        stands between, and the one that begins its section."""
+        """Yield candidates for a slide's text: the text below its cell, the text above unless
+        another slide is between, and the text that begins its section."""
         above = max((j for j in self.texts if j < i), default=0)
         below = min((j for j in self.texts if j > i), default=i)
         if below > i and not set(self.chosen) & set(range(i + 1, below)):
@@ -97,44 +109,48 @@ class Deck:
         yield prose(re.split(HEADING, self.texts[begins])[-1])
 
     def question(self, i: int) -> list[str]:
-        """The sentences that stand last above a cell, back to a heading or an exercise."""
+        """Return the last sentences above a cell, back to a heading or an exercise."""
         text = self.texts[max((j for j in self.texts if j < i), default=0)]
         return prose(re.split(rf"{HEADING}$|^\*\*Exercise.*(?:\n.+)*", text)[-1])[-SENTENCES:]
 
     def heading(self, i: int) -> str:
-        """The heading above a cell."""
+        """Return the heading above a cell."""
         texts = "\n".join(text for j, text in self.texts.items() if j < i)
         return plain(re.findall(HEADING, texts)[-1])
 
 
 def of_itself(outputs: list[Any]) -> str:
-    """What pictures say of themselves, with the numbers."""
+    """Return the pictures' own descriptions, with the numbers."""
     return " ".join(output.get("data", {}).get("text/plain", "") for output in outputs)
 
 
 def workshop(lesson: str) -> tuple[list[str], str]:
-    """What `docs/workshop.md` has of a lesson: its lines of each timetable, and its aha."""
+    """Return a lesson's parts of `docs/workshop.md`: its lines in each timetable, and its aha."""
     timetables, _, ahas = (PAGES / "workshop.md").read_text("utf-8").partition("## What to say at")
-    row, lines = rf"(?im)^\| (\d+) \| ([^|]*(?<![\w.]){re.escape(lesson)}(?!\w).*) \|$", list[str]()
+    row = rf"(?im)^\| (\d+) \| ([^|]*(?<![\w.]){re.escape(lesson)}(?!\w).*) \|$"
+    lines = list[str]()
     for section in re.split(r"(?m)^## ", timetables):
         day = section.partition("\n")[0]
-        found = [(minute, what.replace(" | ", ": ")) for minute, what in re.findall(row, section)]
-        lines += [f"{day}, minute {minute}: {what.strip(' |')}" for minute, what in found]
+        moments = [(minute, note.replace(" | ", ": ")) for minute, note in re.findall(row, section)]
+        lines += [f"{day}, minute {minute}: {note.strip(' |')}" for minute, note in moments]
     aha = re.search(rf"(?ims)^\* \*\*{re.escape(lesson)}, (.*?)(?=^\* \*\*|^## |\Z)", ahas)
     return lines, f"**Aha, {' '.join(aha[1].split())}" if aha else ""
 
 
 def slides_of(notebook: NotebookNode, name: str) -> NotebookNode:
-    """The slides as a notebook, its cells marked as nbconvert's exporter takes them."""
+    """Return the slides as a notebook, with the cell metadata that nbconvert's exporter expects."""
     from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
     def text(source: str, kind: str) -> NotebookNode:
-        made: NotebookNode = new_markdown_cell(source, metadata={"slideshow": {"slide_type": kind}})
-        return made
+        returned_value: NotebookNode = new_markdown_cell(
+            source, metadata={"slideshow": {"slide_type": kind}}
+        )
+        return returned_value
 
     lesson = Deck(notebook)
     first = lesson.texts[0]
-    title, number = lesson.heading(1), lesson_of(name)
+    title = lesson.heading(1)
+    number = lesson_of(name)
     lines, aha = workshop(number if number[0].isdigit() else title)
     about = re.findall(r"(?m)^\*(\d+ minutes\.)", first) + lines
     about += [] if set(lesson.tagged) & set(lesson.chosen) else [aha]
@@ -144,21 +160,23 @@ def slides_of(notebook: NotebookNode, name: str) -> NotebookNode:
         text("\n\n".join(about), "notes"),
     ]
     for i, outputs in lesson.chosen.items():
-        said, question, itself = lesson.said[i], lesson.question(i), of_itself(outputs)
+        message = lesson.said[i]
+        question = lesson.question(i)
+        itself = of_itself(outputs)
         notes = [aha] if i in lesson.tagged else []
-        notes += [" ".join(question)] if question and question != said else []
+        notes += [" ".join(question)] if question and question != message else []
         notes += [f"```\n{itself}\n```"] if itself else []
         cells += [
-            text("\n\n".join([f"## {lesson.heading(i)}", *said]), "slide"),
+            text("\n\n".join([f"## {lesson.heading(i)}", *message]), "slide"),
             new_code_cell(outputs=outputs),
             *([text("\n\n".join(notes), "notes")] if notes else []),
         ]
-    made: NotebookNode = new_notebook(cells=cells, metadata={"title": title})
-    return made
+    returned_value: NotebookNode = new_notebook(cells=cells, metadata={"title": title})
+    return returned_value
 
 
 def page_of(notebook: NotebookNode, name: str) -> str:
-    """A lesson's slides as one HTML page that fetches nothing."""
+    """Return a lesson's slides as one HTML page that downloads nothing."""
     from nbconvert import SlidesExporter
 
     exporter = SlidesExporter(
@@ -171,7 +189,8 @@ def page_of(notebook: NotebookNode, name: str) -> str:
 
 
 def slides(word: str, html: str | None = None) -> int:
-    """Write a lesson's slides as a page: `html`, else in this folder by the lesson's name."""
+    """Write a lesson's slides as a page, to `html`, or to a file named after the lesson in this
+    folder."""
     need("nbconvert", "lab")
     import nbformat
 

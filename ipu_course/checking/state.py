@@ -1,14 +1,14 @@
-"""What the learner has done, in one file: `progress.json` in the work folder.
+"""Store the learner's progress in one file: `progress.json` in the work folder.
 
-Each change reads the file anew, changes one record and writes the whole file in one stroke; so two
-kernels may write, and what a newer version put in stays in. A damaged file is set aside and a new
-one begun. Where nothing can be written, the changes are kept in memory and tried again with the
-next.
+Each change reads the file again, changes one record and replaces the whole file atomically. Two
+kernels may therefore write, and fields of newer versions are kept. A damaged file is set aside and
+a new one started. If nothing can be written, the changes are kept in memory and written with the
+next change.
 
-A record holds `state` ("solved", "with help", "given", "not yet"), `attempts`, `kinds` (how many
-verdicts of each kind), `said` (how often a refusal gave which reason), `shared` (the line of
-share() and the code it is for), `built` (the text of the last answer that passed), `hints` and
-`prediction`. Beside the records may stand the learner's `name`.
+A record has `state` ("solved", "with help", "given", "not yet"), `attempts`, `kinds` (the number of
+verdicts of each kind), `said` (how often a refusal gave each reason), `shared` (the line of share()
+and the code that it describes), `built` (the text of the last answer that passed), `hints` and
+`prediction`. Next to the records, the file may have the learner's `name`.
 """
 
 from __future__ import annotations
@@ -29,32 +29,37 @@ from ipu_teach.graph.layouts import is_whole
 
 FORMAT = 1
 FILE = "progress.json"
-LARGEST = 1 << 20  # bytes of a file that is read; a whole course fills a twentieth of it
-MOST_COUNTED = 10**6  # of attempts, so that the file stays small
+LARGEST = 1 << 20  # bytes of the largest file that is read; a whole course fills a twentieth of it
+MOST_COUNTED = 10**6  # the largest count of attempts, so that the file stays small
 
 Record = dict[str, Any]
 
 
 class NoProgress(ValueError):
-    """A file that is no progress file, and why in a word."""
+    """A file that is not a progress file, and the reason in a word."""
 
 
 def whole(value: object) -> int:
-    """A count as it stands in a file that anybody may have edited; 0 for what is none."""
+    """Return a count from a file that anybody may have edited; 0 if it is not a valid count."""
     return min(value, MOST_COUNTED) if is_whole(value) and value >= 0 else 0
 
 
 def read(file: Path) -> Record:
-    """What a progress file holds. Raises `OSError`, and `NoProgress` for what is none."""
+    """Return the content of a progress file.
+
+    :raises OSError: if the file cannot be read.
+
+    :raises NoProgress: if it is not a progress file.
+    """
     about = file.stat()
-    # a pipe would keep its reader waiting, and a device never ends
+    # reading a pipe could block, and a device never ends
     if S_ISFIFO(about.st_mode) or S_ISCHR(about.st_mode):
         raise NoProgress("no ordinary file")
     if about.st_size > LARGEST:
         raise NoProgress("far too large")
     try:
         data = read_json(file)
-    except ValueError:  # also what is no UTF-8
+    except ValueError:  # invalid UTF-8 too
         raise NoProgress("damaged") from None
     if not isinstance(data, dict) or not isinstance(data.get("records"), dict):
         raise NoProgress("damaged")
@@ -68,11 +73,11 @@ class Progress:
 
     def __init__(self, folder: Path) -> None:
         self.file = folder / FILE
-        self._pending: list[Callable[[Record], None]] = []  # of the whole file
+        self._pending: list[Callable[[Record], None]] = []  # changes not yet written to the file
         self._said: set[str] = set()
 
     def records(self) -> dict[str, Record]:
-        """Every record there is."""
+        """Return every record."""
         return {
             name: record
             for name, record in self._current()["records"].items()
@@ -80,11 +85,11 @@ class Progress:
         }
 
     def record(self, name: str) -> Record:
-        """The record of one exercise; empty if there is none."""
+        """Return the record of one exercise; empty if there is none."""
         return self.records().get(name, {})
 
     def change(self, name: str, change: Callable[[Record], None]) -> None:
-        """Apply `change` to the record of `name` and keep it, in the file if that can be
+        """Apply `change` to the record of `name` and store it, in the file if that can be
         written."""
 
         def of_one(data: Record) -> None:
@@ -95,7 +100,7 @@ class Progress:
         self._keep(of_one)
 
     def call(self, name: str) -> None:
-        """Keep the learner's name, by which a class knows her."""
+        """Store the name under which a class knows the learner."""
         self._keep(lambda data: data.update(name=name))
 
     def _keep(self, change: Callable[[Record], None]) -> None:
@@ -115,7 +120,7 @@ class Progress:
             )
 
     def forget(self, lesson: str) -> None:
-        """Forget what was done in a lesson, predictions too."""
+        """Delete the learner's records of a lesson, including predictions."""
         for name in self.records():
             if name.startswith(f"{lesson}."):
                 self.change(name, dict.clear)
@@ -148,11 +153,13 @@ class Progress:
 
     def _begin_anew(self, why: str) -> Record:
         try:
-            kept = set_aside(self.file, "damaged")
+            backup = set_aside(self.file, "damaged")
         except OSError:
             self._say(f"{self.file} is {why}. The lesson goes on without it.")
         else:
-            self._say(f"{self.file} was {why}: it is kept as {kept.name}, and a new one is begun.")
+            self._say(
+                f"{self.file} was {why}: it is kept as {backup.name}, and a new one is begun."
+            )
         return _new()
 
     def _say(self, text: str) -> None:
@@ -167,8 +174,8 @@ def _new() -> Record:
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """One writer at a time, where the system can lock a folder; elsewhere the last of two writes at
-    once wins."""
+    """Hold a lock on the folder for one writer, if the system can lock folders; otherwise the last
+    of two concurrent writes wins."""
     try:
         import fcntl
 
@@ -188,5 +195,5 @@ _kept = cache(Progress)
 
 
 def learned() -> Progress:
-    """The progress kept in the work folder of this moment."""
+    """Return the progress stored in the current work folder."""
     return _kept(work_path())

@@ -1,16 +1,15 @@
-"""What lets a check end, and leaves the kit as it was: a watch over the time an answer takes, and
-one over what it rebinds.
+"""Limit the time of a check, and restore the names of the kit that an answer rebinds.
 
-The watch is a thread that has the main thread raise an exception, by a call that CPython makes
-between two of its own (`Py_AddPendingCall`): no signals, so that it is the same on every system.
-(It was tried on Linux; on macOS and Windows it was not.) Python's code meets the exception at its
-next turn or call, and so do the engine's loops, compiled ones too. A call into C goes on until it
-returns, or until somebody interrupts the kernel, which the watch then suggests: `time.sleep(99)`, a
-lock that nobody lets go. One that holds the interpreter all the while, as `sum(range(10**15))`
-does, keeps the watch waiting too, and only a restart of the kernel ends it.
+A watch thread makes the main thread raise an exception, through a call that CPython makes between
+two of its own (`Py_AddPendingCall`). It uses no signals, so it works the same on every system. (It
+was tested on Linux, but not on macOS and Windows.) Python code gets the exception at its next loop
+iteration or call, and so do the engine's loops, including compiled ones. A call into C, such as
+`time.sleep(99)` or waiting for a lock that is never released, continues until it returns or the
+kernel is interrupted, which the watch then suggests. A call that never releases the interpreter
+lock, such as `sum(range(10**15))`, blocks the watch too, and only a restart of the kernel ends it.
 
-The time is the process's own, so that no right answer is refused where a class shares a machine and
-each waits for its turn. What sleeps has the clock's.
+The limit counts the process's own processor time, so that no right answer is refused when a class
+shares a machine and each process waits for its turn. For code that sleeps, wall-clock time counts.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from time import perf_counter, process_time, sleep
 from types import FunctionType, ModuleType
@@ -31,15 +31,18 @@ from ipu_teach._support.own_code import is_own_module
 
 T = TypeVar("T")
 
-# seconds until the exception is raised again, if an answer went on after the first, and after the
-# second
+# seconds of processor time that an answer may take; on an idle machine, an answer that ignores the
+# first exception still ends within 10
+LIMIT = 8.0
+BEGAN = ContextVar("when the check that is going on began", default=0.0)
+# seconds until the exception is raised again, if an answer continues after the first, and after
+# the second
 AGAIN = (0.7, 0.5)
-ASLEEP = 0.1  # the share of the processor below which an answer waits for something else
-BURST = 0.2  # seconds of raising it at every turn and call, for an answer that catches everything
+ASLEEP = 0.1  # below this share of processor time, an answer counts as waiting
+BURST = 0.2  # seconds of raising it at every chance, for an answer that catches everything
 PAUSE = 0.5  # seconds between such bursts
 
-# Modules of which every call into an answer is followed by a look at what is bound in them: what
-# checks are made of.
+# The modules that checks use: their bindings are restored after every call into an answer.
 OFTEN = {
     "numpy",
     "builtins",
@@ -50,26 +53,24 @@ OFTEN = {
 }
 
 _add_pending_call = ctypes.pythonapi.Py_AddPendingCall
-_add_pending_call.argtypes, _add_pending_call.restype = (
-    (ctypes.c_void_p, ctypes.py_object),
-    ctypes.c_int,
-)
-# int(object) in C: -1 if __len__ raises
+_add_pending_call.argtypes = (ctypes.c_void_p, ctypes.py_object)
+_add_pending_call.restype = ctypes.c_int
+# a C function int(object), which returns -1 if __len__ raises
 _length_of = ctypes.cast(ctypes.pythonapi.PyObject_Size, ctypes.c_void_p)
 
 
 class Stopped(KeyboardInterrupt):
-    """Raised in an answer that takes too long. The engine puts things back after it, as after any
+    """Raised in an answer that takes too long. The engine cleans up after it as after any
     interruption."""
 
 
 class TooLong(Exception):
-    """What was watched took longer than it may."""
+    """The watched work took longer than its limit."""
 
 
 class _Watch:
-    """A thread that looks at the clock. `over`: the time is; `done`: the work is, and from then on
-    nothing is raised."""
+    """A thread that watches the time. `over`: the time limit has passed. `done`: the work has
+    ended, and nothing more is raised."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -78,12 +79,14 @@ class _Watch:
         self.gate.acquire()
 
     def start(self) -> None:
-        # in a browser there is no thread, and nothing ends an answer but the kernel's restart
+        # a browser has no threads, and only a restart of the kernel ends an answer there
         with suppress(RuntimeError):
             threading.Thread(target=self._watch, name="ipu_teach watch", daemon=True).start()
 
     def _watch(self) -> None:
-        begun, used, wait = process_time(), 0.0, self.seconds
+        begun = process_time()
+        used = 0.0
+        wait = self.seconds
         while wait > 0:
             if self.gate.acquire(timeout=wait):
                 return
@@ -95,15 +98,15 @@ class _Watch:
             _add_pending_call(_length_of, self)
             if self.gate.acquire(timeout=pause):
                 return
-        told = False
-        while not self.gate.acquire(timeout=PAUSE if told else 0):
+        fault = False
+        while not self.gate.acquire(timeout=PAUSE if fault else 0):
             end = perf_counter() + BURST
             while not self.done and perf_counter() < end:
                 while _add_pending_call(_length_of, self) == 0:  # until the queue is full
                     pass
                 sleep(1e-3)
-            if not told and not self.done:
-                told = True
+            if not fault and not self.done:
+                fault = True
                 print(
                     "The check waits for one call that Python cannot stop by itself. Interrupt the "
                     "kernel (the square in the toolbar), and if that does not help, restart it.",
@@ -112,20 +115,23 @@ class _Watch:
                 )
 
     def __len__(self) -> int:
-        """What the pending call calls, in the main thread."""
+        """Raise `Stopped` unless the work is done; the pending call calls this in the main
+        thread."""
         if not self.done:
             raise Stopped
         return 0
 
 
-_watches: list[_Watch] = []  # what a pending call names must not go before it
+_watches: list[_Watch] = []  # keeps the objects of pending calls alive until they run
 
 
 def within(seconds: float, work: Callable[[], T]) -> T:
-    """What `work` returns, or raises. Raises `TooLong` if that takes more than `seconds` of the
-    processor, or as many of the clock if it only waits; then it was stopped.
+    """Return the result of `work()`, or raise `TooLong` if it takes more than `seconds` of
+    processor time.
 
-    Only in a main thread, as a notebook's cells are: elsewhere nothing stops `work`.
+    Work that only waits may take `seconds` by the clock. Work that takes longer is stopped, and
+    errors of `work` are passed on. This works only in the main thread, where notebooks run their
+    cells; in other threads nothing stops `work`.
     """
     if threading.current_thread() is not threading.main_thread():
         return work()
@@ -137,7 +143,7 @@ def within(seconds: float, work: Callable[[], T]) -> T:
             watch.start()
             return work()
         finally:
-            watch.done = True  # Python makes no pending call before this is done
+            watch.done = True  # Python makes no pending call before this assignment
             watch.gate.release()
             if watch.over:
                 raise TooLong
@@ -147,13 +153,18 @@ def within(seconds: float, work: Callable[[], T]) -> T:
         raise
 
 
-# what is bound for a while instead: by module or class, and name
+def half_is_over() -> bool:
+    """Return whether the current check has used half of its time."""
+    return perf_counter() - BEGAN.get() > LIMIT / 2
+
+
+# temporary bindings: (module or class, name) -> object
 Meanwhile = Mapping[tuple[Any, str], Any]
 
 
 @dataclass
 class _Names:
-    """The names of a module or class: as they were, and as they are."""
+    """The names of a module or class: as noted before (`were`), and as they are now (`live`)."""
 
     owner: Any
     live: Mapping[str, Any]
@@ -177,8 +188,10 @@ class _Names:
 
 
 def _learners(value: object) -> bool:
-    """True for a function that is not the kit's: what the kit itself adds to its modules, when
-    first used, stays."""
+    """Return whether `value` is a function that belongs neither to the kit nor to numpy.
+
+    Functions that the kit itself adds to its modules on first use are kept.
+    """
     return (
         isinstance(value, FunctionType)
         and not is_own_module(value.__module__)
@@ -187,20 +200,23 @@ def _learners(value: object) -> bool:
 
 
 class Bindings:
-    """What the names of numpy, of this kit and of Python's builtins are bound to."""
+    """The objects to which the names of numpy, of this kit and of Python's builtins are bound."""
 
     def __init__(self) -> None:
-        self.modules, self.names, self.meanwhile = 0, list[_Names](), dict[tuple[Any, str], Any]()
-        self.watched = 0  # by how many `as_it_was`, one within the other
+        self.modules = 0
+        self.names = list[_Names]()
+        self.meanwhile = dict[tuple[Any, str], Any]()
+        self.watched = 0  # how many nested `as_it_was` blocks are active
 
     def note(self) -> None:
-        """Take down how things are now."""
+        """Record the current bindings."""
         if self.modules == len(sys.modules):
-            for held in self.names:
-                if held.changed():
-                    held.were = dict(held.live)
+            for name in self.names:
+                if name.changed():
+                    name.were = dict(name.live)
             return
-        self.modules, self.names = len(sys.modules), []
+        self.modules = len(sys.modules)
+        self.names = []
         for key, module in list(sys.modules.items()):
             if isinstance(module, ModuleType) and (
                 module is builtins or is_own_module(key) or key.split(".")[0] == "numpy"
@@ -219,11 +235,15 @@ class Bindings:
                 ]
 
     def put_back(self, often: bool = False) -> None:
-        """Bind every name as it was noted; with `often`, only those that the checks themselves
-        use. Where nobody watches, what was noted is of an earlier check, and nothing is bound."""
-        for held in self.names if self.watched else ():
-            if (held.often or not often) and (self.meanwhile or held.changed()):
-                held.put_back(self.meanwhile)
+        """Restore every name to its noted binding; with `often`, only the names that the checks
+        themselves use.
+
+        If no check is active, the noted bindings are from an earlier check, and nothing is
+        restored.
+        """
+        for name in self.names if self.watched else ():
+            if (name.often or not often) and (self.meanwhile or name.changed()):
+                name.put_back(self.meanwhile)
 
 
 _bindings = Bindings()
@@ -231,15 +251,15 @@ _bindings = Bindings()
 
 @contextmanager
 def as_it_was() -> Iterator[None]:
-    """Put back what is rebound meanwhile in numpy, in the kit and in builtins; exit() ends an
-    answer, not the kernel."""
+    """Restore numpy, the kit and builtins after the block; exit() within it ends the answer, not
+    the kernel."""
     _bindings.note()
     _bindings.watched += 1
     get_shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)
     of_shell = vars(shell) if (shell := get_shell()) else {}
     ask_exit = of_shell.get("ask_exit")
     try:
-        of_shell["ask_exit"] = _leave  # which a notebook's own exit() calls, and goes on
+        of_shell["ask_exit"] = _leave  # a notebook's exit() calls it and continues
         yield
     finally:
         if ask_exit is None:
@@ -257,8 +277,8 @@ def _leave() -> None:
 
 @contextmanager
 def rebound(names: Meanwhile) -> Iterator[None]:
-    """Within a check: bind names otherwise for a while. What an answer rebinds is put back to
-    that."""
+    """Bind names to other objects during a block of a check. If an answer rebinds them, they are
+    restored to these objects."""
     _bindings.put_back()
     with as_it_was():
         _bindings.meanwhile = dict(names)
@@ -267,5 +287,5 @@ def rebound(names: Meanwhile) -> Iterator[None]:
 
 
 def put_back() -> None:
-    """Put back what a call of the learner's has rebound, as far as the checks use it."""
+    """Restore the names that checks use and that a call of the learner's code has rebound."""
     _bindings.put_back(often=True)

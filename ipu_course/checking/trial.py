@@ -1,12 +1,12 @@
-"""A trial: what an answer that is a program, or builds one, is run on. Each `of(answer)` has a
-graph and an engine of its own.
+"""A trial: the conditions under which checks run an answer that is a program, or builds one.
 
-An exercise declares tensors, with where they lie, what is written into them before each run and
-what should be in them after it; streams, with what goes in; and the form of its answers (`builds`,
-`appends`, `codelet`, or one of its own). A trial builds, loads, runs and reads, and refuses what
-any program can have wrong with it: a gap that is blank, an error, something that is no program.
-What was run then answers questions: what came where, is it what a known mistake comes to, what did
-it cost as traced.
+Each `of(answer)` has its own graph and engine. An exercise declares tensors, with their tile
+mappings, the values that are written before each run and the values that are expected after it;
+streams, with their input; and the form of its answers (`builds`, `appends`, `codelet`, or its own).
+A trial builds, loads, runs and reads the program, and refuses errors that any program can have: a
+gap that is still blank, an exception, a result that is not a program. The finished run then answers
+questions: the values in each tensor, whether they are those of a known mistake, and the traced
+cost.
 """
 
 from __future__ import annotations
@@ -22,20 +22,11 @@ from typing import Any
 
 import numpy as np
 
-from ipu_course.checking.judging import (
-    Broken,
-    Draws,
-    NotAttempted,
-    NotYet,
-    answering,
-    call_made,
-    is_blank,
-    quoted,
-    returned,
-    said_by,
-)
+from ipu_course.checking.calling import Broken, answering, call_made, is_blank
 from ipu_course.checking.mistakes import Mistake, Reason, alike, same, suspects
 from ipu_course.checking.programs import TILES, all_of, device_of, graph_of, program_of, tiles_of
+from ipu_course.checking.quoting import quoted, returned, said_by
+from ipu_course.checking.verdicts import Draws, NotAttempted, NotYet
 from ipu_teach import INT, DataStream, Engine, Graph, Report, Tensor, Vertex
 from ipu_teach._support.own_code import is_own_module
 from ipu_teach.errors import (
@@ -57,28 +48,29 @@ from ipu_teach.program import (
 )
 from ipu_teach.types import DType
 
-GLOBAL = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF")  # of a name that a function does not bind
+# opcodes for names that a function does not bind
+GLOBAL = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF")
 Place = Callable[[Graph, Tensor], None]
-Built = tuple[Program, list[Tensor]]  # what an answer comes to: its program, and its results
+Built = tuple[Program, list[Tensor]]  # the program of an answer, and its result tensors
 Answers = Callable[[Any, "Trial", Graph, list[Any]], Built]
 
 
-# Where a tensor lies: a tile, one of these, or nowhere
+# Tile mappings of a tensor: a tile, one of these functions, or None for unmapped
 
 
 def linearly(graph: Graph, tensor: Tensor) -> None:
-    """As the library spreads it."""
+    """Map the tensor linearly, as the library does."""
     poputil.map_tensor_linearly(graph, tensor)
 
 
 def by_rows(graph: Graph, tensor: Tensor) -> None:
-    """Row i on tile i, and round."""
+    """Map row i to tile i, starting again at tile 0 after the last."""
     for row in range(len(tensor)):
         graph.set_tile_mapping(tensor[row], row % graph.target.num_tiles)
 
 
 def on_ipu(ipu: int) -> Callable[[Graph, Tensor], None]:
-    """Spread over the tiles of an IPU."""
+    """Return a function that maps a tensor linearly over the tiles of an IPU."""
     first_tile = ipu * TILES
     return lambda graph, tensor: linearly(
         graph.create_virtual_graph(first_tile, first_tile + TILES), tensor
@@ -87,10 +79,10 @@ def on_ipu(ipu: int) -> Callable[[Graph, Tensor], None]:
 
 @dataclass(frozen=True)
 class Var:
-    """A tensor of a trial. `given` and `right`: by run, what is written before it, and what should
-    be there after it.
+    """A tensor of a trial.
 
-    `kept`: what is given should be there still.
+    `given` and `right`: for each run, the value written before it, and the value expected after it.
+    `kept`: the program must leave the given value unchanged.
     """
 
     dtype: type[DType]
@@ -113,8 +105,8 @@ class Var:
 
 @dataclass(frozen=True)
 class StreamIn:
-    """A stream to the device, and what it brings, by element of it; it does not begin anew. `hers`:
-    the answer makes it."""
+    """A stream to the device, with its data, element by element; the data is not repeated. `hers`:
+    the answer creates the stream."""
 
     dtype: type[DType]
     brings: Any
@@ -127,7 +119,8 @@ class StreamIn:
 
 @dataclass(frozen=True)
 class StreamOut:
-    """A stream to the host, and the size of its elements. `hers`: the answer makes it."""
+    """A stream to the host, with the size of its elements. `hers`: the answer creates the
+    stream."""
 
     dtype: type[DType]
     size: int = 1
@@ -137,11 +130,12 @@ class StreamOut:
         return graph.add_device_to_host_fifo(name, self.dtype, self.size)
 
 
-# What answers look like
+# Forms of answers
 
 
 def builds(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Built:
-    """answer(graph, *tensors, *streams, *more) returns a program."""
+    """Build the program of an answer of the form answer(graph, *tensors, *streams, *more), which
+    returns it."""
     return program_of(answer, trial.tried, graph, *parts, *trial.more), []
 
 
@@ -150,36 +144,40 @@ def appends(
     together: int = 0,
     asks: str = "a tensor",
     step: str = "return what the last call gave you.",
-    said: Callable[[Any], str] = returned,
+    message: Callable[[Any], str] = returned,
     expected: str = "shape {}",
     why: str = "",
     advice: str = "print the shapes on the way.",
 ) -> Answers:
-    """answer(graph, *tensors, *more, program) appends to the program, and returns tensors of these
-    shapes; without any it may return what it likes.
+    """Return the form of answers that append to a program: answer(graph, *tensors, *more, program).
 
-    `together`: so many tensors that follow each other are given as a list, as those of IPUs.
-    `asks`, `step`, `said`: what is asked for, what to do and what came in words, of what is no
-    tensor; `expected`, `why`, `advice`: the same of one that has another shape.
+    The answer returns tensors of these shapes; without shapes, its returned value is ignored.
+    `together`: pass the tensors in lists of this many, such as one list per IPU. `asks`, `step`,
+    `message`: the expected result, the advice and the description of the returned value, used if
+    the answer does not return tensors. `expected`, `why`, `advice`: the same for a tensor of
+    another shape.
     """
 
     def form(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Built:
-        program, many = Steps(), together
-        given = [parts[i : i + many] for i in range(0, len(parts), many)] if many else parts
-        made = call_made(answer, trial.tried, graph, *given, *trial.more, program)
+        program = Steps()
+        many = together
+        arguments = [parts[i : i + many] for i in range(0, len(parts), many)] if many else parts
+        returned_value = call_made(answer, trial.tried, graph, *arguments, *trial.more, program)
         if not shapes:
             return program, []
-        results = list(made) if isinstance(made, (tuple, list)) else [made]
+        results = (
+            list(returned_value) if isinstance(returned_value, (tuple, list)) else [returned_value]
+        )
         if len(results) != len(shapes) or not all(isinstance(result, Tensor) for result in results):
-            raise NotYet(trial.tried, said(made), asks, next_step=step)
+            raise NotYet(trial.tried, message(returned_value), expected=asks, next_step=step)
         for result, shape in zip(results, shapes, strict=True):
             if result.shape != shape:
                 raise NotYet(
                     trial.tried,
                     f"a tensor of shape {result.shape}",
-                    expected.format(shape),
-                    why,
-                    advice,
+                    expected=expected.format(shape),
+                    why=why,
+                    next_step=advice,
                 )
         return program, results
 
@@ -187,8 +185,8 @@ def appends(
 
 
 def codelet(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Built:
-    """The answer is a codelet, whose fields have the names of the tensors: one vertex of it on tile
-    0."""
+    """Build the program of an answer that is a codelet: one vertex on tile 0, its fields connected
+    to the tensors of the same names."""
     cls = codelet_of(answer, "a check")
     compute_set = graph.add_compute_set("check")
     with answering(trial.tried):
@@ -198,7 +196,7 @@ def codelet(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Built:
 
 
 def codelet_of(answer: Any, call: str) -> type[Vertex]:
-    """The answer, if it is a codelet that does something."""
+    """Return the answer if it is a codelet whose compute() is written."""
     if not isinstance(answer, type) or not issubclass(answer, Vertex):
         advice = "give the class itself, which derives from Vertex, without brackets."
         raise AnswerKindError(
@@ -210,9 +208,13 @@ def codelet_of(answer: Any, call: str) -> type[Vertex]:
 
 
 def lost(graph: Graph, stored: bool) -> Reason:
-    """What is wrong with a codelet of an answer whose compute() speaks of a field without `self.`,
-    or, where nothing was `stored`, returns what nobody takes."""
-    tables = (table for one in graph.compute_sets for table in one.tables.values())
+    """Return why the results of an answer's codelet are lost, and what to do; ("", "") if they are
+    not.
+
+    Either compute() uses a field's name without `self.`, or it returns a value and nothing was
+    `stored`.
+    """
+    tables = (table for compute_set in graph.compute_sets for table in compute_set.tables.values())
     for cls in {table.codelet: None for table in tables}:
         code = getattr(cls.compute, "__code__", None)
         if code is None or _kits(cls):
@@ -223,12 +225,12 @@ def lost(graph: Graph, stored: bool) -> Reason:
             name = min(named)
             why = f"{name} is a field of {cls.__name__}, and compute() speaks of another {name}."
             return why, f"say self.{name}: what a vertex has is reached through self."
-        given = any(
+        has_values = any(
             (end.opname == "RETURN_CONST" and end.argval is not None)
             or (end.opname == "RETURN_VALUE" and (step.opname, step.argval) != ("LOAD_CONST", None))
             for step, end in pairwise(steps)
         )
-        if given and not stored:
+        if has_values and not stored:
             why = (
                 "compute() returns its result, and nobody takes it: a vertex stores in its fields."
             )
@@ -237,7 +239,7 @@ def lost(graph: Graph, stored: bool) -> Reason:
 
 
 def sizes_of(graph: Graph, table: VertexTable) -> dict[str, list[int]]:
-    """By field, how many elements each vertex of a table is connected to."""
+    """Return for each field the number of elements to which each vertex of a table is connected."""
     return {
         name: [sum(part.size for _, part in graph.layouts[i].parts) for i in table.layouts[name]]
         for name in table.edges
@@ -249,26 +251,26 @@ def _kits(cls: type[Vertex]) -> bool:
 
 
 def _steps_of(code: CodeType) -> Iterator[dis.Instruction]:
-    """The instructions of a function, and of those within it."""
+    """Yield the instructions of a function, and those of nested functions that use global names."""
     yield from dis.get_instructions(code)
     for part in code.co_consts:
         if isinstance(part, CodeType):
             yield from (step for step in _steps_of(part) if step.opname in GLOBAL)
 
 
-def equal(hers: Ran, other: Ran) -> bool:
-    """Whether two answers come to the same, in as many runs as the other had."""
-    runs = other.trial.runs
-    return same(other.outcome(runs), hers.outcome(runs))
+def equal(learner_run: Ran, reference_run: Ran) -> bool:
+    """Return whether two answers give the same results, in as many runs as the reference has."""
+    runs = reference_run.trial.runs
+    return same(reference_run.outcome(runs), learner_run.outcome(runs))
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What answers are tried on; `tried` says it in words. `runs`: of one loaded engine, one after
-    another.
+    """The conditions for running answers; `tried` describes them in words.
 
-    `ready(ran)` is called once the program is loaded: it refuses what it does not like, and
-    connects what the answer made.
+    `runs`: the number of consecutive runs of one loaded engine. `ready(run)` is called once the
+    program is loaded, before the streams are connected: it may refuse the program, or prepare the
+    run.
     """
 
     tried: str
@@ -279,16 +281,23 @@ class Trial:
     runs: int = 1
     tiles: int = TILES
     ipus: int = 1
-    replicas: int = 1  # of the graph: a tensor is of each of them
+    replicas: int = 1  # replicas of the graph; each has its own copy of a tensor
     options: Mapping[str, Any] = field(default_factory=dict)
-    # of a loop whose end the device decides; then the run is stopped as endless. 0: nobody counts
+    # rounds of a loop whose end the device decides, after which the run is stopped as endless;
+    # 0: not counted
     most_rounds: int = 0
-    ready: Callable[[Ran], None] = lambda ran: None
-    agree: Callable[[Ran, Ran], bool] = equal  # whether hers is what another answer comes to
+    ready: Callable[[Ran], None] = lambda run: None
+    agree: Callable[[Ran, Ran], bool] = equal  # whether the learner's run equals another answer's
 
     def build(self, answer: Any) -> Ran:
-        """The answer's program in a graph of its own, not yet run. Raises `NotAttempted`, `Broken`,
-        `NotYet`."""
+        """Return the answer's program in its own graph, not yet run.
+
+        :raises NotAttempted: if the gap is still blank.
+
+        :raises Broken: if the answer raises an error.
+
+        :raises NotYet: if the result is not a program.
+        """
         graph = graph_of(self.tiles, self.ipus, self.replicas)
         tensors = {
             name: graph.add_variable(var.dtype, var.shape, name)
@@ -301,82 +310,91 @@ class Trial:
         return Ran(self, graph, tensors, program, results)
 
     def of(self, answer: Any) -> Ran:
-        """A run of the answer. Raises `NotAttempted`, `Broken`, and `NotYet` for what is no
-        program."""
-        ran = self.build(answer)
-        ran.run()
-        return ran
+        """Return a completed run of the answer.
+
+        :raises NotAttempted: if the gap is still blank.
+
+        :raises Broken: if the answer, or its program, raises an error.
+
+        :raises NotYet: if the result is not a program.
+        """
+        run = self.build(answer)
+        run.run()
+        return run
 
     def outcome(self, answer: Any) -> Ran:
-        """What an answer comes to, to be compared with what others do, errors while it runs
-        included."""
-        ran = self.build(answer)
+        """Return a run of the answer for a comparison with others; errors during the run are part
+        of it."""
+        run = self.build(answer)
         with suppress(Broken):
-            ran.run()
-        return ran
+            run.run()
+        return run
 
     def reason(
         self,
-        hers: Ran,
+        learner_run: Ran,
         *exercises: str,
         runs: int = 0,
         advice: str = "",
         nearest: bool = False,
         **figures: object,
     ) -> Reason:
-        """(why, what next) of the first known mistake of these exercises that comes to the same, in
-        `runs` of them or all.
+        """Return (why, next step) of the first known mistake of these exercises with the same
+        results.
 
-        `nearest`: of several that do, the one whose program has steps most like hers. `figures`:
-        for the words.
+        `runs`: compare this many runs; 0 means all. `nearest`: of several such mistakes, choose the
+        one whose program has the most similar steps. `figures`: values for the texts. If no mistake
+        fits, why is "" and the next step is `advice`.
         """
-        if any(words := lost(hers.graph, not hers.blank)):
+        if any(words := lost(learner_run.graph, not learner_run.blank)):
             return words
         few = replace(self, runs=runs or self.runs)
         last: list[Ran] = []
 
         def fits(like: Any) -> bool:
             last[:] = [few.outcome(like)]
-            return self.agree(hers, last[0])
+            return self.agree(learner_run, last[0])
 
         def apart(_: Mistake) -> int:
-            return (last[0].steps - hers.steps).total() + (hers.steps - last[0].steps).total()
+            return (last[0].steps - learner_run.steps).total() + (
+                learner_run.steps - last[0].steps
+            ).total()
 
-        found = alike(suspects(*exercises), fits)
-        known = min(found, key=apart, default=None) if nearest else next(found, None)
-        if known is None and hers.goes_on:
+        fitting = alike(suspects(*exercises), fits)
+        known = min(fitting, key=apart, default=None) if nearest else next(fitting, None)
+        if known is None and learner_run.goes_on:
             why = (
                 "the first run is right, and the next goes on from it: state lives from run to run."
             )
             return why, "begin with a local variable in compute(), in each run anew."
         return known.told(**figures) if known else ("", advice)
 
-    def explained(self, hers: Ran, broken: Broken, *exercises: str) -> Exception:
-        """An error of an answer as `NotYet`, if a known mistake ends with it, too; else as it
-        is."""
-        why, advice = self.reason(hers, *exercises)
-        said = f"{type(broken.error).__name__}: {getattr(broken.error, 'tried', broken.error)}"
-        return NotYet(self.tried, said, "", why, advice) if why else broken
+    def explained(self, learner_run: Ran, broken: Broken, *exercises: str) -> Exception:
+        """Return an answer's error as `NotYet` if a known mistake fails in the same way; otherwise
+        return it unchanged."""
+        why, advice = self.reason(learner_run, *exercises)
+        message = f"{type(broken.error).__name__}: {getattr(broken.error, 'tried', broken.error)}"
+        return NotYet(self.tried, message, why=why, next_step=advice) if why else broken
 
     def through(self, answer: Any, *exercises: str) -> Ran:
-        """A run of the answer; an error that a known mistake of these exercises ends with, too, is
-        explained."""
-        ran = self.build(answer)
+        """Return a run of the answer; explain an error if a known mistake of these exercises fails
+        in the same way."""
+        run = self.build(answer)
         try:
-            ran.run()
+            run.run()
         except Broken as broken:
-            raise self.explained(ran, broken, *exercises) from None
-        return ran
+            raise self.explained(run, broken, *exercises) from None
+        return run
 
     def elsewhere(self, tiles: int) -> Trial:
-        """The same on a machine of so many tiles."""
+        """Return the same trial on a machine with this many tiles."""
         return replace(self, tiles=tiles, tried=f"{self.tried}, on {counted(tiles, 'tile')}")
 
 
 @dataclass(frozen=True)
 class Wrong:
-    """The first element that is wrong: in which run, where and what came there, what should have;
-    and all that should have."""
+    """The first wrong element: its run, its position and actual value, its expected value, and all
+    expected values."""
 
     run: int
     came: str
@@ -390,8 +408,10 @@ class Wrong:
 
 @dataclass
 class Ran:
-    """An answer's program in its graph; after `run`, what came of it. `came`: by run, name by name;
-    `sent`: by stream."""
+    """An answer's program in its graph and, after `run`, its results.
+
+    `came`: for each run, the values by tensor name. `sent`: the values by stream.
+    """
 
     trial: Trial
     graph: Graph
@@ -399,18 +419,20 @@ class Ran:
     program: Program
     results: list[Tensor]
     engine: Engine = field(init=False)
-    report: Report = field(init=False)  # of the first run
+    report: Report = field(init=False)  # report of the first run
     error: BaseException | None = None
     endless: list[bool] = field(default_factory=list)
     came: list[dict[str, Any]] = field(default_factory=list)
     sent: dict[str, Any] = field(default_factory=dict)
     _received: dict[str, list[Any]] = field(default_factory=dict)
     loaded: bool = False
-    rounds: int = 0  # of the loop that is going on
+    rounds: int = 0  # rounds of the current loop
 
     def run(self) -> None:
-        """Load it, if it is not yet, and run it as often as the trial says. Errors are the
-        answer's."""
+        """Load the program unless it is loaded, and run it as often as the trial requires.
+
+        Exceptions count as errors of the answer.
+        """
         try:
             if not self.loaded:
                 self.load()
@@ -419,28 +441,35 @@ class Ran:
             self.error = broken.error
             why, advice = lost(self.graph, not isinstance(self.error, MissingPerfEstimateError))
             if why:
-                raise NotYet(self.trial.tried, said_by(self.error), "", why, advice) from None
+                raise NotYet(
+                    self.trial.tried, said_by(self.error), why=why, next_step=advice
+                ) from None
             raise
 
     @property
     def blank(self) -> bool:
-        """Whether nothing was written into one of the tensors."""
+        """Whether the program wrote nothing into one of the tensors."""
         return any(self.unwritten(name) for name in self.trial.tensors)
 
     @property
     def goes_on(self) -> bool:
         """Whether the first run is right, a later one is not, and vertices have state."""
-        wrong = [found for name in self.trial.tensors if (found := self.wrong(name))]
-        tables = (table for one in self.graph.compute_sets for table in one.tables.values())
+        wrong = [difference for name in self.trial.tensors if (difference := self.wrong(name))]
+        tables = (
+            table
+            for compute_set in self.graph.compute_sets
+            for table in compute_set.tables.values()
+        )
         return (
             bool(wrong)
-            and all(found.run for found in wrong)
+            and all(difference.run for difference in wrong)
             and any(t.state and not _kits(t.codelet) for t in tables)
         )
 
     def load(self) -> None:
-        """Load it, and connect its streams."""
-        trial, graph = self.trial, self.graph
+        """Load the program, and connect its streams."""
+        trial = self.trial
+        graph = self.graph
 
         def pulse(_: Any) -> None:
             self.rounds += 1
@@ -458,11 +487,12 @@ class Ran:
             self.engine = engine = Engine(graph, self.program, **trial.options)
             engine.load(device_of(trial.tiles, trial.ipus))
             for stream in engine.list_streams() if trial.most_rounds else ():
-                if stream.handle not in trial.streams:  # one of the answer's own may be among them
+                # the answer's own streams are in the list too
+                if stream.handle not in trial.streams:
                     engine.connect_stream_to_callback(stream.handle, pulse)
             trial.ready(self)
             for name, kind in trial.streams.items():
-                if isinstance(kind, StreamIn):  # an array would go round
+                if isinstance(kind, StreamIn):  # an array would be repeated
                     engine.connect_stream(
                         name, iter(np.asarray(kind.brings).reshape(-1, kind.size))
                     )
@@ -472,14 +502,15 @@ class Ran:
 
     @property
     def _read(self) -> dict[str, Tensor]:
-        """What is read after each run."""
+        """The tensors that are read after each run, by name."""
         reads = {
             name: self.tensors[name] for name, var in self.trial.tensors.items() if len(var.after)
         }
         return reads | {f"result {k}": tensor for k, tensor in enumerate(self.results)}
 
     def _run(self) -> None:
-        trial, most = self.trial, self.trial.most_rounds
+        trial = self.trial
+        maximum = self.trial.most_rounds
         try:
             for run in range(trial.runs):
                 self.rounds = 0
@@ -490,11 +521,11 @@ class Ran:
                                 self.engine.write_tensor(f"check write {name}", var.given[run])
                         self.engine.run()
                 except Broken:
-                    if not 0 < most < self.rounds:
+                    if not 0 < maximum < self.rounds:
                         raise
                 if not run:
                     self.report = self.engine.report
-                self.endless.append(0 < most < self.rounds)
+                self.endless.append(0 < maximum < self.rounds)
                 self.came.append(
                     {name: self.engine._peek(f"check read {name}") for name in self._read}
                 )
@@ -502,145 +533,167 @@ class Ran:
             self.sent = {name: np.array(values, float) for name, values in self._received.items()}
 
     def outcome(self, runs: int) -> list[Any]:
-        """What came in so many runs: numbers, streams, which ran without end, and the kind of an
-        error."""
+        """Return the results of the first `runs` runs: numbers, streams, whether each run was
+        endless, and the type of an error."""
         values = (value for run in self.came[:runs] for value in run.values())
         return [*values, *self.sent.values(), self.endless[:runs], type(self.error)]
 
     @property
     def result(self) -> Any:
-        """What came in the tensor that the answer returned, in the last run; of several, one below
-        the other."""
+        """The value of the tensor that the answer returned, in the last run; several are stacked in
+        one array."""
         values = [self.came[-1][f"result {k}"] for k in range(len(self.results))]
         return values[0] if len(values) == 1 else np.array(values)
 
     @property
     def steps(self) -> Counter[str]:
-        """How many steps of each kind are written down; a Copy to or from a stream is a kind of its
-        own."""
+        """The number of steps of each kind in the program; a Copy from or to a stream is a kind of
+        its own."""
         return Counter(_kind(step) for step in all_of(self.program))
 
     def refused(
         self,
         exercise: str,
-        came: str,
+        actual: str,
         expected: str = "",
         advice: str = "",
         why: str = "",
         draws: Draws | None = None,
-        **how: Any,
+        **details: Any,
     ) -> NotYet:
-        """What is said of a run that is wrong: why, and what next, by the first known mistake of
-        the exercise that comes to the same, `how` as in `Trial.reason`; where none does, as
-        given."""
-        known, advice = self.trial.reason(self, exercise, advice=advice, **how)
-        return NotYet(self.trial.tried, came, expected, known or why, advice, draws=draws)
+        """Return the refusal of a wrong run.
 
-    # What any program can have wrong with it
+        Its reason and advice come from the first known mistake of the exercise with the same
+        results (`details` as in `Trial.reason`), or else from `why` and `advice`.
+        """
+        known, advice = self.trial.reason(self, exercise, advice=advice, **details)
+        return NotYet(
+            self.trial.tried,
+            actual,
+            expected=expected,
+            why=known or why,
+            next_step=advice,
+            draws=draws,
+        )
+
+    # Faults that any program can have
 
     @property
     def cycles(self) -> float:
-        """Modelled cycles of the run, as traced: `NotYet` for an answer that says itself what its
-        vertices cost."""
+        """Modelled cycles of the run, as traced.
+
+        :raises NotYet: if the answer itself declares the cost of its vertices.
+        """
         self.refuse_own_prices()
         return float(self.report.total_cycles)
 
     def wrong(self, name: str) -> Wrong | None:
-        """The first element of a tensor that is wrong; None if all are right in all runs."""
-        for run, (found, after) in enumerate(
+        """Return the first wrong element of a tensor; None if all are right in all runs."""
+        for run, (came_of_run, after) in enumerate(
             zip(self.came, self.trial.tensors[name].after, strict=False)
         ):
-            came, right = found[name], np.asarray(after)
-            if not np.array_equal(came, right):
-                place = tuple(int(i) for i in np.argwhere(came != right)[0])
+            actual = came_of_run[name]
+            right = np.asarray(after)
+            if not np.array_equal(actual, right):
+                place = tuple(int(i) for i in np.argwhere(actual != right)[0])
                 at = place[0] if len(place) == 1 else place
-                value = "nothing was written" if came[place] != came[place] else quoted(came[place])
+                value = (
+                    "nothing was written"
+                    if actual[place] != actual[place]
+                    else quoted(actual[place])
+                )
                 return Wrong(run, f"{name}[{at}]: {value}", right[place], right)
         return None
 
     def unwritten(self, name: str) -> bool:
-        """Whether nothing was written into a tensor, in the first run that is wrong."""
-        found = self.wrong(name)
-        return found is not None and bool(np.isnan(self.came[found.run][name]).all())
+        """Return whether nothing was written into a tensor in the first run that is wrong."""
+        difference = self.wrong(name)
+        return difference is not None and bool(np.isnan(self.came[difference.run][name]).all())
 
     def refuse_changed(self, advice: str) -> None:
-        """Raise `NotYet` if the program wrote into a tensor that is to be kept."""
+        """Raise `NotYet` if the program wrote into a tensor that it must leave unchanged."""
         for name, var in self.trial.tensors.items():
             if var.kept and self.wrong(name):
                 why = "what is given belongs to others, and they may need it once more."
-                raise NotYet(self.trial.tried, f"{name} is changed by the program", "", why, advice)
+                raise NotYet(
+                    self.trial.tried, f"{name} is changed by the program", why=why, next_step=advice
+                )
 
     def refuse_moved(self) -> None:
-        """Raise `NotYet` if the answer mapped anew what was given to it in its place."""
+        """Raise `NotYet` if the answer changed the tile mapping of a tensor that it was given."""
         for name, var in self.trial.tensors.items():
             if var.lies is None:
                 continue
             graph = graph_of(self.trial.tiles)
             var.place(graph, as_given := graph.add_variable(var.dtype, var.shape, name))
-            here, there = tiles_of(self.graph, self.tensors[name]), tiles_of(graph, as_given)
-            if (moved := here != there).any():
+            tiles_now, tiles_given = (
+                tiles_of(self.graph, self.tensors[name]),
+                tiles_of(graph, as_given),
+            )
+            if (moved := tiles_now != tiles_given).any():
                 place = tuple(int(i) for i in np.argwhere(moved)[0])
                 raise NotYet(
                     self.trial.tried,
-                    f"{name}[{', '.join(map(str, place))}] on tile {here[place]}",
-                    f"on tile {there[place]}, where it was",
-                    f"where {name} lies is given: others put it there, or come for it.",
-                    "map what you make yourself, and copy what has to be elsewhere.",
+                    f"{name}[{', '.join(map(str, place))}] on tile {tiles_now[place]}",
+                    expected=f"on tile {tiles_given[place]}, where it was",
+                    why=f"where {name} lies is given: others put it there, or come for it.",
+                    next_step="map what you make yourself, and copy what has to be elsewhere.",
                 )
 
     def refuse_other_tiles(self, tiles: Sequence[int], why: str, advice: str) -> None:
-        """Raise `NotYet` if vertices work elsewhere than on these tiles."""
+        """Raise `NotYet` if vertices run on other tiles than these."""
         work = np.asarray(self.report.compute_cycles_per_tile).copy()
         work[list(tiles)] = 0
         if work.any():
-            asked = (
+            wanted = (
                 f"tile {tiles[0]}" if len(tiles) == 1 else f"the tiles {', '.join(map(str, tiles))}"
             )
             raise NotYet(
                 self.trial.tried,
                 f"work on tile {int(np.argmax(work > 0))}",
-                f"all of it on {asked}",
-                why,
-                advice,
+                expected=f"all of it on {wanted}",
+                why=why,
+                next_step=advice,
             )
 
     def refuse_own_prices(self) -> None:
-        """Raise `NotYet` if a vertex costs what the answer says, and not what was traced."""
+        """Raise `NotYet` if the answer declares the cost of a vertex, so that it was not traced."""
         for table in (
             table
             for compute_set in self.graph.compute_sets
             for table in compute_set.tables.values()
         ):
-            cls, said = table.codelet, ""
+            cls = table.codelet
+            message = ""
             if table.estimates is not None and max(table.estimates, default=-1) >= 0:
-                said = f"graph.set_perf_estimate says what a vertex of {cls.__name__} costs"
+                message = f"graph.set_perf_estimate says what a vertex of {cls.__name__} costs"
             elif cls in self.graph.codelets.estimators:
-                said = f"graph.register_perf_estimator says what {cls.__name__} costs"
+                message = f"graph.register_perf_estimator says what {cls.__name__} costs"
             elif not is_own_module(
                 getattr(getattr(cls, "cycles", None), "__module__", "ipu_teach")
             ):
-                said = f"{cls.__name__} has a cycles(self, target) of its own"
-            if said:
+                message = f"{cls.__name__} has a cycles(self, target) of its own"
+            if message:
                 why = (
                     "here the cost decides. It is counted from compute(), and what an answer says "
                     "of its own cost is not taken."
                 )
                 raise NotYet(
                     self.trial.tried,
-                    said,
-                    "cycles as they are counted",
-                    why,
-                    "leave that out: the model counts.",
+                    message,
+                    expected="cycles as they are counted",
+                    why=why,
+                    next_step="leave that out: the model counts.",
                 )
 
 
 class Endless(Exception):
-    """A loop went on for too long."""
+    """A loop ran for more rounds than the trial allows."""
 
 
 def _report_rounds(graph: Graph, program: Program) -> None:
-    """Let loops whose end the device decides report their rounds by streams, so that an endless one
-    can be stopped."""
+    """Make each loop whose end the device decides report its rounds through a stream, so that an
+    endless one can be stopped."""
     pulse = graph.add_constant(INT, (1,), [0], "check of rounds")
     graph.set_tile_mapping(pulse, 0)
     for number, loop in enumerate(
@@ -657,54 +710,72 @@ def _kind(step: Program) -> str:
     return type(step).__name__
 
 
-def narrowed(came: Any, right: Any) -> Reason:
-    """Why numbers that are nearly right are not, or ends of a type: they went through HALF; nothing
-    of others."""
+def narrowed(actual: Any, right: Any) -> Reason:
+    """Return (why, next step) for results that overflowed HALF, or were rounded to it; ("", "") for
+    others."""
     advice = "keep to FLOAT: room and time come from doing one thing after another."
-    if np.isinf(came).any():
+    if np.isinf(actual).any():
         why = (
             f"somewhere a number became HALF, which ends at 65,504, and here are numbers up "
             f"to {quoted(float(np.abs(right).max()))}."
         )
         return why, advice
-    if np.allclose(came, right, rtol=0.01, atol=0.01 * np.abs(right).max()):
+    if np.allclose(actual, right, rtol=0.01, atol=0.01 * np.abs(right).max()):
         why = "it is nearly right: somewhere a number went through HALF, which has three digits."
         return why, advice
     return "", ""
 
 
 def refuse_growing(built: Mapping[int, Ran], unit: str, why: str, advice: str) -> None:
-    """Raise `NotYet` if the program for the larger of two numbers of rounds has more steps written
-    down."""
-    (small, few), (large, many) = ((count, sum(ran.steps.values())) for count, ran in built.items())
+    """Raise `NotYet` if the program for the larger of two numbers of rounds has more steps."""
+    (small, few), (large, many) = ((count, sum(run.steps.values())) for count, run in built.items())
     if many > few:
-        came = f"{few} steps written down for {small} {unit} and {many} for {large}"
+        actual = f"{few} steps written down for {small} {unit} and {many} for {large}"
         raise NotYet(
-            "how large the program is", came, f"as many for {large} as for {small}", why, advice
+            "how large the program is",
+            actual,
+            expected=f"as many for {large} as for {small}",
+            why=why,
+            next_step=advice,
         )
 
 
 def refuse_fixed_tiles(
     trial: Trial, answer: Any, tiles: int, right: str | Callable[[Ran], bool]
 ) -> None:
-    """Raise `NotYet` for an answer that is right on a trial's machine, and not on another: it
-    counts on its tiles. `right`: the name of a tensor, or whether a run is right."""
-    other = trial.elsewhere(tiles)
+    """Raise `NotYet` if an answer is right on a trial's machine, but not on one with `tiles` tiles.
+
+    Such an answer depends on the number of tiles. `right`: the name of a tensor, or a function that
+    returns whether a run is right.
+    """
+    elsewhere_run = trial.elsewhere(tiles)
     why = (
         f"on {trial.tiles} tiles it is right: somewhere {trial.tiles} stands for the number of "
         "tiles."
     )
     advice = "ask the graph: graph.target.num_tiles."
     try:
-        ran = other.of(answer)
+        run = elsewhere_run.of(answer)
     except Broken as broken:
-        said = broken.error.tried if isinstance(broken.error, IPUTeachError) else str(broken.error)
+        message = (
+            broken.error.tried if isinstance(broken.error, IPUTeachError) else str(broken.error)
+        )
         raise NotYet(
-            other.tried, f"{type(broken.error).__name__}: {said}", "", why, advice
+            elsewhere_run.tried,
+            f"{type(broken.error).__name__}: {message}",
+            why=why,
+            next_step=advice,
         ) from None
     if callable(right):
-        if not right(ran):
-            came, expected = "other numbers", f"the same as on {trial.tiles} tiles"
-            raise NotYet(other.tried, came, expected, why, advice)
-    elif found := ran.wrong(right):
-        raise NotYet(other.tried, found.words, quoted(found.right), why, advice)
+        if not right(run):
+            actual = "other numbers"
+            expected = f"the same as on {trial.tiles} tiles"
+            raise NotYet(elsewhere_run.tried, actual, expected=expected, why=why, next_step=advice)
+    elif difference := run.wrong(right):
+        raise NotYet(
+            elsewhere_run.tried,
+            difference.words,
+            expected=quoted(difference.right),
+            why=why,
+            next_step=advice,
+        )

@@ -1,7 +1,8 @@
-"""What a lesson answers in a cell: one frame with a heading and labelled rows, as text and as HTML.
+"""The panel that a lesson shows as its answer: one frame with a heading and labelled rows, as text
+and as HTML.
 
-Both forms hold the same words. Nothing is said by colour alone, and the frame takes its colours
-from the page, light or dark, but for its left edge. Everything is escaped.
+Both forms have the same words. Colour is never the only sign. The frame takes its colours from the
+page, light or dark, except for its left edge. All text is escaped.
 """
 
 from __future__ import annotations
@@ -35,18 +36,18 @@ DRAWN = "The case that failed, drawn"
 
 
 def number(value: float) -> str:
-    """A number as a lesson prints it: whole ones with their thousands, others with 4 significant
-    digits."""
+    """Return a number in a lesson's format: whole numbers with thousands separators, others with 4
+    significant digits."""
     return f"{value:,.0f}" if float(value).is_integer() and abs(value) < 1e15 else f"{value:.4g}"
 
 
 def amount(value: float, unit: str) -> str:
-    """A number with its unit, of which there may be one."""
+    """Return a number with its unit, in the singular if the number is 1."""
     return f"{number(value)} {re.sub('s(?= |$)', '', unit, count=1) if value == 1 else unit}"
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """The rows of a table as lines, with columns as wide as their widest cell."""
+    """Return the rows of a table as lines, with columns as wide as their widest cell."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(f"{cell:{w}}" for cell, w in zip(row, widths, strict=True)).rstrip()
@@ -55,16 +56,16 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _row(label: str, content: str) -> str:
-    """A table row; notebooks shade every second one, which would say something that is not
-    meant."""
+    """Return a table row with a plain background; notebooks shade every second one, which would be
+    misleading here."""
     head = f'<th scope="row" style="{LABEL}">{escape(label)}</th>'
     return f'<tr style="background:none">{head}<td style="{VALUE}">{content}</td></tr>'
 
 
 @dataclass(frozen=True)
 class Bars:
-    """A cost beside its budget, both in `unit`, and beside the least that the machine can do if
-    that is known."""
+    """A cost next to its budget, both in `unit`, and next to the machine's lower bound if that is
+    known."""
 
     budget: float
     yours: float
@@ -81,14 +82,14 @@ class Bars:
             )
         elif self.yours < self.budget:
             over = f", {number(round(100 * (1 - self.yours / self.budget), 1))} % under"
-        least = [] if self.least is None else [("at least", self.least, "")]
-        return [("budget", self.budget, ""), ("yours", self.yours, over), *least]
+        minimum = [] if self.least is None else [("at least", self.least, "")]
+        return [("budget", self.budget, ""), ("yours", self.yours, over), *minimum]
 
     def _share(self, value: float) -> float:
         return value / max(self.budget, self.yours, 1e-300)
 
     def text(self) -> list[tuple[str, str]]:
-        """A row for each, with its bar drawn in characters."""
+        """Return a row for each, with its bar drawn in characters."""
         return [
             (
                 label,
@@ -98,9 +99,9 @@ class Bars:
         ]
 
     def html(self, tint: str = "") -> str:
-        """Table rows, with `tint` for the bar that is yours.
+        """Return the table rows, with `tint` for your own bar.
 
-        What the bars show stands beside them in words, so the bars themselves are not read out.
+        The text next to the bars has the same values, so screen readers skip the bars.
         """
         hatch = "repeating-linear-gradient(45deg,currentColor 0 2px,transparent 2px 5px)"
         rows = []
@@ -127,9 +128,12 @@ class Bars:
 
 @dataclass(frozen=True)
 class Panel:
-    """A framed answer: `mark` is a sign before the heading, `rows` are (label, text), `bars` a cost
-    beside its budget; `picture` is a view, folded below them, whose sentence the text form has.
-    `code`: (heading, lines), beside each other where the page is wide enough."""
+    """A framed answer.
+
+    `mark` is a sign before the heading, `rows` are (label, text), and `bars` are a cost next to its
+    budget. `picture` is a view, folded below them; the text form has its description. `code`:
+    (heading, lines), shown side by side if the page is wide enough.
+    """
 
     heading: str
     mark: str = ""
@@ -140,8 +144,8 @@ class Panel:
 
     @property
     def tint(self) -> str:
-        """The colour of the frame's left edge, beside the sign that says the same; the page's own
-        if there is none."""
+        """The colour of the frame's left edge, in addition to the sign; the page's own colour if
+        there is none."""
         return ""
 
     @property
@@ -157,9 +161,10 @@ class Panel:
         for label, code in self.code:
             lines += [f"  {label}:", *(f"    {line}".rstrip() for line in code.splitlines())]
         for label, text in rows:
-            first, later = f"  {label + ':':{width}} ", " " * (width + 3)
+            first = f"  {label + ':':{width}} "
+            later = " " * (width + 3)
             for part in text.splitlines() or [""]:
-                # a line that was indented by its author is code, or drawn: it is not filled
+                # an indented line is code or a drawing, so it is not wrapped
                 lines.append(
                     first + part if part.startswith((" ", "|")) else _filled(part, first, later)
                 )

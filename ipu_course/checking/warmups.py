@@ -7,19 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from ipu_course.checking.judging import Passed, compare, difference, quoted
+from ipu_course.checking.comparing import compare
 from ipu_course.checking.mistakes import suspects
 from ipu_course.checking.programs import TILES
+from ipu_course.checking.quoting import difference, quoted
 from ipu_course.checking.trial import Ran, Trial, Var, appends, by_rows, codelet_of
+from ipu_course.checking.verdicts import Passed
 from ipu_teach import FLOAT
 
 Judge = Callable[..., Passed]
 
 
 def formula(name: str, right: Callable[..., Any], *cases: tuple[Any, ...]) -> Judge:
-    """Return the check of a function of numbers; the first of `cases` is an ordinary one."""
-    given = {f"drawn, {case}": case for case in cases}
-    return lambda answer: compare(answer, right, given, suspects(name))
+    """Return a check of a function of numbers; the first of `cases` is an ordinary one."""
+    values = {f"drawn, {case}": case for case in cases}
+    return lambda answer: compare(answer, right, values, suspects(name))
 
 
 def _nudge(name: str) -> str:
@@ -27,7 +29,7 @@ def _nudge(name: str) -> str:
 
 
 def tensor_call(name: str, right: Callable[[Any], Any], asks: str, precise: float = 1e-6) -> Judge:
-    """Return the check of a call that appends to a program.
+    """Return a check of a call that appends to a program.
 
     It runs on a row of 4 numbers for each of 13 tiles, and on 3 such rows.
     """
@@ -40,34 +42,35 @@ def tensor_call(name: str, right: Callable[[Any], Any], asks: str, precise: floa
             tensors = {"x": Var(FLOAT, x.shape, by_rows, [x], kept=True)}
             form = appends(right(x).shape, asks=asks)
             trial = Trial(f"{rows} rows of 4 numbers", tensors, form=form)
-            ran = trial.of(answer)
-            ran.refuse_changed("use the call that makes a new tensor, without in_place.")
-            if where := difference(ran.result, right(x), precise):
-                raise ran.refused(name, where, quoted(right(x)[0]), _nudge(name))
-            reports.append(ran.report)
+            run = trial.of(answer)
+            run.refuse_changed("use the call that makes a new tensor, without in_place.")
+            if where := difference(run.result, right(x), precise):
+                raise run.refused(name, where, quoted(right(x)[0]), _nudge(name))
+            reports.append(run.report)
         return Passed("13 rows of 4 numbers, and 3", evidence=reports)
 
     return judge
 
 
 def program(name: str, trial: Trial, out: str, ready: Callable[[Any, Ran], None]) -> Judge:
-    """Return the check of what a trial runs.
+    """Return a check that runs the answer in a trial.
 
-    It compares the tensor `out` with the expected values, then calls `ready` to refuse the rest.
+    It compares the tensor `out` with the expected values, then calls `ready` to refuse other
+    faults.
     """
 
     def judge(answer: Any) -> Passed:
-        ran = trial.of(answer)
-        if found := ran.wrong(out):
-            raise ran.refused(name, found.words, quoted(found.right), _nudge(name))
-        ready(answer, ran)
-        return Passed(trial.tried, evidence=ran.engine.report)
+        run = trial.of(answer)
+        if difference := run.wrong(out):
+            raise run.refused(name, difference.words, quoted(difference.right), _nudge(name))
+        ready(answer, run)
+        return Passed(trial.tried, evidence=run.engine.report)
 
     return judge
 
 
 def vertex(name: str, trial: Trial, out: str) -> Judge:
-    """Return the check of a codelet, which writes the tensor `out` of the trial."""
+    """Return a check of a codelet that writes the tensor `out` of the trial."""
 
     def judge(answer: Any) -> Passed:
         codelet_of(answer, f'check("{name}")')

@@ -47,12 +47,16 @@ def parsed(path: Path) -> dict[str, Entries]:
     :raises LessonSourceError: if a line is no heading, entry or continuation, or a section repeats
     """
     first, *lines = path.read_text(encoding="utf-8").splitlines()
-    kind, entries = "lesson", _section(first.removeprefix("# "))
-    sections, label = {kind: entries}, ""
+    kind = "lesson"
+    entries = _section(first.removeprefix("# "))
+    sections = {kind: entries}
+    label = ""
     for number, line in enumerate(lines, start=2):
         if heading := HEADING.fullmatch(line):
-            kind, label = heading[1], ""
-            entries, key = _section(heading[3]), f"{kind} {heading[2]}"
+            kind = heading[1]
+            label = ""
+            entries = _section(heading[3])
+            key = f"{kind} {heading[2]}"
             if key in sections:
                 raise _fault(path, number, f"The section {shown(key)} occurs twice")
             sections[key] = entries

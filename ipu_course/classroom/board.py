@@ -1,4 +1,4 @@
-"""What a class looks like, of one moment: as a table of text, as a page, and as comma-separated
+"""Show the state of a class at one moment: as a text table, as a page, and as comma-separated
 text."""
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from ipu_course.classroom.roster import Learner, Roster, exercises, one_line
 from ipu_teach.errors import counted
 from ipu_teach.report.html import tabled
 
-HARDEST = 5  # exercises that are named
-WIDEST = 90  # characters of a reason in the table of text
+HARDEST = 5  # number of exercises listed
+WIDEST = 90  # characters of a reason in the text table
 
 BoardTable = tuple[str, tuple[str, ...], Sequence[tuple[str, ...]]]  # caption, heads, rows
 
 
 @dataclass(frozen=True)
 class Hurdle:
-    """An exercise as the class met it: how many tried, solved and are stuck, attempts of those who
-    solved it, why refused."""
+    """An exercise in a class: how many learners tried it, solved it and are stuck, the attempts of
+    those who solved it, and the reasons for refusals."""
 
     exercise: Exercise
     tried: int
@@ -42,58 +42,62 @@ class Hurdle:
 
 
 def hurdles(roster: Roster) -> list[Hurdle]:
-    """Exercises that refused somebody: those with most people stuck first, then with most who have
-    them open, then refusals."""
-    found = []
+    """Return the exercises that refused somebody, ordered by learners stuck, then by learners who
+    have not solved them, then by refusals."""
+    rows = []
     for exercise in exercises():
-        met = [
-            (one, one.records[exercise.name])
-            for one in roster.learners
-            if exercise.name in one.records
+        attempts = [
+            (learner, learner.records[exercise.name])
+            for learner in roster.learners
+            if exercise.name in learner.records
         ]
-        reasons: Counter[str] = sum((one.reasons(exercise.name) for one, _ in met), Counter())
-        vain = sum(refusals(record) for _, record in met)
+        reasons: Counter[str] = sum(
+            (learner.reasons(exercise.name) for learner, _ in attempts), Counter()
+        )
+        vain = sum(refusals(record) for _, record in attempts)
         solved = [
             whole(record.get("attempts"))
-            for one, record in met
-            if one.state(exercise.name) in DONE[:2]
+            for learner, record in attempts
+            if learner.state(exercise.name) in DONE[:2]
         ]
-        stuck = sum(exercise.name in one.stuck for one, _ in met)
+        stuck = sum(exercise.name in learner.stuck for learner, _ in attempts)
         reason, times = reasons.most_common(1)[0] if reasons else ("", 0)
         if vain:
             row = Hurdle(
                 exercise,
-                len(met),
+                len(attempts),
                 len(solved),
                 stuck,
                 median(solved) if solved else 0,
                 reason,
                 times,
             )
-            found.append((stuck, len(met) - len(solved), vain, row))
-    return [row for *_, row in sorted(found, key=lambda one: one[:3], reverse=True)]
+            rows.append((stuck, len(attempts) - len(solved), vain, row))
+    return [row for *_, row in sorted(rows, key=lambda hurdle: hurdle[:3], reverse=True)]
 
 
 def tables(roster: Roster, ladder: Sequence[Rung] | None = None) -> list[BoardTable]:
-    """What is shown of a class: who is where, what stops most, and the ladder if one was asked
-    for, be it empty."""
+    """Return the tables of a class: where each learner is, the hardest exercises, and the ladder
+    (even an empty one) if it was requested."""
     begun = [
-        lesson for lesson in catalogue() if any(_begun(one, lesson) for one in roster.learners)
+        lesson
+        for lesson in catalogue()
+        if any(_begun(learner, lesson) for learner in roster.learners)
     ]
     rows = []
-    for one in roster.learners:
+    for learner in roster.learners:
         lessons = [
-            f"{one.done(lesson)} of {len(lesson.exercises)}" if _begun(one, lesson) else "–"
+            f"{learner.done(lesson)} of {len(lesson.exercises)}" if _begun(learner, lesson) else "–"
             for lesson in begun
         ]
-        rows.append((one.name, *lessons, one.at or "–", _help(one), _ago(one.idle)))
+        rows.append((learner.name, *lessons, learner.at or "–", _help(learner), _ago(learner.idle)))
     heads = ("learner", *(lesson.number for lesson in begun), "is at", "stuck", "last try")
-    stuck = sum(bool(one.stuck) for one in roster.learners)
+    stuck = sum(bool(learner.stuck) for learner in roster.learners)
     caption = (
         f"{counted(len(roster.learners), 'learner')}, {stuck or 'none'} stuck (refused {REFUSALS} "
         "times, and open still)"
     )
-    found: list[BoardTable] = [(caption, heads, rows)]
+    board_tables: list[BoardTable] = [(caption, heads, rows)]
     hard = [
         (
             f"{row.exercise.name} {row.exercise.title}",
@@ -107,7 +111,7 @@ def tables(roster: Roster, ladder: Sequence[Rung] | None = None) -> list[BoardTa
     ]
     if hard:
         heads = ("exercise", "tried", "solved", "stuck", "attempts", "most often refused because")
-        found.append(("What stops most people", heads, hard))
+        board_tables.append(("What stops most people", heads, hard))
     if ladder is not None:
         rungs = [
             (rung.exercise, rung.name, rung.cost, "✓ yes" if rung.holds else f"✗ {rung.why}")
@@ -122,33 +126,33 @@ def tables(roster: Roster, ladder: Sequence[Rung] | None = None) -> list[BoardTa
                 f"; {counted(without, 'line carries', 'lines carry')} no cost, and so no place on "
                 f"it: {', '.join(f'{r.exercise} of {r.name}' for r in ladder if r.why == NO_COST)}"
             )
-        found.append((caption, ("exercise", "learner", "cost", "counts"), rungs))
+        board_tables.append((caption, ("exercise", "learner", "cost", "counts"), rungs))
     if roster.unread:
         unread = [(one_line(path), why) for path, why in roster.unread]
-        found.append(("Could not be read, and was left as it is", ("file", "it is"), unread))
-    return found
+        board_tables.append(("Could not be read, and was left as it is", ("file", "it is"), unread))
+    return board_tables
 
 
-def text(found: Iterable[BoardTable]) -> str:
-    """The tables for a terminal."""
+def text(board_tables: Iterable[BoardTable]) -> str:
+    """Return the tables for a terminal."""
     parts = []
-    for caption, heads, rows in found:
+    for caption, heads, rows in board_tables:
         cells = [[shorten(cell, WIDEST, placeholder="…") for cell in row] for row in (heads, *rows)]
         parts.append("\n".join([caption, *(f"  {line}" for line in aligned(cells))]))
     return "\n\n".join(parts)
 
 
-def html(found: Iterable[BoardTable]) -> str:
-    """The tables as HTML, everything escaped."""
+def html(board_tables: Iterable[BoardTable]) -> str:
+    """Return the tables as HTML, everything escaped."""
     parts = []
-    for caption, heads, rows in found:
+    for caption, heads, rows in board_tables:
         frame = f'<div class="wide" tabindex="0" role="region" aria-label="{escape(caption)}">'
         parts.append(f"{frame}{tabled(heads, rows, caption)}</div>")
     return "".join(parts)
 
 
 def to_csv(roster: Roster) -> str:
-    """A row for each learner and each exercise that she tried."""
+    """Return one row for each learner and each exercise that the learner tried."""
     out = io.StringIO()
     rows = csv.writer(out, lineterminator="\n")
     rows.writerow(
@@ -162,28 +166,32 @@ def to_csv(roster: Roster) -> str:
             "minutes since the last try",
         )
     )
-    for one in roster.learners:
+    for learner in roster.learners:
         for exercise in exercises():
-            record = one.records.get(exercise.name)
+            record = learner.records.get(exercise.name)
             if record:
                 counts = (
                     whole(record.get("attempts")),
                     refusals(record),
                     whole(record.get("hints")),
                 )
-                # no formula of a spreadsheet
-                name = f"'{one.name}" if one.name.startswith(("=", "+", "-", "@")) else one.name
-                state = one.state(exercise.name)
-                rows.writerow((name, exercise.name, state, *counts, round(one.idle / 60)))
+                # prevents a spreadsheet from reading it as a formula
+                name = (
+                    f"'{learner.name}"
+                    if learner.name.startswith(("=", "+", "-", "@"))
+                    else learner.name
+                )
+                state = learner.state(exercise.name)
+                rows.writerow((name, exercise.name, state, *counts, round(learner.idle / 60)))
     return out.getvalue()
 
 
-def _begun(one: Learner, lesson: Lesson) -> bool:
-    return any(one.records.get(item.name) for item in lesson.items)
+def _begun(learner: Learner, lesson: Lesson) -> bool:
+    return any(learner.records.get(item.name) for item in lesson.items)
 
 
-def _help(one: Learner) -> str:
-    return ", ".join(f"{name} ({refusals(one.records[name])} times)" for name in one.stuck)
+def _help(learner: Learner) -> str:
+    return ", ".join(f"{name} ({refusals(learner.records[name])} times)" for name in learner.stuck)
 
 
 def _ago(seconds: float) -> str:

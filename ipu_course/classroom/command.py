@@ -1,4 +1,4 @@
-"""A class on the shell: `ipu-teach class FOLDER… [--ladder] [--serve] [--csv] [--fresh]`."""
+"""Implement `ipu-teach class FOLDER… [--ladder] [--serve] [--csv] [--fresh]`."""
 
 from __future__ import annotations
 
@@ -19,42 +19,44 @@ PORT = 8899
 
 
 def main(words: Sequence[str]) -> int:
-    """Do what the words after `class` ask; the exit status. Raises `LessonError`."""
+    """Run the command with the words after `class`, and return the exit status. Raise `LessonError`
+    on failure."""
     parser = _parser()
-    given = parser.parse_args(words)
-    if given.csv and Path(given.csv).is_dir():  # --csv stands before the folders
-        given.folders, given.csv = [given.csv, *given.folders], ""
-    if not given.folders:
+    options = parser.parse_args(words)
+    if options.csv and Path(options.csv).is_dir():  # --csv was given before the folders
+        options.folders = [options.csv, *options.folders]
+        options.csv = ""
+    if not options.folders:
         parser.error("which FOLDER has the learners' folders?")
-    if given.fresh:
-        return begin_afresh(given.folders, given.yes)
+    if options.fresh:
+        return begin_afresh(options.folders, options.yes)
 
     def ladder(roster: Roster) -> list[Rung] | None:
-        return climbed(roster, _say) if given.ladder else None
+        return climbed(roster, _say) if options.ladder else None
 
-    if given.serve:
+    if options.serve:
 
         def page() -> str:
-            roster = called(given.folders)
+            roster = called(options.folders)
             return html(tables(roster, ladder(roster)))
 
-        # a folder that is not there is said before there is a page; an empty one will fill
-        for folder in given.folders:
+        # report a missing folder before the page starts; an empty one may be filled later
+        for folder in options.folders:
             list(files_of(Path(folder).expanduser()))
-        return serve(page, given.port)
-    roster = called(given.folders)
-    if given.csv is None:
+        return serve(page, options.port)
+    roster = called(options.folders)
+    if options.csv is None:
         print(text(tables(roster, ladder(roster))))
-    elif given.csv:
-        _write(Path(given.csv), to_csv(roster))
+    elif options.csv:
+        _write(Path(options.csv), to_csv(roster))
     else:
         print(to_csv(roster), end="")
     return 0
 
 
 def _write(file: Path, rows: str) -> None:
-    """Write rows for a spreadsheet, with the mark by which Excel knows UTF-8."""
-    if file.suffix.lower() != ".csv":  # it may be a learner's, or the folder of all
+    """Write rows for a spreadsheet, with the byte order mark by which Excel recognises UTF-8."""
+    if file.suffix.lower() != ".csv":  # it may be a learner's file, or the folder of all
         raise LessonError(
             f"--csv was given {str(file)!r}, whose name does not end in .csv.",
             next_step="write the folders first, then --csv and a file: class homes --csv day1.csv.",
@@ -64,7 +66,7 @@ def _write(file: Path, rows: str) -> None:
     except OSError as error:
         raise LessonError(
             f"{file} could not be written: {error.strerror}.",
-            next_step="give a file in a folder that is yours.",
+            next_step="give a file in a folder that you may write.",
         ) from None
     print(f"{file} has the table; Excel and LibreOffice open it", file=sys.stderr)
 

@@ -1,5 +1,5 @@
-"""Room for a second group: what the first did is set aside in each work folder, and nothing is
-thrown away."""
+"""Make room for a second group: set the first group's files aside in each work folder, and delete
+nothing."""
 
 from __future__ import annotations
 
@@ -13,25 +13,27 @@ from ipu_teach.errors import LessonError, counted
 
 
 def begin_afresh(folders: Iterable[str], sure: bool) -> int:
-    """Move what is in each learner's work folder into a folder inside it, named after the moment;
+    """Move the content of each learner's work folder into a subfolder named after the time; return
     the exit status.
 
-    Without `sure` nothing is moved, and what would be is listed. Raises `LessonError` where there
-    is nothing to move, or where something cannot be moved; what was moved before then stays so.
+    Without `sure`, only list what would be moved.
+
+    :raises LessonError: if there is nothing to move, or something cannot be moved. What was moved
+    before stays moved.
     """
-    found = [work for folder in folders for work in work_folders(Path(folder).expanduser())]
-    if not found:
+    works = [work for folder in folders for work in work_folders(Path(folder).expanduser())]
+    if not works:
         raise LessonError(
             f"There is no progress of any learner in {one_line(', '.join(folders))}.",
             next_step="give the folder that holds theirs.",
         )
     name = time.strftime(f"{ASIDE}%Y%m%d-%H%M%S")
-    for work in found:
+    for work in works:
         print(f"{one_line(work)}: {'set aside in' if sure else 'would be set aside in'} {name}")
         if sure:
             _set_aside(work, work / name)
     if not sure:
-        print(f"nothing was moved; --yes sets aside the work of {counted(len(found), 'learner')}")
+        print(f"nothing was moved; --yes sets aside the work of {counted(len(works), 'learner')}")
     return 0
 
 

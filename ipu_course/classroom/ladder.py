@@ -1,8 +1,7 @@
-"""The ladder of a class: what learners shared and has a cost, each answer run again before it
-counts.
+"""The ladder of a class: the shared answers that have a cost, each counted only after a replay.
 
-An answer is somebody's program. It runs in a process of its own, for a bounded time, in an empty
-folder; it has the rights of whoever asks for the ladder, so ask for it where you would run the
+An answer is somebody's program. It runs in its own process, for a limited time, in an empty folder.
+It has the rights of the user who asks for the ladder, so ask for it only where you would run the
 learners' notebooks.
 """
 
@@ -25,17 +24,17 @@ from ipu_teach.errors import LessonError
 
 LIMIT = 60.0  # seconds that a replay may take, the start of its process included
 NO_COST = "the line carries no cost"
-# what of the environment an answer sees: what Python needs, and no token of whoever asks
+# the environment variables passed to an answer: those that Python needs, and no tokens of the user
 KEPT = ("PATH", "SYSTEMROOT", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZ")
 
-# why a line with its code does not count; "" where it does
+# (line, code) -> why it does not count, or "" if it does
 _replayed: dict[tuple[str, str], str] = {}
 
 
 @dataclass(frozen=True)
 class Rung:
-    """One shared answer: its exercise, whose it is, what it costs, and why it does not count, ""
-    where it does."""
+    """One shared answer: its exercise, its author, its cost, and why it does not count ("" if it
+    counts)."""
 
     exercise: str
     name: str
@@ -45,19 +44,24 @@ class Rung:
 
     @property
     def holds(self) -> bool:
-        """Whether the replay gave what the line says."""
+        """Whether the replay confirmed the line."""
         return not self.why
 
 
-def climbed(roster: Roster, said: Callable[[str], None] = lambda text: None) -> list[Rung]:
-    """The rungs of every exercise, the cheapest answer first; those that do not hold come last.
-    `said` is told what runs."""
+def climbed(
+    roster: Roster, report_progress: Callable[[str], None] = lambda text: None
+) -> list[Rung]:
+    """Return the rungs of every exercise, the cheapest answer first; rungs that are not confirmed
+    come last.
+
+    `said` is called with a message about what is running.
+    """
     rungs = []
     for exercise in exercises():
-        for one in roster.learners:
-            if (kept := one.shared(exercise.name)) is not None:
-                said(f"{exercise.name} of {one.name}")
-                rungs += _rung(one, exercise.name, *kept)
+        for learner in roster.learners:
+            if (shared := learner.shared(exercise.name)) is not None:
+                report_progress(f"{exercise.name} of {learner.name}")
+                rungs += _rung(learner, exercise.name, *shared)
     return sorted(
         rungs,
         key=lambda rung: (
@@ -69,15 +73,15 @@ def climbed(roster: Roster, said: Callable[[str], None] = lambda text: None) -> 
     )
 
 
-def _rung(one: Learner, exercise: str, line: str, code: str) -> list[Rung]:
-    """The rung of a line, in a list, as others are; one without a cost says so."""
+def _rung(learner: Learner, exercise: str, line: str, code: str) -> list[Rung]:
+    """Return a list with the rung of a line; a rung without a cost says so."""
     try:
         claimed = parsed(line)
         figure = float(claimed.figure or 0)
     except (LessonError, ValueError):
-        return [Rung(exercise, one.name, "–", 0.0, "the line is none of share()")]
+        return [Rung(exercise, learner.name, "–", 0.0, "the line is none of share()")]
     if not claimed.figure:
-        return [Rung(exercise, one.name, "–", 0.0, NO_COST)]
+        return [Rung(exercise, learner.name, "–", 0.0, NO_COST)]
     if claimed.name != exercise:
         why = f"the line is one of {claimed.name}"
     else:
@@ -85,28 +89,28 @@ def _rung(one: Learner, exercise: str, line: str, code: str) -> list[Rung]:
             "" if (line, code) in _replayed else _replay(line, code)
         )
         _replayed[line, code] = why
-    return [Rung(exercise, one.name, f"{claimed.figure} {claimed.unit}", figure, why)]
+    return [Rung(exercise, learner.name, f"{claimed.figure} {claimed.unit}", figure, why)]
 
 
 def _replay(line: str, code: str) -> str:
-    """Run an answer again in a process of its own; why it does not count, "" where it does.
+    """Run an answer again in its own process, and return why it does not count ("" if it does).
 
-    What it left running ends with it, and what it wrote goes with its folder.
+    Processes that it started are ended too, and its files are deleted with its folder.
     """
     with (
         tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as empty,
-        tempfile.TemporaryFile() as said,
+        tempfile.TemporaryFile() as error_output,
     ):
-        own = dict.fromkeys(("HOME", "USERPROFILE", "TMPDIR", "TEMP", "TMP"), empty)
-        kept = {name: os.environ[name] for name in KEPT if name in os.environ}
+        environment = dict.fromkeys(("HOME", "USERPROFILE", "TMPDIR", "TEMP", "TMP"), empty)
+        inherited = {name: os.environ[name] for name in KEPT if name in os.environ}
         paths = os.pathsep.join(filter(None, sys.path))
         process = subprocess.Popen(
             [sys.executable, "-m", "ipu_course.classroom.replay"],
             stdin=subprocess.PIPE,
-            stdout=said,
+            stdout=error_output,
             stderr=subprocess.DEVNULL,
             cwd=empty,
-            env={**kept, **own, "IPU_TEACH_WORK": empty, "PYTHONPATH": paths},
+            env={**inherited, **environment, "IPU_TEACH_WORK": empty, "PYTHONPATH": paths},
             start_new_session=True,
         )
         try:
@@ -115,8 +119,8 @@ def _replay(line: str, code: str) -> str:
             return f"no end within {LIMIT:.0f} seconds"
         finally:
             _end(process)
-        said.seek(0)
-        lines = said.read().decode("utf-8", "replace").splitlines()
+        error_output.seek(0)
+        lines = error_output.read().decode("utf-8", "replace").splitlines()
     try:
         why = json.loads(lines[-1])
     except (ValueError, IndexError):
@@ -130,6 +134,6 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         command = ["taskkill", "/F", "/T", "/PID", str(process.pid)]
         subprocess.run(command, capture_output=True, check=False)
     else:
-        with contextlib.suppress(OSError):  # all of them have ended
+        with contextlib.suppress(OSError):  # all processes have already ended
             os.killpg(process.pid, signal.SIGKILL)
     process.wait()

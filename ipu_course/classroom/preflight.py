@@ -1,10 +1,10 @@
-"""Before a workshop: is this machine ready? Each question is answered by doing it: a port, a page,
-a kernel, a lesson.
+"""Check before a workshop that this machine is ready, by trying each thing: a port, a page, a
+kernel, a lesson.
 
     ipu-teach doctor --workshop
 
-Nothing is fetched, and what is started is stopped again, by Ctrl-C too. Waits have limits. Only
-loopback is spoken to, and never through a proxy.
+Nothing is downloaded. Everything that is started is stopped again, also after Ctrl-C. All waits
+have limits. The checks connect only to the loopback interface, never through a proxy.
 """
 
 from __future__ import annotations
@@ -31,34 +31,35 @@ from urllib.parse import quote
 import ipu_teach
 from ipu_course.checking.naming import lesson_of
 from ipu_course.checking.notebooks import find_lesson, install_line, work_folder
+from ipu_course.doctor import DoctorRow
 from ipu_teach.errors import LessonError
 
-DoctorRow = tuple[str, str, str]  # of the doctor: "ok", "note" or "FIX"; what; what we know of it
 # the command that opens a lesson, and its environment
 Opening = Callable[[Path], tuple[list[str], dict[str, str]]]
 
 PORTS = range(8888, 8938)  # JupyterLab takes the first of these that is free
 HOST = "localhost"  # as in the address that JupyterLab opens
-ROOM = 0.5  # GB for notebooks, the real MNIST and pages that are saved
-# seconds for each thing that is waited for: a first start from a slow disk takes half a minute
+ROOM = 0.5  # GB for notebooks, the real MNIST and saved pages
+# seconds of each wait; a first start from a slow disk takes half a minute
 LIMIT = 90
-BEAT = 2  # seconds between two signs of life
-IDLE = 2 * LIMIT  # seconds after which the server ends by itself, should nobody be left to stop it
+BEAT = 2  # seconds between two progress dots
+IDLE = 2 * LIMIT  # seconds until the server ends by itself, if nothing stops it
 IN_TEXT = ("lynx", "w3m", "links", "elinks", "www-browser")  # browsers that show no pictures
-SCREENS = ("DISPLAY", "WAYLAND_DISPLAY")  # one is set where a screen is, on Linux
+SCREENS = ("DISPLAY", "WAYLAND_DISPLAY")  # on Linux, one of these is set if there is a screen
 WORDS = f"{sys.executable} -m ipu_teach"
 
 
 class No(Exception):
-    """The answer no: what came, and what to do next."""
+    """A failed check: what happened, and what to do next."""
 
     def __init__(self, came: str, next_step: str = "") -> None:
         super().__init__(came)
-        self.came, self.next_step = " ".join(came.split()), next_step
+        self.came = " ".join(came.split())
+        self.next_step = next_step
 
 
 def main(known: dict[str, Callable[[], DoctorRow | Iterable[DoctorRow]]], opening: Opening) -> int:
-    """Ask every question, those whose answers are rows of the doctor first; 0 if all are yes, else
+    """Ask every question, starting with those from the doctor's rows; return 0 if all succeed, else
     1."""
     if "JUPYTERHUB_SERVICE_URL" in os.environ:
         raise LessonError("""This is a server of a hub, and the questions are for a learner's own
@@ -78,30 +79,30 @@ def main(known: dict[str, Callable[[], DoctorRow | Iterable[DoctorRow]]], openin
 
 
 def ask(question: str, answer: Callable[[], str]) -> bool:
-    """Print the question, wait for its answer, and print that: yes and how, or no, why, and what to
-    do."""
+    """Print the question, wait for its answer, and print it: yes and details, or no, the reason,
+    and what to do."""
     print(f"{question:41}", end=" ", flush=True)
     try:
         print(f"yes: {answer()}", flush=True)
         return True
     except No as no:
-        found = no
+        outcome = no
     except KeyboardInterrupt:
         print()
         raise
-    except Exception as error:  # whatever else is wrong with this machine is an answer, too
-        found = No(f"{type(error).__name__}: {error}", f"{WORDS} doctor says what is missing")
+    except Exception as error:  # any other fault of this machine is an answer, too
+        outcome = No(f"{type(error).__name__}: {error}", f"{WORDS} doctor says what is missing")
     print(
-        f"no: {found.came}",
-        *([f"    next: {found.next_step}"] if found.next_step else []),
+        f"no: {outcome.came}",
+        *([f"    next: {outcome.next_step}"] if outcome.next_step else []),
         sep="\n",
         flush=True,
     )
     return False
 
 
-def _of_rows(found: DoctorRow | Iterable[DoctorRow]) -> str:
-    rows = [found] if isinstance(found, tuple) else list(found)
+def _of_rows(doctor_rows: DoctorRow | Iterable[DoctorRow]) -> str:
+    rows = [doctor_rows] if isinstance(doctor_rows, tuple) else list(doctor_rows)
     faults = [f"{name} {text}" for mark, name, text in rows if mark == "FIX"]
     if faults:
         raise No("; ".join(faults), "do that, and run this again")
@@ -109,12 +110,13 @@ def _of_rows(found: DoctorRow | Iterable[DoctorRow]) -> str:
 
 
 def until(limit: float) -> Iterator[float]:
-    """Turns of a wait, with the seconds that are left, and a dot now and then, until the limit."""
-    began = said = time.monotonic()
+    """Yield the seconds that are left for each iteration of a wait, printing a dot now and then,
+    until the limit."""
+    began = last_report = time.monotonic()
     while (now := time.monotonic()) < began + limit:
-        if now > said + BEAT:
+        if now > last_report + BEAT:
             print(end=".", flush=True)
-            said = now
+            last_report = now
         yield began + limit - now
 
 
@@ -145,8 +147,10 @@ def browser() -> str:
 
 
 def port() -> int:
-    """The port that JupyterLab would take. Raises `No` where none is free, or this machine may not
-    speak to itself."""
+    """Return the port that JupyterLab would use.
+
+    :raises No: if no port is free, or this machine may not connect to itself.
+    """
     for number in PORTS:
         with socket.socket() as door:
             if os.name != "nt":
@@ -164,7 +168,7 @@ def port() -> int:
                         heard.recv(1)
             except OSError as error:
                 raise No(
-                    f"this machine may not speak to itself at port {number}: {error}",
+                    f"this machine may not connect to itself at port {number}: {error}",
                     "let Python listen at 127.0.0.1: a firewall or a program that guards this "
                     "machine forbids it",
                 ) from None
@@ -177,11 +181,11 @@ def port() -> int:
 
 @dataclass
 class Rehearsal:
-    """What is started for the questions, and stopped at the end."""
+    """The processes that are started for the questions, and stopped at the end."""
 
     opening: Opening
     port: int = 0
-    client: Any = None  # of a kernel that answers
+    client: Any = None  # the client of a running kernel
     alive: Callable[[], bool] = lambda: False
     stack: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
@@ -211,9 +215,10 @@ class Rehearsal:
         return f"{self.port}" + (f", for {PORTS[0]} is taken" if self.port != PORTS[0] else "")
 
     def page(self) -> str:
-        """Start JupyterLab as `lab` does, but for the browser, and ask for the page of a lesson."""
+        """Start JupyterLab as `lab` does, but without a browser, and request the page of a
+        lesson."""
         if not self.port:
-            raise No("it was not asked, for there is no port")
+            raise No("it was not tried, because there is no port")
         lesson = find_lesson(None)
         command, env = self.opening(lesson)
         token = secrets.token_hex(16)
@@ -226,17 +231,17 @@ class Rehearsal:
         options.append(f"--ServerApp.shutdown_no_activity_timeout={IDLE}")
         log = self.scratch / "server"
         with open(log, "wb") as file:
-            # In a group of its own: Ctrl-C reaches us, and we stop the server.
-            apart = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
+            # In its own process group, so that Ctrl-C reaches only us, and we stop the server.
+            process_group = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
             server = subprocess.Popen(
                 [*command, *options],
-                # not a word of the command, which every user of this machine can read
+                # not in the arguments, which every user of this machine can read
                 env={**env, "JUPYTER_TOKEN": token},
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=file,
                 start_new_session=True,
-                creationflags=apart,
+                creationflags=process_group,
             )
         self.stack.callback(_stop, server)
         began = time.monotonic()
@@ -271,7 +276,7 @@ class Rehearsal:
         )
 
     def _get(self, address: str) -> tuple[int, bytes]:
-        # no proxy stands between
+        # without a proxy
         connection = http.client.HTTPConnection(HOST, self.port, timeout=10)
         with contextlib.closing(connection):
             connection.request("GET", address)
@@ -279,7 +284,7 @@ class Rehearsal:
             return answer.status, answer.read()
 
     def kernel(self) -> str:
-        """Start the kernel that notebooks ask for, and import the kit in it."""
+        """Start the kernel that notebooks name, and import the kit in it."""
         from jupyter_client.kernelspec import NoSuchKernel
         from jupyter_client.manager import KernelManager
 
@@ -294,7 +299,7 @@ class Rehearsal:
         began = time.monotonic()
         with open(log, "wb") as file:
             try:
-                # Predictions that the lesson asks for are not the learner's.
+                # Predictions made here must not be stored as the learner's.
                 env = dict(os.environ, IPU_TEACH_WORK=str(self.scratch))
                 manager.start_kernel(env=env, cwd=str(self.scratch), stdout=file, stderr=file)
             except OSError as error:
@@ -303,27 +308,27 @@ class Rehearsal:
         client = manager.client()
         client.start_channels()
         self.stack.callback(client.stop_channels)
-        for left in until(LIMIT):
-            with contextlib.suppress(RuntimeError):  # not yet, or never
-                client.wait_for_ready(timeout=min(BEAT, left))
+        for remaining in until(LIMIT):
+            with contextlib.suppress(RuntimeError):  # not ready yet, or never
+                client.wait_for_ready(timeout=min(BEAT, remaining))
                 break
             if not manager.is_alive():
                 raise No(f"it ended at once: {_last_line(log)}", mend)
         else:
             raise No(f"no answer within {LIMIT} s", "close other programs, and run this again")
-        self.client, self.alive = client, manager.is_alive
-        found = self.run(
+        self.client = client
+        self.alive = manager.is_alive
+        reply = self.run(
             "import ipu_teach; print(ipu_teach.__file__)", f"{program} has no kit; {mend}"
         )
-        if Path(str(found[-1].get("text", "")).strip()) != Path(str(ipu_teach.__file__)):
-            raise No(f"its kit is another one: {found[-1].get('text', '')}", mend)
+        if Path(str(reply[-1].get("text", "")).strip()) != Path(str(ipu_teach.__file__)):
+            raise No(f"it imports another copy of the kit: {reply[-1].get('text', '')}", mend)
         return f"after {time.monotonic() - began:.0f} s"
 
     def lesson(self) -> str:
-        """Run the first cells of the first lesson, as a learner gets it, up to its first
-        picture."""
+        """Run the cells of the learner's copy of the first lesson, up to its first picture."""
         if self.client is None:
-            raise No("it was not asked, for there is no kernel")
+            raise No("it was not tried, because there is no kernel")
         path = find_lesson(None)
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
@@ -334,14 +339,16 @@ class Rehearsal:
         raise No(f"{path.stem} shows no picture", f"{WORDS} run {lesson_of(path.stem)} shows more")
 
     def run(self, source: str, advice: str) -> list[dict[str, Any]]:
-        """What a cell puts out in the kernel. Raises `No` for an error, a kernel that ends, and a
-        cell that does not."""
-        # what is asked next is answered, too
-        asked = self.client.execute(source, stop_on_error=False)
+        """Return the output of a cell in the kernel.
+
+        :raises No: if the cell raises an error, the kernel ends, or the cell does not end.
+        """
+        # the kernel must answer the next request, too
+        message_id = self.client.execute(source, stop_on_error=False)
         outputs: list[dict[str, Any]] = []
-        for left in until(LIMIT):
+        for remaining in until(LIMIT):
             try:
-                message = self.client.get_iopub_msg(timeout=min(BEAT, left))
+                message = self.client.get_iopub_msg(timeout=min(BEAT, remaining))
             except queue.Empty:
                 if not self.alive():
                     raise No(
@@ -350,7 +357,7 @@ class Rehearsal:
                     ) from None
                 continue
             kind, content = message["msg_type"], message["content"]
-            if message["parent_header"].get("msg_id") != asked:
+            if message["parent_header"].get("msg_id") != message_id:
                 continue
             if kind == "error":
                 raise No(f"{content['ename']}: {content['evalue']}", advice)

@@ -1,8 +1,7 @@
-"""Run one shared answer again: `[line, code]` as JSON on the standard input, why it does not count
-as JSON on the output.
+"""Replay one shared answer: read `[line, code]` as JSON from standard input, and write why it does
+not count as JSON.
 
-The answer is run among the names that its lesson's cells define, as they stand in the solved
-notebook.
+The answer runs among the names that the cells of its solved lesson define.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ FILE = "<a shared answer>"
 
 
 def replay(line: str, code: str) -> str:
-    """Why an answer does not count, "" where it does."""
+    """Return why an answer does not count; "" if it does."""
     exercise = parsed(line).name
-    found = reference(exercise)
-    names = definitions(found.path)
-    made = [
+    reference_found = reference(exercise)
+    names = definitions(reference_found.path)
+    codes = [
         node.name
         for node in ast.parse(code).body
         if isinstance(node, (ast.FunctionDef, ast.ClassDef))
@@ -46,20 +45,24 @@ def replay(line: str, code: str) -> str:
     if missing:
         return f"its code needs {', '.join(missing)}, of another cell"
     linecache.cache[FILE] = (len(code), None, code.splitlines(keepends=True), FILE)
-    if made:
+    if codes:
         exec(compile(code, FILE, "exec"), names)
-    answer = names[made[-1]] if made else eval(compile(code, FILE, "eval"), names)
-    beside = [eval(other, names) for other in found.answers[1:]]
-    said = verify(line, answer, *beside)
+    answer = names[codes[-1]] if codes else eval(compile(code, FILE, "eval"), names)
+    beside = [eval(source, names) for source in reference_found.answers[1:]]
+    verdict = verify(line, answer, *beside)
     return (
-        "" if said.mark == "✓" else "; ".join(f"{label}: {text}" for label, text in said.rows[:2])
+        ""
+        if verdict.mark == "✓"
+        else "; ".join(f"{label}: {text}" for label, text in verdict.rows[:2])
     )
 
 
 def definitions(path: Path) -> dict[str, Any]:
-    """What the cells of a solved lesson define, without those that show or check something, or
-    build on what such made."""
-    # which is imported beside what shows something
+    """Return the names that the cells of a solved lesson define.
+
+    Cells that show or check something are left out, and so are cells that use their results.
+    """
+    # names that are imported together with display functions
     names: dict[str, Any] = {"__name__": "__main__", "built": built}
     for number, cell in enumerate(read_notebook(path)["cells"]):
         if cell["cell_type"] != "code":
@@ -74,14 +77,15 @@ def definitions(path: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Read, replay, answer. What the answer itself prints is dropped."""
+    """Read the request, replay the answer and write the result; drop what the answer itself
+    prints."""
     line, code = json.load(sys.stdin)
     try:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             why = replay(line, code)
     except IPUTeachError as error:
         why = error.tried
-    except BaseException as error:  # whatever somebody's program does
+    except BaseException as error:  # a shared program may raise anything
         why = f"{type(error).__name__} when it was run"
     print(json.dumps(why))
 

@@ -1,7 +1,7 @@
-"""Who is in a class, and how far: the progress files of many learners, wherever they lie.
+"""Find the learners of a class and read their progress files, wherever the files are.
 
-A file may have been edited, cut short, or come from anywhere: what cannot be read is named and left
-as it is.
+A file may have been edited, cut short, or come from anywhere. Files that cannot be read are
+reported and left unchanged.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from ipu_course.checking.overview import LONGEST_NAME
 from ipu_course.checking.state import FILE, NoProgress, Record, read, whole
 from ipu_teach.errors import LessonError
 
-DEPTH = 4  # folders below the one that was given, as class/ada/kit/work
-ASIDE = "before-"  # how the folders begin in which an earlier group's work was set aside
-WORK = "work"  # what a work folder is called, unless IPU_TEACH_WORK says otherwise
+DEPTH = 4  # levels of folders that are searched, as class/ada/kit/work
+ASIDE = "before-"  # prefix of folders with an earlier group's work
+WORK = "work"  # name of a work folder, unless IPU_TEACH_WORK sets another
 
 
 @dataclass(frozen=True)
 class Learner:
-    """One learner: her name, her file, seconds since it was written, and her record of each
+    """One learner: name, progress file, seconds since it was written, and the record of each
     exercise and prediction."""
 
     name: str
@@ -37,19 +37,19 @@ class Learner:
     records: Mapping[str, Record] = field(repr=False)
 
     def state(self, exercise: str) -> str:
-        """ "solved", "with help", "given", "not yet", or "" where nothing was tried, or her file
-        says something else."""
+        """Return "solved", "with help", "given", "not yet", or "" if it was not tried or the file
+        has another value."""
         state = self.records.get(exercise, {}).get("state")
         return state if state in (*DONE, "not yet") else ""
 
     def done(self, lesson: Lesson) -> int:
-        """How many exercises of a lesson she solved, with help or without."""
+        """Return how many exercises of a lesson the learner solved, with or without help."""
         return sum(self.state(exercise.name) in DONE[:2] for exercise in lesson.exercises)
 
     @property
     def at(self) -> str:
-        """What she works on: the furthest exercise that she tried, or what comes after it once it
-        is done; "" at the very start, and at the end."""
+        """The current exercise: the furthest that was tried, or the next one if that is done; ""
+        before the first and after the last."""
         items = [item.name for lesson in catalogue() for item in lesson.items]
         furthest = max((n for n, name in enumerate(items) if self.records.get(name)), default=None)
         if furthest is None:
@@ -60,8 +60,7 @@ class Learner:
 
     @property
     def stuck(self) -> list[str]:
-        """Exercises that were refused so often that a puzzle is offered, and that are open
-        still."""
+        """Unsolved exercises with enough refusals for a puzzle to be offered."""
         return [
             item.name
             for item in exercises()
@@ -70,19 +69,19 @@ class Learner:
         ]
 
     def reasons(self, exercise: str) -> Counter[str]:
-        """Why she was refused, and how often."""
-        said = self.records.get(exercise, {}).get("said")
+        """Return the reasons for the learner's refusals, and how often each was given."""
+        messages = self.records.get(exercise, {}).get("said")
         return (
-            Counter({one_line(why): whole(n) for why, n in said.items()})
-            if isinstance(said, dict)
+            Counter({one_line(why): whole(n) for why, n in messages.items()})
+            if isinstance(messages, dict)
             else Counter()
         )
 
     def shared(self, exercise: str) -> tuple[str, str] | None:
-        """The line that she shared and the code it is for."""
-        kept = self.records.get(exercise, {}).get("shared")
+        """Return the line that the learner shared, and the code that it describes."""
+        shared = self.records.get(exercise, {}).get("shared")
         line, code = (
-            (kept.get("line"), kept.get("code")) if isinstance(kept, dict) else (None, None)
+            (shared.get("line"), shared.get("code")) if isinstance(shared, dict) else (None, None)
         )
         return (line, code) if isinstance(line, str) and isinstance(code, str) else None
 
@@ -96,14 +95,18 @@ class Roster:
 
 
 def exercises() -> list[Exercise]:
-    """Every exercise, in the order of the lessons."""
+    """Return every exercise, in the order of the lessons."""
     return [exercise for lesson in catalogue() for exercise in lesson.exercises]
 
 
 def called(folders: Iterable[str]) -> Roster:
-    """The class whose progress lies in `folders`. Raises `LessonError` for a folder that is not
-    there, or if none has any."""
-    now, found, names = time.time(), [], Counter[str]()
+    """Return the class whose progress files are in `folders`.
+
+    :raises LessonError: if a folder does not exist, or no folder has a progress file.
+    """
+    now = time.time()
+    learners = []
+    names = Counter[str]()
     unread: list[tuple[Path, str]] = []
     others: list[tuple[Path, str]] = []
     paths = [
@@ -111,9 +114,10 @@ def called(folders: Iterable[str]) -> Roster:
     ]
     for name, file in {file.resolve(): (name, file) for name, file in paths}.values():
         try:
-            data, idle = read(file), max(now - file.stat().st_mtime, 0.0)
+            data = read(file)
+            idle = max(now - file.stat().st_mtime, 0.0)
         except NoProgress as why:
-            # of other files it is no wonder
+            # other files are expected to be unreadable
             (unread if file.name == FILE else others).append((file, str(why)))
             continue
         except OSError as error:
@@ -122,56 +126,64 @@ def called(folders: Iterable[str]) -> Roster:
         name = one_line(data["name"])[:LONGEST_NAME] if isinstance(data.get("name"), str) else name
         names[name] += 1
         name = f"{name} ({names[name]})" if names[name] > 1 else name
-        found.append(
+        learners.append(
             Learner(
                 name, file, idle, {k: r for k, r in data["records"].items() if isinstance(r, dict)}
             )
         )
-    if not found and not unread:
+    if not learners and not unread:
         searched = ", ".join(str(Path(folder).expanduser().resolve()) for folder in folders)
         raise LessonError(f"""There is no progress of any learner in {one_line(searched)}.
             where: {"; ".join(f"{one_line(file)} is {why}" for file, why in others[:3])}
             next:  give the folder that holds the learners' folders; each has a {FILE} once its
             owner has tried an exercise.""")
-    return Roster(tuple(sorted(found, key=lambda one: one.name.casefold())), tuple(unread))
+    return Roster(
+        tuple(sorted(learners, key=lambda learner: learner.name.casefold())), tuple(unread)
+    )
 
 
-def files_of(given: Path) -> Iterator[tuple[str, Path]]:
-    """Name and file of each learner in a folder; files that were sent in lie in it by themselves.
-    Raises `LessonError`."""
-    if given.is_file():
-        yield one_line(given.stem), given
+def files_of(folder_given: Path) -> Iterator[tuple[str, Path]]:
+    """Return the name and progress file of each learner in a folder; files that were sent in are
+    directly in it.
+
+    :raises LessonError: if the folder cannot be read.
+    """
+    if folder_given.is_file():
+        yield one_line(folder_given.stem), folder_given
         return
-    if not given.is_dir():
+    if not folder_given.is_dir():
         raise LessonError(
-            f"There is no folder {str(given)!r}.",
-            next_step="give folders, or progress files, that are there.",
+            f"There is no folder {str(folder_given)!r}.",
+            next_step="give existing folders or progress files.",
         )
-    for file in sorted(given.glob("*.json")):
+    for file in sorted(folder_given.glob("*.json")):
         if file.name != FILE:
             yield one_line(file.stem), file
-    for folder in work_folders(given):
-        parts = [part for part in folder.relative_to(given).parts if part != WORK]
-        own = [part for part in folder.absolute().parts if part != WORK]
-        yield one_line(parts[0] if parts else own[-1]), folder / FILE
+    for folder in work_folders(folder_given):
+        parts = [part for part in folder.relative_to(folder_given).parts if part != WORK]
+        path_parts = [part for part in folder.absolute().parts if part != WORK]
+        yield one_line(parts[0] if parts else path_parts[-1]), folder / FILE
 
 
-def work_folders(given: Path) -> Iterator[Path]:
-    """The folders with a progress file, the given one among them; links, hidden folders and what
-    was set aside are left out."""
-    for folder, inner, files in os.walk(given):
-        here = Path(folder)
-        deep = len(here.relative_to(given).parts) >= DEPTH
+def work_folders(folder_given: Path) -> Iterator[Path]:
+    """Yield the folders with a progress file, including the given one; skip links, hidden folders
+    and folders set aside."""
+    for folder, inner, files in os.walk(folder_given):
+        path = Path(folder)
+        deep = len(path.relative_to(folder_given).parts) >= DEPTH
         inner[:] = (
             [] if deep else sorted(name for name in inner if not name.startswith((".", ASIDE)))
         )
         if FILE in files:
-            yield here
+            yield path
 
 
 def one_line(text: Any) -> str:
-    """A text from a file as one line that can be printed: no control characters, which a terminal
-    would obey. Letters of a path that the system's locale has no name for are read as UTF-8."""
+    """Return a text from a file as one printable line, without control characters, which a terminal
+    would obey.
+
+    Bytes of a path that the system's locale cannot decode are read as UTF-8.
+    """
     text = str(text)
     with contextlib.suppress(UnicodeEncodeError):
         text = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -1,5 +1,5 @@
-"""The class as a page on this machine, which fetches itself anew every few seconds; for eyes on
-this machine alone."""
+"""Serve the class as a page that refreshes itself every few seconds, visible on this machine
+only."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipu_teach.errors import LessonError
 
 HOST = "127.0.0.1"
-EVERY = 5  # seconds
-WAIT = 10.0  # seconds that a request may take to come, and its answer to be taken
+EVERY = 5  # seconds between refreshes
+WAIT = 10.0  # seconds that a client may take to send a request, and to receive the answer
 
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
@@ -53,8 +53,11 @@ setInterval(async()=>{
 
 
 def serve(body: Callable[[], str], port: int) -> int:
-    """Serve what `body` returns until Ctrl-C; the exit status. Port 0 takes any that is free.
-    Raises `LessonError`."""
+    """Serve the result of `body` until Ctrl-C, and return the exit status. Port 0 takes any free
+    port.
+
+    :raises LessonError: if the page cannot be served.
+    """
     try:
         server = ThreadingHTTPServer((HOST, port), _handler(body))
     except (OSError, OverflowError) as error:
@@ -75,32 +78,32 @@ def serve(body: Callable[[], str], port: int) -> int:
 
 
 def page(body: Callable[[], str], ask: str = "table") -> str:
-    """The page, with what `body` returns in it; every few seconds it asks for the address `ask`,
-    which answers `table`."""
+    """Return the page with the result of `body`; every few seconds it fetches the address `ask`,
+    which answers with `table`."""
     return PAGE.replace("EVERY", str(1000 * EVERY)).replace("ASK", ask).replace("BODY", table(body))
 
 
 def table(body: Callable[[], str]) -> str:
-    """What `body` returns, or what is wrong."""
+    """Return the result of `body`, or an error message."""
     try:
         return body()
-    except LessonError as error:  # nobody has begun yet; or the folder went, perhaps for a moment
+    except LessonError as error:  # nobody has begun, or the folder is missing for a moment
         return f"<p>{time.strftime('%H:%M:%S')}: {escape(error.tried)}</p>"
 
 
 def _handler(body: Callable[[], str]) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
-        """Answers GET of the page and of its tables."""
+        """Answers GET requests for the page and for its tables."""
 
         timeout = WAIT
 
         def handle(self) -> None:
-            with contextlib.suppress(ConnectionError):  # whoever asked has left
+            with contextlib.suppress(ConnectionError):  # the client has disconnected
                 super().handle()
 
         def do_GET(self) -> None:
-            # A page of somewhere else could reach this machine by a name of its own; that name
-            # stands in Host.
+            # A foreign page could reach this machine through its own domain name (DNS rebinding);
+            # that name would be in the Host header.
             if self.headers.get("Host", "").rsplit(":", 1)[0] not in (HOST, "localhost"):
                 self.send_error(HTTPStatus.FORBIDDEN)
             elif self.path == "/":
@@ -120,6 +123,6 @@ def _handler(body: Callable[[], str]) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(data)
 
         def log_message(self, format: str, *args: object) -> None:
-            """Nothing: one line every few seconds would bury the address."""
+            """Log nothing: a line every few seconds would hide the address."""
 
     return Handler

@@ -1,5 +1,4 @@
-"""The exercises of lesson 00, Meet the machine: what is asked, what is right, and known mistakes by
-name."""
+"""The exercises of lesson 00, Meet the machine: questions, correct results and known mistakes."""
 
 from __future__ import annotations
 
@@ -10,17 +9,12 @@ from typing import Any
 import numpy as np
 
 from ipu_course.checking import warmups
+from ipu_course.checking.calling import answering
+from ipu_course.checking.comparing import compare
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
-from ipu_course.checking.judging import (
-    NotAttempted,
-    NotYet,
-    Passed,
-    answering,
-    compare,
-    raise_first,
-)
 from ipu_course.checking.mistakes import first, suspects
 from ipu_course.checking.programs import TILES, graph_of
+from ipu_course.checking.verdicts import NotAttempted, NotYet, Passed, raise_first
 from ipu_teach import FLOAT, HALF, Tensor, show
 from ipu_teach.errors import counted
 
@@ -67,12 +61,12 @@ def _spread(answer: Callable[..., Any]) -> Passed:
     wrong: list[tuple[NotYet, str]] = []
     evidence = []
     for count, tiles, special in sizes:
-        tried = f"{counted(count, 'element')} on {tiles} tiles"
-        with answering(tried):
-            tensor, held = _laid_out(answer, count, tiles)
+        description = f"{counted(count, 'element')} on {tiles} tiles"
+        with answering(description):
+            tensor, elements_per_tile = _laid_out(answer, count, tiles)
         evidence.append(tensor.graph.get_tile_mapping(tensor, require_complete=False))
         try:
-            _even(tried, tensor, held)
+            _even(description, tensor, elements_per_tile)
         except NotYet as found:
             wrong.append((found, special))
     raise_first(wrong)
@@ -80,8 +74,8 @@ def _spread(answer: Callable[..., Any]) -> Passed:
 
 
 def _laid_out(answer: Callable[..., Any], count: int, tiles: int) -> tuple[Tensor, list[int]]:
-    """A tensor of so many elements as an answer lays it out, and how many of them each tile
-    holds."""
+    """Return a tensor of `count` elements that the answer has mapped, and the number of elements on
+    each tile."""
     graph = graph_of(tiles)
     tensor = graph.add_variable(FLOAT, (count,), "data")
     if answer(graph, tensor) is ...:
@@ -90,20 +84,21 @@ def _laid_out(answer: Callable[..., Any], count: int, tiles: int) -> tuple[Tenso
     return tensor, [sum(end - begin for begin, end in pieces) for pieces in mapping]
 
 
-def _even(tried: str, tensor: Tensor, held: list[int]) -> None:
-    """Raise `NotYet` unless all elements have a tile, and the fullest tile holds as few as can
-    be."""
-    count, least = tensor.num_elements, -(-tensor.num_elements // len(held))
-    missing = count - sum(held)
+def _even(description: str, tensor: Tensor, elements_per_tile: list[int]) -> None:
+    """Raise `NotYet` unless all elements are mapped, and the fullest tile has the least possible
+    number of them."""
+    count = tensor.num_elements
+    minimum = -(-tensor.num_elements // len(elements_per_tile))
+    missing = count - sum(elements_per_tile)
     if missing:
-        tail = max(held) == min(held) > 0
+        tail = max(elements_per_tile) == min(elements_per_tile) > 0
         why = (
             "the rest was left over: dividing with // drops what does not come out even."
             if tail
             else ""
         )
         raise NotYet(
-            tried,
+            description,
             f"{counted(missing, 'element')} on no tile"
             if missing < count
             else "no element is on a tile",
@@ -113,18 +108,26 @@ def _even(tried: str, tensor: Tensor, held: list[int]) -> None:
             else "go through all of tensor, and call graph.set_tile_mapping for every piece.",
             draws=(lambda: show.tiles(tensor)) if missing < count else None,
         )
-    if max(held) <= least:
+    if max(elements_per_tile) <= minimum:
         return
-    full, empty = held.index(max(held)), held.index(min(held))
-    why, advice = first(suspects("00.3"), lambda like: _laid_out(like, count, len(held))[1] == held)
-    if max(held) == count:
+    full, empty = (
+        elements_per_tile.index(max(elements_per_tile)),
+        elements_per_tile.index(min(elements_per_tile)),
+    )
+    why, advice = first(
+        suspects("00.3"),
+        lambda like: _laid_out(like, count, len(elements_per_tile))[1] == elements_per_tile,
+    )
+    if max(elements_per_tile) == count:
         why = "everything lies on one tile, and the others are empty."
     raise NotYet(
-        tried,
-        f"tile {full} holds {counted(held[full], 'element')}, and tile {empty} holds {held[empty]}",
-        f"no tile with more than {least}",
-        why or f"tile {full} would be full while there is room on tile {empty}.",
-        advice or "deal the elements out one by one, as cards: element i to tile i % tiles.",
+        description,
+        f"tile {full} holds {counted(elements_per_tile[full], 'element')}, and tile {empty} holds "
+        f"{elements_per_tile[empty]}",
+        expected=f"no tile with more than {minimum}",
+        why=why or f"tile {full} would be full while there is room on tile {empty}.",
+        next_step=advice
+        or "deal the elements out one by one, as cards: element i to tile i % tiles.",
         draws=lambda: show.tiles(tensor),
     )
 

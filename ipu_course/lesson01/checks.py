@@ -1,5 +1,5 @@
-"""The exercises of lesson 01, Bulk synchronous parallel: what is asked, what is right, and known
-mistakes by name."""
+"""The exercises of lesson 01, Bulk synchronous parallel: questions, correct results and known
+mistakes."""
 
 from __future__ import annotations
 
@@ -16,37 +16,17 @@ import numpy as np
 
 from ipu_course.checking import warmups
 from ipu_course.checking.bound import Bound, least_cycles
+from ipu_course.checking.calling import Broken, call, call_made
+from ipu_course.checking.comparing import Pairs, compare
 from ipu_course.checking.exercise import Drawn, PredictedValue, exercise, later, lesson, question
-from ipu_course.checking.judging import (
-    Broken,
-    NotYet,
-    Pairs,
-    Passed,
-    call,
-    call_made,
-    call_text,
-    compare,
-    difference,
-    name_of,
-    plain,
-    quoted,
-    returned,
-)
 from ipu_course.checking.mistakes import Reason, first, same, suspects
 from ipu_course.checking.precision import Precision
 from ipu_course.checking.programs import TILES, graph_of, run_once
+from ipu_course.checking.quoting import call_text, difference, name_of, plain, quoted, returned
 from ipu_course.checking.trial import Ran, Trial, Var, by_rows
 from ipu_course.checking.verdict_panel import Bars, number
-from ipu_teach import (
-    FLOAT,
-    Engine,
-    Graph,
-    Output,
-    SupervisorVertex,
-    Tensor,
-    program,
-    show,
-)
+from ipu_course.checking.verdicts import NotYet, Passed
+from ipu_teach import FLOAT, Engine, Graph, Output, SupervisorVertex, Tensor, program, show
 from ipu_teach.errors import (
     ComputeSetRaceError,
     UninitialisedReadError,
@@ -61,7 +41,7 @@ from ipu_teach.show.touched import touched
 # each way and tile; derived from the tests of Graphcore's tutorial 6, see
 # Target.exchange_bytes_per_cycle
 BYTES_PER_CYCLE = 4
-SLACK = 1.05  # of the reference's cost
+SLACK = 1.05  # budget, as a multiple of the reference's cost
 
 ByTile = Sequence[int]
 
@@ -71,14 +51,14 @@ def _step(work: ByTile, bytes_in: ByTile, bytes_out: ByTile, sync: int) -> int:
     return int(sync + -(-slowest // BYTES_PER_CYCLE) + np.max(work))
 
 
-def _distinct(draw: np.random.Generator, most: int, count: int) -> list[int]:
-    """Numbers from 1 on, no two alike: a wrong order must not pass."""
-    return [int(n) + 1 for n in draw.permutation(most - 1)[:count]]
+def _distinct(draw: np.random.Generator, maximum: int, count: int) -> list[int]:
+    """Return distinct numbers from 1 on, so that a wrong order does not pass."""
+    return [int(n) + 1 for n in draw.permutation(maximum - 1)[:count]]
 
 
 def _supersteps() -> dict[str, tuple[list[int], list[int], list[int], int]]:
-    """As many tiles as the lesson has, primes, more tiles than that, one tile, and more tiles than
-    have anything to do."""
+    """Return cases with the lesson's number of tiles, primes, more tiles than that, one tile, and
+    more tiles than there is work."""
     draw = np.random.default_rng(101)
     cases = {}
     for name, tiles in (
@@ -88,7 +68,7 @@ def _supersteps() -> dict[str, tuple[list[int], list[int], list[int], int]]:
         ("drawn, 31", 31),
         ("there is one tile", 1),
     ):
-        work, bytes_in, bytes_out = (_distinct(draw, most, tiles) for most in (500, 900, 900))
+        work, bytes_in, bytes_out = (_distinct(draw, maximum, tiles) for maximum in (500, 900, 900))
         cases[name] = (work, bytes_in, bytes_out, int(draw.integers(20, 200)))
     idle = [0] * (TILES - 3)
     cases["most tiles have nothing to do"] = (
@@ -101,9 +81,9 @@ def _supersteps() -> dict[str, tuple[list[int], list[int], list[int], int]]:
     return cases
 
 
-# What people put in place of each part of the formula: what it is then, why that is not so, and
-# what to do. This is code and no file of answers, for people make two or three of these mistakes at
-# once, and all 675 ways to put the parts together are tried.
+# Common replacements for each part of the formula: the wrong value, why it is wrong, and what to
+# do. This is code and not a file of answers, because two or three of these mistakes often occur
+# together, and all 675 combinations are tried.
 FormulaPart = tuple[Callable[..., Any], str, str]
 WORKS: tuple[FormulaPart, ...] = (
     (max, "", ""),
@@ -207,7 +187,7 @@ SYNCS: tuple[FormulaPart, ...] = (
 
 
 def _of_parts(pairs: Pairs) -> Reason:
-    """The fewest mistakes, in the parts of the formula, that together come to the same."""
+    """Return the fewest mistakes in parts of the formula that together give the same results."""
     mixed = sorted(
         product(WORKS, BYTES, CYCLES, SYNCS),
         key=lambda parts: sum(bool(why) for _, why, _ in parts),
@@ -215,11 +195,13 @@ def _of_parts(pairs: Pairs) -> Reason:
     for parts in mixed[1:]:
         (work_of, *_), (bytes_of, *_), (cycles_of, *_), (sync_of, *_) = parts
         if all(
-            not difference(came, sync_of(sync) + cycles_of(bytes_of(i, o)) + work_of(work))
-            for (work, i, o, sync), came in pairs
+            not difference(actual, sync_of(sync) + cycles_of(bytes_of(i, o)) + work_of(work))
+            for (work, i, o, sync), actual in pairs
         ):
-            said = [(why, advice) for _, why, advice in parts if why]
-            return " And ".join(why for why, _ in said), " Then ".join(advice for _, advice in said)
+            message = [(why, advice) for _, why, advice in parts if why]
+            return " And ".join(why for why, _ in message), " Then ".join(
+                advice for _, advice in message
+            )
     return "", ""
 
 
@@ -231,11 +213,11 @@ def _time(answer: Callable[..., Any]) -> Passed:
 
 
 def longest_first(jobs: ByTile, tiles: int) -> int:
-    """Cycles of the fullest tile when jobs are dealt out longest first, each to the tile that has
-    least so far.
+    """Return the cycles of the fullest tile if jobs are distributed longest first, each to the tile
+    with the least load so far.
 
-    That is at most 4/3 - 1/(3 tiles) of the best there is (Graham, "Bounds on multiprocessing
-    timing anomalies", 1969).
+    That is at most 4/3 - 1/(3 tiles) of the optimum (Graham, "Bounds on multiprocessing timing
+    anomalies", 1969).
     """
     load = [0] * tiles
     heapify(load)
@@ -248,7 +230,7 @@ def _job_lists() -> list[tuple[list[int], int]]:
     draw = np.random.default_rng(102)
     return [
         (_distinct(draw, 200, 97), TILES),
-        (sorted(_distinct(draw, 200, 40)), TILES),  # the long ones last
+        (sorted(_distinct(draw, 200, 40)), TILES),  # the long ones come last
         (_distinct(draw, 90, 5), TILES),
         ([*[10] * 24, *[100] * 3], 4),
         ([7], TILES),
@@ -264,21 +246,19 @@ def _balance(answer: Callable[..., Any]) -> Passed:
     ]
     worst: Bars | None = None
     for (jobs, tiles), placed in zip(cases, results, strict=True):
-        tried = call_text(answer, (jobs, tiles))
-        _all_placed(tried, jobs, tiles, placed)
+        description = call_text(answer, (jobs, tiles))
+        _all_placed(description, jobs, tiles, placed)
         load = np.bincount(np.array(placed), jobs, tiles)
         bars = Bars(SLACK * longest_first(jobs, tiles), float(load.max()), "modelled cycles")
         if worst is None or bars.yours / bars.budget > worst.yours / worst.budget:
-            worst, closest, where = (
-                bars,
-                (jobs, tiles),
-                (tried, int(load.argmax()), int(load.argmin()), load),
-            )
+            worst = bars
+            closest = (jobs, tiles)
+            where = (description, int(load.argmax()), int(load.argmin()), load)
     assert worst is not None
     if worst.yours <= worst.budget:
-        tried = f"{name_of(answer)} on {len(cases)} lists of jobs; below, the closest call"
-        return Passed(tried, worst, tuple(map(tuple, results)), bound=_least_load(*closest))
-    tried, most, least, load = where
+        description = f"{name_of(answer)} on {len(cases)} lists of jobs; below, the closest call"
+        return Passed(description, worst, tuple(map(tuple, results)), bound=_least_load(*closest))
+    description, maximum, minimum, load = where
     fullest = f"the fullest tile works {number(worst.yours)} cycles"
     if all(_fits_when_sorted(*case, placed) for case, placed in zip(cases, results, strict=True)):
         why = (
@@ -286,35 +266,34 @@ def _balance(answer: Callable[..., Any]) -> Passed:
             "not in the order of jobs."
         )
         raise NotYet(
-            tried,
+            description,
             fullest,
-            "",
-            why,
-            "give each tile its job's own place in the list: placed[job] = tile.",
-            worst,
-            lambda: show.bsp(_worked(load.astype(int).tolist())),
+            why=why,
+            next_step="give each tile its job's own place in the list: placed[job] = tile.",
+            bars=worst,
+            draws=lambda: show.bsp(_worked(load.astype(int).tolist())),
         )
-    made = list(zip(cases, map(list, results), strict=True))
+    returned_value = list(zip(cases, map(list, results), strict=True))
     why, advice = first(
-        suspects("01.2"), lambda like: all(like(*deepcopy(case)) == placed for case, placed in made)
+        suspects("01.2"),
+        lambda like: all(like(*deepcopy(case)) == placed for case, placed in returned_value),
     )
     why = why or (
-        f"tile {most} has {number(load[most])} cycles to work, and tile {least} "
-        f"{number(load[least])}."
+        f"tile {maximum} has {number(load[maximum])} cycles to work, and tile {minimum} "
+        f"{number(load[minimum])}."
     )
     raise NotYet(
-        tried,
+        description,
         fullest,
-        "",
-        why,
-        advice or "which job is the hardest to place late? Place that one first.",
-        worst,
-        lambda: show.bsp(_worked(load.astype(int).tolist())),
+        why=why,
+        next_step=advice or "which job is the hardest to place late? Place that one first.",
+        bars=worst,
+        draws=lambda: show.bsp(_worked(load.astype(int).tolist())),
     )
 
 
 def _least_load(jobs: ByTile, tiles: int) -> Bound:
-    """What the fullest tile must work at the least, however the jobs are placed."""
+    """Return a lower bound on the load of the fullest tile, for any distribution of the jobs."""
     even = -(-sum(jobs) // tiles)
     if max(jobs) > even:
         return Bound(max(jobs), "modelled cycles", "the longest job alone takes that long")
@@ -333,13 +312,13 @@ def _fits_when_sorted(jobs: ByTile, tiles: int, placed: Sequence[int]) -> bool:
     )
 
 
-def _all_placed(tried: str, jobs: ByTile, tiles: int, placed: Any) -> None:
-    """Raise `NotYet` unless there is one tile for each job."""
+def _all_placed(description: str, jobs: ByTile, tiles: int, placed: Any) -> None:
+    """Raise `NotYet` unless the answer gives one tile for each job."""
     if not isinstance(placed, (list, tuple, np.ndarray)):
         raise NotYet(
-            tried,
+            description,
             returned(placed),
-            "a list with a tile for each job",
+            expected="a list with a tile for each job",
             next_step="return the list of tile numbers.",
         )
     if len(placed) and all(isinstance(part, (list, tuple, np.ndarray)) for part in placed):
@@ -348,15 +327,15 @@ def _all_placed(tried: str, jobs: ByTile, tiles: int, placed: Any) -> None:
             "job."
         )
         raise NotYet(
-            tried,
+            description,
             shown(placed),
-            "a list with a tile for each job",
-            why,
-            "write placed[job] = tile for each job.",
+            expected="a list with a tile for each job",
+            why=why,
+            next_step="write placed[job] = tile for each job.",
         )
     if len(placed) != len(jobs):
         raise NotYet(
-            tried,
+            description,
             f"{counted(len(placed), 'tile number')} for {counted(len(jobs), 'job')}",
             why="a job without a tile is never done."
             if len(placed) < len(jobs)
@@ -367,11 +346,11 @@ def _all_placed(tried: str, jobs: ByTile, tiles: int, placed: Any) -> None:
     if odd:
         why = "" if odd[0] is not None else "None stands where no tile was put in."
         raise NotYet(
-            tried,
+            description,
             f"{shown(odd[0])} for a tile",
-            "whole numbers",
-            why,
-            "return whole numbers; // divides to one.",
+            expected="whole numbers",
+            why=why,
+            next_step="return whole numbers; // divides to one.",
         )
     strays = [tile for tile in placed if not 0 <= tile < tiles]
     if strays:
@@ -381,9 +360,9 @@ def _all_placed(tried: str, jobs: ByTile, tiles: int, placed: Any) -> None:
             else "a job goes to one of the tiles there are."
         )
         raise NotYet(
-            tried,
+            description,
             f"a job on tile {shown(strays[0])}",
-            f"tiles from 0 to {tiles - 1}",
+            expected=f"tiles from 0 to {tiles - 1}",
             next_step=advice,
         )
 
@@ -421,37 +400,41 @@ def _merge(answer: Callable[..., Any]) -> Passed:
     draw = np.random.default_rng(104)
     runs = []
     for count in (TILES, 5, 1, 29):
-        # no two alike, and no 0
+        # all different, and none is 0
         values = (draw.permutation(99)[:count] + 1).astype(np.float32) * draw.choice([-1, 1])
         runs.append(_two_supersteps(answer, values))
-    reports = [ran.report for ran in runs]
-    most = max(report.num_steps for report in reports)
-    tried = f"the values of 4 rows of readings, and {counted(most, 'superstep')} in each run"
-    # Each tile needs a number of its right neighbour's, and has four numbers to read or write.
+    reports = [run.report for run in runs]
+    maximum = max(report.num_steps for report in reports)
+    description = (
+        f"the values of 4 rows of readings, and {counted(maximum, 'superstep')} in each run"
+    )
+    # Each tile needs one number from its right neighbour, and reads or writes four numbers.
     bound = least_cycles(
         reports[0], supersteps=2, crossing=FLOAT.size * TILES, touched=4 * FLOAT.size * TILES
     )
-    return Passed(tried, Bars(2, most, "supersteps"), reports, runs[0].cycles, bound)
+    return Passed(description, Bars(2, maximum, "supersteps"), reports, runs[0].cycles, bound)
 
 
 def _one_program(
     answer: Any, trial: Trial, graph: Graph, parts: list[Any]
 ) -> tuple[Any, list[Tensor]]:
-    """answer(graph, readings, doubled, pairs, flipped) returns a program."""
-    made = call_made(answer, trial.tried, graph, *parts)
-    if made is None:
+    """Build the program of answer(graph, readings, doubled, pairs, flipped), which returns it."""
+    returned_value = call_made(answer, trial.tried, graph, *parts)
+    if returned_value is None:
         advice = "return Sequence(Execute(…), Execute(…))."
-        raise NotYet(trial.tried, "nothing: is there a `return`?", "a program", next_step=advice)
-    if isinstance(made, (list, tuple)):
+        raise NotYet(
+            trial.tried, "nothing: is there a `return`?", expected="a program", next_step=advice
+        )
+    if isinstance(returned_value, (list, tuple)):
         why = "those are programs of their own, of which an engine runs one at a time."
         raise NotYet(
             trial.tried,
-            shown(made),
-            "one program",
-            why,
-            "put them into a Sequence: Sequence(first, second).",
+            shown(returned_value),
+            expected="one program",
+            why=why,
+            next_step="put them into a Sequence: Sequence(first, second).",
         )
-    return made, []
+    return returned_value, []
 
 
 def _two_supersteps(answer: Callable[..., Any], values: Any) -> Ran:
@@ -464,26 +447,26 @@ def _two_supersteps(answer: Callable[..., Any], values: Any) -> Ran:
     tensors = {
         name: Var(FLOAT, len(values), by_rows, right=[expected]) for name, expected in right.items()
     }
-    # only at run time: what an answer puts there is lost
+    # filled only at run time: values that an answer puts there are lost
     tensors["readings"] = replace(tensors["readings"], given=[values])
     trial = Trial(f"a program for {counted(len(values), 'reading')}", tensors, form=_one_program)
     try:
-        ran = trial.of(answer)
+        run = trial.of(answer)
     except Broken as broken:
         raise _explained(trial.tried, broken) from None
     for name, expected in right.items():
-        came = ran.came[0][name]
-        blank = np.isnan(came)
+        actual = run.came[0][name]
+        blank = np.isnan(actual)
         if blank.all():
             why = "nothing in the program writes it: merging supersteps keeps all of the work."
             raise NotYet(
                 trial.tried,
                 f"{name} holds nothing",
-                quoted(expected),
-                why,
-                f"put the vertices of {name} back.",
+                expected=quoted(expected),
+                why=why,
+                next_step=f"put the vertices of {name} back.",
             )
-        if where := difference(came, expected, 0):
+        if where := difference(actual, expected, 0):
             advice = "compare what it reads with the three supersteps."
             if name == "readings":
                 why = "the readings were overwritten. They come from the sensors, and stay."
@@ -493,27 +476,39 @@ def _two_supersteps(answer: Callable[..., Any], values: Any) -> Ran:
                     "missing."
                 )
             else:
-                why, _ = first(suspects("01.4"), partial(_holds, trial, name, came))
-                why = why or (_made_of(came, values) if name == "pairs" else "")
-            raise NotYet(trial.tried, f"{name}: {where}", quoted(expected), why, advice)
-    kinds = [step.kind for step in ran.report.steps()]
+                why, _ = first(suspects("01.4"), partial(_holds, trial, name, actual))
+                why = why or (_made_of(actual, values) if name == "pairs" else "")
+            raise NotYet(
+                trial.tried,
+                f"{name}: {where}",
+                expected=quoted(expected),
+                why=why,
+                next_step=advice,
+            )
+    kinds = [step.kind for step in run.report.steps()]
     if len(kinds) > 2:
         why = "two of these steps do not need each other, and could share a compute set."
         advice = "which of the three reads only what was there from the beginning?"
         bars = Bars(2, len(kinds), "supersteps")
         raise NotYet(
-            trial.tried, f"{len(kinds)} supersteps: {', '.join(kinds)}", "2", why, advice, bars
+            trial.tried,
+            f"{len(kinds)} supersteps: {', '.join(kinds)}",
+            expected="2",
+            why=why,
+            next_step=advice,
+            bars=bars,
         )
-    return ran
+    return run
 
 
-def _holds(trial: Trial, name: str, came: Any, like: Callable[..., Any]) -> bool:
-    """Whether a tensor comes to hold the same after the program of another answer."""
-    return same(trial.of(like).came[0][name], came)
+def _holds(trial: Trial, name: str, actual: Any, like: Callable[..., Any]) -> bool:
+    """Return whether a tensor has the same values after the program of another answer."""
+    return same(trial.of(like).came[0][name], actual)
 
 
 def _made_of(pairs: Any, readings: Any) -> str:
-    """What pairs is made of, if it is so many times each reading and its neighbours', in words."""
+    """Return how `pairs` is composed, in words, if it is a sum of multiples of each reading and its
+    neighbours'."""
     parts = {
         "reading": readings,
         "right neighbour's": np.roll(readings, -1),
@@ -525,20 +520,20 @@ def _made_of(pairs: Any, readings: Any) -> str:
     times = np.linalg.lstsq(columns, pairs.astype(float), rcond=None)[0].round()
     if difference(pairs, columns @ times):
         return ""
-    told = " and ".join(
+    fault = " and ".join(
         f"{number(n)} times the {name}" for n, name in zip(times, parts, strict=True) if n
     )
     return (
-        f"as it is, it holds {told}. Asked is 2 times the reading and 2 times the right "
+        f"as it is, it holds {fault}. Asked is 2 times the reading and 2 times the right "
         "neighbour's."
-        if told
+        if fault
         else ""
     )
 
 
-def _explained(tried: str, broken: Broken) -> Exception:
-    """A race, or a read that comes too early, in the words of this exercise; any other error as it
-    is."""
+def _explained(description: str, broken: Broken) -> Exception:
+    """Return the refusal of a race or of a premature read, in this exercise's terms; return any
+    other error unchanged."""
     error = broken.error
     if isinstance(error, ComputeSetRaceError):
         why = (
@@ -551,10 +546,10 @@ def _explained(tried: str, broken: Broken) -> Exception:
                 "two vertices write the same number.",
                 "let each number be written once: look at out=.",
             )
-        return NotYet(tried, f"ComputeSetRaceError: {error.tried}", why=why, next_step=advice)
+        return NotYet(description, f"ComputeSetRaceError: {error.tried}", why=why, next_step=advice)
     if isinstance(error, UninitialisedReadError):
         return NotYet(
-            tried,
+            description,
             f"UninitialisedReadError: {error.tried}",
             why="what it reads was not written by then: a later superstep writes it, or none does.",
             next_step="see that what is read in a superstep was written in one before it.",
@@ -577,17 +572,17 @@ INNOCENT = {
 
 
 def _culprit(answer: Any, graph: Any) -> Passed:
-    tried = f"the detector on every compute set, beside {shown(answer)}"
+    description = f"the detector on every compute set, beside {shown(answer)}"
     if not isinstance(graph, Graph):
         raise NotYet(
-            tried, f"{shown(graph)} is no graph", next_step='check("01.5", culprit, graph).'
+            description, f"{shown(graph)} is no graph", next_step='check("01.5", culprit, graph).'
         )
     fits = isinstance(answer, (tuple, list)) and len(answer) == 3 and isinstance(answer[0], str)
     if not fits or not all(is_whole(vertex) for vertex in answer[1:]):
         raise NotYet(
-            tried,
+            description,
             shown(answer),
-            '("name of the compute set", one vertex, the other)',
+            expected='("name of the compute set", one vertex, the other)',
             next_step="give those three.",
         )
     try:
@@ -596,53 +591,55 @@ def _culprit(answer: Any, graph: Any) -> Passed:
         race = error
     else:
         raise NotYet(
-            tried,
+            description,
             "the detector finds nothing in this graph",
             next_step="run the cell that builds the graph again.",
         )
     pair = {int(v) for v in re.findall(r"vertex (\d+)", race.where)}
 
     def draws() -> Any:
-        (chosen,) = (one for one in graph.compute_sets if one.name == answer[0])
+        (chosen,) = (
+            compute_set for compute_set in graph.compute_sets if compute_set.name == answer[0]
+        )
         pointed = [int(vertex) for vertex in answer[1:]]
         known = answer[1] != answer[2] and all(0 <= k < chosen.num_vertices for k in pointed)
         return touched(graph, chosen, pointed) if known else None
 
     if f"compute set {answer[0]!r}" not in str(race):
-        came = f"{answer[0]!r}, and the detector names another"
+        actual = f"{answer[0]!r}, and the detector names another"
         if answer[0] in INNOCENT:
             raise NotYet(
-                tried,
-                came,
-                "",
-                INNOCENT[answer[0]],
-                "look for a compute set in which two ranges of outputs overlap.",
+                description,
+                actual,
+                why=INNOCENT[answer[0]],
+                next_step="look for a compute set in which two ranges of outputs overlap.",
                 draws=draws,
             )
         near = did_you_mean(answer[0], (*INNOCENT, "thirds"))
         raise NotYet(
-            tried,
-            came,
-            "",
-            "there is no compute set of that name.",
-            near + "Names are those that the graph was given.",
+            description,
+            actual,
+            why="there is no compute set of that name.",
+            next_step=near + "Names are those that the graph was given.",
         )
     if set(map(plain, answer[1:])) != pair:
         why, advice = _wrong_pair(int(answer[1]), int(answer[2]))
-        came = f"vertices {shown(answer[1])} and {shown(answer[2])}, and the detector names others"
-        raise NotYet(tried, came, why=why, next_step=advice, draws=draws)
+        actual = (
+            f"vertices {shown(answer[1])} and {shown(answer[2])}, and the detector names others"
+        )
+        raise NotYet(description, actual, why=why, next_step=advice, draws=draws)
     return Passed(f"the detector says the same. {race.tried} {race.where}", evidence=race.where)
 
 
-def _wrong_pair(one: int, other: int) -> tuple[str, str]:
-    """Why two numbers are not the pair, and what to do."""
-    given = sorted((one, other))
-    why, advice = first(suspects("01.5"), lambda like: sorted(like[1:]) == given)
+def _wrong_pair(lower: int, second: int) -> tuple[str, str]:
+    """Return (why, next step) for two numbers that are not the required pair."""
+    pair = sorted((lower, second))
+    why, advice = first(suspects("01.5"), lambda like: sorted(like[1:]) == pair)
     if why:
         return why, advice
-    if one == other:
+    if lower == second:
         return "this is one vertex, and a race takes two.", "give both numbers."
-    if not 0 <= given[0] <= given[1] < THIRDS:
+    if not 0 <= pair[0] <= pair[1] < THIRDS:
         return (
             f"thirds has the vertices 0 to {THIRDS - 1}.",
             "count the vertices of that compute set, from 0.",
@@ -657,7 +654,7 @@ def _wrong_pair(one: int, other: int) -> tuple[str, str]:
 
 
 class Busy(SupervisorVertex):
-    """Works for as long as it is said to."""
+    """Works for a given number of cycles."""
 
     out: Output[FLOAT]
 
@@ -666,8 +663,9 @@ class Busy(SupervisorVertex):
 
 
 def _worked(*works: ByTile) -> Report:
-    """A run in which tile t works works[i][t] cycles in superstep i."""
-    graph, steps = graph_of(len(works[0])), program.Sequence()
+    """Return the report of a run in which tile t works works[i][t] cycles in superstep i."""
+    graph = graph_of(len(works[0]))
+    steps = program.Sequence()
     out = graph.add_variable(FLOAT, len(works[0]), "out")
     for work in works:
         busy = graph.add_compute_set("busy")
@@ -681,17 +679,17 @@ def _worked(*works: ByTile) -> Report:
 
 
 def _one_slow_tile(draw: np.random.Generator) -> Drawn:
-    tiles, cycles, times = (
-        int(draw.integers(20, 200)),
-        100 * int(draw.integers(2, 9)),
-        int(draw.integers(3, 9)),
-    )
+    tiles = int(draw.integers(20, 200))
+    cycles = 100 * int(draw.integers(2, 9))
+    times = int(draw.integers(3, 9))
     even = [cycles] * tiles
     uneven = [*even[1:], cycles * times]
 
     def answer() -> tuple[float]:
-        one, other = (step.cost.compute_duration for step in _worked(even, uneven).steps())
-        return (round(other / one, 2),)
+        even_cycles, uneven_cycles = (
+            step.cost.compute_duration for step in _worked(even, uneven).steps()
+        )
+        return (round(uneven_cycles / even_cycles, 2),)
 
     asks = (
         f"{tiles} tiles work for {cycles} cycles each. Then one of them gets {times} times as much "

@@ -1,5 +1,5 @@
-"""The exercises of lesson 02, Variables, mapping, programs: what is asked, what is right, and known
-mistakes by name."""
+"""The exercises of lesson 02, Variables, mapping, programs: questions, correct results and known
+mistakes."""
 
 from __future__ import annotations
 
@@ -12,21 +12,9 @@ import numpy as np
 
 from ipu_course.checking import warmups
 from ipu_course.checking.bound import Bound
+from ipu_course.checking.calling import Broken, answering
+from ipu_course.checking.comparing import KEEP_WIDE, ROUNDED, rounding_or_logic
 from ipu_course.checking.exercise import Drawn, PredictedValue, exercise, later, lesson, question
-from ipu_course.checking.judging import (
-    KEEP_WIDE,
-    ROUNDED,
-    Broken,
-    NotAttempted,
-    NotYet,
-    Passed,
-    answering,
-    difference,
-    quoted,
-    raise_first,
-    rounding_or_logic,
-    said_by,
-)
 from ipu_course.checking.mistakes import first, same, suspects
 from ipu_course.checking.programs import (
     TILES,
@@ -37,8 +25,10 @@ from ipu_course.checking.programs import (
     run_once,
     tiles_of,
 )
+from ipu_course.checking.quoting import difference, quoted, said_by
 from ipu_course.checking.trial import Ran, StreamIn, StreamOut, Trial, Var, refuse_growing
 from ipu_course.checking.verdict_panel import Bars, number
+from ipu_course.checking.verdicts import NotAttempted, NotYet, Passed, raise_first
 from ipu_teach import FLOAT, INT, Graph, Tensor, show
 from ipu_teach.errors import (
     DeviceValueError,
@@ -49,7 +39,8 @@ from ipu_teach.errors import (
 )
 from ipu_teach.program import Copy, RepeatWhileFalse, RepeatWhileTrue
 
-MOST_ROUNDS = 1000  # of a loop whose end the device decides: then the check calls it endless
+# rounds after which the check calls a loop endless, if the device decides its end
+MOST_ROUNDS = 1000
 
 
 # --- 02.1 -----------------------------------------------------------------------------------------
@@ -71,19 +62,21 @@ def _linear(answer: Callable[..., Any]) -> Passed:
     for shape, grain, tiles, special in cases:
         graph = graph_of(tiles)
         tensor = graph.add_variable(FLOAT, shape, "data")
-        tried = f"{counted(tensor.num_elements, 'element')} in grains of {grain}, on {tiles} tiles"
+        description = (
+            f"{counted(tensor.num_elements, 'element')} in grains of {grain}, on {tiles} tiles"
+        )
         try:
-            with answering(tried):
+            with answering(description):
                 result = answer(graph, tensor, grain)
         except Broken:
-            if wrong:  # what went wrong before is told
+            if wrong:  # report the mistake found before
                 break
             raise
         if result is ...:
             raise NotAttempted
         mappings.append(graph.get_tile_mapping(tensor, require_complete=False))
         try:
-            _balanced_grains(tried, mappings[-1], tensor.num_elements, grain)
+            _balanced_grains(description, mappings[-1], tensor.num_elements, grain)
         except NotYet as found:
             found.draws = partial(show.tiles, tensor) if any(mappings[-1]) else None
             wrong.append((found, special))
@@ -92,7 +85,7 @@ def _linear(answer: Callable[..., Any]) -> Passed:
 
 
 def _balanced_grains(
-    tried: str, mapping: list[list[tuple[int, int]]], count: int, grain: int
+    description: str, mapping: list[list[tuple[int, int]]], count: int, grain: int
 ) -> None:
     sizes = [sum(end - begin for begin, end in pieces) for pieces in mapping]
     if sum(sizes) < count:
@@ -105,7 +98,7 @@ def _balanced_grains(
             "the tail was left: dividing with // drops what does not come out even." if tail else ""
         )
         raise NotYet(
-            tried,
+            description,
             f"{counted(count - sum(sizes), 'element')} on no tile, the first of them element "
             f"{missing}",
             why=why,
@@ -116,39 +109,44 @@ def _balanced_grains(
             if begin % grain or (end % grain and end != count):
                 even = max(sizes) - min(sizes) <= 1
                 raise NotYet(
-                    tried,
+                    description,
                     f"tile {tile} holds elements {begin} to {end - 1}",
-                    f"ranges that begin at a multiple of {grain}",
-                    "a grain was cut in two"
+                    expected=f"ranges that begin at a multiple of {grain}",
+                    why="a grain was cut in two"
                     + (
                         ": the tiles got equal numbers of elements, and not of grains."
                         if even
                         else "."
                     ),
-                    "deal out grains: grain g holds elements g * grain up to (g + 1) * grain, or "
-                    "the end.",
+                    next_step=(
+                        "deal out grains: grain g holds elements g * grain up to (g + 1) * grain, "
+                        "or "
+                        "the end."
+                    ),
                 )
-    held = [(begin, tile) for tile, pieces in enumerate(mapping) for begin, _ in pieces]
-    if [tile for _, tile in sorted(held)] != [tile for _, tile in held]:
+    begins = [(begin, tile) for tile, pieces in enumerate(mapping) for begin, _ in pieces]
+    if [tile for _, tile in sorted(begins)] != [tile for _, tile in begins]:
         why = (
             "the elements lie in another order: a linear mapping gives each tile one piece, and "
             "the pieces follow each other."
         )
         place = next(
-            tile for (_, tile), (_, other) in zip(sorted(held), held, strict=True) if tile != other
+            tile
+            for (_, tile), (_, sorted_tile) in zip(sorted(begins), begins, strict=True)
+            if tile != sorted_tile
         )
         advice = "tile 0 takes the first grains, tile 1 those after them, and so on."
         raise NotYet(
-            tried,
+            description,
             f"tile {place} holds elements {mapping[place][0][0]} to {mapping[place][0][1] - 1}",
-            "",
-            why,
-            advice,
+            why=why,
+            next_step=advice,
         )
     grains = [-(-size // grain) for size in sizes]
     if max(grains) - min(grains) > 1:
         full, empty = grains.index(max(grains)), grains.index(min(grains))
-        share, why = -(-sum(grains) // len(grains)), "some tiles wait for others."
+        share = -(-sum(grains) // len(grains))
+        why = "some tiles wait for others."
         if grains[: sum(grains) // share] == [share] * (sum(grains) // share):
             why = (
                 "the number of grains per tile was rounded up, so the first tiles take all before "
@@ -157,12 +155,15 @@ def _balanced_grains(
         if max(grains) == sum(grains):
             why = "everything lies on one tile, and the others have nothing to do."
         raise NotYet(
-            tried,
+            description,
             f"tile {full} holds {grains[full]} grains, and tile {empty} holds {grains[empty]}",
-            "numbers of grains that differ by 1 at most",
-            why,
-            "every tile gets grains // tiles of them, and some of the tiles get one of those that "
-            "remain.",
+            expected="numbers of grains that differ by 1 at most",
+            why=why,
+            next_step=(
+                "every tile gets grains // tiles of them, and some of the tiles get one of those "
+                "that "
+                "remain."
+            ),
         )
 
 
@@ -170,7 +171,7 @@ def _balanced_grains(
 
 
 def _sum(values: Any) -> Trial:
-    """A running sum of these values."""
+    """Return the running sum of these values."""
     streams: dict[str, StreamIn | StreamOut] = {
         "numbers": StreamIn(FLOAT, values.astype(float)),
         "sums": StreamOut(FLOAT),
@@ -181,23 +182,23 @@ def _sum(values: Any) -> Trial:
 
 
 def _sums(answer: Callable[..., Any], values: Any) -> Ran:
-    """A run of the program for these numbers."""
-    ran = _sum(values).build(answer)
+    """Return a run of the program for these numbers."""
+    run = _sum(values).build(answer)
     try:
-        ran.run()
+        run.run()
     except Broken as broken:
-        tried = f"{ran.trial.tried}, and one engine.run()"
+        description = f"{run.trial.tried}, and one engine.run()"
         if not isinstance(broken.error, StreamConnectionError):
-            raise Broken(tried, broken.error) from None
-        said = f"{broken.error.tried} By then {counted(len(ran.sent['sums']), 'sum')} had come."
-        why, advice = ran.trial.reason(ran, "02.2")
+            raise Broken(description, broken.error) from None
+        message = f"{broken.error.tried} By then {counted(len(run.sent['sums']), 'sum')} had come."
+        why, advice = run.trial.reason(run, "02.2")
         if not why:
             why, advice = (
                 "the program takes more numbers than it sends sums.",
                 "each round takes one number and sends one sum.",
             )
-        raise NotYet(tried, said, why=why, next_step=advice) from None
-    return ran
+        raise NotYet(description, message, why=why, next_step=advice) from None
+    return run
 
 
 def _running_sum(answer: Callable[..., Any]) -> Passed:
@@ -206,22 +207,27 @@ def _running_sum(answer: Callable[..., Any]) -> Passed:
     built = {count: trial.build(answer) for count, trial in sizes.items()}
     runs = {}
     for count in (7, 23, 1):
-        # no two alike, whole, and their sums too large for HALF
+        # all different, whole numbers, and with sums that are too large for HALF
         values = draw.permutation(9999)[:count] + 1
         values[1::2] *= -1
-        ran = _sums(answer, values)
-        if difference(ran.sent["sums"].reshape(-1), np.cumsum(values)):
-            raise _wrong_sums(ran, values, partial(_off, answer, values))
-        runs[count] = ran
+        run = _sums(answer, values)
+        if difference(run.sent["sums"].reshape(-1), np.cumsum(values)):
+            raise _wrong_sums(run, values, partial(_off, answer, values))
+        runs[count] = run
     why = (
         "a Python loop wrote every round down. On the machine, each of them would take memory for "
         "its code."
     )
     refuse_growing(built, "numbers", why, "write one round down, and say Repeat(count, round).")
-    tried = "7, 23 and 1 numbers, each list in one engine run, with a program that does not grow"
-    evidence = [ran.report for ran in runs.values()]
+    description = (
+        "7, 23 and 1 numbers, each list in one engine run, with a program that does not grow"
+    )
+    evidence = [run.report for run in runs.values()]
     return Passed(
-        tried, evidence=evidence, figure=runs[23].cycles, unit="modelled cycles for 23 numbers"
+        description,
+        evidence=evidence,
+        figure=runs[23].cycles,
+        unit="modelled cycles for 23 numbers",
     )
 
 
@@ -229,34 +235,40 @@ def _off(answer: Callable[..., Any], values: Any) -> str:
     return difference(_sums(answer, values).sent["sums"].reshape(-1), np.cumsum(values))
 
 
-def _wrong_sums(ran: Ran, values: Any, again: Callable[[], str]) -> NotYet:
-    """What is wrong with what came: a known mistake, or what can be told from the program, or from
-    doing it `again`."""
-    tried, came = f"{ran.trial.tried}, and one engine.run()", ran.sent["sums"].reshape(-1)
-    right, count, steps = np.cumsum(values), len(values), ran.steps
-    why, advice = ran.trial.reason(ran, "02.2", nearest=True)
-    if len(came) != count:
+def _wrong_sums(run: Ran, values: Any, again: Callable[[], str]) -> NotYet:
+    """Return the refusal of wrong sums.
+
+    Its reason is a known mistake, or follows from the program, or from running it `again`.
+    """
+    description = f"{run.trial.tried}, and one engine.run()"
+    actual = run.sent["sums"].reshape(-1)
+    right = np.cumsum(values)
+    count = len(values)
+    steps = run.steps
+    why, advice = run.trial.reason(run, "02.2", nearest=True)
+    if len(actual) != count:
         if not steps["fetch"]:
             why, advice = (
                 "nothing in the program fetches a number.",
                 "begin a round with Copy(numbers, number).",
             )
         return NotYet(
-            tried,
-            f"{len(came)} of {counted(count, 'sum')}",
+            description,
+            f"{len(actual)} of {counted(count, 'sum')}",
             why=why,
             next_step=advice or "send one sum in each round.",
         )
-    off = came - right
+    off = actual - right
     if not why and (off == off[0]).all():
-        why, advice = (
-            f"every sum is off by {number(off[0])}: the total does not begin at 0.",
-            "begin at 0.",
-        )
+        why = f"every sum is off by {number(off[0])}: the total does not begin at 0."
+        advice = "begin at 0."
     elif not why:
-        why, follow = rounding_or_logic(again), "follow the first two rounds."
+        why = rounding_or_logic(again)
+        follow = "follow the first two rounds."
         advice = KEEP_WIDE if why == ROUNDED else follow
-    return NotYet(tried, difference(came, right), quoted(right), why, advice)
+    return NotYet(
+        description, difference(actual, right), expected=quoted(right), why=why, next_step=advice
+    )
 
 
 # --- 02.3 -----------------------------------------------------------------------------------------
@@ -264,7 +276,8 @@ def _wrong_sums(ran: Ran, values: Any, again: Callable[[], str]) -> NotYet:
 
 def _no_exchange(answer: Callable[..., Any]) -> Passed:
     draw = np.random.default_rng(203)
-    crossing, reports = 0, []
+    crossing = 0
+    reports = []
     for rows, columns in ((TILES, 4), (7, 5), (1, 1), (3, 2), (29, 8)):
         graph = graph_of()
         a = graph.add_variable(FLOAT, (rows, columns), "a")
@@ -272,25 +285,25 @@ def _no_exchange(answer: Callable[..., Any]) -> Passed:
         for row in range(rows):
             graph.set_tile_mapping(a[row], int(draw.integers(TILES)))
         before = graph.get_tile_mapping(a)
-        tried = f"Copy(a.transpose(), b) with {rows} rows of {columns}"
-        with answering(tried):
+        description = f"Copy(a.transpose(), b) with {rows} rows of {columns}"
+        with answering(description):
             result = answer(graph, a, b)
         if result is ...:
             raise NotAttempted
         if graph.get_tile_mapping(a) != before:
             why = "a was moved. Others count on where it lies; only b is yours to place."
             raise NotYet(
-                tried,
+                description,
                 "another mapping of a",
-                "a where it was",
-                why,
-                "call set_tile_mapping for parts of b only.",
+                expected="a where it was",
+                why=why,
+                next_step="call set_tile_mapping for parts of b only.",
             )
-        _whole_rows(graph, a, b, tried)
+        _whole_rows(graph, a, b, description)
         graph.create_host_read("check of 02.3", b)
         values = draw.normal(size=(rows, columns)).astype(np.float32)
         graph.set_initial_value(a, values)
-        engine = loaded(graph, Copy(a.transpose(), b), tried)
+        engine = loaded(graph, Copy(a.transpose(), b), description)
         engine.run()
         # a mapping never changes a value
         assert np.array_equal(engine.read_tensor("check of 02.3"), values.T)
@@ -298,22 +311,25 @@ def _no_exchange(answer: Callable[..., Any]) -> Passed:
         crossing = max(crossing, int(received.sum()))
         reports.append(engine.report)
         if crossing:
-            came, why, advice = _why_crossing(graph, a, b)
+            actual, why, advice = _why_crossing(graph, a, b)
             bars = Bars(0, crossing, "bytes exchanged")
             draws = partial(show.tiles, a, b.transpose())
-            raise NotYet(tried, came, "", why, advice, bars, draws)
-    least = Bound(0, "bytes exchanged", "nothing is less than nothing")
+            raise NotYet(description, actual, why=why, next_step=advice, bars=bars, draws=draws)
+    minimum = Bound(0, "bytes exchanged", "nothing is less than nothing")
     return Passed(
         "5 matrices whose rows lie on tiles drawn at random",
-        Bars(0, 0, least.unit),
+        Bars(0, 0, minimum.unit),
         reports,
-        bound=least,
+        bound=minimum,
     )
 
 
-def _whole_rows(graph: Graph, a: Tensor, b: Tensor, tried: str) -> None:
-    """Raise `NotYet` where a column of b has no tile, and its row of a lies beside another one on
-    the same tile: then an interval was taken for a row."""
+def _whole_rows(graph: Graph, a: Tensor, b: Tensor, description: str) -> None:
+    """Raise `NotYet` if the answer took an interval for a row.
+
+    That is so if a column of b has no tile, and its row of a shares an interval with another row on
+    the same tile.
+    """
     columns = a.shape[1]
     mapping = graph.get_tile_mapping(a)
     inner = {
@@ -322,46 +338,52 @@ def _whole_rows(graph: Graph, a: Tensor, b: Tensor, tried: str) -> None:
         for begin, end in pieces
         for row in range(begin // columns + 1, end // columns)
     }
-    held = graph.get_tile_mapping(b.transpose(), require_complete=False)
-    there = {
-        place // columns for pieces in held for begin, end in pieces for place in range(begin, end)
+    pieces_per_tile = graph.get_tile_mapping(b.transpose(), require_complete=False)
+    on_own_tile = {
+        place // columns
+        for pieces in pieces_per_tile
+        for begin, end in pieces
+        for place in range(begin, end)
     }
-    if inner and there == set(range(len(a))) - inner:
+    if inner and on_own_tile == set(range(len(a))) - inner:
         row = min(inner)
         raise NotYet(
-            tried,
+            description,
             f"b[:, {row}] is on no tile",
-            "",
-            f"neighbouring rows that lie on one tile are one interval: row {row} came with row "
+            why=f"neighbouring rows that lie on one tile are one interval: row {row} came with row "
             f"{row - 1}.",
-            "an interval has (end - begin) // columns rows; or pass the whole mapping on as it is.",
+            next_step=(
+                "an interval has (end - begin) // columns rows; or pass the whole mapping on as "
+                "it is."
+            ),
             draws=partial(show.tiles, a, b.transpose()),
         )
 
 
 def _why_crossing(graph: Graph, a: Tensor, b: Tensor) -> tuple[str, str, str]:
-    """What crosses, why, and what to do."""
-    there, here = tiles_of(graph, a), tiles_of(graph, b)
-    i, j = (int(n) for n in np.argwhere(there != here.T)[0])
-    came = (
-        f"{int((there != here.T).sum())} of {a.num_elements} elements cross, the first of them "
-        f"a[{i}, {j}]: it lies on tile {there[i, j]}, and b[{j}, {i}] on tile {here[j, i]}"
+    """Return (what moves between tiles, why, next step)."""
+    tiles_of_a, tiles_of_b = tiles_of(graph, a), tiles_of(graph, b)
+    i, j = (int(n) for n in np.argwhere(tiles_of_a != tiles_of_b.T)[0])
+    actual = (
+        f"{int((tiles_of_a != tiles_of_b.T).sum())} of {a.num_elements} elements cross, the first "
+        f"of them a[{i}, {j}]: it lies on tile {tiles_of_a[i, j]}, and b[{j}, {i}] on tile "
+        f"{tiles_of_b[j, i]}"
     )
 
     def lies_so(like: Callable[..., Any]) -> bool:
         like(graph, a, twin := graph.clone(b))
-        return same(tiles_of(graph, twin), here)
+        return same(tiles_of(graph, twin), tiles_of_b)
 
     why, advice = first(suspects("02.3"), lies_so)
-    if not why and (here == here[0, 0]).all():
+    if not why and (tiles_of_b == tiles_of_b[0, 0]).all():
         return (
-            came,
+            actual,
             "b lies on one tile, and everything has to come there.",
             "put each part of b where its source lies.",
         )
     why = why or f"b[{j}, {i}] receives a[{i}, {j}], and the two lie on different tiles."
     return (
-        came,
+        actual,
         why,
         advice or "ask where a lies: graph.get_tile_mapping(a), or its rows one by one.",
     )
@@ -374,13 +396,13 @@ STARTS = (5, 10, 17, 1, 0, 301)
 
 
 def _countdown(answer: Callable[..., Any]) -> Passed:
-    left = Var(INT, (), 0, given=STARTS, right=[0] * len(STARTS))
+    counter = Var(INT, (), 0, given=STARTS, right=[0] * len(STARTS))
     ticks = Var(INT, (), 0, given=[0] * len(STARTS), right=STARTS)
     trial = Trial(
-        "a countdown", {"left": left, "ticks": ticks}, runs=len(STARTS), most_rounds=MOST_ROUNDS
+        "a countdown", {"left": counter, "ticks": ticks}, runs=len(STARTS), most_rounds=MOST_ROUNDS
     )
     try:
-        ran = trial.of(answer)
+        run = trial.of(answer)
     except Broken as broken:
         device = isinstance(broken.error, DeviceValueError)
         looked = device and re.search(
@@ -397,42 +419,43 @@ def _countdown(answer: Callable[..., Any]) -> Passed:
         raise NotYet(
             "a countdown",
             f"left was looked at by Python, in {line}" if line else "",
-            "",
-            why,
-            advice,
+            why=why,
+            next_step=advice,
         ) from None
     wrong = [
-        (start, MOST_ROUNDS + 1 if endless else int(came["ticks"]), int(came["left"]))
-        for start, came, endless in zip(STARTS, ran.came, ran.endless, strict=True)
-        if endless or (int(came["ticks"]), int(came["left"])) != (start, 0)
+        (start, MOST_ROUNDS + 1 if endless else int(actual["ticks"]), int(actual["left"]))
+        for start, actual, endless in zip(STARTS, run.came, run.endless, strict=True)
+        if endless or (int(actual["ticks"]), int(actual["left"])) != (start, 0)
     ]
     if wrong:
-        raise _counted_wrongly(wrong, ran)
-    if not any(isinstance(p, (RepeatWhileTrue, RepeatWhileFalse)) for p in all_of(ran.program)):
+        raise _counted_wrongly(wrong, run)
+    if not any(isinstance(p, (RepeatWhileTrue, RepeatWhileFalse)) for p in all_of(run.program)):
         why = (
             "nothing in the program repeats for as long as the device says: the most rounds were "
             "fixed when it was written."
         )
         advice = "let the device look: RepeatWhileTrue(condition, left, round)."
-        came = "right numbers, from a program with an end of its own"
-        raise NotYet("a countdown", came, "a loop that decides", why, advice)
-    tried = f"countdowns from {', '.join(map(str, STARTS))}, all with one compiled program"
-    return Passed(tried, evidence=ran.engine.report)
+        actual = "right numbers, from a program with an end of its own"
+        raise NotYet(
+            "a countdown", actual, expected="a loop that decides", why=why, next_step=advice
+        )
+    description = f"countdowns from {', '.join(map(str, STARTS))}, all with one compiled program"
+    return Passed(description, evidence=run.engine.report)
 
 
-def _counted_wrongly(wrong: list[tuple[int, int, int]], ran: Ran) -> NotYet:
+def _counted_wrongly(wrong: list[tuple[int, int, int]], run: Ran) -> NotYet:
     start, ticks, rest = wrong[0]
-    tried = "countdowns one after another, from " + ", ".join(map(str, STARTS))
+    description = "countdowns one after another, from " + ", ".join(map(str, STARTS))
     endless = ticks > MOST_ROUNDS
-    came = f"from {start}: " + (
+    actual = f"from {start}: " + (
         f"still running after {MOST_ROUNDS:,} rounds"
         if endless
         else f"{counted(ticks, 'tick')}, and {number(rest)} left"
     )
-    why, advice = ran.trial.reason(
-        ran, "02.4", advice="follow a countdown from 1 by hand.", nearest=True
+    why, advice = run.trial.reason(
+        run, "02.4", advice="follow a countdown from 1 by hand.", nearest=True
     )
-    if ran.steps["Repeat"] and len({done for _, done, _ in wrong}) == 1:
+    if run.steps["Repeat"] and len({done for _, done, _ in wrong}) == 1:
         why = (
             f"it ticks {ticks} times whatever it is given: the number of rounds was fixed when the "
             "program was written."
@@ -446,7 +469,13 @@ def _counted_wrongly(wrong: list[tuple[int, int, int]], ran: Ran) -> NotYet:
             "written down."
         )
         advice = "let the device look: RepeatWhileTrue(condition, left, round)."
-    return NotYet(tried, came, f"{counted(start, 'tick')}, and 0 left", why, advice)
+    return NotYet(
+        description,
+        actual,
+        expected=f"{counted(start, 'tick')}, and 0 left",
+        why=why,
+        next_step=advice,
+    )
 
 
 # --- 02.5 -----------------------------------------------------------------------------------------
@@ -458,37 +487,37 @@ FAULTS = {
 
 
 def _faults(answer: Callable[..., Any]) -> Passed:
-    for (mapped, written), (kind, what) in FAULTS.items():
-        tried = f"the program with mapped={mapped}, written={written}"
-        fired = _fired(answer, mapped, written, tried)
+    for (mapped, written), (kind, effect) in FAULTS.items():
+        description = f"the program with mapped={mapped}, written={written}"
+        fired = _fired(answer, mapped, written, description)
         if fired is None:
-            why = f"this is the case in which {what}, and the machine had nothing to object to."
+            why = f"this is the case in which {effect}, and the machine had nothing to object to."
             raise NotYet(
-                tried,
+                description,
                 "no error",
-                kind.__name__,
-                why,
-                "leave that line out when it is not wanted: use an if.",
+                expected=kind.__name__,
+                why=why,
+                next_step="leave that line out when it is not wanted: use an if.",
             )
         if not isinstance(fired, kind):
-            why = f"another error came. Only one thing may be missing here: {what}."
+            why = f"another error came. Only one thing may be missing here: {effect}."
             raise NotYet(
-                tried,
+                description,
                 f"{type(fired).__name__}: {getattr(fired, 'tried', fired)}",
-                kind.__name__,
-                why,
-                "do the rest.",
+                expected=kind.__name__,
+                why=why,
+                next_step="do the rest.",
             )
-    tried = "the program with mapped=True, written=True"
-    fired = _fired(answer, True, True, tried)
+    description = "the program with mapped=True, written=True"
+    fired = _fired(answer, True, True, description)
     if fired is not None:
         why = "with both done, neither error may come. One of the two lines is still missing."
         raise NotYet(
-            tried,
+            description,
             f"{type(fired).__name__}: {getattr(fired, 'tried', fired)}",
-            "no error",
-            why,
-            "do both.",
+            expected="no error",
+            why=why,
+            next_step="do both.",
         )
     return Passed(
         "each error in turn, and then neither",
@@ -496,9 +525,11 @@ def _faults(answer: Callable[..., Any]) -> Passed:
     )
 
 
-def _fired(answer: Callable[..., Any], mapped: bool, written: bool, tried: str) -> Exception | None:
-    """The error of compiling and running the program, or None. The values must be right if there is
-    none."""
+def _fired(
+    answer: Callable[..., Any], mapped: bool, written: bool, description: str
+) -> Exception | None:
+    """Compile and run the program, and return its error, or None. Without an error, the values must
+    be right."""
     graph = graph_of()
     values, later = np.random.default_rng(205).normal(size=(2, 7)).astype(np.float32)
     source, target = graph.add_variable(FLOAT, 7, "source"), graph.add_variable(FLOAT, 7, "target")
@@ -506,7 +537,7 @@ def _fired(answer: Callable[..., Any], mapped: bool, written: bool, tried: str) 
         graph.create_host_read(f"check {name}", tensor)
         graph.create_host_write(f"set {name}", tensor)
     try:
-        program = program_of(answer, tried, graph, source, target, values, mapped, written)
+        program = program_of(answer, description, graph, source, target, values, mapped, written)
     except Broken as broken:
         if isinstance(broken.error, tuple(kind for kind, _ in FAULTS.values())):
             why = (
@@ -514,11 +545,13 @@ def _fired(answer: Callable[..., Any], mapped: bool, written: bool, tried: str) 
                 "a program that has it."
             )
             advice = "leave out the line that would prevent it, and return the program."
-            raise NotYet(tried, said_by(broken.error), "a program", why, advice) from None
+            raise NotYet(
+                description, said_by(broken.error), expected="a program", why=why, next_step=advice
+            ) from None
         raise
     try:
-        engine = loaded(graph, program, tried)
-        with answering(tried):
+        engine = loaded(graph, program, description)
+        with answering(description):
             engine.run()
     except Broken as broken:
         if isinstance(broken.error, (InvalidTileMappingError, UninitialisedReadError)):
@@ -528,36 +561,43 @@ def _fired(answer: Callable[..., Any], mapped: bool, written: bool, tried: str) 
             ):
                 why = "the fault is to be in source, and in nothing else."
                 raise NotYet(
-                    tried,
+                    description,
                     said_by(broken.error),
-                    "an error about source",
-                    why,
-                    "do all of the rest.",
+                    expected="an error about source",
+                    why=why,
+                    next_step="do all of the rest.",
                 ) from None
             return broken.error
         raise
     where = difference(engine.read_tensor("check target"), values, 0)
     if where:
-        came = engine.read_tensor("check target")
-        blank, turned = np.isnan(came).all(), not difference(came, values[::-1], 0)
-        one = f"source was filled with {number(float(came[0]))} in place of `values`."
+        actual = engine.read_tensor("check target")
+        blank = np.isnan(actual).all()
+        turned = not difference(actual, values[::-1], 0)
+        sentence = f"source was filled with {number(float(actual[0]))} in place of `values`."
         why = (
             "nothing was written into target."
             if blank
             else "the order is turned round."
             if turned
-            else one
-            if (came == came[0]).all()
+            else sentence
+            if (actual == actual[0]).all()
             else ""
         )
-        raise NotYet(tried, f"target: {where}", quoted(values), why, "copy source into target.")
+        raise NotYet(
+            description,
+            f"target: {where}",
+            expected=quoted(values),
+            why=why,
+            next_step="copy source into target.",
+        )
     if written:
-        with answering(tried):
+        with answering(description):
             engine.write_tensor("set source", later)
             engine.write_tensor("set target", -later)
             engine.run()
         where = difference(engine.read_tensor("check target"), later, 0)
-        # who fills source within the program fills it again
+        # a program that fills source itself fills it again
         if where and any(
             difference(engine.read_tensor(name), values, 0)
             for name in ("check source", "check target")
@@ -567,11 +607,11 @@ def _fired(answer: Callable[..., Any], mapped: bool, written: bool, tried: str) 
                 "it stays as it was."
             )
             raise NotYet(
-                f"{tried}, and then other values in source",
+                f"{description}, and then other values in source",
                 f"target: {where}",
-                quoted(later),
-                why,
-                "Copy(source, target).",
+                expected=quoted(later),
+                why=why,
+                next_step="Copy(source, target).",
             )
     return None
 
@@ -606,11 +646,13 @@ def _transposed(draw: np.random.Generator) -> Drawn:
 BYTES = (PredictedValue("", "bytes", whole=True),)
 
 
-def _loops(answer: Any, ran: Ran) -> None:
-    if not ran.steps[RepeatWhileTrue.__name__]:
+def _loops(answer: Any, run: Ran) -> None:
+    if not run.steps[RepeatWhileTrue.__name__]:
         why = "the number of rounds was fixed when the program was written."
         advice = "let the device look: RepeatWhileTrue(Sequence(), left, body)."
-        raise NotYet(ran.trial.tried, "no RepeatWhileTrue", "one", why, advice)
+        raise NotYet(
+            run.trial.tried, "no RepeatWhileTrue", expected="one", why=why, next_step=advice
+        )
 
 
 LEFT = {"left": Var(INT, (), 0, given=[3, 7, 0], right=[0, 0, 0])}

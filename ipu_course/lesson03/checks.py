@@ -1,5 +1,5 @@
-"""The exercises of lesson 03, PopLibs: operations and views: what is asked, what is right, and
-known mistakes by name."""
+"""The exercises of lesson 03, PopLibs: operations and views: questions, correct results and known
+mistakes."""
 
 from __future__ import annotations
 
@@ -13,45 +13,40 @@ import numpy as np
 
 from ipu_course.checking import warmups
 from ipu_course.checking.bound import Bound, least_cycles
+from ipu_course.checking.calling import call_made
+from ipu_course.checking.comparing import KEEP_WIDE, ROUNDED, rounding_or_logic
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
-from ipu_course.checking.judging import (
-    KEEP_WIDE,
-    MODELLED,
-    ROUNDED,
-    NotYet,
-    Passed,
-    call_made,
-    difference,
-    rounding_or_logic,
-)
 from ipu_course.checking.precision import Precision
 from ipu_course.checking.programs import SYNC, TILES, WORKERS, tiles_of
+from ipu_course.checking.quoting import difference
 from ipu_course.checking.trial import Answers, Built, Ran, Trial, Var, appends, by_rows
 from ipu_course.checking.verdict_panel import Bars, number
+from ipu_course.checking.verdicts import MODELLED, NotYet, Passed
 from ipu_teach import FLOAT, HALF, UNSIGNED_INT, Graph, Report, Tensor, show
 from ipu_teach.errors import counted
 from ipu_teach.poplibs import popops
 from ipu_teach.program import Sequence
 from ipu_teach.types import DType
 
-SLACK = 1.15  # of a good answer's cost: with expr.Square it is a tenth more
-MOST_SETS = 4  # for mean and variance: partial sums, their sums, and a step for each result
+# budget, as a multiple of a good answer's cost; with expr.Square the cost is a tenth more
+SLACK = 1.15
+MOST_SETS = 4  # for mean and variance: partial sums, their totals, and a step for each result
 BY_HAND = "do a small row by hand, and look at what each call gives."
 ERRORS = 4  # standard errors that a share may be off
 
 
 def _compute_sets(report: Report) -> int:
-    """How many compute sets ran."""
+    """Return the number of compute sets that ran."""
     return sum(profile.executions for profile in report.compute_sets)
 
 
 def _crossing(report: Report) -> int:
-    """Bytes that arrived from other tiles."""
+    """Return the bytes that arrived from other tiles."""
     return int(report.exchange_bytes_per_tile[0].sum())
 
 
 def _drawn(seed: int, *shape: int) -> Any:
-    """Numbers with quarters, of both signs, no two alike and none of them 0."""
+    """Return random multiples of a quarter, of both signs, all different and none of them 0."""
     count = int(np.prod(shape))
     return (
         ((np.random.default_rng(seed).permutation(2 * count) - count + 0.5)[:count] / 4)
@@ -64,67 +59,75 @@ def _near(a: Any, b: Any) -> bool:
     return np.allclose(a, b, 1e-4, 1e-6, equal_nan=True)
 
 
-def _trial(tried: str, tensors: dict[str, Var], shapes: list[Any], **more: Any) -> Trial:
-    """Answers append their calls to a program, and return tensors of these shapes."""
+def _trial(description: str, tensors: dict[str, Var], shapes: list[Any], **options: Any) -> Trial:
+    """Return a trial of answers that append their calls to a program and return tensors of these
+    shapes."""
     asks, step = "a tensor", "return what the last call gave you."
     if len(shapes) > 1:
-        asks, step = f"{len(shapes)} tensors", "return both, with a comma between."
+        asks = f"{len(shapes)} tensors"
+        step = "return both, with a comma between."
     why = "a call that reduces takes the dimensions in its list away, and leaves the others."
-    return Trial(tried, tensors, form=appends(*shapes, asks=asks, step=step, why=why), **more)
+    return Trial(
+        description, tensors, form=appends(*shapes, asks=asks, step=step, why=why), **options
+    )
 
 
 def _ran(trial: Trial, answer: Callable[..., Any]) -> Ran:
-    ran = trial.of(answer)
-    ran.refuse_changed("use the calls that make a new tensor, without in_place in their name.")
-    return ran
+    run = trial.of(answer)
+    run.refuse_changed("use the calls that make a new tensor, without in_place in their name.")
+    return run
 
 
 def _right(
     answer: Callable[..., Any],
     exercise: str,
-    tried: str,
-    given: dict[str, Any],
+    description: str,
+    inputs: dict[str, Any],
     results: list[Any],
     tolerance: float,
     special: str = "",
     dtype: type[DType] = FLOAT,
 ) -> Ran:
-    """A run of the answer's program on what is `given`, row i of it on tile i. Wrong results are
-    `NotYet`."""
+    """Return a run of the answer's program on `given`, with row i on tile i.
+
+    :raises NotYet: if the results are wrong.
+    """
     right = np.array(results if len(results) > 1 else results[0])
 
-    def agree(hers: Ran, other: Ran) -> bool:
-        return _near(other.result, hers.result) and not _near(other.result, right)
+    def agree(learner_run: Ran, reference_run: Ran) -> bool:
+        return _near(reference_run.result, learner_run.result) and not _near(
+            reference_run.result, right
+        )
 
     tensors = {
         name: Var(dtype, values.shape, by_rows, [values], kept=True)
-        for name, values in given.items()
+        for name, values in inputs.items()
     }
-    trial = _trial(tried, tensors, [np.shape(result) for result in results], agree=agree)
-    ran = _ran(trial, answer)
-    if where := difference(ran.result, right, tolerance):
-        why, advice = trial.reason(ran, exercise, advice=BY_HAND)
+    trial = _trial(description, tensors, [np.shape(result) for result in results], agree=agree)
+    run = _ran(trial, answer)
+    if where := difference(run.result, right, tolerance):
+        why, advice = trial.reason(run, exercise, advice=BY_HAND)
         why = why or rounding_or_logic(
             lambda: difference(_ran(trial, answer).result, right, tolerance)
         )
         advice = KEEP_WIDE if why == ROUNDED else advice
         if special and not why:
             why = f"the ordinary numbers are right. What is special here: {special}."
-        raise NotYet(tried, where, "", why, advice)
-    return ran
+        raise NotYet(description, where, why=why, next_step=advice)
+    return run
 
 
 # --- 03.1 -----------------------------------------------------------------------------------------
 
 
 def softmax_of(x: Any) -> Any:
-    """The softmax of each row, in the dtype of x."""
+    """Return the softmax of each row, in the dtype of x."""
     powers = np.exp(x - x.max(axis=1, keepdims=True))
     return powers / powers.sum(axis=1, keepdims=True)
 
 
 def _scores() -> dict[str, Any]:
-    """Rows of scores, by what is special about them; the ordinary ones first."""
+    """Return the rows of scores, by what is special about them; the ordinary ones come first."""
     cases = {
         f"drawn {shape}": _drawn(301 + n, *shape) / 8
         for n, shape in enumerate(((TILES, 7), (5, 4), (31, 3)))
@@ -150,15 +153,18 @@ SOFTMAX = Precision(softmax_of, [(x,) for name, x in SCORES.items() if name.star
 
 
 def _softmax(answer: Callable[..., Any]) -> Passed:
-    reports, tolerance = [], SOFTMAX.tolerance
+    reports = []
+    tolerance = SOFTMAX.tolerance
     for name, x in SCORES.items():
-        tried = (
+        description = (
             f"{counted(x.shape[0], 'row')} of {counted(x.shape[1], 'number')}, from "
             f"{number(x.min())} to {number(x.max())}"
         )
         special = "" if name.startswith("drawn") else name
         right = softmax_of(x.astype(float))
-        reports.append(_right(answer, "03.1", tried, {"x": x}, [right], tolerance, special).report)
+        reports.append(
+            _right(answer, "03.1", description, {"x": x}, [right], tolerance, special).report
+        )
     return Passed(f"{len(SCORES)} sets of rows, some of them around 10,000", evidence=reports)
 
 
@@ -166,7 +172,7 @@ def _softmax(answer: Callable[..., Any]) -> Passed:
 
 
 def _adds(values: Any) -> Answers:
-    """answer(graph, a) maps a; the program is the addition."""
+    """Build a program that does the addition after answer(graph, a) has mapped a."""
 
     def form(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Built:
         (a,) = parts
@@ -180,9 +186,8 @@ def _adds(values: Any) -> Answers:
             raise NotYet(
                 trial.tried,
                 f"{missing} of {a.num_elements} numbers on no tile",
-                "",
-                why,
-                "map each number once.",
+                why=why,
+                next_step="map each number once.",
             )
         program = Sequence()
         total = popops.add(graph, a, a.transpose(), program)
@@ -193,7 +198,7 @@ def _adds(values: Any) -> Answers:
 
 
 def _held(graph: Graph, a: Tensor) -> list[int]:
-    """By tile, how many numbers of a are mapped to it."""
+    """Return the number of elements of a on each tile."""
     return [
         sum(end - begin for begin, end in pieces)
         for pieces in graph.get_tile_mapping(a, require_complete=False)
@@ -203,49 +208,62 @@ def _held(graph: Graph, a: Tensor) -> list[int]:
 def _layout(answer: Callable[..., Any]) -> Passed:
     reports = []
     for n in (26, 17, 7, 31, 1):
-        tried = f"a + a.transpose() with {n} x {n} numbers on {TILES} tiles"
+        description = f"a + a.transpose() with {n} x {n} numbers on {TILES} tiles"
         values = _drawn(320 + n, n, n)
-        ran = Trial(tried, {"a": Var(FLOAT, (n, n))}, form=_adds(values)).of(answer)
-        assert np.array_equal(ran.result, values + values.T)  # a mapping never changes a value
-        graph, a = ran.graph, ran.tensors["a"]
-        if crossing := _crossing(ran.report):
-            came, why, advice = _apart(tiles_of(graph, a))
+        run = Trial(description, {"a": Var(FLOAT, (n, n))}, form=_adds(values)).of(answer)
+        assert np.array_equal(run.result, values + values.T)  # a mapping never changes a value
+        graph = run.graph
+        a = run.tensors["a"]
+        if crossing := _crossing(run.report):
+            actual, why, advice = _apart(tiles_of(graph, a))
             bars = Bars(0, crossing, "bytes exchanged")
-            raise NotYet(tried, came, "", why, advice, bars, partial(show.tiles, a))
-        share, held = -(-n * n // TILES), _held(graph, a)
-        if max(held) > 2 * share:
-            full = held.index(max(held))
+            raise NotYet(
+                description,
+                actual,
+                why=why,
+                next_step=advice,
+                bars=bars,
+                draws=partial(show.tiles, a),
+            )
+        share = -(-n * n // TILES)
+        elements_per_tile = _held(graph, a)
+        if max(elements_per_tile) > 2 * share:
+            full = elements_per_tile.index(max(elements_per_tile))
             why = "nothing crosses, and most tiles wait for one."
-            if max(held) == n * n:
+            if max(elements_per_tile) == n * n:
                 why = (
                     "nothing crosses, for everything lies on one tile, and the others have nothing "
                     "to do."
                 )
-            came = f"tile {full} holds {max(held)} of {n * n} numbers; an even share is {share}"
-            bars = Bars(2 * share, max(held), "numbers on the fullest tile")
-            raise NotYet(
-                tried,
-                came,
-                f"{2 * share} at most",
-                why,
-                "which pairs go together? Deal out the pairs.",
-                bars,
-                partial(show.tiles, a),
+            actual = (
+                f"tile {full} holds {max(elements_per_tile)} of {n * n} numbers; an even share is "
+                f"{share}"
             )
-        reports.append(ran.report)
-    least = Bound(0, "bytes exchanged", "nothing is less than nothing")
+            bars = Bars(2 * share, max(elements_per_tile), "numbers on the fullest tile")
+            raise NotYet(
+                description,
+                actual,
+                expected=f"{2 * share} at most",
+                why=why,
+                next_step="which pairs go together? Deal out the pairs.",
+                bars=bars,
+                draws=partial(show.tiles, a),
+            )
+        reports.append(run.report)
+    minimum = Bound(0, "bytes exchanged", "nothing is less than nothing")
     return Passed(
         "5 square matrices, of 31 x 31 to 1 x 1 numbers",
-        Bars(0, 0, least.unit),
+        Bars(0, 0, minimum.unit),
         reports,
-        bound=least,
+        bound=minimum,
     )
 
 
 def _apart(tiles: Any) -> tuple[str, str, str]:
-    """What crosses, why, and what to do, where a[i, j] and a[j, i] lie apart."""
+    """Return (what moves between tiles, why, next step) if a[i, j] and a[j, i] are on different
+    tiles."""
     i, j = (int(k) for k in np.argwhere(tiles != tiles.T)[0])
-    came = (
+    actual = (
         f"{int((tiles != tiles.T).sum())} numbers cross: a[{i}, {j}] is on tile {tiles[i, j]}, "
         f"a[{j}, {i}] on {tiles[j, i]}"
     )
@@ -261,26 +279,26 @@ def _apart(tiles: Any) -> tuple[str, str, str]:
     elif all((np.diagonal(tiles, k) == tiles[0, k]).all() for k in range(len(tiles))):
         why = "numbers with the same j - i lie together; but i - j is another one."
         advice = "choose something that is the same if i and j change places."
-    return came, why, advice
+    return actual, why, advice
 
 
 # --- 03.3 -----------------------------------------------------------------------------------------
 
 
 def fused_cycles(elements: int) -> int:
-    """Modelled cycles of the fused lengths of arrows, `elements` on a tile: a sync, and one vertex
-    for six workers.
+    """Return the modelled cycles of the fused lengths of arrows, with `elements` on a tile: a sync,
+    and one vertex for six workers.
 
-    By the rates of PopLibs' operations (poplibs/popops/fused.py): two numbers take 15 cycles, of
-    which loading both tensors, storing, two products and a sum take 1 each, and the root the
-    others.
+    According to the rates of PopLibs' operations (poplibs/popops/fused.py), two elements take 15
+    cycles: 1 each for loading both tensors, storing, two products and a sum, and the rest for the
+    root.
     """
     pairs = ceil(ceil(elements / WORKERS) / 2)
     return SYNC + 20 + WORKERS * (17 + 15 * pairs)
 
 
 def length_of(x: Any, y: Any) -> Any:
-    """sqrt(x * x + y * y)."""
+    """Return sqrt(x * x + y * y)."""
     return np.sqrt(x * x + y * y)
 
 
@@ -288,14 +306,15 @@ LENGTHS = Precision(length_of, [(_drawn(331, 700), _drawn(332, 700))])
 
 
 def _fused(answer: Callable[..., Any]) -> Passed:
-    runs, tolerance = {}, LENGTHS.tolerance
-    for each in (100, 1, 7):  # on a tile
-        shape = (TILES, each) if each > 1 else (5, 1)
-        tried = f"{counted(shape[0] * each, 'arrow')}, on {shape[0]} tiles"
-        given = {"x": _drawn(333, *shape), "y": _drawn(334, *shape)}
-        right = length_of(*(v.astype(float) for v in given.values()))
-        runs[each] = _right(answer, "03.3", tried, given, [right], tolerance)
-        report = runs[each].report
+    runs = {}
+    tolerance = LENGTHS.tolerance
+    for per_tile in (100, 1, 7):  # elements per tile
+        shape = (TILES, per_tile) if per_tile > 1 else (5, 1)
+        description = f"{counted(shape[0] * per_tile, 'arrow')}, on {shape[0]} tiles"
+        inputs = {"x": _drawn(333, *shape), "y": _drawn(334, *shape)}
+        right = length_of(*(v.astype(float) for v in inputs.values()))
+        runs[per_tile] = _right(answer, "03.3", description, inputs, [right], tolerance)
+        report = runs[per_tile].report
         sets = _compute_sets(report)
         if sets != 1:
             why = (
@@ -315,50 +334,54 @@ def _fused(answer: Callable[..., Any]) -> Passed:
                 )
             budget = Bars(1, sets, "compute sets")
             raise NotYet(
-                tried,
+                description,
                 f"the right lengths, in {counted(sets, 'compute set')}",
-                "1 compute set",
-                why,
-                advice,
-                budget,
+                expected="1 compute set",
+                why=why,
+                next_step=advice,
+                bars=budget,
             )
         if crossing := _crossing(report):
             why = "x and y lie beside each other, and the lengths could lie there too."
             raise NotYet(
-                tried,
+                description,
                 f"{crossing} bytes cross",
-                "0 bytes",
-                why,
-                "leave the numbers where they are.",
+                expected="0 bytes",
+                why=why,
+                next_step="leave the numbers where they are.",
             )
-    tried = f"{100 * TILES:,} arrows, 100 on a tile"
+    description = f"{100 * TILES:,} arrows, 100 on a tile"
     bars = Bars(round(SLACK * fused_cycles(100)), int(runs[100].cycles), MODELLED)
     if bars.yours > bars.budget:
         why = "it is one compute set, and does more for each arrow than four operations ask for."
         raise NotYet(
-            tried, "", "", why, "two products, a sum, a root: x * x costs less than a power.", bars
+            description,
+            "",
+            why=why,
+            next_step="two products, a sum, a root: x * x costs less than a power.",
+            bars=bars,
         )
-    reports = [ran.report for ran in runs.values()]
+    reports = [run.report for run in runs.values()]
     bound = least_cycles(reports[0], supersteps=1, touched=3 * 4 * 100 * TILES)
-    return Passed(f"{tried}, and fewer; in one compute set", bars, reports, bound=bound)
+    return Passed(f"{description}, and fewer; in one compute set", bars, reports, bound=bound)
 
 
 # --- 03.4 -----------------------------------------------------------------------------------------
 
 
 def moments_of(x: Any) -> Any:
-    """The mean and the variance of all of x, from its sum and its sum of squares, each row added up
-    by itself."""
+    """Return the mean and the variance of all of x, from its sum and its sum of squares, each row
+    added up separately."""
     mean, square = (
         (v / v.dtype.type(v.size)).cumsum(axis=1)[:, -1].cumsum()[-1] for v in (x, x * x)
     )
     return np.stack([mean, square - mean * mean])
 
 
-def _readings(rows: int, each: int) -> Any:
-    """Readings of some 40 degrees, with a mean of its own for each row."""
-    draw = np.random.default_rng(340 + each)
-    return (40 + 2 * np.cos(np.arange(rows))[:, None] + draw.normal(0, 2, (rows, each))).astype(
+def _readings(rows: int, per_row: int) -> Any:
+    """Return random readings of about 40 degrees, with a separate mean for each row."""
+    draw = np.random.default_rng(340 + per_row)
+    return (40 + 2 * np.cos(np.arange(rows))[:, None] + draw.normal(0, 2, (rows, per_row))).astype(
         np.float16
     )
 
@@ -367,18 +390,23 @@ MOMENTS = Precision(moments_of, [(_readings(TILES, 250),)])
 
 
 def _mean_and_variance(answer: Callable[..., Any]) -> Passed:
-    reports, tolerance = [], MOMENTS.tolerance
-    for rows, each in ((TILES, 250), (TILES, 31), (5, 7), (1, 1)):
-        x = _readings(rows, each)
-        tried = f"mean and variance of {rows} x {each} readings of about 40"
+    reports = []
+    tolerance = MOMENTS.tolerance
+    for rows, per_row in ((TILES, 250), (TILES, 31), (5, 7), (1, 1)):
+        x = _readings(rows, per_row)
+        description = f"mean and variance of {rows} x {per_row} readings of about 40"
         special = (
-            f"there {'is' if rows * each == 1 else 'are'} only {counted(rows * each, 'reading')}"
+            f"there {'is' if rows * per_row == 1 else 'are'} only "
+            f"{counted(rows * per_row, 'reading')}"
             if rows < TILES
             else ""
         )
         right = [x.mean(dtype=float), x.astype(float).var()]
-        report = _right(answer, "03.4", tried, {"x": x}, right, tolerance, special, HALF).report
-        sets, crossing = _compute_sets(report), _crossing(report)
+        report = _right(
+            answer, "03.4", description, {"x": x}, right, tolerance, special, HALF
+        ).report
+        sets = _compute_sets(report)
+        crossing = _crossing(report)
         if sets > MOST_SETS:
             why = (
                 "each reduction took compute sets of its own, or the readings were gone through "
@@ -387,15 +415,15 @@ def _mean_and_variance(answer: Callable[..., Any]) -> Passed:
             advice = "let one reduce_many make both sums; then one map."
             bars = Bars(MOST_SETS, sets, "compute sets")
             raise NotYet(
-                tried,
+                description,
                 f"both right, in {sets} compute sets",
-                f"{MOST_SETS} at most",
-                why,
-                advice,
-                bars,
+                expected=f"{MOST_SETS} at most",
+                why=why,
+                next_step=advice,
+                bars=bars,
             )
         reports.append(report)
-        if each == 250:
+        if per_row == 250:
             budget = 2 * 4 * rows
             cross = Bars(budget, crossing, "bytes exchanged")
             if crossing > budget:
@@ -405,7 +433,11 @@ def _mean_and_variance(answer: Callable[..., Any]) -> Passed:
                 )
                 advice = "add up on the tile first, and send the sums."
                 raise NotYet(
-                    tried, f"both right, and {crossing:,} bytes cross", "", why, advice, cross
+                    description,
+                    f"both right, and {crossing:,} bytes cross",
+                    why=why,
+                    next_step=advice,
+                    bars=cross,
                 )
     return Passed("4 sets of readings, the two sums side by side", cross, reports)
 
@@ -419,47 +451,60 @@ HALF_A_ROW = "half a row further"
 def _dropout(answer: Callable[..., Any]) -> Passed:
     reports = []
     for shape, keep in (((TILES, 400), 0.75), ((TILES, 400), 0.5), ((7, 3), 0.9), ((1, 1), 0.5)):
-        tried = f"{shape[0]} x {shape[1]} numbers, each kept with a chance of {keep}"
-        x, other = _drawn(351, *shape), _drawn(352, *shape)
-        trial = _dropping(tried, keep, [x, other, x], [SEEDS[0], SEEDS[0], SEEDS[1]])
-        ran = _ran(trial, answer)
-        runs = [*ran.came, *_ran(replace(trial, runs=1), answer).came]
-        came = [run["result 0"] for run in runs]
-        kept = [values != 0 for values in came]
-        if not all(np.isfinite(values).all() for values in came):
+        description = f"{shape[0]} x {shape[1]} numbers, each kept with a chance of {keep}"
+        x, second_input = _drawn(351, *shape), _drawn(352, *shape)
+        trial = _dropping(description, keep, [x, second_input, x], [SEEDS[0], SEEDS[0], SEEDS[1]])
+        trial_run = _ran(trial, answer)
+        runs = [*trial_run.came, *_ran(replace(trial, runs=1), answer).came]
+        actual = [run["result 0"] for run in runs]
+        masks = [values != 0 for values in actual]
+        if not all(np.isfinite(values).all() for values in actual):
             why = "numbers became infinite: a mask has 0 where a number is dropped, and it divides."
             advice = "multiply by the mask, and divide by keep."
-            raise NotYet(tried, "inf among the results", "numbers and 0", why, advice)
+            raise NotYet(
+                description,
+                "inf among the results",
+                expected="numbers and 0",
+                why=why,
+                next_step=advice,
+            )
         large = x.size > 1000
-        if large and np.array_equal(kept[0], kept[2]):
+        if large and np.array_equal(masks[0], masks[2]):
             why = (
                 "the mask was drawn when the program was written, by Python. On the machine it is "
                 "always the same."
             )
-            if not kept[0].any() or kept[0].all():
-                why = (
-                    f"{'nothing' if kept[0].all() else 'everything'} is dropped, whatever the seed."
-                )
+            if not masks[0].any() or masks[0].all():
+                dropped = "nothing" if masks[0].all() else "everything"
+                why = f"{dropped} is dropped, whatever the seed."
             advice = "let the machine draw it: poprand.bernoulli, with the seed."
-            raise NotYet(tried, "with another seed, the same mask", "another mask", why, advice)
-        if not np.array_equal(kept[0], kept[1]) or not np.array_equal(kept[0], kept[3]):
+            raise NotYet(
+                description,
+                "with another seed, the same mask",
+                expected="another mask",
+                why=why,
+                next_step=advice,
+            )
+        if not np.array_equal(masks[0], masks[1]) or not np.array_equal(masks[0], masks[3]):
             why = (
                 "what draws goes on from run to run, or looks at the numbers: the seed alone does "
                 "not decide."
             )
             raise NotYet(
-                tried,
+                description,
                 "with the same seed, another mask",
-                "the same mask",
-                why,
-                "give the call the seed tensor.",
+                expected="the same mask",
+                why=why,
+                next_step="give the call the seed tensor.",
             )
         if large:
-            _look_drawn(tried, kept, keep)
-        right = np.where(kept[0], x.astype(float) / keep, 0)
-        if where := difference(came[0], right, KEPT.tolerance):
-            raise NotYet(tried, where, "", *trial.reason(ran, "03.5", runs=1, advice=BY_HAND))
-        reports.append(ran.engine.report)
+            _look_drawn(description, masks, keep)
+        right = np.where(masks[0], x.astype(float) / keep, 0)
+        if where := difference(actual[0], right, KEPT.tolerance):
+            raise NotYet(
+                description, where, "", *trial.reason(trial_run, "03.5", runs=1, advice=BY_HAND)
+            )
+        reports.append(trial_run.engine.report)
     return Passed(
         "4 shapes with two seeds: the same seed gives the same mask, and the shares are right",
         evidence=reports,
@@ -469,50 +514,59 @@ def _dropout(answer: Callable[..., Any]) -> Passed:
 KEPT = Precision(lambda x: x / np.asarray(0.75, x.dtype), [(_drawn(351, TILES, 400),)])
 
 
-def _dropping(tried: str, keep: float, numbers: list[Any], seeds: list[Any]) -> Trial:
-    """A run for each of these rows of numbers and their seeds. Answers draw masks of their own:
-    what both keep is compared."""
-    x, right = numbers[0], numbers[0] / keep
+def _dropping(description: str, keep: float, numbers: list[Any], seeds: list[Any]) -> Trial:
+    """Return a trial of dropout, with a run for each of these rows and their seeds.
 
-    def agree(hers: Ran, other: Ran) -> bool:
-        mine, theirs = (ran.came[0]["result 0"] for ran in (hers, other))
-        both = (mine != 0) & (theirs != 0)
+    Answers draw their own masks, so only the elements that both keep are compared.
+    """
+    x = numbers[0]
+    right = numbers[0] / keep
+
+    def agree(learner_run: Ran, reference_run: Ran) -> bool:
+        learner_values, theirs = (run.came[0]["result 0"] for run in (learner_run, reference_run))
+        both = (learner_values != 0) & (theirs != 0)
         return (
             bool(both.any())
-            and _near(mine[both], theirs[both])
+            and _near(learner_values[both], theirs[both])
             and not _near(theirs[both], right[both])
         )
 
-    given = {
+    tensors = {
         "x": Var(FLOAT, x.shape, by_rows, numbers, kept=True),
         "seed": Var(UNSIGNED_INT, (2,), 0, seeds, kept=True),
     }
-    return _trial(tried, given, [x.shape], more=(keep,), runs=len(numbers), agree=agree)
+    return _trial(description, tensors, [x.shape], more=(keep,), runs=len(numbers), agree=agree)
 
 
-def _look_drawn(tried: str, kept: list[Any], keep: float) -> None:
-    """Raise `NotYet` unless the share that is kept is right, and every number has a chance of its
-    own."""
-    count = kept[0].size
-    share, error = float(kept[0].mean()), float(np.sqrt(keep * (1 - keep) / count))
+def _look_drawn(description: str, masks: list[Any], keep: float) -> None:
+    """Raise `NotYet` unless the share of kept elements is right, and each element is drawn
+    independently."""
+    count = masks[0].size
+    share, error = float(masks[0].mean()), float(np.sqrt(keep * (1 - keep) / count))
     if abs(share - keep) > ERRORS * error:
-        why, advice = "that is not chance any more.", f"the chance to be kept is {keep}."
+        why = "that is not chance any more."
+        advice = f"the chance to be kept is {keep}."
         if abs(1 - share - keep) <= ERRORS * error:
             why, advice = (
                 "kept and dropped have changed places.",
                 "bernoulli gives a 1 with the chance that you name.",
             )
-        came = f"{number(100 * share)} % were kept"
+        actual = f"{number(100 * share)} % were kept"
         raise NotYet(
-            tried, came, f"{100 * keep:g} %, give or take {100 * ERRORS * error:.1f} %", why, advice
+            description,
+            actual,
+            expected=f"{100 * keep:g} %, give or take {100 * ERRORS * error:.1f} %",
+            why=why,
+            next_step=advice,
         )
-    alike = keep**2 + (1 - keep) ** 2  # of two numbers with chances of their own
-    far = ERRORS * 2 * float(np.sqrt(alike * (1 - alike) / count))
-    for where, other in _elsewhere(kept[0]):
-        same = float((kept[0] == other).mean())
-        if abs(same - alike) <= far:
+    # two elements with independent probabilities are both kept or both dropped
+    equal_share = keep**2 + (1 - keep) ** 2
+    far = ERRORS * 2 * float(np.sqrt(equal_share * (1 - equal_share) / count))
+    for where, shifted in _elsewhere(masks[0]):
+        same = float((masks[0] == shifted).mean())
+        if abs(same - equal_share) <= far:
             continue
-        came = f"{number(100 * same)} % of the mask is as {where}"
+        actual = f"{number(100 * same)} % of the mask is as {where}"
         why = "numbers share their fate: one draw was made for several of them."
         if same == 1 and where == HALF_A_ROW:
             why = (
@@ -520,16 +574,16 @@ def _look_drawn(tried: str, kept: list[Any], keep: float) -> None:
                 "number draws the same once more."
             )
         raise NotYet(
-            tried,
-            came,
-            f"about {number(100 * alike)} %",
-            why,
-            "draw for each number: let x be the reference.",
+            description,
+            actual,
+            expected=f"about {number(100 * equal_share)} %",
+            why=why,
+            next_step="draw for each number: let x be the reference.",
         )
 
 
 def _elsewhere(mask: Any) -> Iterator[tuple[str, Any]]:
-    """A mask as it is elsewhere: moved by rows and by columns, and mirrored."""
+    """Yield a mask in other positions: shifted by rows and by columns, and mirrored."""
     rows, columns = mask.shape
     for k in range(1, rows // 2 + 1):
         yield "in the next row" if k == 1 else f"{k} rows further", np.roll(mask, -k, 0)

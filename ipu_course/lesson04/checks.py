@@ -1,5 +1,5 @@
-"""The exercises of lesson 04, Vertices, codelets, compute sets: what is asked, what is right, and
-known mistakes by name."""
+"""The exercises of lesson 04, Vertices, codelets, compute sets: questions, correct results and
+known mistakes."""
 
 from __future__ import annotations
 
@@ -13,34 +13,22 @@ import numpy as np
 
 from ipu_course.checking import warmups
 from ipu_course.checking.bound import MEMORY_BYTES_PER_CYCLE, Bound
+from ipu_course.checking.calling import Broken, answering, call
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
-from ipu_course.checking.judging import (
-    MODELLED,
-    Broken,
-    NotAttempted,
-    NotYet,
-    Passed,
-    answering,
-    call,
-    call_text,
-    name_of,
-    plain,
-    quoted,
-    refusing,
-    returned,
-)
 from ipu_course.checking.mistakes import given_to, same
 from ipu_course.checking.programs import SYNC, TILES, WORKERS
+from ipu_course.checking.quoting import call_text, name_of, plain, quoted, returned
 from ipu_course.checking.trial import Ran, Trial, Var, by_rows, codelet, codelet_of, sizes_of
 from ipu_course.checking.verdict_panel import Bars, number
+from ipu_course.checking.verdicts import MODELLED, NotAttempted, NotYet, Passed, refusing
 from ipu_teach import FLOAT, Graph, InOut, Input, Output, Report, Vector, Vertex, show
 from ipu_teach.cost.traced import VERTEX_OVERHEAD
 from ipu_teach.errors import ComputeSetRaceError, counted
 from ipu_teach.show.touched import touched
 
-SLACK = 1.15  # of what six workers need
-MANY = 600  # numbers in the row whose cycles count
-NEAR = 0.1  # of the engine's cycles
+SLACK = 1.15  # budget, as a multiple of the cycles that six workers need
+MANY = 600  # elements in the row whose cycles count
+NEAR = 0.1  # allowed error, relative to the engine's cycles
 
 LOWEST = np.finfo(np.float32).min
 
@@ -51,7 +39,7 @@ BY_HAND = "follow the first few numbers by hand."
 
 
 def _drawn(draw: np.random.Generator, *shape: int) -> Any:
-    """Numbers with quarters, of both signs, no two alike."""
+    """Return random multiples of a quarter, of both signs, all different."""
     count = int(np.prod(shape))
     return (
         ((draw.permutation(4 * count + 60)[:count] - 2 * count) / 4)
@@ -60,17 +48,18 @@ def _drawn(draw: np.random.Generator, *shape: int) -> Any:
     )
 
 
-def _row(count: int, given: Any, right: Any, tried: str, **more: Any) -> Trial:
-    """Numbers x on tile 0, and as many for out beside them; a run for each row that is given."""
-    tensors = {"x": Var(FLOAT, count, 0, given), "out": Var(FLOAT, count, 0, right=right)}
-    return Trial(tried, tensors, runs=len(given), **more)
+def _row(count: int, values: Any, right: Any, description: str, **options: Any) -> Trial:
+    """Return a trial with the row x on tile 0, and an equally long out next to it; one run for each
+    given row."""
+    tensors = {"x": Var(FLOAT, count, 0, values), "out": Var(FLOAT, count, 0, right=right)}
+    return Trial(description, tensors, runs=len(values), **options)
 
 
 # --- 04.1 -----------------------------------------------------------------------------------------
 
 
 def _rows_of_readings() -> dict[str, Any]:
-    """Three rows for each case, one for each run. The ordinary cases come first, and begin far
+    """Return three rows for each case, one per run. The ordinary cases come first, and start far
     below 0."""
     draw = np.random.default_rng(401)
     cases = {f"of {length}": _drawn(draw, 3, length) for length in (TILES, 7, 97)}
@@ -88,27 +77,27 @@ def _rows_of_readings() -> dict[str, Any]:
 
 
 def _one_long(rows: Any) -> Any:
-    """The prefix maxima of rows one after another."""
+    """Return the prefix maxima of the rows as one long row."""
     return accumulate(rows.ravel()).reshape(rows.shape)
 
 
-def _began(ran: Ran, rows: Any) -> tuple[str, str]:
-    """What goes wrong when the largest so far begins at the first number that came: "" if it did
-    not begin there."""
-    came = [run["out"] for run in ran.came]
-    first = came[0][0]
+def _began(trial_run: Ran, rows: Any) -> tuple[str, str]:
+    """Return what goes wrong if the running maximum starts at the first element of the first run;
+    "" if it did not start there."""
+    actual = [run["out"] for run in trial_run.came]
+    first = actual[0][0]
     words = (
         f"it begins at {number(float(first))}, as if there had been a {number(float(first))} before"
     )
     if same(
-        came,
+        actual,
         list(_one_long(np.concatenate([np.full_like(rows[:, :1], first), rows], axis=1))[:, 1:]),
     ):
         return (
             f"{words}: numbers below it never count.",
             "let best begin below every number: -np.inf.",
         )
-    if same(came, [np.maximum(first, accumulate(row)) for row in rows]):
+    if same(actual, [np.maximum(first, accumulate(row)) for row in rows]):
         why = f"{words}, and that in each row. What the rows before had is forgotten, too."
         return why, "let best begin at -np.inf, and keep the largest in it."
     return "", BY_HAND
@@ -126,58 +115,66 @@ def _prefix_max(answer: Any) -> Passed:
             raise NotYet(
                 "the fields of your codelet",
                 f"{name} = {value}",
-                f"{name}: FLOAT = {value}",
-                why,
-                advice,
+                expected=f"{name}: FLOAT = {value}",
+                why=why,
+                next_step=advice,
             )
-    cases, reports = _rows_of_readings(), []
+    cases = _rows_of_readings()
+    reports = []
     for special, rows in cases.items():
-        tried = (
+        description = (
             f"{len(rows)} rows of {counted(rows.shape[1], 'number')}, a run for each; the first "
             f"row is {quoted(rows[0])}"
         )
-        trial = _row(rows.shape[1], rows, _one_long(rows), tried, form=codelet, tiles=1)
-        ran = trial.of(cls)
-        reports.append(ran.report)
-        if (found := ran.wrong("out")) is None:
+        trial = _row(rows.shape[1], rows, _one_long(rows), description, form=codelet, tiles=1)
+        trial_run = trial.of(cls)
+        reports.append(trial_run.report)
+        if (difference := trial_run.wrong("out")) is None:
             continue
-        run, right = found.run, found.right
-        came = ran.came[run]["out"]
-        why, advice = trial.reason(ran, "04.1")
-        empty = np.flatnonzero(np.isnan(came))
-        if not why and ran.unwritten("out"):
+        run = difference.run
+        right = difference.right
+        actual = trial_run.came[run]["out"]
+        why, advice = trial.reason(trial_run, "04.1")
+        empty = np.flatnonzero(np.isnan(actual))
+        if not why and trial_run.unwritten("out"):
             why, advice = "nothing was stored in out.", "write self.out[i] = … in the loop."
-        elif not why and run == 0 and 1 < len(empty) == len(came) - empty[0]:
+        elif not why and run == 0 and 1 < len(empty) == len(actual) - empty[0]:
             why = f"from place {empty[0]} on nothing was stored."
             advice = "where does the loop end? range(len(self.x)) goes through all of x."
         elif not why:
-            why, advice = _began(ran, rows)
-        if not why and run == 0 and np.array_equal(came[:-1], right[:-1]):
+            why, advice = _began(trial_run, rows)
+        if not why and run == 0 and np.array_equal(actual[:-1], right[:-1]):
             why, advice = (
                 "the last place is wrong, and only that one.",
                 "where does the loop end? range(n) ends at n - 1.",
             )
         elif not why and not special.startswith("of "):
             why = f"the other rows are right. What is special here: {special}."
-        place = int(np.argmax(came != right))
-        # a later row depends on those before
-        if advice == BY_HAND and run == 0 and not np.isnan(came[place]):
-            given = f'("out", {place}), x={rows[0].tolist()}, out={len(rows[0])}'
-            advice = f"show.turns({cls.__name__}, {given}) opens the turn that wrote it."
-        raise NotYet(tried, f"in run {run + 1}, {found.words}", quoted(right), why, advice)
-    tried = f"{len(cases)} times three rows of numbers, an engine run for each row"
-    return Passed(tried, evidence=reports)
+        place = int(np.argmax(actual != right))
+        # each row depends on the earlier ones
+        if advice == BY_HAND and run == 0 and not np.isnan(actual[place]):
+            call_shape = f'("out", {place}), x={rows[0].tolist()}, out={len(rows[0])}'
+            advice = f"show.turns({cls.__name__}, {call_shape}) opens the turn that wrote it."
+        raise NotYet(
+            description,
+            f"in run {run + 1}, {difference.words}",
+            expected=quoted(right),
+            why=why,
+            next_step=advice,
+        )
+    description = f"{len(cases)} times three rows of numbers, an engine run for each row"
+    return Passed(description, evidence=reports)
 
 
 # --- 04.2 -----------------------------------------------------------------------------------------
 
 
 def six_workers_cycles(length: int) -> int:
-    """Modelled cycles of the prefix maximum of `length` drawn numbers on six workers: the largest
-    of each sixth, then the rest.
+    """Return the modelled cycles of the prefix maximum of `length` random numbers on six workers:
+    the maximum of each sixth, then the rest.
 
-    By docs/model.md: a turn that compares costs 3, one that stores as well 4, and a new largest 1
-    more, of which n drawn numbers have some ln(n) + 1/2.
+    According to docs/model.md, an iteration that compares costs 3, one that also stores costs 4,
+    and a new maximum 1 more. Among n random numbers there are about ln(n) + 1/2 of them.
     """
     share = -(-length // WORKERS)
     new = round(float(np.log(share)) + 0.5)
@@ -186,14 +183,14 @@ def six_workers_cycles(length: int) -> int:
     return 2 * SYNC + WORKERS * (largest + prefix)
 
 
-# numbers that all ways to cut a row into six cut alike, so that what else goes wrong shows by
-# itself
+# lengths for which all ways to cut a row into six give the same pieces, so that other mistakes
+# show separately
 EVEN = 30
 
 
-def _six(length: int, draw: np.random.Generator, tried: str = "") -> Trial:
-    """Two rows of numbers, the second far below the first, so that what is left of the first run
-    shows, and from the lowest of FLOAT on."""
+def _six(length: int, draw: np.random.Generator, description: str = "") -> Trial:
+    """Return a trial with two rows of numbers, the second far below the first, and beginning with
+    the lowest FLOAT, so that remains of the first run show."""
     rows = _drawn(draw, 2, length)
     rows[1] = (rows[1] - np.float32(2 * np.abs(rows).max())) * np.float32(2) ** 110
     rows[1, 0] = LOWEST
@@ -202,19 +199,20 @@ def _six(length: int, draw: np.random.Generator, tried: str = "") -> Trial:
         if length > 1
         else "one number, and then another"
     )
-    return _row(length, rows, accumulate(rows, axis=1), tried or words)
+    return _row(length, rows, accumulate(rows, axis=1), description or words)
 
 
 def _in_six(answer: Callable[..., Any]) -> Passed:
     # the largest of the sixths of 97 rise and fall, so that no two mistakes give the same
     draw = np.random.default_rng(4591)
-    lengths, reports = (97, 30, 7, 6, 5, 1), []
+    lengths = (97, 30, 7, 6, 5, 1)
+    reports = []
     for length in lengths:
-        ran = _through(answer, trial := _six(length, draw))
-        reports.append(ran.report)
-        if found := ran.wrong("out"):
-            run = found.run
-            why, advice = trial.reason(ran, "04.2", runs=run + 1)
+        trial_run = _through(answer, trial := _six(length, draw))
+        reports.append(trial_run.report)
+        if difference := trial_run.wrong("out"):
+            run = difference.run
+            why, advice = trial.reason(trial_run, "04.2", runs=run + 1)
             if not why and (even := _through(answer, _six(EVEN, draw))).wrong("out"):
                 why, advice = even.trial.reason(even, "04.2", runs=run + 1)
             if not why and length < WORKERS:
@@ -223,33 +221,43 @@ def _in_six(answer: Callable[..., Any]) -> Passed:
                     "six workers."
                 )
             raise NotYet(
-                trial.tried, f"in run {run + 1}, {found.words}", "", why, advice or BY_HAND
+                trial.tried,
+                f"in run {run + 1}, {difference.words}",
+                why=why,
+                next_step=advice or BY_HAND,
             )
         why = (
             "this is about the six workers of one tile: the numbers lie on tile 0, and each vertex "
             "belongs beside them."
         )
-        ran.refuse_other_tiles([0], why, "map every vertex and variable to tile 0.")
+        trial_run.refuse_other_tiles([0], why, "map every vertex and variable to tile 0.")
     many = _drawn(draw, 1, MANY)
-    ran = _through(
+    trial_run = _through(
         answer,
-        _row(MANY, many, accumulate(many, axis=1), tried := f"the cycles for {MANY} numbers"),
+        _row(MANY, many, accumulate(many, axis=1), description := f"the cycles for {MANY} numbers"),
     )
-    bars = Bars(round(SLACK * six_workers_cycles(MANY)), ran.cycles, "modelled cycles")
+    bars = Bars(round(SLACK * six_workers_cycles(MANY)), trial_run.cycles, "modelled cycles")
     if bars.yours > bars.budget:
-        why, advice = _idle_workers(ran.graph, ran.report)
-        draws = partial(show.tile, ran.report, 0)
-        raise NotYet(tried, "the right numbers, too late", "", why, advice, bars, draws)
+        why, advice = _idle_workers(trial_run.graph, trial_run.report)
+        draws = partial(show.tile, trial_run.report, 0)
+        raise NotYet(
+            description,
+            "the right numbers, too late",
+            why=why,
+            next_step=advice,
+            bars=bars,
+            draws=draws,
+        )
     return Passed(
         f"{', '.join(map(str, lengths))} numbers, two runs each; below, {MANY} numbers",
         bars,
-        [*reports, ran.report],
+        [*reports, trial_run.report],
         bound=_least_on_one_tile(MANY),
     )
 
 
 def _least_on_one_tile(length: int) -> Bound:
-    """What it takes to read and to write `length` numbers on a tile at the least."""
+    """Return a lower bound on the time to read and write `length` elements on one tile."""
     touched = 2 * FLOAT.size * length
     memory = -(-touched // MEMORY_BYTES_PER_CYCLE)
     why = f"1 sync ({SYNC}), {number(touched)} bytes of memory of one tile ({memory})"
@@ -257,21 +265,27 @@ def _least_on_one_tile(length: int) -> Bound:
 
 
 def _through(answer: Callable[..., Any], trial: Trial) -> Ran:
-    """A run for each row. An error that a known mistake ends with is explained."""
-    ran = trial.build(answer)
+    """Return a run for each row. An error with which a known mistake ends is explained."""
+    run = trial.build(answer)
     try:
-        ran.run()
+        run.run()
     except Broken as broken:
-        raise trial.explained(ran, broken, "04.2") from None
-    return ran
+        raise trial.explained(run, broken, "04.2") from None
+    return run
 
 
 def _reads_ahead(graph: Graph, name: str) -> tuple[str, str] | None:
-    """The reason of a compute set whose vertices write equally many numbers and read ever more."""
+    """Return the reason for a compute set whose vertices write equal numbers of elements and read
+    more and more."""
     sizes: dict[str, list[int]] = {"input": [], "output": []}
-    for table in (t for one in graph.compute_sets if one.name == name for t in one.tables.values()):
-        for field, found in sizes_of(graph, table).items():
-            sizes.get(table.edges[field].kind, []).extend(found)
+    for table in (
+        t
+        for compute_set in graph.compute_sets
+        if compute_set.name == name
+        for t in compute_set.tables.values()
+    ):
+        for field, field_sizes in sizes_of(graph, table).items():
+            sizes.get(table.edges[field].kind, []).extend(field_sizes)
     read, wrote = sizes["input"], sizes["output"]
     if not wrote or max(wrote) - min(wrote) > 1 or max(read, default=0) <= 2 * max(wrote):
         return None
@@ -283,17 +297,17 @@ def _reads_ahead(graph: Graph, name: str) -> tuple[str, str] | None:
 
 
 def _idle_workers(graph: Graph, report: Report) -> tuple[str, str]:
-    """Why a right program takes too long on its tile, and what to do."""
+    """Return (why, next step) for a right program that takes too long on its tile."""
     sets = report.compute_sets
-    most = max(profile.num_vertices for profile in sets)
-    if len(sets) >= WORKERS and most < WORKERS:
+    maximum = max(profile.num_vertices for profile in sets)
+    if len(sets) >= WORKERS and maximum < WORKERS:
         why = (
             f"{len(sets)} compute sets follow each other, and in each of them five workers look on."
         )
         return why, "vertices that need not wait for each other go into one compute set."
-    if most < WORKERS:
+    if maximum < WORKERS:
         return (
-            f"there are never more than {counted(most, 'vertex', 'vertices')} in a compute set, "
+            f"there are never more than {counted(maximum, 'vertex', 'vertices')} in a compute set, "
             "and a tile has six workers.",
             "cut the row into six pieces, with a vertex each.",
         )
@@ -315,16 +329,17 @@ def _idle_workers(graph: Graph, report: Report) -> tuple[str, str]:
 
 # --- 04.3 -----------------------------------------------------------------------------------------
 
-STEPS = 4  # of a repaired program at most: copy, compute, copy back, and one to spare
+STEPS = 4  # most steps of a repaired program: copy, compute, copy back, and one to spare
 
 
 def _smoothed(row: Any) -> Any:
-    """Each number and its right neighbour averaged, all from the old numbers."""
+    """Return the average of each element and its right neighbour, all from the old values."""
     return np.append((row[:-1] + row[1:]) / 2, row[-1:])
 
 
 def _repaired(answer: Callable[..., Any]) -> Passed:
-    draw, reports = np.random.default_rng(403), []
+    draw = np.random.default_rng(403)
+    reports = []
     for count in (TILES, 7, 29, 1):
         row = np.float32(draw.permutation(16 * count)[:count] * 4)
         right = [_smoothed(row), _smoothed(_smoothed(row))]
@@ -334,22 +349,24 @@ def _repaired(answer: Callable[..., Any]) -> Passed:
                 if shuffle is None
                 else "in an order drawn by chance"
             )
-            tried = f"{counted(count, 'number')} smoothed twice, with the vertices {order}"
+            description = f"{counted(count, 'number')} smoothed twice, with the vertices {order}"
             tensors = {"a": Var(FLOAT, count, by_rows, [row], right)}
-            trial = Trial(tried, tensors, runs=2, options={"shuffle": shuffle})
+            trial = Trial(description, tensors, runs=2, options={"shuffle": shuffle})
             try:
-                ran = trial.of(answer)
+                run = trial.of(answer)
             except Broken as broken:
                 raise _raced(trial, answer, broken) from None
-            if found := ran.wrong("a"):
+            if difference := run.wrong("a"):
                 why = (
                     "longer rows are right. What is special here: there is one number, and it has "
                     "no neighbour."
-                ) * (count == 1)
-                said = f"in run {found.run + 1}, {found.words}"
-                raise ran.refused("04.3", said, quoted(found.right), BY_HAND, why)
-            reports.append(ran.report)
-            steps = len(ran.report.steps())
+                    if count == 1
+                    else ""
+                )
+                message = f"in run {difference.run + 1}, {difference.words}"
+                raise run.refused("04.3", message, quoted(difference.right), BY_HAND, why)
+            reports.append(run.report)
+            steps = len(run.report.steps())
             if steps > STEPS:
                 why = (
                     "they come one after another: that is no race, and no parallel machine either. "
@@ -361,7 +378,11 @@ def _repaired(answer: Callable[..., Any]) -> Passed:
                 )
                 bars = Bars(STEPS, steps, "supersteps")
                 raise NotYet(
-                    tried, f"right, in {counted(steps, 'superstep')}", "", why, advice, bars
+                    description,
+                    f"right, in {counted(steps, 'superstep')}",
+                    why=why,
+                    next_step=advice,
+                    bars=bars,
                 )
     return Passed(
         "13, 7, 29 and 1 numbers, two runs each, with the vertices in three orders; the detector "
@@ -371,7 +392,10 @@ def _repaired(answer: Callable[..., Any]) -> Passed:
 
 
 def _raced(trial: Trial, answer: Callable[..., Any], broken: Broken) -> Exception:
-    """A race in words, with what comes of it when nobody looks."""
+    """Return the refusal of an answer with a race, with the results of an unchecked run.
+
+    Any other error is returned unchanged.
+    """
     error = broken.error
     if not isinstance(error, ComputeSetRaceError):
         return broken
@@ -380,7 +404,7 @@ def _raced(trial: Trial, answer: Callable[..., Any], broken: Broken) -> Exceptio
         for seed in (None, 1)
     ]
     why = "one vertex writes what another one reads, and nobody knows who comes first."
-    if [ran.wrong("a") is None for ran in unchecked] == [True, False]:
+    if [run.wrong("a") is None for run in unchecked] == [True, False]:
         why += (
             " Unchecked, it is right in the order in which the vertices were added, and wrong in "
             "another."
@@ -390,26 +414,32 @@ def _raced(trial: Trial, answer: Callable[..., Any], broken: Broken) -> Exceptio
     )
     if "twice" in error.tried:
         why, advice = "two vertices write the same number.", "give each number to one vertex."
-    said = f"ComputeSetRaceError: {error.tried} {error.where}"
+    message = f"ComputeSetRaceError: {error.tried} {error.where}"
     return NotYet(
-        trial.tried, said, "", why, advice, draws=partial(_who_raced, trial, answer, error)
+        trial.tried,
+        message,
+        why=why,
+        next_step=advice,
+        draws=partial(_who_raced, trial, answer, error),
     )
 
 
 def _who_raced(trial: Trial, answer: Callable[..., Any], error: ComputeSetRaceError) -> Any:
-    """What the two vertices touch that an error names; None where it names one."""
+    """Return what the two vertices named by an error touch; None if it does not name two."""
     pair = [int(number) for number in re.findall(r"vertex (\d+)", error.where)]
     name = re.search(r"compute set '(.*?)'", str(error))
     graph = trial.build(answer).graph
-    named = [one for one in graph.compute_sets if name and one.name == name[1]]
+    named = [
+        compute_set for compute_set in graph.compute_sets if name and compute_set.name == name[1]
+    ]
     return touched(graph, named[0], pair) if named and len(pair) == 2 else None
 
 
 # --- 04.4 -----------------------------------------------------------------------------------------
 
 
-# Two of these are right, and the others were until somebody changed one thing in each. The codelets
-# are alike in name, fields and docstring, and come in an order drawn anew for each check.
+# Two of these are right; each of the others differs from a right one in one detail. The codelets
+# have the same name, fields and docstring, and are in a new random order for each check.
 
 
 def _right_loop(self: Any) -> None:
@@ -468,8 +498,8 @@ def _whole_numbers(self: Any) -> None:
 
 
 def _codelet(compute: Callable[[Any], None]) -> type[Vertex]:
-    """A codelet that does so, and says nothing of it; of right ones and of others some have x as
-    InOut."""
+    """Return a codelet with this behaviour but no description of it; some right ones and some
+    faulty ones have x as InOut."""
     free = (_right_backwards, _in_place, _from_zero, _last_ignored)
     edge: Any = InOut if compute in free else Input
     fields = {"x": edge[Vector[FLOAT]], "out": Output[Vector[FLOAT]]}
@@ -517,44 +547,46 @@ MUTANTS: tuple[tuple[Callable[[Any], None], str, str], ...] = (
 
 
 def _accepts(answer: Callable[..., Any], codelet: type[Vertex]) -> bool:
-    """Whether the learner's test accepts a codelet. A failed assert is a no."""
-    tried = f"{name_of(answer)} on a codelet"
-    with answering(tried):
+    """Return whether the learner's test accepts a codelet; a failed assert rejects it."""
+    description = f"{name_of(answer)} on a codelet"
+    with answering(description):
         try:
-            said = answer(codelet)
+            message = answer(codelet)
         except AssertionError:
             return False
-    if said is ...:
+    if message is ...:
         raise NotAttempted
-    if not isinstance(said, (bool, np.bool_)):
+    if not isinstance(message, (bool, np.bool_)):
         advice = "end with `return True`, and `return False` where something is wrong."
-        if isinstance(said, np.ndarray) and said.dtype == bool:
+        if isinstance(message, np.ndarray) and message.dtype == bool:
             advice = (
                 "an array of comparisons has one answer for each place: np.array_equal gives one "
                 "for all."
             )
-        raise NotYet(tried, returned(said), "True or False", next_step=advice)
-    return bool(said)
+        raise NotYet(description, returned(message), expected="True or False", next_step=advice)
+    return bool(message)
 
 
 def _kills(answer: Callable[..., Any]) -> Passed:
-    tried = "your test on two codelets that are right, and on six with a fault each"
-    told, candidates = {}, [*RIGHT, *(compute for compute, *_ in MUTANTS)]
+    description = "your test on two codelets that are right, and on six with a fault each"
+    explanation = {}
+    candidates = [*RIGHT, *(compute for compute, *_ in MUTANTS)]
     for place in np.random.default_rng().permutation(len(candidates)).tolist():
-        of, compute = _survives if place >= len(RIGHT) else _accepts, candidates[place]
-        told[compute] = of(answer, _codelet(compute))
-    right = [told[compute] for compute in RIGHT]
-    alive = [(fault, advice) for compute, fault, advice in MUTANTS if told[compute]]
+        of = _survives if place >= len(RIGHT) else _accepts
+        compute = candidates[place]
+        explanation[compute] = of(answer, _codelet(compute))
+    right = [explanation[compute] for compute in RIGHT]
+    alive = [(fault, advice) for compute, fault, advice in MUTANTS if explanation[compute]]
     if not any(right):
         why = "it says no to a codelet that is right." + (
             "" if alive else " It says no to everything."
         )
         raise NotYet(
-            tried,
+            description,
             "False for a right codelet",
-            "True",
-            why,
-            "work the expected row out by hand: 3 1 4 gives 3 3 4.",
+            expected="True",
+            why=why,
+            next_step="work the expected row out by hand: 3 1 4 gives 3 3 4.",
         )
     if not all(right):
         why = (
@@ -562,32 +594,38 @@ def _kills(answer: Callable[..., Any]) -> Passed:
             "declared as InOut."
         )
         raise NotYet(
-            tried,
+            description,
             "False for a right codelet",
-            "True",
-            why,
-            "look at values alone: x and out after the run.",
+            expected="True",
+            why=why,
+            next_step="look at values alone: x and out after the run.",
         )
     if len(alive) == len(MUTANTS):
         why = "it says yes to everything."
         raise NotYet(
-            tried,
+            description,
             "True for all six faulty ones",
-            "False",
-            why,
-            "run the codelet, and compare what came.",
+            expected="False",
+            why=why,
+            next_step="run the codelet, and compare what came.",
         )
     if alive:
         fault, advice = alive[0]
-        came = f"{counted(len(alive), 'faulty codelet')} of {len(MUTANTS)} got through"
-        raise NotYet(tried, came, "none", f"the first of them {fault}".replace("..", "."), advice)
-    evidence = [bool(told[compute]) for compute in candidates]
-    return Passed(f"{tried}: all six were found", evidence=evidence)
+        actual = f"{counted(len(alive), 'faulty codelet')} of {len(MUTANTS)} got through"
+        raise NotYet(
+            description,
+            actual,
+            expected="none",
+            why=f"the first of them {fault}".replace("..", "."),
+            next_step=advice,
+        )
+    evidence = [bool(explanation[compute]) for compute in candidates]
+    return Passed(f"{description}: all six were found", evidence=evidence)
 
 
 def _survives(answer: Callable[..., Any], codelet: type[Vertex]) -> bool:
-    """Whether a faulty codelet gets through. A test that breaks off with an error lets nothing
-    through."""
+    """Return whether a faulty codelet passes the test. A test that ends with another error rejects
+    it."""
     try:
         return _accepts(answer, codelet)
     except Broken:
@@ -596,75 +634,76 @@ def _survives(answer: Callable[..., Any], codelet: type[Vertex]) -> bool:
 
 # --- 04.5 -----------------------------------------------------------------------------------------
 
-# numbers, and new largest among them
+# elements, and how many of them are a new maximum
 LENGTHS = ((30, 4), (101, 5), (1000, 9), (64, 64), (40, 1), (7, 2), (2, 2), (1, 1))
 
 
 @cache
 def _measured(cls: type[Vertex], length: int, new: int) -> float:
-    """Worker cycles of one vertex in an engine, for a row with so many new largest numbers."""
-    tried = f"the codelet on {counted(length, 'number')}"
+    """Return the worker cycles of one vertex in an engine, for a row in which the maximum changes
+    `new` times."""
+    description = f"the codelet on {counted(length, 'number')}"
     row = np.append(np.arange(1, new + 1), np.zeros(length - new)).astype(np.float32)
-    ran = _row(length, [row], [row], tried, form=codelet, tiles=1).of(cls)
-    ran.refuse_own_prices()
-    return float(ran.report.compute_sets[0].cost.compute_duration / WORKERS)
+    run = _row(length, [row], [row], description, form=codelet, tiles=1).of(cls)
+    run.refuse_own_prices()
+    return float(run.report.compute_sets[0].cost.compute_duration / WORKERS)
 
 
-def _estimate(answer: Callable[..., Any], given: Any) -> Passed:
-    cls: Any = codelet_of(given, 'check("04.5")')
+def _estimate(answer: Callable[..., Any], codelets: Any) -> Passed:
+    cls: Any = codelet_of(codelets, 'check("04.5")')
     right = [_measured(given_to("04.5")["Peaks"], *case) for case in LENGTHS]
     if [_measured(cls, *case) for case in LENGTHS] != right:
         raise NotYet(
             f"the codelet {cls.__name__}",
             "it takes other cycles than the page's Peaks",
-            "Peaks",
-            "the estimate asked for is of Peaks, as its cell has it.",
-            'run the cell of Peaks again, and call check("04.5", estimate, Peaks).',
+            expected="Peaks",
+            why="the estimate asked for is of Peaks, as its cell has it.",
+            next_step='run the cell of Peaks again, and call check("04.5", estimate, Peaks).',
         )
-    came = []
+    actual = []
     for case in LENGTHS:
-        said = call(answer, *case)
-        value = plain(said)
-        if value is None or not -1e300 < value < 1e300:  # nan, inf, what is beyond all floats
-            words = returned(said, ", which is no number")
+        message = call(answer, *case)
+        value = plain(message)
+        if value is None or not -1e300 < value < 1e300:  # nan, inf, or beyond all floats
+            words = returned(message, ", which is no number")
             raise NotYet(
                 call_text(answer, case),
                 words,
-                "worker cycles, a number",
+                expected="worker cycles, a number",
                 next_step="return a number.",
             )
-        came.append(float(value))
-    off = [abs(mine - engine) / engine for mine, engine in zip(came, right, strict=True)]
+        actual.append(float(value))
+    off = [abs(estimate - engine) / engine for estimate, engine in zip(actual, right, strict=True)]
     if max(off) <= NEAR:
         worst = int(np.argmax(off))
         farthest = counted(LENGTHS[worst][0], "number")
         return Passed(
             f"{len(LENGTHS)} lengths; the farthest off is {number(round(100 * off[worst], 1))} %, "
             f"for {farthest}",
-            evidence=came,
+            evidence=actual,
         )
     first = next(i for i, far in enumerate(off) if far > NEAR)
-    why, advice = _misjudged(np.array(came), np.array(right))
+    why, advice = _misjudged(np.array(actual), np.array(right))
     length, new = LENGTHS[first]
-    tried = (
+    description = (
         f"{call_text(answer, LENGTHS[first])}: {counted(length, 'number')}, {new} of them larger "
         "than all before"
     )
     raise NotYet(
-        tried,
-        f"{number(came[first])} worker cycles",
-        f"{number(right[first])}, or within 10 %",
-        why,
-        advice,
+        description,
+        f"{number(actual[first])} worker cycles",
+        expected=f"{number(right[first])}, or within 10 %",
+        why=why,
+        next_step=advice,
     )
 
 
-def _misjudged(came: Any, right: Any) -> tuple[str, str]:
-    """What a wrong estimate has forgotten, and what to do."""
+def _misjudged(actual: Any, right: Any) -> tuple[str, str]:
+    """Return (what a wrong estimate has left out, next step)."""
     lengths, new = np.array(LENGTHS).T
 
-    def near(other: Any) -> bool:
-        return bool((np.abs(came - other) <= 0.02 * other + 0.5).all())
+    def near(estimate: Any) -> bool:
+        return bool((np.abs(actual - estimate) <= 0.02 * estimate + 0.5).all())
 
     if near(WORKERS * right):
         return (
@@ -692,7 +731,7 @@ def _misjudged(came: Any, right: Any) -> tuple[str, str]:
             "`new` says.",
             "count it new times.",
         )
-    missing = right - came
+    missing = right - actual
     if missing.min() > 0 and missing.max() - missing.min() <= 0.5:
         why = (
             f"{number(missing[0])} cycles are missing, whatever the length: what a vertex does "
@@ -704,9 +743,9 @@ def _misjudged(came: Any, right: Any) -> tuple[str, str]:
             f"{number(-missing[0])} cycles too many, whatever the length.",
             "what does the vertex do once?",
         )
-    if np.ptp(came) == 0:
+    if np.ptp(actual) == 0:
         return "it is the same for every length.", "what does one turn of the loop cost?"
-    if np.ptp(came / lengths) <= 1e-9 * np.abs(came).max():
+    if np.ptp(actual / lengths) <= 1e-9 * np.abs(actual).max():
         return (
             "it grows with the length and with nothing else. That fits for one length: there is a "
             "part that does not grow.",
@@ -715,40 +754,43 @@ def _misjudged(came: Any, right: Any) -> tuple[str, str]:
     return "", "what do the lines cost in observe, for a row of 1 and for a row of 2?"
 
 
-def _on_tile_3(answer: Any, ran: Ran) -> None:
-    ran.refuse_other_tiles([3], "a vertex works where it is mapped to.", "map it to tile 3.")
+def _on_tile_3(answer: Any, run: Ran) -> None:
+    run.refuse_other_tiles([3], "a vertex works where it is mapped to.", "map it to tile 3.")
 
 
 def _pieces(answer: Any) -> Passed:
-    """Six pieces that follow each other, and differ by one at most: there are several ways."""
-    came = {n: [call(answer, n, k) for k in range(6)] for n in (97, 30, 5, 100)}
+    """Return the six consecutive pieces, whose sizes differ by one at most; there are several valid
+    divisions."""
+    actual = {n: [call(answer, n, k) for k in range(6)] for n in (97, 30, 5, 100)}
 
     def alike(like: Any) -> bool:
-        return all([like(n, k) for k in range(6)] == pieces for n, pieces in came.items())
+        return all([like(n, k) for k in range(6)] == pieces for n, pieces in actual.items())
 
-    for n, pieces in came.items():
-        if told := _uneven(answer, n, pieces):
-            raise refusing("04.w3", alike)(*told, SIDE)
-    return Passed("97, 30, 5 and 100 numbers, in six pieces each", evidence=[*came.values()])
+    for n, pieces in actual.items():
+        if fault := _uneven(answer, n, pieces):
+            raise refusing("04.w3", alike)(*fault, SIDE)
+    return Passed("97, 30, 5 and 100 numbers, in six pieces each", evidence=[*actual.values()])
 
 
 def _uneven(answer: Any, n: int, pieces: list[Any]) -> tuple[str, str, str] | None:
-    """What was tried, what came and what should have, of six pieces that are not what is asked."""
-    at, sizes = 0, []
+    """Return (call, actual, expected) if six pieces do not divide the elements evenly; None if they
+    do."""
+    at = 0
+    sizes = []
     for k, piece in enumerate(pieces):
         pair = [plain(end) for end in piece] if isinstance(piece, (tuple, list)) else []
-        tried = call_text(answer, (n, k))
+        description = call_text(answer, (n, k))
         if len(pair) != 2 or not all(isinstance(end, int) for end in pair):
-            return tried, quoted(piece), "(begin, end), two whole numbers"
+            return description, quoted(piece), "(begin, end), two whole numbers"
         if pair[0] != at or k == 5 and pair[1] != n:
-            asked = f"a piece from {at} on" if pair[0] != at else f"an end at {n}, behind the last"
-            return tried, quoted(piece), asked
+            wanted = f"a piece from {at} on" if pair[0] != at else f"an end at {n}, behind the last"
+            return description, quoted(piece), wanted
         at = int(pair[1] or 0)
         sizes.append(at - int(pair[0] or 0))
     if max(sizes) - min(sizes) <= 1:
         return None
-    said = f"pieces of {', '.join(map(str, sizes))}"
-    return f"six pieces of {n}", said, "sizes that differ by one at most"
+    message = f"pieces of {', '.join(map(str, sizes))}"
+    return f"six pieces of {n}", message, "sizes that differ by one at most"
 
 
 SIDE = "write the six pieces of 97 down, one behind the other."

@@ -1,5 +1,5 @@
-"""The exercises of lesson 05, Matrix-vector and matmul optimisation: what is asked, what is right,
-known mistakes by name."""
+"""The exercises of lesson 05, Matrix-vector and matmul optimisation: questions, correct results and
+known mistakes."""
 
 from __future__ import annotations
 
@@ -12,19 +12,12 @@ from typing import Any
 import numpy as np
 
 from ipu_course.checking.bound import least_cycles
+from ipu_course.checking.calling import call
+from ipu_course.checking.comparing import compare, compare_value
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
-from ipu_course.checking.judging import (
-    MODELLED,
-    NotYet,
-    Passed,
-    call,
-    compare,
-    compare_value,
-    quoted,
-    returned,
-)
 from ipu_course.checking.mistakes import suspects
 from ipu_course.checking.programs import OTHER, SYNC, TILES, WORKERS, tiles_of
+from ipu_course.checking.quoting import quoted, returned
 from ipu_course.checking.trial import (
     Ran,
     Trial,
@@ -36,17 +29,18 @@ from ipu_course.checking.trial import (
     sizes_of,
 )
 from ipu_course.checking.verdict_panel import Bars, number
+from ipu_course.checking.verdicts import MODELLED, NotYet, Passed
 from ipu_teach import FLOAT, Report, concat, show
 from ipu_teach.errors import counted
 from ipu_teach.poplibs import poplin
 from ipu_teach.program import Program
 
 LARGER = 17  # tiles of a third machine
-LATENCY = 69  # cycles until the first number of an exchange is there; docs/model.md
+LATENCY = 69  # cycles until the first element of an exchange arrives; docs/model.md
 
 
-def _product(rows: int, cols: int, tried: str, *more: Any) -> Trial:
-    """The product of a drawn matrix and vector, whose numbers are small enough to be exact in
+def _product(rows: int, cols: int, description: str, *options: Any) -> Trial:
+    """Return the product of a random matrix and vector, with numbers small enough to be exact in
     FLOAT."""
     draw = np.random.default_rng([rows, cols])
     values = draw.permutation(rows * cols).reshape(rows, cols) - rows * cols // 2
@@ -57,47 +51,54 @@ def _product(rows: int, cols: int, tried: str, *more: Any) -> Trial:
         Var(FLOAT, (cols,), linearly, given=[numbers]),
     )
     return Trial(
-        tried,
+        description,
         {
             "matrix": matrix,
             "vector": vector,
             "result": Var(FLOAT, (rows,), right=[values @ numbers]),
         },
-        more=more,
+        more=options,
     )
 
 
-def _by_step(ran: Ran) -> list[Any]:
-    """The vertices of each step that has some, by tile."""
-    profile, steps = ran.report.profile, np.unique(ran.report.step_numbers).tolist()
+def _by_step(run: Ran) -> list[Any]:
+    """Return the vertices on each tile, for each step that has some."""
+    profile = run.report.profile
+    steps = np.unique(run.report.step_numbers).tolist()
     return [on[0] for step in steps if (on := profile.vertices_on(step)) is not None]
 
 
-def _vertices(ran: Ran) -> Any:
-    """By tile, the vertices of all steps."""
-    return np.sum([np.zeros(ran.trial.tiles, np.int64), *_by_step(ran)], axis=0)
+def _vertices(run: Ran) -> Any:
+    """Return the number of vertices on each tile, over all steps."""
+    return np.sum([np.zeros(run.trial.tiles, np.int64), *_by_step(run)], axis=0)
 
 
-def _foreign(ran: Ran) -> Any:
-    """By tile, the bytes of the vector that it does not hold."""
-    vector = ran.tensors["vector"]
+def _foreign(run: Ran) -> Any:
+    """Return for each tile the bytes of the vector that it must get from other tiles."""
+    vector = run.tensors["vector"]
     return FLOAT.size * (
-        vector.num_elements - np.bincount(tiles_of(ran.graph, vector), minlength=ran.trial.tiles)
+        vector.num_elements - np.bincount(tiles_of(run.graph, vector), minlength=run.trial.tiles)
     )
 
 
-def _refuse_wrong(ran: Ran, exercise: str) -> None:
-    """Raise `NotYet` for a wrong product: the first row that is, and which known mistake makes all
-    of them."""
-    if found := ran.wrong("result"):
-        why, advice = ran.trial.reason(ran, exercise)
-        if not why:  # what goes wrong with a product goes wrong with one in pieces, too
+def _refuse_wrong(run: Ran, exercise: str) -> None:
+    """Raise `NotYet` for a wrong product, with the first wrong row, and the known mistake that
+    gives all the wrong rows."""
+    if difference := run.wrong("result"):
+        why, advice = run.trial.reason(run, exercise)
+        if not why:  # the mistakes of a whole product apply to one in pieces, too
             advice = "call it with a matrix of 2 rows and 3 columns, and follow it by hand."
-            why, advice = replace(ran.trial, more=()).reason(ran, "05.1", advice=advice)
-        if not why and ran.unwritten("result"):
+            why, advice = replace(run.trial, more=()).reason(run, "05.1", advice=advice)
+        if not why and run.unwritten("result"):
             why = "nothing was written into result."
             advice = "give each vertex an element of result as its output, and store: self.out = …"
-        raise NotYet(ran.trial.tried, found.words, quoted(found.right), why, advice)
+        raise NotYet(
+            run.trial.tried,
+            difference.words,
+            expected=quoted(difference.right),
+            why=why,
+            next_step=advice,
+        )
 
 
 # --- 05.1 -----------------------------------------------------------------------------------------
@@ -110,64 +111,66 @@ def _one_per_row(answer: Callable[..., Any]) -> Passed:
         if rows == shapes[-1][0]:
             refuse_fixed_tiles(trial, answer, OTHER, "result")
         trial = trial.elsewhere(LARGER if rows == shapes[-1][0] else TILES)
-        tried = trial.tried
-        ran = trial.of(answer)
-        _refuse_wrong(ran, "05.1")
-        ran.refuse_moved()
-        on = _vertices(ran)
-        _refuse_unasked(ran, int(on.sum()), tried)
-        _refuse_uneven(ran, on)
-        came, needs = np.asarray(ran.report.exchange_bytes_per_tile[0]), _foreign(ran) * (on > 0)
-        much = int(np.argmax(came - needs))
-        if came[much] > needs[much]:
+        description = trial.tried
+        run = trial.of(answer)
+        _refuse_wrong(run, "05.1")
+        run.refuse_moved()
+        on = _vertices(run)
+        _refuse_unasked(run, int(on.sum()), description)
+        _refuse_uneven(run, on)
+        actual = np.asarray(run.report.exchange_bytes_per_tile[0])
+        needs = _foreign(run) * (on > 0)
+        much = int(np.argmax(actual - needs))
+        if actual[much] > needs[much]:
             why = (
                 f"of the vector it needs {number(float(needs[much]))}. The rest are rows or "
                 "results that lie elsewhere."
             )
             raise NotYet(
-                tried,
-                f"tile {much} receives {number(float(came[much]))} bytes",
-                "nothing but the vector",
-                why,
-                "map matrix[row] and result[row] to the tile of their vertex.",
-                draws=partial(show.tiles, ran.tensors["matrix"]),
+                description,
+                f"tile {much} receives {number(float(actual[much]))} bytes",
+                expected="nothing but the vector",
+                why=why,
+                next_step="map matrix[row] and result[row] to the tile of their vertex.",
+                draws=partial(show.tiles, run.tensors["matrix"]),
             )
     return Passed(
         f"{len(shapes)} shapes, among them 29 rows on 13 tiles, 7, and one row alone; and "
         f"{LARGER} tiles",
-        evidence=ran.report,
+        evidence=run.report,
     )
 
 
-def _refuse_unasked(ran: Ran, vertices: int, tried: str) -> None:
-    """Raise `NotYet` for a right product in several compute sets, or with another number of
+def _refuse_unasked(run: Ran, vertices: int, description: str) -> None:
+    """Raise `NotYet` for a right product with several compute sets, or with another number of
     vertices than rows."""
-    rows, sets = ran.tensors["result"].num_elements, len(ran.report.compute_sets)
+    rows = run.tensors["result"].num_elements
+    sets = len(run.report.compute_sets)
     if sets > 1:
         why = (
             f"{sets} compute sets follow one another, each with a sync, and rows need not wait for "
             "each other."
         )
         raise NotYet(
-            tried,
+            description,
             f"{sets} compute sets",
-            "one",
-            why,
-            "make one, before the loop, and put all vertices into it.",
+            expected="one",
+            why=why,
+            next_step="make one, before the loop, and put all vertices into it.",
         )
     if vertices != rows:
         why = "asked is one vertex for each row, so that rows can be dealt out."
         raise NotYet(
-            tried,
+            description,
             counted(vertices, "vertex", "vertices"),
-            counted(rows, "vertex", "vertices"),
-            why,
-            "add a vertex for each row, with matrix[row] and result[row].",
+            expected=counted(rows, "vertex", "vertices"),
+            why=why,
+            next_step="add a vertex for each row, with matrix[row] and result[row].",
         )
 
 
-def _refuse_uneven(ran: Ran, on: Any) -> None:
-    """Raise `NotYet` if tiles differ by more than one in their numbers of vertices."""
+def _refuse_uneven(run: Ran, on: Any) -> None:
+    """Raise `NotYet` if the numbers of vertices on tiles differ by more than one."""
     full, empty = int(np.argmax(on)), int(np.argmin(on))
     if on[full] - on[empty] <= 1:
         return
@@ -190,30 +193,31 @@ def _refuse_uneven(ran: Ran, on: Any) -> None:
             "the rows of a tile were rounded up, so that the first tiles take all before the last "
             "ones are reached."
         )
-    came = (
+    actual = (
         f"tile {full} has {on[full]}, tile {empty} has "
         f"{counted(int(on[empty]), 'vertex', 'vertices')}"
     )
-    asked = "tiles whose numbers of vertices differ by one at most"
-    draws = partial(show.tiles, ran.tensors["matrix"])
-    raise NotYet(ran.trial.tried, came, asked, why, advice, draws=draws)
+    wanted = "tiles whose numbers of vertices differ by one at most"
+    draws = partial(show.tiles, run.tensors["matrix"])
+    raise NotYet(run.trial.tried, actual, expected=wanted, why=why, next_step=advice, draws=draws)
 
 
 # --- 05.2 -----------------------------------------------------------------------------------------
 
 
 def graphcores_guess(elements: int) -> int:
-    """Worker cycles of a dot product, and of a sum, as the planner of tutorial 6 has them."""
+    """Return the worker cycles of a dot product, and of a sum, as estimated by tutorial 6's
+    planner."""
     return 5 + (elements + 1) // 2
 
 
 def compiled_dot(elements: int) -> int:
-    """Worker cycles of `self.a @ self.b`, as compiled; docs/model.md."""
+    """Return the worker cycles of `self.a @ self.b`, as compiled; docs/model.md."""
     return 12 + 4 * ceil(elements / 2)
 
 
 def compiled_sum(elements: int) -> int:
-    """Worker cycles of `self.x.sum()`, as compiled; docs/model.md."""
+    """Return the worker cycles of `self.x.sum()`, as compiled; docs/model.md."""
     return 12 + 2 * ceil(elements / 2)
 
 
@@ -225,8 +229,8 @@ def plan_cycles(
     dot: Callable[[int], int],
     add: Callable[[int], int],
 ) -> int:
-    """The tutorial's estimate, by dealing out: pieces to tiles, vertices to workers, and counting
-    the fullest."""
+    """Return the tutorial's estimate, computed by distributing pieces to tiles and vertices to
+    workers, and counting the fullest."""
     dealt = [len(range(tile, rows * pieces, tiles)) for tile in range(tiles)]
     summed = [len(range(tile, rows, tiles)) for tile in range(tiles)]
     longest = max(len(range(piece, cols, pieces)) for piece in range(pieces))
@@ -246,20 +250,21 @@ def plan_cycles(
 
 @cache
 def _plans() -> dict[str, tuple[Any, ...]]:
-    """Products to plan: drawn ones, those of the tutorial, and what is special."""
-    draw, guess = np.random.default_rng(502), (graphcores_guess, graphcores_guess)
+    """Return the products to plan: random ones, the tutorial's, and special cases."""
+    draw = np.random.default_rng(502)
+    guess = (graphcores_guess, graphcores_guess)
     shapes = [
         [int(draw.integers(low, high)) for low, high in ((40, 900), (300, 2000), (3, 40), (9, 60))]
         for _ in range(5)
     ]
-    found: dict[str, tuple[Any, ...]] = {
+    cases: dict[str, tuple[Any, ...]] = {
         f"drawn {i}": (*shape, *guess) for i, shape in enumerate(shapes)
     }
-    found |= {
+    cases |= {
         f"drawn {i}, compiled": (*shape, compiled_dot, compiled_sum)
         for i, shape in enumerate(shapes)
     }
-    return found | {
+    return cases | {
         "Graphcore's best, 3,996 cycles": (10_000, 1_000, 7, 1_472, *guess),
         "Graphcore's worst, 53,807 cycles": (10_000, 1_000, 999, 1_472, *guess),
         "a first-generation chip, 64,373 cycles": (10_000, 1_000, 999, 1_216, *guess),
@@ -272,11 +277,11 @@ def _plans() -> dict[str, tuple[Any, ...]]:
 def _planned(answer: Callable[..., Any]) -> Passed:
     follow = "work out the four parts one by one, for the fullest tile."
     try:
-        found = compare(answer, plan_cycles, _plans(), suspects("05.2"), follow)
+        comparison = compare(answer, plan_cycles, _plans(), suspects("05.2"), follow)
     except NotYet as wrong:
         raise wrong.with_more(_beside_ours(answer)) from None
     return Passed(
-        f"{len(_plans())} products, among them the tutorial's three", evidence=found.evidence
+        f"{len(_plans())} products, among them the tutorial's three", evidence=comparison.evidence
     )
 
 
@@ -286,7 +291,8 @@ def _four_parts(
     dot: Callable[[int], int] = graphcores_guess,
     add: Callable[[int], int] = graphcores_guess,
 ) -> tuple[float, ...]:
-    """The four parts of a plan that adds them up, by asking it with prices and columns of 0."""
+    """Return the four parts of a plan that adds them up, by calling it with some prices and columns
+    set to 0."""
 
     def free(_: int) -> int:
         return 0
@@ -299,26 +305,27 @@ def _four_parts(
 
 
 def _beside_ours(answer: Callable[..., Any]) -> str:
-    """Her four parts beside ours, in words; nothing where hers do not add up, or cannot be had."""
+    """Return the learner's four parts next to ours, in words; "" if theirs do not add up, or cannot
+    be computed."""
     sizes = 40, 90, 5, 7
     try:
-        hers, ours = (_four_parts(plan, *sizes) for plan in (answer, plan_cycles))
-        together = call(answer, *sizes, graphcores_guess, graphcores_guess)
-        if abs(sum(hers) - together) > 1e-6 or hers == ours:
+        learner_run, ours = (_four_parts(plan, *sizes) for plan in (answer, plan_cycles))
+        estimates = call(answer, *sizes, graphcores_guess, graphcores_guess)
+        if abs(sum(learner_run) - estimates) > 1e-6 or learner_run == ours:
             return ""
         parts = ("the vector", "multiply", "pieces back", "add up")
-        said = [
-            f"{part} {quoted(mine)}, not {quoted(right)}"
-            if abs(mine - right) > 1e-6
+        message = [
+            f"{part} {quoted(learner_part)}, not {quoted(right)}"
+            if abs(learner_part - right) > 1e-6
             else f"{part} {right}"
-            for part, mine, right in zip(parts, hers, ours, strict=True)
+            for part, learner_part, right in zip(parts, learner_run, ours, strict=True)
         ]
-    except Exception:  # what it gives is no number, or it cannot do without columns
+    except Exception:  # the result is not a number, or the answer needs columns
         return ""
     rows, cols, pieces, tiles = sizes
     return (
         f"Your four parts for {rows} x {cols} in {pieces} pieces on {tiles} tiles, by the guess: "
-        f"{'; '.join(said)}."
+        f"{'; '.join(message)}."
     )
 
 
@@ -332,18 +339,19 @@ def _parts_by_hand(answer: Any) -> Passed:
 
 # --- 05.3 -----------------------------------------------------------------------------------------
 
-ROWS, COLS = TILES, 1_024
+ROWS = TILES
+COLS = 1_024
 SLACK = 1.1
 
 
 def split_cycles(pieces: int) -> int:
-    """Modelled cycles of the product of ROWS x COLS with rows cut into `pieces`: the estimate, two
-    syncs and two latencies."""
+    """Return the modelled cycles of the product of ROWS x COLS with rows cut into `pieces`: the
+    estimate plus two syncs and two latencies."""
     return 2 * (SYNC + LATENCY) + plan_cycles(ROWS, COLS, pieces, TILES, compiled_dot, compiled_sum)
 
 
 def split_budget() -> int:
-    """10 % above cutting each row into two pieces for each worker."""
+    """Return the budget: 10 % more than cutting each row into two pieces for each worker."""
     return round(SLACK * split_cycles(2 * WORKERS))
 
 
@@ -356,62 +364,75 @@ def _in_pieces(answer: Callable[..., Any]) -> Passed:
         (3, 11, 5),
         (1, 7, 3),
     ):
-        tried = (
+        description = (
             f"a matrix of {counted(rows, 'row')} and {cols} columns, with each row cut into "
             f"{pieces}"
         )
-        ran = _product(rows, cols, tried, pieces).of(answer)
-        ran.refuse_own_prices()
-        _refuse_wrong(ran, "05.3")
-        most = max((profile.num_vertices for profile in ran.report.compute_sets), default=0)
-        if most != rows * pieces and pieces > 1:
+        run = _product(rows, cols, description, pieces).of(answer)
+        run.refuse_own_prices()
+        _refuse_wrong(run, "05.3")
+        maximum = max((profile.num_vertices for profile in run.report.compute_sets), default=0)
+        if maximum != rows * pieces and pieces > 1:
             why = "each piece of each row has a vertex of its own, in one compute set."
             raise NotYet(
-                tried,
-                f"{counted(most, 'vertex', 'vertices')} at most in a compute set",
-                f"{rows} x {pieces}",
-                why,
-                "cut into as many pieces as the call says: that is how you will find the best "
-                "number.",
+                description,
+                f"{counted(maximum, 'vertex', 'vertices')} at most in a compute set",
+                expected=f"{rows} x {pieces}",
+                why=why,
+                next_step=(
+                    "cut into as many pieces as the call says: that is how you will find the best "
+                    "number."
+                ),
             )
         right = sorted(np.diff(np.arange(pieces + 1) * cols // pieces).tolist())
-        if pieces > 1 and (came := _lengths(ran, rows * pieces)[::rows]) != right:
+        if pieces > 1 and (actual := _lengths(run, rows * pieces)[::rows]) != right:
             why = "piece p begins at p * cols // pieces, so that no two differ by more than one."
             advice = "it ends where the next begins, at (p + 1) * cols // pieces."
-            raise NotYet(tried, f"pieces of {quoted(came)} columns", quoted(right), why, advice)
+            raise NotYet(
+                description,
+                f"pieces of {quoted(actual)} columns",
+                expected=quoted(right),
+                why=why,
+                next_step=advice,
+            )
     refuse_fixed_tiles(_product(29, 30, "29 rows of 30, cut into 7", 7), answer, OTHER, "result")
-    tried = f"{ROWS} rows of {COLS:,} on {TILES} tiles, cut as you think best"
-    ran = _product(ROWS, COLS, tried).of(answer)
-    _refuse_wrong(ran, "05.3")
-    ran.refuse_moved()
-    bars = Bars(split_budget(), ran.cycles, MODELLED)
+    description = f"{ROWS} rows of {COLS:,} on {TILES} tiles, cut as you think best"
+    run = _product(ROWS, COLS, description).of(answer)
+    _refuse_wrong(run, "05.3")
+    run.refuse_moved()
+    bars = Bars(split_budget(), run.cycles, MODELLED)
     if bars.yours > bars.budget:
-        draws = partial(show.tile, ran.report, int(np.argmax(_vertices(ran))))
-        raise NotYet(tried, "right, and too late", "", *_too_late(ran), bars, draws)
-    bound = least_cycles(ran.report, 1, touched=FLOAT.size * ROWS * COLS)
-    return Passed(f"six shapes, each cut as asked; below, {tried}", bars, ran.report, bound=bound)
-
-
-def _lengths(ran: Ran, pieces: int) -> list[int]:
-    """How long the pieces are, in order of length, in the compute set with a vertex for each."""
-    sets = ([*one.tables.values()] for one in ran.graph.compute_sets)
-    found = list[int]()
-    for table in next(tables for tables in sets if sum(map(len, tables)) == pieces):
-        read = (n for f, n in sizes_of(ran.graph, table).items() if table.edges[f].kind == "input")
-        found += map(min, zip(*read, strict=True))
-    return sorted(found)
-
-
-def _too_late(ran: Ran) -> tuple[str, str]:
-    """Why a right product of ROWS x COLS is slow, and what to do."""
-    first = max(ran.report.compute_sets, key=lambda profile: profile.num_vertices)
-    pieces, on = max(1, first.num_vertices // ROWS), _vertices(ran)
-    rounds, longest = -(-pieces // WORKERS), -(-COLS // pieces)
-    received, needs = (
-        float(np.max(of)) for of in (ran.report.exchange_bytes_per_tile[0], _foreign(ran))
+        draws = partial(show.tile, run.report, int(np.argmax(_vertices(run))))
+        raise NotYet(description, "right, and too late", "", *_too_late(run), bars, draws)
+    bound = least_cycles(run.report, 1, touched=FLOAT.size * ROWS * COLS)
+    return Passed(
+        f"six shapes, each cut as asked; below, {description}", bars, run.report, bound=bound
     )
-    adding = int(np.count_nonzero(_by_step(ran)[-1]))
-    each, like_dot = first.cost.compute_duration / WORKERS / rounds, compiled_dot(longest)
+
+
+def _lengths(run: Ran, pieces: int) -> list[int]:
+    """Return the sorted lengths of the pieces, in the compute set with one vertex per piece."""
+    sets = ([*compute_set.tables.values()] for compute_set in run.graph.compute_sets)
+    lengths = list[int]()
+    for table in next(tables for tables in sets if sum(map(len, tables)) == pieces):
+        read = (n for f, n in sizes_of(run.graph, table).items() if table.edges[f].kind == "input")
+        lengths += map(min, zip(*read, strict=True))
+    return sorted(lengths)
+
+
+def _too_late(run: Ran) -> tuple[str, str]:
+    """Return (why, next step) for a right product of ROWS x COLS that is slow."""
+    first = max(run.report.compute_sets, key=lambda profile: profile.num_vertices)
+    pieces = max(1, first.num_vertices // ROWS)
+    on = _vertices(run)
+    rounds = -(-pieces // WORKERS)
+    longest = -(-COLS // pieces)
+    received, needs = (
+        float(np.max(of)) for of in (run.report.exchange_bytes_per_tile[0], _foreign(run))
+    )
+    adding = int(np.count_nonzero(_by_step(run)[-1]))
+    cycles_per_row = first.cost.compute_duration / WORKERS / rounds
+    like_dot = compiled_dot(longest)
     reasons = (
         (
             pieces == 1,
@@ -461,9 +482,9 @@ def _too_late(ran: Ran) -> tuple[str, str]:
             "which numbers of pieces fill all rounds? Your `planned` knows more: try them all.",
         ),
         (
-            each > 1.3 * like_dot,
-            f"a vertex takes {number(round(each))} worker cycles for a piece of {longest} numbers, "
-            f"where Dot takes {like_dot}.",
+            cycles_per_row > 1.3 * like_dot,
+            f"a vertex takes {number(round(cycles_per_row))} worker cycles for a piece of "
+            f"{longest} numbers, where Dot takes {like_dot}.",
             "hand whole rows to the vector unit: Dot and Sum are ready.",
         ),
         (
@@ -479,7 +500,8 @@ def _too_late(ran: Ran) -> tuple[str, str]:
 def _two_halves(answer: Callable[..., Any]) -> Passed:
     for size in (8, 7, 2):
         draw = np.random.default_rng([53, size])
-        row, vector = draw.permutation(size) + 2, 2 * draw.permutation(size) + 1
+        row = draw.permutation(size) + 2
+        vector = 2 * draw.permutation(size) + 1
         ends = [
             sum(row[part] * vector[part]) for part in (slice(size // 2), slice(size // 2, size))
         ]
@@ -489,114 +511,127 @@ def _two_halves(answer: Callable[..., Any]) -> Passed:
             "halves": Var(FLOAT, 2, 0, right=[ends]),
         }
         trial = Trial(f"a row of {size} numbers", tensors)
-        ran = trial.of(answer)
-        if found := ran.wrong("halves"):
+        run = trial.of(answer)
+        if difference := run.wrong("halves"):
             advice = "follow a row of four numbers by hand."
-            raise ran.refused("05.w2", found.words, quoted(found.right), advice)
-        if (most := max(profile.num_vertices for profile in ran.report.compute_sets)) != 2:
-            came = f"{counted(most, 'vertex', 'vertices')} at most in a compute set"
+            raise run.refused("05.w2", difference.words, quoted(difference.right), advice)
+        if (maximum := max(profile.num_vertices for profile in run.report.compute_sets)) != 2:
+            actual = f"{counted(maximum, 'vertex', 'vertices')} at most in a compute set"
             why = "two vertices of one compute set work at the same time, on a worker each."
-            raise NotYet(trial.tried, came, "2", why, "one compute set, and both vertices in it.")
-        ran.refuse_other_tiles([0], "that is where the row lies.", "map both vertices to tile 0.")
-    return Passed("rows of 8, 7 and 2 numbers, in two pieces on one tile", evidence=ran.report)
+            raise NotYet(
+                trial.tried,
+                actual,
+                expected="2",
+                why=why,
+                next_step="one compute set, and both vertices in it.",
+            )
+        run.refuse_other_tiles([0], "that is where the row lies.", "map both vertices to tile 0.")
+    return Passed("rows of 8, 7 and 2 numbers, in two pieces on one tile", evidence=run.report)
 
 
 # --- 05.4 -----------------------------------------------------------------------------------------
 
 M, K, N = 104, 256, 208
-SHARE_OF_BYTES, SHARE_OF_CYCLES = 0.55, 1.2  # of what the fastest plan takes
+SHARE_OF_BYTES, SHARE_OF_CYCLES = 0.55, 1.2  # shares of the fastest plan's bytes and cycles
 
 
-def _matmul(m: int, k: int, n: int, tried: str) -> tuple[Trial, Any]:
-    """The product [m, k] x [k, n], and what is right."""
+def _matmul(m: int, k: int, n: int, description: str) -> tuple[Trial, Any]:
+    """Return a trial of the product [m, k] x [k, n], and the right result."""
     draw = np.random.default_rng([m, k, n])
-    # Odd numbers beyond 2,048, which no HALF holds, times small ones: sums are exact in FLOAT.
-    left, right = 2 * draw.integers(1024, 2048, (m, k)) + 1, draw.integers(-7, 8, (k, n))
-    given = {"a": Var(FLOAT, (m, k), linearly, [left]), "b": Var(FLOAT, (k, n), linearly, [right])}
+    # Odd numbers above 2,048, which HALF cannot represent, times small ones, so that sums are exact
+    # in FLOAT.
+    left = 2 * draw.integers(1024, 2048, (m, k)) + 1
+    right = draw.integers(-7, 8, (k, n))
+    tensors = {
+        "a": Var(FLOAT, (m, k), linearly, [left]),
+        "b": Var(FLOAT, (k, n), linearly, [right]),
+    }
     form = appends(
         (m, n),
         asks="the tensor c",
         step="return what mat_mul returns; prog takes the work.",
-        said=lambda made: (
-            "a program" if isinstance(made, Program) else returned(made, ", which is no tensor")
+        message=lambda returned_value: (
+            "a program"
+            if isinstance(returned_value, Program)
+            else returned(returned_value, ", which is no tensor")
         ),
         expected="{}",
         advice="where pieces are put together, concat(…, 1) sets them side by side.",
     )
-    return Trial(tried, given, form=form), left @ right
+    return Trial(description, tensors, form=form), left @ right
 
 
 @cache
 def _fastest_plan() -> Report:
-    """A run of the plan that the library takes if memory is no matter."""
+    """Return the report of the plan that the library chooses if memory does not matter."""
     return _matmul(M, K, N, "the fastest plan")[0].of(poplin.mat_mul).report
 
 
 def frugal_budget() -> tuple[int, int]:
-    """(bytes of the fullest tile, modelled cycles) that a product may take: shares of what the
-    fastest plan does."""
+    """Return (bytes of the fullest tile, modelled cycles) that a product may take, as shares of the
+    fastest plan's."""
     report = _fastest_plan()
     return round(SHARE_OF_BYTES * fullest(report)), round(SHARE_OF_CYCLES * report.total_cycles)
 
 
 def fullest(report: Report) -> int:
-    """Bytes of the tile that holds most."""
+    """Return the bytes of the fullest tile."""
     return int(report.memory.held_per_tile.max())
 
 
 def _frugal(answer: Callable[..., Any]) -> Passed:
     for m, k, n in ((40, 96, 64), (7, 13, 5), (M, K, N)):
-        tried = f"[{m}, {k}] x [{k}, {n}] on {TILES} tiles"
-        trial, exact = _matmul(m, k, n, tried)
-        ran = trial.of(answer)
-        if not np.array_equal(ran.result, exact):
-            raise NotYet(tried, *_misproduced(ran, exact))
+        description = f"[{m}, {k}] x [{k}, {n}] on {TILES} tiles"
+        trial, exact = _matmul(m, k, n, description)
+        run = trial.of(answer)
+        if not np.array_equal(run.result, exact):
+            raise NotYet(description, *_misproduced(run, exact))
     trial, small = _matmul(7, 13, 5, "[7, 13] x [13, 5]")
-    refuse_fixed_tiles(trial, answer, OTHER, lambda there: np.array_equal(there.result, small))
-    report = ran.report
-    (limit, budget), held, cycles = frugal_budget(), fullest(report), ran.cycles
+    refuse_fixed_tiles(
+        trial, answer, OTHER, lambda other_run: np.array_equal(other_run.result, small)
+    )
+    report = run.report
+    (limit, budget), peak_bytes, cycles = frugal_budget(), fullest(report), run.cycles
     steps = counted(report.num_steps, "superstep")
-    if held > limit:
-        why, advice = (
-            f"it takes {steps}, and the fullest tile still holds too much.",
-            "a smaller share, or smaller pieces.",
-        )
+    if peak_bytes > limit:
+        why = f"it takes {steps}, and the fullest tile still holds too much."
+        advice = "a smaller share, or smaller pieces."
         if report.num_steps > 64:
-            why, advice = (
-                f"it takes {steps}: the code for all of them fills the tile again.",
-                "fewer steps: a larger share.",
-            )
+            why = f"it takes {steps}: the code for all of them fills the tile again."
+            advice = "fewer steps: a larger share."
         elif cycles < 1.01 * budget / SHARE_OF_CYCLES:
             why = (
                 "that is the fastest plan: every tile gets all that it will ever multiply at once."
             )
             advice = "let it get less at a time, and more often: available_memory_proportion=…"
-        bars = Bars(limit, held, "bytes of the fullest tile")
-        raise NotYet(tried, "right, and too large for the tile", "", why, advice, bars)
+        bars = Bars(limit, peak_bytes, "bytes of the fullest tile")
+        raise NotYet(
+            description, "right, and too large for the tile", why=why, next_step=advice, bars=bars
+        )
     bars = Bars(budget, cycles, MODELLED)
     if cycles > budget:
-        mine, other = (
+        learner_cycles, fastest_cycles = (
             number(round(r.compute_cycles_per_tile.mean())) for r in (report, _fastest_plan())
         )
         why = (
-            f"it fits, with {number(held)} bytes, in {steps}. But its tiles compute for {mine} "
-            f"cycles on average, and for {other} in the fastest plan: small blocks are slow."
+            f"it fits, with {number(peak_bytes)} bytes, in {steps}. But its tiles compute for "
+            f"{learner_cycles} cycles on average, and for {fastest_cycles} in the fastest plan: "
+            "small blocks are slow."
         )
         raise NotYet(
-            tried,
+            description,
             "right, and too late",
-            "",
-            why,
-            "look for fewer, larger pieces, or for another way to cut.",
-            bars,
+            why=why,
+            next_step="look for fewer, larger pieces, or for another way to cut.",
+            bars=bars,
         )
-    within = f"{tried}; its fullest tile holds {number(held)} bytes of {number(limit)}"
+    within = f"{description}; its fullest tile holds {number(peak_bytes)} bytes of {number(limit)}"
     return Passed(within, bars, report, bound=least_cycles(report, 1))
 
 
 def _in_turn(cut: str) -> Callable[..., Any]:
-    """A product in four pieces, one after another: of the rows, of the columns, or of what is
-    inner."""
+    """Return a product in four consecutive pieces, cut by rows, by columns, or along the inner
+    dimension."""
 
     def product(graph: Any, a: Any, b: Any, prog: Any) -> Any:
         size = {"rows": a.shape[0], "columns": b.shape[1], "inner": a.shape[1]}[cut]
@@ -615,7 +650,7 @@ def _in_turn(cut: str) -> Callable[..., Any]:
 
 @cache
 def _that_fit() -> list[str]:
-    """Which of the three cuts keep within both budgets."""
+    """Return which of the three cuts are within both budgets."""
     limit, budget = frugal_budget()
     trial, _ = _matmul(M, K, N, "a product in four pieces")
     reports = {cut: trial.of(_in_turn(cut)).report for cut in ("rows", "columns", "inner")}
@@ -632,20 +667,21 @@ def _which_cut(answer: Any) -> Passed:
     return compare_value(answer, right, "05.w3", about, '"rows", "columns" or "inner".')
 
 
-def _misproduced(ran: Ran, exact: Any) -> tuple[str, str, str, str]:
-    """What is wrong with a product: where, what it should be, why, and what to do."""
-    came, (left, right) = ran.result, (ran.trial.tensors[name].given[0] for name in "ab")
-    row, column = (int(i) for i in np.argwhere(came != exact)[0])
-    place = f"c[{row}, {column}]: {quoted(came[row, column])}"
+def _misproduced(run: Ran, exact: Any) -> tuple[str, str, str, str]:
+    """Return (place and value, expected value, why, next step) of the first wrong element of a
+    product."""
+    actual, (left, right) = run.result, (run.trial.tensors[name].given[0] for name in "ab")
+    row, column = (int(i) for i in np.argwhere(actual != exact)[0])
+    place = f"c[{row}, {column}]: {quoted(actual[row, column])}"
     k = left.shape[1]
     follow = "multiply [2, 4] x [4, 2] in pieces by hand, and see which pieces meet."
-    why, advice = ran.trial.reason(ran, "05.4", advice=follow)
+    why, advice = run.trial.reason(run, "05.4", advice=follow)
     if why:
         return place, quoted(exact[row, column]), why, advice
-    if any(narrow := narrowed(came, exact)):
+    if any(narrow := narrowed(actual, exact)):
         why, advice = narrow
     elif any(
-        np.array_equal(came, left[:, :end] @ right[:end])
+        np.array_equal(actual, left[:, :end] @ right[:end])
         for end in (k // 4, k // 4 * 4, k // 8 * 8, k // 8, k - 1)
     ):
         why, advice = (
@@ -653,14 +689,14 @@ def _misproduced(ran: Ran, exact: Any) -> tuple[str, str, str, str]:
             "the last piece has to end at k.",
         )
     elif any(
-        np.array_equal(came, left[:, begin:] @ right[begin:])
+        np.array_equal(actual, left[:, begin:] @ right[begin:])
         for begin in (k - k // 4, k - k // 8, 3 * k // 4)
     ):
         why, advice = (
             "only the last piece of the inner dimension is left.",
             "add the products up: mat_mul_acc(graph, c, 1, …).",
         )
-    elif np.array_equal(np.sort(came, axis=None), np.sort(exact, axis=None)):
+    elif np.array_equal(np.sort(actual, axis=None), np.sort(exact, axis=None)):
         why, advice = (
             "the right numbers are there, in other places.",
             "put the pieces together in the order they were cut.",
@@ -672,8 +708,8 @@ def _misproduced(ran: Ran, exact: Any) -> tuple[str, str, str, str]:
 
 
 def cells_used(k: int, n: int, deep: int, wide: int) -> float:
-    """The share of the places of all panels that hold a weight, by laying k x n weights into panels
-    one by one."""
+    """Return the share of all panels' cells that contain a weight, by placing k x n weights into
+    panels one by one."""
     panels = {(i // deep, j // wide) for i in range(k) for j in range(n)}
     return k * n / (len(panels) * deep * wide)
 
@@ -681,16 +717,16 @@ def cells_used(k: int, n: int, deep: int, wide: int) -> float:
 @cache
 def _weights() -> dict[str, tuple[int, ...]]:
     draw = np.random.default_rng(505)
-    found: dict[str, tuple[int, ...]] = {}
+    cases: dict[str, tuple[int, ...]] = {}
     for i in range(6):
         deep, wide = (int(size) for size in draw.choice([6, 8, 10, 16, 24], 2, replace=False))
-        found[f"drawn {i}"] = (
+        cases[f"drawn {i}"] = (
             int(draw.integers(2, 5 * deep)),
             int(draw.integers(2, 5 * wide)),
             deep,
             wide,
         )
-    return found | {
+    return cases | {
         "a group of 4 in a panel of HALF": (4, 4, 16, 16),
         "a group of 1": (1, 1, 16, 16),
         "the panels are full": (32, 48, 16, 16),

@@ -1,8 +1,8 @@
-"""The exercises of lesson 06, Profiling: the reports that are asked about, what is right, and known
-mistakes by name.
+"""The exercises of lesson 06, Profiling: the reports in the questions, correct results and known
+mistakes.
 
-Reports come from programs drawn here. What is live where, how much lies where and what was changed
-follows from how they were drawn, and not from the report.
+The reports are of programs drawn at random here. The right answers (which variables are live, the
+bytes per tile, what was changed) follow from how the programs were drawn, and not from the reports.
 """
 
 from __future__ import annotations
@@ -15,28 +15,15 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from ipu_course.checking.bound import least_cycles
+from ipu_course.checking.calling import Broken, answering, call_made
+from ipu_course.checking.comparing import compare_value
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
-from ipu_course.checking.judging import (
-    MODELLED,
-    Broken,
-    NotYet,
-    Passed,
-    answering,
-    call_made,
-    compare_value,
-    difference,
-    name_of,
-    plain,
-    quoted,
-    raise_first,
-    refusing,
-    returned,
-    said_by,
-)
 from ipu_course.checking.mistakes import Reason, first, suspects
 from ipu_course.checking.programs import OTHER, SYNC, TILES, graph_of, loaded, run_once
+from ipu_course.checking.quoting import difference, name_of, plain, quoted, returned, said_by
 from ipu_course.checking.trial import Built, Ran, Trial, Var, by_rows, narrowed, refuse_fixed_tiles
 from ipu_course.checking.verdict_panel import Bars, number
+from ipu_course.checking.verdicts import MODELLED, NotYet, Passed, raise_first, refusing
 from ipu_teach import FLOAT, HALF, Engine, Graph, Input, Output, Report, Tensor, Vector, Vertex
 from ipu_teach.errors import GraphMemoryAllocationError, StreamConnectionError, counted
 from ipu_teach.program import Copy, Execute, Repeat, Sequence
@@ -55,28 +42,28 @@ from ipu_teach.types import Array
 FLOAT_BYTES = 4
 
 
-def _parts(said: Any, tried: str, expected: str, length: int) -> tuple[Any, ...]:
-    """An answer of several parts, with numbers as Python has them."""
-    if not isinstance(said, (tuple, list, np.ndarray)) or len(said) != length:
+def _parts(message: Any, description: str, expected: str, length: int) -> tuple[Any, ...]:
+    """Return the parts of an answer, with plain Python numbers."""
+    if not isinstance(message, (tuple, list, np.ndarray)) or len(message) != length:
         raise NotYet(
-            tried,
-            returned(said),
-            expected,
+            description,
+            returned(message),
+            expected=expected,
             next_step="return all of it, in this order, with commas between.",
         )
-    return tuple(value if (found := plain(value)) is None else found for value in said)
+    return tuple(value if (number := plain(value)) is None else number for value in message)
 
 
 # --- 06.1 and 06.2: programs whose liveness is known ----------------------------------------------
 
 NAMES = ("pixels", "edges", "corners", "blobs", "tracks", "votes", "ranks", "labels")
-TABLE = "palette"  # a constant
-# draws in which every known mistake leads elsewhere than every other and the truth; a test looks
+TABLE = "palette"  # the name of a constant
+# seeds for which each known mistake gives its own wrong result, as a test checks
 CLEAR = (401, 2762, 3302)
 
 
 class Layer(Vertex):
-    """Fills `out` with what it makes of two variables."""
+    """Fills `out` with the sum of the first elements of two variables."""
 
     x: Input[Vector[FLOAT]]
     y: Input[Vector[FLOAT]]
@@ -88,10 +75,10 @@ class Layer(Vertex):
 
 @dataclass(frozen=True, eq=False)
 class Layers:
-    """A program of steps, each of which reads two variables and writes another one from end to end.
+    """A program of steps, each of which reads two variables and writes a whole third one.
 
-    `names` and `sizes` (FLOATs, by tile): of variables; the last is a constant. `steps`: what each
-    reads, and what it writes.
+    `names` and `sizes` (FLOATs per tile) are of the variables, the last of which is a constant.
+    `steps`: the variables that each step reads, and the one that it writes.
     """
 
     names: tuple[str, ...]
@@ -100,39 +87,41 @@ class Layers:
 
     @property
     def live(self) -> Array:
-        """bool[steps, variables]: what is needed before, while or after a step runs, worked out
-        from the last to the first."""
-        found = np.zeros((len(self.steps), len(self.names)), bool)
+        """bool[steps, variables]: which variables are live before, during or after a step, computed
+        from the last step to the first."""
+        is_live = np.zeros((len(self.steps), len(self.names)), bool)
         needed: set[int] = set()
         for place in reversed(range(len(self.steps))):
             reads, writes = self.steps[place]
-            found[place, [*needed, *reads, writes]] = True
+            is_live[place, [*needed, *reads, writes]] = True
             needed = needed - {writes} | set(reads)
-        found[:, -1] = True
-        return found
+        is_live[:, -1] = True
+        return is_live
 
     @property
     def bytes(self) -> Array:
-        """int64[variables]: on all tiles together."""
+        """int64[variables]: bytes on all tiles together."""
         total: Array = FLOAT_BYTES * self.sizes.sum(axis=1)
         return total
 
     @property
     def held(self) -> Array:
-        """int64[steps, tiles]: bytes of what is live."""
-        found: Array = FLOAT_BYTES * self.live.astype(np.int64) @ self.sizes
-        return found
+        """int64[steps, tiles]: bytes of the live variables."""
+        bytes_per_step: Array = FLOAT_BYTES * self.live.astype(np.int64) @ self.sizes
+        return bytes_per_step
 
     def largest(self, places: Array, sizes: Array) -> list[str]:
-        """The names of the three largest of some variables."""
+        """Return the names of the three largest of some variables."""
         order = [int(i) for i in np.argsort(-sizes, kind="stable") if places[i]]
         return [self.names[i] for i in order[:3]]
 
     def report(self, away: int = 0) -> Report:
-        """The report of the compiled program. Each vertex lies `away` tiles beside its data."""
+        """Return the report of the compiled program. Each vertex is `away` tiles from its data."""
         tiles = self.sizes.shape[1]
-        graph, program = graph_of(tiles), Sequence()
-        tensors, ends = [], np.cumsum(np.pad(self.sizes, ((0, 0), (1, 0))), axis=1).tolist()
+        graph = graph_of(tiles)
+        program = Sequence()
+        tensors = []
+        ends = np.cumsum(np.pad(self.sizes, ((0, 0), (1, 0))), axis=1).tolist()
         for name, end in zip(self.names, ends, strict=True):
             size = end[-1]
             constant = name == TABLE
@@ -156,8 +145,8 @@ class Layers:
 
 
 def _layers(draw: np.random.Generator, tiles: int, variables: int, again: bool = False) -> Layers:
-    """A chain of steps, some of which read what an earlier one wrote, too. `again`: the first two
-    serve a second time."""
+    """Return a chain of steps, some of which also read the result of an earlier step. `again`: the
+    first two variables are written a second time."""
     sizes = (
         2
         * draw.permutation(np.arange(20, 120))[: variables + 1, None]
@@ -172,10 +161,13 @@ def _layers(draw: np.random.Generator, tiles: int, variables: int, again: bool =
 
 
 def _peak(case: Layers, away: int) -> tuple[int, int]:
-    """The fullest tile, and the step at which all tiles together hold most. Vertices `away` from
-    their data have copies, in a program of one step of all that is live."""
-    held = case.held + np.roll(case.held, away, axis=1) * bool(away)
-    return int(held.max(axis=0).argmax()), int(held.sum(axis=1).argmax())
+    """Return the fullest tile, and the step at which all tiles together have most bytes live.
+
+    Vertices that are `away` from their data have copies of everything live; such a program has one
+    step.
+    """
+    bytes_held = case.held + np.roll(case.held, away, axis=1) * bool(away)
+    return int(bytes_held.max(axis=0).argmax()), int(bytes_held.sum(axis=1).argmax())
 
 
 @cache
@@ -195,12 +187,12 @@ def _peaks(answer: Callable[..., Any]) -> Passed:
     expected = "a tile, a step, and three names"
     for special, case, away in _peak_cases():
         tiles = case.sizes.shape[1]
-        tried = (
+        description = (
             f"{name_of(answer)}(report) on a program of {counted(len(case.steps), 'step')} and "
             f"{counted(tiles, 'tile')}"
         )
         report = case.report(away)
-        tile, step, names = _parts(call_made(answer, tried, report), tried, expected, 3)
+        tile, step, names = _parts(call_made(answer, description, report), description, expected, 3)
         if (
             names is ...
             or isinstance(names, str)
@@ -208,11 +200,14 @@ def _peaks(answer: Callable[..., Any]) -> Passed:
         ):
             advice = "give a list of their names: [variable.name for variable in …]."
             raise NotYet(
-                tried, returned(names, " for the names"), "a list of names", next_step=advice
+                description,
+                returned(names, " for the names"),
+                expected="a list of names",
+                next_step=advice,
             )
         words = [*map(str.__str__, _rows(names))]
-        if not wrong and (told := _told(case, away, report, tile, step, words)):
-            wrong.append((NotYet(tried, *told), special))
+        if not wrong and (fault := _told(case, away, report, tile, step, words)):
+            wrong.append((NotYet(description, *fault), special))
     raise_first(wrong)
     return Passed(
         f"{len(_peak_cases())} reports: their fullest tile, their fullest step, and what is live "
@@ -228,15 +223,16 @@ def _rows(value: Any) -> tuple[Any, ...]:
 def _told(
     case: Layers, away: int, report: Report, tile: Any, step: Any, names: list[Any]
 ) -> tuple[str, str, str, str] | None:
-    """What came, what should have, why, and what to do, of the first of three answers that is
-    wrong."""
+    """Return (actual, expected, why, next step) for the first of three answers that is wrong."""
     first_tile, place = _peak(case, away)
     largest = case.largest(case.live[place], case.bytes)
 
     def known(parts: int, advice: str) -> Reason:
-        hers = (tile, step, names)[:parts]
+        learner_run = (tile, step, names)[:parts]
         why, better = first(
-            suspects("06.1"), lambda like: bool(like(report)[:parts] == hers), tile=first_tile
+            suspects("06.1"),
+            lambda like: bool(like(report)[:parts] == learner_run),
+            tile=first_tile,
         )
         return why, better or advice
 
@@ -281,18 +277,31 @@ def _splits(answer: Callable[..., Any]) -> Passed:
     expected = "two numbers of bytes"
     for special, case, away in _split_cases():
         report = case.report(away)
-        tried = f"{name_of(answer)}(report) on a program of {counted(len(case.steps), 'step')}"
-        came = _parts(call_made(answer, tried, report), tried, expected, 2)
-        if any(plain(value) is None for value in came):
-            raise NotYet(tried, returned(came), expected, next_step="count bytes: variable.bytes.")
+        description = (
+            f"{name_of(answer)}(report) on a program of {counted(len(case.steps), 'step')}"
+        )
+        actual = _parts(call_made(answer, description, report), description, expected, 2)
+        if any(plain(value) is None for value in actual):
+            raise NotYet(
+                description,
+                returned(actual),
+                expected=expected,
+                next_step="count bytes: variable.bytes.",
+            )
         always = int(case.bytes[-1])
         others = case.live[:, :-1].astype(np.int64) @ case.bytes[:-1]
-        if came != (right := (always, int(others.max()))) and not wrong:
-            why, advice = _missplit(report, came, right)
-            said = f"{number(came[0])} bytes always, {number(came[1])} at most besides"
+        if actual != (right := (always, int(others.max()))) and not wrong:
+            why, advice = _missplit(report, actual, right)
+            message = f"{number(actual[0])} bytes always, {number(actual[1])} at most besides"
             wrong.append(
                 (
-                    NotYet(tried, said, f"{number(right[0])} and {number(right[1])}", why, advice),
+                    NotYet(
+                        description,
+                        message,
+                        expected=f"{number(right[0])} and {number(right[1])}",
+                        why=why,
+                        next_step=advice,
+                    ),
                     special,
                 )
             )
@@ -304,58 +313,62 @@ def _splits(answer: Callable[..., Any]) -> Passed:
     )
 
 
-def _missplit(report: Report, came: tuple[Any, ...], right: tuple[int, int]) -> Reason:
-    """Why two numbers of bytes are wrong: a known mistake, or one in each of them, of which there
-    are too many pairs."""
-    why, advice = first(suspects("06.2"), lambda like: tuple(like(report)) == came)
+def _missplit(report: Report, actual: tuple[Any, ...], right: tuple[int, int]) -> Reason:
+    """Return why two numbers of bytes are wrong: a known mistake for the pair, or one for each
+    number, because there are too many pairs to list."""
+    why, advice = first(suspects("06.2"), lambda like: tuple(like(report)) == actual)
     if not why:
 
         def told_of(half: tuple[Any, Any]) -> tuple[str, str]:
             return first(suspects("06.2"), lambda like: tuple(like(report)) == half)
 
-        halves = [told_of(half) for half in ((came[0], right[1]), (right[0], came[1]))]
+        halves = [told_of(half) for half in ((actual[0], right[1]), (right[0], actual[1]))]
         if all(why for why, _ in halves):
-            why, advice = " ".join(why for why, _ in halves), halves[1][1]
+            why = " ".join(why for why, _ in halves)
+            advice = halves[1][1]
     return why, advice or "which variables are live at place 0, 1, 2, …?"
 
 
-def _comes_to(hers: Any, *case: Any) -> bool:
-    """Whether a known mistake, the last of the arguments, comes to hers on a case."""
-    *given, like = case
-    return bool(like(*given) == hers)
+def _comes_to(learner_run: Any, *case: Any) -> bool:
+    """Return whether a known mistake, the last argument, gives the learner's result for a case."""
+    *arguments, like = case
+    return bool(like(*arguments) == learner_run)
 
 
 def _copied(answer: Callable[..., Any]) -> Passed:
     for case, away in [(case, away) for special, case, away in _split_cases() if not special]:
         report = case.report(away)
         for place, ((x, y), out) in enumerate(case.steps):
-            tried = f"{name_of(answer)}(report, {place}), with vertices "
-            tried += f"{counted(away, 'tile')} beside their data" if away else "beside their data"
+            description = f"{name_of(answer)}(report, {place}), with vertices "
+            description += (
+                f"{counted(away, 'tile')} beside their data" if away else "beside their data"
+            )
             right = int(sum(case.bytes[i] for i in {x, y, out})) if away else 0
-            came = call_made(answer, tried, report, place)
-            if plain(came) != right:
+            actual = call_made(answer, description, report, place)
+            if plain(actual) != right:
                 live = "which variables are live there, and how many bytes have they?"
-                refused = refusing("06.w1", partial(_comes_to, came, report, place))
-                said = returned(came) if plain(came) is None else number(came)
-                raise refused(tried, said, number(right), live)
+                refused = refusing("06.w1", partial(_comes_to, actual, report, place))
+                message = returned(actual) if plain(actual) is None else number(actual)
+                raise refused(description, message, number(right), live)
     about = "three reports, step by step, with vertices on their data's tile and beside it"
     return Passed(about, evidence=[case.bytes for _, case, away in _split_cases() if away])
 
 
 # --- 06.3 -----------------------------------------------------------------------------------------
 
-SENSORS, READINGS = 13, 13_000  # of the program that does not fit
-LONGER = 1.2  # of the cycles that it would take if it did
+SENSORS, READINGS = 13, 13_000  # sizes of the program that does not fit
+LONGER = 1.2  # allowed cycles, as a multiple of those it would take if it did fit
 
 
 def cycles_if_it_fitted(sensors: int, readings: int) -> int:
-    """Modelled cycles of the program that gathers all rows on tile 0, on a tile that holds them,
-    without what starts a step.
+    """Return the modelled cycles of the program that gathers all rows on tile 0, if the tile were
+    large enough, without the fixed cost of steps.
 
-    By docs/model.md: a FLOAT takes a cycle to arrive, half a cycle to be copied on its tile, one
-    and a half to be added.
+    According to docs/model.md, a FLOAT takes one cycle to arrive, half a cycle to be copied on its
+    tile, and one and a half to be added.
     """
-    arrive, add = (sensors - 1) * readings, 1.5 * (sensors - 1) * readings
+    arrive = (sensors - 1) * readings
+    add = 1.5 * (sensors - 1) * readings
     return round(arrive + add + 2 * readings / 2)
 
 
@@ -370,43 +383,49 @@ def _fits(answer: Callable[..., Any]) -> Passed:
             "readings": Var(FLOAT, rows.shape, by_rows, [rows.astype(np.float32)]),
             "total": Var(FLOAT, readings, 0, right=[rows.sum(axis=0)] * 2),
         }
-        tried, runs = f"{counted(sensors, 'sensor')} of {counted(readings, 'reading')}", 1
+        description = f"{counted(sensors, 'sensor')} of {counted(readings, 'reading')}"
+        runs = 1
         if readings < READINGS:
-            tried, runs = f"{tried}, run twice", 2
-        trial = Trial(tried, tensors, runs=runs)
+            description = f"{description}, run twice"
+            runs = 2
+        trial = Trial(description, tensors, runs=runs)
         try:
-            ran = trial.of(answer)
+            run = trial.of(answer)
         except Broken as broken:
             raise _too_large(broken, sensors) from None
-        if found := ran.wrong("total"):
-            raise NotYet(trial.tried, found.came, quoted(found.expected), *_missummed(ran, rows))
-        ran.refuse_moved()
+        if difference := run.wrong("total"):
+            raise NotYet(
+                trial.tried, difference.came, quoted(difference.expected), *_missummed(run, rows)
+            )
+        run.refuse_moved()
         if sensors < SENSORS:
             refuse_fixed_tiles(trial, answer, OTHER, "total")
-    bars = Bars(round(LONGER * cycles_if_it_fitted(SENSORS, READINGS)), ran.cycles, MODELLED)
+    bars = Bars(round(LONGER * cycles_if_it_fitted(SENSORS, READINGS)), run.cycles, MODELLED)
     if bars.yours > bars.budget:
-        steps, least = ran.report.num_steps, 2 * SENSORS
+        steps = run.report.num_steps
+        minimum = 2 * SENSORS
         why, advice = "it fits, and works too long.", "use room for a whole row: that fits."
-        if steps > least:
+        if steps > minimum:
             why = f"it fits, in {counted(steps, 'superstep')}. Each starts anew."
-        elif np.sum(ran.report.exchange_bytes_per_tile[0]) > 1.5 * FLOAT_BYTES * rows[1:].size:
+        elif np.sum(run.report.exchange_bytes_per_tile[0]) > 1.5 * FLOAT_BYTES * rows[1:].size:
             why = "rows travel twice: to a tile between, and from there to tile 0."
             advice = "map what you make to tile 0, where total lies."
-        raise NotYet(trial.tried, "the right sums, too late", "", why, advice, bars)
-    fullest = int(ran.report.memory.held_per_tile.max())
-    bound = least_cycles(ran.report, 1, crossing=FLOAT_BYTES * (SENSORS - 1) * READINGS)
+        raise NotYet(trial.tried, "the right sums, too late", why=why, next_step=advice, bars=bars)
+    fullest = int(run.report.memory.held_per_tile.max())
+    bound = least_cycles(run.report, 1, crossing=FLOAT_BYTES * (SENSORS - 1) * READINGS)
     words = (
         f"{SENSORS} sensors of {READINGS:,} readings, and smaller cases; the fullest tile holds "
         f"{number(fullest)} bytes"
     )
-    return Passed(words, bars, (ran.cycles, fullest), bound=bound)
+    return Passed(words, bars, (run.cycles, fullest), bound=bound)
 
 
 def _too_large(broken: Broken, rows: int) -> Exception:
-    """An error of memory, in the words of this exercise; any other as it is."""
+    """Return the refusal of an out-of-memory error, in this exercise's terms; return any other
+    error unchanged."""
     if not isinstance(error := broken.error, GraphMemoryAllocationError):
         return broken
-    said = (
+    message = (
         [cause.text for cause in error.why().causes[:2]]
         if error.report is not None
         else [error.tried]
@@ -416,27 +435,27 @@ def _too_large(broken: Broken, rows: int) -> Exception:
     )
     return NotYet(
         broken.tried,
-        f"still too much. {said[0]}",
-        "a program that fits",
-        " ".join(said[1:]),
-        advice,
+        f"still too much. {message[0]}",
+        expected="a program that fits",
+        why=" ".join(message[1:]),
+        next_step=advice,
     )
 
 
-def _missummed(ran: Ran, rows: Array) -> Reason:
-    """Why sums are wrong: a known mistake, or some rows or places that were left out, of which
-    there may be any number."""
-    why, advice = ran.trial.reason(ran, "06.3", runs=1)
-    came = ran.came[0]["total"]
+def _missummed(run: Ran, rows: Array) -> Reason:
+    """Return why sums are wrong: a known mistake, or some rows or elements (any number of them)
+    that were left out."""
+    why, advice = run.trial.reason(run, "06.3", runs=1)
+    actual = run.came[0]["total"]
     sums = np.cumsum(rows, axis=0)
-    if not why and not np.isnan(came).any():
-        why, advice = narrowed(came, sums[-1])
+    if not why and not np.isnan(actual).any():
+        why, advice = narrowed(actual, sums[-1])
     for n in range(2, len(rows)):
-        if not why and np.array_equal(came, sums[n - 1]):
+        if not why and np.array_equal(actual, sums[n - 1]):
             why = f"these are the sums of the first {counted(n, 'row')}, not of all {len(rows)}."
             advice = "there must be room for fewer rows at a time, and not for fewer rows."
-    right = came == sums[-1]
-    if not why and ran.unwritten("total"):
+    right = actual == sums[-1]
+    if not why and run.unwritten("total"):
         why = (
             "nothing is written into the total that was given. `total = …` makes no sums in it: it "
             "gives its name to another tensor."
@@ -452,16 +471,17 @@ def _missummed(ran: Ran, rows: Array) -> Reason:
 
 # --- 06.4: a report, and one of the same program with something changed ---------------------------
 
-SIDES = ("weights", "limits", "scales", "offsets")  # what a step reads besides the readings
+# the inputs of the steps, in addition to the readings
+SIDES = ("weights", "limits", "scales", "offsets")
 STEPS = ("blend", "clip", "score", "rank")
 MAPPING, TYPE, SPLIT = KINDS = ("mapping", "type", "split")
-AS_MANY = 5  # the pair whose variable lies on other tiles, and on as many
+AS_MANY = 5  # the pair whose variable is on other tiles, but on the same number of tiles
 
 
 @dataclass(frozen=True)
 class ReportPair:
-    """Two reports of one program. In the second something was changed: a variable, of one of
-    `KINDS`, and with it a step."""
+    """Two reports of one program, before and after a change to a variable (one of `KINDS`) and to a
+    step."""
 
     before: Report
     after: Report
@@ -469,7 +489,7 @@ class ReportPair:
 
     @property
     def as_many(self) -> bool:
-        """Whether the variable lies on other tiles, and on as many."""
+        """Whether the variable is on other tiles, but on the same number of tiles."""
         tiles = [
             {row.name: row.tiles for row in report.variables}[self.changed[0]]
             for report in (self.before, self.after)
@@ -477,7 +497,7 @@ class ReportPair:
         return self.changed[2] == MAPPING and tiles[0] == tiles[1]
 
 
-COUNTED = (  # why, what next
+COUNTED = (  # (why, next step)
     "one variable lies on other tiles than before, and on as many. How many tiles hold it does not "
     "say which.",
     'compare(before, after).of("variables") has it, whose note says how it differs.',
@@ -487,7 +507,7 @@ T = TypeVar("T")
 
 
 class Work(Vertex, Generic[T]):
-    """Adds up a part of the readings and a part of what a step reads besides."""
+    """Adds up a part of the readings, and a part of the other input of a step."""
 
     x: Input[Vector[FLOAT]]
     side: Input[Vector[T]]
@@ -499,9 +519,12 @@ class Work(Vertex, Generic[T]):
 
 @dataclass(frozen=True)
 class Task:
-    """A step: its name, what it reads besides the readings, how many numbers of that a tile has, of
-    which dtype, how many rows of it share a tile, how many tiles beside its own each lies, and how
-    many vertices share the work of a tile."""
+    """A step of the program: `step` is its name, and `side` its input in addition to the readings.
+
+    `size`: elements of that input per tile, of type `dtype`. `together`: rows of it that share a
+    tile. `beside`: the distance of each row from its own tile. `vertices`: vertices that share the
+    work of a tile.
+    """
 
     step: str
     side: str
@@ -513,13 +536,14 @@ class Task:
 
     @property
     def out(self) -> str:
-        """The variable that it fills: a number for each vertex."""
+        """The variable that it fills: one number per vertex."""
         return f"{self.step} sums"
 
 
 def _ran(tasks: Iterable[Task], readings: int) -> Report:
-    """The report of a run of some tasks, one after another."""
-    graph, program = graph_of(), Sequence()
+    """Return the report of a run of several tasks in sequence."""
+    graph = graph_of()
+    program = Sequence()
     x = graph.add_variable(FLOAT, (TILES, readings), "readings")
     for task in tasks:
         side = graph.add_variable(task.dtype, (TILES, task.size), task.side)
@@ -531,11 +555,15 @@ def _ran(tasks: Iterable[Task], readings: int) -> Report:
             graph.set_tile_mapping(out[tile], tile)
             codelet = Work[task.dtype]  # type: ignore[name-defined]
             for i in range(task.vertices):
-                mine = [
+                learner_parts = [
                     slice(i * n // task.vertices, (i + 1) * n // task.vertices)
                     for n in (readings, task.size)
                 ]
-                fields = {"x": x[tile, mine[0]], "side": side[tile, mine[1]], "out": out[tile, i]}
+                fields = {
+                    "x": x[tile, learner_parts[0]],
+                    "side": side[tile, learner_parts[1]],
+                    "out": out[tile, i],
+                }
                 graph.set_tile_mapping(graph.add_vertex(compute_set, codelet, fields), tile)
         graph.set_initial_value(side, 1)
         program.add(Execute(compute_set))
@@ -544,7 +572,7 @@ def _ran(tasks: Iterable[Task], readings: int) -> Report:
 
 
 def _pair(seed: int, kind: str) -> ReportPair:
-    """A pair in which the largest variable and the longest step are as they were."""
+    """Return a pair in which the largest variable and the longest step are unchanged."""
     draw = np.random.default_rng([604, seed])
     sizes = 12 * draw.permutation(np.arange(8, 30))[: len(STEPS)]
     which, longest = draw.permutation(len(STEPS))[:2].tolist()
@@ -570,7 +598,7 @@ def _pair(seed: int, kind: str) -> ReportPair:
 
 
 def two_reports() -> tuple[Report, Report]:
-    """The report of a program, and of the same with one thing changed."""
+    """Return the reports of a program, and of the same program with one change."""
     pair = _pair(7, MAPPING)
     return pair.before, pair.after
 
@@ -584,27 +612,33 @@ def _pairs() -> tuple[ReportPair, ...]:
 
 def _changes(answer: Callable[..., Any]) -> Passed:
     for pair in _pairs():
-        tried = f"{name_of(answer)}(before, after) on two reports"
+        description = f"{name_of(answer)}(before, after) on two reports"
         try:
-            made = call_made(answer, tried, pair.before, pair.after)
+            returned_value = call_made(answer, description, pair.before, pair.after)
         except Broken as broken:
             if not pair.as_many:
                 raise
-            raise NotYet(tried, said_by(broken.error), ", ".join(pair.changed), *COUNTED) from None
-        said = _parts(made, tried, "a variable, a step, and what kind of change", 3)
-        names = (str(getattr(part, "name", part)) for part in said)
-        came = tuple(str.removeprefix(name, "Execute ") for name in names)
-        if came[2] not in KINDS and not (pair.as_many and came[0] != pair.changed[0]):
             raise NotYet(
-                tried,
-                f"{quoted(said[2])} for the kind",
-                "'mapping', 'type' or 'split'",
-                "",
-                "say it in one of these.",
+                description, said_by(broken.error), ", ".join(pair.changed), *COUNTED
+            ) from None
+        message = _parts(
+            returned_value, description, "a variable, a step, and what kind of change", 3
+        )
+        names = (str(getattr(part, "name", part)) for part in message)
+        actual = tuple(str.removeprefix(name, "Execute ") for name in names)
+        if actual[2] not in KINDS and not (pair.as_many and actual[0] != pair.changed[0]):
+            raise NotYet(
+                description,
+                f"{quoted(message[2])} for the kind",
+                expected="'mapping', 'type' or 'split'",
+                next_step="say it in one of these.",
             )
-        if came != pair.changed:
+        if actual != pair.changed:
             raise NotYet(
-                tried, ", ".join(came), ", ".join(pair.changed), *_change_mistake(pair, came)
+                description,
+                ", ".join(actual),
+                ", ".join(pair.changed),
+                *_change_mistake(pair, actual),
             )
     return Passed(
         f"{len(_pairs())} pairs of reports, two with each kind of change",
@@ -614,50 +648,50 @@ def _changes(answer: Callable[..., Any]) -> Passed:
 
 def _retyped(answer: Callable[..., Any]) -> Passed:
     for pair in [pair for pair in _pairs() if pair.changed[2] == TYPE]:
-        tried = f"{name_of(answer)}(before, after) on two reports"
-        came = call_made(answer, tried, pair.before, pair.after)
-        if difference(came, pair.changed[0]):
+        description = f"{name_of(answer)}(before, after) on two reports"
+        actual = call_made(answer, description, pair.before, pair.after)
+        if difference(actual, pair.changed[0]):
             advice = 'compare(before, after).of("variables")'
-            refused = refusing("06.w2", partial(_comes_to, came, pair.before, pair.after))
-            raise refused(tried, returned(came), quoted(pair.changed[0]), advice)
+            refused = refusing("06.w2", partial(_comes_to, actual, pair.before, pair.after))
+            raise refused(description, returned(actual), quoted(pair.changed[0]), advice)
     return Passed("two pairs of reports", evidence=[pair.changed for pair in _pairs()])
 
 
-def _change_mistake(pair: ReportPair, came: tuple[str, ...]) -> tuple[str, str]:
+def _change_mistake(pair: ReportPair, actual: tuple[str, ...]) -> tuple[str, str]:
     variable, step, kind = pair.changed
     sizes = {row.name: row.bytes for row in pair.before.variables}
     steps = {run.name: run.cycles for run in pair.before.steps()}
     note = "what does the note of that variable say?"
-    said = (
-        (came[0] not in steps and came[0] != variable and pair.as_many, *COUNTED),
+    message = (
+        (actual[0] not in steps and actual[0] != variable and pair.as_many, *COUNTED),
         (
-            came[0] in steps,
+            actual[0] in steps,
             "that is a step. First comes the variable.",
             "return variable, step, kind.",
         ),
         (
-            came[0] != variable and came[0] == max(sizes, key=lambda name: sizes[name]),
+            actual[0] != variable and actual[0] == max(sizes, key=lambda name: sizes[name]),
             "that is the largest variable, and it is the same in both.",
             "look for what is different, and not for what is large.",
         ),
         (
-            came[0] in SIDES and kind == SPLIT,
+            actual[0] in SIDES and kind == SPLIT,
             "that one is the same in both. Where work is cut into other pieces, what they "
             "fill has another shape.",
             'compare(before, after).of("variables") says what is different of each.',
         ),
         (
-            came[0] != variable,
+            actual[0] != variable,
             "that variable is the same in both reports.",
             'which row of compare(before, after).of("variables") comes first?',
         ),
         (
-            came[1] != step and came[1] == max(steps, key=lambda name: steps[name]),
+            actual[1] != step and actual[1] == max(steps, key=lambda name: steps[name]),
             "that step takes longest, in both, and as long in both.",
             "look for the step whose cycles are different.",
         ),
         (
-            came[1] != step,
+            actual[1] != step,
             "that step takes as long as before.",
             'compare(before, after).of("cycles") has those that do not.',
         ),
@@ -674,62 +708,68 @@ def _change_mistake(pair: ReportPair, came: tuple[str, ...]) -> tuple[str, str]:
         ),
         (True, "its dtype and its shape are the same. It lies on other tiles.", note),
     )
-    return next((why, advice) for holds, why, advice in said if holds)
+    return next((why, advice) for holds, why, advice in message if holds)
 
 
 # --- 06.5: a host that is slower than the device --------------------------------------------------
 
 ROW, WORK = 52, 5_500  # FLOATs in a row; modelled cycles of a worker that a row takes
 # seconds of a read, and more for each row; rows at most
-EACH_READ, EACH_ROW, AT_ONCE = 100e-6, 0.2e-6, 256
-STARVED = 0.05  # of the time that the device may wait
+EACH_READ = 100e-6
+EACH_ROW = 0.2e-6
+AT_ONCE = 256
+STARVED = 0.05  # the largest share of time that the device may wait
 
 
 class Disc:
-    """Rows on a disc. A read takes 100 microseconds and 0.2 more for each row, which `seconds`
-    counts: nobody really waits. What is on it is had by reading alone."""
+    """Rows on a disc, which can only be read.
+
+    A read takes 100 microseconds, and 0.2 more for each row. `seconds` adds these times up; no real
+    time passes.
+    """
 
     def __init__(self, rows: Array) -> None:
-        log = self._log = list[int]()  # how many rows each read gave
+        log = self._log = list[int]()  # the number of rows that each read returned
 
         def read(first: int, count: int) -> Array:
-            found: Array = rows[first : first + min(count, AT_ONCE)].copy()
-            log.append(len(found))
-            return found
+            block: Array = rows[first : first + min(count, AT_ONCE)].copy()
+            log.append(len(block))
+            return block
 
-        self._read, self._length = read, len(rows)
+        self._read = read
+        self._length = len(rows)
 
     def __len__(self) -> int:
         return self._length
 
     def read(self, first: int, count: int) -> Array:
-        """The rows first to first + count - 1: as many of them as there are, and at most 256."""
+        """Return the rows first to first + count - 1, as far as they exist, and at most 256."""
         return self._read(first, count)
 
     @property
     def reads(self) -> int:
-        """How often it was read."""
+        """The number of reads."""
         return len(self._log)
 
     @property
     def seconds(self) -> float:
-        """How long all reads took."""
+        """The total time of all reads, in seconds."""
         return EACH_READ * self.reads + EACH_ROW * sum(self._log)
 
 
 def on_the_clock(feed: Callable[[Disc], Any], disc: Disc) -> Report:
-    """The report of a run to which `feed(disc)` gives the rows of a disc one by one.
+    """Return the report of a run to which `feed(disc)` passes the rows of a disc one by one.
 
-    On the host's timeline in it, a read takes what the disc says, and a step its modelled time. It
-    is the same for every run.
+    On its host timeline, a read takes the disc's own time, and a step its modelled time. The
+    timeline is therefore the same for every run.
     """
     return _fed(feed, disc, "feed(disc)").report
 
 
 @dataclass(frozen=True)
 class _Fed:
-    """What came of feeding: the report, what the device saw, how long the first row took, and
-    whether there was more than the disc has."""
+    """The result of feeding: the report, the values that reached the device, the time of the first
+    row, and whether there were more rows than on the disc."""
 
     report: Report
     seen: Array
@@ -737,8 +777,8 @@ class _Fed:
     more: bool
 
 
-def _fed(feed: Callable[[Disc], Any], disc: Disc, tried: str) -> _Fed:
-    """As `on_the_clock`, and what the device saw."""
+def _fed(feed: Callable[[Disc], Any], disc: Disc, description: str) -> _Fed:
+    """Run as `on_the_clock` does, and return the report with the values that reached the device."""
     graph = graph_of()
     row, out = (
         graph.add_variable(FLOAT, (TILES, ROW // TILES), name) for name in ("row", "settled")
@@ -746,42 +786,39 @@ def _fed(feed: Callable[[Disc], Any], disc: Disc, tried: str) -> _Fed:
     compute_set = graph.add_compute_set("settle")
     for tile in range(TILES):
         vertex = graph.add_vertex(compute_set, Layer, x=row[tile], y=row[tile], out=out[tile])
-        graph.set_perf_estimate(vertex, WORK)  # so much that the host has something to keep up with
+        graph.set_perf_estimate(vertex, WORK)  # enough work that the host must keep up
         for mapped in (row[tile], out[tile], vertex):
             graph.set_tile_mapping(mapped, tile)
-    rows, settled = (
-        graph.add_host_to_device_fifo("rows", FLOAT, ROW),
-        graph.add_device_to_host_fifo("settled", FLOAT, ROW),
-    )
+    rows = graph.add_host_to_device_fifo("rows", FLOAT, ROW)
+    settled = graph.add_device_to_host_fifo("settled", FLOAT, ROW)
     engine = loaded(
         graph,
         Repeat(len(disc), Sequence(Copy(rows, row), Execute(compute_set), Copy(row, settled))),
-        tried,
+        description,
     )
-    seen: list[Array] = []
+    batches: list[Array] = []
     waits: list[float] = []
-    source = call_made(feed, tried, disc)
-    with answering(tried):
+    source = call_made(feed, description, disc)
+    with answering(description):
         if source is None or isinstance(source, (str, dict)) or not hasattr(source, "__iter__"):
             raise NotYet(
-                tried,
+                description,
                 returned(source),
-                "something that gives row after row",
-                "",
-                "write a loop, and `yield row` in it.",
+                expected="something that gives row after row",
+                next_step="write a loop, and `yield row` in it.",
             )
         rest = iter(source)
         engine.connect_stream("rows", _timed(rest, disc, waits))
-        engine.connect_stream("settled", seen)
+        engine.connect_stream("settled", batches)
         engine.run()
-        more = next(rest, None) is not None
+        options = next(rest, None) is not None
     report = engine.report
-    came = np.array(seen).reshape(-1, ROW)
-    return _Fed(replace(report, host=_clocked(report, waits)), came, waits[0], more)
+    actual = np.array(batches).reshape(-1, ROW)
+    return _Fed(replace(report, host=_clocked(report, waits)), actual, waits[0], options)
 
 
 def _timed(source: Iterable[Any], disc: Disc, waits: list[float]) -> Iterator[Any]:
-    """What comes from `source`; `waits` gets how long the disc was at work for each."""
+    """Yield the rows of `source`, and append the disc's time for each to `waits`."""
     before = 0.0
     for row in source:
         waits.append(disc.seconds - before)
@@ -790,10 +827,13 @@ def _timed(source: Iterable[Any], disc: Disc, waits: list[float]) -> Iterator[An
 
 
 def _clocked(report: Report, waits: Iterable[float]) -> HostTrace:
-    """The host's timeline of a run, by the disc's clock and the model's."""
-    now, reading, events = 0.0, iter(waits), []
+    """Return the host's timeline of a run, with the times of the disc and of the model."""
+    now = 0.0
+    reading = iter(waits)
+    events = []
     for step in report.steps():
-        length, size = step.cycles / report.target.tile_clock_frequency, FLOAT_BYTES * ROW
+        length = step.cycles / report.target.tile_clock_frequency
+        size = FLOAT_BYTES * ROW
         wait = next(reading) if step.name == "rows" else 0.0
         if step.kind == COPY:
             way = TO_DEVICE if step.name == "rows" else TO_HOST
@@ -810,39 +850,45 @@ def _feeds(answer: Callable[..., Any]) -> Passed:
     draw = np.random.default_rng(605)
     for number_of_rows in (5, 1, 256, 300, 1000):
         rows = draw.permutation(number_of_rows * ROW).astype(np.float32).reshape(-1, ROW)
-        tried = f"{name_of(answer)}(disc), with {counted(number_of_rows, 'row')} on the disc"
+        description = f"{name_of(answer)}(disc), with {counted(number_of_rows, 'row')} on the disc"
         disc = Disc(rows)
         try:
-            fed = _fed(answer, disc, tried)
+            fed = _fed(answer, disc, description)
         except Broken as broken:
             if (
                 not isinstance(broken.error, StreamConnectionError)
                 or "ran dry" not in broken.error.tried
             ):
-                raise Broken(tried, broken.error.__cause__ or broken.error) from None
+                raise Broken(description, broken.error.__cause__ or broken.error) from None
             why = (
                 f"a read gives at most {AT_ONCE} rows, whatever is asked for."
                 if number_of_rows > AT_ONCE
                 else ""
             )
-            came = (
+            actual = (
                 "the rows ran out after "
                 f"{counted(int(broken.error.tried.split('gave')[1].split()[0]), 'row')}"
             )
             raise NotYet(
-                tried, came, f"all {number_of_rows}", why, "go on from `first`, until len(disc)."
+                description,
+                actual,
+                expected=f"all {number_of_rows}",
+                why=why,
+                next_step="go on from `first`, until len(disc).",
             ) from None
         if not np.array_equal(fed.seen, rows):
-            raise NotYet(tried, *_row_mistake(rows, fed.seen))
+            raise NotYet(description, *_row_mistake(rows, fed.seen))
     if fed.more:
         why = "whoever asks for rows until there are none would never be done."
         advice = "end where the disc ends: no loop around all of it."
-        raise NotYet(tried, "after the last row it gives more", "", why, advice)
+        raise NotYet(description, "after the last row it gives more", why=why, next_step=advice)
     if fed.first >= disc.seconds:
         why = "the whole disc was read before the first row was given: all of it at once is more "
         why += "than a host has room for."
         advice = "yield the rows of one read, and then read on."
-        raise NotYet(tried, "the right rows, from a copy of the disc", "", why, advice)
+        raise NotYet(
+            description, "the right rows, from a copy of the disc", why=why, next_step=advice
+        )
     share = fed.report.host.starved_share
     bars = Bars(100 * STARVED, 100 * share, "% of the time, waiting for the disc")
     if share > STARVED:
@@ -851,33 +897,37 @@ def _feeds(answer: Callable[..., Any]) -> Passed:
             f"takes {EACH_READ * 1e6:g} µs."
         )
         raise NotYet(
-            tried,
+            description,
             f"the device starves {100 * share:.0f} % of the time",
-            "",
-            why,
-            "read more rows at a time.",
-            bars,
+            why=why,
+            next_step="read more rows at a time.",
+            bars=bars,
         )
     return Passed(f"discs of 5 to {number_of_rows:,} rows; below, the largest", bars, fed.seen)
 
 
-def _row_mistake(rows: Array, seen: Array) -> tuple[str, str, str, str]:
-    """What came, what should have, why, and what to do."""
-    place = int(np.argmax((rows != seen).any(axis=1)))
-    which = next((i for i, row in enumerate(rows) if np.array_equal(row, seen[place])), -1)
-    came = (
+def _row_mistake(rows: Array, actual_rows: Array) -> tuple[str, str, str, str]:
+    """Return (actual, expected, why, next step) of wrong rows."""
+    place = int(np.argmax((rows != actual_rows).any(axis=1)))
+    which = next((i for i, row in enumerate(rows) if np.array_equal(row, actual_rows[place])), -1)
+    actual = (
         f"in round {place} the device saw {f'row {which}' if which >= 0 else 'no row of the disc'}"
     )
     if which > place:
         return (
-            came,
+            actual,
             f"row {place}",
             f"{counted(which - place, 'row')} went by unseen.",
             "yield each row that was read.",
         )
     if which >= 0:
-        return came, f"row {place}", "that row was there before.", "where does the next read begin?"
-    return came, f"row {place}", "", "yield the rows as they were read."
+        return (
+            actual,
+            f"row {place}",
+            "that row was there before.",
+            "where does the next read begin?",
+        )
+    return actual, f"row {place}", "", "yield the rows as they were read."
 
 
 # --- 06.6 -----------------------------------------------------------------------------------------
@@ -886,7 +936,7 @@ MOMENTS, CHANNELS = 600, 78
 
 
 class Total(Vertex):
-    """The sum of one channel."""
+    """Sums one channel."""
 
     x: Input[Vector[FLOAT]]
     out: Output[FLOAT]
@@ -896,107 +946,122 @@ class Total(Vertex):
 
 
 def sums_in_place_cycles(moments: int, channels: int) -> int:
-    """Modelled cycles of the sums where each channel's readings lie side by side on the tile that
-    adds them.
+    """Return the modelled cycles of the sums if each channel's readings are contiguous on the tile
+    that adds them.
 
-    By docs/model.md: a sum takes a cycle of its worker for each FLOAT and 12 more, and six workers
-    take turns.
+    According to docs/model.md, a sum takes its worker one cycle per FLOAT and 12 more, and six
+    workers alternate.
     """
     rounds = -(-channels // (6 * TILES))
     return SYNC + 6 * rounds * (moments + 12)
 
 
-def _summing(tried: str, values: Array) -> Trial:
-    """answer(graph, moments, channels) makes the tensor of readings; what adds them up is added
-    here, on the tiles in their order."""
+def _summing(description: str, values: Array) -> Trial:
+    """Return a trial of answer(graph, moments, channels), which makes the tensor of readings.
+
+    The trial adds the vertices that sum the channels, on the tiles in their order.
+    """
 
     def form(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Built:
         channels = values.shape[1]
-        readings = _tensor(answer, tried, graph, *values.shape)
+        readings = _tensor(answer, description, graph, *values.shape)
         sums = graph.add_variable(FLOAT, channels, "check sums")
         compute_set = graph.add_compute_set("sums")
         for channel in range(channels):
             vertex = graph.add_vertex(compute_set, Total, x=readings[:, channel], out=sums[channel])
             for part in (sums[channel], vertex):
                 graph.set_tile_mapping(part, channel * trial.tiles // channels)
-        with answering(tried):
+        with answering(description):
             graph.create_host_write("check readings", readings)
         return Execute(compute_set), [sums]
 
     return Trial(
-        tried, {}, form=form, ready=lambda ran: ran.engine.write_tensor("check readings", values)
+        description,
+        {},
+        form=form,
+        ready=lambda run: run.engine.write_tensor("check readings", values),
     )
 
 
 def _places(answer: Callable[..., Any]) -> Passed:
     draw = np.random.default_rng(606)
     for moments, channels in ((7, 13), (31, 5), (1, 26), (MOMENTS, CHANNELS)):
-        tried = f"{name_of(answer)}(graph, {moments}, {channels})"
+        description = f"{name_of(answer)}(graph, {moments}, {channels})"
         values = draw.permutation(moments * channels).reshape(moments, channels).astype(np.float32)
-        ran = _summing(tried, values).of(answer)
-        if not np.array_equal(ran.result, values.sum(axis=0)):
+        run = _summing(description, values).of(answer)
+        if not np.array_equal(run.result, values.sum(axis=0)):
             why = (
                 "some elements stand in it more than once, so that one reading is written over "
                 "another."
             )
             advice = "make a variable of moments x channels elements."
-            raise NotYet(tried, "other sums", "one element for each reading", why, advice)
+            raise NotYet(
+                description,
+                "other sums",
+                expected="one element for each reading",
+                why=why,
+                next_step=advice,
+            )
         if channels == TILES:
-            few = _summing(tried, values), values.sum(axis=0)
-    bars = Bars(round(1.05 * sums_in_place_cycles(MOMENTS, CHANNELS)), ran.cycles, MODELLED)
+            few = _summing(description, values), values.sum(axis=0)
+    bars = Bars(round(1.05 * sums_in_place_cycles(MOMENTS, CHANNELS)), run.cycles, MODELLED)
     if bars.yours > bars.budget:
         known = first(
             suspects("06.6"),
-            lambda like: bool(ran.trial.of(like).report.total_cycles == ran.cycles),
-            crossing=number(int(ran.report.exchange_bytes_per_tile[0].sum())),
+            lambda like: bool(run.trial.of(like).report.total_cycles == run.cycles),
+            crossing=number(int(run.report.exchange_bytes_per_tile[0].sum())),
         )
-        reason = known if any(known) else _why_late(ran.report)
-        raise NotYet(tried, "the right sums, too late", "", *reason, bars)
-    refuse_fixed_tiles(few[0], answer, OTHER, lambda there: np.array_equal(there.result, few[1]))
-    bound = least_cycles(ran.report, 1, touched=FLOAT_BYTES * MOMENTS * CHANNELS)
+        reason = known if any(known) else _why_late(run.report)
+        raise NotYet(description, "the right sums, too late", "", *reason, bars)
+    refuse_fixed_tiles(
+        few[0], answer, OTHER, lambda other_run: np.array_equal(other_run.result, few[1])
+    )
+    bound = least_cycles(run.report, 1, touched=FLOAT_BYTES * MOMENTS * CHANNELS)
     return Passed(
         f"four sizes; below, {CHANNELS} channels of {MOMENTS} readings",
         bars,
-        ran.cycles,
+        run.cycles,
         bound=bound,
     )
 
 
 def _tensor(
-    answer: Callable[..., Any], tried: str, graph: Graph, moments: int, channels: int
+    answer: Callable[..., Any], description: str, graph: Graph, moments: int, channels: int
 ) -> Tensor:
-    """The tensor that an answer makes."""
-    made = call_made(answer, tried, graph, moments, channels)
-    if not isinstance(made, Tensor):
+    """Return the tensor that an answer creates."""
+    returned_value = call_made(answer, description, graph, moments, channels)
+    if not isinstance(returned_value, Tensor):
         raise NotYet(
-            tried,
-            returned(made, ", which is no tensor"),
-            "a tensor",
+            description,
+            returned(returned_value, ", which is no tensor"),
+            expected="a tensor",
             next_step="return the readings.",
         )
-    if made.dtype is not FLOAT:
+    if returned_value.dtype is not FLOAT:
         raise NotYet(
-            tried,
-            f"a tensor of {made.dtype.__name__}",
-            "a tensor of FLOAT",
-            "the vertices that add up have FLOATs as their x, and take nothing else.",
-            "graph.add_variable(FLOAT, …).",
+            description,
+            f"a tensor of {returned_value.dtype.__name__}",
+            expected="a tensor of FLOAT",
+            why="the vertices that add up have FLOATs as their x, and take nothing else.",
+            next_step="graph.add_variable(FLOAT, …).",
         )
-    if made.shape != (moments, channels):
-        why = "the channels come first in it." if made.shape == (channels, moments) else ""
+    if returned_value.shape != (moments, channels):
+        why = (
+            "the channels come first in it." if returned_value.shape == (channels, moments) else ""
+        )
         expected = f"the shape {(moments, channels)}"
         raise NotYet(
-            tried,
-            f"the shape {made.shape}",
-            expected,
-            why,
-            "a view has another shape and moves nothing: transpose().",
+            description,
+            f"the shape {returned_value.shape}",
+            expected=expected,
+            why=why,
+            next_step="a view has another shape and moves nothing: transpose().",
         )
-    return made
+    return returned_value
 
 
 def _why_late(report: Report) -> tuple[str, str]:
-    """What the cycles of the sums go into, and what to do."""
+    """Return (what the cycles of the sums are spent on, next step)."""
     crossing = int(report.exchange_bytes_per_tile[0].sum())
     pieces = next(
         (cause.text for cause in report.why().causes if "within its memory" in cause.text), ""

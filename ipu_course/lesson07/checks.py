@@ -1,5 +1,5 @@
-"""The exercises of lesson 07, MNIST logistic regression: what is asked, what is right, and known
-mistakes by name."""
+"""The exercises of lesson 07, MNIST logistic regression: questions, correct results and known
+mistakes."""
 
 from __future__ import annotations
 
@@ -11,24 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from ipu_course.checking.calling import Broken, answering, call, call_made
+from ipu_course.checking.comparing import compare
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
-from ipu_course.checking.judging import (
-    Broken,
-    NotYet,
-    Passed,
-    answering,
-    call,
-    call_made,
-    compare,
-    difference,
-    name_of,
-    plain,
-    quoted,
-    returned,
-    said_by,
-)
 from ipu_course.checking.mistakes import first, suspects
 from ipu_course.checking.programs import OTHER, all_of, graph_of, loaded, program_of
+from ipu_course.checking.quoting import difference, name_of, plain, quoted, returned, said_by
 from ipu_course.checking.trial import (
     Built,
     Ran,
@@ -41,6 +29,7 @@ from ipu_course.checking.trial import (
     refuse_growing,
 )
 from ipu_course.checking.verdict_panel import Bars, number
+from ipu_course.checking.verdicts import NotYet, Passed
 from ipu_teach import (
     FLOAT,
     INT,
@@ -57,11 +46,14 @@ from ipu_teach.poplibs import poplin, popnn, popops, poputil
 from ipu_teach.program import Copy, Program, Repeat, Sequence
 from ipu_teach.types import Array
 
-BATCH, PIXELS, CLASSES, RATE = 50, 28 * 28, 10, 0.1
+BATCH = 50
+PIXELS = 28 * 28
+CLASSES = 10
+RATE = 0.1
 
 # --- 07.1 -----------------------------------------------------------------------------------------
 
-STEP = 1e-5  # of a weight: the differences below are then off by 1e-9 of the slope at most
+STEP = 1e-5  # change of a weight; the differences below then have a relative error of at most 1e-9
 SlopeCase = tuple[Array, Array, Array, Array]  # images, labels, weights, bias
 TwoSlopes = tuple[Array, Array]
 
@@ -84,8 +76,11 @@ def _mean_loss(images: Array, labels: Array, weights: Array, bias: Array) -> flo
 
 @cache
 def _batches() -> dict[str, tuple[SlopeCase, TwoSlopes]]:
-    """Batches of several shapes, with their slopes by differences of the loss alone: no formula for
-    a slope is trusted."""
+    """Return batches of several shapes with their gradients, computed from differences of the loss
+    alone.
+
+    No formula for a gradient is relied on.
+    """
     draw = np.random.default_rng(701)
     cases = {}
     shapes = {
@@ -103,12 +98,12 @@ def _batches() -> dict[str, tuple[SlopeCase, TwoSlopes]]:
         for array in (weights, bias):
             slope = np.zeros_like(array)
             for place in np.ndindex(array.shape):
-                here = array[place]
-                array[place] = here + STEP
+                batch = array[place]
+                array[place] = batch + STEP
                 above = _mean_loss(images, labels, weights, bias)
-                array[place] = here - STEP
+                array[place] = batch - STEP
                 slope[place] = (above - _mean_loss(images, labels, weights, bias)) / (2 * STEP)
-                array[place] = here
+                array[place] = batch
             slopes.append(slope)
         cases[name] = ((images, labels, weights, bias), (slopes[0], slopes[1]))
     return cases
@@ -121,20 +116,23 @@ def _slopes(answer: Callable[..., Any]) -> Passed:
         name: where for name, (_, right) in cases.items() if (where := _apart(results[name], right))
     }
     if not wrong:
-        found = [np.round(np.asarray(part, float), 5) + 0.0 for r in results.values() for part in r]
+        rounded = [
+            np.round(np.asarray(part, float), 5) + 0.0 for r in results.values() for part in r
+        ]
         about = f"{name_of(answer)} on {len(cases)} batches, beside differences of the loss"
-        return Passed(about, evidence=found)
-    told = next(iter(wrong))
-    batch, right = cases[told]
+        return Passed(about, evidence=rounded)
+    fault = next(iter(wrong))
+    batch, right = cases[fault]
 
     def comes_to_hers(like: Callable[..., Any]) -> bool:
         return all(
-            not _apart(results[name], like(*deepcopy(each))) for name, (each, _) in cases.items()
+            not _apart(results[name], like(*deepcopy(arguments)))
+            for name, (arguments, _) in cases.items()
         )
 
     why, advice = first(suspects("07.1"), comes_to_hers)
     advice = advice or "take one image, and follow the three lines of the formula by hand."
-    shapes = _shapes_of(results[told])
+    shapes = _shapes_of(results[fault])
     pixels, classes = batch[2].shape
     if shapes and shapes[0] == (classes, pixels) and pixels != classes:
         why, advice = (
@@ -146,23 +144,23 @@ def _slopes(answer: Callable[..., Any]) -> Passed:
             "bias was summed over the digits, and not over the images.",
             "sum with axis=0.",
         )
-    elif len(wrong) == 1 and not told.startswith("drawn"):
-        why = f"the other batches are right. What is special here: {told}."
+    elif len(wrong) == 1 and not fault.startswith("drawn"):
+        why = f"the other batches are right. What is special here: {fault}."
     draws = None
     if len(shapes) == 2 and shapes[0] == (pixels, classes):
-        draws = partial(_beside, "slopes of weights", results[told][0], right[0])
-    raise NotYet(_batch_text(answer, batch), wrong[told], "", why, advice, draws=draws)
+        draws = partial(_beside, "slopes of weights", results[fault][0], right[0])
+    raise NotYet(_batch_text(answer, batch), wrong[fault], why=why, next_step=advice, draws=draws)
 
 
-def _beside(what: str, came: Any, right: Array) -> Any:
-    """Two arrays as small images, on one scale: what came, and what should have."""
-    both = np.array([came, right], float)
+def _beside(label: str, actual: Any, right: Array) -> Any:
+    """Return the actual and the right array as small images on one scale."""
+    both = np.array([actual, right], float)
     alt = "; ".join(
         f"{title}, from {number(float(array.min()))} to {number(float(array.max()))}"
         for title, array in zip(("yours", "right"), both, strict=True)
     )
     return show.images(
-        both, titles=["yours", "right"], diverging=bool(right.min() < 0), alt=f"The {what}: {alt}."
+        both, titles=["yours", "right"], diverging=bool(right.min() < 0), alt=f"The {label}: {alt}."
     )
 
 
@@ -173,20 +171,20 @@ def _batch_text(answer: object, batch: SlopeCase) -> str:
     )
 
 
-def _shapes_of(found: Any) -> tuple[tuple[int, ...], ...]:
+def _shapes_of(parts: Any) -> tuple[tuple[int, ...], ...]:
     try:
-        weights, bias = found
+        weights, bias = parts
         return np.shape(weights), np.shape(bias)
-    except Exception:  # no pair, or something that is no array
+    except Exception:  # not a pair, or not arrays
         return ()
 
 
-def _apart(found: Any, right: TwoSlopes) -> str:
-    """Where a pair of slopes is not the right one, in words."""
-    if not isinstance(found, (tuple, list)) or len(found) != 2:
-        return returned(found, ", and not a pair: the slopes of weights, and those of bias")
-    for name, mine, should in zip(("weights", "bias"), found, right, strict=True):
-        if where := difference(mine, should):
+def _apart(parts: Any, right: TwoSlopes) -> str:
+    """Return where a pair of gradients is wrong, in words; "" if it is right."""
+    if not isinstance(parts, (tuple, list)) or len(parts) != 2:
+        return returned(parts, ", and not a pair: the slopes of weights, and those of bias")
+    for name, learner_part, should in zip(("weights", "bias"), parts, right, strict=True):
+        if where := difference(learner_part, should):
             shape = f", not {should.shape}" if where.startswith("the shape") else ""
             return f"the slopes of {name}: {where}{shape}"
     return ""
@@ -201,8 +199,8 @@ def _errors_of_one(answer: Callable[..., Any]) -> Passed:
     cases["the last digit is the right one"] = (p, classes - 1)
 
     def right(p: Array, label: int) -> Array:
-        found: Array = p - np.eye(len(p))[label]
-        return found
+        error: Array = p - np.eye(len(p))[label]
+        return error
 
     return compare(answer, right, cases, suspects("07.w1"), "which of the numbers is another?")
 
@@ -211,36 +209,43 @@ def _errors_of_one(answer: Callable[..., Any]) -> Passed:
 
 
 def _counting(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Built:
-    """What learns nothing but counts: each loss tells its image, its label and the round."""
+    """Build the program of an answer, with a `learn` step that only counts: each loss encodes its
+    image, its label and the round."""
     images, labels, loss, rounds = parts
-    one = graph.add_constant(FLOAT, (4,), 1, "one")
-    graph.set_tile_mapping(one, 4)
+    increment = graph.add_constant(FLOAT, (4,), 1, "one")
+    graph.set_tile_mapping(increment, 4)
     graph.set_initial_value(rounds, 0)
     learn, (steps,) = Sequence(), trial.more
-    popops.add_in_place(graph, rounds, one, learn)
-    told = popops.cast(graph, labels, FLOAT, learn)
-    popops.scaled_add_to(graph, told, images[:, 2], 10, learn)
-    popops.scaled_add_to(graph, told, rounds, 10_000, learn)
-    learn.add(Copy(told, loss))
+    popops.add_in_place(graph, rounds, increment, learn)
+    fault = popops.cast(graph, labels, FLOAT, learn)
+    popops.scaled_add_to(graph, fault, images[:, 2], 10, learn)
+    popops.scaled_add_to(graph, fault, rounds, 10_000, learn)
+    learn.add(Copy(fault, loss))
     return program_of(
         answer, f"an epoch of {counted(steps, 'step')}", graph, images, labels, loss, learn, steps
     ), []
 
 
-def _named(ran: Ran) -> None:
-    """Raise `NotYet` unless the answer made its streams, by their names."""
-    made = {stream.handle for stream in ran.engine.list_streams()}
-    if missing := [name for name in ran.trial.streams if name not in made]:
-        came = f"the streams {', '.join(map(repr, sorted(made)))}" if made else "no stream"
+def _named(trial_run: Ran) -> None:
+    """Raise `NotYet` unless the answer created its streams under their names."""
+    returned_value = {stream.handle for stream in trial_run.engine.list_streams()}
+    if missing := [name for name in trial_run.trial.streams if name not in returned_value]:
+        actual = (
+            f"the streams {', '.join(map(repr, sorted(returned_value)))}"
+            if returned_value
+            else "no stream"
+        )
         advice = "make the three, with the names of the exercise."
-        raise NotYet(ran.trial.tried, came, f"a stream {missing[0]!r}", next_step=advice)
+        raise NotYet(
+            trial_run.trial.tried, actual, expected=f"a stream {missing[0]!r}", next_step=advice
+        )
 
 
 def _steps(pixels: Any, labels: Any) -> Trial:
-    """An epoch of batches of four images with three pixels each."""
+    """Return an epoch of batches of four images with three pixels each."""
     tensors = {"images": Var(FLOAT, (4, 3), 0), "labels": Var(UNSIGNED_INT, (4,), 1)}
     tensors |= {"loss": Var(FLOAT, (4,), 2), "rounds": Var(FLOAT, (4,), 3)}
-    tried = f"an epoch of {counted(len(labels), 'step')}, in one engine.run()"
+    description = f"an epoch of {counted(len(labels), 'step')}, in one engine.run()"
     images, digits = (
         StreamIn(FLOAT, pixels, 12, hers=True),
         StreamIn(UNSIGNED_INT, labels, 4, hers=True),
@@ -250,7 +255,7 @@ def _steps(pixels: Any, labels: Any) -> Trial:
         "labels": digits,
         "loss": StreamOut(FLOAT, 4, hers=True),
     }
-    return Trial(tried, tensors, streams, (len(labels),), _counting, ready=_named)
+    return Trial(description, tensors, streams, (len(labels),), _counting, ready=_named)
 
 
 def _epoch(answer: Callable[..., Any]) -> Passed:
@@ -262,18 +267,19 @@ def _epoch(answer: Callable[..., Any]) -> Passed:
     for steps in (5, 23, 1):
         pixels = draw.permutation(steps * 12).astype(np.float32).reshape(steps, 12)
         labels = draw.integers(1, CLASSES, steps * 4).astype(np.uint32).reshape(steps, 4)
-        ran = _steps(pixels, labels).build(answer)
-        ran.load()
-        tried, ran_dry = ran.trial.tried, ""
+        run = _steps(pixels, labels).build(answer)
+        run.load()
+        description = run.trial.tried
+        ran_dry = ""
         try:
-            ran.run()
+            run.run()
         except Broken as broken:
             if isinstance(broken.error, UninitialisedReadError):
-                raise _too_early(tried, broken.error) from None
+                raise _too_early(description, broken.error) from None
             if not isinstance(broken.error, StreamConnectionError):
                 raise
             ran_dry = broken.error.tried
-        losses = ran.sent["loss"].reshape(-1, 4)
+        losses = run.sent["loss"].reshape(-1, 4)
         right = labels + 10.0 * pixels[:, 2::3] + 10_000.0 * np.arange(1, steps + 1)[:, None]
         if ran_dry:
             why = (
@@ -282,14 +288,14 @@ def _epoch(answer: Callable[..., Any]) -> Passed:
                 else "a round takes more than one batch."
             )
             advice = "repeat it `steps` times, with one batch from each stream."
-            of = {stream.handle: stream.num_elements for stream in ran.engine.list_streams()}
+            of = {stream.handle: stream.num_elements for stream in run.engine.list_streams()}
             if of["images"] == 4 and of["labels"] == 12:
                 why, advice = "the two streams have changed their names.", 'pixels are "images".'
-            raise NotYet(tried, ran_dry, why=why, next_step=advice)
+            raise NotYet(description, ran_dry, why=why, next_step=advice)
         if len(losses) != steps:
-            raise _lost_steps(tried, ran.program, len(losses), steps)
+            raise _lost_steps(description, run.program, len(losses), steps)
         if where := difference(losses, right):
-            raise ran.refused("07.2", f"the losses: {where}", "", "follow the first two rounds.")
+            raise run.refused("07.2", f"the losses: {where}", "", "follow the first two rounds.")
     why = "a Python loop wrote every step down, and each would take memory for its code."
     refuse_growing(sizes, "batches", why, "write one step down, and say Repeat(steps, step).")
     return Passed(
@@ -298,36 +304,40 @@ def _epoch(answer: Callable[..., Any]) -> Passed:
     )
 
 
-def _lost_steps(tried: str, program: Program, came: int, steps: int) -> NotYet:
+def _lost_steps(description: str, program: Program, actual: int, steps: int) -> NotYet:
     why, advice = "", "each round sends the losses of its batch."
     loops = [p for p in all_of(program) if isinstance(p, Repeat)]
-    if not came:
+    if not actual:
         why = "nothing in the program sends the losses."
         advice = "end a round with a Copy of loss into its stream."
-    elif not loops and came == 1:
+    elif not loops and actual == 1:
         why = (
             "the program does one step, and nothing in it repeats: the host would have to call run "
             "for every batch."
         )
         advice = "put the step into Repeat(steps, …)."
-    elif came == 1:
+    elif actual == 1:
         why = (
             "the losses are sent once: the Copy into the stream stands behind the loop, and not in "
             "it."
         )
         advice = "put it into the round, after learn."
-    elif came < steps:
+    elif actual < steps:
         why, advice = "there are fewer rounds than steps.", "repeat it `steps` times."
     else:
         why = "a round sends them more than once."
     return NotYet(
-        tried, f"the losses of {counted(came, 'batch', 'batches')}", f"of {steps}", why, advice
+        description,
+        f"the losses of {counted(actual, 'batch', 'batches')}",
+        expected=f"of {steps}",
+        why=why,
+        next_step=advice,
     )
 
 
-def _too_early(tried: str, error: UninitialisedReadError) -> NotYet:
-    """What was read before anything was written, in the words of this exercise."""
-    came = said_by(error)
+def _too_early(description: str, error: UninitialisedReadError) -> NotYet:
+    """Return the refusal of a read before any write, in this exercise's terms."""
+    actual = said_by(error)
     for name in ("images", "labels", "loss"):
         if f"'{name}'" in error.tried or f"{name}[" in error.tried:
             why = (
@@ -340,43 +350,49 @@ def _too_early(tried: str, error: UninitialisedReadError) -> NotYet:
                     "loss was sent before learn had made it.",
                     "learn first, and then send.",
                 )
-            return NotYet(tried, came, "", why, advice)
-    return NotYet(tried, came, next_step=error.next_step)
+            return NotYet(description, actual, why=why, next_step=advice)
+    return NotYet(description, actual, next_step=error.next_step)
 
 
 # --- 07.3 -----------------------------------------------------------------------------------------
 
-# about what plain numpy reaches: the order of the batches moved it by -0.03 to 0.007 in 100 drawn
-# ones
+# about the accuracy of plain numpy; the order of the batches changed it by -0.03 to 0.007 in 100
+# random orders
 LOW, HIGH = 0.04, 0.02
-LEAK = 0.1  # of turned labels read right: an honest answer stays below 0.03 in any of those orders
+# largest share of turned labels classified correctly; a sound answer stays below 0.03 in any of
+# those orders
+LEAK = 0.1
 TURNED = 3
 EPOCHS = 12
-EVERY, FEWER = 297, 263  # test images: all of them, and where it is fewer
+EVERY, FEWER = 297, 263  # test images: the full number, and a smaller one
 
 
 @cache
 def _digits(tests: str) -> datasets.Dataset:
-    """750 of the digits in an order of our own, and `tests`: as they are; "turned", with labels of
-    which no honest answer can know anything; "early", which weights of one epoch read right, and
-    those of three do not, among others, and fewer of them."""
-    whole = datasets.digits()
-    order = np.random.default_rng(703).permutation(len(whole.train_labels))
-    found = replace(
-        whole,
-        train_images=whole.train_images[order[:750]],
-        train_labels=whole.train_labels[order[:750]],
+    """Return 750 of the digits in our own order, with one of several sets of tests.
+
+    `tests`: "as they are"; "turned", with random-like labels that no sound answer can predict;
+    "early", a smaller set that weights of one epoch classify correctly, and those of three do not,
+    with others.
+    """
+    all_digits = datasets.digits()
+    order = np.random.default_rng(703).permutation(len(all_digits.train_labels))
+    subset = replace(
+        all_digits,
+        train_images=all_digits.train_images[order[:750]],
+        train_labels=all_digits.train_labels[order[:750]],
     )
-    images, labels = whole.test_images, whole.test_labels
+    images = all_digits.test_images
+    labels = all_digits.test_labels
     if tests == "turned":
         labels = ((labels + TURNED) % CLASSES).astype(labels.dtype)
     if tests == "early":
-        pool = np.concatenate([whole.train_images[order[750:]], images])
-        first, third = (_read(*_learnt(found)[epochs], pool) for epochs in (1, 3))
+        pool = np.concatenate([all_digits.train_images[order[750:]], images])
+        first, third = (_read(*_learnt(subset)[epochs], pool) for epochs in (1, 3))
         change = first != third
         images = np.concatenate([pool[change], images])[:FEWER]
         labels = np.concatenate([first[change].astype(labels.dtype), labels])[:FEWER]
-    return replace(found, test_images=images, test_labels=labels)
+    return replace(subset, test_images=images, test_labels=labels)
 
 
 def _pixels(images: Array) -> Array:
@@ -384,24 +400,26 @@ def _pixels(images: Array) -> Array:
 
 
 def _learnt(data: datasets.Dataset) -> list[tuple[Array, Array]]:
-    """Weights and bias after 0 to `EPOCHS` epochs of plain numpy in double precision."""
-    found: list[tuple[Array, Array]] = [(np.zeros((PIXELS, CLASSES)), np.zeros(CLASSES))]
+    """Return the weights and bias after 0 to `EPOCHS` epochs of plain numpy in double precision."""
+    parameters: list[tuple[Array, Array]] = [(np.zeros((PIXELS, CLASSES)), np.zeros(CLASSES))]
     batches = list(
         zip(np.split(_pixels(data.train_images), 15), np.split(data.train_labels, 15), strict=True)
     )
     for _ in range(EPOCHS):
-        weights, bias = found[-1][0].copy(), found[-1][1].copy()
+        weights = parameters[-1][0].copy()
+        bias = parameters[-1][1].copy()
         for images, labels in batches:
             errors = _softmax(_scores(images, weights, bias)) - np.eye(CLASSES)[labels]
             weights -= RATE / BATCH * images.T @ errors
             bias -= RATE / BATCH * errors.sum(axis=0)
-        found.append((weights, bias))
-    return found
+        parameters.append((weights, bias))
+    return parameters
 
 
 @cache
 def _shares(tests: str) -> list[float]:
-    """The share of test images that plain numpy reads right after each number of epochs."""
+    """Return the share of test images that plain numpy classifies correctly after each number of
+    epochs."""
     data = _digits(tests)
     return [
         _right(*learnt, data.test_images, data.test_labels) / len(data.test_labels)
@@ -410,18 +428,18 @@ def _shares(tests: str) -> list[float]:
 
 
 def _read(weights: Array, bias: Array, images: Array) -> Array:
-    """What the weights take these images for, in numpy."""
-    found: Array = _scores(_pixels(images), weights, bias).argmax(axis=1)
-    return found
+    """Return the classes that the weights predict for these images, in numpy."""
+    labels: Array = _scores(_pixels(images), weights, bias).argmax(axis=1)
+    return labels
 
 
 def _right(weights: Array, bias: Array, images: Array, labels: Array) -> int:
-    """How many of these images the weights read right."""
+    """Return how many of these images the weights classify correctly."""
     return int((_read(weights, bias, images) == labels).sum())
 
 
 def _trainer(data: datasets.Dataset) -> Engine:
-    """An engine with the lesson's two programs: an epoch, and the test."""
+    """Return an engine with the lesson's two programs: an epoch, and the test."""
     graph = graph_of()
     images, labels = (
         graph.add_variable(FLOAT, (BATCH, PIXELS), "images"),
@@ -474,7 +492,7 @@ def _trainer(data: datasets.Dataset) -> Engine:
 
 @dataclass(frozen=True)
 class _Trained:
-    """What an answer did and said: the share, the epochs that ran, and the weights that it left."""
+    """The result of a training: the returned share, the epochs that ran, and the final weights."""
 
     tried: str
     data: datasets.Dataset
@@ -486,12 +504,13 @@ class _Trained:
 
     @property
     def tests_right(self) -> int:
-        """How many of its test images the weights read right."""
+        """The number of its test images that the weights classify correctly."""
         return _right(self.weights, self.bias, self.data.test_images, self.data.test_labels)
 
 
 def _train(answer: Callable[..., Any]) -> Passed:
-    engine, loads = _trainer(_digits("")), [0]
+    engine = _trainer(_digits(""))
+    loads = [0]
     load = engine.load
 
     def counted_load(*arguments: Any) -> None:
@@ -502,28 +521,34 @@ def _train(answer: Callable[..., Any]) -> Passed:
     runs = []
     for epochs, tests in ((EPOCHS, ""), (3, "early"), (EPOCHS, "turned")):
         data = _digits(tests)
-        tried = f"{epochs} epochs of 750 digits, and {len(data.test_labels)} to test on"
+        description = f"{epochs} epochs of 750 digits, and {len(data.test_labels)} to test on"
         load()
         loads[0] = 0
-        share = _share_of(tried, call_made(answer, tried, engine, data, epochs))
+        share = _share_of(description, call_made(answer, description, engine, data, epochs))
         updates = next(p.executions for p in engine.report.compute_sets if p.name == "update")
         learnt = engine.read_tensor("weights"), engine.read_tensor("bias")
-        runs.append(_Trained(tried, data, share, updates // 15, loads[0], *learnt))
-    whole, short, turned_round = runs
-    for run, epochs in ((whole, EPOCHS), (short, 3)):
-        _ran(run, epochs, constant=0 < run.share < 1 and len({each.share for each in runs}) == 1)
+        runs.append(_Trained(description, data, share, updates // 15, loads[0], *learnt))
+    full_run, short, turned_round = runs
+    for run, epochs in ((full_run, EPOCHS), (short, 3)):
+        _ran(
+            run,
+            epochs,
+            constant=0 < run.share < 1 and len({one_run.share for one_run in runs}) == 1,
+        )
     _seen_nothing(turned_round)
-    for run, tests in ((whole, ""), (short, "early")):
+    for run, tests in ((full_run, ""), (short, "early")):
         _counted(run, _shares(tests))
     reached = _shares("")[EPOCHS]
-    if not reached - LOW <= whole.share <= reached + HIGH:
+    if not reached - LOW <= full_run.share <= reached + HIGH:
         expected = f"{reached - LOW:.3f} to {reached + HIGH:.3f}, about what plain numpy reaches"
         why = (
             "these weights do read as many right. They learnt from other images or labels than "
             "those of the training half."
         )
         advice = "connect the pixels as numbers from 0 to 1, each batch beside its labels."
-        raise NotYet(whole.tried, f"{whole.share:.4g}", expected, why, advice)
+        raise NotYet(
+            full_run.tried, f"{full_run.share:.4g}", expected=expected, why=why, next_step=advice
+        )
     return Passed(
         f"3 and {EPOCHS} epochs of 750 digits, beside plain numpy; and test labels that say "
         "nothing",
@@ -532,15 +557,15 @@ def _train(answer: Callable[..., Any]) -> Passed:
 
 
 def _ran(run: _Trained, epochs: int, constant: bool) -> None:
-    """`NotYet` unless so many epochs ran, and the answer says something of them."""
-    data, came = run.data, f"{run.share:.4g}"
+    """Raise `NotYet` unless `epochs` epochs ran and the returned share depends on them."""
+    data = run.data
+    actual = f"{run.share:.4g}"
     if constant:
         raise NotYet(
             run.tried,
-            came,
-            "",
-            "it gives the same whatever is trained, and on what.",
-            "work it out from the hits.",
+            actual,
+            why="it gives the same whatever is trained, and on what.",
+            next_step="work it out from the hits.",
         )
     if run.ran and abs(run.share - float((data.test_labels == 0).mean())) < 1e-6:
         why = (
@@ -549,10 +574,9 @@ def _ran(run: _Trained, epochs: int, constant: bool) -> None:
         )
         raise NotYet(
             run.tried,
-            came,
-            "",
-            why,
-            "first the epochs, engine.run(0), and then the test, engine.run(1).",
+            actual,
+            why=why,
+            next_step="first the epochs, engine.run(0), and then the test, engine.run(1).",
         )
     if run.ran != epochs:
         why = f"program 0, which is an epoch, ran {counted(run.ran, 'time')}."
@@ -564,7 +588,7 @@ def _ran(run: _Trained, epochs: int, constant: bool) -> None:
                 "began at 0 again: what the last one learnt is left."
             )
             advice = "leave engine.load() out: it is loaded."
-        raise NotYet(run.tried, came, "", why, advice)
+        raise NotYet(run.tried, actual, why=why, next_step=advice)
     trained = _right(run.weights, run.bias, data.train_images, data.train_labels) / len(
         data.train_labels
     )
@@ -572,50 +596,58 @@ def _ran(run: _Trained, epochs: int, constant: bool) -> None:
     if abs(run.share - trained) < 1e-6 < abs(trained - tests):
         raise NotYet(
             run.tried,
-            came,
-            "",
-            "this is the share of the training images.",
-            "count on data.test_images.",
+            actual,
+            why="this is the share of the training images.",
+            next_step="count on data.test_images.",
         )
 
 
 def _seen_nothing(run: _Trained) -> None:
-    """`NotYet` if test labels that are all wrong were read right: by weights or by images that know
-    them."""
+    """Raise `NotYet` if the share on test labels that are all wrong is above LEAK, which no sound
+    answer reaches."""
     if run.share <= LEAK:
         return
     if abs(1 - run.share - run.tests_right / len(run.data.test_labels)) < 0.01:
         why = "this is the share of those that were read wrong."
-        came, right = f"{run.share:.4g}", f"{1 - run.share:.4g}"
-        raise NotYet(run.tried, came, right, why, "count the hits, and not what is left.")
+        actual = f"{run.share:.4g}"
+        right = f"{1 - run.share:.4g}"
+        raise NotYet(
+            run.tried,
+            actual,
+            expected=right,
+            why=why,
+            next_step="count the hits, and not what is left.",
+        )
     why = (
         f"each test label had {TURNED} added, so that whoever never saw them reads next to none "
         "right."
     )
     if run.tests_right > LEAK * len(run.data.test_labels):
-        why, advice = (
-            f"{why} These weights were trained on them.",
-            "train on data.train_images and data.train_labels alone.",
-        )
+        why = f"{why} These weights were trained on them."
+        advice = "train on data.train_images and data.train_labels alone."
     else:
         why += " The weights know nothing of them: they came in with what was tested."
         advice = "leave the labels out of the images."
-    came = f"{100 * run.share:.0f} % of them read right"
-    raise NotYet(f"{EPOCHS} epochs, and test labels that are all wrong", came, "", why, advice)
+    actual = f"{100 * run.share:.0f} % of them read right"
+    raise NotYet(
+        f"{EPOCHS} epochs, and test labels that are all wrong", actual, why=why, next_step=advice
+    )
 
 
 def _counted(run: _Trained, shares: list[float]) -> None:
-    """`NotYet` unless the share is that which the weights read right; of one image the rounding may
-    decide. `shares`: what plain numpy reads right after each number of epochs."""
-    tests, count = run.tests_right, len(run.data.test_labels)
-    whole = abs(run.share * count - round(run.share * count)) < 1e-3
-    if whole and abs(run.share - tests / count) < 1.5 / count:
+    """Raise `NotYet` unless the share is the one that the weights give; rounding may decide one
+    image.
+
+    `shares`: the shares of plain numpy after each number of epochs.
+    """
+    tests = run.tests_right
+    count = len(run.data.test_labels)
+    is_integer = abs(run.share * count - round(run.share * count)) < 1e-3
+    if is_integer and abs(run.share - tests / count) < 1.5 / count:
         return
     padded = -(-count // BATCH) * BATCH
-    why, advice = (
-        f"these weights read {tests} of {count} test images right.",
-        "test once, after the training, on all of them.",
-    )
+    why = f"these weights read {tests} of {count} test images right."
+    advice = "test once, after the training, on all of them."
     if not run.share:
         why, advice = (
             "no hit was counted: the test program did not run after the training.",
@@ -639,18 +671,20 @@ def _counted(run: _Trained, shares: list[float]) -> None:
             "the test images has learnt from them: the share is too good."
         )
         advice = "test once, after the last epoch, and return what comes."
-    raise NotYet(run.tried, f"{run.share:.4g}", f"{tests / count:.4g}", why, advice)
+    raise NotYet(
+        run.tried, f"{run.share:.4g}", expected=f"{tests / count:.4g}", why=why, next_step=advice
+    )
 
 
-def _share_of(tried: str, result: Any) -> float:
-    """The answer's share as a number from 0 to 1."""
+def _share_of(description: str, result: Any) -> float:
+    """Return the answer's share as a number from 0 to 1."""
     share = plain(result)
     if share is None:
-        came = returned(result, ", which is no number")
+        actual = returned(result, ", which is no number")
         raise NotYet(
-            tried,
-            came,
-            "a share, from 0 to 1",
+            description,
+            actual,
+            expected="a share, from 0 to 1",
             next_step="return the number of hits, divided by the tests.",
         )
     if not 0 <= share <= 1:
@@ -662,75 +696,87 @@ def _share_of(tried: str, result: Any) -> float:
         elif 1 < share <= 100:
             why = "this looks like per cent. Asked is a share."
         raise NotYet(
-            tried,
+            description,
             quoted(result),
-            "a share, from 0 to 1",
-            why,
-            "divide by the number of test images.",
+            expected="a share, from 0 to 1",
+            why=why,
+            next_step="divide by the number of test images.",
         )
     return float(share)
 
 
 # --- 07.4 -----------------------------------------------------------------------------------------
 
-LEVEL = 1 / 510  # half of a grey level: what is nearer than that is the right one
+LEVEL = 1 / 510  # half of a grey level: a smaller difference is no error
 
 
 def _feeding(batches: list[Array]) -> Callable[[Ran], None]:
-    """Feeds the stream that an answer made, a batch for each run, as often as the program asks."""
+    """Return a `ready` function that feeds the answer's stream, with one batch per run, as often as
+    the program asks."""
 
-    def ready(ran: Ran) -> None:
-        tried = ran.trial.tried
-        streams = [stream for stream in ran.engine.list_streams() if stream.to_device]
+    def ready(run: Ran) -> None:
+        description = run.trial.tried
+        streams = [stream for stream in run.engine.list_streams() if stream.to_device]
         if [stream.handle for stream in streams] != ["images"]:
-            came = ", ".join(repr(stream.handle) for stream in streams) or "none"
+            actual = ", ".join(repr(stream.handle) for stream in streams) or "none"
             advice = 'graph.add_host_to_device_fifo("images", …).'
             raise NotYet(
-                tried, f"streams to the device: {came}", "one, named 'images'", next_step=advice
+                description,
+                f"streams to the device: {actual}",
+                expected="one, named 'images'",
+                next_step=advice,
             )
         (stream,) = streams
 
         def feed() -> Array:
-            sent = batches[len(ran.came)]
+            sent = batches[len(run.came)]
             if stream.num_elements != sent.size:
                 why = "a transfer is a whole batch: as many elements as images has."
-                came = f"a stream of {stream.num_elements} elements"
+                actual = f"a stream of {stream.num_elements} elements"
                 raise NotYet(
-                    tried, came, f"{sent.size}", why, "give the stream images.num_elements."
+                    description,
+                    actual,
+                    expected=f"{sent.size}",
+                    why=why,
+                    next_step="give the stream images.num_elements.",
                 )
             return sent.reshape(-1).astype(stream.dtype.numpy)
 
-        ran.engine.connect_stream_to_callback("images", feed)
+        run.engine.connect_stream_to_callback("images", feed)
 
     return ready
 
 
 def _grey(batches: list[Array]) -> Trial:
-    """Two batches of pixels, a run for each, for nothing may be left of the first."""
+    """Return two batches of pixels, one per run, so that remains of the first would show."""
     rows, columns = batches[0].shape
     images = Var(FLOAT, (rows, columns), linearly, right=[batch / 255.0 for batch in batches])
-    tried = f"a batch of {counted(rows, 'image')}, {counted(columns, 'pixel')} each"
+    description = f"a batch of {counted(rows, 'image')}, {counted(columns, 'pixel')} each"
 
-    def agree(hers: Ran, other: Ran) -> bool:
-        run = next(run for run in range(len(batches)) if _misread(hers, run).any())
+    def agree(learner_run: Ran, reference_run: Ran) -> bool:
+        run = next(run for run in range(len(batches)) if _misread(learner_run, run).any())
         return np.allclose(
-            other.came[run]["images"], hers.came[run]["images"], rtol=1e-3, atol=1e-3
+            reference_run.came[run]["images"], learner_run.came[run]["images"], rtol=1e-3, atol=1e-3
         )
 
-    return Trial(tried, {"images": images}, runs=len(batches), ready=_feeding(batches), agree=agree)
+    return Trial(
+        description, {"images": images}, runs=len(batches), ready=_feeding(batches), agree=agree
+    )
 
 
-def _misread(ran: Ran, run: int) -> Array:
-    """Where a pixel did not become what it should be."""
+def _misread(trial_run: Ran, run: int) -> Array:
+    """Return bool[images' shape]: which pixels are wrong by more than LEVEL."""
     wrong: Array = ~(
-        np.abs(ran.came[run]["images"] - ran.trial.tensors["images"].right[run]) <= LEVEL
+        np.abs(trial_run.came[run]["images"] - trial_run.trial.tensors["images"].right[run])
+        <= LEVEL
     )
     return wrong
 
 
 def _bytes(answer: Callable[..., Any]) -> Passed:
     draw = np.random.default_rng(704)
-    worst, told = 0.0, ""
+    worst = 0.0
+    fault = ""
     for rows, columns in ((7, 37), (BATCH, PIXELS), (1, 1)):
         batches: list[Array] = [
             (draw.permutation(rows * columns) % 256).astype(np.uint8).reshape(rows, columns)
@@ -740,93 +786,118 @@ def _bytes(answer: Callable[..., Any]) -> Passed:
             batch.flat[-1] = 255
         trial = _grey(batches)
         try:
-            ran = trial.of(answer)
+            trial_run = trial.of(answer)
         except Broken as broken:
             inner = broken.error.__cause__
             raise (
                 inner if isinstance(inner, NotYet) else _unlike_bytes(broken, batches[0])
             ) from None
         for run, batch in enumerate(batches):
-            if (wrong := _misread(ran, run)).any():
-                raise _misscaled(ran, run, batch, tuple(int(i) for i in np.argwhere(wrong)[0]))
+            if (wrong := _misread(trial_run, run)).any():
+                raise _misscaled(
+                    trial_run, run, batch, tuple(int(i) for i in np.argwhere(wrong)[0])
+                )
         if columns < PIXELS:
             refuse_fixed_tiles(
                 trial,
                 answer,
                 OTHER,
-                lambda there: not any(_misread(there, run).any() for run in (0, 1)),
+                lambda other_run: not any(_misread(other_run, run).any() for run in (0, 1)),
             )
-        each = ran.engine.report.host_bytes / len(batches) / (rows * columns)
-        if each > worst:
-            worst, told = each, trial.tried
+        bytes_per_number = trial_run.engine.report.host_bytes / len(batches) / (rows * columns)
+        if bytes_per_number > worst:
+            worst = bytes_per_number
+            fault = trial.tried
     bars = Bars(1, worst, "B a pixel")
     if worst > 1:
-        dtype = next(stream.dtype for stream in ran.engine.list_streams() if stream.to_device)
+        dtype = next(stream.dtype for stream in trial_run.engine.list_streams() if stream.to_device)
         why = f"a pixel travels as {dtype.__name__}, which has {counted(dtype.size, 'byte')}."
         if dtype.size == 1:
             why = "more is sent than the pixels of one batch."
         advice = "send UNSIGNED_CHAR; turn it on the tile."
-        raise NotYet(told, f"{number(worst)} B a pixel from the host", "", why, advice, bars)
+        raise NotYet(
+            fault, f"{number(worst)} B a pixel from the host", why=why, next_step=advice, bars=bars
+        )
     return Passed(
         "3 sizes of batches, two of each, every grey level",
         bars,
-        [np.rint(255 * c["images"]) for c in ran.came],
+        [np.rint(255 * c["images"]) for c in trial_run.came],
     )
 
 
 def _unlike_bytes(broken: Broken, batch: Array) -> Exception:
-    """An error in the words of this exercise, of a factor that no byte is and of a batch that is
-    always as large; any other as it is."""
-    said, (rows, columns) = said_by(broken.error), batch.shape
-    if "holds whole numbers" in said:
+    """Return the refusal of an error about a factor that no byte has, or a batch of constant size,
+    in this exercise's terms.
+
+    Any other error is returned unchanged.
+    """
+    message, (rows, columns) = said_by(broken.error), batch.shape
+    if "holds whole numbers" in message:
         why = "bytes are whole numbers, and 1 / 255 is none: nothing can be scaled before the cast."
         advice = "turn raw into images first, and multiply images."
-        return NotYet(broken.tried, said, "", why, advice)
+        return NotYet(broken.tried, message, why=why, next_step=advice)
     if batch.shape != (BATCH, PIXELS) and any(
-        size in said for size in (f"({BATCH}, {PIXELS})", f"{BATCH * PIXELS:,}")
+        size in message for size in (f"({BATCH}, {PIXELS})", f"{BATCH * PIXELS:,}")
     ):
         why = (
             f"here a batch is {rows} x {columns}: in the answer stands the size of the lesson's, "
             f"{BATCH} x {PIXELS}."
         )
-        return NotYet(broken.tried, said, "", why, "ask images: images.shape, images.num_elements.")
+        return NotYet(
+            broken.tried,
+            message,
+            why=why,
+            next_step="ask images: images.shape, images.num_elements.",
+        )
     return broken
 
 
-def _misscaled(ran: Ran, run: int, batch: Array, place: tuple[int, ...]) -> NotYet:
-    """A pixel that did not become what it should be, and why."""
-    came, right = ran.came[run]["images"], ran.trial.tensors["images"].right[run]
-    if not ran.steps["fetch"]:
+def _misscaled(trial_run: Ran, run: int, batch: Array, place: tuple[int, ...]) -> NotYet:
+    """Return a wrong pixel, and why it is wrong."""
+    actual = trial_run.came[run]["images"]
+    right = trial_run.trial.tensors["images"].right[run]
+    if not trial_run.steps["fetch"]:
         why, advice = (
             "nothing in the program fetches from the stream.",
             "begin with a Copy of the stream.",
         )
-    elif np.isnan(came).all():
+    elif np.isnan(actual).all():
         why, advice = (
             "the program writes nothing into images.",
             "cast into images: popops.cast_with_output, or a Copy.",
         )
     else:
-        why, advice = ran.trial.reason(ran, "07.4", advice="follow one pixel: 51 is to become 0.2.")
-        times = float(came[place]) / float(right[place] or np.nan)
-        if not why and np.allclose(came, times * right):
+        why, advice = trial_run.trial.reason(
+            trial_run, "07.4", advice="follow one pixel: 51 is to become 0.2."
+        )
+        times = float(actual[place]) / float(right[place] or np.nan)
+        if not why and np.allclose(actual, times * right):
             why = f"every pixel is {number(times)} times as large as it should be."
-    was = f"a pixel of {batch[place]} became {quoted(float(came[place]))}"
-    draws = None if np.isnan(came).any() else partial(_beside, "pixels of the batch", came, right)
-    return NotYet(ran.trial.tried, was, number(float(right[place])), why, advice, draws=draws)
+    was = f"a pixel of {batch[place]} became {quoted(float(actual[place]))}"
+    draws = (
+        None if np.isnan(actual).any() else partial(_beside, "pixels of the batch", actual, right)
+    )
+    return NotYet(
+        trial_run.trial.tried,
+        was,
+        expected=number(float(right[place])),
+        why=why,
+        next_step=advice,
+        draws=draws,
+    )
 
 
 # --- 07.5 -----------------------------------------------------------------------------------------
 
-EXPOSED = 0.05  # of the time that the device may wait
-MOST_READY = 16  # transfers, so that the host's memory lasts
-# (batches that a read gives, steps that the next takes)
+EXPOSED = 0.05  # the largest share of time that the device may wait
+MOST_READY = 16  # most transfers that may be ready, to limit the host's memory
+# (batches that a read returns, steps that the next read takes)
 READERS = ((8, 4), (8, 7), (16, 11), (12, 3), (24, 5), (9, 1))
 
 
 @dataclass(frozen=True)
 class Reader:
-    """What an answer is given: as the lesson's own, without its clock."""
+    """The reader that is passed to an answer: like the lesson's own, without its clock."""
 
     at_once: int
     steps: int
@@ -835,17 +906,19 @@ class Reader:
 
 
 class _Clock:
-    """The time of a reader, in training steps: it has `at_once` batches, and needs `steps` for
-    more, once they are gone."""
+    """The time of a reader, in training steps: it has `at_once` batches, and then needs `steps`
+    steps to read more."""
 
     def __init__(self, batches: Array, at_once: int, steps: int) -> None:
-        self.batches, self.at_once, self.steps = batches, at_once, steps
+        self.batches = batches
+        self.at_once = at_once
+        self.steps = steps
         self.now = self.waited = self.taken = self.there_at = self.ahead = 0
         self.reader = Reader(at_once, steps, lambda: self.now >= self.there_at, self.next_batch)
 
     def next_batch(self) -> Array:
         self.waited += max(0, self.there_at - self.now)
-        self.there_at = min(self.there_at, self.now)  # it was waited for
+        self.there_at = min(self.there_at, self.now)  # the device has waited for it
         batch: Array = self.batches[self.taken % len(self.batches)].copy()
         self.taken += 1
         self.ahead = max(self.ahead, self.taken - self.now)
@@ -855,9 +928,13 @@ class _Clock:
 
 
 def _read_ahead(answer: Callable[..., Any]) -> Passed:
-    size, count, worst = 12, 96, (0.0, 0, 0)
+    size = 12
+    count = 96
+    worst = (0.0, 0, 0)
     for at_once, steps in READERS:
-        tried = f"{count} steps, with a reader that takes {steps} of them for {at_once} batches"
+        description = (
+            f"{count} steps, with a reader that takes {steps} of them for {at_once} batches"
+        )
         batches = (
             (np.random.default_rng(705).permutation(count * size) % 251)
             .astype(np.float32)
@@ -868,34 +945,38 @@ def _read_ahead(answer: Callable[..., Any]) -> Passed:
         batch = graph.add_variable(FLOAT, (size,), "batch")
         graph.set_tile_mapping(batch, 0)
         stream, callback = _pair(
-            tried, call_made(answer, tried, graph, clock.reader, size), graph, size
+            description, call_made(answer, description, graph, clock.reader, size), graph, size
         )
-        seen: list[Array] = []
+        received: list[Array] = []
 
-        def step(values: Array, seen: list[Array] = seen, clock: _Clock = clock) -> None:
-            seen.append(values.copy())
+        def step(values: Array, received: list[Array] = received, clock: _Clock = clock) -> None:
+            received.append(values.copy())
             clock.now += 1
 
         done = graph.add_device_to_host_fifo("check of 07.5", FLOAT, size)
         engine = loaded(
-            graph, Repeat(count, Sequence(Copy(stream, batch), Copy(batch, done))), tried
+            graph, Repeat(count, Sequence(Copy(stream, batch), Copy(batch, done))), description
         )
         engine.connect_stream_to_callback("check of 07.5", step)
-        with answering(tried):
+        with answering(description):
             engine.connect_stream_to_callback(stream.handle, callback)
             engine.run()
-        _in_order(tried, np.array(seen), batches, clock)
-        if clock.ahead > MOST_READY + 1:  # and the one that is at work
-            came = f"{clock.ahead:,} batches taken from the reader and not yet used"
+        _in_order(description, np.array(received), batches, clock)
+        if clock.ahead > MOST_READY + 1:  # plus the one in progress
+            actual = f"{clock.ahead:,} batches taken from the reader and not yet used"
             why = (
                 f"a list of your own takes the host's memory, too: there is room for {MOST_READY}."
             )
             advice = "leave them with the reader: prefetch takes one, into its array."
-            raise NotYet(tried, came, f"at most {MOST_READY}", why, advice)
+            raise NotYet(
+                description, actual, expected=f"at most {MOST_READY}", why=why, next_step=advice
+            )
         share = clock.waited / (count + clock.waited)
         if share >= worst[0]:
-            worst, ahead = (share, at_once, steps), clock.ahead
-            wide, was = stream.buffering_depth, tried
+            worst = (share, at_once, steps)
+            ahead = clock.ahead
+            wide = stream.buffering_depth
+            was = description
     bars = Bars(100 * EXPOSED, 100 * worst[0], "% of the time, waiting for the reader")
     if worst[0] <= EXPOSED:
         return Passed(
@@ -903,13 +984,13 @@ def _read_ahead(answer: Callable[..., Any]) -> Passed:
             bars,
             (worst, wide),
         )
-    asked = type(callback).prefetch is StreamCallback.prefetch
+    has_default_prefetch = type(callback).prefetch is StreamCallback.prefetch
     why = (
         f"{counted(wide, 'transfer')} may be ready ahead, and a read takes {worst[2]} steps: they "
         "run out."
     )
     advice = "the depth must last for as long as a read takes: reader.steps."
-    if asked:
+    if has_default_prefetch:
         why, advice = (
             "the callback has no prefetch, so each batch is fetched when it is wanted.",
             "write prefetch.",
@@ -923,32 +1004,43 @@ def _read_ahead(answer: Callable[..., Any]) -> Passed:
             "did not have."
         )
         advice = "prefetch asks reader.ready(), and takes what is there."
-    raise NotYet(was, f"the device waits {100 * worst[0]:.0f} % of the time", "", why, advice, bars)
+    raise NotYet(
+        was,
+        f"the device waits {100 * worst[0]:.0f} % of the time",
+        why=why,
+        next_step=advice,
+        bars=bars,
+    )
 
 
 def _counting_up(answer: Any) -> Passed:
-    tried, size, rounds = "a stream of 3 numbers, fetched 5 times", 3, 5
-    with answering(tried):
+    description = "a stream of 3 numbers, fetched 5 times"
+    size = 3
+    rounds = 5
+    with answering(description):
         callback = answer() if isinstance(answer, type) else answer
     if not isinstance(callback, StreamCallback):
         raise NotYet(
-            tried,
+            description,
             returned(callback),
-            "a StreamCallback",
+            expected="a StreamCallback",
             next_step="class Counting(StreamCallback): …",
         )
-    graph, seen = graph_of(), list[Array]()
+    graph = graph_of()
+    received = list[Array]()
     batch = graph.add_variable(FLOAT, size, "batch")
     graph.set_tile_mapping(batch, 0)
-    there = graph.add_host_to_device_fifo("numbers", FLOAT, size)
+    stream = graph.add_host_to_device_fifo("numbers", FLOAT, size)
     back = graph.add_device_to_host_fifo("check", FLOAT, size)
-    engine = loaded(graph, Repeat(rounds, Sequence(Copy(there, batch), Copy(batch, back))), tried)
-    engine.connect_stream_to_callback("check", lambda values: seen.append(values.copy()))
-    with answering(tried):
+    engine = loaded(
+        graph, Repeat(rounds, Sequence(Copy(stream, batch), Copy(batch, back))), description
+    )
+    engine.connect_stream_to_callback("check", lambda values: received.append(values.copy()))
+    with answering(description):
         engine.connect_stream_to_callback("numbers", callback)
         engine.run()
-    firsts = [float(row[0]) for row in seen]
-    if not all((row == n).all() for n, row in enumerate(seen, 1)):
+    firsts = [float(row[0]) for row in received]
+    if not all((row == n).all() for n, row in enumerate(received, 1)):
         why, advice = "", "number n of the transfers has n in all its places."
         if not any(firsts):
             why = (
@@ -960,67 +1052,81 @@ def _counting_up(answer: Any) -> Passed:
             why, advice = "it counts anew each time.", "keep the number: self.number += 1."
         elif firsts == list(range(rounds)):
             why, advice = "it begins at 0.", "count first, and fill then."
-        came, right = quoted(firsts), quoted(list(range(1, rounds + 1)))
-        if any(len(set(row)) > 1 for row in seen):
-            came, right = f"the first array is {quoted(seen[0])}", quoted(np.ones(size))
+        actual, right = quoted(firsts), quoted(list(range(1, rounds + 1)))
+        if any(len(set(row)) > 1 for row in received):
+            actual = f"the first array is {quoted(received[0])}"
+            right = quoted(np.ones(size))
             why, advice = "not all places have the number.", "array[:] = … fills all of them."
-        raise NotYet(tried, came, right, why, advice)
-    return Passed(tried, evidence=firsts)
+        raise NotYet(description, actual, expected=right, why=why, next_step=advice)
+    return Passed(description, evidence=firsts)
 
 
-def _pair(tried: str, made: Any, graph: Graph, size: int) -> tuple[DataStream, StreamCallback]:
-    """A stream and its callback, or `NotYet`."""
+def _pair(
+    description: str, returned_value: Any, graph: Graph, size: int
+) -> tuple[DataStream, StreamCallback]:
+    """Return a stream and its callback.
+
+    :raises NotYet: if the answer returns anything else.
+    """
     expected = "a stream, and the StreamCallback that feeds it"
-    if not isinstance(made, (tuple, list)) or len(made) != 2:
+    if not isinstance(returned_value, (tuple, list)) or len(returned_value) != 2:
         raise NotYet(
-            tried, returned(made), expected, next_step="return both: return stream, Ahead()."
+            description,
+            returned(returned_value),
+            expected=expected,
+            next_step="return both: return stream, Ahead().",
         )
-    stream, callback = made
+    stream, callback = returned_value
     if isinstance(callback, type):
         raise NotYet(
-            tried,
+            description,
             f"the class {callback.__name__}",
-            expected,
-            "a class is not yet an object.",
-            "call it: Ahead().",
+            expected=expected,
+            why="a class is not yet an object.",
+            next_step="call it: Ahead().",
         )
     if not isinstance(stream, DataStream) or not isinstance(callback, StreamCallback):
-        raise NotYet(tried, shown(made), expected, next_step="in this order.")
+        raise NotYet(
+            description, shown(returned_value), expected=expected, next_step="in this order."
+        )
     if not stream.to_device or stream.num_elements != size or stream.dtype is not FLOAT:
         raise NotYet(
-            tried,
+            description,
             shown(stream),
-            f"a stream to the device of {size} FLOATs",
+            expected=f"a stream to the device of {size} FLOATs",
             next_step="FLOAT, and size elements.",
         )
     if stream.handle != "images":
         advice = 'it is connected by its name: "images".'
-        raise NotYet(tried, f"a stream {stream.handle!r}", "'images'", next_step=advice)
+        raise NotYet(
+            description, f"a stream {stream.handle!r}", expected="'images'", next_step=advice
+        )
     if stream.buffering_depth > MOST_READY:
         why = f"that many would have to fit into the host's memory; there is room for {MOST_READY}."
         raise NotYet(
-            tried,
+            description,
             f"{stream.buffering_depth} transfers ready ahead",
-            "",
-            why,
-            "take as many as a read takes steps.",
+            why=why,
+            next_step="take as many as a read takes steps.",
         )
     return stream, callback
 
 
-def _in_order(tried: str, seen: Array, batches: Array, clock: _Clock) -> None:
-    """`NotYet` unless every step saw its batch."""
-    if np.array_equal(seen, batches):
+def _in_order(description: str, received: Array, batches: Array, clock: _Clock) -> None:
+    """Raise `NotYet` unless every step got its own batch."""
+    if np.array_equal(received, batches):
         return
-    step = int(np.argmax((seen != batches).any(axis=1)))
-    which = next((n for n, batch in enumerate(batches) if np.array_equal(batch, seen[step])), -1)
-    came = (
+    step = int(np.argmax((received != batches).any(axis=1)))
+    which = next(
+        (n for n, batch in enumerate(batches) if np.array_equal(batch, received[step])), -1
+    )
+    actual = (
         f"in step {step} the machine saw batch {which}"
         if which >= 0
-        else f"step {step} saw {quoted(seen[step])}"
+        else f"step {step} saw {quoted(received[step])}"
     )
     why, advice = "", "each batch of the reader is for one step, in their order."
-    if not seen[step].any():
+    if not received[step].any():
         why = (
             "that is an empty array: it was never filled. `array = …` gives the name another array."
         )
@@ -1031,7 +1137,7 @@ def _in_order(tried: str, seen: Array, batches: Array, clock: _Clock) -> None:
     elif which >= 0:
         why = "a batch came twice."
         advice = "ask the reader for one batch each time."
-    raise NotYet(tried, came, f"batch {step}", why, advice)
+    raise NotYet(description, actual, expected=f"batch {step}", why=why, next_step=advice)
 
 
 LESSON = lesson(

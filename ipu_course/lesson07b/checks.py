@@ -1,7 +1,7 @@
-"""The exercises of lesson 07b, A small CNN: what is right, and mistakes by name.
+"""The exercises of lesson 07b, A small CNN: correct results and known mistakes.
 
-Values are small whole numbers where they can be, so that sums in any order come to the same bits.
-What cost decides is measured beside the library's own way, on the machine of the check.
+Values are small integers where possible, so that sums in any order have the same bits. Where the
+cost decides, it is compared with the library's own version on the machine of the check.
 """
 
 from __future__ import annotations
@@ -14,21 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from ipu_course.checking import judging, warmups
+from ipu_course.checking import warmups
+from ipu_course.checking.calling import Broken, answering, call_made
+from ipu_course.checking.comparing import compare
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
-from ipu_course.checking.judging import (
-    MODELLED,
-    NotYet,
-    Passed,
-    answering,
-    call_made,
-    name_of,
-    plain,
-)
 from ipu_course.checking.mistakes import given_to, suspects
 from ipu_course.checking.programs import device_of, graph_of, run_once, tiles_of
+from ipu_course.checking.quoting import difference, name_of, plain, quoted, returned
 from ipu_course.checking.trial import Built, Ran, Trial, Var, appends, linearly
 from ipu_course.checking.verdict_panel import Bars, number
+from ipu_course.checking.verdicts import MODELLED, NotAttempted, NotYet, Passed
 from ipu_teach import FLOAT, Graph, Report, Tensor, datasets
 from ipu_teach.errors import counted
 from ipu_teach.graph.layouts import Shape
@@ -38,16 +33,16 @@ from ipu_teach.types import Array
 
 
 def _whole(draw: Any, shape: Shape) -> Array:
-    """Small whole numbers, and no zeros."""
-    found: Array = (draw.integers(1, 4, shape) * draw.choice([-1, 1], shape)).astype(np.float32)
-    return found
+    """Return random small integers without zeros."""
+    values: Array = (draw.integers(1, 4, shape) * draw.choice([-1, 1], shape)).astype(np.float32)
+    return values
 
 
-def _as_near(hers: Ran, other: Ran) -> bool:
-    """Whether two answers come to the same, but for rounding."""
+def _as_near(learner_run: Ran, reference_run: Ran) -> bool:
+    """Return whether two answers give the same results, except for rounding."""
     return all(
-        np.allclose(hers.came[0][name], came, rtol=0, atol=1e-4)
-        for name, came in other.came[0].items()
+        np.allclose(learner_run.came[0][name], actual, rtol=0, atol=1e-4)
+        for name, actual in reference_run.came[0].items()
     )
 
 
@@ -55,19 +50,20 @@ def _as_near(hers: Ran, other: Ran) -> bool:
 
 
 def patches_of(x: Array, k: int, stride: int) -> Array:
-    """What each window sees, a row for each."""
-    seen = np.lib.stride_tricks.sliding_window_view(x, (1, k, k, x.shape[3]))
-    found: Array = seen[:, ::stride, ::stride, 0, 0].reshape(-1, k * k * x.shape[3])
-    return found
+    """Return the elements in each window, one row per window."""
+    windows = np.lib.stride_tricks.sliding_window_view(x, (1, k, k, x.shape[3]))
+    patches: Array = windows[:, ::stride, ::stride, 0, 0].reshape(-1, k * k * x.shape[3])
+    return patches
 
 
 def _view(answer: Any, trial: Trial, graph: Graph, parts: Any) -> Built:
-    """answer(*tensors, *more) returns a view of them; nothing is run."""
-    made = call_made(answer, trial.tried, *parts, *trial.more)
-    if not isinstance(made, Tensor):
+    """Build the program of answer(*tensors, *more), which returns a view of them; nothing is
+    computed."""
+    returned_value = call_made(answer, trial.tried, *parts, *trial.more)
+    if not isinstance(returned_value, Tensor):
         advice = "return what concat gave you, reshaped."
-        raise NotYet(trial.tried, judging.returned(made), "a tensor", next_step=advice)
-    return Steps(), [made]
+        raise NotYet(trial.tried, returned(returned_value), expected="a tensor", next_step=advice)
+    return Steps(), [returned_value]
 
 
 WINDOWS = (
@@ -79,15 +75,15 @@ WINDOWS = (
 def _patches(answer: Callable[..., Any]) -> Passed:
     for *shape, k, stride in WINDOWS:
         x = np.arange(1, np.prod(shape) + 1, dtype=np.float32).reshape(shape)
-        tried = f"{name_of(answer)}(x of shape {tuple(shape)}, k={k}, stride={stride})"
+        description = f"{name_of(answer)}(x of shape {tuple(shape)}, k={k}, stride={stride})"
         variable = {"x": Var(FLOAT, tuple(shape), linearly, [x])}
-        more = (k, stride) if stride > 1 else (k,)  # which is 1 if it is not said
-        ran = Trial(tried, variable, more=more, form=_view).of(answer)
+        options = (k, stride) if stride > 1 else (k,)  # the stride defaults to 1
+        run = Trial(description, variable, more=options, form=_view).of(answer)
         right = patches_of(x, k, stride)
-        if where := judging.difference(ran.result, right):
+        if where := difference(run.result, right):
             shaped = f", not {right.shape}" * where.startswith("the shape")
             advice = "follow the first two windows by hand."
-            raise ran.refused("07b.1", where + shaped, "", advice)
+            raise run.refused("07b.1", where + shaped, "", advice)
     return Passed(
         "8 shapes, with strides of 1, 2 and 3: views, and nothing is copied", evidence=right
     )
@@ -104,57 +100,63 @@ LAYERS = (
 
 
 def slopes_of(x: Array, w: Array, dy: Array, padding: int) -> tuple[Array, Array, Array]:
-    """The slopes of x, w and the bias, window by window, each as the definition says."""
-    k, sides = len(w), ((0, 0), (padding, padding), (padding, padding), (0, 0))
+    """Return the gradients of x, w and the bias, window by window, each by its definition."""
+    k = len(w)
+    sides = ((0, 0), (padding, padding), (padding, padding), (0, 0))
     wide = np.pad(x.astype(float), sides)
-    dx, dw = np.zeros_like(wide), np.zeros(w.shape)
+    dx = np.zeros_like(wide)
+    dw = np.zeros(w.shape)
     for b, i, j in np.ndindex(*dy.shape[:3]):
-        here = b, slice(i, i + k), slice(j, j + k)
-        dx[here] += w @ dy[b, i, j]
-        dw += wide[here][..., None] * dy[b, i, j]
+        window = b, slice(i, i + k), slice(j, j + k)
+        dx[window] += w @ dy[b, i, j]
+        dw += wide[window][..., None] * dy[b, i, j]
     inner = slice(padding, wide.shape[1] - padding), slice(padding, wide.shape[2] - padding)
     return dx[:, inner[0], inner[1]], dw, dy.sum((0, 1, 2))
 
 
 def backward_trial(layer: Shape) -> tuple[Trial, tuple[Array, Array, Array]]:
-    """answer(graph, x, w, dy, padding, program) returns three slopes; and what these are."""
+    """Return a trial of answer(graph, x, w, dy, padding, program), which returns three gradients,
+    and their right values."""
     batch, rows, columns, ins, outs, k, padding = layer
     draw = np.random.default_rng(702)
     x, w = _whole(draw, (batch, rows, columns, ins)), _whole(draw, (k, k, ins, outs))
     dy = _whole(draw, (batch, rows + 2 * padding - k + 1, columns + 2 * padding - k + 1, outs))
-    given = {"x": x, "w": w, "dy": dy}
-    tensors = {name: Var(FLOAT, a.shape, linearly, [a]) for name, a in given.items()}
-    tried = f"x of shape {x.shape}, w of {w.shape}, padding {padding}"
+    inputs = {"x": x, "w": w, "dy": dy}
+    tensors = {name: Var(FLOAT, a.shape, linearly, [a]) for name, a in inputs.items()}
+    description = f"x of shape {x.shape}, w of {w.shape}, padding {padding}"
 
     def form(answer: Any, trial: Trial, graph: Graph, parts: Any) -> Built:
         program = Steps()
-        made = call_made(answer, tried, graph, *parts, padding, program)
-        if not (isinstance(made, (tuple, list)) and len(made) == 3) or not all(
-            isinstance(part, Tensor) for part in made
+        returned_value = call_made(answer, description, graph, *parts, padding, program)
+        if not (isinstance(returned_value, (tuple, list)) and len(returned_value) == 3) or not all(
+            isinstance(part, Tensor) for part in returned_value
         ):
-            raise NotYet(tried, judging.returned(made), "three tensors: dx, dw and db")
-        return program, list(made)
+            raise NotYet(
+                description, returned(returned_value), expected="three tensors: dx, dw and db"
+            )
+        return program, list(returned_value)
 
-    return Trial(tried, tensors, form=form, agree=_as_near), slopes_of(x, w, dy, padding)
+    return Trial(description, tensors, form=form, agree=_as_near), slopes_of(x, w, dy, padding)
 
 
 def _backward(answer: Callable[..., Any]) -> Passed:
     for layer in LAYERS:
         trial, rights = backward_trial(layer)
-        ran = trial.through(answer, "07b.2")
+        run = trial.through(answer, "07b.2")
         for n, (name, right) in enumerate(zip(("dx", "dw", "db"), rights, strict=True)):
-            if where := judging.difference(ran.came[0][f"result {n}"], right):
+            if where := difference(run.came[0][f"result {n}"], right):
                 shaped = f", not {right.shape}" * where.startswith("the shape")
                 advice = f"which elements of dy does one element of {name} meet?"
-                raise ran.refused("07b.2", f"{name}: {where}{shaped}", "", advice)
+                raise run.refused("07b.2", f"{name}: {where}{shaped}", "", advice)
     trial, _ = backward_trial(MEDIUM)
-    ran, least = trial.of(answer), products_cycles(MEDIUM)
-    bars = Bars(2 * least, int(ran.cycles), MODELLED)
+    run = trial.of(answer)
+    minimum = products_cycles(MEDIUM)
+    bars = Bars(2 * minimum, int(run.cycles), MODELLED)
     if bars.yours > bars.budget:
         why = "three products would do: there are far more steps than that."
         advice = "one mat_mul for dx and one for dw, of all windows at once."
-        raise NotYet(trial.tried, number(bars.yours), "", why, advice, bars)
-    return Passed("4 layers, beside the sums of the definition", bars, ran.report)
+        raise NotYet(trial.tried, number(bars.yours), why=why, next_step=advice, bars=bars)
+    return Passed("4 layers, beside the sums of the definition", bars, run.report)
 
 
 MEDIUM = (2, 14, 14, 8, 8, 3, 1)
@@ -162,12 +164,12 @@ MEDIUM = (2, 14, 14, 8, 8, 3, 1)
 
 @cache
 def products_cycles(layer: Shape) -> int:
-    """Modelled cycles of the two products of a backward, as they are planned."""
+    """Return the modelled cycles of the two products of a backward pass, as planned."""
     batch, rows, columns, ins, outs, k, padding = layer
     target = device_of().target
-    seen = batch * (rows + 2 * padding - k + 1) * (columns + 2 * padding - k + 1)
+    patch_count = batch * (rows + 2 * padding - k + 1) * (columns + 2 * padding - k + 1)
     back = poplin.plan_mat_mul(batch * rows * columns, k * k * outs, ins, target)
-    update = poplin.plan_mat_mul(k * k * ins, seen, outs, target)
+    update = poplin.plan_mat_mul(k * k * ins, patch_count, outs, target)
     assert back is not None and update is not None
     return back.cycles + update.cycles
 
@@ -175,21 +177,25 @@ def products_cycles(layer: Shape) -> int:
 # --- 07b.3 ----------------------------------------------------------------------------------------
 
 MANY = 512
-WIDE = (4, 14, 14, 32)  # of the layer that waits
+WIDE = (4, 14, 14, 32)  # shape of the input of the layer that waits
 
 
 def layer_report(around: Callable[..., Any], tiles: int = MANY) -> tuple[Report, Array]:
-    """A 3x3 layer behind what puts zeros around its input; and of each zero the tile."""
+    """Return the report of a 3x3 layer after code that adds zeros around its input, and the tile of
+    each zero."""
     graph = graph_of(tiles)
     x = graph.add_variable(FLOAT, WIDE, "x")
     linearly(graph, x)
     graph.set_initial_value(x, 1)
-    tried = f"a layer of {WIDE[3]} channels on {counted(tiles, 'tile')}"
-    wide = call_made(around, tried, graph, x, 1)
-    left, program = given_to("07b.3")["patches"](wide, 3), Steps()
-    w = poplin.create_mat_mul_input_rhs(graph, FLOAT, left.shape, (left.shape[1], WIDE[3]), "w")
+    description = f"a layer of {WIDE[3]} channels on {counted(tiles, 'tile')}"
+    wide = call_made(around, description, graph, x, 1)
+    patches = given_to("07b.3")["patches"](wide, 3)
+    program = Steps()
+    w = poplin.create_mat_mul_input_rhs(
+        graph, FLOAT, patches.shape, (patches.shape[1], WIDE[3]), "w"
+    )
     graph.set_initial_value(w, 1)
-    graph.create_host_read("y", poplin.mat_mul(graph, left, w, program, "layer"))
+    graph.create_host_read("y", poplin.mat_mul(graph, patches, w, program, "layer"))
     engine = run_once(graph, program)
     lies = tiles_of(graph, wide)
     inner = np.zeros(lies.shape, bool)
@@ -199,37 +205,39 @@ def layer_report(around: Callable[..., Any], tiles: int = MANY) -> tuple[Report,
 
 @cache
 def spread_cycles(tiles: int = MANY) -> int:
-    """Of the layer with zeros where the library puts them."""
+    """Return the modelled cycles of the layer with zeros on the tiles where the library puts
+    them."""
     report, _ = layer_report(lambda g, x, p: popops.pad(g, x, [0, p, p, 0], [0, p, p, 0]), tiles)
     return int(report.total_cycles)
 
 
 def _with_graph(answer: Any, trial: Trial, graph: Graph, parts: Any) -> Any:
-    """answer(graph, *tensors, *more) returns a tensor; nothing is run but what puts it there."""
+    """Build the program of answer(graph, *tensors, *more), which returns a tensor; only the code
+    that fills it runs."""
     return _view(partial(answer, graph), trial, graph, parts)
 
 
 def _zeros(answer: Callable[..., Any]) -> Passed:
     for *shape, p in ((2, 3, 4, 2, 1), (1, 1, 5, 3, 2), (3, 4, 4, 1, 3)):
         x = np.arange(1, np.prod(shape) + 1, dtype=np.float32).reshape(shape)
-        tried = f"{name_of(answer)}(graph, x of shape {tuple(shape)}, {p})"
+        description = f"{name_of(answer)}(graph, x of shape {tuple(shape)}, {p})"
         variable = {"x": Var(FLOAT, tuple(shape), linearly, [x])}
-        ran = Trial(tried, variable, more=(p,), form=_with_graph).through(answer, "07b.3")
+        run = Trial(description, variable, more=(p,), form=_with_graph).through(answer, "07b.3")
         right = np.pad(x, ((0, 0), (p, p), (p, p), (0, 0)))
-        if where := judging.difference(ran.result, right):
+        if where := difference(run.result, right):
             shaped = f", not {right.shape}" * where.startswith("the shape")
             advice = "p rows and columns of zeros on each side of the field."
-            raise ran.refused("07b.3", where + shaped, "", advice)
-    with answering(tried := f"a layer of {WIDE[3]} channels on {MANY} tiles"):
+            raise run.refused("07b.3", where + shaped, "", advice)
+    with answering(description := f"a layer of {WIDE[3]} channels on {MANY} tiles"):
         report, lies = layer_report(answer)
     bars = Bars(round(1.1 * spread_cycles()), int(report.total_cycles), MODELLED)
     if bars.yours > bars.budget:
-        tile, most = Counter(lies.tolist()).most_common(1)[0]
-        why = f"{most:,} of {len(lies):,} zeros lie on tile {tile}, and all others wait for it."
-        if most < len(lies) / 4:
+        tile, maximum = Counter(lies.tolist()).most_common(1)[0]
+        why = f"{maximum:,} of {len(lies):,} zeros lie on tile {tile}, and all others wait for it."
+        if maximum < len(lies) / 4:
             why = "the zeros are spread, and something else takes the time."
         advice = "let each tile have a few of the zeros."
-        raise NotYet(tried, "", "", why, advice, bars)
+        raise NotYet(description, "", why=why, next_step=advice, bars=bars)
     return Passed(f"3 shapes, and a layer on {MANY} tiles", bars, report)
 
 
@@ -237,15 +245,15 @@ def _zeros(answer: Callable[..., Any]) -> Passed:
 
 
 def pool_slopes(x: Array, dy: Array, k: int, stride: int) -> Array:
-    """The slope at x of a maximum pooling; those that are equally large share."""
-    seen = np.lib.stride_tricks.sliding_window_view(x, (k, k))[::stride, ::stride]
-    largest = seen == seen.max((2, 3), keepdims=True)
+    """Return the gradient at x of a maximum pooling; equal maxima share it."""
+    windows = np.lib.stride_tricks.sliding_window_view(x, (k, k))[::stride, ::stride]
+    largest = windows == windows.max((2, 3), keepdims=True)
     shares = largest * (dy / largest.sum((2, 3)))[..., None, None]
-    found = np.zeros(x.shape)
+    gradient = np.zeros(x.shape)
     for a, b in np.ndindex(k, k):
         down, across = (s * stride for s in dy.shape)
-        found[a : a + down : stride, b : b + across : stride] += shares[:, :, a, b]
-    return found
+        gradient[a : a + down : stride, b : b + across : stride] += shares[:, :, a, b]
+    return gradient
 
 
 def _pool(answer: Callable[..., Any]) -> Passed:
@@ -271,7 +279,7 @@ def _pool(answer: Callable[..., Any]) -> Passed:
         "a window of one element": case(3, 4, 1, 1),
     }
     advice = "follow one window: which of its elements was the largest?"
-    return judging.compare(answer, pool_slopes, cases, suspects("07b.4"), advice)
+    return compare(answer, pool_slopes, cases, suspects("07b.4"), advice)
 
 
 # --- 07b.5 ----------------------------------------------------------------------------------------
@@ -280,8 +288,9 @@ DEEP, ACROSS = 16, 16  # a panel of HALF with sums of HALF on ipu2
 
 
 def units_busy(places: int, ins: int, outs: int, groups: int) -> float:
-    """The share of the multiply-add units that has something to do."""
-    deep, wide = places * ins // groups, outs // groups
+    """Return the share of the multiply-add units that have work."""
+    deep = places * ins // groups
+    wide = outs // groups
     return deep * wide / (-(-deep // DEEP) * DEEP * (-(-wide // ACROSS) * ACROSS))
 
 
@@ -297,18 +306,21 @@ def _busy(answer: Callable[..., Any]) -> Passed:
         )
     }
     cases["each channel is a group"] = (9, 32, 32, 32)
-    return judging.compare(answer, units_busy, cases, suspects("07b.5"))
+    return compare(answer, units_busy, cases, suspects("07b.5"))
 
 
 # --- 07b.6 ----------------------------------------------------------------------------------------
 
-EPOCHS, LOW, HIGH = 2, 0.955, 0.995
+EPOCHS = 2
+LOW = 0.955
+HIGH = 0.995
 
 
 @cache
 def _digits() -> tuple[datasets.Dataset, Array, Array]:
-    """The digits, sorted by what they show; as small images of both halves."""
-    data, small = datasets.digits(), given_to("07b.6")["small"]
+    """Return the digits sorted by label, and both halves as small images."""
+    data = datasets.digits()
+    small = given_to("07b.6")["small"]
     order = np.argsort(data.train_labels, kind="stable")
     data.train_images[:], data.train_labels[:] = data.train_images[order], data.train_labels[order]
     return data, small(data.train_images), small(data.test_images)
@@ -316,7 +328,8 @@ def _digits() -> tuple[datasets.Dataset, Array, Array]:
 
 @cache
 def _network() -> tuple[Any, int]:
-    """The lesson's network, and the modelled cycles of a step; each answer loads it anew."""
+    """Return the lesson's network, and the modelled cycles of a step. Each answer loads it
+    again."""
     data, images, _ = _digits()
     cnn = given_to("07b.6")["Cnn"](6, 16, tiles=4)
     cnn.learn(images[: cnn.batch], data.train_labels[: cnn.batch], 0.0)
@@ -324,25 +337,29 @@ def _network() -> tuple[Any, int]:
 
 
 class _Watched:
-    """The lesson's network, and what an answer does with it."""
+    """The lesson's network, with a record of an answer's calls."""
 
     def __init__(self, cnn: Any, allowed: int) -> None:
-        self.cnn, self.batch, self.allowed = cnn, cnn.batch, allowed
-        self.losses, self.kinds = list[float](), list[int]()
-        self.kept, self.read_of = list[float](), list[int]()
+        self.cnn = cnn
+        self.batch = cnn.batch
+        self.allowed = allowed
+        self.losses = list[float]()
+        self.kinds = list[int]()
+        self.kept = list[float]()
+        self.read_of = list[int]()
         self.wrong = ""
         data, images, _ = _digits()
         labels = data.train_labels.tolist()
         self.known = {image.tobytes(): t for image, t in zip(images, labels, strict=True)}
 
     def learn(self, images: Any, labels: Any, rate: float) -> float:
-        """A step; images that are none of the training half are noted."""
+        """Run a step, and note images that are not from the training half."""
         for image, label in zip(np.asarray(images, np.float32), labels, strict=False):
-            mine = self.known.get(np.ascontiguousarray(image).tobytes())
-            if mine is None:
+            known_label = self.known.get(np.ascontiguousarray(image).tobytes())
+            if known_label is None:
                 self.wrong = self.wrong or "an image that is not one of images"
-            elif mine != label:
-                self.wrong = self.wrong or f"an image of a {mine} with the label {label}"
+            elif known_label != label:
+                self.wrong = self.wrong or f"an image of a {known_label} with the label {label}"
         if len(self.losses) >= self.allowed:
             raise _TooMany
         self.losses.append(self.cnn.learn(images, labels, rate))
@@ -350,86 +367,90 @@ class _Watched:
         return self.losses[-1]
 
     def keep(self, share: float) -> None:
-        """Let the kept statistics follow those of the last batch."""
+        """Update the running statistics with those of the last batch."""
         self.kept.append(float(share))
         self.cnn.keep(share)
 
     def read(self, images: Any) -> Array:
-        """The digits that it reads."""
+        """Return the digits that the network predicts."""
         self.read_of.append(len(images))
-        found: Array = self.cnn.read(images)
-        return found
+        labels: Array = self.cnn.read(images)
+        return labels
 
 
 class _TooMany(Exception):
-    """More steps than are allowed."""
+    """The answer ran more steps than are allowed."""
 
 
 def _trained(answer: Callable[..., Any]) -> Passed:
     data, images, tests = _digits()
-    cnn, each = _network()
+    cnn, samples_per_step = _network()
     cnn.engine.load()
     steps = EPOCHS * (len(images) // cnn.batch)
-    tried = f"training on {len(images):,} digits, which come sorted, in at most {steps} steps"
+    description = f"training on {len(images):,} digits, which come sorted, in at most {steps} steps"
     watched = _Watched(cnn, steps)
     try:
-        with answering(tried):
+        with answering(description):
             result = answer(watched, images, data.train_labels, tests, data.test_labels, EPOCHS)
-    except judging.Broken as broken:
+    except Broken as broken:
         if not isinstance(broken.error, _TooMany):
             raise
         why = f"that is more than {EPOCHS} times through all images."
-        raise NotYet(tried, f"step {steps + 1}", "", why, "learn quicker: the rate.") from None
+        raise NotYet(
+            description, f"step {steps + 1}", why=why, next_step="learn quicker: the rate."
+        ) from None
     if result is ...:
-        raise judging.NotAttempted
+        raise NotAttempted
     right = float(np.mean(cnn.read(tests) == data.test_labels))
-    bars = Bars(steps * each, len(watched.losses) * each, MODELLED)
-    told = _told(
+    bars = Bars(steps * samples_per_step, len(watched.losses) * samples_per_step, MODELLED)
+    fault = _told(
         watched, plain(result), right, lambda: np.mean(cnn.read(images) == data.train_labels)
     )
-    if told:
-        raise NotYet(tried, *told)
+    if fault:
+        raise NotYet(description, *fault)
     return Passed(
-        f"{tried}: {100 * right:.1f} % of {len(tests)} others read right", bars, watched.losses
+        f"{description}: {100 * right:.1f} % of {len(tests)} others read right",
+        bars,
+        watched.losses,
     )
 
 
 def _told(
-    watched: _Watched, said: Any, right: float, trained: Callable[[], Any]
+    watched: _Watched, message: Any, right: float, trained: Callable[[], Any]
 ) -> tuple[str, str, str, str] | None:
-    """(what came, what was expected, why, what next) of a training that is not as it should be."""
-    came = f"{100 * right:.1f} % of the test images read right"
+    """Return (actual, expected, why, next step) for a wrong training; None for a right one."""
+    actual = f"{100 * right:.1f} % of the test images read right"
     if watched.wrong:
         why = f"it learnt from {watched.wrong}."
-        return came, "", why, "one order for both: images[order], labels[order]."
+        return actual, "", why, "one order for both: images[order], labels[order]."
     if not watched.losses:
-        return came, "", "cnn.learn was never called.", "a batch after the other, epochs times."
+        return actual, "", "cnn.learn was never called.", "a batch after the other, epochs times."
     if not watched.kept:
         why = "nothing was kept of the batches' statistics: cnn.read takes mean 0 and deviation 1."
-        return came, "", why, "after each step cnn.keep(0.1)."
+        return actual, "", why, "after each step cnn.keep(0.1)."
     if len(watched.kept) < len(watched.losses) / 2:
         why = f"the kept statistics followed {len(watched.kept)} of {len(watched.losses)} steps."
-        return came, "", why, "cnn.keep(0.1) after each step."
+        return actual, "", why, "cnn.keep(0.1) after each step."
     if not np.isfinite(watched.losses).all() or watched.losses[-1] > 1.5 * watched.losses[0]:
         why = f"the loss went from {watched.losses[0]:.3g} to {watched.losses[-1]:.3g}."
-        return came, "", why, "a smaller rate."
+        return actual, "", why, "a smaller rate."
     if right < LOW and np.mean(watched.kinds) < 4:
         why = f"a batch had {np.mean(watched.kinds):.1f} kinds of digits: they were not shuffled."
-        return came, "", why, "a new order for each epoch: np.random.default_rng(1).permutation."
+        return actual, "", why, "a new order for each epoch: np.random.default_rng(1).permutation."
     if right < LOW:
         why = f"the loss fell to {np.mean(watched.losses[-30:]):.3g} only."
-        return came, f"{100 * LOW:.1f} % or more", why, "another rate."
+        return actual, f"{100 * LOW:.1f} % or more", why, "another rate."
     if right > HIGH:
-        return came, f"{100 * HIGH:.1f} % at most", "nobody learns that from so few.", ""
-    if said is None or not 0 <= float(said) <= 1:
-        return judging.quoted(said), "the share that is read right, from 0 to 1", "", "a mean."
-    if abs(float(said) - right) > 0.004:
+        return actual, f"{100 * HIGH:.1f} % at most", "nobody learns that from so few.", ""
+    if message is None or not 0 <= float(message) <= 1:
+        return quoted(message), "the share that is read right, from 0 to 1", "", "a mean."
+    if abs(float(message) - right) > 0.004:
         why, advice = "what was trained reads another share.", "cnn.read(test_images), at the end."
-        if abs(float(said) - trained()) < 0.004:
+        if abs(float(message) - trained()) < 0.004:
             why = "that is the share of the images that it was trained on."
-        elif abs(1 - float(said) - right) < 0.004:
+        elif abs(1 - float(message) - right) < 0.004:
             why, advice = "that is the share of those that it reads wrong.", "count where equal."
-        return f"{float(said):.4g}", f"{right:.4g}", why, advice
+        return f"{float(message):.4g}", f"{right:.4g}", why, advice
     return None
 
 
@@ -439,7 +460,8 @@ CHANNELS = 5
 
 
 def _together(answer: Any, trial: Trial, graph: Graph, parts: Any) -> Built:
-    """answer(graph, x, replicas, together, program) returns two tensors."""
+    """Build the program of answer(graph, x, replicas, together, program), which returns two
+    tensors."""
 
     def together(tensor: Tensor, program: Steps) -> Tensor:
         summed: Tensor = gcl.all_reduce_cross_replica(graph, tensor, "ADD", program)
@@ -454,20 +476,25 @@ def _joined(answer: Callable[..., Any]) -> Passed:
         draw = np.random.default_rng(707)
         x = draw.normal(size=(replicas, samples, CHANNELS)) * 2 + np.arange(replicas)[:, None, None]
         x = x.astype(np.float32)
-        tried = f"{name_of(answer)} on {counted(replicas, 'replica')} with {samples} samples each"
+        description = (
+            f"{name_of(answer)} on {counted(replicas, 'replica')} with {samples} samples each"
+        )
         variable = {"x": Var(FLOAT, x.shape[1:], linearly, [x if replicas > 1 else x[0]])}
-        more: Any = {"ipus": replicas, "replicas": replicas, "agree": _as_near}
-        trial = Trial(tried, variable, form=_together, **more)
-        ran, whole = trial.through(answer, "07b.7"), x.reshape(-1, CHANNELS).astype(float)
-        for n, (name, right) in enumerate((("mean", whole.mean(0)), ("variance", whole.var(0)))):
-            came = ran.came[0][f"result {n}"].reshape(replicas, CHANNELS)
-            off = np.argwhere(~(np.abs(came - right) <= 1e-4))
+        options: Any = {"ipus": replicas, "replicas": replicas, "agree": _as_near}
+        trial = Trial(description, variable, form=_together, **options)
+        run = trial.through(answer, "07b.7")
+        all_samples = x.reshape(-1, CHANNELS).astype(float)
+        for n, (name, right) in enumerate(
+            (("mean", all_samples.mean(0)), ("variance", all_samples.var(0)))
+        ):
+            actual = run.came[0][f"result {n}"].reshape(replicas, CHANNELS)
+            off = np.argwhere(~(np.abs(actual - right) <= 1e-4))
             if len(off):
                 r, c = off[0].tolist()
-                where = f"the {name} of channel {c} on replica {r}: {number(float(came[r, c]))}"
+                where = f"the {name} of channel {c} on replica {r}: {number(float(actual[r, c]))}"
                 advice = "what has one to add up over all replicas?"
-                raise ran.refused("07b.7", where, number(float(right[c])), advice)
-    return Passed("2, 4 and 1 replicas: as of one batch with all samples", evidence=came)
+                raise run.refused("07b.7", where, number(float(right[c])), advice)
+    return Passed("2, 4 and 1 replicas: as of one batch with all samples", evidence=actual)
 
 
 LESSON = lesson(

@@ -1,8 +1,8 @@
-"""The exercises of lesson 08, Recomputation and liveness: what is right, and mistakes by name.
+"""The exercises of lesson 08, Recomputation and liveness: correct results and known mistakes.
 
-Orders of work are lists of (kind, layer). What is in memory when, and the least that suffices, is
-worked out here from where the kept layers are, and by going through a list with numbers in hand,
-and not from the answers' own way.
+Orders of work are lists of (kind, layer). The memory in use at each step, and the least that is
+enough, are computed here from the positions of the saved layers, and by executing a list on
+numbers, independently of the answers' own method.
 """
 
 from __future__ import annotations
@@ -14,25 +14,15 @@ from typing import Any
 
 import numpy as np
 
+from ipu_course.checking.calling import answering, call
+from ipu_course.checking.comparing import compare
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
-from ipu_course.checking.judging import (
-    MODELLED,
-    NotYet,
-    Passed,
-    answering,
-    call,
-    call_text,
-    compare,
-    name_of,
-    plain,
-    quoted,
-    refusing,
-    returned,
-)
 from ipu_course.checking.mistakes import suspects
 from ipu_course.checking.programs import SYNC, TILES, device_of, run_once
+from ipu_course.checking.quoting import call_text, name_of, plain, quoted, returned
 from ipu_course.checking.trial import Built, Trial, Var, by_rows
 from ipu_course.checking.verdict_panel import Bars
+from ipu_course.checking.verdicts import MODELLED, NotYet, Passed, refusing
 from ipu_teach import (
     FLOAT,
     UNSIGNED_INT,
@@ -56,8 +46,8 @@ Order = list[tuple[str, int]]
 
 
 class Listed(Order):
-    """A list of steps that a verdict quotes as the call that makes it. An answer gets a plain
-    one."""
+    """A list of steps that a verdict quotes as the call that builds it; answers get a plain
+    list."""
 
     said = ""
 
@@ -69,34 +59,40 @@ class Listed(Order):
 
 
 def _listed(layers: int, keep: Collection[int]) -> Listed:
-    """The kit's own list, as plain tuples."""
-    found = Listed((step.kind, step.layer) for step in recompute(layers, keep))
-    found.said = f"recompute({layers}, {sorted(keep)})"
-    return found
+    """Return the kit's own list, as plain tuples."""
+    listed = Listed((step.kind, step.layer) for step in recompute(layers, keep))
+    listed.said = f"recompute({layers}, {sorted(keep)})"
+    return listed
 
 
 def alive_while(steps: Order, sizes: Sequence[int]) -> list[int]:
-    """What is in memory while each step runs: an input from where it is made, layer 0's from the
-    start, to its last read before it is made anew."""
-    there = np.zeros((len(steps), len(sizes)), bool)
+    """Return the inputs in memory while each step runs.
+
+    An input is in memory from the step that makes it (layer 0's from the start) to its last read
+    before it is made again.
+    """
+    is_alive = np.zeros((len(steps), len(sizes)), bool)
     for layer in range(len(sizes)):
-        made = [p for p, (k, i) in enumerate(steps) if k != BACKWARD and i + 1 == layer]
-        made = made if layer else [0]
-        for begin, end in zip(made, [*made[1:], len(steps)], strict=True):
+        returned_value = [p for p, (k, i) in enumerate(steps) if k != BACKWARD and i + 1 == layer]
+        returned_value = returned_value if layer else [0]
+        for begin, end in zip(returned_value, [*returned_value[1:], len(steps)], strict=True):
             uses = [p for p in range(begin, end) if steps[p][1] == layer]
-            there[begin : max(uses, default=begin) + 1, layer] = True
-    return [int(size) for size in there @ np.array(sizes)]
+            is_alive[begin : max(uses, default=begin) + 1, layer] = True
+    return [int(size) for size in is_alive @ np.array(sizes)]
 
 
 def most_alive(sizes: Sequence[int], keep: Collection[int]) -> int:
-    """The most that inputs of these sizes take at once if those of the layers in `keep` are
-    kept."""
+    """Return the peak memory of inputs of these sizes if those of the layers in `keep` are
+    saved."""
     return max(alive_while(_listed(len(sizes), {0, *keep}), sizes))
 
 
 def computed_again(keep: Collection[int]) -> int:
-    """How many layers are computed once more: all between two kept ones but the last, which makes
-    what is kept; none after the last kept one."""
+    """Return how many layers are recomputed: all between two saved inputs except the last, which
+    makes the saved one.
+
+    None are recomputed after the last saved input.
+    """
     starts = sorted({0, *keep})
     return starts[-1] - len(starts) + 1
 
@@ -144,45 +140,62 @@ def _prices(answer: Callable[..., Any]) -> Passed:
         for layers, every in ((20, 5), (12, 3), (28, 4), (64, 16), (30, 2))
     }
     cases |= {"all are kept": (7, 1), "only layer 0 is kept": (11, 11), "one layer": (1, 1)}
-    if (one := plain(call(answer, 20, 5))) is not None:
+    if (price := plain(call(answer, 20, 5))) is not None:
         advice = "return both, with a comma between."
-        raise NotYet(call_text(answer, (20, 5)), f"one number, {quoted(one)}", "two", "", advice)
+        raise NotYet(
+            call_text(answer, (20, 5)),
+            f"one number, {quoted(price)}",
+            expected="two",
+            next_step=advice,
+        )
     return compare(answer, _price, cases, suspects("08.2"))
 
 
 # --- 08.3 -----------------------------------------------------------------------------------------
 
 
-def _steps_of(made: Any, tried: str, layers: int) -> Order:
-    """A list of steps as plain tuples, if it is one."""
-    found, advice = [], 'a step is a pair, as ("forward", 0); return a list of them.'
-    if not isinstance(made, (list, tuple)):
-        raise NotYet(tried, returned(made, ", which is no list"), "a list", next_step=advice)
-    for place, step in enumerate(made):
+def _steps_of(returned_value: Any, description: str, layers: int) -> Order:
+    """Return a list of steps as plain tuples, if it is one."""
+    pairs = []
+    advice = 'a step is a pair, as ("forward", 0); return a list of them.'
+    if not isinstance(returned_value, (list, tuple)):
+        raise NotYet(
+            description,
+            returned(returned_value, ", which is no list"),
+            expected="a list",
+            next_step=advice,
+        )
+    for place, step in enumerate(returned_value):
         kind, layer = step if isinstance(step, (list, tuple)) and len(step) == 2 else (step, step)
         if kind not in KINDS or not isinstance(plain(layer), int) or not 0 <= layer < layers:
             expected = f"a pair of {', '.join(KINDS)} and a layer from 0 to {layers - 1}"
-            raise NotYet(tried, f"{quoted(step)} at place {place}", expected, "", advice)
-        found.append((kind, int(layer)))
-    return found
+            raise NotYet(
+                description, f"{quoted(step)} at place {place}", expected=expected, next_step=advice
+            )
+        pairs.append((kind, int(layer)))
+    return pairs
 
 
 def follow(
     steps: Order, layers: int, keep: Collection[int]
 ) -> tuple[dict[int, Any], int, tuple[str, str]]:
-    """Goes through a list with numbers in hand: (the slope by each layer's weight, the most inputs
-    that were there at once, the step that cannot be done and why).
+    """Execute a list of steps on numbers.
 
-    After its layer's forward an input is dropped, unless it is kept or stands after the last kept
-    one; after its backward each is. A layer is y = tanh(x * w).
+    Return (gradient of each layer's weight, largest number of inputs in memory at once, (the step
+    that cannot be done, why)). After its layer's forward step an input is discarded, unless it is
+    saved or comes after the last saved one; after its backward step every input is discarded. A
+    layer is y = tanh(x * w).
     """
     draw = np.random.default_rng(803)
     w = draw.uniform(0.5, 1.5, layers).astype(np.float32)
     inputs = {0: draw.standard_normal(16).astype(np.float32)}
     slopes: dict[int, Any] = {}
-    slope, most, forward, why = np.ones(16, np.float32), 1, 0, ""
+    slope = np.ones(16, np.float32)
+    maximum = 1
+    forward = 0
+    why = ""
     for place, (kind, layer) in enumerate(steps):
-        made = layer + 1
+        returned_value = layer + 1
         if layer not in inputs:
             gone = "was not made yet" if layer > forward else "was dropped, and not made anew since"
             why = f"it reads the input of layer {layer}, which {gone}."
@@ -190,58 +203,60 @@ def follow(
             why = f"forward goes through the {layers} layers once; then comes the rest."
         elif kind == BACKWARD and forward < layers:
             why = "the slope begins with the last layer's output, which was not made yet."
-        elif kind == RECOMPUTE and (made in inputs or made in slopes or made == layers):
-            still = "is there still" if made in inputs else "nobody needs any more"
-            why = f"it makes the input of layer {made}, which {still}."
+        elif kind == RECOMPUTE and (
+            returned_value in inputs or returned_value in slopes or returned_value == layers
+        ):
+            still = "is there still" if returned_value in inputs else "nobody needs any more"
+            why = f"it makes the input of layer {returned_value}, which {still}."
         if why:
-            return slopes, most, (f"{kind} {layer} at place {place}", why)
+            return slopes, maximum, (f"{kind} {layer} at place {place}", why)
         y = np.tanh(inputs[layer] * w[layer])
         if kind == BACKWARD:
             lost = slope * (1 - y * y)
             slopes[layer], slope = (lost * inputs.pop(layer)).sum(), lost * w[layer]
             continue
-        inputs[made] = y
-        most = max(most, len(inputs.keys() - {layers}))
+        inputs[returned_value] = y
+        maximum = max(maximum, len(inputs.keys() - {layers}))
         if kind == FORWARD:
-            forward = made
+            forward = returned_value
             if layer not in {0, *keep} and layer < max(keep):
                 del inputs[layer]
-    return slopes, most, ("", "")
+    return slopes, maximum, ("", "")
 
 
 def _schedules(answer: Callable[..., Any]) -> Passed:
     cases = ((7, {3, 5}), (9, {0, 2, 6}), (11, {8, 4, 1}), (5, {0, 1, 2, 3, 4}), (6, {0}), (1, {0}))
-    # a set of small numbers is in order whatever happens; a list need not be
-    for layers, kept in (*cases, (13, [9, 0, 4])):
-        tried = call_text(answer, (layers, kept))
-        steps = _steps_of(call(answer, layers, kept), tried, layers)
-        if told := _fault(steps, layers, kept):
+    # a set of small integers always iterates in order; a list need not be sorted
+    for layers, kept_layers in (*cases, (13, [9, 0, 4])):
+        description = call_text(answer, (layers, kept_layers))
+        steps = _steps_of(call(answer, layers, kept_layers), description, layers)
+        if fault := _fault(steps, layers, kept_layers):
 
-            def alike(like: Any, case: Any = (layers, kept), steps: Order = steps) -> bool:
+            def alike(like: Any, case: Any = (layers, kept_layers), steps: Order = steps) -> bool:
                 return [(kind, layer) for kind, layer in like(*case)] == steps
 
             advice = "follow the list by hand: which inputs are there at each step?"
-            raise refusing("08.3", alike)(tried, told[0], told[1], advice, told[2])
+            raise refusing("08.3", alike)(description, fault[0], fault[1], advice, fault[2])
     words = "7 chains, gone through with numbers: the slopes have the same bits as if all were kept"
     return Passed(words, evidence=tuple(steps))
 
 
 def _fault(steps: Order, layers: int, keep: Collection[int]) -> tuple[str, str, str] | None:
-    """What came, what should have, and why, of a list that is wrong."""
+    """Return (actual, expected, why) of a list that is wrong."""
     right = follow(_listed(layers, range(layers)), layers, range(layers))[0]
-    slopes, most, (stuck, why) = follow(steps, layers, keep)
+    slopes, maximum, (stuck, why) = follow(steps, layers, keep)
     if stuck:
         return stuck, "", why
     for layer in reversed(range(layers)):
         if layer not in slopes:
             return f"no backward {layer}", "one for each layer", "its weight would never learn."
         if slopes[layer] != right[layer]:
-            came = f"{quoted(slopes[layer])} for the slope by the weight of layer {layer}"
+            actual = f"{quoted(slopes[layer])} for the slope by the weight of layer {layer}"
             why = "the slope goes from the last layer to the first, one after another."
-            return came, quoted(right[layer]), why
-    if most > (least := most_alive([1] * layers, keep)):
+            return actual, quoted(right[layer]), why
+    if maximum > (minimum := most_alive([1] * layers, keep)):
         why = "what is computed again waits for its backward: do it just before."
-        return f"{counted(most, 'input')} in memory at once", f"at most {least}", why
+        return f"{counted(maximum, 'input')} in memory at once", f"at most {minimum}", why
     return None
 
 
@@ -252,68 +267,80 @@ HILLS = [8, 6, 4, 2, 1, 1, 2, 4, 6, 8, 8, 8]
 
 @cache
 def _least(sizes: tuple[int, ...], k: int) -> int:
-    """The least peak of k kept inputs, that of layer 0 among them: all ways are tried."""
+    """Return the lowest peak of k saved inputs, including layer 0's; every choice is tried."""
     rest = range(1, len(sizes))
-    return min(most_alive(sizes, more) for more in combinations(rest, min(k, len(sizes)) - 1))
+    return min(most_alive(sizes, options) for options in combinations(rest, min(k, len(sizes)) - 1))
 
 
 def _places(answer: Callable[..., Any]) -> Passed:
     draw = np.random.default_rng(804).permutation
     drawn = [(draw(np.arange(1, 2 * n))[:n].tolist(), k) for n, k in ((11, 3), (9, 4), (10, 2))]
     cases = [(HILLS, 3), *drawn, ([1] * 16, 4), ([5, 2, 7], 1), ([4], 1), ([3, 9], 2)]
-    bars, (came, alike) = None, _kept_by(answer, cases)
-    for (sizes, k), kept in came:
-        tried = call_text(answer, (sizes, k))
-        if len({0, *kept}) > k:
+    bars, (actual, fails_alike) = None, _kept_by(answer, cases)
+    for (sizes, k), kept_layers in actual:
+        description = call_text(answer, (sizes, k))
+        if len({0, *kept_layers}) > k:
             why = "the input of layer 0 is one of them, whether it is named or not."
             advice = f"choose {k - 1} besides layer 0."
-            raise NotYet(tried, f"{len({0, *kept})} layers", f"at most {k}", why, advice)
-        here = Bars(_least(tuple(sizes), k), most_alive(sizes, kept), "at once")
-        if here.yours > here.budget:
-            said = quoted(sorted({0, *kept}))
+            raise NotYet(
+                description,
+                f"{len({0, *kept_layers})} layers",
+                expected=f"at most {k}",
+                why=why,
+                next_step=advice,
+            )
+        bars_of_case = Bars(_least(tuple(sizes), k), most_alive(sizes, kept_layers), "at once")
+        if bars_of_case.yours > bars_of_case.budget:
+            message = quoted(sorted({0, *kept_layers}))
             advice = "there are few ways to choose: try them all, and keep the best."
-            raise refusing("08.4", alike)(tried, said, "", advice, bars=here)
-        bars = bars or here
-    return Passed("8 chains; below, one large at both ends", bars, [kept for _, kept in came])
+            raise refusing("08.4", fails_alike)(description, message, "", advice, bars=bars_of_case)
+        bars = bars or bars_of_case
+    return Passed(
+        "8 chains; below, one large at both ends", bars, [kept_layers for _, kept_layers in actual]
+    )
 
 
-Kept = list[tuple[tuple[Any, int], list[int]]]  # by case, the layers whose inputs are kept
+Kept = list[tuple[tuple[Any, int], list[int]]]  # for each case, the layers whose inputs are saved
 
 
 def _kept_by(answer: Any, cases: list[tuple[Any, int]]) -> tuple[Kept, Callable[[Any], bool]]:
-    """Which layers an answer keeps in each case, and whether another keeps the same in all."""
-    came = []
+    """Return the layers that an answer saves in each case, and a function that returns whether
+    another answer saves the same."""
+    actual = []
     for case in cases:
         layers = case[0] if isinstance(case[0], int) else len(case[0])
-        came.append((case, _kept_of(call(answer, *case), call_text(answer, case), layers)))
+        actual.append((case, _kept_of(call(answer, *case), call_text(answer, case), layers)))
 
     def alike(like: Callable[..., Any]) -> bool:
-        return all({0, *like(*case)} == {0, *kept} for case, kept in came)
+        return all({0, *like(*case)} == {0, *kept_layers} for case, kept_layers in actual)
 
-    return came, alike
+    return actual, alike
 
 
-def _kept_of(made: Any, tried: str, layers: int) -> list[int]:
-    """Layers whose inputs are kept, if these are any."""
+def _kept_of(returned_value: Any, description: str, layers: int) -> list[int]:
+    """Return the layers whose inputs are saved, if the answer returns valid ones."""
     advice = "return a list of layers: [0, 4, 9]."
-    if not isinstance(made, (list, tuple, set, frozenset, range, np.ndarray)):
-        raise NotYet(tried, returned(made, ", which names no layers"), "", "", advice)
-    for layer in made:
+    if not isinstance(returned_value, (list, tuple, set, frozenset, range, np.ndarray)):
+        raise NotYet(
+            description, returned(returned_value, ", which names no layers"), next_step=advice
+        )
+    for layer in returned_value:
         if not isinstance(plain(layer), int) or not 0 <= layer < layers:
             why = f"there are {counted(layers, 'layer')}, from 0 to {layers - 1}."
-            raise NotYet(tried, f"layer {quoted(layer)}", "", why, advice)
-    return [int(layer) for layer in made]
+            raise NotYet(description, f"layer {quoted(layer)}", why=why, next_step=advice)
+    return [int(layer) for layer in returned_value]
 
 
 # --- 08.5 -----------------------------------------------------------------------------------------
 
-LAYERS, ROOM, NUMBERS = 24, 10, 1500  # of the chain that is to fit; numbers of an input on a tile
-BESIDES = 9000  # bytes of a tile for weights, code and stacks; with gaps, less than two inputs
-MEMORY = 4 * NUMBERS * (ROOM + 1) + BESIDES  # of a tile: room for so many inputs and the slope
+# the chain that must fit: its layers, inputs in memory, and elements of an input on a tile
+LAYERS, ROOM, NUMBERS = 24, 10, 1500
+BESIDES = 9000  # bytes of a tile for weights, code, stacks and gaps; less than two inputs
+MEMORY = 4 * NUMBERS * (ROOM + 1) + BESIDES  # bytes of a tile: for ROOM inputs and the gradient
 
 
 class Forward(Vertex):
-    """y = tanh(x * w)."""
+    """Computes y = tanh(x * w)."""
 
     x: Input[Vector[FLOAT]]
     w: Input[FLOAT]
@@ -324,7 +351,7 @@ class Forward(Vertex):
 
 
 class Backward(Vertex):
-    """From the slope by y to that by x, in its place, and to that by w."""
+    """Turns the gradient by y into the gradient by x in place, and computes the gradient by w."""
 
     x: Input[Vector[FLOAT]]
     w: Input[FLOAT]
@@ -339,19 +366,21 @@ class Backward(Vertex):
 
 
 def chain_cycles(layers: int, again: int, numbers: int) -> int:
-    """Modelled cycles of a chain with an even number of numbers on each tile.
+    """Return the modelled cycles of a chain with an even number of elements on each tile.
 
-    By docs/model.md: a tile has one vertex, which takes a cycle of six. A tanh, a product and what
-    a loop takes are 7.5 cycles a number; backward has three products, two differences and a sum
-    besides.
+    According to docs/model.md, a tile has one vertex, which gets one cycle of six. A tanh, a
+    product and the loop take 7.5 cycles per element; the backward pass has three more products, two
+    differences and a sum.
     """
-    forward, backward = SYNC + 72 + 45 * numbers, SYNC + 36 + 72 * numbers
+    forward = SYNC + 72 + 45 * numbers
+    backward = SYNC + 36 + 72 * numbers
     return layers * (forward + backward) + again * forward
 
 
 def _ran(steps: Order, layers: int, numbers: int, memory: int) -> Report:
-    """The report of a chain on tiles of so many bytes."""
-    graph, program = Graph(device_of(memory_bytes_per_tile=memory)), Steps()
+    """Return the report of a chain of layers on tiles with `memory` bytes."""
+    graph = Graph(device_of(memory_bytes_per_tile=memory))
+    program = Steps()
     w, dw = (graph.add_variable(FLOAT, (TILES, layers), name) for name in ("w", "dw"))
     x = [graph.add_variable(FLOAT, (TILES, numbers), f"x{i}") for i in range(layers + 1)]
     for tensor in (w, dw, *x):
@@ -361,23 +390,23 @@ def _ran(steps: Order, layers: int, numbers: int, memory: int) -> Report:
     for kind, i in steps:
         work = graph.add_compute_set(f"{kind} {i}")
         for tile in range(TILES):
-            own = {"x": x[i][tile], "w": w[tile, i]}
+            edges = {"x": x[i][tile], "w": w[tile, i]}
             back = {"slope": x[layers][tile], "dw": dw[tile, i]}
-            own |= back if kind == BACKWARD else {"y": x[i + 1][tile]}
+            edges |= back if kind == BACKWARD else {"y": x[i + 1][tile]}
             codelet = Backward if kind == BACKWARD else Forward
-            graph.set_tile_mapping(graph.add_vertex(work, codelet, own), tile)
+            graph.set_tile_mapping(graph.add_vertex(work, codelet, edges), tile)
         program.add(Execute(work))
     return run_once(graph, program).report
 
 
-def _in_memory(layers: int, kept: Collection[int]) -> Any:
-    """What is in memory, step by step, on tiles that are large enough."""
-    return show.liveness(_ran(_listed(layers, {0, *kept}), layers, 100, 4 * MEMORY))
+def _in_memory(layers: int, kept_layers: Collection[int]) -> Any:
+    """Return what is in memory at each step, on tiles that are large enough."""
+    return show.liveness(_ran(_listed(layers, {0, *kept_layers}), layers, 100, 4 * MEMORY))
 
 
 def _best_even(layers: int, room: int) -> int:
-    """The fewest layers computed again by keeping every k-th input, where at most `room` are there
-    at once."""
+    """Return the fewest recomputed layers if every k-th input is saved and at most `room` are in
+    memory at once."""
     evenly = (range(0, layers, k) for k in range(1, layers + 1))
     fitting = [keep for keep in evenly if most_alive([1] * layers, keep) <= room]
     return min(computed_again(keep) for keep in fitting)
@@ -385,19 +414,21 @@ def _best_even(layers: int, room: int) -> int:
 
 def _fits(answer: Callable[..., Any]) -> Passed:
     cases = [(12, 7), (16, 9), (17, 9), (30, 11), (20, 8), (9, 9), (6, 40), (1, 1), (LAYERS, ROOM)]
-    came, alike = _kept_by(answer, cases)
-    for (layers, room), kept in came:
-        most, again = most_alive([1] * layers, kept), computed_again(kept)
-        best, said = _best_even(layers, room), f"keeping {quoted(sorted({0, *kept}))}: "
-        if most <= room and again <= best:
+    actual, fails_alike = _kept_by(answer, cases)
+    for (layers, room), kept_layers in actual:
+        maximum = most_alive([1] * layers, kept_layers)
+        again = computed_again(kept_layers)
+        best = _best_even(layers, room)
+        message = f"keeping {quoted(sorted({0, *kept_layers}))}: "
+        if maximum <= room and again <= best:
             continue
         advice = "which spacings fit, and which of those computes least again?"
-        said += f"{counted(most, 'input')} at once, {counted(again, 'layer')} again"
+        message += f"{counted(maximum, 'input')} at once, {counted(again, 'layer')} again"
         expected = f"at most {room} at once and {best} again"
-        draws = partial(_in_memory, layers, kept) if most > room else None
-        tried = call_text(answer, (layers, room))
-        raise refusing("08.5", alike)(tried, said, expected, advice, draws=draws)
-    report = _ran(_listed(layers, kept), layers, NUMBERS, MEMORY)
+        draws = partial(_in_memory, layers, kept_layers) if maximum > room else None
+        description = call_text(answer, (layers, room))
+        raise refusing("08.5", fails_alike)(description, message, expected, advice, draws=draws)
+    report = _ran(_listed(layers, kept_layers), layers, NUMBERS, MEMORY)
     bars = Bars(round(1.01 * chain_cycles(layers, best, NUMBERS)), report.total_cycles, MODELLED)
     fullest = int(report.memory.held_per_tile.max())
     words = f"{len(cases)} chains; the last needs {fullest:,} of {MEMORY:,} bytes of a tile"
@@ -411,67 +442,72 @@ ORDER = [*((FORWARD, i) for i in range(3)), (BACKWARD, 2), (RECOMPUTE, 0), (BACK
 
 def _drops(answer: Callable[..., Any]) -> Passed:
     trial = _dropping(f"{name_of(answer)} for {len(ORDER)} steps of 3 layers, with two seeds")
-    ran = trial.of(answer)
-    ran.refuse_changed("draw with the seed as it is. What tells draws apart is the modifier.")
+    trial_run = trial.of(answer)
+    trial_run.refuse_changed("draw with the seed as it is. What tells draws apart is the modifier.")
     x = trial.tensors["x"].given[0]
-    runs = [{step: run[f"result {k}"] for k, step in enumerate(ORDER)} for run in ran.came]
-    if told := _undropped(runs, x):
-        raise NotYet(trial.tried, *told)
+    runs = [{step: run[f"result {k}"] for k, step in enumerate(ORDER)} for run in trial_run.came]
+    if fault := _undropped(runs, x):
+        raise NotYet(trial.tried, *fault)
     words = ": each layer drops the same numbers whenever it is asked"
     return Passed(trial.tried + words, evidence=tuple(runs[0].values()))
 
 
-def _dropping(tried: str) -> Trial:
-    """answer(graph, x, seed, kind, layer, program) gives x with dropout, for one step after
-    another."""
+def _dropping(description: str) -> Trial:
+    """Return a trial of answer(graph, x, seed, kind, layer, program), which returns x after
+    dropout, one step after another."""
     x = np.random.default_rng(806).uniform(1, 2, (TILES, 80)).astype(np.float32)
     seeds = [np.array(seed, np.uint32) for seed in ((8, 6), (6, 8), (8, 6))]
 
     def form(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Built:
-        program, results = Steps(), []
+        program = Steps()
+        results = []
         for kind, layer in ORDER:
             with answering(f"{name_of(answer)}(graph, x, seed, {kind!r}, {layer}, program)"):
-                made = answer(graph, *parts, kind, layer, program)
-            if not isinstance(made, Tensor) or made.shape != x.shape:
-                came = returned(made, ", which is no tensor like x")
-                raise NotYet(trial.tried, came, "a tensor", next_step="return x with dropout.")
-            results.append(made)
+                returned_value = answer(graph, *parts, kind, layer, program)
+            if not isinstance(returned_value, Tensor) or returned_value.shape != x.shape:
+                actual = returned(returned_value, ", which is no tensor like x")
+                raise NotYet(
+                    trial.tried, actual, expected="a tensor", next_step="return x with dropout."
+                )
+            results.append(returned_value)
         return program, results
 
     tensors = {
         "x": Var(FLOAT, x.shape, by_rows, [x] * 3, kept=True),
         "seed": Var(UNSIGNED_INT, 2, 0, seeds, kept=True),
     }
-    return Trial(tried, tensors, form=form, runs=3)
+    return Trial(description, tensors, form=form, runs=3)
 
 
 def _undropped(runs: list[dict[Any, Array]], x: Array) -> tuple[Any, ...] | None:
-    """What `NotYet` says of what is no dropout of a layer, after what was tried."""
-    for (kind, layer), came in runs[0].items():
-        kept = came != 0
-        if kept.all():
+    """Return the arguments of `NotYet` after the description if a layer's dropout is wrong, else
+    None."""
+    for (kind, layer), actual in runs[0].items():
+        is_kept = actual != 0
+        if is_kept.all():
             return f"{kind} {layer} drops nothing", "about a half", "", "every kind of step drops."
-        if not np.array_equal(came[kept], 2 * x[kept]):
+        if not np.array_equal(actual[is_kept], 2 * x[is_kept]):
             why = "half of the numbers are 0, so that the others count twice: then the mean stays."
-            place = tuple(int(i) for i in np.argwhere(kept)[0])
-            said = f"{quoted(came[place])} for a number that is kept, {quoted(x[place])}"
-            return said, quoted(2 * x[place]), why, "the scale is 1 / 0.5."
-        if abs(kept.mean() - 0.5) > 4 * 0.5 / kept.size**0.5:
-            said = f"{kind} {layer} keeps {100 * kept.mean():.0f} % of the numbers"
-            return said, "about 50 %", "", "the chance to be kept is 0.5."
-    mine = {step: came != 0 for step, came in runs[0].items()}
+            place = tuple(int(i) for i in np.argwhere(is_kept)[0])
+            message = f"{quoted(actual[place])} for a number that is kept, {quoted(x[place])}"
+            return message, quoted(2 * x[place]), why, "the scale is 1 / 0.5."
+        if abs(is_kept.mean() - 0.5) > 4 * 0.5 / is_kept.size**0.5:
+            message = f"{kind} {layer} keeps {100 * is_kept.mean():.0f} % of the numbers"
+            return message, "about 50 %", "", "the chance to be kept is 0.5."
+    kept_of_step = {step: actual != 0 for step, actual in runs[0].items()}
     if not np.array_equal(runs[0][FORWARD, 0], runs[2][FORWARD, 0]):
         why = "the same seed was written before both: nothing is drawn from it."
         return "other masks in two runs with one seed", "the same", why, "give `seed` to each draw."
     for kind, layer in sorted(ORDER, key=lambda step: step[0] != RECOMPUTE):
-        if not np.array_equal(mine[kind, layer], mine[FORWARD, layer]):
+        if not np.array_equal(kept_of_step[kind, layer], kept_of_step[FORWARD, layer]):
             turns = "computes it again" if kind == RECOMPUTE else "goes back through it"
             why = f"who {turns} drops other numbers: that is another layer, with another slope."
             advice = "which of the arguments are the same whenever this layer is asked?"
-            said, steps = f"{kind} {layer} drops others than forward {layer}", (FORWARD, kind)
-            masks = {f"{step} {layer}": mine[step, layer] for step in steps}
-            return said, "the same", why, advice, None, partial(_masks, masks)
-    if np.array_equal(mine[FORWARD, 0], mine[FORWARD, 1]):
+            message = f"{kind} {layer} drops others than forward {layer}"
+            steps = (FORWARD, kind)
+            masks = {f"{step} {layer}": kept_of_step[step, layer] for step in steps}
+            return message, "the same", why, advice, None, partial(_masks, masks)
+    if np.array_equal(kept_of_step[FORWARD, 0], kept_of_step[FORWARD, 1]):
         why = "layers 0 and 1 drop the same places: those would stay alone through all layers."
         return "one mask for all layers", "one for each", why, "let the modifier be the layer's."
     if np.array_equal(runs[0][FORWARD, 0], runs[1][FORWARD, 0]):
@@ -481,12 +517,12 @@ def _undropped(runs: list[dict[Any, Array]], x: Array) -> tuple[Any, ...] | None
 
 
 def _masks(masks: dict[str, Array]) -> Any:
-    """Which numbers are kept, as small images."""
-    kept = "; ".join(
+    """Return the masks of kept elements as small images."""
+    shares = "; ".join(
         f"{name} keeps {mask.sum():,} of {mask.size:,}" for name, mask in masks.items()
     )
     return show.images(
-        np.array([*masks.values()]), titles=[*masks], alt=f"The numbers that are kept: {kept}."
+        np.array([*masks.values()]), titles=[*masks], alt=f"The numbers that are kept: {shares}."
     )
 
 

@@ -1,8 +1,8 @@
-"""The exercises of lesson 09, Streaming memory: what is right, and mistakes by name.
+"""The exercises of lesson 09, Streaming memory: correct results and known mistakes.
 
-What a program did with rows is found by value: what lies in a buffer, what came out of the layers.
-Where that is wrong, who goes through the program in its order says which row it was. Which
-transfers share a step the compiler says, and not a rule written down again here.
+The check finds out by value what a program did with rows: from the content of a buffer, and from
+the outputs of the layers. If that is wrong, it follows the program in its order to find the row.
+Which transfers share a step is taken from the compiler, so the rule is not repeated here.
 """
 
 from __future__ import annotations
@@ -13,19 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from ipu_course.checking import judging, warmups
+from ipu_course.checking import warmups
 from ipu_course.checking.bound import Bound
+from ipu_course.checking.calling import Broken, answering, call_made
+from ipu_course.checking.comparing import compare
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
-from ipu_course.checking.judging import (
-    MODELLED,
-    Broken,
-    NotYet,
-    Passed,
-    answering,
-    name_of,
-    quoted,
-    refusing,
-)
 from ipu_course.checking.mistakes import same, suspects
 from ipu_course.checking.programs import (
     TILES,
@@ -37,6 +29,7 @@ from ipu_course.checking.programs import (
     layer_of,
     one_program,
 )
+from ipu_course.checking.quoting import name_of, quoted
 from ipu_course.checking.trial import (
     Built,
     Ran,
@@ -49,47 +42,53 @@ from ipu_course.checking.trial import (
     refuse_growing,
 )
 from ipu_course.checking.verdict_panel import Bars
+from ipu_course.checking.verdicts import MODELLED, NotYet, Passed, raise_first, refusing
 from ipu_teach import FLOAT, UNSIGNED_INT, Engine, Graph, Report, Tensor, compile_graph, show
 from ipu_teach.errors import IPUTeachError, PoplarIndexError, counted
 from ipu_teach.program import Copy, Program, Repeat, Sequence as Steps
 from ipu_teach.types import Array
 
-REPLICAS, EACH = 4, 26  # the latter: numbers of a short row
+REPLICAS, EACH = 4, 26  # EACH: elements of a short row
 BYTES = "bytes to and from streaming memory"
 
 # --- What answers look like -----------------------------------------------------------------------
 
 
-def _of_rows(each: int, rows: int) -> Callable[..., Built]:
-    """answer(graph, buffer, *tensors, *more) gives a program; the buffer has so many rows."""
+def _of_rows(per_row: int, rows: int) -> Callable[..., Built]:
+    """Return the form answer(graph, buffer, *tensors, *more), which returns a program; the buffer
+    has `rows` rows."""
 
     def form(answer: Any, trial: Trial, graph: Graph, parts: Any) -> Built:
-        buffer = graph.add_remote_buffer("rows", FLOAT, each, rows)
-        made = judging.call_made(answer, trial.tried, graph, buffer, *parts, *trial.more)
-        return one_program(made, trial.tried), []
+        buffer = graph.add_remote_buffer("rows", FLOAT, per_row, rows)
+        returned_value = call_made(answer, trial.tried, graph, buffer, *parts, *trial.more)
+        return one_program(returned_value, trial.tried), []
 
     return form
 
 
 def _write(engine: Engine, handle: str, values: Any) -> None:
-    for row, each in enumerate(values):
-        engine.copy_to_remote_buffer(np.ravel(each), handle, row)
+    for row, row_values in enumerate(values):
+        engine.copy_to_remote_buffer(np.ravel(row_values), handle, row)
 
 
 # --- 09.1 -----------------------------------------------------------------------------------------
 
 
-def _counting(tried: str, rows: int) -> Trial:
-    """answer(graph, buffer, x, row, rows) gives a program that adds 1 to so many rows, of a buffer
-    that has two more, which nobody wrote."""
+def _counting(description: str, rows: int) -> Trial:
+    """Return a trial of answer(graph, buffer, x, row, rows), whose program adds 1 to `rows` rows.
+
+    The buffer has two more rows, which are never written.
+    """
     return Trial(
-        tried,
+        description,
         {"x": Var(FLOAT, EACH, linearly), "row": Var(UNSIGNED_INT, (1,), 0)},
         more=(rows,),
         form=_of_rows(EACH, rows + 2),
         runs=2,
-        ready=lambda ran: _write(ran.engine, "rows", _first_rows(rows)),
-        agree=lambda hers, other: same(_seen(hers, rows), _seen(other, rows)),
+        ready=lambda run: _write(run.engine, "rows", _first_rows(rows)),
+        agree=lambda learner_run, reference_run: same(
+            _seen(learner_run, rows), _seen(reference_run, rows)
+        ),
     )
 
 
@@ -97,35 +96,38 @@ def _first_rows(rows: int) -> Array:
     return np.arange(rows * EACH, dtype=np.float32).reshape(rows, EACH) * 2
 
 
-def _seen(ran: Ran, rows: int) -> list[Any]:
-    """What lies in each row at the end, nan where nobody wrote; and what stopped it."""
-    found = np.full((rows + 2, EACH), np.nan, np.float32)
+def _seen(run: Ran, rows: int) -> list[Any]:
+    """Return the final content of each row (nan for a row never written), the number of completed
+    runs, and the type of an error."""
+    contents = np.full((rows + 2, EACH), np.nan, np.float32)
     for row in range(rows + 2):
         try:
-            found[row] = ran.engine.copy_from_remote_buffer("rows", row)
+            contents[row] = run.engine.copy_from_remote_buffer("rows", row)
         except IPUTeachError:
             continue
-    return [found, len(ran.came), type(ran.error)]
+    return [contents, len(run.came), type(run.error)]
 
 
 def _counted(answer: Callable[..., Any]) -> Passed:
-    wrong, built = [], {}
+    wrong = []
+    built = {}
     for rows, special in ((5, ""), (11, "there are 11 rows"), (1, "there is one row")):
         trial = _counting(f"{name_of(answer)} with {counted(rows, 'row')}, run twice", rows)
-        built[rows] = ran = trial.through(answer, "09.1")
-        found, *_ = _seen(ran, rows)
-        right = np.full_like(found, np.nan)
+        built[rows] = run = trial.through(answer, "09.1")
+        contents, *_ = _seen(run, rows)
+        right = np.full_like(contents, np.nan)
         right[:rows] = _first_rows(rows) + 2
-        off = np.argwhere(~((found == right) | np.isnan(found) & np.isnan(right)))
+        off = np.argwhere(~((contents == right) | np.isnan(contents) & np.isnan(right)))
         for row, place in off[:1].tolist():
-            came = f"row {row} ends with {quoted(found[row, place])} at {place}"
+            actual = f"row {row} ends with {quoted(contents[row, place])} at {place}"
             expected = quoted(right[row, place])
             if row >= rows:
-                came, expected = f"row {row} was written", f"rows 0 to {rows - 1} alone"
+                actual = f"row {row} was written"
+                expected = f"rows 0 to {rows - 1} alone"
             advice = "follow row 0, then row 1, by hand."
-            draws = partial(show.streaming, ran.report)
-            wrong.append((ran.refused("09.1", came, expected, advice, draws=draws), special))
-    judging.raise_first(wrong)
+            draws = partial(show.streaming, run.report)
+            wrong.append((run.refused("09.1", actual, expected, advice, draws=draws), special))
+    raise_first(wrong)
     why = "each row has steps of its own here: a program for a million rows would not fit."
     few = {rows: built[rows] for rows in (5, 11)}
     refuse_growing(few, "rows", why, "let a Repeat go round, and count in `row`.")
@@ -136,23 +138,24 @@ def _counted(answer: Callable[..., Any]) -> Passed:
 # --- 09.2 -----------------------------------------------------------------------------------------
 
 
-def _deep(tried: str, layers: int) -> Trial:
-    """answer(graph, buffer, x, layers) gives a program after which x has gone through all
+def _deep(description: str, layers: int) -> Trial:
+    """Return a trial of answer(graph, buffer, x, layers), whose program passes x through all
     layers."""
     x, weights = drawn_layers(layers)
     right = [gone_through(x, weights)] * 2
     return Trial(
-        tried,
+        description,
         {"x": Var(FLOAT, x.shape, linearly, [x, -x], [right[0], -right[1]])},
         more=(layers,),
         form=_of_rows(WIDTH * WIDTH, layers),
         runs=2 if layers < 8 else 1,
-        ready=lambda ran: _write(ran.engine, "rows", weights),
+        ready=lambda run: _write(run.engine, "rows", weights),
     )
 
 
 LAYER = 4 * WIDTH * WIDTH // TILES  # bytes of a layer's weights on a tile
-# why memory is over budget: by what another layer adds, nothing, less than its weights, or more
+# why memory is over budget, by how much another layer adds: nothing, less than its weights, or
+# more
 MORE_MEMORY = (
     "more than one layer's weights are in memory, though only one is at work.",
     "the weights share a place, and each layer still has vertices and results of its own.",
@@ -161,10 +164,11 @@ MORE_MEMORY = (
 
 
 def one_layer(layers: int = 1) -> int:
-    """Bytes of the fullest tile where one layer is in memory and nothing comes from outside, and
-    those of the weights of more."""
+    """Return the bytes of the fullest tile if one layer is in memory and nothing is streamed, plus
+    the weights of `layers` - 1 more."""
     device = device_of()
-    graph, program = Graph(device), Steps()
+    graph = Graph(device)
+    program = Steps()
     layer_of(graph, program)
     memory = compile_graph(graph, program, strict=False).report.memory
     return int(memory.held_per_tile.max()) + (layers - 1) * LAYER
@@ -174,80 +178,91 @@ def _resident(answer: Callable[..., Any]) -> Passed:
     full: dict[int, Ran] = {}
     for layers in (3, 8, 16):
         trial = _deep(f"{name_of(answer)} with {counted(layers, 'layer')}", layers)
-        full[layers] = ran = trial.through(answer, "09.2")
-        for run, values, right in zip((1, 2), ran.came, trial.tensors["x"].right, strict=False):
+        full[layers] = trial_run = trial.through(answer, "09.2")
+        for run, values, right in zip(
+            (1, 2), trial_run.came, trial.tensors["x"].right, strict=False
+        ):
             off = np.argwhere(~(np.abs(values["x"] - right) <= 1e-4))
             for i, j in off[:1].tolist():
                 advice = "try it with one layer, then with two."
-                said = f"x[{i}, {j}]: {quoted(values['x'][i, j])} after run {run}"
-                draws = partial(show.streaming, ran.report)
-                raise ran.refused("09.2", said, quoted(right[i, j]), advice, draws=draws)
+                message = f"x[{i}, {j}]: {quoted(values['x'][i, j])} after run {run}"
+                draws = partial(show.streaming, trial_run.report)
+                raise trial_run.refused("09.2", message, quoted(right[i, j]), advice, draws=draws)
     peak = {n: int(full[n].report.memory.held_per_tile.max()) for n in (8, 16)}
     bars = Bars(one_layer(2), peak[16], "bytes on the fullest tile")
     if bars.yours > bars.budget or peak[8] != peak[16]:
-        came = f"8 layers take {peak[8]:,} bytes of the fullest tile, and 16 take {peak[16]:,}"
-        each = (peak[16] - peak[8]) // 8
-        why = MORE_MEMORY[(each > 0) + (each > LAYER)]
+        actual = f"8 layers take {peak[8]:,} bytes of the fullest tile, and 16 take {peak[16]:,}"
+        bytes_per_layer = (peak[16] - peak[8]) // 8
+        why = MORE_MEMORY[(bytes_per_layer > 0) + (bytes_per_layer > LAYER)]
         advice = (
             "one w and one body, which a Repeat goes through: what is written once is there once."
         )
-        if not each and peak[16] > 2 * ran.report.memory.held_per_tile.mean():
+        if not bytes_per_layer and peak[16] > 2 * trial_run.report.memory.held_per_tile.mean():
             why = "the weights of one layer are there, and they lie on few tiles, not on all."
             advice = "poputil.map_tensor_linearly(graph, w) spreads them."
         expected = "as many for 16 as for 8, and less than two layers would take"
-        draws = partial(show.memory, ran.report)
-        raise NotYet(trial.tried, came, expected, why, advice, bars, draws)
+        draws = partial(show.memory, trial_run.report)
+        raise NotYet(
+            trial.tried,
+            actual,
+            expected=expected,
+            why=why,
+            next_step=advice,
+            bars=bars,
+            draws=draws,
+        )
     words = "3 layers, run twice, 8, and 16; 8 take as much memory as 16"
-    return Passed(words, bars, (ran.report, peak[16]))
+    return Passed(words, bars, (trial_run.report, peak[16]))
 
 
 # --- 09.3 -----------------------------------------------------------------------------------------
 
-Event = tuple[str, int, int]  # load, compute or cross; the row, if there is one; and the IPU
+Event = tuple[str, int, int]  # (load, compute or cross; the row, if there is one; the IPU)
 
 
 class TwoIPUs:
-    """Two IPUs with weights, input and result each, and what is done on them: programs that
-    remember what they are."""
+    """Two IPUs, each with weights, input and result, and their operations as programs that remember
+    what they do."""
 
     def __init__(self, layers: int) -> None:
-        self.layers, self.known = layers, dict[int, tuple[Program, Event]]()
+        self.layers = layers
+        self.known = dict[int, tuple[Program, Event]]()
         self.device = device_of(TILES, 2, sync_pattern="SINGLE_PIPELINE")
         self.graph = graph = Graph(self.device)
         self.buffer = graph.add_remote_buffer("weights", FLOAT, WIDTH * WIDTH, layers)
         self.works = [Steps(), Steps()]
         parts = [graph.create_virtual_graph(ipu * TILES, (ipu + 1) * TILES) for ipu in range(2)]
-        made = (layer_of(parts[ipu], self.works[ipu], ipu) for ipu in range(2))
-        self.x, self.w, self.y = zip(*made, strict=True)
+        returned_value = (layer_of(parts[ipu], self.works[ipu], ipu) for ipu in range(2))
+        self.x, self.w, self.y = zip(*returned_value, strict=True)
 
     def load(self, row: int, ipu: int) -> Program:
-        """Row `row` comes into the weights of an IPU."""
+        """Return a program that loads row `row` into the weights of an IPU."""
         self._there(ipu, "load(row, ipu)")
         number = self.graph.add_constant(UNSIGNED_INT, (1,), [row])
         self.graph.set_tile_mapping(number, ipu * TILES)
         return self._as(Copy(self.buffer, self.w[ipu], number), ("load", row, ipu))
 
     def compute(self, ipu: int) -> Program:
-        """The layer whose weights an IPU has."""
+        """Return a program that computes the layer whose weights an IPU has."""
         self._there(ipu, "compute(ipu)")
         return self._as(Steps(self.works[ipu]), ("compute", 0, ipu))
 
     def cross(self, ipu: int) -> Program:
-        """What an IPU worked out becomes the other one's input."""
+        """Return a program that copies an IPU's result to the other IPU's input."""
         self._there(ipu, "cross(ipu)")
         return self._as(Copy(self.y[ipu], self.x[1 - ipu]), ("cross", 0, ipu))
 
     def _there(self, ipu: int, call: str) -> None:
         if ipu not in (0, 1):
-            came = f"{call} was given the IPU {quoted(ipu)}; there are 0 and 1."
-            raise PoplarIndexError(came, next_step="layer n computes on IPU n % 2.")
+            actual = f"{call} was given the IPU {quoted(ipu)}; there are 0 and 1."
+            raise PoplarIndexError(actual, next_step="layer n computes on IPU n % 2.")
 
     def _as(self, program: Program, event: Event) -> Program:
         self.known[id(program)] = program, event
         return program
 
     def events(self, program: Program) -> Iterator[Event]:
-        """What a program does, in its order."""
+        """Yield the events of a program, in its order."""
         if id(program) in self.known:
             yield self.known[id(program)][1]
             return
@@ -256,7 +271,7 @@ class TwoIPUs:
                 yield from self.events(child)
 
     def run(self, program: Program) -> tuple[Array, Array, Report]:
-        """(what comes out on the IPU of the last layer, what should, the report)."""
+        """Return (the output on the IPU of the last layer, the expected output, the report)."""
         x, weights = drawn_layers(self.layers)
         self.graph.create_host_write("x", self.x[0])
         self.graph.create_host_read("y", self.y[(self.layers - 1) % 2])
@@ -269,20 +284,21 @@ class TwoIPUs:
 
 
 def row_read_wrongly(events: Sequence[Event], layers: int) -> tuple[str, str]:
-    """What is wrong with the rows that layers read, and why: the first of it, in the order of the
-    program; nothing of a program that is right."""
+    """Return the first fault in the rows that layers read, in program order, and why; nothing for a
+    right program."""
     weights: list[int | None] = [None, None]
-    given: list[tuple[int, ...] | None] = [(), None]  # through which rows the inputs went
-    made: list[tuple[int, ...] | None] = [None, None]
+    # the rows of weights that the inputs have passed through
+    rows_of_inputs: list[tuple[int, ...] | None] = [(), None]
+    returned_value: list[tuple[int, ...] | None] = [None, None]
     done = set[int]()
     for kind, row, ipu in events:
         if kind == "load":
             weights[ipu] = row
         elif kind == "cross":
-            given[1 - ipu] = made[ipu]
+            rows_of_inputs[1 - ipu] = returned_value[ipu]
         elif (w := weights[ipu]) is None:
             return f"IPU {ipu} computes, and no row was loaded there", "load its row first."
-        elif (before := given[ipu]) is None:
+        elif (before := rows_of_inputs[ipu]) is None:
             return f"IPU {ipu} computes row {w}, and nothing came there", "let the result cross."
         elif w != (due := len(before)):
             if w < due:
@@ -293,74 +309,84 @@ def row_read_wrongly(events: Sequence[Event], layers: int) -> tuple[str, str]:
                 why = f"row {w} came into the weights before row {due} was read."
             return f"IPU {ipu} computes with row {w}, where row {due} is due", why
         else:
-            made[ipu] = (*before, w)
+            returned_value[ipu] = (*before, w)
             done.add(w)
-    if made[(layers - 1) % 2] != tuple(range(layers)):
-        through = counted(len(made[(layers - 1) % 2] or ()), "layer")
+    if returned_value[(layers - 1) % 2] != tuple(range(layers)):
+        through = counted(len(returned_value[(layers - 1) % 2] or ()), "layer")
         return f"what IPU {(layers - 1) % 2} has at the end went through {through}", ""
     return "", ""
 
 
 @cache
 def turn_cycles(layers: int) -> int:
-    """What the turns take at best, made of a load, a layer and a crossing as each takes alone."""
-    one = TwoIPUs(2)
-    report = one.run(
-        Steps(one.load(0, 0), one.compute(0), one.load(1, 1), one.cross(0), one.compute(1))
+    """Return the least cycles of the iterations, computed from a load, a layer and an inter-IPU
+    copy, each measured alone."""
+    machine = TwoIPUs(2)
+    report = machine.run(
+        Steps(
+            machine.load(0, 0),
+            machine.compute(0),
+            machine.load(1, 1),
+            machine.cross(0),
+            machine.compute(1),
+        )
     )[2]
     spans = {
         kind: [step.cycles for step in report.steps() if step.cost.kind == kind]
         for kind in ("RemoteCopy", "Execute", "Copy")
     }
-    load, work = spans["RemoteCopy"][0], sum(spans["Execute"]) // 2
+    load = spans["RemoteCopy"][0]
+    work = sum(spans["Execute"]) // 2
     return load + (layers - 1) * (max(load, work) + sum(spans["Copy"])) + work
 
 
 def _turns(answer: Callable[..., Any]) -> Passed:
     for layers in (4, 3, 1, 8):
-        tried = f"{name_of(answer)} for {counted(layers, 'layer')} on two IPUs"
-        machine, program, events = _order(answer, layers, tried)
-        told = row_read_wrongly(events, layers)
+        description = f"{name_of(answer)} for {counted(layers, 'layer')} on two IPUs"
+        machine, program, events = _order(answer, layers, description)
+        fault = row_read_wrongly(events, layers)
         report: Any = None
         try:
-            with answering(tried):
-                came, right, report = machine.run(program)
+            with answering(description):
+                actual, right, report = machine.run(program)
         except Broken:
-            if not told[0] or any(row >= layers for _, row, _ in events):
+            if not fault[0] or any(row >= layers for _, row, _ in events):
                 raise
-        if report is None or np.abs(came - right).max() > 1e-4:
-            refused = refusing("09.3", partial(_like, layers, sorted(events), told))
+        if report is None or np.abs(actual - right).max() > 1e-4:
+            refused = refusing("09.3", partial(_like, layers, sorted(events), fault))
             draws = partial(show.streaming, report) if report is not None else None
             advice = "write down what each IPU holds after each step."
-            raise refused(tried, told[0], "", advice, told[1], draws=draws)
-    least = turn_cycles(layers)
-    bars = Bars(round(1.01 * least), report.total_cycles, MODELLED)
+            raise refused(description, fault[0], "", advice, fault[1], draws=draws)
+    minimum = turn_cycles(layers)
+    bars = Bars(round(1.01 * minimum), report.total_cycles, MODELLED)
     if bars.yours > bars.budget:
         refused = refusing("09.3", partial(_as_long, layers, sorted(events), report))
         why = "somebody waits for a load that could have come earlier."
         advice = "which step stands between a layer and the load that could go with it?"
-        raise refused(tried, "", "", advice, why, bars, partial(show.streaming, report))
-    bound = Bound(least, MODELLED, f"a load, {layers} layers, {layers - 1} crossings")
+        raise refused(description, "", "", advice, why, bars, partial(show.streaming, report))
+    bound = Bound(minimum, MODELLED, f"a load, {layers} layers, {layers - 1} crossings")
     words = "1, 3, 4 and 8 layers on two IPUs: each reads its own row, and no load holds up a layer"
     return Passed(words, bars, report, bound=bound)
 
 
-def _order(answer: Any, layers: int, tried: str) -> tuple[TwoIPUs, Program, list[Event]]:
+def _order(answer: Any, layers: int, description: str) -> tuple[TwoIPUs, Program, list[Event]]:
     machine = TwoIPUs(layers)
-    made = judging.call_made(answer, tried, machine.load, machine.compute, machine.cross, layers)
-    program = one_program(made, tried)
-    list(all_of(program))  # one that contains itself is refused
+    returned_value = call_made(
+        answer, description, machine.load, machine.compute, machine.cross, layers
+    )
+    program = one_program(returned_value, description)
+    list(all_of(program))  # raises an error for a program that contains itself
     return machine, program, list(machine.events(program))
 
 
-def _like(layers: int, done: list[Event], told: tuple[str, str], like: Any) -> bool:
-    """Whether an answer does the same, and goes wrong at the same place."""
+def _like(layers: int, done: list[Event], fault: tuple[str, str], like: Any) -> bool:
+    """Return whether an answer does the same, and goes wrong at the same place."""
     *_, events = _order(like, layers, "")
-    return sorted(events) == done and row_read_wrongly(events, layers) == told
+    return sorted(events) == done and row_read_wrongly(events, layers) == fault
 
 
 def _as_long(layers: int, done: list[Event], report: Report, like: Any) -> bool:
-    """Whether an answer does the same in as many cycles."""
+    """Return whether an answer does the same in as many cycles."""
     machine, program, events = _order(like, layers, "")
     return sorted(events) == done and machine.run(program)[2].total_cycles == report.total_cycles
 
@@ -373,28 +399,29 @@ def _factors(answer: Callable[..., Any]) -> Passed:
     cases: dict[str, tuple[int, int]] = {f"drawn, {case}": case for case in drawn}
     cases |= {"the work is longer than the load": (443, 671), "nothing to load": (0, 500)}
     cases |= {"the work fits just so": (800, 200), "the load is long": (10**6 + 1, 100)}
-    return judging.compare(
-        answer, lambda load, work: max(1, -(-load // work)), cases, suspects("09.4")
-    )
+    return compare(answer, lambda load, work: max(1, -(-load // work)), cases, suspects("09.4"))
 
 
 # --- 09.5 -----------------------------------------------------------------------------------------
 
 
-def _training(tried: str, numbers: int) -> Trial:
-    """answer(graph, weights, grads, program) appends a step of training: on each of four IPUs the
-    same weights, and gradients of its own."""
+def _training(description: str, numbers: int) -> Trial:
+    """Return a trial of answer(graph, weights, grads, program), which appends a training step.
+
+    The four IPUs have the same weights, and different gradients.
+    """
     draw = np.random.default_rng(905)
     w = draw.integers(-8, 8, numbers).astype(np.float32)
     grads = draw.integers(-16, 16, (2, REPLICAS, numbers)).astype(np.float32)
-    after, moments = [w], np.zeros_like(w)
+    after = [w]
+    moments = np.zeros_like(w)
     for all_grads in grads:
         moments = moments / 2 + all_grads.mean(axis=0)
         after.append(after[-1] - moments / 4)
 
-    def ready(ran: Ran) -> None:
-        for buffer in ran.graph.remote_buffers.values():
-            _write(ran.engine, buffer.handle, np.zeros((buffer.repeats, buffer.num_elements)))
+    def ready(run: Ran) -> None:
+        for buffer in run.graph.remote_buffers.values():
+            _write(run.engine, buffer.handle, np.zeros((buffer.repeats, buffer.num_elements)))
 
     tensors = {
         f"weights[{i}]": Var(FLOAT, numbers, on_ipu(i), [w], after[1:]) for i in range(REPLICAS)
@@ -404,46 +431,61 @@ def _training(tried: str, numbers: int) -> Trial:
         for i in range(REPLICAS)
     }
 
-    def agree(hers: Ran, other: Ran) -> bool:
-        return equal(hers, other) and same(_outside(hers), _outside(other))
+    def agree(learner_run: Ran, reference_run: Ran) -> bool:
+        return equal(learner_run, reference_run) and same(
+            _outside(learner_run), _outside(reference_run)
+        )
 
     form = appends(together=REPLICAS)
-    return Trial(tried, tensors, form=form, runs=2, ipus=REPLICAS, ready=ready, agree=agree)
+    return Trial(description, tensors, form=form, runs=2, ipus=REPLICAS, ready=ready, agree=agree)
 
 
-def _outside(ran: Ran) -> list[Any]:
-    """What lies in streaming memory at the end, and whether the program stores nothing there."""
-    buffers = ran.graph.remote_buffers.values()
-    each = [(buffer.handle, row) for buffer in buffers for row in range(buffer.repeats)]
-    rows = [ran.engine.copy_from_remote_buffer(*one) for one in each]
-    ends = [step.destination for step in all_of(ran.program) if isinstance(step, Copy)]
+def _outside(run: Ran) -> list[Any]:
+    """Return the final content of streaming memory, and whether the program stores nothing
+    there."""
+    buffers = run.graph.remote_buffers.values()
+    row_names = [(buffer.handle, row) for buffer in buffers for row in range(buffer.repeats)]
+    rows = [run.engine.copy_from_remote_buffer(*row_name) for row_name in row_names]
+    ends = [step.destination for step in all_of(run.program) if isinstance(step, Copy)]
     return [np.concatenate([*rows, np.zeros(0)]), all(isinstance(end, Tensor) for end in ends)]
 
 
 def _momentum(answer: Callable[..., Any]) -> Passed:
     for numbers in (30, 1040, 3):
-        tried = f"{name_of(answer)} with {numbers:,} weights on {REPLICAS} IPUs, run twice"
-        trial = _training(tried, numbers)
-        ran = trial.through(answer, "09.5")
+        description = f"{name_of(answer)} with {numbers:,} weights on {REPLICAS} IPUs, run twice"
+        trial = _training(description, numbers)
+        run = trial.through(answer, "09.5")
         shard = -(-numbers // REPLICAS)
-        held = sum(b.repeats * b.num_elements for b in ran.graph.remote_buffers.values())
-        bars = Bars(8 * REPLICAS * shard, ran.report.streaming_bytes, BYTES)
-        found = [wrong for name in trial.tensors if (wrong := ran.wrong(name))]
-        draws = partial(show.streaming, ran.report)
-        if found:
-            earliest = min(found, key=lambda wrong: wrong.run)
-            said = f"{earliest.came} after run {earliest.run + 1}"
+        elements_stored = sum(b.repeats * b.num_elements for b in run.graph.remote_buffers.values())
+        bars = Bars(8 * REPLICAS * shard, run.report.streaming_bytes, BYTES)
+        differences = [wrong for name in trial.tensors if (wrong := run.wrong(name))]
+        draws = partial(show.streaming, run.report)
+        if differences:
+            earliest = min(differences, key=lambda wrong: wrong.run)
+            message = f"{earliest.came} after run {earliest.run + 1}"
             advice = "follow one weight through a step."
-            raise ran.refused("09.5", said, quoted(earliest.expected), advice, draws=draws)
-        if not held:
+            raise run.refused("09.5", message, quoted(earliest.expected), advice, draws=draws)
+        if not elements_stored:
             why = "the momentum stays on the tiles: nothing of it is in streaming memory."
-            raise NotYet(tried, "no remote buffer", "", why, "graph.add_remote_buffer makes one.")
-        if bars.yours > bars.budget or held > REPLICAS * shard:
+            raise NotYet(
+                description,
+                "no remote buffer",
+                why=why,
+                next_step="graph.add_remote_buffer makes one.",
+            )
+        if bars.yours > bars.budget or elements_stored > REPLICAS * shard:
             why = "more comes and goes than one shard for each replica."
             advice = "a replica loads, and stores, the momentum of its shard alone."
-            raise NotYet(tried, f"a buffer of {held:,} numbers", "", why, advice, bars, draws)
+            raise NotYet(
+                description,
+                f"a buffer of {elements_stored:,} numbers",
+                why=why,
+                next_step=advice,
+                bars=bars,
+                draws=draws,
+            )
         if numbers == 1040:
-            passed = bars, ran.report
+            passed = bars, run.report
     words = f"30, 1,040 and 3 weights on {REPLICAS} IPUs, two steps: all replicas are right"
     bound = Bound(8 * 1040, BYTES, "the momentum comes once and goes once")
     return Passed(words, *passed, bound=bound)
@@ -452,11 +494,12 @@ def _momentum(answer: Callable[..., Any]) -> Passed:
 # --- 09.6 -----------------------------------------------------------------------------------------
 
 BUFFERS = ("rows", "more")
-Transfer = tuple[str, str, str]  # load, store or cross; what is read, and what is written
+Transfer = tuple[str, str, str]  # (load, store or cross; source; destination)
 
 
 def _program_of(transfers: Sequence[Transfer]) -> tuple[Graph, Program, Any]:
-    """These transfers as a program on two IPUs; names that end with 1 lie on the second."""
+    """Return a program of these transfers on two IPUs, with its graph and device; names that end
+    with 1 are on the second IPU."""
     device = device_of(TILES, 2)
     graph = Graph(device)
     sides: dict[str, Any] = {name: graph.add_remote_buffer(name, FLOAT, EACH) for name in BUFFERS}
@@ -468,14 +511,14 @@ def _program_of(transfers: Sequence[Transfer]) -> tuple[Graph, Program, Any]:
 
 
 def steps_shared(transfers: Sequence[Transfer]) -> list[int]:
-    """The number of the step in which each transfer goes, as the program is compiled."""
+    """Return the number of the step that runs each transfer, as the program is compiled."""
     graph, program, _ = _program_of(transfers)
     leaves = compile_graph(graph, program, strict=False).compiled.programs[0].leaves()
     return [n for n, leaf in enumerate(leaves) for _ in leaf.children or [leaf]]
 
 
 def _run_of(transfers: Sequence[Transfer]) -> Any:
-    """The timeline of a run of them."""
+    """Return the timeline of a run of these transfers."""
     graph, program, device = _program_of(transfers)
     engine = Engine(graph, program)
     engine.load(device)
@@ -486,16 +529,20 @@ def _run_of(transfers: Sequence[Transfer]) -> Any:
 
 
 def _transfers(count: int, draw: np.random.Generator) -> list[Transfer]:
-    """Some, drawn at random: runs of one kind, in which names come again."""
-    found: list[Transfer] = []
+    """Return random transfers: groups of one kind, in which names occur repeatedly."""
+    transfers: list[Transfer] = []
     kind = "load"
     for _ in range(count):
         kind = str(draw.choice(["load", "store", "cross"])) if draw.random() < 0.35 else kind
         ipu, a, b = int(draw.integers(2)), *(str(n) for n in draw.choice([*"wxyz"], 2))
-        here, there, buffer = f"{a}{ipu}", f"{b}{1 - ipu}", BUFFERS[int(draw.integers(2))]
-        ends = {"load": (buffer, here), "store": (here, buffer), "cross": (here, there)}[kind]
-        found.append((kind, *ends))
-    return found
+        source = f"{a}{ipu}"
+        target = f"{b}{1 - ipu}"
+        buffer = BUFFERS[int(draw.integers(2))]
+        ends = {"load": (buffer, source), "store": (source, buffer), "cross": (source, target)}[
+            kind
+        ]
+        transfers.append((kind, *ends))
+    return transfers
 
 
 FIXED = {
@@ -510,7 +557,7 @@ FIXED = {
 
 
 def listed(text: str) -> list[Transfer]:
-    """Transfers as they are written in one line."""
+    """Return the transfers as one line of text."""
     return [(kind, source, target) for kind, source, target in map(str.split, text.split(", "))]
 
 
@@ -520,7 +567,7 @@ def _shared(answer: Callable[..., Any]) -> Passed:
     cases |= {f"drawn, {count} of them": (_transfers(count, draw),) for count in (7, 10, 12)}
     advice = "go through them in their order: what has the step that is open read and written?"
     known = suspects("09.6")
-    return judging.compare(answer, steps_shared, cases, known, advice, draws=_run_of)
+    return compare(answer, steps_shared, cases, known, advice, draws=_run_of)
 
 
 LESSON = lesson(

@@ -1,7 +1,7 @@
-"""The exercises of lesson 10, Many IPUs: what is right, and mistakes by name.
+"""The exercises of lesson 10, Many IPUs: correct results and known mistakes.
 
-A budget is what the steps of a good answer take, each run alone: a tick of a pipeline, a round of a
-ring. Cycles alone say how many of them there are.
+A budget is the time that the steps of a good answer take, each run alone: a tick of a pipeline, a
+round of a ring. The cycles of an answer therefore show how many such steps it takes.
 """
 
 from __future__ import annotations
@@ -13,19 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from ipu_course.checking import judging, warmups
+from ipu_course.checking import warmups
+from ipu_course.checking.calling import call, call_made
+from ipu_course.checking.comparing import compare
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
-from ipu_course.checking.judging import (
-    MODELLED,
-    NotYet,
-    Passed,
-    call,
-    call_text,
-    name_of,
-    plain,
-    quoted,
-    refusing,
-)
 from ipu_course.checking.mistakes import first, suspects
 from ipu_course.checking.programs import (
     BATCH,
@@ -39,8 +30,10 @@ from ipu_course.checking.programs import (
     one_program,
     run_once,
 )
+from ipu_course.checking.quoting import call_text, name_of, plain, quoted, returned
 from ipu_course.checking.trial import Built, Ran, Trial, Var, appends, equal, linearly, on_ipu
 from ipu_course.checking.verdict_panel import Bars
+from ipu_course.checking.verdicts import MODELLED, NotYet, Passed, refusing
 from ipu_teach import FLOAT, Graph, Report, Tensor, concat, show
 from ipu_teach.errors import InvalidOptionError, counted
 from ipu_teach.poplibs import popops
@@ -55,7 +48,7 @@ LINKS = "modelled cycles on the links"
 
 
 def table_of(stages: int, batches: int) -> list[list[int]]:
-    """By tick and stage the micro-batch at work, -1 where there is none."""
+    """Return the micro-batch of each stage at each tick, -1 if there is none."""
     table = np.full((batches + stages - 1, stages), -1)
     for s in range(stages):
         table[s : s + batches, s] = np.arange(batches)
@@ -66,7 +59,7 @@ def _ticks(answer: Callable[..., Any]) -> Passed:
     drawn = {f"drawn, {case}": case for case in ((4, 6), (3, 5), (2, 7))}
     special = {"there is one stage": (1, 4), "fewer micro-batches than stages": (5, 2)}
     advice = "draw three stages and four micro-batches, a line for each tick."
-    return judging.compare(answer, table_of, drawn | special, suspects("10.1"), advice)
+    return compare(answer, table_of, drawn | special, suspects("10.1"), advice)
 
 
 # --- 10.2 -----------------------------------------------------------------------------------------
@@ -75,20 +68,25 @@ LAYERS = [9, 1, 1, 1, 4, 4, 2, 2, 2, 3, 3, 6]
 
 
 def slowest(costs: list[int], begins: list[int]) -> int:
-    """The cost of the slowest stage, where stages begin with these layers."""
+    """Return the cost of the slowest stage, if stages begin with these layers."""
     ends = [*begins[1:], len(costs)]
     return max(sum(costs[a:b]) for a, b in zip(begins, ends, strict=True))
 
 
 @cache
 def least_slowest(costs: tuple[int, ...], ipus: int) -> int:
-    """The least cost of the slowest stage: the first limit with which so many IPUs are enough, if
-    each takes layers as long as it may."""
+    """Return the lowest possible cost of the slowest stage.
+
+    It is the first limit for which `ipus` IPUs are enough, if each takes as many layers as the
+    limit allows.
+    """
     for limit in count(max(costs)):
-        stages, room = 1, limit
+        stages = 1
+        room = limit
         for cost in costs:
             if cost > room:
-                stages, room = stages + 1, limit
+                stages = stages + 1
+                room = limit
             room -= cost
         if stages <= ipus:
             return limit
@@ -98,25 +96,34 @@ def least_slowest(costs: tuple[int, ...], ipus: int) -> int:
 def _cuts(answer: Callable[..., Any]) -> Passed:
     draw = np.random.default_rng(1005).integers
     drawn = [(draw(1, 15, n).tolist(), ipus) for n, ipus in ((11, 3), (9, 4), (10, 2))]
-    came, bars = [], None
+    actual = []
+    bars = None
     for costs, ipus in [(LAYERS, 4), *drawn, ([5, 2, 7], 1), ([4, 1, 3], 3)]:
-        tried = call_text(answer, (costs, ipus))
+        description = call_text(answer, (costs, ipus))
         begins = call(answer, list(costs), ipus)
-        given = [*begins] if isinstance(begins, (list, tuple, np.ndarray)) else []
-        row = [int(b) for b in map(plain, given) if isinstance(b, int)]
-        rising = len(row) == len(given) == ipus and row == sorted({*row, 0})
+        begins_given = [*begins] if isinstance(begins, (list, tuple, np.ndarray)) else []
+        row = [int(b) for b in map(plain, begins_given) if isinstance(b, int)]
+        rising = len(row) == len(begins_given) == ipus and row == sorted({*row, 0})
         if not rising or row[-1] >= len(costs) or row[0] < 0:
             expected = f"{ipus} layers, from 0 upwards, each larger than the one before"
             why = "each IPU begins with a layer of its own, and the first with layer 0."
-            raise NotYet(tried, judging.returned(begins), expected, why, "as [0, 3, 6, 9].")
-        came.append(((costs, ipus), row))
-        here = Bars(least_slowest(tuple(costs), ipus), slowest(costs, row), "of the slowest")
-        if here.yours > here.budget:
-            refused = refusing("10.2", lambda f: all([*f(*case)] == row for case, row in came))
+            raise NotYet(
+                description,
+                returned(begins),
+                expected=expected,
+                why=why,
+                next_step="as [0, 3, 6, 9].",
+            )
+        actual.append(((costs, ipus), row))
+        bars_of_case = Bars(
+            least_slowest(tuple(costs), ipus), slowest(costs, row), "of the slowest"
+        )
+        if bars_of_case.yours > bars_of_case.budget:
+            refused = refusing("10.2", lambda f: all([*f(*case)] == row for case, row in actual))
             advice = "there are few ways to cut: try them all, and keep the best."
-            raise refused(tried, quoted(row), "", advice, bars=here)
-        bars = bars or here
-    return Passed("6 chains; below, the twelve layers", bars, [row for _, row in came])
+            raise refused(description, quoted(row), "", advice, bars=bars_of_case)
+        bars = bars or bars_of_case
+    return Passed("6 chains; below, the twelve layers", bars, [row for _, row in actual])
 
 
 # --- 10.3 -----------------------------------------------------------------------------------------
@@ -125,7 +132,8 @@ Parts = tuple[list[Program], list[Tensor], list[Tensor]]
 
 
 def each_on(ipu: int) -> Callable[[Graph, Tensor], None]:
-    """Each of several spread over the tiles of an IPU."""
+    """Return a function that maps each part of a tensor, along its first dimension, to the tiles of
+    an IPU."""
 
     def place(graph: Graph, tensor: Tensor) -> None:
         for number in range(tensor.shape[0]):
@@ -135,10 +143,13 @@ def each_on(ipu: int) -> Callable[[Graph, Tensor], None]:
 
 
 def stages_on(graph: Graph, weights: Array, rows: int = BATCH) -> Parts:
-    """(programs, what they read, what they leave): a layer on each IPU."""
-    works, into, out = list[Program](), list[Tensor](), list[Tensor]()
+    """Return (programs, their input tensors, their output tensors), with one layer on each IPU."""
+    works = list[Program]()
+    into = list[Tensor]()
+    out = list[Tensor]()
     for s, values in enumerate(weights):
-        part, work = graph.create_virtual_graph(s * TILES, (s + 1) * TILES), Steps()
+        part = graph.create_virtual_graph(s * TILES, (s + 1) * TILES)
+        work = Steps()
         x, w, y = layer_of(part, work, s, rows, len(values))
         graph.set_initial_value(w, values)
         works.append(work)
@@ -147,9 +158,10 @@ def stages_on(graph: Graph, weights: Array, rows: int = BATCH) -> Parts:
     return works, into, out
 
 
-def _through_stages(tried: str, stages: int, batches: int) -> Trial:
-    """answer(stages, into, out, samples, results) gives a program."""
-    rows, width = (BATCH, WIDTH) if batches > 2 else (3, 13)  # where nothing is priced, small ones
+def _through_stages(description: str, stages: int, batches: int) -> Trial:
+    """Return a trial of answer(stages, into, out, samples, results), which returns a program."""
+    # small sizes where no cost is measured
+    rows, width = (BATCH, WIDTH) if batches > 2 else (3, 13)
     weights = drawn_layers(stages)[1][:, :width, :width]
     draw = np.random.default_rng(1003).standard_normal
     samples = draw((batches, rows, width)).astype(np.float32)
@@ -157,65 +169,71 @@ def _through_stages(tried: str, stages: int, batches: int) -> Trial:
 
     def form(answer: Any, trial: Trial, graph: Graph, parts: Any) -> Built:
         ends = ([part[b] for b in range(batches)] for part in parts)
-        made = judging.call_made(answer, trial.tried, *stages_on(graph, weights, rows), *ends)
-        return one_program(made, trial.tried), []
+        returned_value = call_made(answer, trial.tried, *stages_on(graph, weights, rows), *ends)
+        return one_program(returned_value, trial.tried), []
 
     tensors = {
         "samples": Var(FLOAT, samples.shape, each_on(0), [samples]),
         "results": Var(FLOAT, samples.shape, each_on(stages - 1), right=[right]),
     }
-    return Trial(tried, tensors, form=form, ipus=stages, agree=_alike)
+    return Trial(description, tensors, form=form, ipus=stages, agree=_alike)
 
 
-def _alike(hers: Ran, other: Ran) -> bool:
-    """Whether two programs come to the same. Where an error or nothing came, many do: then these
-    are alike that stop at the same element, execute as much, and take samples in, or none."""
-    if hers.error is None and not hers.blank:
-        return equal(hers, other)
-    told = {
-        (str(getattr(ran.error, "tried", "")), ran.steps["Execute"], _takes_in(ran))
-        for ran in (hers, other)
+def _alike(learner_run: Ran, reference_run: Ran) -> bool:
+    """Return whether two programs give the same results.
+
+    If there was an error or no result, many programs would match; then they must also stop at the
+    same element, execute the same number of compute sets, and both take samples in or not.
+    """
+    if learner_run.error is None and not learner_run.blank:
+        return equal(learner_run, reference_run)
+    fault = {
+        (str(getattr(run.error, "tried", "")), run.steps["Execute"], _takes_in(run))
+        for run in (learner_run, reference_run)
     }
-    return equal(hers, other) and len(told) == 1
+    return equal(learner_run, reference_run) and len(fault) == 1
 
 
-def _takes_in(ran: Ran) -> bool:
-    """Whether a Copy takes samples."""
-    (samples,) = ran.tensors["samples"].get_var_regions()
-    sources = (step.source for step in all_of(ran.program) if isinstance(step, Copy))
+def _takes_in(run: Ran) -> bool:
+    """Return whether a Copy reads samples."""
+    (samples,) = run.tensors["samples"].get_var_regions()
+    sources = (step.source for step in all_of(run.program) if isinstance(step, Copy))
     regions = (s.get_var_regions() for s in sources if isinstance(s, Tensor))
-    return any(part.var == samples.var for some in regions for part in some)
+    return any(part.var == samples.var for region in regions for part in region)
 
 
 @cache
 def tick_cycles(stages: int) -> int:
-    """What one more tick takes in which all stages are at work: a micro-batch comes, all compute,
-    and all move on at once."""
+    """Return the cycles of one more tick with all stages at work: a micro-batch arrives, all
+    compute, and all pass on at once."""
     graph = graph_of(ipus=stages)
     works, into, out = stages_on(graph, drawn_layers(stages)[1])
     ends = [graph.clone(tensor) for tensor in (into[0], out[-1])]
     graph.set_initial_value(concat(into + ends[:1]), 0)
     moves = [Copy(a, b) for a, b in zip(out, [*into[1:], ends[1]], strict=True)]
     tick = Steps(Copy(ends[0], into[0]), works, moves)
-    one, two = (run_once(graph, Steps([tick] * n)).report.total_cycles for n in (1, 2))
-    return two - one
+    cycles_of_one, two = (run_once(graph, Steps([tick] * n)).report.total_cycles for n in (1, 2))
+    return two - cycles_of_one
 
 
-def _as_costly(trial: Trial, ran: Ran, like: Any) -> bool:
-    """Whether an answer comes to the same, and costs about as much, on the links and in all."""
-    other = trial.outcome(like)
+def _as_costly(trial: Trial, run: Ran, like: Any) -> bool:
+    """Return whether an answer gives the same results at about the same cost, on the links and in
+    total."""
+    outcome = trial.outcome(like)
     pairs = [
-        (one.total_cycles, one.global_exchange_cycles)
-        for one in (ran.report, getattr(other, "report", None))
-        if one is not None
+        (report.total_cycles, report.global_exchange_cycles)
+        for report in (run.report, getattr(outcome, "report", None))
+        if report is not None
     ]
-    return trial.agree(ran, other) and bool(np.allclose(pairs[0], pairs[-1], rtol=0.02))
+    return trial.agree(run, outcome) and bool(np.allclose(pairs[0], pairs[-1], rtol=0.02))
 
 
 def _senders(report: Report) -> show.Picture | None:
-    """Which IPUs send in each round, None if none sends to another."""
+    """Return which IPUs send in each round; None if no IPU sends to another."""
     compiled = (step.step for step in report.steps())
-    sends = [{a for a, _ in found} for s in compiled if (found := bytes_between_ipus(report, s))]
+    sends = [
+        {a for a, _ in transfers} for s in compiled if (transfers := bytes_between_ipus(report, s))
+    ]
     if not sends:
         return None
     from matplotlib.figure import Figure
@@ -238,33 +256,36 @@ def _senders(report: Report) -> show.Picture | None:
 
 def _built(answer: Callable[..., Any]) -> Passed:
     for stages, batches in ((3, 2), (4, 8)):
-        tried = f"{name_of(answer)} with {stages} stages and {batches} micro-batches"
-        trial = _through_stages(tried, stages, batches)
-        ran = trial.through(answer, "10.3")
-        came, right = ran.came[0]["results"], trial.tensors["results"].right[0]
-        off = np.argwhere(~(np.abs(came - right) <= 1e-4))
-        draws = partial(_senders, ran.report)
+        description = f"{name_of(answer)} with {stages} stages and {batches} micro-batches"
+        trial = _through_stages(description, stages, batches)
+        run = trial.through(answer, "10.3")
+        actual = run.came[0]["results"]
+        right = trial.tensors["results"].right[0]
+        off = np.argwhere(~(np.abs(actual - right) <= 1e-4))
+        draws = partial(_senders, run.report)
         for b, i, j in off[:1].tolist():
             advice = "follow micro-batch 0, then micro-batch 1, tick by tick."
-            value = came[b, i, j]
-            said = "nothing was written" if value != value else quoted(value)
-            said = f"results[{b}][{i}, {j}]: {said}"
-            raise ran.refused("10.3", said, quoted(right[b, i, j]), advice, draws=draws)
+            value = actual[b, i, j]
+            message = "nothing was written" if value != value else quoted(value)
+            message = f"results[{b}][{i}, {j}]: {message}"
+            raise run.refused("10.3", message, quoted(right[b, i, j]), advice, draws=draws)
     ticks = batches + stages - 1
-    bars = Bars(round(1.03 * ticks * tick_cycles(stages)), int(ran.cycles), MODELLED)
+    bars = Bars(round(1.03 * ticks * tick_cycles(stages)), int(run.cycles), MODELLED)
     if bars.yours > bars.budget:
         advice = "in which rounds does one IPU send alone? The picture has them."
-        refused = refusing("10.3", partial(_as_costly, trial, ran))
-        raise refused(tried, "", "", advice, bars=bars, draws=draws)
-    return Passed("3 stages with 2 micro-batches, and 4 with 8", bars, ran.report)
+        refused = refusing("10.3", partial(_as_costly, trial, run))
+        raise refused(description, "", "", advice, bars=bars, draws=draws)
+    return Passed("3 stages with 2 micro-batches, and 4 with 8", bars, run.report)
 
 
 # --- 10.4 -----------------------------------------------------------------------------------------
 
 
 def held(ticks: list[list[tuple[str, int, int]]], stages: int) -> list[int]:
-    """By stage how many micro-batches are there at once: in each tick those whose forward is not
-    later, and whose backward is not earlier."""
+    """Return the most micro-batches in memory at once in each stage.
+
+    A micro-batch is in memory at a tick from its forward tick to its backward tick.
+    """
     when: dict[tuple[str, int], dict[int, int]] = {}
     for t, now in enumerate(ticks):
         for kind, s, b in now:
@@ -279,7 +300,8 @@ def held(ticks: list[list[tuple[str, int, int]]], stages: int) -> list[int]:
 
 
 def in_rounds(stages: int, batches: int) -> list[list[tuple[str, int, int]]]:
-    """A round is a tick: in it each stage goes forward and backward, the last one with one."""
+    """Return a schedule whose ticks are rounds: each stage runs forward and backward, the last
+    stage with the same micro-batch."""
     last = 2 * (stages - 1)
     every = [
         [
@@ -307,20 +329,20 @@ def _stored(answer: Callable[..., Any]) -> Passed:
     def draws(ticks: Any, stages: int) -> Any:
         return show.pipeline(ticks)
 
-    return judging.compare(answer, held, cases, suspects("10.4"), advice, draws=draws)
+    return compare(answer, held, cases, suspects("10.4"), advice, draws=draws)
 
 
 # --- 10.5 -----------------------------------------------------------------------------------------
 
 
 def chunks_of(tensor: Tensor, many: int) -> list[Tensor]:
-    """A tensor in so many pieces that follow each other."""
+    """Return a tensor in `many` consecutive pieces."""
     n = tensor.num_elements
     return [tensor[n * c // many : n * (c + 1) // many] for c in range(many)]
 
 
 def _by_chunks(ipu: int, many: int) -> Callable[[Graph, Tensor], None]:
-    """Each chunk spread over all tiles of an IPU."""
+    """Return a function that maps each chunk of a tensor to all tiles of an IPU."""
 
     def place(graph: Graph, tensor: Tensor) -> None:
         part = graph.create_virtual_graph(ipu * TILES, (ipu + 1) * TILES)
@@ -332,8 +354,8 @@ def _by_chunks(ipu: int, many: int) -> Callable[[Graph, Tensor], None]:
     return place
 
 
-def _reducing(tried: str, numbers: int, ipus: int) -> Trial:
-    """answer(graph, parts, program) appends to the program."""
+def _reducing(description: str, numbers: int, ipus: int) -> Trial:
+    """Return a trial of answer(graph, parts, program), which appends to the program."""
     draw = np.random.default_rng(1005).permutation
     values = draw(ipus * numbers).reshape(ipus, numbers).astype(np.float32)
 
@@ -341,19 +363,20 @@ def _reducing(tried: str, numbers: int, ipus: int) -> Trial:
         f"parts[{i}]": Var(FLOAT, numbers, _by_chunks(i, ipus), [values[i]], [values.sum(axis=0)])
         for i in range(ipus)
     }
-    return Trial(tried, tensors, form=appends(together=ipus), ipus=ipus)
+    return Trial(description, tensors, form=appends(together=ipus), ipus=ipus)
 
 
 @cache
 def ring_cycles(numbers: int, ipus: int) -> tuple[int, int]:
-    """(cycles, those of them on the links) of 2 (R - 1) rounds, half of which add, as a round takes
-    that is run alone."""
-    graph, around = graph_of(ipus=ipus), [*range(0, ipus, 2), *reversed(range(1, ipus, 2))]
+    """Return (cycles, cycles on the links) of 2 (R - 1) rounds, half of which add, from the cycles
+    of a round run alone."""
+    graph = graph_of(ipus=ipus)
+    around = [*range(0, ipus, 2), *reversed(range(1, ipus, 2))]
     sent, inbox = list[Tensor](), list[Tensor]()
     for ipu in around:
-        for made in (sent, inbox):
-            made.append(graph.add_variable(FLOAT, numbers // ipus))
-            on_ipu(ipu)(graph, made[-1])
+        for returned_value in (sent, inbox):
+            returned_value.append(graph.add_variable(FLOAT, numbers // ipus))
+            on_ipu(ipu)(graph, returned_value[-1])
     graph.set_initial_value(concat(sent), 1)
     program = Steps(Copy(concat(sent), concat(inbox[1:] + inbox[:1])))
     popops.add_in_place(graph, concat(sent), concat(inbox), program)
@@ -363,7 +386,7 @@ def ring_cycles(numbers: int, ipus: int) -> tuple[int, int]:
 
 
 def _rounds(report: Report) -> show.View:
-    """The rounds of a ring; of a program without one, which IPUs the others wait for."""
+    """Return the rounds of a ring; for a program without one, which IPUs the others wait for."""
     try:
         return show.ring(report)
     except InvalidOptionError:
@@ -372,19 +395,21 @@ def _rounds(report: Report) -> show.View:
 
 def _reduced(answer: Callable[..., Any]) -> Passed:
     for numbers, ipus in ((30, 4), (3, 4), (520, 2), (52_000, 4)):
-        tried = f"{name_of(answer)} with {numbers:,} numbers on each of {ipus} IPUs"
-        trial = _reducing(tried, numbers, ipus)
-        ran = trial.through(answer, "10.5")
-        draws = partial(_rounds, ran.report)
-        for found in filter(None, map(ran.wrong, trial.tensors)):
+        description = f"{name_of(answer)} with {numbers:,} numbers on each of {ipus} IPUs"
+        trial = _reducing(description, numbers, ipus)
+        run = trial.through(answer, "10.5")
+        draws = partial(_rounds, run.report)
+        for difference in filter(None, map(run.wrong, trial.tensors)):
             advice = "follow one chunk round the ring: who has it, and who has added to it?"
-            raise ran.refused("10.5", found.came, quoted(found.expected), advice, draws=draws)
-    least, links = ring_cycles(numbers, ipus)
-    bars = Bars(round(1.01 * links), int(ran.report.global_exchange_cycles), LINKS)
+            raise run.refused(
+                "10.5", difference.came, quoted(difference.expected), advice, draws=draws
+            )
+    minimum, links = ring_cycles(numbers, ipus)
+    bars = Bars(round(1.01 * links), int(run.report.global_exchange_cycles), LINKS)
     if bars.yours <= bars.budget:
-        bars = Bars(round(1.05 * least), int(ran.cycles), MODELLED)
+        bars = Bars(round(1.05 * minimum), int(run.cycles), MODELLED)
     if bars.yours > bars.budget:
-        trial = _reducing(tried, numbers // 10, ipus)
+        trial = _reducing(description, numbers // 10, ipus)
         why, advice = {
             LINKS: (
                 "more goes over a link than need be, or in more rounds.",
@@ -396,18 +421,18 @@ def _reduced(answer: Callable[..., Any]) -> Passed:
             ),
         }[bars.unit]
         refused = refusing("10.5", partial(_as_costly, trial, trial.outcome(answer)))
-        raise refused(tried, "", "", advice, why, bars, draws)
+        raise refused(description, "", "", advice, why, bars, draws)
     words = "30, 3 and 52,000 numbers on 4 IPUs, and 520 on 2: all have the sums"
-    return Passed(words, bars, ran.report)
+    return Passed(words, bars, run.report)
 
 
 # --- 10.6 -----------------------------------------------------------------------------------------
 
 
 def _from_where(answer: Callable[..., Any]) -> Passed:
-    def right(one: tuple[int, int], other: tuple[int, int]) -> int:
+    def right(first: tuple[int, int], second: tuple[int, int]) -> int:
         sizes = np.arange(40_001)
-        costs = [1000 * fixed + each * sizes for fixed, each in (one, other)]
+        costs = [1000 * fixed + per_element * sizes for fixed, per_element in (first, second)]
         return int(np.argmax(costs[0] < costs[1]))
 
     cases: dict[str, Any] = {
@@ -418,60 +443,74 @@ def _from_where(answer: Callable[..., Any]) -> Passed:
         "they are equal there": ((3000, 400), (2000, 500)),
         "it is quicker at once": ((2000, 400), (2500, 800)),
     }
-    return judging.compare(answer, right, cases, suspects("10.6"))
+    return compare(answer, right, cases, suspects("10.6"))
 
 
 # --- 10.7 -----------------------------------------------------------------------------------------
 
-FEATURES, OUTPUTS, RATE = 26, 13, 0.5
+FEATURES = 26
+OUTPUTS = 13
+RATE = 0.5
 
 
-def _learning(tried: str, replicas: int, batch: int) -> Trial:
-    """answer(graph, w, x, t, rate, program) appends a step of training to the program."""
+def _learning(description: str, replicas: int, batch: int) -> Trial:
+    """Return a trial of answer(graph, w, x, t, rate, program), which appends a training step to the
+    program."""
     draw = np.random.default_rng(1007).standard_normal
     w = draw((FEATURES, OUTPUTS)).astype(np.float32)
     x = draw((2, replicas, batch, FEATURES)).astype(np.float32)
     t = draw((2, replicas, batch, OUTPUTS)).astype(np.float32)
     after = [w.astype(float)]
     for inputs, targets in zip(x, t, strict=True):
-        a, b = (each.reshape(replicas * batch, -1).astype(float) for each in (inputs, targets))
+        a, b = (
+            operand.reshape(replicas * batch, -1).astype(float) for operand in (inputs, targets)
+        )
         after.append(after[-1] - RATE / len(a) * (a.T @ (a @ after[-1] - b)))
 
     shaped = (x, t) if replicas > 1 else (x[:, 0], t[:, 0])
-    rights = [np.array([one] * replicas if replicas > 1 else one) for one in after[1:]]
+    rights = [np.array([value] * replicas if replicas > 1 else value) for value in after[1:]]
     tensors = {
         "w": Var(FLOAT, w.shape, linearly, [w], rights),
         "x": Var(FLOAT, x.shape[2:], linearly, [*shaped[0]]),
         "t": Var(FLOAT, t.shape[2:], linearly, [*shaped[1]]),
     }
-    more: Any = {"ipus": replicas, "replicas": replicas, "agree": _nearly}
-    return Trial(tried, tensors, more=(RATE,), form=appends(), runs=2, **more)
+    options: Any = {"ipus": replicas, "replicas": replicas, "agree": _nearly}
+    return Trial(description, tensors, more=(RATE,), form=appends(), runs=2, **options)
 
 
-def _nearly(hers: Ran, other: Ran) -> bool:
-    """Whether w comes to the same, but for rounding."""
-    pairs = zip(hers.came, other.came, strict=True)
+def _nearly(learner_run: Ran, reference_run: Ran) -> bool:
+    """Return whether two answers give the same w, except for rounding."""
+    pairs = zip(learner_run.came, reference_run.came, strict=True)
     return all(np.allclose(a["w"], b["w"], rtol=0, atol=1e-4) for a, b in pairs)
 
 
 def _together(answer: Callable[..., Any]) -> Passed:
     for replicas, batch in ((2, 3), (4, 5), (1, 8)):
-        tried = f"{name_of(answer)} on {replicas} replicas with {batch} samples each, run twice"
-        trial = _learning(tried, replicas, batch)
-        ran = trial.through(answer, "10.7")
-        draws = partial(show.timeline, ran.report)
+        description = (
+            f"{name_of(answer)} on {replicas} replicas with {batch} samples each, run twice"
+        )
+        trial = _learning(description, replicas, batch)
+        trial_run = trial.through(answer, "10.7")
+        draws = partial(show.timeline, trial_run.report)
         for run, rights in enumerate(trial.tensors["w"].right):
             shape = replicas, FEATURES, OUTPUTS
-            came, right = ran.came[run]["w"].reshape(shape), rights.reshape(shape)
-            apart = [r for r in range(replicas) if not np.array_equal(came[r], came[0])]
-            off = np.argwhere(~(np.abs(came - right) <= 1e-4))
-            if apart or len(off):
-                r, i, j = off[0].tolist() if len(off) else [apart[0], 0, 0]
-                said = f"w[{i}, {j}] on replica {r}: {quoted(came[r, i, j])} after run {run + 1}"
-                told = said, quoted(right[r, i, j]), "which slope has each replica when w changes?"
-                raise ran.refused("10.7", *told, draws=draws, nearest=True)
+            actual = trial_run.came[run]["w"].reshape(shape)
+            right = rights.reshape(shape)
+            differing = [r for r in range(replicas) if not np.array_equal(actual[r], actual[0])]
+            off = np.argwhere(~(np.abs(actual - right) <= 1e-4))
+            if differing or len(off):
+                r, i, j = off[0].tolist() if len(off) else [differing[0], 0, 0]
+                message = (
+                    f"w[{i}, {j}] on replica {r}: {quoted(actual[r, i, j])} after run {run + 1}"
+                )
+                fault = (
+                    message,
+                    quoted(right[r, i, j]),
+                    "which slope has each replica when w changes?",
+                )
+                raise trial_run.refused("10.7", *fault, draws=draws, nearest=True)
     words = "2, 4 and 1 replicas, two steps: as one with all samples, and equal in every bit"
-    return Passed(words, evidence=came)
+    return Passed(words, evidence=actual)
 
 
 # --- 10.8 -----------------------------------------------------------------------------------------
@@ -480,37 +519,43 @@ Groups = tuple[list[list[int]], list[list[int]]]
 
 
 def groups_of(copies: int, parts: int) -> Groups:
-    """Of replicas that hold the parts of a model side by side: (those of one copy, those of one
-    part)."""
+    """Return (groups of one copy of the model, groups of one part), for replicas that hold its
+    parts in sequence."""
     numbers = np.arange(copies * parts).reshape(copies, parts)
     return numbers.tolist(), numbers.T.tolist()
 
 
-def _sorted(made: Any, tried: str) -> Groups:
-    """Groups as sorted lists."""
+def _sorted(returned_value: Any, description: str) -> Groups:
+    """Return the groups as sorted lists."""
     try:
-        one, other = ([sorted(int(r) for r in group) for group in kind] for kind in made)
+        across, within = (
+            [sorted(int(r) for r in group) for group in kind] for kind in returned_value
+        )
     except (TypeError, ValueError):
         advice = "return two lists of lists, as ([[0, 1], [2, 3]], [[0, 2], [1, 3]])."
-        raise NotYet(tried, judging.returned(made), "", "", advice) from None
-    return sorted(one), sorted(other)
+        raise NotYet(description, returned(returned_value), next_step=advice) from None
+    return sorted(across), sorted(within)
 
 
 def _grouped(answer: Callable[..., Any]) -> Passed:
     cases = [(4, 2), (2, 3), (3, 1), (1, 4), (2, 2)]
-    came = [_sorted(call(answer, *case), call_text(answer, case)) for case in cases]
-    for case, made in zip(cases, came, strict=True):
-        for kind, right, hers in zip(("one copy", "one part"), groups_of(*case), made, strict=True):
-            if hers != right:
+    actual = [_sorted(call(answer, *case), call_text(answer, case)) for case in cases]
+    for case, returned_value in zip(cases, actual, strict=True):
+        for kind, right, learner_run in zip(
+            ("one copy", "one part"), groups_of(*case), returned_value, strict=True
+        ):
+            if learner_run != right:
 
                 def alike(like: Any) -> bool:
-                    return all(_sorted(like(*c), "") == m for c, m in zip(cases, came, strict=True))
+                    return all(
+                        _sorted(like(*c), "") == m for c, m in zip(cases, actual, strict=True)
+                    )
 
                 why, advice = first(suspects("10.8"), alike)
                 advice = advice or "write the replicas down in a table: a line for each copy."
-                told = f"{kind}: {quoted(hers)}", quoted(right), why, advice
-                raise NotYet(call_text(answer, case), *told)
-    return Passed("5 machines, of 3 to 8 replicas", evidence=came)
+                fault = f"{kind}: {quoted(learner_run)}", quoted(right), why, advice
+                raise NotYet(call_text(answer, case), *fault)
+    return Passed("5 machines, of 3 to 8 replicas", evidence=actual)
 
 
 SIZES = ("520", "5,200", "52,000")

@@ -1,5 +1,5 @@
-"""The exercises of lesson 11, Numbers: what is right, in whole numbers and fractions, and mistakes
-by name."""
+"""The exercises of lesson 11, Numbers: correct results in integers and fractions, and known
+mistakes."""
 
 from __future__ import annotations
 
@@ -12,24 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from ipu_course.checking import judging, warmups
+from ipu_course.checking import warmups
+from ipu_course.checking.calling import call, call_made
+from ipu_course.checking.comparing import compare
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
-from ipu_course.checking.judging import (
-    MODELLED,
-    NotYet,
-    Passed,
-    call,
-    call_text,
-    name_of,
-    plain,
-    quoted,
-    refusing,
-    returned,
-)
 from ipu_course.checking.mistakes import suspects
 from ipu_course.checking.programs import graph_of, run_once
+from ipu_course.checking.quoting import call_text, name_of, plain, quoted, returned
 from ipu_course.checking.trial import linearly
 from ipu_course.checking.verdict_panel import Bars
+from ipu_course.checking.verdicts import MODELLED, NotYet, Passed, refusing
 from ipu_teach import FLOAT, HALF, QUARTER, QuarterFormat, QuarterMetadata, show
 from ipu_teach.errors import shown
 from ipu_teach.poplibs import poplin
@@ -38,14 +30,17 @@ from ipu_teach.types import Array, DType, from_quarter, to_quarter
 from ipu_teach.types.numbers import fitting_power
 from ipu_teach.types.quarter import numbers
 
-F143, F152 = QuarterFormat.F143, QuarterFormat.F152
-BITS = {F143: (3, 8), F152: (2, 16)}  # bits after the point, and bias
+F143 = QuarterFormat.F143
+F152 = QuarterFormat.F152
+BITS = {F143: (3, 8), F152: (2, 16)}  # mantissa bits, and exponent bias
 
 # --- 11.1 -----------------------------------------------------------------------------------------
 
-THROWS = 10_000  # of each value
-SIGMAS = 5  # of as many throws: a fair answer is refused once in 140,000 verdicts or so
-# ordinary ones, then negative, below the normal halves, and halves already
+THROWS = 10_000  # samples of each value
+# standard deviations allowed for these samples: a fair answer is refused about once in 140,000
+# verdicts
+SIGMAS = 5
+# ordinary values, then negative ones, subnormal halves, and exact halves
 VALUES = np.array(
     (0.1, 0.70003, 1.0008, 1000.3, 64_990.1, -0.1, -3.14159, -2049.3)
     + (3.3 * 2**-24, -0.2 * 2**-24, 700.75 * 2**-24)
@@ -54,7 +49,7 @@ VALUES = np.array(
 
 
 def halves_around(value: float) -> tuple[Fraction, Fraction]:
-    """The largest half that is not above a value, and the smallest that is not below it."""
+    """Return the largest half that is not above a value, and the smallest that is not below it."""
     exact = Fraction(value)
     power = 0
     while abs(exact) >= Fraction(2) ** (power + 1):
@@ -66,68 +61,76 @@ def halves_around(value: float) -> tuple[Fraction, Fraction]:
 
 
 def _thrown(answer: Callable[..., Any]) -> Array:
-    """What an answer makes of each value, throw by throw."""
+    """Return an answer's rounding of each value, one sample after another."""
     values = np.repeat(VALUES[:, None], THROWS, axis=1)
-    tried = f"{name_of(answer)} on an array of shape {values.shape}"
-    found = judging.call_made(answer, tried, values.copy(), np.random.default_rng(1101))
-    made = np.asarray(found) if isinstance(found, np.ndarray) else np.zeros(0)
-    if made.shape != values.shape or made.dtype.kind != "f":
-        shape = f"an array of shape {made.shape}" if isinstance(found, np.ndarray) else ""
+    description = f"{name_of(answer)} on an array of shape {values.shape}"
+    rounded = call_made(answer, description, values.copy(), np.random.default_rng(1101))
+    returned_value = np.asarray(rounded) if isinstance(rounded, np.ndarray) else np.zeros(0)
+    if returned_value.shape != values.shape or returned_value.dtype.kind != "f":
+        shape = (
+            f"an array of shape {returned_value.shape}" if isinstance(rounded, np.ndarray) else ""
+        )
         raise NotYet(
-            tried,
-            shape or returned(found, ", which is no array"),
-            "an array of halves, as large as values",
+            description,
+            shape or returned(rounded, ", which is no array"),
+            expected="an array of halves, as large as values",
             next_step="work on the whole array at once, and return np.float16 of it.",
         )
-    return made.astype(np.float64)
+    return returned_value.astype(np.float64)
 
 
 def _chances(answer: Callable[..., Any]) -> Passed:
-    made = _thrown(answer)
+    returned_value = _thrown(answer)
 
-    between = VALUES.astype(np.float16) != VALUES  # what becomes of halves is another question
+    between = VALUES.astype(np.float16) != VALUES  # exact halves are checked separately
 
     def alike(like: Any) -> bool:
-        hers, other = made[between], _thrown(like)[between]
-        ends = [{*np.unique(a)} == {*np.unique(b)} for a, b in zip(hers, other, strict=True)]
-        spread = 8 * np.maximum(hers.std(axis=1), 1e-300) / sqrt(THROWS)
-        return all(ends) and bool((abs(hers.mean(axis=1) - other.mean(axis=1)) <= spread).all())
+        learner_run = returned_value[between]
+        reference = _thrown(like)[between]
+        ends = [
+            {*np.unique(a)} == {*np.unique(b)} for a, b in zip(learner_run, reference, strict=True)
+        ]
+        spread = 8 * np.maximum(learner_run.std(axis=1), 1e-300) / sqrt(THROWS)
+        return all(ends) and bool(
+            (abs(learner_run.mean(axis=1) - reference.mean(axis=1)) <= spread).all()
+        )
 
-    def refused(value: float, came: str, expected: str, why: str) -> NotYet:
-        tried = f"{name_of(answer)} on {value:.9g}, {THROWS:,} times"
+    def refused(value: float, actual: str, expected: str, why: str) -> NotYet:
+        description = f"{name_of(answer)} on {value:.9g}, {THROWS:,} times"
         advice = "draw the number line, with the two halves and the value between them."
-        landed = made[VALUES.tolist().index(value)]
+        landed = returned_value[VALUES.tolist().index(value)]
         draws = partial(show.formats, VALUES, HALF, coin=value, thrown=landed)
-        return refusing("11.1", alike)(tried, came, expected, advice, why, draws=draws)
+        return refusing("11.1", alike)(description, actual, expected, advice, why, draws=draws)
 
-    for value, thrown in zip(VALUES.tolist(), made, strict=True):
+    for value, thrown in zip(VALUES.tolist(), returned_value, strict=True):
         low, high = (float(end) for end in halves_around(value))
-        other = thrown[(thrown != low) & (thrown != high)]
-        if len(other):
-            expected = f"{low:.9g}" + f" or {high:.9g}" * (low != high)
+        unexpected = thrown[(thrown != low) & (thrown != high)]
+        if len(unexpected):
+            expected = f"{low:.9g}" + (f" or {high:.9g}" if low != high else "")
             why = (
                 "only the two neighbours are possible." if low != high else "it is a half already."
             )
-            raise refused(value, f"{other[0]:.9g}", expected, why)
+            raise refused(value, f"{unexpected[0]:.9g}", expected, why)
         if low == high:
             continue
         up = (value - low) / (high - low)
         share = float((thrown == high).mean())
         if abs(share - up) > SIGMAS * sqrt(up * (1 - up) / THROWS):
-            came = f"{high:.9g} in {100 * share:.1f} % of them"
+            actual = f"{high:.9g} in {100 * share:.1f} % of them"
             why = "on average it is not the value."
-            raise refused(value, came, f"in about {100 * up:.1f} %", why)
+            raise refused(value, actual, f"in about {100 * up:.1f} %", why)
     words = (
         f"{len(VALUES)} values, {THROWS:,} times each: the mean is right within {SIGMAS} deviations"
     )
-    return Passed(words, evidence=[plain(m) for m in np.round(made.mean(axis=1), 9)])
+    return Passed(words, evidence=[plain(m) for m in np.round(returned_value.mean(axis=1), 9)])
 
 
 # --- 11.2 -----------------------------------------------------------------------------------------
 
 
 def after(step: float, grid: float, times: int) -> tuple[float, float]:
-    """The mean and the deviation of so many steps that each go to the grid by chance."""
+    """Return the mean and the standard deviation of the sum of `times` steps, each rounded
+    stochastically to the grid."""
     exact, pitch = Fraction(step), Fraction(grid)
     up = exact / pitch - floor(exact / pitch)
     return float(times * exact), sqrt(times * pitch**2 * up * (1 - up))
@@ -143,19 +146,19 @@ def _walk(answer: Callable[..., Any]) -> Passed:
         "the step goes down": (-0.4, 0.25, 10),
         "the step is on the grid": (0.75, 0.25, 8),
     }
-    found = call(answer, *cases["drawn"])
-    if not isinstance(found, (tuple, list, np.ndarray)) or len(found) != 2:
+    walk = call(answer, *cases["drawn"])
+    if not isinstance(walk, (tuple, list, np.ndarray)) or len(walk) != 2:
         advice = "return both, with a comma between them."
-        told = returned(found, ""), "two numbers, the mean and the deviation", "", advice
-        raise NotYet(call_text(answer, cases["drawn"]), *told)
-    return judging.compare(answer, after, cases, suspects("11.2"), tolerance=1e-9)
+        fault = returned(walk, ""), "two numbers, the mean and the deviation", "", advice
+        raise NotYet(call_text(answer, cases["drawn"]), *fault)
+    return compare(answer, after, cases, suspects("11.2"), tolerance=1e-9)
 
 
 # --- 11.3 -----------------------------------------------------------------------------------------
 
 
 def decoded(code: int, mantissa_bits: int, bias: int) -> float:
-    """What a byte stands for; not a number for 0x80."""
+    """Return the value of a byte; nan for 0x80."""
     if code == 0x80:
         return float("nan")
     exponent, rest = divmod(code & 0x7F, 1 << mantissa_bits)
@@ -166,11 +169,12 @@ def decoded(code: int, mantissa_bits: int, bias: int) -> float:
 
 @cache
 def _to_encode(form: QuarterFormat) -> tuple[float, ...]:
-    """Values for a format: its numbers, halfway between two of them and a little beside that, too
-    small and too large ones."""
+    """Return values for a format: its numbers, midpoints of two and values near those, and values
+    that are too small or too large."""
     sizes = [decoded(code, *BITS[form]) for code in range(128)]
-    some = np.random.default_rng(1103).permutation(120)[:20].tolist()
-    ends, ways = [sizes[k] for k in some], [(sizes[k] + sizes[k + 1]) / 2 for k in some]
+    codes = np.random.default_rng(1103).permutation(120)[:20].tolist()
+    ends = [sizes[k] for k in codes]
+    ways = [(sizes[k] + sizes[k + 1]) / 2 for k in codes]
     near = [way * (1 + (-1) ** i * 2.0**-30) for i, way in enumerate(ways)]
     odd = [0.0, sizes[1] / 2, sizes[1] * 0.51, sizes[1] * 0.3, sizes[-1] * 1.01, sizes[-1] * 1e4]
     signed = [value * (-1) ** i for i, value in enumerate(ends + ways + near)]
@@ -179,45 +183,51 @@ def _to_encode(form: QuarterFormat) -> tuple[float, ...]:
 
 @cache
 def encoded(value: float, form: QuarterFormat) -> int:
-    """The byte of a value: the nearest, of two the even one, the largest for what is larger."""
+    """Return the byte of a value: the nearest code, the even one of two equally near, and the
+    largest code for larger values."""
     bits, bias = BITS[form]
-    left, exact = [], abs(Fraction(value))
+    remaining = []
+    exact = abs(Fraction(value))
     for code in range(128):
-        left.append((abs(Fraction(decoded(code, bits, bias)) - exact), code % 2, code))
-    code = min(left)[2]
+        remaining.append((abs(Fraction(decoded(code, bits, bias)) - exact), code % 2, code))
+    code = min(remaining)[2]
     return code | 0x80 if value < 0 and code else code
 
 
 def _bytes(answer: Callable[..., Any]) -> Passed:
     cases = {form: [(v, *BITS[form]) for v in _to_encode(form)] for form in BITS}
-    came = {form: [plain(call(answer, *case)) for case in some] for form, some in cases.items()}
+    actual = {
+        form: [plain(call(answer, *case)) for case in values] for form, values in cases.items()
+    }
 
     def alike(like: Any) -> bool:
         return all(
-            _equal(plain(like(*case)), hers)
-            for form, some in cases.items()
-            for case, hers in zip(some, came[form], strict=True)
+            _equal(plain(like(*case)), learner_run)
+            for form, values in cases.items()
+            for case, learner_run in zip(values, actual[form], strict=True)
         )
 
-    for form, some in cases.items():
-        for case, hers in zip(some, came[form], strict=True):
+    for form, values in cases.items():
+        for case, learner_run in zip(values, actual[form], strict=True):
             right = encoded(case[0], form)
-            if hers == right:
+            if learner_run == right:
                 continue
-            size, tried, why = decoded(right, *BITS[form]), f"{name_of(answer)}{case!r}", ""
-            if isinstance(hers, int) and 0 <= hers < 256 and hers != 0x80:
-                why = f"that code is {decoded(hers, *BITS[form]):.6g}."
+            size = decoded(right, *BITS[form])
+            description = f"{name_of(answer)}{case!r}"
+            why = ""
+            if isinstance(learner_run, int) and 0 <= learner_run < 256 and learner_run != 0x80:
+                why = f"that code is {decoded(learner_run, *BITS[form]):.6g}."
             advice = "decode all 128 codes of one sign: which of the numbers is nearest?"
-            said = "no number" if hers is None else f"{hers} ({_hex(hers)})"
+            message = "no number" if learner_run is None else f"{learner_run} ({_hex(learner_run)})"
             expected = f"{right} ({_hex(right)}, which is {size:.6g})"
-            raise refusing("11.3", alike)(tried, said, expected, advice, why)
+            raise refusing("11.3", alike)(description, message, expected, advice, why)
     return Passed(
-        f"{sum(map(len, came.values()))} values in F143 and F152", evidence=[*came.values()]
+        f"{sum(map(len, actual.values()))} values in F143 and F152", evidence=[*actual.values()]
     )
 
 
-def _equal(one: object, other: object) -> bool:
-    return bool(one == other) or one != one and other != other
+def _equal(first: object, second: object) -> bool:
+    return bool(first == second) or first != first and second != second
 
 
 def _hex(code: Any) -> str:
@@ -227,62 +237,75 @@ def _hex(code: Any) -> str:
 # --- 11.4 -----------------------------------------------------------------------------------------
 
 PARTS = ("h", "y", "dh", "dw1", "dw2")
-LEAST, MOST = 0.5, 2.0  # of a deviation
+LEAST, MOST = 0.5, 2.0  # limits of a standard deviation
 
 
 @cache
 def _layers(batch: int, *widths: int) -> tuple[Array, ...]:
-    """x, w1, w2 and dy, all of deviation 1."""
+    """Return x, w1, w2 and dy, all with standard deviation 1."""
     draw = np.random.default_rng(1104).standard_normal
     a, b, c = widths
     return draw((batch, a)), draw((a, b)), draw((b, c)), draw((batch, c))
 
 
 def _products(x: Array, w1: Array, w2: Array, dy: Array) -> tuple[Array, ...]:
-    """The five products without a factor."""
-    h, dh = x @ w1, dy @ w2.T
+    """Return the five products without a factor."""
+    h = x @ w1
+    dh = dy @ w2.T
     return h, h @ w2, dh, x.T @ dh, h.T @ dy
 
 
 def _scaled(answer: Callable[..., Any]) -> Passed:
     shapes = ((40, 150, 700, 90), (300, 60, 30, 500), (64, 400, 100, 25))
-    made = []
+    returned_value = []
     for shape in shapes:
-        given = _layers(*shape)
-        tried = (
+        layers = _layers(*shape)
+        description = (
             f"{name_of(answer)} on {shape[0]} samples, layers of {' -> '.join(map(str, shape[1:]))}"
         )
-        found = call(answer, *given)
-        parts = [*found] if isinstance(found, (tuple, list)) else []
+        scaled = call(answer, *layers)
+        parts = [*scaled] if isinstance(scaled, (tuple, list)) else []
         if len(parts) != len(PARTS):
-            asked = f"five arrays: {', '.join(PARTS)}"
-            raise NotYet(tried, returned(found, ""), asked, next_step="return them in that order.")
-        made.append((tried, given, parts))
+            wanted = f"five arrays: {', '.join(PARTS)}"
+            raise NotYet(
+                description,
+                returned(scaled, ""),
+                expected=wanted,
+                next_step="return them in that order.",
+            )
+        returned_value.append((description, layers, parts))
 
     def alike(like: Any) -> bool:
         return all(
-            all(np.allclose(a, b) for a, b in zip(like(*given), parts, strict=True))
-            for _, given, parts in made
+            all(np.allclose(a, b) for a, b in zip(like(*layers), parts, strict=True))
+            for _, layers, parts in returned_value
         )
 
-    for tried, given, parts in made:
-        for name, hers, right in zip(PARTS, parts, _products(*given), strict=True):
-            came, expected = _off(name, hers, right)
-            if came:
+    for description, layers, parts in returned_value:
+        for name, learner_run, right in zip(PARTS, parts, _products(*layers), strict=True):
+            actual, expected = _off(name, learner_run, right)
+            if actual:
                 advice = "how many terms has a sum of that product? Divide by the root."
-                raise refusing("11.4", alike)(tried, came, expected, advice)
-    spreads = [float(np.std(part)) for _, _, parts in made for part in parts]
+                raise refusing("11.4", alike)(description, actual, expected, advice)
+    spreads = [float(np.std(part)) for _, _, parts in returned_value for part in parts]
     words = f"3 pairs of layers: deviations from {min(spreads):.2f} to {max(spreads):.2f}"
     return Passed(words, evidence=[round(s, 6) for s in spreads])
 
 
-def _off(name: str, hers: Any, right: Array) -> tuple[str, str]:
-    """What came and what was expected, where a product is another one or its deviation is off."""
-    if not isinstance(hers, np.ndarray) or hers.shape != right.shape:
-        came = f"shape {hers.shape}" if isinstance(hers, np.ndarray) else returned(hers, "")
-        return f"{name}: {came}", f"an array of shape {right.shape}"
-    spread, norms = float(hers.std()), float(np.linalg.norm(hers) * np.linalg.norm(right))
-    if not float((hers * right).sum()) >= (1 - 1e-9) * norms > 0:
+def _off(name: str, learner_run: Any, right: Array) -> tuple[str, str]:
+    """Return (actual, expected) if a product is wrong, or its standard deviation is off."""
+    if not isinstance(learner_run, np.ndarray) or learner_run.shape != right.shape:
+        actual = (
+            f"shape {learner_run.shape}"
+            if isinstance(learner_run, np.ndarray)
+            else returned(learner_run, "")
+        )
+        return f"{name}: {actual}", f"an array of shape {right.shape}"
+    spread, norms = (
+        float(learner_run.std()),
+        float(np.linalg.norm(learner_run) * np.linalg.norm(right)),
+    )
+    if not float((learner_run * right).sum()) >= (1 - 1e-9) * norms > 0:
         return f"{name}: another product", "the product of the layer, times one factor"
     if not LEAST <= spread <= MOST:
         return f"{name}: a deviation of {spread:.4g}", f"{LEAST} to {MOST:g}"
@@ -294,7 +317,7 @@ def _off(name: str, hers: Any, right: Array) -> tuple[str, str]:
 
 @dataclass(frozen=True, eq=False)
 class Operands:
-    """Operands, and by how much of the largest result their product may be off."""
+    """The operands of a product, and its allowed error relative to the largest result."""
 
     said: str
     a: Array
@@ -305,8 +328,8 @@ class Operands:
 @cache
 def _operands() -> tuple[Operands, ...]:
     draw = np.random.default_rng(1105).random
-    made = []
-    for said, sizes, large, size, error in (
+    returned_value = []
+    for message, sizes, large, size, error in (
         ("plain numbers", (26, 512, 26), 1, 1.0, 0.005),
         ("one large feature", (26, 512, 26), 64, 0.25, 0.002),
         ("a short sum", (39, 64, 26), 64, 0.25, 0.005),
@@ -315,18 +338,20 @@ def _operands() -> tuple[Operands, ...]:
         ("small numbers, one feature larger", (26, 768, 26), 1, 2.0**-8, 0.0009),
     ):
         m, k, n = sizes
-        a, b = draw((m, k)) * size, draw((k, n))
-        a[0] *= 0.1  # one row of results is smaller
-        if "large" in said or "short" in said:
+        a = draw((m, k)) * size
+        b = draw((k, n))
+        a[0] *= 0.1  # makes one row of results smaller
+        if "large" in message or "short" in message:
             a[:, 0], b[0] = large, 32 if large > 1 else 0.5
-        made.append(Operands(said, a.astype(np.float16), b.astype(np.float16), error))
-    return tuple(made)
+        returned_value.append(Operands(message, a.astype(np.float16), b.astype(np.float16), error))
+    return tuple(returned_value)
 
 
 @cache
 def multiplied(product: Operands, partials: type[DType]) -> tuple[float, int]:
-    """(by how much it is off, of the largest; modelled cycles) of a product on the device."""
-    graph, program = graph_of(), Steps()
+    """Return (error relative to the largest result, modelled cycles) of a product on the device."""
+    graph = graph_of()
+    program = Steps()
     tensors = [graph.add_variable(HALF, part.shape) for part in (product.a, product.b)]
     for tensor, values in zip(tensors, (product.a, product.b), strict=True):
         linearly(graph, tensor)
@@ -341,24 +366,31 @@ def multiplied(product: Operands, partials: type[DType]) -> tuple[float, int]:
 
 def _chosen(answer: Callable[..., Any]) -> Passed:
     cases = [(p.a, p.b, p.error) for p in _operands()]
-    came = [call(answer, *case) for case in cases]
+    actual = [call(answer, *case) for case in cases]
 
     def alike(like: Any) -> bool:
-        return all(like(*case) is hers for case, hers in zip(cases, came, strict=True))
+        return all(
+            like(*case) is learner_run for case, learner_run in zip(cases, actual, strict=True)
+        )
 
     refused = refusing("11.5", alike)
     yours = best = 0
-    for product, hers in zip(_operands(), came, strict=True):
+    for product, learner_run in zip(_operands(), actual, strict=True):
         (m, k), n = product.a.shape, product.b.shape[1]
-        tried = f"{product.said}, {m} x {k} by {k} x {n}, off by {product.error:.2%} at most"
-        if hers not in (HALF, FLOAT):
-            raise NotYet(tried, returned(hers, ""), "HALF or FLOAT", next_step="return the dtype.")
-        off, cycles = multiplied(product, hers)
+        description = f"{product.said}, {m} x {k} by {k} x {n}, off by {product.error:.2%} at most"
+        if learner_run not in (HALF, FLOAT):
+            raise NotYet(
+                description,
+                returned(learner_run, ""),
+                expected="HALF or FLOAT",
+                next_step="return the dtype.",
+            )
+        off, cycles = multiplied(product, learner_run)
         if off > product.error:
-            said = f"{hers.__name__}, which is off by {off:.2%}"
+            message = f"{learner_run.__name__}, which is off by {off:.2%}"
             why = "sums in HALF lose what is small beside them."
             advice = "run the product with HALF, and look how far it is off."
-            raise refused(tried, said, f"{product.error:.2%} at most", advice, why)
+            raise refused(description, message, f"{product.error:.2%} at most", advice, why)
         yours += cycles
         best += min(
             cost
@@ -369,24 +401,25 @@ def _chosen(answer: Callable[..., Any]) -> Passed:
     if yours > bars.budget:
         why, advice = "somewhere HALF is exact enough, and quicker.", "FLOAT only where it must be."
         raise refused("6 products, all exact enough", "", "", advice, why, bars)
-    names = [hers.__name__ for hers in came]
+    names = [learner_run.__name__ for learner_run in actual]
     return Passed("6 products", bars, names)
 
 
 # --- 11.6 -----------------------------------------------------------------------------------------
 
-STEPS, RATE = 3, 0.4
-SIZES = (1.0, 2.0**-9, 900.0)  # of targets
-NEAR = 0.02  # of the loss in double precision
+STEPS = 3
+RATE = 0.4
+SIZES = (1.0, 2.0**-9, 900.0)  # sizes of targets
+NEAR = 0.02  # allowed error, relative to the loss in double precision
 
 
 class _Wrong(NotYet):
-    """A tensor that was made 8 bits in another way than asked; training stops there."""
+    """A tensor was converted to 8 bits in another way than required; the training stops there."""
 
 
 @dataclass
 class Descent:
-    """An answer's steps of a linear regression, and what it made 8 bits on the way."""
+    """An answer's steps of a linear regression, and the 8-bit tensors that it made."""
 
     answer: Callable[..., Any]
     size: float
@@ -396,10 +429,12 @@ class Descent:
         self.x = draw((48, 20))
         self.t = (self.x @ draw((20, 6)) + 0.01 * draw((48, 6))) * self.size
         self.w = draw((20, 6)) * 0.01 * self.size
-        self.weights, self.casts = list[Array](), list[tuple[str, QuarterFormat, Any]]()
+        self.weights = list[Array]()
+        self.casts = list[tuple[str, QuarterFormat, Any]]()
         self.last: tuple[Any, QuarterFormat] | None = None
         self.wrong: NotYet | None = None
-        name, largest = name_of(self.answer), float(np.abs(self.t).max())
+        name = name_of(self.answer)
+        largest = float(np.abs(self.t).max())
         self.tried = f"{name}, {STEPS} steps, targets of up to {largest:.3g}"
         try:
             for _ in range(STEPS):
@@ -410,53 +445,60 @@ class Descent:
     def _step(self, w: Array) -> Array:
         before = len(self.casts)
 
-        def eight(values: Any, form: QuarterFormat, scale: int) -> Array:  # no method is copied
+        # a plain function, because no method is copied
+        def eight(values: Any, form: QuarterFormat, scale: int) -> Array:
             return self._eight(values, form, scale)
 
-        found = call(self.answer, w, self.x, self.t, RATE, eight)
-        if not isinstance(found, np.ndarray) or found.shape != w.shape:
-            came = f"shape {found.shape}" if isinstance(found, np.ndarray) else returned(found, "")
+        updated = call(self.answer, w, self.x, self.t, RATE, eight)
+        if not isinstance(updated, np.ndarray) or updated.shape != w.shape:
+            actual = (
+                f"shape {updated.shape}"
+                if isinstance(updated, np.ndarray)
+                else returned(updated, "")
+            )
             expected = f"the new w, of shape {w.shape}"
-            raise NotYet(self.tried, came, expected, next_step="return w.")
-        made = [name for name, *_ in self.casts[before:]]
+            raise NotYet(self.tried, actual, expected=expected, next_step="return w.")
+        returned_value = [name for name, *_ in self.casts[before:]]
         for name in ("x", "w", "error"):
-            if name not in made and (name != "x" or not before):
+            if name not in returned_value and (name != "x" or not before):
                 why = "a product of 8-bit numbers has two 8-bit operands."
                 raise _Wrong(self.tried, f"{name} was not made 8 bits", "", why)
-        return found
+        return updated
 
     def _eight(self, values: Any, form: QuarterFormat, scale: int) -> Array:
-        """Values as an 8-bit tensor holds them, once it is seen that they may be that."""
+        """Return the values as an 8-bit tensor represents them, after checking that they may be
+        converted."""
         metadata = QuarterMetadata(form, scale)
         shapes = {self.x.shape: "x", self.w.shape: "w", self.t.shape: "error"}
-        shape, self.last = np.shape(values), (values, form)
+        shape = np.shape(values)
+        self.last = (values, form)
         name = shapes.get(shape) or shapes.get(shape[::-1], "another tensor")
         self.casts.append((name, form, scale))
-        asked = F152 if name == "error" else F143
-        if form is not asked:
-            raise _Wrong(self.tried, f"{name} as {shown(form)}", f"as {asked.name}")
+        format_wanted = F152 if name == "error" else F143
+        if form is not format_wanted:
+            raise _Wrong(self.tried, f"{name} as {shown(form)}", f"as {format_wanted.name}")
         largest = Fraction(float(np.abs(values).max()))
         right = scale_for(largest, form)
         finer = scale == right - 1 and largest < Fraction(form.grid.limit) * Fraction(2) ** scale
         if scale != right and not finer:
-            came = f"{name}, up to {float(largest):.4g}, with the scale {quoted(scale)}"
+            actual = f"{name}, up to {float(largest):.4g}, with the scale {quoted(scale)}"
             small = scale < right
             why = "its largest becomes no number." if small else "its steps are too coarse."
-            raise _Wrong(self.tried, came, f"the scale {right}", why)
+            raise _Wrong(self.tried, actual, f"the scale {right}", why)
         return from_quarter(to_quarter(values, metadata), metadata).astype(np.float64)
 
-    def like(self, other: Descent) -> bool:
-        """Whether another came to the same, and made the same 8 bits."""
-        pairs = zip(self.weights, other.weights, strict=False)
+    def like(self, descent: Descent) -> bool:
+        """Return whether another answer gave the same results, and made the same 8-bit tensors."""
+        pairs = zip(self.weights, descent.weights, strict=False)
         same = all(np.allclose(a, b, rtol=1e-9, atol=0, equal_nan=True) for a, b in pairs)
-        return same and {*self.casts} == {*other.casts}
+        return same and {*self.casts} == {*descent.casts}
 
     def loss(self, w: Array) -> float:
         return float(((self.x @ w - self.t) ** 2).mean() / 2)
 
     @property
     def exact(self) -> float:
-        """The loss that double precision comes to."""
+        """The loss in double precision."""
         w = self.w
         for _ in range(STEPS):
             w = w - RATE / len(self.x) * self.x.T @ (self.x @ w - self.t)
@@ -464,33 +506,47 @@ class Descent:
 
 
 def scale_for(largest: Fraction, form: QuarterFormat) -> int:
-    """The smallest scale at which a magnitude is no larger than the largest number."""
+    """Return the smallest scale at which a magnitude does not exceed the largest number."""
     end = Fraction(form.grid.largest)
     return next(s for s in range(-32, 32) if largest <= end * Fraction(2) ** s)
 
 
 def _in_eight_bits(answer: Callable[..., Any]) -> Passed:
-    made = [Descent(answer, size) for size in SIZES]
-    for hers in made:
-        told = hers.wrong
-        if told is None:
-            loss, right = hers.loss(hers.weights[-1]), hers.exact
+    returned_value = [Descent(answer, size) for size in SIZES]
+    for learner_run in returned_value:
+        fault = learner_run.wrong
+        if fault is None:
+            loss = learner_run.loss(learner_run.weights[-1])
+            right = learner_run.exact
             if abs(loss - right) <= NEAR * right:
                 continue
-            told = NotYet(hers.tried, f"a loss of {loss:.4g}", f"{right:.4g}, within {NEAR:.0%}")
-        refused = refusing("11.6", lambda f: all(Descent(f, one.size).like(one) for one in made))
-        said, last = dict(told.rows), hers.last
+            fault = NotYet(
+                learner_run.tried,
+                f"a loss of {loss:.4g}",
+                expected=f"{right:.4g}, within {NEAR:.0%}",
+            )
+        refused = refusing(
+            "11.6",
+            lambda f: all(Descent(f, descent.size).like(descent) for descent in returned_value),
+        )
+        message = dict(fault.rows)
+        last = learner_run.last
         draws = None
-        if last and hers.wrong:
+        if last and learner_run.wrong:
             draws = partial(show.formats, last[0], QUARTER[last[1], 0])
         advice = "print the scale of each tensor, beside its largest number."
-        telling = said["came"], said["expected"], advice, said["why"]
-        raise refused(hers.tried, *telling, draws=draws)
+        telling = message["came"], message["expected"], advice, message["why"]
+        raise refused(learner_run.tried, *telling, draws=draws)
     words = f"{STEPS} steps at 3 sizes: losses within {NEAR:.0%} of those of wide numbers"
-    return Passed(words, evidence=[np.round(one.weights[-1] / one.size, 6) for one in made])
+    return Passed(
+        words,
+        evidence=[np.round(descent.weights[-1] / descent.size, 6) for descent in returned_value],
+    )
 
 
-NUMBERS = {form.grid.mantissa_bits: numbers(form) for form in QuarterFormat}  # by their bits
+NUMBERS = {
+    form.grid.mantissa_bits: numbers(form) for form in QuarterFormat
+}  # mantissa bits -> numbers
 
 
 LESSON = lesson(

@@ -1,4 +1,4 @@
-"""The exercises of lesson 12, PopSparse: what is right, and mistakes by name."""
+"""The exercises of lesson 12, PopSparse: correct results and known mistakes."""
 
 from __future__ import annotations
 
@@ -9,23 +9,15 @@ from unittest import mock
 
 import numpy as np
 
-from ipu_course.checking import judging, warmups
+from ipu_course.checking import warmups
+from ipu_course.checking.calling import call, call_made
+from ipu_course.checking.comparing import compare
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
-from ipu_course.checking.judging import (
-    NotYet,
-    Passed,
-    call,
-    call_made,
-    difference,
-    name_of,
-    plain,
-    quoted,
-    refusing,
-    returned,
-)
 from ipu_course.checking.mistakes import suspects
+from ipu_course.checking.quoting import difference, name_of, plain, quoted, returned
 from ipu_course.checking.trial import Trial, Var, codelet
 from ipu_course.checking.verdict_panel import Bars
+from ipu_course.checking.verdicts import NotYet, Passed, refusing
 from ipu_teach import FLOAT, HALF, INT, Engine, IPUModel, show
 from ipu_teach.errors import counted
 from ipu_teach.poplibs.poplin import plan_mat_mul
@@ -39,8 +31,11 @@ from ipu_teach.types import Array
 def drawn(
     rows: int, columns: int, b: int, blocks: int, seed: int, empty: Sequence[int] = ()
 ) -> CSRMatrix:
-    """A matrix of so many rows and columns of blocks, of which so many are there, with small whole
-    numbers, no two alike in a row of them; none in the `empty` rows."""
+    """Return a random matrix of `rows` by `columns` blocks, of which `blocks` are present, and none
+    in the `empty` rows.
+
+    Its values are whole numbers plus a half, from -29.5 to 30.5, so that none is 0.
+    """
     draw = np.random.default_rng(seed)
     free = [r * columns + c for r in range(rows) if r not in empty for c in range(columns)]
     places = np.sort(draw.choice(free, blocks, replace=False))
@@ -52,9 +47,9 @@ def drawn(
 
 @cache
 def _products() -> tuple[Trial, ...]:
-    """Each a vertex's matrix and what it is multiplied with; ordinary ones first."""
-    made = []
-    for said, sizes, n, empty in (
+    """Return trials of a vertex's matrix and its operand; ordinary ones first."""
+    returned_value = []
+    for message, sizes, n, empty in (
         ("7 of 20 blocks of 2 x 2", (4, 5, 2, 7), 3, ()),
         ("9 of 12 blocks of 3 x 3", (3, 4, 3, 9), 5, ()),
         ("rows 0 and 2 without blocks", (4, 3, 2, 4), 2, (0, 2)),
@@ -73,30 +68,32 @@ def _products() -> tuple[Trial, ...]:
             "b": Var(INT, (), 0, [sizes[2]]),
             "out": Var(FLOAT, right.shape, 0, right=[right]),
         }
-        made.append(Trial(f"{said}, times {csr.shape[1]} x {n}", tensors, form=codelet, tiles=1))
-    return tuple(made)
+        returned_value.append(
+            Trial(f"{message}, times {csr.shape[1]} x {n}", tensors, form=codelet, tiles=1)
+        )
+    return tuple(returned_value)
 
 
 def _by_hand(answer: Any) -> Passed:
     reports = []
     for number, trial in enumerate(_products()):
-        ran = trial.through(answer, "12.1")
-        if found := ran.wrong("out"):
-            why = f"the ordinary matrices are right; here: {trial.tried}." * (number > 1)
+        run = trial.through(answer, "12.1")
+        if difference := run.wrong("out"):
+            why = f"the ordinary matrices are right; here: {trial.tried}." if number > 1 else ""
             advice = "take one block, and one number of it: where does its product go?"
-            raise ran.refused("12.1", found.words, quoted(found.right[0]), advice, why)
-        reports.append(ran.report)
+            raise run.refused("12.1", difference.words, quoted(difference.right[0]), advice, why)
+        reports.append(run.report)
     return Passed(f"{len(reports)} matrices", evidence=reports)
 
 
 # --- 12.2 -----------------------------------------------------------------------------------------
 
-NEAR = 1.1  # times the least that the fullest tile can have
+NEAR = 1.1  # a multiple of the least that the fullest tile can have
 
 
 @cache
 def _patterns() -> tuple[tuple[str, list[int], int], ...]:
-    """What is said of it, the blocks of each row, and tiles."""
+    """Return (description, blocks in each row, number of tiles) of each case."""
     draw = np.random.default_rng(1202)
     even = draw.integers(6, 15, 60)
     skewed = np.sort(draw.integers(1, 40, 52) ** 2 // 30)[::-1]
@@ -111,7 +108,8 @@ def _patterns() -> tuple[tuple[str, list[int], int], ...]:
 
 
 def least(counts: Sequence[int], parts: int) -> int:
-    """The fullest of the best bands: the longest of all ways to end, part by part."""
+    """Return the length of the fullest band in the best division, by dynamic programming over the
+    parts."""
     ends = np.concatenate(([0], np.cumsum(counts)))
     best = ends.copy()
     for _ in range(parts - 1):
@@ -123,47 +121,55 @@ def least(counts: Sequence[int], parts: int) -> int:
 
 def _bands(answer: Callable[..., Any]) -> Passed:
     cases = [(counts, parts) for _, counts, parts in _patterns()]
-    came = [call(answer, *case) for case in cases]
+    actual = [call(answer, *case) for case in cases]
 
     def alike(like: Any) -> bool:
-        mine = [like(list(counts), parts) for counts, parts in cases]
-        return all(np.array_equal(one, hers) for one, hers in zip(mine, came, strict=True))
+        expected = [like(list(counts), parts) for counts, parts in cases]
+        return all(
+            np.array_equal(expected_part, learner_run)
+            for expected_part, learner_run in zip(expected, actual, strict=True)
+        )
 
     refused = refusing("12.2", alike)
     yours = budget = 0
-    for (said, counts, parts), hers in zip(_patterns(), came, strict=True):
+    for (message, counts, parts), learner_run in zip(_patterns(), actual, strict=True):
         begins: list[Any] = (
-            [plain(b) for b in hers] if isinstance(hers, (list, tuple, np.ndarray)) else []
+            [plain(b) for b in learner_run]
+            if isinstance(learner_run, (list, tuple, np.ndarray))
+            else []
         )
-        told = f"{said}, {parts} tiles"
-        wrong = _no_bands(begins, len(counts), parts) if begins else returned(hers, "")
+        fault = f"{message}, {parts} tiles"
+        wrong = _no_bands(begins, len(counts), parts) if begins else returned(learner_run, "")
         if wrong:
-            asked = f"{parts} whole numbers that begin with 0 and never fall"
+            wanted = f"{parts} whole numbers that begin with 0 and never fall"
             raise refused(
-                told, wrong, asked, "one number for each tile: the row that it begins with."
+                fault, wrong, wanted, "one number for each tile: the row that it begins with."
             )
         loads = [sum(counts[a:b]) for a, b in zip(begins, [*begins[1:], len(counts)], strict=True)]
         best = least(counts, parts)
-        most, limit = max(loads), int(NEAR * best)
-        yours, budget = yours + most, budget + limit
-        if most > limit:
-            bars = Bars(limit, most, "blocks on the fullest tile")
+        maximum = max(loads)
+        limit = int(NEAR * best)
+        yours = yours + maximum
+        budget = budget + limit
+        if maximum > limit:
+            bars = Bars(limit, maximum, "blocks on the fullest tile")
             place = int(np.argmax(loads))
             words = f"tile {place} has {loads[place]} blocks"
-            asked = f"{best} would do, and {limit} are allowed"
+            wanted = f"{best} would do, and {limit} are allowed"
             advice = "which limit can all tiles keep, if each takes rows until it is full?"
-            raise refused(told, words, asked, advice, bars=bars)
+            raise refused(fault, words, wanted, advice, bars=bars)
     words = f"{len(cases)} patterns"
     unit = "blocks on the fullest tiles"
-    return Passed(words, Bars(budget, yours, unit), came)
+    return Passed(words, Bars(budget, yours, unit), actual)
 
 
 def _no_bands(begins: list[Any], rows: int, parts: int) -> str:
-    """What is wrong with numbers that are no first rows; nothing if they are."""
+    """Return what is wrong with numbers that are not valid first rows; nothing if they are
+    valid."""
     if len(begins) != parts:
         return f"{counted(len(begins), 'number')}"
-    for last, here in zip([0, *begins[:-1]], begins, strict=True):
-        if not isinstance(here, int) or not last <= here <= rows or begins[0]:
+    for last, begin in zip([0, *begins[:-1]], begins, strict=True):
+        if not isinstance(begin, int) or not last <= begin <= rows or begins[0]:
             return quoted(begins)
     return ""
 
@@ -180,20 +186,22 @@ def _chip() -> Any:
 
 @cache
 def planned(size: int, n: int, block: int) -> tuple[int, dict[float, int]]:
-    """Modelled cycles of [size, size] x [size, n]: of the dense product, and of the static one by
-    density."""
+    """Return the modelled cycles of [size, size] x [size, n]: of the dense product, and of the
+    static one by density."""
     dense = plan_mat_mul(size, size, n, _chip(), dtype=HALF, partials_type=HALF).cycles
     blocks = {d: -(-((size // block) ** 2) // round(1 / d)) for d in DENSITIES}
-    how = (HALF, HALF), _chip()
-    sparse = {d: expected((size, size, n), block, blocks[d], *how).cycles for d in DENSITIES}
+    plan_arguments = (HALF, HALF), _chip()
+    sparse = {
+        d: expected((size, size, n), block, blocks[d], *plan_arguments).cycles for d in DENSITIES
+    }
     return dense, sparse
 
 
 def overtakes(size: int, n: int, block: int) -> float:
-    """The largest density at which the static product is quicker than the dense one."""
+    """Return the largest density at which the static product is faster than the dense one."""
     dense, sparse = planned(size, n, block)
-    found: float = max(density for density in DENSITIES if sparse[density] < dense)
-    return found
+    densest: float = max(density for density in DENSITIES if sparse[density] < dense)
+    return densest
 
 
 def _both(size: int, n: int, block: int) -> Any:
@@ -212,115 +220,142 @@ def _break_even(answer: Callable[..., Any]) -> Passed:
         "drawn, a smaller one": (256, 256, 4),
     }
     known = suspects("12.3")
-    return judging.compare(answer, overtakes, cases, known, tolerance=1e-12, draws=_both)
+    return compare(answer, overtakes, cases, known, tolerance=1e-12, draws=_both)
 
 
 # --- 12.4 -----------------------------------------------------------------------------------------
 
-BUDGET, TOO_MANY = 12, (3, 8)  # blocks, and numbers of patterns that have more of them
+BUDGET, TOO_MANY = 12, (3, 8)  # blocks; the patterns with more of them
 
 
 @cache
 def _ten() -> tuple[Array, list[CSRMatrix]]:
-    """x, and ten patterns of 5 x 6 blocks of 4 x 4."""
-    made = []
+    """Return x, and ten patterns of 5 x 6 blocks of 4 x 4."""
+    returned_value = []
     for number in range(10):
         blocks = BUDGET + number // 2 if number in TOO_MANY else BUDGET - number
-        made.append(drawn(5, 6, 4, blocks, 1240 + number, range(number % 3)))
-    return np.random.default_rng(1204).permutation(96).reshape(24, 4) - 40.0, made
+        returned_value.append(drawn(5, 6, 4, blocks, 1240 + number, range(number % 3)))
+    return np.random.default_rng(1204).permutation(96).reshape(24, 4) - 40.0, returned_value
 
 
-def _compiled(answer: Callable[..., Any], tried: str, first_ones: int = 10) -> tuple[Any, int]:
-    """What an answer makes of the first of the ten patterns, and how many engines it takes."""
+def _compiled(
+    answer: Callable[..., Any], description: str, first_ones: int = 10
+) -> tuple[Any, int]:
+    """Return an answer's results for the first of the ten patterns, and the number of engines it
+    creates."""
     x, patterns = _ten()
     (m, k), n = patterns[0].shape, x.shape[1]
     params = dynamic.MatMulParams.create_with_num_non_zero_values(m, k, n, BUDGET * 16, (4, 4))
-    compiled, begin = [0], Engine.__init__
+    compiled = [0]
+    begin = Engine.__init__
 
-    def begins(self: Engine, *args: Any, **how: Any) -> None:
+    def begins(self: Engine, *args: Any, **options: Any) -> None:
         compiled[0] += 1
-        begin(self, *args, **how)
+        begin(self, *args, **options)
 
     with mock.patch.object(Engine, "__init__", begins):
-        made = call_made(answer, tried, params, patterns[:first_ones], x.copy())
-    return made, compiled[0]
+        returned_value = call_made(answer, description, params, patterns[:first_ones], x.copy())
+    return returned_value, compiled[0]
 
 
 def _one_engine(answer: Callable[..., Any]) -> Passed:
-    tried = f"{name_of(answer)} on ten patterns, of which numbers {TOO_MANY[0]} and {TOO_MANY[1]} "
-    tried += "are beyond the budget"
-    made, engines = _compiled(answer, tried)
+    description = (
+        f"{name_of(answer)} on ten patterns, of which numbers {TOO_MANY[0]} and {TOO_MANY[1]} "
+    )
+    description += "are beyond the budget"
+    returned_value, engines = _compiled(answer, description)
     x, patterns = _ten()
-    if not isinstance(made, (list, tuple)):
-        raise NotYet(tried, returned(made, ""), "a list of ten", next_step="one entry a pattern.")
+    if not isinstance(returned_value, (list, tuple)):
+        raise NotYet(
+            description,
+            returned(returned_value, ""),
+            expected="a list of ten",
+            next_step="one entry a pattern.",
+        )
 
     @cache
     def hers() -> Any:
-        """Of half of the patterns, which tell mistakes apart."""
-        return _compiled(answer, tried, 5)[0]
+        """Return the learner's result for half of the patterns, which are enough to distinguish
+        mistakes."""
+        return _compiled(answer, description, 5)[0]
 
     def alike(like: Any) -> bool:
-        mine = _compiled(like, tried, 5)[0]
-        return len(mine) == len(hers()) and all(map(_same, mine, hers()))
+        product = _compiled(like, description, 5)[0]
+        return len(product) == len(hers()) and all(map(_same, product, hers()))
 
-    refused = partial(refusing("12.4", alike), tried)
+    refused = partial(refusing("12.4", alike), description)
     if not engines:
         advice = "dynamic_engine(params) makes one: write into it, run it, read from it."
-        raise NotYet(tried, "no engine compiled", "one", "the device is to multiply.", advice)
+        raise NotYet(
+            description,
+            "no engine compiled",
+            expected="one",
+            why="the device is to multiply.",
+            next_step=advice,
+        )
     if engines > 1:
         why = "to compile takes longer than ten runs. The pattern is data: what the host writes."
         advice = "make the engine before the loop, and in the loop write, run and read."
-        raise NotYet(tried, f"{counted(engines, 'engine')} compiled", "one", why, advice)
-    if len(made) != len(patterns):
+        raise NotYet(
+            description,
+            f"{counted(engines, 'engine')} compiled",
+            expected="one",
+            why=why,
+            next_step=advice,
+        )
+    if len(returned_value) != len(patterns):
         advice = "one entry for each pattern, in their order."
-        raise refused(f"{counted(len(made), 'entry', 'entries')}", "ten", advice)
-    for number, (mine, csr) in enumerate(zip(made, patterns, strict=True)):
+        raise refused(f"{counted(len(returned_value), 'entry', 'entries')}", "ten", advice)
+    for number, (product, csr) in enumerate(zip(returned_value, patterns, strict=True)):
         right = csr.to_dense().astype(float) @ x
         if number in TOO_MANY:
-            if mine is not None:
+            if product is not None:
                 why = f"it has {csr.num_blocks} blocks, and the budget holds {BUDGET}."
-                came = f"pattern {number}: {returned(mine, '')}"
+                actual = f"pattern {number}: {returned(product, '')}"
                 advice = "encode() refuses it with a PoplibsError: catch that."
-                raise refused(came, "None", advice, why)
-        elif mine is None or (difference(mine, right, 1e-5)):
-            came = "None" if mine is None else difference(mine, right, 1e-5)
+                raise refused(actual, "None", advice, why)
+        elif product is None or (difference(product, right, 1e-5)):
+            actual = "None" if product is None else difference(product, right, 1e-5)
             advice = "print what is written before each run, and compare it with the pattern."
-            raise refused(f"pattern {number}: {came}", quoted(right[0]), advice)
-    return Passed("ten patterns, one engine", evidence=[m for m in made if m is not None])
+            raise refused(f"pattern {number}: {actual}", quoted(right[0]), advice)
+    return Passed("ten patterns, one engine", evidence=[m for m in returned_value if m is not None])
 
 
-def _same(mine: Any, hers: Any) -> bool:
-    if mine is None or hers is None:
-        return mine is hers
-    return np.shape(mine) == np.shape(hers) and np.allclose(mine, hers, atol=1e-3)
+def _same(expected: Any, learner_run: Any) -> bool:
+    if expected is None or learner_run is None:
+        return expected is learner_run
+    return np.shape(expected) == np.shape(learner_run) and np.allclose(
+        expected, learner_run, atol=1e-3
+    )
 
 
 # --- 12.5 -----------------------------------------------------------------------------------------
 
 
 def rounds(counts: Sequence[int], slots: int) -> int:
-    """How many steps buckets go round: block by block, in a ring of lists."""
+    """Return how many steps buckets travel round the ring, computed block by block in a ring of
+    lists."""
     parts = len(counts)
     room = [slots - min(slots, n) for n in counts]
-    left = [n - min(slots, n) for n in counts]
+    remaining = [n - min(slots, n) for n in counts]
     step = 0
-    while sum(left):
+    while sum(remaining):
         step += 1
         for part in range(parts):
-            while left[part] and room[part - step]:
-                left[part] -= 1
+            while remaining[part] and room[part - step]:
+                remaining[part] -= 1
                 room[part - step] -= 1
     return step
 
 
 def _steps(answer: Callable[..., Any]) -> Passed:
     draw = np.random.default_rng(1205)
-    some = [draw.multinomial(n, draw.dirichlet([0.6] * parts)).tolist() for n, parts in
+    counts = [draw.multinomial(n, draw.dirichlet([0.6] * parts)).tolist() for n, parts in
             ((50, 12), (40, 8), (70, 13))]  # fmt: skip
     cases = {
-        "drawn": (some[0], 6),
-        "drawn, eight": (some[1], 7),
-        "drawn, thirteen": (some[2], 7),
+        "drawn": (counts[0], 6),
+        "drawn, eight": (counts[1], 7),
+        "drawn, thirteen": (counts[2], 7),
         "drawn, two side by side": ([2, 9, 9, 1, 0, 3], 5),
         "drawn, by hand": ([8, 0, 5, 0, 9, 2], 5),
         "nothing spills": ([4, 5, 2, 0], 5),
@@ -328,30 +363,34 @@ def _steps(answer: Callable[..., Any]) -> Passed:
         "all in the first part": ([20, 0, 0, 0, 0], 4),
         "a ring of one": ([3], 3),
     }
-    return judging.compare(answer, rounds, cases, suspects("12.5"))
+    return compare(answer, rounds, cases, suspects("12.5"))
 
 
 # --- 12.6 -----------------------------------------------------------------------------------------
 
 
-LAYERS = (  # rows, columns, the length of a block, how many are there, and how many move
+LAYERS = (  # (rows, columns, length of a block, blocks present, blocks that move)
     *((6, 7, 4, 18, 5), (5, 4, 2, 9, 1), (3, 8, 1, 10, 4)),
     *((4, 4, 2, 12, 4), (4, 5, 2, 6, 0)),
 )
 
 
-def moved_blocks(there: Array, weights: Array, slopes: Array, moved: int) -> tuple[Array, Array]:
-    """What is asked, by sorting places."""
+def moved_blocks(
+    is_present: Array, weights: Array, slopes: Array, moved: int
+) -> tuple[Array, Array]:
+    """Return which blocks are present after the move, and their values, computed by sorting
+    positions."""
 
     def sizes(blocks: Array, place: tuple[int, ...]) -> float:
         return float((blocks[place] ** 2).sum())
 
-    kept = [tuple(int(i) for i in place) for place in np.argwhere(there)]
-    free = [tuple(int(i) for i in place) for place in np.argwhere(~there)]
-    kept.sort(key=lambda place: sizes(weights, place))
+    places = [tuple(int(i) for i in place) for place in np.argwhere(is_present)]
+    free = [tuple(int(i) for i in place) for place in np.argwhere(~is_present)]
+    places.sort(key=lambda place: sizes(weights, place))
     free.sort(key=lambda place: -sizes(slopes, place))
-    after, values = there.copy(), weights.copy()
-    for place in kept[:moved]:
+    after = is_present.copy()
+    values = weights.copy()
+    for place in places[:moved]:
         after[place], values[place] = False, 0
     for place in free[:moved]:
         after[place] = True
@@ -361,15 +400,15 @@ def moved_blocks(there: Array, weights: Array, slopes: Array, moved: int) -> tup
 @cache
 def _layer(rows: int, columns: int, b: int, blocks: int, moved: int) -> tuple[Any, ...]:
     draw = np.random.default_rng(1206 + rows)
-    there = draw.permutation(rows * columns).reshape(rows, columns) < blocks
-    weights = draw.standard_normal((rows, columns, b, b)) * there[:, :, None, None]
-    weights += 0.3 * there[:, :, None, None]
+    is_present = draw.permutation(rows * columns).reshape(rows, columns) < blocks
+    weights = draw.standard_normal((rows, columns, b, b)) * is_present[:, :, None, None]
+    weights += 0.3 * is_present[:, :, None, None]
     slopes = draw.standard_normal((rows, columns, b, b)) * draw.random((rows, columns, 1, 1))
-    return there, weights, slopes, moved
+    return is_present, weights, slopes, moved
 
 
 def _regrown(answer: Callable[..., Any]) -> Passed:
-    made = []
+    returned_value = []
     for case in (
         (6, 7, 4, 18, 5),
         (5, 4, 2, 9, 1),
@@ -377,41 +416,56 @@ def _regrown(answer: Callable[..., Any]) -> Passed:
         (4, 4, 2, 12, 4),
         (4, 5, 2, 6, 0),
     ):
-        given = _layer(*case)
-        tried = (
+        arguments = _layer(*case)
+        description = (
             f"{case[3]} of {case[0]} x {case[1]} blocks of {case[2]} x {case[2]}, {case[4]} to move"
         )
-        found = call(answer, *given)
-        parts = [*found] if isinstance(found, tuple) else []
+        layer = call(answer, *arguments)
+        parts = [*layer] if isinstance(layer, tuple) else []
         shapes = [np.shape(part) for part in parts]
-        if shapes != [given[0].shape, given[1].shape]:
-            came = f"shapes {shapes}" if parts else returned(found, "")
-            asked = f"there and weights, of shapes {given[0].shape} and {given[1].shape}"
-            raise NotYet(tried, came, asked, next_step="return both, with a comma between them.")
-        made.append((tried, given, np.asarray(parts[0]).astype(bool), np.asarray(parts[1])))
-
-    def alike(like: Any) -> bool:
-        pairs = ((like(*given), there, weights) for _, given, there, weights in made)
-        return all(
-            np.array_equal(mine[0], there) and np.allclose(mine[1], weights)
-            for mine, there, weights in pairs
+        if shapes != [arguments[0].shape, arguments[1].shape]:
+            actual = f"shapes {shapes}" if parts else returned(layer, "")
+            wanted = f"there and weights, of shapes {arguments[0].shape} and {arguments[1].shape}"
+            raise NotYet(
+                description,
+                actual,
+                expected=wanted,
+                next_step="return both, with a comma between them.",
+            )
+        returned_value.append(
+            (description, arguments, np.asarray(parts[0]).astype(bool), np.asarray(parts[1]))
         )
 
-    for tried, given, there, weights in made:
-        after, values = moved_blocks(*given)
-        came = asked = ""
-        if there.sum() != after.sum():
-            came, asked = f"{there.sum()} blocks are there", f"{after.sum()}, as before"
-        elif (there != after).any():
-            row, column = np.argwhere(there != after)[0]
-            said = ("there", "not there")[:: 1 if there[row, column] else -1]
-            came, asked = f"the block in row {row}, column {column} is {said[0]}", said[1]
+    def alike(like: Any) -> bool:
+        pairs = (
+            (like(*arguments), is_present, weights)
+            for _, arguments, is_present, weights in returned_value
+        )
+        return all(
+            np.array_equal(expected[0], is_present) and np.allclose(expected[1], weights)
+            for expected, is_present, weights in pairs
+        )
+
+    for description, arguments, is_present, weights in returned_value:
+        after, values = moved_blocks(*arguments)
+        actual = wanted = ""
+        if is_present.sum() != after.sum():
+            actual = f"{is_present.sum()} blocks are there"
+            wanted = f"{after.sum()}, as before"
+        elif (is_present != after).any():
+            row, column = np.argwhere(is_present != after)[0]
+            message = ("there", "not there")[:: 1 if is_present[row, column] else -1]
+            actual = f"the block in row {row}, column {column} is {message[0]}"
+            wanted = message[1]
         elif words := difference(weights, values):
-            came, asked = f"weights: {words}", "kept blocks as they were, and 0 elsewhere"
-        if came:
+            actual = f"weights: {words}"
+            wanted = "kept blocks as they were, and 0 elsewhere"
+        if actual:
             advice = "list the blocks by size first: which go, and which come?"
-            raise refusing("12.6", alike)(tried, came, asked, advice)
-    return Passed(f"{len(made)} layers", evidence=[weights for *_, weights in made])
+            raise refusing("12.6", alike)(description, actual, wanted, advice)
+    return Passed(
+        f"{len(returned_value)} layers", evidence=[weights for *_, weights in returned_value]
+    )
 
 
 LESSON = lesson(

@@ -1,5 +1,5 @@
-"""Graphs of modules of torch: two that were captured once and lie beside the digits, and whatever
-module the learner has."""
+"""Graphs of torch modules: two stored captures next to the digits, and any module of the
+learner's."""
 
 from __future__ import annotations
 
@@ -13,12 +13,17 @@ CAPTURES = ("perceptron", "cnn")
 
 
 def captured(module: Any, *example: Any) -> ir.Ir:
-    """The graph of a stored capture, "perceptron" or "cnn"; or of a module of torch, with an
-    example of what its forward takes. Only a module needs torch. Raises `ModelError`."""
-    if example:
-        from ipu_teach.frontends.pytorch.capture import captured as capture
+    """Return the graph of a stored capture, "perceptron" or "cnn", or of a torch module with an
+    example of its inputs.
 
-        return capture(module, example).graph
+    Only a module needs torch.
+
+    :raises ModelError: if there is no such capture, or the module cannot be captured.
+    """
+    if example:
+        from ipu_teach.frontends.pytorch.capture import capture_module
+
+        return capture_module(module, example).graph
     if module not in CAPTURES:
         raise ModelError(f"""captured() was given {shown(module)}.
             next:  {did_you_mean(str(module), CAPTURES)}there are {", ".join(CAPTURES)}; a module of

@@ -1,4 +1,4 @@
-"""The exercises of lesson 13, Frameworks: what is right, and mistakes by name."""
+"""The exercises of lesson 13, Frameworks: correct results and known mistakes."""
 
 from __future__ import annotations
 
@@ -10,19 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from ipu_course.checking import judging
+from ipu_course.checking.calling import answering, call_made
+from ipu_course.checking.comparing import compare
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
-from ipu_course.checking.judging import (
-    NotYet,
-    Passed,
-    call_made,
-    name_of,
-    plain,
-    refusing,
-    returned,
-)
 from ipu_course.checking.mistakes import suspects
 from ipu_course.checking.programs import device_of
+from ipu_course.checking.quoting import difference, name_of, plain, returned
+from ipu_course.checking.verdicts import NotYet, Passed, refusing
 from ipu_course.lesson13.captures import captured
 from ipu_teach import HALF, Tensor, keras
 from ipu_teach.errors import counted
@@ -36,10 +30,12 @@ from ipu_teach.types import Array
 def samples_of(
     batch: int, iterations: int, accumulation: int, replicas: int, stages: int, training: bool
 ) -> int:
-    """Samples of a call, counted: each update takes micro-batches, on each replica."""
+    """Return the samples of a call, counted: each update takes micro-batches, on each replica."""
     updates = range(iterations)
-    each = range(accumulation) if training else range(1)
-    return len([s for _ in updates for _ in each for _ in range(replicas) for s in range(batch)])
+    micro_batches = range(accumulation) if training else range(1)
+    return len(
+        [s for _ in updates for _ in micro_batches for _ in range(replicas) for s in range(batch)]
+    )
 
 
 def _samples(answer: Callable[..., Any]) -> Passed:
@@ -47,7 +43,7 @@ def _samples(answer: Callable[..., Any]) -> Passed:
     drawn += [(1, 1, 6, 5, 3, False), (13, 2, 9, 1, 1, True), (3, 10, 2, 4, 2, True)]
     cases = {f"drawn, {case}": case for case in drawn}
     cases |= {"nothing is more than 1": (1, 1, 1, 1, 1, True)}
-    return judging.compare(answer, samples_of, cases, suspects("13.1"))
+    return compare(answer, samples_of, cases, suspects("13.1"))
 
 
 MODES = ("All", "Final", "EveryN", "Sum", "Default")
@@ -56,12 +52,15 @@ MODES = ("All", "Final", "EveryN", "Sum", "Default")
 def back_of(
     mode: str, n: int, batch: int, micro: int, replicas: int, training: bool
 ) -> tuple[int, int]:
-    """(rows of the outputs, losses) that come back, by going through the micro-batches."""
+    """Return (rows of the outputs, losses) that a call returns, by iterating over the
+    micro-batches."""
     if mode == "Default":
         mode = "Final" if training else "All"
     every = {"All": range(micro), "Final": [micro - 1], "EveryN": range(n - 1, micro, n)}
-    kept = [(m, r) for m in every.get(mode, [0]) for r in range(replicas)]  # a Sum is one of each
-    return batch * len(kept), len(kept)
+    samples_kept = [
+        (m, r) for m in every.get(mode, [0]) for r in range(replicas)
+    ]  # a Sum counts as one of each
+    return batch * len(samples_kept), len(samples_kept)
 
 
 def _back(answer: Callable[..., Any]) -> Passed:
@@ -70,7 +69,7 @@ def _back(answer: Callable[..., Any]) -> Passed:
     drawn += [("Sum", 2, 3, 9, 1, False), ("Final", 5, 7, 4, 3, False)]
     cases: dict[str, tuple[Any, ...]] = {f"drawn, {case}": case for case in drawn}
     cases |= {"there are fewer micro-batches than n": ("EveryN", 8, 4, 5, 2, True)}
-    return judging.compare(answer, back_of, cases, suspects("13.3"))
+    return compare(answer, back_of, cases, suspects("13.3"))
 
 
 # --- 13.2: the port -------------------------------------------------------------------------------
@@ -88,29 +87,34 @@ def _one_layer() -> Any:
     return model
 
 
-def _counted(made: list[Any]) -> Any:
-    made.append(_one_layer())
-    return made[-1]
+def _counted(returned_value: list[Any]) -> Any:
+    returned_value.append(_one_layer())
+    return returned_value[-1]
 
 
 def plain_loop(
     images: Array, labels: Array, epochs: int, batch: int, steps: int, rate: float = 0.5
 ) -> list[Array]:
-    """The weights after descent, batch by batch, without those that fill no call."""
-    w, b = _start().astype(float), np.zeros(CLASSES)
+    """Return the weights after gradient descent, batch by batch, without the samples that do not
+    fill a call."""
+    w = _start().astype(float)
+    b = np.zeros(CLASSES)
     usable = len(images) - len(images) % (batch * steps)
     for begin in [*range(0, usable, batch)] * epochs:
-        x, y = images[begin : begin + batch].astype(float), labels[begin : begin + batch]
+        x = images[begin : begin + batch].astype(float)
+        y = labels[begin : begin + batch]
         scores = np.exp(x @ w + b)
         slope = (scores / scores.sum(1, keepdims=True) - np.eye(CLASSES)[y]) / batch
-        w, b = w - rate * x.T @ slope, b - rate * slope.sum(0)
+        w = w - rate * x.T @ slope
+        b = b - rate * slope.sum(0)
     return [w, b]
 
 
 @contextmanager
 def _machine() -> Iterator[None]:
-    """Four tiles, whatever was configured."""
-    before, config = [*ipu._configured], ipu.IPUConfig()
+    """Use the four tiles during a block, whatever was configured before."""
+    before = [*ipu._configured]
+    config = ipu.IPUConfig()
     config.ipu_model.tiles_per_ipu = 4
     config.configure_ipu_system()
     try:
@@ -125,37 +129,53 @@ def _ported(answer: Callable[..., Any]) -> Passed:
     for many, epochs, batch, steps in ((30, 2, 4, 3), (15, 3, 5, 1)):
         images = draw.uniform(0, 2, (many, PIXELS)).astype(np.float32)
         labels = draw.integers(0, CLASSES, many)
-        tried = f"{many} digits, {epochs} epochs, batches of {batch}, {steps} a call"
+        description = f"{many} digits, {epochs} epochs, batches of {batch}, {steps} a call"
         with _machine():
             keras.utils.set_random_seed(1304)
-            made = list[Any]()
-            make = partial(_counted, made)
-            given = make, images.copy(), labels.copy(), epochs, batch, steps
-            model = call_made(answer, tried, *given)
-            runs = _runs(model, tried)
-        if len(made) > 1:
+            returned_value = list[Any]()
+            make = partial(_counted, returned_value)
+            arguments = make, images.copy(), labels.copy(), epochs, batch, steps
+            model = call_made(answer, description, *arguments)
+            runs = _runs(model, description)
+        if len(returned_value) > 1:
             why = "each model begins again, with the weights that make() gives it."
-            said = f"{len(made)} models were made"
-            raise NotYet(tried, said, "1", why, "make one, in front of all loops.")
+            message = f"{len(returned_value)} models were made"
+            raise NotYet(
+                description,
+                message,
+                expected="1",
+                why=why,
+                next_step="make one, in front of all loops.",
+            )
         wanted = epochs * (many // (batch * steps))
         if len(model.compiles) > 1:
             why = "what is compiled can run as often as one likes."
-            said = f"{len(model.compiles)} programs were compiled"
-            raise NotYet(tried, said, "1", why, "call compile() and fit() once, in front of loops.")
+            message = f"{len(model.compiles)} programs were compiled"
+            raise NotYet(
+                description,
+                message,
+                expected="1",
+                why=why,
+                next_step="call compile() and fit() once, in front of loops.",
+            )
         if runs != wanted:
-            raise NotYet(tried, f"{runs} runs of the device", str(wanted), *_whose(runs, wanted))
-        hers, right = model.get_weights(), plain_loop(images, labels, epochs, batch, steps)
-        if where := judging.difference(hers[0], right[0], 1e-4):
-            why, advice = _other_loop(hers, images, labels, epochs, batch, steps)
-            raise NotYet(tried, f"weights: {where}", "", why, advice)
+            raise NotYet(
+                description, f"{runs} runs of the device", str(wanted), *_whose(runs, wanted)
+            )
+        learner_run = model.get_weights()
+        right = plain_loop(images, labels, epochs, batch, steps)
+        if where := difference(learner_run[0], right[0], 1e-4):
+            why, advice = _other_loop(learner_run, images, labels, epochs, batch, steps)
+            raise NotYet(description, f"weights: {where}", why=why, next_step=advice)
         reports.append(model.report)
     return Passed("30 digits, and 15: weights as in the plain loop", evidence=reports)
 
 
 def _other_loop(
-    hers: list[Array], x: Array, y: Array, epochs: int, batch: int, steps: int
+    learner_run: list[Array], x: Array, y: Array, epochs: int, batch: int, steps: int
 ) -> tuple[str, str]:
-    """Which loop other than the one that is asked for comes to these weights."""
+    """Return (why, next step) if another training loop than the required one gives these
+    weights."""
     n = len(x) // (batch * steps) * batch * steps
     loops = {
         f"this is descent after each {batch * steps} digits, a call at a time.": (
@@ -172,7 +192,7 @@ def _other_loop(
         ),
     }
     for why, (weights, advice) in loops.items():
-        if not judging.difference(hers[0], weights[0], 1e-4):
+        if not difference(learner_run[0], weights[0], 1e-4):
             return why, advice
     return (
         "the device was run as often, and not with what the plain loop has.",
@@ -190,13 +210,20 @@ def _whose(runs: int, wanted: int) -> tuple[str, str]:
     )
 
 
-def _runs(model: Any, tried: str) -> int:
-    """How often the device ran a model's program."""
+def _runs(model: Any, description: str) -> int:
+    """Return how often the device ran a model's program."""
     if not isinstance(model, keras.Model):
-        raise NotYet(tried, returned(model), "a model", "", "return the model.")
+        raise NotYet(
+            description, returned(model), expected="a model", next_step="return the model."
+        )
     if not model.compiles:
         why = "the device has not been used."
-        raise NotYet(tried, "a model that ran nowhere", "", why, "fit() runs what compile() says.")
+        raise NotYet(
+            description,
+            "a model that ran nowhere",
+            why=why,
+            next_step="fit() runs what compile() says.",
+        )
     return len(model.report.runs)
 
 
@@ -206,35 +233,40 @@ SLOPES = ((0.1, (37,)), (3.0, (5, 4)), (-0.5, (1,)))
 
 
 def like(x: ir.Value, *others: ir.Value, **attrs: Any) -> ir.Out:
-    """As the first that came in."""
+    """Return the shape and dtype of the first operand."""
     return ir.Out(x.shape, x.dtype)
 
 
 @contextmanager
 def rows(answer: Callable[..., Any]) -> Iterator[None]:
-    """Two operations that an answer lowers."""
+    """Define, during a block, two operations that an answer lowers."""
 
-    def made(*given: Any) -> Tensor:
-        found = answer(*given)
-        if not isinstance(found, Tensor):
-            tried = f"{name_of(answer)} {'with' if len(given) > 3 else 'without'} g"
-            raise NotYet(tried, returned(found), "a tensor", "", "return what low.call gives.")
-        return found
+    def made(*arguments: Any) -> Tensor:
+        tensor = answer(*arguments)
+        if not isinstance(tensor, Tensor):
+            description = f"{name_of(answer)} {'with' if len(arguments) > 3 else 'without'} g"
+            raise NotYet(
+                description,
+                returned(tensor),
+                expected="a tensor",
+                next_step="return what low.call gives.",
+            )
+        return tensor
 
-    mine = {
+    row = {
         "your forward": ir.Row(like, lambda low, x, slope: made(low, x, slope)),
         "your gradient": ir.Row(like, lambda low, x, g, slope: made(low, x, slope, g)),
     }
-    ir.OPS.update(mine)
+    ir.OPS.update(row)
     try:
         yield
     finally:
-        for name in mine:
+        for name in row:
             del ir.OPS[name]
 
 
 def _x(place: int) -> Array:
-    """Numbers of both signs, no two alike, and zero."""
+    """Return numbers of both signs, all different, including zero."""
     n = int(np.prod(SLOPES[place][1]))
     drawn = np.random.default_rng(1304).permutation(n) / 8 - (n // 2) / 8
     return drawn.reshape(SLOPES[place][1]).astype(np.float32)
@@ -242,7 +274,8 @@ def _x(place: int) -> Array:
 
 @dataclass(frozen=True)
 class Lowered:
-    """What three slopes came to: by case (the forward, the gradient, x as it is then)."""
+    """The results for three slopes. `came`: for each slope (forward, gradient, final value of
+    x)."""
 
     came: list[tuple[Array, Array, Array]]
     compute_sets: int
@@ -251,7 +284,8 @@ class Lowered:
 
 @cache
 def lowered(answer: Callable[..., Any]) -> Lowered:
-    """An answer's operations on 13 tiles, forward and gradient of each slope."""
+    """Run an answer's operations on 13 tiles, forward and gradient for each slope, and return the
+    results."""
     graph = ir.Ir()
     with rows(answer):
         for i, (slope, _) in enumerate(SLOPES):
@@ -267,35 +301,36 @@ def lowered(answer: Callable[..., Any]) -> Lowered:
     names = ("y", "back", "x")
     (program,) = run.engine.report.compilation.programs[:1]
     sets = sum(node.kind == "Execute" for _, node in program.walk())
-    came = [tuple(out[f"{n}{i}"][0] for n in names) for i in range(len(SLOPES))]
-    return Lowered(came, sets, run.engine.report)
+    actual = [tuple(out[f"{n}{i}"][0] for n in names) for i in range(len(SLOPES))]
+    return Lowered(actual, sets, run.engine.report)
 
 
-def _alike(found: Lowered, other: Any) -> bool:
-    theirs = lowered(other)
-    pairs = zip(found.came, theirs.came, strict=True)
-    same = all(np.array_equal(a, b) for one, two in pairs for a, b in zip(one, two, strict=True))
-    return same and found.compute_sets == theirs.compute_sets
+def _alike(lowering: Lowered, reference_answer: Any) -> bool:
+    theirs = lowered(reference_answer)
+    pairs = zip(lowering.came, theirs.came, strict=True)
+    same = all(np.array_equal(a, b) for pair, two in pairs for a, b in zip(pair, two, strict=True))
+    return same and lowering.compute_sets == theirs.compute_sets
 
 
 def _lowering(answer: Callable[..., Any]) -> Passed:
-    tried = f"{name_of(answer)} with slopes 0.1, 3 and -0.5"
-    with judging.answering(tried):
-        found = lowered(answer)
-    refused = refusing("13.4", partial(_alike, found))
+    description = f"{name_of(answer)} with slopes 0.1, 3 and -0.5"
+    with answering(description):
+        lowering = lowered(answer)
+    refused = refusing("13.4", partial(_alike, lowering))
     for i, (slope, _) in enumerate(SLOPES):
-        x, g = _x(i), _x(i)[::-1] + 0.25
+        x = _x(i)
+        g = _x(i)[::-1] + 0.25
         factor = np.where(x > 0, 1, slope)
         wanted = {"the forward": x * factor, "the gradient": g * factor, "x, afterwards": x}
-        for (name, right), hers in zip(wanted.items(), found.came[i], strict=True):
-            if where := judging.difference(hers, right.astype(np.float32)):
+        for (name, right), learner_run in zip(wanted.items(), lowering.came[i], strict=True):
+            if where := difference(learner_run, right.astype(np.float32)):
                 advice = "take one number of each sign, and 0, and follow them."
                 raise refused(f"{name}, slope {slope}", where, "", advice)
-    if found.compute_sets > 2 * len(SLOPES):
+    if lowering.compute_sets > 2 * len(SLOPES):
         advice = "put all of it into one expression: popops.map makes one compute set."
-        said = f"{found.compute_sets} compute sets for {2 * len(SLOPES)} operations"
-        raise refused(tried, said, "one for each", advice)
-    return Passed(tried, evidence=found.report)
+        message = f"{lowering.compute_sets} compute sets for {2 * len(SLOPES)} operations"
+        raise refused(description, message, "one for each", advice)
+    return Passed(description, evidence=lowering.report)
 
 
 # --- 13.5: what compiles again --------------------------------------------------------------------
@@ -303,18 +338,19 @@ def _lowering(answer: Callable[..., Any]) -> Passed:
 
 @dataclass
 class StandIn:
-    """Stands for a `Run`: what it was compiled for, and what has been written to it."""
+    """A substitute for a `Run` that records its compilation arguments and the values written to
+    it."""
 
     batch: int
     iterations: int
     held: dict[str, Any] = field(default_factory=dict)
 
     def write(self, name: str, value: Any) -> None:
-        """As `Run.write`."""
+        """Record a value, as `Run.write` writes it."""
         self.held[name] = value
 
 
-# (batch, iterations, rate, weight) of a call, and what is new in it
+# (batch, iterations, rate, weight) of a call, and what is new in it compared with the last
 CALLS = (
     ((16, 4, 0.5, 1.0), "nothing was compiled before"),
     ((16, 4, 0.5, 1.0), "nothing changed"),
@@ -328,65 +364,71 @@ CALLS = (
 
 
 def gone_on(answer: Callable[..., Any]) -> list[tuple[int, Any]]:
-    """By call (programs made so far, what the call's run is and holds)."""
-    made, cache_, found = [], dict[Any, Any](), []
+    """Return for each call (programs compiled so far, compilation arguments and values of the
+    call's run)."""
+    returned_value = []
+    cache_ = dict[Any, Any]()
+    compiled = []
 
     def make(batch: int, iterations: int) -> StandIn:
-        made.append(StandIn(batch, iterations))
-        return made[-1]
+        returned_value.append(StandIn(batch, iterations))
+        return returned_value[-1]
 
     for (batch, iterations, rate, weight), _ in CALLS:
         run = answer(cache_, make, batch, iterations, rate, {"w": weight})
-        held = (run.batch, run.iterations, *map(run.held.get, ("rate", "w")))
-        found.append((len(made), held))
-    return found
+        state = (run.batch, run.iterations, *map(run.held.get, ("rate", "w")))
+        compiled.append((len(returned_value), state))
+    return compiled
 
 
 def _recompiled(answer: Callable[..., Any]) -> Passed:
-    tried = f"{len(CALLS)} calls of {name_of(answer)}, one after the other"
-    made = set()
+    description = f"{len(CALLS)} calls of {name_of(answer)}, one after the other"
+    returned_value = set()
     come = dict[str, Any]()
 
-    def watched(*given: Any) -> Any:
-        run = answer(*given)
+    def watched(*arguments: Any) -> Any:
+        run = answer(*arguments)
         if not isinstance(run, StandIn):
             advice = "return what make() made, or what the cache has of it."
-            raise NotYet(tried, returned(run), "a run", "", advice)
+            raise NotYet(description, returned(run), expected="a run", next_step=advice)
         return run
 
-    with judging.answering(tried):
+    with answering(description):
         come["all"] = gone_on(watched)
     for number, (case, new) in enumerate(CALLS):
-        made.add(case[:2])
-        programs, held = come["all"][number]
-        if programs != len(made) or held != case:
+        returned_value.add(case[:2])
+        programs, state = come["all"][number]
+        if programs != len(returned_value) or state != case:
             refused = refusing("13.5", lambda f: gone_on(f) == come["all"])
             so_far = counted(programs, "program")
-            said = f"{so_far} so far; it is one of (batch, iterations, rate, w) = {held}"
-            right = f"{counted(len(made), 'program')}, and {case}"
+            message = f"{so_far} so far; it is one of (batch, iterations, rate, w) = {state}"
+            right = f"{counted(len(returned_value), 'program')}, and {case}"
             advice = "what is part of the program, and what is only a value on it?"
-            raise refused(f"call {number + 1}: {new}", said, right, advice)
-    return Passed(tried, evidence=[n for n, _ in come["all"]])
+            raise refused(f"call {number + 1}: {new}", message, right, advice)
+    return Passed(description, evidence=[n for n, _ in come["all"]])
 
 
 # --- 13.6: what the backward keeps ----------------------------------------------------------------
 
 
 def kept_by(graph: ir.Ir) -> dict[str, int]:
-    """Bytes by name of what a forward makes and a backward reads, through views: from the forward's
-    side."""
+    """Return {name: bytes} of the tensors that the forward pass makes and the backward pass reads,
+    also through views.
+
+    It starts from the forward pass.
+    """
     ops = [op for op in graph.ops if op.part == "forward"]
-    seen = {v: v for op in ops if not ir.OPS[op.kind].view for v in op.outs}
+    inputs = {v: v for op in ops if not ir.OPS[op.kind].view for v in op.outs}
     for op in graph.ops:
-        if ir.OPS[op.kind].view and op.inputs[0] in seen:
-            seen[op.outs[0]] = seen[op.inputs[0]]
+        if ir.OPS[op.kind].view and op.inputs[0] in inputs:
+            inputs[op.outs[0]] = inputs[op.inputs[0]]
     later = [op for op in graph.ops if op.part == "backward" and not ir.OPS[op.kind].view]
-    read = {seen[v] for op in later for v in op.inputs if v in seen}
-    return {v.name: int(np.prod(v.shape)) * v.dtype.size for v in seen.values() if v in read}
+    read = {inputs[v] for op in later for v in op.inputs if v in inputs}
+    return {v.name: int(np.prod(v.shape)) * v.dtype.size for v in inputs.values() if v in read}
 
 
 def _narrow() -> ir.Ir:
-    """A graph in two dtypes, of which a value is read through two views alone."""
+    """Return a graph in two dtypes, in which a value is read only through two views."""
     graph = ir.Ir()
     x = graph.input((6, 4), "x")
     w = graph.variable(np.ones((2, 12), np.float16), "w")
@@ -400,36 +442,48 @@ def _narrow() -> ir.Ir:
 
 @cache
 def graphs() -> dict[str, ir.Ir]:
-    """Graphs with their backward."""
+    """Return the graphs with their backward passes."""
     several = {"the CNN": captured("cnn"), "the perceptron": captured("perceptron")}
     several |= {"a graph of HALF": _narrow()}
     return {name: ir.autodiff(g, g.outputs["loss"])[0] for name, g in several.items()}
 
 
 def _kept(answer: Callable[..., Any]) -> Passed:
-    came = {}
+    actual = {}
     for name, graph in graphs().items():
-        tried = f"{name_of(answer)} of {name}"
-        made = call_made(answer, tried, graph.but())
-        if not isinstance(made, dict):
+        description = f"{name_of(answer)} of {name}"
+        returned_value = call_made(answer, description, graph.but())
+        if not isinstance(returned_value, dict):
             advice = 'return a dictionary, as {"relu9": 4608}.'
-            raise NotYet(tried, returned(made), "names with their bytes", "", advice)
-        came[name] = {str(n): plain(b) for n, b in made.items()}
+            raise NotYet(
+                description,
+                returned(returned_value),
+                expected="names with their bytes",
+                next_step=advice,
+            )
+        actual[name] = {str(n): plain(b) for n, b in returned_value.items()}
     for name, graph in graphs().items():
-        right, hers = kept_by(graph), came[name]
-        if right == hers:
+        right = kept_by(graph)
+        learner_run = actual[name]
+        if right == learner_run:
             continue
         refused = refusing(
-            "13.6", lambda f: all(f(g.but()) == came[n] for n, g in graphs().items())
+            "13.6", lambda f: all(f(g.but()) == actual[n] for n, g in graphs().items())
         )
-        wrong = [n for n in (*right, *hers) if right.get(n) != hers.get(n)]
-        one = wrong[0]
-        said, wanted = (f"{b[one]} bytes" if one in b else "left out" for b in (hers, right))
-        advice = f"look for {one} in print(graph): who makes it, and who reads it?"
-        raise refused(f"{name_of(answer)} of {name}", f"{one}: {said}", wanted, advice)
+        wrong = {n for n in (*right, *learner_run) if right.get(n) != learner_run.get(n)}
+        # An answer may have collected its names in a set, so their order says nothing.
+        outputs = (v.name for op in graph.ops for v in op.outs)
+        place = {name: number for number, name in enumerate(outputs)}
+        first_wrong = min(wrong, key=lambda n: (n not in right, place.get(n, len(place)), n))
+        message, wanted = (
+            f"{b[first_wrong]} bytes" if first_wrong in b else "left out"
+            for b in (learner_run, right)
+        )
+        advice = f"look for {first_wrong} in print(graph): who makes it, and who reads it?"
+        raise refused(f"{name_of(answer)} of {name}", f"{first_wrong}: {message}", wanted, advice)
     total = sum(kept_by(graphs()["the CNN"]).values())
     return Passed(
-        "three graphs", evidence=list(came["the CNN"].values()), figure=total, unit="bytes"
+        "three graphs", evidence=list(actual["the CNN"].values()), figure=total, unit="bytes"
     )
 
 

@@ -113,7 +113,7 @@ def train(make, images, labels, epochs, batch, steps):
 
 
 # %% 13.2: what is over stays in
-# error in the answer: and 2 are over
+# error in the answer: and 2 samples more
 def train(make, images, labels, epochs, batch, steps):
     with ipu.ipu_strategy.IPUStrategy().scope():
         model = make()
@@ -133,7 +133,7 @@ def train(make, images, labels, epochs, batch, steps):
 
 
 # %% 13.2: chances that are none
-# error in the answer: what no softmax made
+# error in the answer: outputs that no softmax made
 def train(make, images, labels, epochs, batch, steps):
     with ipu.ipu_strategy.IPUStrategy().scope():
         model = make()
@@ -190,7 +190,7 @@ def train(make, images, labels, epochs, batch, steps):
 
 
 # %% 13.2: whole batches, and not whole calls
-# error in the answer: 28 samples were to be 7 batches
+# error in the answer: 28 samples should make 7 batches
 def train(make, images, labels, epochs, batch, steps):
     with ipu.ipu_strategy.IPUStrategy().scope():
         model = make()

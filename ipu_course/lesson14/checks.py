@@ -1,4 +1,4 @@
-"""The exercises of lesson 14, stencils and graphs: what is right, and mistakes by name."""
+"""The exercises of lesson 14, stencils and graphs: correct results and known mistakes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from ipu_course.checking import warmups
+from ipu_course.checking.calling import call
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
-from ipu_course.checking.judging import NotYet, Passed, call, plain, quoted, refusing, returned
 from ipu_course.checking.programs import TILES, all_of, device_of, program_of
+from ipu_course.checking.quoting import plain, quoted, returned
 from ipu_course.checking.trial import (
     Built,
     Ran,
@@ -25,6 +26,7 @@ from ipu_course.checking.trial import (
     refuse_growing,
 )
 from ipu_course.checking.verdict_panel import Bars
+from ipu_course.checking.verdicts import NotYet, Passed, refusing
 from ipu_teach import FLOAT, INT, Graph, InOut, Input, Output, Tensor, Vector, Vertex, show
 from ipu_teach.errors import counted, shown
 from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence as Steps
@@ -32,28 +34,28 @@ from ipu_teach.report import Recording
 from ipu_teach.types import Array
 
 Edges = Iterable[tuple[int, int]]
-PlateBlock = tuple[int, int, int, int]  # top, bottom, left, right of what lies within the rim
-NEAR = 1.05  # times the least that all tiles together can fetch
+PlateBlock = tuple[int, int, int, int]  # (top, bottom, left, right) of the part within the rim
+NEAR = 1.05  # a multiple of the least that all tiles can fetch in total
 
 
 def _ends(n: int, parts: int) -> list[tuple[int, int]]:
-    """The parts of 1 to n, each with its end."""
+    """Return the (begin, end) of each of `parts` parts of 1 to n."""
     return [(1 + n * k // parts, 1 + n * (k + 1) // parts) for k in range(parts)]
 
 
 def blocks_of(rows: int, columns: int, down: int, across: int) -> list[PlateBlock]:
-    """The blocks of a plate, tile by tile."""
+    """Return the block of a plate on each tile."""
     return [(*v, *level) for v in _ends(rows, down) for level in _ends(columns, across)]
 
 
 def lay(blocks: Sequence[PlateBlock], graph: Graph, plate: Tensor) -> None:
-    """Each block on its tile, and the rim with the blocks beside it."""
+    """Map each block to its tile, and the rim to the tiles of the blocks next to it."""
     for tile, (top, bottom, left, right) in enumerate(with_rim(blocks, plate.shape)):
         graph.set_tile_mapping(plate[top:bottom, left:right], tile)
 
 
 def with_rim(blocks: Sequence[PlateBlock], shape: Sequence[int]) -> Iterator[PlateBlock]:
-    """The blocks with what of the rim is beside them."""
+    """Yield the blocks, extended by the rim next to them."""
     for a, b, c, d in blocks:
         yield a - (a == 1), b + (b == shape[0] - 1), c - (c == 1), d + (d == shape[1] - 1)
 
@@ -62,7 +64,7 @@ def with_rim(blocks: Sequence[PlateBlock], shape: Sequence[int]) -> Iterator[Pla
 
 
 def stepped(plate: Array, steps: int) -> Array:
-    """What comes of a plate, whole plates at once, in float64."""
+    """Return a plate after its steps, computed on whole plates in float64."""
     rows, columns = (np.arange(n) % (n - 1) > 0 for n in plate.shape)
     for _ in range(steps):
         around = [np.roll(plate, by, axis) for by in (1, -1) for axis in (0, 1)]
@@ -70,31 +72,35 @@ def stepped(plate: Array, steps: int) -> Array:
     return plate
 
 
-def _plate(said: str, rows: int, columns: int, blocks: Sequence[PlateBlock], pairs: int) -> Trial:
-    """Whole numbers, no two in a row alike; a step divides them by 4, and that is exact."""
+def _plate(
+    message: str, rows: int, columns: int, blocks: Sequence[PlateBlock], pairs: int
+) -> Trial:
+    """Return a trial of a plate of integers from -120 to 130; a step divides a sum by 4, which is
+    exact."""
     draw = np.random.default_rng(1400 + rows)
     start = draw.permutation((rows + 2) * (columns + 2)).reshape(rows + 2, -1) % 251 - 120.0
-    lies, right = partial(lay, blocks), [stepped(start, 2 * pairs)]
+    lies = partial(lay, blocks)
+    right = [stepped(start, 2 * pairs)]
     tensors = {"plate": Var(FLOAT, start.shape, lies, [start], right)}
     tensors["other"] = Var(FLOAT, start.shape, lies)
-    return Trial(f"{said}, {2 * pairs} steps", tensors, more=(blocks, pairs))
+    return Trial(f"{message}, {2 * pairs} steps", tensors, more=(blocks, pairs))
 
 
 def _seen(answer: Any, trial: Trial, run: int = 0) -> Any:
-    """An answer's numbers, at the end of its first or of its last run; it is run anew for it."""
-    seen: list[Recording] = []
+    """Return an answer's values at the end of its first or its last run, from a new run."""
+    recordings: list[Recording] = []
 
-    def watch(ran: Ran) -> None:
-        seen.append(ran.engine.record(next(iter(ran.tensors.values()))))
+    def watch(run: Ran) -> None:
+        recordings.append(run.engine.record(next(iter(run.tensors.values()))))
 
-    ran = replace(trial, ready=watch).of(answer)
-    report = ran.engine.report if run else ran.report
-    return show.run(seen[0], at=len(report.execution.steps) - 1)
+    trial_run = replace(trial, ready=watch).of(answer)
+    report = trial_run.engine.report if run else trial_run.report
+    return show.run(recordings[0], at=len(report.execution.steps) - 1)
 
 
 @cache
 def _plates() -> tuple[Trial, ...]:
-    """Ordinary ones first."""
+    """Return the cases, ordinary ones first."""
     uneven = [(1, 2, 1, 9), (2, 7, 1, 3), (2, 7, 3, 9), (7, 9, 1, 8), (7, 9, 8, 9)]
     return (
         _plate("13 strips of a plate of 13 x 3", 13, 3, blocks_of(13, 3, 13, 1), 1),
@@ -107,18 +113,20 @@ def _plates() -> tuple[Trial, ...]:
 def _heat(answer: Any) -> Passed:
     reports = []
     for trial in _plates():
-        ran = trial.through(answer, "14.1")
+        run = trial.through(answer, "14.1")
         picture = partial(_seen, answer, trial)
-        if found := ran.wrong("plate"):
+        if difference := run.wrong("plate"):
             advice = "follow one number through one step: which four does it meet?"
-            raise ran.refused("14.1", found.words, "", advice, draws=picture)
-        for loop in (step for step in all_of(ran.program) if isinstance(step, Repeat)):
+            raise run.refused("14.1", difference.words, "", advice, draws=picture)
+        for loop in (step for step in all_of(run.program) if isinstance(step, Repeat)):
             if any(isinstance(step, Copy) for step in all_of(loop.body)):
                 why = "a copy moves the whole plate in each round, and computes nothing."
                 advice = "let the second step of a round read other, and write plate."
-                raise NotYet(trial.tried, "a Copy in the loop", "none", why, advice)
-        _refuse_elsewhere(ran, len(trial.more[0]))
-        reports.append(ran.report)
+                raise NotYet(
+                    trial.tried, "a Copy in the loop", expected="none", why=why, next_step=advice
+                )
+        _refuse_elsewhere(run, len(trial.more[0]))
+        reports.append(run.report)
     few = _plates()[2]
     built = {n: Trial("", few.tensors, more=(few.more[0], n)).build(answer) for n in (2, 7)}
     why = "a loop written in Python writes every step down, and each needs room on all tiles."
@@ -126,15 +134,20 @@ def _heat(answer: Any) -> Passed:
     return Passed(f"{len(reports)} plates", evidence=reports)
 
 
-def _refuse_elsewhere(ran: Ran, blocks: int) -> None:
-    """Raise `NotYet` if not just the tiles that have a block have vertices."""
-    tables = (table for one in ran.graph.compute_sets for table in one.tables.values())
+def _refuse_elsewhere(run: Ran, blocks: int) -> None:
+    """Raise `NotYet` unless exactly the tiles that have a block have vertices."""
+    tables = (
+        table for compute_set in run.graph.compute_sets for table in compute_set.tables.values()
+    )
     used = {int(tile) for table in tables for tile in table.tiles}
     if wrong := sorted(used ^ set(range(blocks))):
-        tile, idle = wrong[0], wrong[0] < blocks
-        came = f"tile {tile} has {'a' if idle else 'no'} block and {'no' if idle else 'a'} vertex"
+        tile = wrong[0]
+        idle = wrong[0] < blocks
+        actual = f"tile {tile} has {'a' if idle else 'no'} block and {'no' if idle else 'a'} vertex"
         why = "a block is best computed where it lies: elsewhere all of it has to travel."
-        raise NotYet(ran.trial.tried, came, "", why, "map the vertex of blocks[t] to tile t.")
+        raise NotYet(
+            run.trial.tried, actual, why=why, next_step="map the vertex of blocks[t] to tile t."
+        )
 
 
 # --- 14.2 -----------------------------------------------------------------------------------------
@@ -152,7 +165,8 @@ CUTS = {
 
 
 def fetched(rows: int, columns: int, down: int, across: int) -> int:
-    """How many numbers all tiles together fetch: what of a block's slice lies on another tile."""
+    """Return how many elements all tiles fetch in total: those of each block's slice that are on
+    other tiles."""
     blocks = blocks_of(rows, columns, down, across)
     tiles = np.empty((rows + 2, columns + 2), int)
     for tile, (top, bottom, left, right) in enumerate(with_rim(blocks, tiles.shape)):
@@ -165,13 +179,13 @@ def fetched(rows: int, columns: int, down: int, across: int) -> int:
 
 @cache
 def least(rows: int, columns: int, tiles: int) -> int:
-    """The least of all cuts."""
+    """Return the fewest elements fetched in a step, over all grids of blocks."""
     ways = ((d, tiles // d) for d in range(1, tiles + 1) if tiles % d == 0)
     return min(fetched(rows, columns, d, a) for d, a in ways if d <= rows and a <= columns)
 
 
 def _drawn_cut(rows: int, columns: int, way: tuple[int, int]) -> Any:
-    """Where a plate lies, if it is small enough to be seen."""
+    """Return a picture of a plate's tile mapping, or None if there are more than 64 tiles."""
     if way[0] * way[1] > 64:
         return None
     graph = Graph(device_of(way[0] * way[1]))
@@ -181,77 +195,88 @@ def _drawn_cut(rows: int, columns: int, way: tuple[int, int]) -> Any:
 
 
 def _cut(answer: Callable[..., Any]) -> Passed:
-    came = {case: call(answer, *case) for case in CUTS.values()}
+    actual = {case: call(answer, *case) for case in CUTS.values()}
 
     def alike(like: Any) -> bool:
-        return all(np.array_equal(like(*case), hers) for case, hers in came.items())
+        return all(np.array_equal(like(*case), learner_run) for case, learner_run in actual.items())
 
     refused = refusing("14.2", alike)
     yours = budget = 0
-    for said, case in CUTS.items():
-        (rows, columns, tiles), hers = case, came[case]
-        told = f"{said}: {rows} x {columns} on {counted(tiles, 'tile')}"
-        pair = [plain(n) for n in hers] if isinstance(hers, (tuple, list, np.ndarray)) else []
+    for message, case in CUTS.items():
+        (rows, columns, tiles), learner_run = case, actual[case]
+        fault = f"{message}: {rows} x {columns} on {counted(tiles, 'tile')}"
+        pair = (
+            [plain(n) for n in learner_run]
+            if isinstance(learner_run, (tuple, list, np.ndarray))
+            else []
+        )
         if len(pair) != 2 or not all(isinstance(n, int) for n in pair):
-            raise refused(told, returned(hers), "(down, across)", "return two whole numbers.")
+            raise refused(
+                fault, returned(learner_run), "(down, across)", "return two whole numbers."
+            )
         down, across = (int(n or 0) for n in pair)
         if down < 1 or across < 1 or down * across != tiles or down > rows or across > columns:
-            asked = f"{counted(tiles, 'block')}, each with a row and a column at least"
+            wanted = f"{counted(tiles, 'block')}, each with a row and a column at least"
             advice = "try each down that divides tiles, and leave out those with too many parts."
-            raise refused(told, f"{down} x {across}", asked, advice)
-        mine, best = fetched(rows, columns, down, across), least(*case)
-        yours, budget = yours + mine, budget + int(NEAR * best)
-        if mine > NEAR * best:
-            bars = Bars(int(NEAR * best), mine, "numbers fetched")
-            words = f"{down} x {across}: all tiles together fetch {mine:,} numbers"
+            raise refused(fault, f"{down} x {across}", wanted, advice)
+        fetched_now = fetched(rows, columns, down, across)
+        best = least(*case)
+        yours = yours + fetched_now
+        budget = budget + int(NEAR * best)
+        if fetched_now > NEAR * best:
+            bars = Bars(int(NEAR * best), fetched_now, "numbers fetched")
+            words = f"{down} x {across}: all tiles together fetch {fetched_now:,} numbers"
             picture = partial(_drawn_cut, rows, columns, (down, across))
             advice = "count what crosses each line between blocks, for every way to cut."
-            asked = f"{best:,} or so would do"
-            raise refused(told, words, asked, advice, bars=bars, draws=picture)
+            wanted = f"{best:,} or so would do"
+            raise refused(fault, words, wanted, advice, bars=bars, draws=picture)
     bars = Bars(budget, yours, "numbers fetched")
-    return Passed(f"{len(CUTS)} plates", bars, tuple(came.values()))
+    return Passed(f"{len(CUTS)} plates", bars, tuple(actual.values()))
 
 
 # --- 14.3 -----------------------------------------------------------------------------------------
 
 
 def rows_of(n: int, edges: Edges) -> list[list[int]]:
-    """The sorted neighbours of each vertex."""
+    """Return the sorted neighbours of each vertex."""
     near: list[set[int]] = [set() for _ in range(n)]
     for a, b in edges:
         near[a].add(b)
         near[b].add(a)
-    return [sorted(mine) for mine in near]
+    return [sorted(neighbours) for neighbours in near]
 
 
 def offsets_of(rows: Sequence[Sequence[int]]) -> list[int]:
-    """How many neighbours stand before each row, and how many there are."""
+    """Return the number of neighbours before each row, followed by their total."""
     return [int(n) for n in np.cumsum([0, *map(len, rows)])]
 
 
 def distances(rows: Sequence[Sequence[int]], begin: int) -> list[int]:
-    """Of each vertex from one, by a queue; -1 for what is not reached."""
-    found, queue = {begin: 0}, [begin]
-    for here in queue:
-        new = [there for there in rows[here] if there not in found]
-        found |= dict.fromkeys(new, found[here] + 1)
+    """Return the distance of each vertex from `begin`, computed with a queue; -1 if it is not
+    reachable."""
+    distance_of = {begin: 0}
+    queue = [begin]
+    for vertex in queue:
+        new = [neighbour for neighbour in rows[vertex] if neighbour not in distance_of]
+        distance_of |= dict.fromkeys(new, distance_of[vertex] + 1)
         queue += new
-    return [found.get(v, -1) for v in range(len(rows))]
+    return [distance_of.get(v, -1) for v in range(len(rows))]
 
 
 def some_edges(n: int, many: int, seed: int) -> list[tuple[int, int]]:
-    """So many edges, drawn."""
+    """Return `many` edges drawn at random."""
     draw = np.random.default_rng(seed)
     return [(int(a), int(b)) for a, b in draw.integers(0, n, (many, 2))]
 
 
 def star_of(n: int) -> list[tuple[int, int]]:
-    """Vertex 0 knows all others."""
+    """Return the edges of a star, in which vertex 0 is connected to all others."""
     return [(0, leaf) for leaf in range(1, n)]
 
 
 class Reach(Vertex):
-    """A wave on one tile: who has a neighbour at distance `level`, and none yet?"""
+    """A step of a wave on one tile: finds the unreached vertices that have a neighbour at distance
+    `level`."""
 
     ends: Input[Vector[INT]]
     neighbours: Input[Vector[INT]]
@@ -271,9 +296,11 @@ class Reach(Vertex):
 
 
 def _wave(graph: Graph, rows: Sequence[Sequence[int]], parts: Sequence[Tensor]) -> Program:
-    """One wave: it reads a copy of all distances, and writes those of its tile."""
+    """Return the program of one wave, which reads a copy of all distances, and writes those of its
+    tile."""
     distance, level, grew = parts
-    before, reach = graph.add_variable(INT, distance.shape, "before"), graph.add_compute_set("wave")
+    before = graph.add_variable(INT, distance.shape, "before")
+    reach = graph.add_compute_set("wave")
     lists = offsets_of(rows), [b for row in rows for b in row]
     offsets, neighbours = (graph.add_constant(INT, (len(x),), x, "rows") for x in lists)
     for tensor in (before, offsets, neighbours):
@@ -289,23 +316,23 @@ def _wave(graph: Graph, rows: Sequence[Sequence[int]], parts: Sequence[Tensor]) 
 
 
 def _shares(n: int) -> list[tuple[int, int]]:
-    """Of so many elements those of each tile, equally many."""
+    """Return the (begin, end) of each tile's share of `n` elements, in equal parts."""
     return [(n * tile // TILES, n * (tile + 1) // TILES) for tile in range(TILES)]
 
 
 def _searching(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Built:
-    """answer(graph, wave, level, grew) returns a program."""
+    """Return a trial of answer(graph, wave, level, grew), which returns a program."""
     wave = _wave(graph, trial.more[0], parts)
     return program_of(answer, trial.tried, graph, wave, *parts[1:]), []
 
 
 @cache
 def _graphs() -> tuple[Trial, ...]:
-    """Each searched twice on one engine."""
-    made = []
+    """Return the graphs, each of which is searched twice on one engine."""
+    returned_value = []
     streets = [(k, k + 1) for k in range(24) if k % 5 < 4] + [(k, k + 5) for k in range(20)]
     storeys = [pair for t in range(13) for pair in ((0, 3 * t + 1), (3 * t + 1, 3 * t + 2))]
-    for said, n, edges, begins in (
+    for message, n, edges, begins in (
         ("a town of 5 x 5 crossings", 25, streets, (0, 12)),
         ("a path of 14", 14, [(k, k + 1) for k in range(13)], (0, 5)),
         ("a star of 20", 20, star_of(20), (7, 0)),
@@ -315,66 +342,73 @@ def _graphs() -> tuple[Trial, ...]:
         ("6 in a ring, on 13 tiles", 6, [(k, (k + 1) % 6) for k in range(6)], (2, 5)),
     ):  # fmt: skip
         rows = rows_of(n, edges)
-        given = [[0 if v == begin else -1 for v in range(n)] for begin in begins]
+        starts = [[0 if v == begin else -1 for v in range(n)] for begin in begins]
         right = [distances(rows, begin) for begin in begins]
-        tensors = {"distance": Var(INT, n, _evenly, given, right), "level": Var(INT, (), 0)}
+        tensors = {"distance": Var(INT, n, _evenly, starts, right), "level": Var(INT, (), 0)}
         tensors["grew"] = Var(INT, TILES, by_rows)
-        trial = Trial(f"{said}, from {begins[0]} and {begins[1]}", tensors, more=(rows,), runs=2)
-        made.append(replace(trial, form=_searching, most_rounds=60))
-    return tuple(made)
+        trial = Trial(f"{message}, from {begins[0]} and {begins[1]}", tensors, more=(rows,), runs=2)
+        returned_value.append(replace(trial, form=_searching, most_rounds=60))
+    return tuple(returned_value)
 
 
 def _evenly(graph: Graph, tensor: Tensor) -> None:
-    """As many elements on each tile."""
+    """Map an equal number of elements to each tile."""
     for tile, (begin, end) in enumerate(_shares(len(tensor))):
         graph.set_tile_mapping(tensor[begin:end], tile)
 
 
-def _waves(ran: Ran) -> int:
-    """How many waves the first run took."""
-    return sum(p.executions for p in ran.report.compute_sets if p.name == "wave")
+def _waves(run: Ran) -> int:
+    """Return the number of waves in the first run."""
+    return sum(p.executions for p in run.report.compute_sets if p.name == "wave")
 
 
 def _search(answer: Any) -> Passed:
     runs = [trial.through(answer, "14.3") for trial in _graphs()]
 
     def alike(like: Any) -> bool:
-        """One graph does not tell one end of the loop from another."""
-        pairs = ((ran, ran.trial.outcome(like)) for ran in reversed(runs))  # the small ones first
-        return all(equal(ran, other) and _waves(ran) == _waves(other) for ran, other in pairs)
+        """Return whether a mistake matches on all graphs, because one graph does not distinguish
+        ends of the loop."""
+        pairs = ((run, run.trial.outcome(like)) for run in reversed(runs))  # the small runs first
+        return all(
+            equal(run, reference_run) and _waves(run) == _waves(reference_run)
+            for run, reference_run in pairs
+        )
 
     refused = refusing("14.3", alike)
     yours = budget = 0
-    for ran in runs:
-        trial = ran.trial
-        if any(ran.endless):
+    for run in runs:
+        trial = run.trial
+        if any(run.endless):
             advice = "what does the loop look at, and when does that become 0?"
             raise refused(trial.tried, "waves without end", "an end", advice)
-        if found := ran.wrong("distance"):
-            told = f"{trial.tried}, {('first', 'second')[found.run]} run"
+        if difference := run.wrong("distance"):
+            fault = f"{trial.tried}, {('first', 'second')[difference.run]} run"
             advice = "print level and grew in the loop, with PrintTensor."
-            picture = partial(_seen, answer, trial, found.run)
-            raise refused(told, found.words, quoted(found.right), advice, draws=picture)
-        waves, most = _waves(ran), 1 + max(trial.tensors["distance"].right[0])
-        yours, budget = yours + waves, budget + most
-        if waves > most:
+            picture = partial(_seen, answer, trial, difference.run)
+            raise refused(fault, difference.words, quoted(difference.right), advice, draws=picture)
+        waves = _waves(run)
+        maximum = 1 + max(trial.tensors["distance"].right[0])
+        yours = yours + waves
+        budget = budget + maximum
+        if waves > maximum:
             advice = "let the device end the loop: RepeatWhileTrue looks at a number of its own."
-            asked, bars = f"{most}, of which the last reaches nobody", Bars(most, waves, "waves")
-            raise refused(trial.tried, counted(waves, "wave"), asked, advice, bars=bars)
-    reports = [ran.report for ran in runs]
+            wanted = f"{maximum}, of which the last reaches nobody"
+            bars = Bars(maximum, waves, "waves")
+            raise refused(trial.tried, counted(waves, "wave"), wanted, advice, bars=bars)
+    reports = [run.report for run in runs]
     return Passed(f"{len(runs)} graphs, each twice", Bars(budget, yours, "waves"), reports)
 
 
 # --- 14.4 -----------------------------------------------------------------------------------------
 
-# modelled cycles of a finger's step, one worker of six at work: 5 % above fingers that begin at the
-# beginnings of both rows
+# modelled cycles of one step of the two fingers, with one of six workers busy: 5 % above fingers
+# that start at the beginnings of both rows
 PER_STEP = 85
 FIELDS = ("offsets", "neighbours", "begin", "end", "count")
 
 
 def triples(rows: Sequence[Sequence[int]]) -> int:
-    """How many triangles there are: all threes of vertices, tried."""
+    """Return the number of triangles, by trying all triples of vertices."""
     near = [set(row) for row in rows]
     return sum(
         c in near[a] and c in near[b]
@@ -383,12 +417,13 @@ def triples(rows: Sequence[Sequence[int]]) -> int:
 
 
 def finger_steps(rows: Sequence[Sequence[int]]) -> int:
-    """How far two fingers go at most, over all edges from a smaller vertex to a larger."""
+    """Return the most steps of the two fingers, summed over all edges from a smaller vertex to a
+    larger."""
     return sum(len(row) + len(rows[b]) for a, row in enumerate(rows) for b in row if b > a)
 
 
 def _counting(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Built:
-    """The answer is a codelet; a vertex of it for each two bounds."""
+    """Build the program of an answer that is a codelet, with one vertex for each pair of bounds."""
     cls = codelet_of(answer, "a check")
     compute_set, (*lists, bounds, counts) = graph.add_compute_set("count"), parts
     for k in range(len(counts)):
@@ -398,25 +433,27 @@ def _counting(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Buil
     return Execute(compute_set), []
 
 
-def _total(ran: Ran) -> int:
-    return int(np.sum(ran.came[0]["counts"]))
+def _total(run: Ran) -> int:
+    return int(np.sum(run.came[0]["counts"]))
 
 
-def _as_many(hers: Ran, other: Ran) -> bool:
-    """Whether both find as many."""
-    return bool(hers.came and other.came) and _total(hers) == _total(other)
+def _as_many(learner_run: Ran, reference_run: Ran) -> bool:
+    """Return whether both answers find the same number."""
+    return bool(learner_run.came and reference_run.came) and _total(learner_run) == _total(
+        reference_run
+    )
 
 
 @cache
 def _knots() -> tuple[Trial, ...]:
-    """Ordinary ones first; in the last, cost decides."""
+    """Return the cases, ordinary ones first; in the last one, the cost decides."""
     drawn = some_edges(20, 60, 5)
     names = np.random.default_rng(6).permutation(20)
     four = [(a, b) for a in range(4) for b in range(a)]
     two = [(0, 1), (0, 2), (1, 2), (2, 3), (2, 4), (3, 4)]
     loops = [*some_edges(12, 30, 9), (3, 3), (4, 4), (5, 5)]
-    made = []
-    for said, n, edges, bounds in (
+    returned_value = []
+    for message, n, edges, bounds in (
         ("20 vertices, drawn", 20, drawn, (0, 7, 20)),
         ("the same with other numbers", 20, [(names[a], names[b]) for a, b in drawn], (0, 20)),
         ("four that all know each other", 4, four, (0, 2, 4)),
@@ -432,37 +469,39 @@ def _knots() -> tuple[Trial, ...]:
         lists["bounds"], parts = list(bounds), len(bounds) - 1
         tensors = {name: Var(INT, len(x), 0, [x]) for name, x in lists.items()}
         tensors["counts"] = Var(INT, parts, by_rows, right=[[0] * parts])
-        made.append(Trial(said, tensors, more=(rows,), form=_counting, agree=_as_many))
-    return tuple(made)
+        returned_value.append(Trial(message, tensors, more=(rows,), form=_counting, agree=_as_many))
+    return tuple(returned_value)
 
 
 def _triangles(answer: Any) -> Passed:
     totals: list[int] = []
     for trial in _knots():
-        rows, ran = trial.more[0], trial.through(answer, "14.4")
-        mine, right = _total(ran), triples(rows)
-        if mine != right or ran.unwritten("counts"):
+        rows = trial.more[0]
+        run = trial.through(answer, "14.4")
+        learner_total = _total(run)
+        right = triples(rows)
+        if learner_total != right or run.unwritten("counts"):
             why = "the ordinary graph is right, and this one is not." * bool(totals)
             advice = "take the smallest graph that is wrong, and follow it by hand."
-            came, asked = (counted(n, "triangle") for n in (mine, right))
-            raise ran.refused("14.4", came, asked, advice, why)
-        totals.append(mine)
-    bars = Bars(PER_STEP * finger_steps(rows), ran.cycles, "modelled cycles")
+            actual, wanted = (counted(n, "triangle") for n in (learner_total, right))
+            raise run.refused("14.4", actual, wanted, advice, why)
+        totals.append(learner_total)
+    bars = Bars(PER_STEP * finger_steps(rows), run.cycles, "modelled cycles")
     if bars.yours > bars.budget:
         why = "the count is right, and found by looking far more often than two sorted rows need."
         advice = "two places, one in each row: the one with the smaller number goes on."
-        raise NotYet(trial.tried, "too many cycles", "", why, advice, bars)
+        raise NotYet(trial.tried, "too many cycles", why=why, next_step=advice, bars=bars)
     return Passed(f"{len(totals)} graphs", bars, totals)
 
 
 # --- 14.5 -----------------------------------------------------------------------------------------
 
-FAIR = 1.1  # times the mean, or the mean rounded up
+FAIR = 1.1  # a multiple of the mean, or of the mean rounded up
 
 
 @cache
 def _stars() -> tuple[tuple[str, list[int], int], ...]:
-    """What is said of it, the offsets, and tiles."""
+    """Return (description, offsets, number of tiles) of each case."""
     graphs = (
         ("a star of 200", 200, star_of(200), 13),
         ("two hubs that know the same 38", 40, star_of(40) + [(1, k) for k in range(2, 40)], 7),
@@ -471,77 +510,90 @@ def _stars() -> tuple[tuple[str, list[int], int], ...]:
         ("twice as many tiles as edges", 4, star_of(4), 12),
         ("one tile", 6, star_of(6), 1),
     )
-    return tuple((said, offsets_of(rows_of(n, edges)), tiles) for said, n, edges, tiles in graphs)
+    return tuple(
+        (message, offsets_of(rows_of(n, edges)), tiles) for message, n, edges, tiles in graphs
+    )
 
 
 def _drawn(offsets: Sequence[int], pieces: list[list[tuple[int, int, int]]]) -> Any:
-    """The edges on their tiles."""
+    """Return a picture of the edges on their tiles."""
     graph = Graph(device_of(len(pieces)))
     edges = graph.add_variable(INT, (offsets[-1],), "neighbours")
-    for tile, mine in enumerate(pieces):
-        for _, begin, end in mine:
+    for tile, pieces_of_tile in enumerate(pieces):
+        for _, begin, end in pieces_of_tile:
             graph.set_tile_mapping(edges[begin:end], tile)
     return show.tiles(edges)
 
 
-def _pieces(hers: Any) -> list[list[tuple[int, int, int]]] | None:
-    """A list of pieces for each tile; None for what is none."""
+def _pieces(learner_run: Any) -> list[list[tuple[int, int, int]]] | None:
+    """Return a list of pieces for each tile; None if the answer does not return pieces."""
     try:
-        found = [[tuple(plain(n) for n in piece) for piece in mine] for mine in hers]
+        dealt = [[tuple(plain(n) for n in piece) for piece in pieces] for pieces in learner_run]
     except TypeError:
         return None
-    whole = all(len(p) == 3 and all(isinstance(n, int) for n in p) for mine in found for p in mine)
-    return found if whole else None  # type: ignore[return-value]
+    all_integers = all(
+        len(p) == 3 and all(isinstance(n, int) for n in p) for pieces in dealt for p in pieces
+    )
+    return dealt if all_integers else None  # type: ignore[return-value]
 
 
 def _no_deal(offsets: Sequence[int], pieces: list[list[tuple[int, int, int]]]) -> tuple[str, str]:
-    """What came and what is asked, of the first piece that is wrong; nothing if none is."""
-    seen = np.zeros(offsets[-1], int)
-    for tile, mine in enumerate(pieces):
-        for vertex, begin, end in mine:
+    """Return (actual, expected) for the first wrong piece; ("", "") if all are right."""
+    times_dealt = np.zeros(offsets[-1], int)
+    for tile, pieces_of_tile in enumerate(pieces):
+        for vertex, begin, end in pieces_of_tile:
             if not 0 <= vertex < len(offsets) - 1:
                 return f"tile {tile} has a piece of vertex {vertex}", f"0 to {len(offsets) - 2}"
             row = offsets[vertex], offsets[vertex + 1]
             if not row[0] <= begin < end <= row[1]:
-                asked = f"a part of its row, which is {row[0]} to {row[1]}"
-                return f"tile {tile} has {begin} to {end} of vertex {vertex}", asked
-            seen[begin:end] += 1
-    if (wrong := np.flatnonzero(seen != 1)).size:
-        edge, times = int(wrong[0]), int(seen[wrong[0]])
+                wanted = f"a part of its row, which is {row[0]} to {row[1]}"
+                return f"tile {tile} has {begin} to {end} of vertex {vertex}", wanted
+            times_dealt[begin:end] += 1
+    if (wrong := np.flatnonzero(times_dealt != 1)).size:
+        edge, times = int(wrong[0]), int(times_dealt[wrong[0]])
         return f"neighbours[{edge}] is in {counted(times, 'piece')}", "each in one"
     return "", ""
 
 
 def _deal(answer: Callable[..., Any]) -> Passed:
     cases = [(offsets, tiles) for _, offsets, tiles in _stars()]
-    came = [call(answer, *case) for case in cases]
+    actual = [call(answer, *case) for case in cases]
 
     def alike(like: Any) -> bool:
-        mine = (like(list(offsets), tiles) for offsets, tiles in cases)
-        return all(_pieces(one) == _pieces(hers) for one, hers in zip(mine, came, strict=True))
+        pieces_of_tile = (like(list(offsets), tiles) for offsets, tiles in cases)
+        return all(
+            _pieces(expected_pieces) == _pieces(learner_run)
+            for expected_pieces, learner_run in zip(pieces_of_tile, actual, strict=True)
+        )
 
     refused = refusing("14.5", alike)
     yours = budget = 0
-    for (said, offsets, tiles), hers in zip(_stars(), came, strict=True):
-        told, pieces = f"{said}, {counted(tiles, 'tile')}", _pieces(hers)
+    for (message, offsets, tiles), learner_run in zip(_stars(), actual, strict=True):
+        fault = f"{message}, {counted(tiles, 'tile')}"
+        pieces = _pieces(learner_run)
         if pieces is None or len(pieces) != tiles:
-            words = shown(hers) if pieces is None else counted(len(pieces), "list")
+            words = shown(learner_run) if pieces is None else counted(len(pieces), "list")
             advice = "each tile has a list, and each piece is (vertex, first, end)."
-            raise refused(told, words, f"{counted(tiles, 'list')} of pieces", advice)
-        words, asked = _no_deal(offsets, pieces)
+            raise refused(fault, words, f"{counted(tiles, 'list')} of pieces", advice)
+        words, wanted = _no_deal(offsets, pieces)
         if words:
             advice = "cut where a tile is full, and where a row ends."
-            raise refused(told, words, asked, advice)
-        loads = [sum(end - begin for _, begin, end in mine) for mine in pieces]
+            raise refused(fault, words, wanted, advice)
+        loads = [sum(end - begin for _, begin, end in pieces_of_tile) for pieces_of_tile in pieces]
         mean = offsets[-1] / tiles
-        most, limit = max(loads), int(max(FAIR * mean, np.ceil(mean)))
-        yours, budget = yours + most, budget + limit
-        if most > limit:
+        maximum = max(loads)
+        limit = int(max(FAIR * mean, np.ceil(mean)))
+        yours = yours + maximum
+        budget = budget + limit
+        if maximum > limit:
             advice = "deal out edges; a vertex whose row is cut stands on both tiles."
-            words = f"tile {loads.index(most)} has {counted(most, 'edge')}"
-            how = {"bars": Bars(limit, most, "edges"), "draws": partial(_drawn, offsets, pieces)}
-            raise refused(told, words, f"{limit} at most", advice, **how)
-    return Passed(f"{len(cases)} graphs", Bars(budget, yours, "edges on the fullest tiles"), came)
+            words = f"tile {loads.index(maximum)} has {counted(maximum, 'edge')}"
+            drawing = {
+                "bars": Bars(limit, maximum, "edges"),
+                "draws": partial(_drawn, offsets, pieces),
+            }
+            raise refused(fault, words, f"{limit} at most", advice, **drawing)
+    return Passed(f"{len(cases)} graphs", Bars(budget, yours, "edges on the fullest tiles"), actual)
 
 
 LISTS = {"ends": [0, 3, 3, 5, 7, 8], "neighbours": [1, 4, 2, 1, 2, 0, 4, 3]}

@@ -1,9 +1,9 @@
 """Gaussian belief propagation on tiles, for lesson 15: two kinds of vertices, and the programs in
-which they tell each other what they know.
+which they exchange messages.
 
-A Gaussian over one variable is two numbers: eta, its mean over its variance, and lam, one over its
-variance. A variable adds up what its factors tell it; a factor tells each of its two variables what
-the other one said, weaker.
+A Gaussian over one variable is two numbers: eta, its mean divided by its variance, and lam, one
+divided by its variance. A variable adds up the messages of its factors. A factor passes to each of
+its two variables the message of the other one, weakened.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from ipu_teach._support.own_code import add_library
 from ipu_teach.program import Execute, Program, Repeat, Sequence as Steps
 from ipu_teach.types import Array
 
-add_library(__name__)  # its text is an answer of lesson 15
+add_library(__name__)  # its source is an answer of lesson 15
 
-Edge = tuple[int, int, int, int]  # a variable, which of its sides, and the same of another
+Edge = tuple[int, int, int, int]  # (variable, its side, other variable, its side)
 
 
 class Belief(Vertex):
-    """A variable: it tells each side what all others said."""
+    """A variable: it sends each side the sum of the other sides' messages."""
 
     prior: Input[Vector[FLOAT]]
     came: Input[Vector[Vector[FLOAT]]]
@@ -54,7 +54,8 @@ class Spring(Vertex):
 
 
 class Robust(Vertex):
-    """A spring that gives way: apart by more than `far`, it pulls no harder than there."""
+    """A spring that yields: if its variables are more than `far` apart, it pulls no harder than at
+    that distance."""
 
     from_a: Input[Vector[FLOAT]]
     from_b: Input[Vector[FLOAT]]
@@ -72,12 +73,12 @@ class Robust(Vertex):
 
 
 def chain(n: int) -> list[Edge]:
-    """The edges of a chain: side 1 of each variable to side 0 of the next."""
+    """Return the edges of a chain: side 1 of each variable to side 0 of the next."""
     return [(i, 1, i + 1, 0) for i in range(n - 1)]
 
 
 def grid(height: int, width: int) -> list[Edge]:
-    """The edges of an image: to the right (sides 1 and 0), then down (sides 3 and 2)."""
+    """Return the edges of an image: to the right (sides 1 and 0), then down (sides 3 and 2)."""
     at = np.arange(height * width).reshape(height, width)
     right = zip(at[:, :-1].ravel().tolist(), at[:, 1:].ravel().tolist(), strict=True)
     down = zip(at[:-1].ravel().tolist(), at[1:].ravel().tolist(), strict=True)
@@ -92,10 +93,14 @@ def network(
     codelets: tuple[type[Vertex], type[Vertex]],
     rounds: int,
 ) -> Program:
-    """Rounds of messages. `tensors`: prior [n, 2], came and sent [n, sides, 2], belief [n, 2],
-    stiff [edges], far []; `lies`: the tiles of variables, and of factors; `codelets` likewise."""
+    """Return a program that runs rounds of messages.
+
+    `tensors`: prior [n, 2], came and sent [n, sides, 2], belief [n, 2], stiff [edges], far [].
+    `lies`: the tiles of variables, and of factors. `codelets`: the codelet of variables, and that
+    of factors.
+    """
     variables, factors = graph.add_compute_set("variables"), graph.add_compute_set("factors")
-    sent, came, belief = (tensors[name] for name in ("sent", "came", "belief"))
+    sent, actual, belief = (tensors[name] for name in ("sent", "came", "belief"))
     for i, tile in enumerate(lies[0]):
         fields = {name: tensors[name][i] for name in ("prior", "came", "sent", "belief")}
         graph.set_tile_mapping(graph.add_vertex(variables, codelets[0], fields), tile)
@@ -103,7 +108,7 @@ def network(
             graph.set_tile_mapping(part, tile)
     for k, ((a, i, b, j), tile) in enumerate(zip(edges, lies[1], strict=True)):
         fields = {"from_a": sent[a, i], "from_b": sent[b, j], "stiff": tensors["stiff"][k]}
-        fields |= {"to_a": came[a, i], "to_b": came[b, j]}
+        fields |= {"to_a": actual[a, i], "to_b": actual[b, j]}
         if "far" in codelets[1].fields:
             fields |= {"mean_a": belief[a, 0], "mean_b": belief[b, 0], "far": tensors["far"]}
         graph.set_tile_mapping(graph.add_vertex(factors, codelets[1], fields), tile)
@@ -123,13 +128,16 @@ def messages(
     far: float = 1.0,
     lies: tuple[Sequence[int], Sequence[int]] | None = None,
 ) -> tuple[Engine, dict[str, Tensor]]:
-    """A loaded engine, and its tensors by name. Each run has so many rounds, and goes on from the
-    last; then `read_tensor("belief")` has the means and variances, [n, 2].
+    """Return a loaded engine, and its tensors by name.
 
-    `prior` [n, 2]: eta and lam of each variable. `lies`: left out, variables are dealt out in
-    order, and a factor lies with its first variable.
+    Each run executes `rounds` rounds, and continues from the last run; then `read_tensor("belief")`
+    returns the means and variances, [n, 2]. `prior` [n, 2]: eta and lam of each variable. `lies`:
+    if omitted, variables are distributed to tiles in order, and a factor is on the tile of its
+    first variable.
     """
-    n, tiles, graph = len(prior), device.target.num_tiles, Graph(device)
+    n = len(prior)
+    tiles = device.target.num_tiles
+    graph = Graph(device)
     sides = 1 + max((max(i, j) for _, i, _, j in edges), default=0)
     shapes: dict[str, tuple[int, ...]] = {"prior": (n, 2), "belief": (n, 2), "far": ()}
     shapes |= {"came": (n, sides, 2), "sent": (n, sides, 2), "stiff": (len(edges),)}

@@ -1,5 +1,5 @@
-"""The exercises of lesson 15, Belief propagation and capstone: what is right, and mistakes by
-name."""
+"""The exercises of lesson 15, Belief propagation and capstone: correct results and known
+mistakes."""
 
 from __future__ import annotations
 
@@ -12,22 +12,14 @@ from typing import Any
 import numpy as np
 
 from ipu_course.checking import warmups
+from ipu_course.checking.calling import call, call_made
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
-from ipu_course.checking.judging import (
-    NotAttempted,
-    NotYet,
-    Passed,
-    call,
-    call_made,
-    difference,
-    quoted,
-    refusing,
-    returned,
-)
 from ipu_course.checking.notebooks import work_folder
 from ipu_course.checking.programs import TILES, device_of
+from ipu_course.checking.quoting import difference, quoted, returned
 from ipu_course.checking.trial import Built, Ran, Trial, Var, codelet, codelet_of
 from ipu_course.checking.verdict_panel import Bars, number
+from ipu_course.checking.verdicts import NotAttempted, NotYet, Passed, refusing
 from ipu_course.lesson15.beliefs import Belief, Edge, Spring, chain, grid, messages, network
 from ipu_teach import FLOAT, Graph, Report, show
 from ipu_teach._support.places import write_whole
@@ -40,7 +32,8 @@ from ipu_teach.types import Array
 
 
 def marginal_of_product(etas: Array, lams: Array, keep: int) -> tuple[Array, Array]:
-    """What is asked, by way of the covariances of what is kept."""
+    """Return (eta, lam) of the marginal of a product, computed from the covariance of the kept
+    variables."""
     spread = np.linalg.inv(np.sum(lams, axis=0))
     mean = spread @ np.sum(etas, axis=0)
     lam = np.linalg.inv(spread[:keep, :keep])
@@ -49,9 +42,11 @@ def marginal_of_product(etas: Array, lams: Array, keep: int) -> tuple[Array, Arr
 
 @cache
 def _gaussians() -> tuple[tuple[str, Array, Array, int], ...]:
-    """What is said of them, etas, lams, and how many variables are kept; ordinary ones first."""
-    draw, made = np.random.default_rng(1501), []
-    for said, many, n, keep in (
+    """Return (description, etas, lams, number of kept variables) of each case; ordinary ones
+    first."""
+    draw = np.random.default_rng(1501)
+    returned_value = []
+    for message, many, n, keep in (
         ("two Gaussians of 3 variables", 2, 3, 1),
         ("three of 5 variables", 3, 5, 2),
         ("two of which all variables are kept", 2, 3, 3),
@@ -62,54 +57,65 @@ def _gaussians() -> tuple[tuple[str, Array, Array, int], ...]:
         roots = draw.uniform(-1, 1, (many, n, n))
         lams = roots @ roots.transpose(0, 2, 1) + 0.5 * np.eye(n)
         etas = draw.uniform(-2, 2, (many, n))
-        if "nothing" in said:
+        if "nothing" in message:
             etas[1], lams[1] = 0, 0
-        made.append((said, etas, lams, keep))
-    return tuple(made)
+        returned_value.append((message, etas, lams, keep))
+    return tuple(returned_value)
 
 
 def _fused(answer: Callable[..., Any]) -> Passed:
-    came: list[Any] = []
+    actual: list[Any] = []
 
     def alike(like: Any) -> bool:
-        pairs = zip(came, _gaussians(), strict=False)
-        return all(not _apart(hers, like(*case)) for hers, (_, *case) in pairs)
+        pairs = zip(actual, _gaussians(), strict=False)
+        return all(not _apart(learner_run, like(*case)) for learner_run, (_, *case) in pairs)
 
-    for said, etas, lams, kept in _gaussians():
-        case = etas, lams, kept
-        tried = f"{said}, keep = {kept}"
-        came.append(hers := call(answer, *case))
-        if not isinstance(hers, (tuple, list)) or len(hers) != 2:
-            raise NotYet(tried, returned(hers), "eta and lam", "", "return both: eta, lam.")
+    for message, etas, lams, retained in _gaussians():
+        case = etas, lams, retained
+        description = f"{message}, keep = {retained}"
+        actual.append(learner_run := call(answer, *case))
+        if not isinstance(learner_run, (tuple, list)) or len(learner_run) != 2:
+            raise NotYet(
+                description,
+                returned(learner_run),
+                expected="eta and lam",
+                next_step="return both: eta, lam.",
+            )
         right = marginal_of_product(*case)
-        if where := _apart(hers, right):
-            why = f"what came before is right; here: {said}." if len(came) > 1 else ""
+        if where := _apart(learner_run, right):
+            why = f"what came before is right; here: {message}." if len(actual) > 1 else ""
             advice = "take two Gaussians of two variables, and keep one, by hand."
-            raise refusing("15.1", alike)(tried, where, f"eta {quoted(right[0])}", advice, why)
-    return Passed(f"{len(came)} products", evidence=[part for hers in came for part in hers])
+            raise refusing("15.1", alike)(
+                description, where, f"eta {quoted(right[0])}", advice, why
+            )
+    return Passed(
+        f"{len(actual)} products", evidence=[part for learner_run in actual for part in learner_run]
+    )
 
 
-def _apart(hers: Sequence[Any], right: Sequence[Any]) -> str:
-    """Where one of eta and lam is another, in words."""
-    for name, mine, its in zip(("lam", "eta"), (hers[1], hers[0]), right[::-1], strict=True):
-        if where := difference(mine, its):
+def _apart(learner_run: Sequence[Any], right: Sequence[Any]) -> str:
+    """Return where eta or lam is wrong, in words; "" if both are right."""
+    for name, learner_values, reference_values in zip(
+        ("lam", "eta"), (learner_run[1], learner_run[0]), right[::-1], strict=True
+    ):
+        if where := difference(learner_values, reference_values):
             return f"{name}: {where}"
     return ""
 
 
 # --- 15.2: messages on a tree ---------------------------------------------------------------------
 
-NEAR = 1e-5  # of the largest: what float32 loses in so many rounds
+NEAR = 1e-5  # relative to the largest value: the error of float32 after that many rounds
 
 
 def tensors_of(prior: Array, sides: int, stiff: Array, far: float, right: Array) -> dict[str, Var]:
-    """The tensors of a network as a trial has them; `network` says where they lie."""
+    """Return the tensors of a network for a trial; `network` maps them to tiles."""
     n = len(prior)
     zeros = np.zeros((n, sides, 2), np.float32)
     return {
         "prior": Var(FLOAT, (n, 2), given=[prior]),
         "came": Var(FLOAT, zeros.shape, given=[zeros]),
-        "sent": Var(FLOAT, zeros.shape, right=[zeros]),  # read, for it tells mistakes apart
+        "sent": Var(FLOAT, zeros.shape, right=[zeros]),  # read, because it distinguishes mistakes
         "belief": Var(FLOAT, (n, 2), right=[right]),
         "stiff": Var(FLOAT, len(stiff), given=[stiff]),
         "far": Var(FLOAT, (), 0, given=[far]),
@@ -117,7 +123,7 @@ def tensors_of(prior: Array, sides: int, stiff: Array, far: float, right: Array)
 
 
 def solved(prior: Array, edges: Sequence[Edge], stiff: Array) -> Array:
-    """(mean, variance) of each variable, from one dense matrix in float64."""
+    """Return (mean, variance) of each variable, from one dense matrix in float64."""
     lam = np.diag(prior[:, 1].astype(float))
     for (a, _, b, _), pull in zip(edges, stiff.astype(float), strict=True):
         lam[[a, b], [a, b]] += pull
@@ -125,19 +131,24 @@ def solved(prior: Array, edges: Sequence[Edge], stiff: Array) -> Array:
     return np.stack([np.linalg.solve(lam, prior[:, 0]), np.diag(np.linalg.inv(lam))], axis=1)
 
 
-def _close(hers: Ran, other: Ran) -> bool:
-    """Whether two answers come to the same but for rounding."""
+def _close(learner_run: Ran, reference_run: Ran) -> bool:
+    """Return whether two answers give the same results, except for rounding."""
     pairs = (
-        (mine[k], its[k]) for mine, its in zip(hers.came, other.came, strict=True) for k in its
+        (learner_values[k], reference_values[k])
+        for learner_values, reference_values in zip(
+            learner_run.came, reference_run.came, strict=True
+        )
+        for k in reference_values
     )
     return all(np.allclose(a, b, 1e-3, 1e-6, equal_nan=True) for a, b in pairs)
 
 
 @cache
 def _trees() -> tuple[Trial, ...]:
-    made, draw = [], np.random.default_rng(1502)
+    returned_value = []
+    draw = np.random.default_rng(1502)
     star = [(0, side, side + 1, 0) for side in range(5)]
-    for said, edges, n, sides, rounds in (
+    for message, edges, n, sides, rounds in (
         ("a chain of 5 variables", chain(5), 5, 2, 5),
         ("a chain of 17 variables", chain(17), 17, 2, 17),
         ("a star: one variable and 5 around it", star, 6, 5, 3),
@@ -146,12 +157,13 @@ def _trees() -> tuple[Trial, ...]:
     ):
         prior = np.stack([draw.uniform(-3, 3, n), draw.uniform(0.5, 2, n)], axis=1)
         stiff = draw.uniform(0.5, 3, len(edges))
-        prior, stiff = prior.astype(np.float32), stiff.astype(np.float32)
+        prior = prior.astype(np.float32)
+        stiff = stiff.astype(np.float32)
         tensors = tensors_of(prior, sides, stiff, 0.0, solved(prior, edges, stiff))
         form = partial(_messages, edges, rounds, lambda answer: (answer, Spring))
-        words = f"{said}, {counted(rounds, 'round')}"
-        made.append(Trial(words, tensors, form=form, agree=_close))
-    return tuple(made)
+        words = f"{message}, {counted(rounds, 'round')}"
+        returned_value.append(Trial(words, tensors, form=form, agree=_close))
+    return tuple(returned_value)
 
 
 def _messages(
@@ -163,34 +175,38 @@ def _messages(
     graph: Graph,
     parts: list[Any],
 ) -> Built:
-    """A network with an answer among its two codelets, variable by variable on the next tile."""
+    """Build the program of a network with an answer as one of its two codelets, and each variable
+    on the next tile."""
     tensors = dict(zip(trial.tensors, parts, strict=True))
     tiles = [[i % TILES for i in range(len(tensors["prior"]))], [e[0] % TILES for e in edges]]
     return network(graph, tensors, edges, (tiles[0], tiles[1]), codelets(answer), rounds), []
 
 
 def _played(trial: Trial, answer: Any) -> Any:
-    """The beliefs of a network as they change, for who was refused."""
-    made: list[Any] = []
-    of = replace(trial, ready=lambda ran: made.append(ran.engine.record(ran.tensors["belief"])))
+    """Return a view of the beliefs of a network as they change, for a refusal."""
+    returned_value: list[Any] = []
+    of = replace(
+        trial, ready=lambda run: returned_value.append(run.engine.record(run.tensors["belief"]))
+    )
     of.of(answer)
-    return show.run(made[0])
+    return show.run(returned_value[0])
 
 
 def _variable(answer: Any) -> Passed:
     codelet_of(answer, 'check("15.2", …)')
     reports = []
     for number_, trial in enumerate(_trees()):
-        ran = trial.through(answer, "15.2")
-        right, came = trial.tensors["belief"].right[0], ran.came[0]["belief"]
+        run = trial.through(answer, "15.2")
+        right = trial.tensors["belief"].right[0]
+        actual = run.came[0]["belief"]
         for column, name in enumerate(("mean", "variance")):
-            if where := difference(came[:, column], right[:, column], NEAR):
+            if where := difference(actual[:, column], right[:, column], NEAR):
                 why = f"the chain of 5 is right; here: {trial.tried}." if number_ else ""
                 advice = "take a chain of two: what does each tell the other?"
                 draws = partial(_played, trial, answer)
-                found = f"{name}s: {where}".replace("nan", "nothing was written")
-                raise ran.refused("15.2", found, "", advice, why, draws)
-        reports.append(ran.report)
+                message = f"{name}s: {where}".replace("nan", "nothing was written")
+                raise run.refused("15.2", message, "", advice, why, draws)
+        reports.append(run.report)
     return Passed("four trees and a variable alone, beside the dense solve", evidence=reports)
 
 
@@ -198,13 +214,14 @@ def _variable(answer: Any) -> Passed:
 
 
 def through(message: Array, stiff: float) -> Array:
-    """A message through a spring: the marginal of both variables, by their covariance."""
+    """Return a message after a spring: the marginal of both variables, computed by their
+    covariance."""
     eta, lam = message.astype(float)
     spread = np.linalg.inv([[lam + stiff, -stiff], [-stiff, stiff]])
     return np.array([spread[1, 0] * eta / spread[1, 1], 1 / spread[1, 1]])
 
 
-# Messages from a and from b, both means, stiff and far.
+# Messages from a and from b, both means, `stiff` and `far`.
 FACTORS: tuple[tuple[Any, ...], ...] = (
     ((2.0, 4.0), (-1.5, 3.0), 0.25, -0.5, 6.0, 0.25),
     ((-3.0, 2.0), (1.0, 5.0), -1.75, 0.5, 8.0, 0.5),
@@ -216,25 +233,26 @@ FACTORS: tuple[tuple[Any, ...], ...] = (
 
 @cache
 def _pairs() -> Trial:
-    """One vertex, five times."""
-    given: dict[str, list[Any]] = {}
+    """Return a trial of one vertex, with a run for each case in FACTORS."""
+    edges: dict[str, list[Any]] = {}
     names = ("from_a", "from_b", "mean_a", "mean_b", "stiff", "far")
     for case in FACTORS:
         for name, value in zip(names, case, strict=True):
-            given.setdefault(name, []).append(np.float32(value))
+            edges.setdefault(name, []).append(np.float32(value))
         a, b, mean_a, mean_b, stiff, far = (np.array(value) for value in case)
         pull = float(stiff) if abs(mean_a - mean_b) <= far else stiff * far / abs(mean_a - mean_b)
-        given.setdefault("to_a", []).append(through(b, float(pull)))
-        given.setdefault("to_b", []).append(through(a, float(pull)))
-    shapes = {name: () if np.ndim(values[0]) == 0 else 2 for name, values in given.items()}
-    tensors = {name: Var(FLOAT, shapes[name], 0, given[name]) for name in names}
-    tensors |= {name: Var(FLOAT, 2, 0, right=given[name]) for name in ("to_a", "to_b")}
-    tried = f"one vertex, with {counted(len(FACTORS), 'pair')} of messages"
-    return Trial(tried, tensors, form=codelet, runs=len(FACTORS), tiles=1, agree=_close)
+        edges.setdefault("to_a", []).append(through(b, float(pull)))
+        edges.setdefault("to_b", []).append(through(a, float(pull)))
+    shapes = {name: () if np.ndim(values[0]) == 0 else 2 for name, values in edges.items()}
+    tensors = {name: Var(FLOAT, shapes[name], 0, edges[name]) for name in names}
+    tensors |= {name: Var(FLOAT, 2, 0, right=edges[name]) for name in ("to_a", "to_b")}
+    description = f"one vertex, with {counted(len(FACTORS), 'pair')} of messages"
+    return Trial(description, tensors, form=codelet, runs=len(FACTORS), tiles=1, agree=_close)
 
 
 def cleared(prior: Array, edges: Sequence[Edge], stiff: float, far: float) -> Array:
-    """Where all robust springs are at rest: the dense solve, again and again with its own pulls."""
+    """Return the means at which all robust springs are at rest, by repeated dense solves with the
+    pulls of the last one."""
     a, b = (np.array([edge[side] for edge in edges]) for side in (0, 2))
     mean = prior[:, 0] / prior[:, 1]
     for _ in range(200):
@@ -245,13 +263,15 @@ def cleared(prior: Array, edges: Sequence[Edge], stiff: float, far: float) -> Ar
 
 @cache
 def _image() -> Trial:
-    """An image of 6 x 5 with an edge in it, and noise."""
+    """Return a trial with an image of 6 x 5 pixels that has an edge, and noise."""
     height, width = 6, 5
     image = np.where(np.arange(width) < 2, -0.6, 0.8) + np.zeros((height, 1))
-    seen = image + np.random.default_rng(1503).normal(0, 0.3, image.shape)
-    prior = np.stack([seen.ravel() * 8, np.full(seen.size, 8.0)], axis=1).astype(np.float32)
-    edges, stiff, far = grid(height, width), 8.0, 0.25
-    right = np.stack([cleared(prior, edges, stiff, far), np.zeros(seen.size)], axis=1)
+    noisy = image + np.random.default_rng(1503).normal(0, 0.3, image.shape)
+    prior = np.stack([noisy.ravel() * 8, np.full(noisy.size, 8.0)], axis=1).astype(np.float32)
+    edges = grid(height, width)
+    stiff = 8.0
+    far = 0.25
+    right = np.stack([cleared(prior, edges, stiff, far), np.zeros(noisy.size)], axis=1)
     tensors = tensors_of(prior, 4, np.full(len(edges), stiff), far, right)
     form = partial(_messages, edges, 60, lambda answer: (Belief, answer))
     return Trial("an image of 6 x 5 pixels, 60 rounds", tensors, form=form, agree=_close)
@@ -259,34 +279,45 @@ def _image() -> Trial:
 
 def _robust(answer: Any) -> Passed:
     codelet_of(answer, 'check("15.3", …)')
-    ran = (trial := _pairs()).through(answer, "15.3")
+    trial_run = (trial := _pairs()).through(answer, "15.3")
     for run, case in enumerate(FACTORS):
         for name in ("to_a", "to_b"):
-            right, hers = trial.tensors[name].right[run], ran.came[run][name]
-            if where := difference(hers, right, NEAR):
-                why, advice = trial.reason(ran, "15.3")
-                apart, far = abs(case[2] - case[3]), case[5]
-                here = f"the means are {number(apart)} apart, and far is {number(far)}"
-                why = why or (f"what came before is right; here {here}." if run else "")
+            right = trial.tensors[name].right[run]
+            learner_run = trial_run.came[run][name]
+            if where := difference(learner_run, right, NEAR):
+                why, advice = trial.reason(trial_run, "15.3")
+                gap = abs(case[2] - case[3])
+                far = case[5]
+                position = f"the means are {number(gap)} apart, and far is {number(far)}"
+                why = why or (f"what came before is right; here {position}." if run else "")
                 advice = advice or "work out by hand how much the spring pulls, then one message."
                 where = where.replace("nan", "nothing was written")
-                tried = f"{name}, where {here}"
+                description = f"{name}, where {position}"
                 raise NotYet(
-                    tried, where, quoted(right), why, advice, draws=partial(_drawn, answer)
+                    description,
+                    where,
+                    expected=quoted(right),
+                    why=why,
+                    next_step=advice,
+                    draws=partial(_drawn, answer),
                 )
-    ran = (trial := _image()).through(answer, "15.3")
+    trial_run = (trial := _image()).through(answer, "15.3")
     right = trial.tensors["belief"].right[0][:, 0]
-    if where := difference(ran.came[0]["belief"][:, 0], right, 2e-3):
+    if where := difference(trial_run.came[0]["belief"][:, 0], right, 2e-3):
         advice = "write both messages from what came in this round alone."
-        raise NotYet(trial.tried, f"means: {where}", "", "", advice, draws=partial(_drawn, answer))
-    return Passed(f"{len(FACTORS)} pairs of messages, and an image", evidence=ran.report)
+        raise NotYet(
+            trial.tried, f"means: {where}", next_step=advice, draws=partial(_drawn, answer)
+        )
+    return Passed(f"{len(FACTORS)} pairs of messages, and an image", evidence=trial_run.report)
 
 
 def _drawn(answer: Any) -> Any:
-    """What is seen, what her factor makes of it, and what it should."""
-    hers = (trial := _image()).of(answer).came[0]["belief"][:, 0]
-    prior, right = trial.tensors["prior"].given[0], trial.tensors["belief"].right[0]
-    rows = [prior[:, 0] / prior[:, 1], np.nan_to_num(hers), right[:, 0]]
+    """Return images of the observed pixels, of the result of the learner's factor, and of the right
+    result."""
+    learner_run = (trial := _image()).of(answer).came[0]["belief"][:, 0]
+    prior = trial.tensors["prior"].given[0]
+    right = trial.tensors["belief"].right[0]
+    rows = [prior[:, 0] / prior[:, 1], np.nan_to_num(learner_run), right[:, 0]]
     alt = "An image of 6 x 5 pixels: as it is seen, as your factor leaves it, and as it should."
     pictures = np.clip(np.array(rows).reshape(3, 6, 5), -2, 2)
     return show.images(pictures, alt, ["seen", "yours", "right"])
@@ -294,58 +325,84 @@ def _drawn(answer: Any) -> Any:
 
 # --- 15.4: where factors and variables lie --------------------------------------------------------
 
-LIMIT, FULL = 1.1, 1.5  # times the reference's bytes, and times an even share of pixels
+LIMIT, FULL = 1.1, 1.5  # multiples of the reference's bytes, and of an even share of pixels
 IMAGES = ((12, 12, 16), (13, 9, 6), (7, 11, 4), (10, 10, 13), (1, 20, 5), (26, 2, 7), (2, 3, 8))
 
 
-def blocks(height: int, width: int, tiles: int, most: int) -> Array:
-    """The tile of each pixel: of all ways to cut into as many blocks as tiles, none of more than
-    `most` pixels, that which cuts the fewest pairs of neighbours."""
+def blocks(height: int, width: int, tiles: int, maximum: int) -> Array:
+    """Return the tile of each pixel in the best division into one block per tile.
+
+    Of all divisions without a block of more than `most` pixels, it cuts the fewest pairs of
+    neighbours.
+    """
 
     def cut(down: int) -> Array:
         rows = np.arange(height) * down // height
         columns = np.arange(width) * (tiles // down) // width
         return np.asarray(rows[:, None] * (tiles // down) + columns)
 
-    found = (cut(down) for down in range(1, tiles + 1) if tiles % down == 0)
-    return min((way for way in found if np.bincount(way.ravel()).max() <= most), key=cuts)
+    shapes = (cut(down) for down in range(1, tiles + 1) if tiles % down == 0)
+    return min((way for way in shapes if np.bincount(way.ravel()).max() <= maximum), key=cuts)
 
 
 def cuts(pixels: Array) -> int:
-    """Pairs of neighbours that lie on two tiles."""
+    """Return the number of pairs of neighbouring pixels that are on two tiles."""
     return int((np.diff(pixels, axis=0) != 0).sum() + (np.diff(pixels, axis=1) != 0).sum())
 
 
 def bytes_of(pixels: Array, factors: Array, tiles: int) -> int:
-    """Bytes that a round exchanges."""
-    prior, lies = np.ones((pixels.size, 2)), (pixels.ravel().tolist(), factors.tolist())
+    """Return the bytes that are exchanged in a round."""
+    prior = np.ones((pixels.size, 2))
+    lies = (pixels.ravel().tolist(), factors.tolist())
     engine, _ = messages(device_of(tiles), prior, grid(*pixels.shape), 1, stiff=1.0, lies=lies)
     engine.run()
     return int(engine.report.exchange_bytes_per_tile[0].sum())
 
 
 def _placed(answer: Callable[..., Any]) -> Passed:
-    flat, budget, yours = list[Array](), 0, 0
+    flat = list[Array]()
+    budget = 0
+    yours = 0
     for height, width, tiles in IMAGES:
-        hers = call(answer, height, width, tiles, most := _most(height, width, tiles))
-        tried = f"an image of {height} x {width} pixels on {counted(tiles, 'tile')}"
-        parts = _three(hers, (height, width), tiles, tried)
-        held = np.bincount(parts[0].ravel())
+        learner_run = call(answer, height, width, tiles, maximum := _most(height, width, tiles))
+        description = f"an image of {height} x {width} pixels on {counted(tiles, 'tile')}"
+        parts = _three(learner_run, (height, width), tiles, description)
+        pixels_per_tile = np.bincount(parts[0].ravel())
         draws = partial(_layout, parts[0], tiles)
-        if held.max() > most:
-            said = f"tile {held.argmax()} has {held.max()} pixels"
-            why = "it works while the others wait." if held.max() < height * width else ""
+        if pixels_per_tile.max() > maximum:
+            message = f"tile {pixels_per_tile.argmax()} has {pixels_per_tile.max()} pixels"
+            why = (
+                "it works while the others wait." if pixels_per_tile.max() < height * width else ""
+            )
             why = why or "nothing is sent, and one tile does all the work."
             advice = "deal the image out first, then look at the borders."
-            raise NotYet(tried, said, f"{most} at the most", why, advice, draws=draws)
+            raise NotYet(
+                description,
+                message,
+                expected=f"{maximum} at the most",
+                why=why,
+                next_step=advice,
+                draws=draws,
+            )
         factors = np.concatenate([parts[1].ravel(), parts[2].ravel()])
-        best = cuts(blocks(height, width, tiles, most))
-        sent, limit = bytes_of(parts[0], factors, tiles), int(LIMIT * 16 * best)
-        budget, yours, flat = budget + limit, yours + sent, [*flat, parts[0].ravel(), factors]
+        best = cuts(blocks(height, width, tiles, maximum))
+        sent = bytes_of(parts[0], factors, tiles)
+        limit = int(LIMIT * 16 * best)
+        budget = budget + limit
+        yours = yours + sent
+        flat = [*flat, parts[0].ravel(), factors]
         if sent > limit:
             why, advice = _why_so_many(parts, tiles)
             bars = Bars(limit, sent, "bytes exchanged in a round")
-            raise NotYet(tried, f"{sent:,} bytes", f"{limit:,}", why, advice, bars, draws)
+            raise NotYet(
+                description,
+                f"{sent:,} bytes",
+                expected=f"{limit:,}",
+                why=why,
+                next_step=advice,
+                bars=bars,
+                draws=draws,
+            )
     bars = Bars(budget, yours, "bytes exchanged in a round")
     return Passed(f"{len(IMAGES)} images", bars, flat)
 
@@ -354,35 +411,53 @@ def _most(height: int, width: int, tiles: int) -> int:
     return -(-int(2 * FULL) * height * width // (2 * tiles))
 
 
-def _three(hers: Any, image: tuple[int, int], tiles: int, tried: str) -> list[Array]:
-    """An answer's three arrays of tiles. Raises `NotYet` for what is none."""
-    if not isinstance(hers, (tuple, list)) or len(hers) != 3:
-        asked = "three arrays: pixels, right, down"
-        raise NotYet(tried, returned(hers), asked, "", "return pixels, right, down.")
+def _three(learner_run: Any, image: tuple[int, int], tiles: int, description: str) -> list[Array]:
+    """Return an answer's three arrays of tiles.
+
+    :raises NotYet: if it does not return three such arrays.
+    """
+    if not isinstance(learner_run, (tuple, list)) or len(learner_run) != 3:
+        wanted = "three arrays: pixels, right, down"
+        raise NotYet(
+            description,
+            returned(learner_run),
+            expected=wanted,
+            next_step="return pixels, right, down.",
+        )
     height, width = image
     shapes = {"pixels": image, "right": (height, width - 1), "down": (height - 1, width)}
-    for (name, shape), part in zip(shapes.items(), hers, strict=True):
+    for (name, shape), part in zip(shapes.items(), learner_run, strict=True):
         try:
-            found = np.asarray(part)
+            part_array = np.asarray(part)
         except ValueError:  # rows of different lengths
-            found = np.zeros(0)
-        if found.shape != shape or found.dtype.kind not in "iu":
-            kind = "" if found.dtype.kind in "iu" else f" of {found.dtype}"
-            said = f"{name}: the shape {found.shape}{kind}"
-            raise NotYet(tried, said, f"whole numbers, {shape}", "", "a tile for each of them.")
-        if found.size and not 0 <= found.min() <= found.max() < tiles:
-            place = tuple(int(i) for i in np.argwhere((found < 0) | (found >= tiles))[0])
+            part_array = np.zeros(0)
+        if part_array.shape != shape or part_array.dtype.kind not in "iu":
+            kind = "" if part_array.dtype.kind in "iu" else f" of {part_array.dtype}"
+            message = f"{name}: the shape {part_array.shape}{kind}"
+            raise NotYet(
+                description,
+                message,
+                expected=f"whole numbers, {shape}",
+                next_step="a tile for each of them.",
+            )
+        if part_array.size and not 0 <= part_array.min() <= part_array.max() < tiles:
+            place = tuple(int(i) for i in np.argwhere((part_array < 0) | (part_array >= tiles))[0])
             why = f"the tiles are 0 to {tiles - 1}."
             if height % tiles and width % tiles:
                 why += f" Neither {height} nor {width} can be divided by {tiles}"
                 why += ": not all strips are equally wide."
             advice = "row * parts // height is the part of a row, and never too large."
-            raise NotYet(tried, f"{name}{list(place)} on tile {found[place]}", "", why, advice)
-    return [np.asarray(part) for part in hers]
+            raise NotYet(
+                description,
+                f"{name}{list(place)} on tile {part_array[place]}",
+                why=why,
+                next_step=advice,
+            )
+    return [np.asarray(part) for part in learner_run]
 
 
 def _why_so_many(parts: list[Array], tiles: int) -> tuple[str, str]:
-    """Why a placement exchanges more than need be: what can be seen of it."""
+    """Return why a placement exchanges more than necessary, as far as that can be recognised."""
     pixels, right, down = parts
     ends = ((right, pixels[:, :-1], pixels[:, 1:]), (down, pixels[:-1], pixels[1:]))
     lost = sum(int(((f != a) & (f != b)).sum()) for f, a, b in ends)
@@ -411,82 +486,120 @@ def _layout(pixels: Array, tiles: int) -> Any:
 
 # --- 15.5: the capstone ---------------------------------------------------------------------------
 
-WORDS, LESS = 20, 0.8  # of a paragraph; of cycles or bytes
-EQUAL = 1e-4  # of the largest result: sums in another order
+WORDS, LESS = 20, 0.8  # words of a paragraph; the largest share of the earlier cycles or bytes
+EQUAL = 1e-4  # relative to the largest result: allows for sums in another order
 KEPT = "capstone.md"
 
 
 def keep(paragraph: str, figures: str = "") -> None:
-    """Put a paragraph into the work folder, below those that are there; once each."""
-    hers = paragraph.strip()
-    entry = f"{hers}\n\n*{figures}*" if figures else hers
-    with suppress(OSError, LessonError, UnicodeError):  # where nothing can be kept
+    """Append a paragraph to the file in the work folder, unless it is already there."""
+    learner_run = paragraph.strip()
+    entry = f"{learner_run}\n\n*{figures}*" if figures else learner_run
+    with suppress(OSError, LessonError, UnicodeError):  # the paragraph cannot be stored
         file = work_folder() / KEPT
         text = file.read_text(encoding="utf-8") if file.exists() else "# My capstone\n"
-        if hers not in text:
+        if learner_run not in text:
             write_whole(file, f"{text.rstrip()}\n\n{entry}\n")
         elif entry not in text:
-            write_whole(file, text.replace(hers, entry, 1))
+            write_whole(file, text.replace(learner_run, entry, 1))
 
 
 def _side(side: Any, name: str) -> tuple[Report, dict[str, Array]]:
-    """The report and the results of a program, which is run if it is a function."""
-    tried, made = f"the program {name}", side
+    """Return the report and the results of a program, which is run first if it is a function."""
+    description = f"the program {name}"
+    returned_value = side
     if callable(side):
-        made = call_made(side, tried, device_of().target)
-    if made is None:
+        returned_value = call_made(side, description, device_of().target)
+    if returned_value is None:
         raise NotAttempted
     advice = "return a pair: engine.report, and a dictionary of arrays."
-    if not isinstance(made, (tuple, list)) or len(made) != 2 or not isinstance(made[0], Report):
-        raise NotYet(tried, returned(made), "(a report, results)", "", advice)
-    report, results = made
+    if (
+        not isinstance(returned_value, (tuple, list))
+        or len(returned_value) != 2
+        or not isinstance(returned_value[0], Report)
+    ):
+        raise NotYet(
+            description, returned(returned_value), expected="(a report, results)", next_step=advice
+        )
+    report, results = returned_value
     if not isinstance(results, dict) or not results:
-        raise NotYet(tried, f"results: {shown(results)}", "arrays by name", "", advice)
+        raise NotYet(
+            description, f"results: {shown(results)}", expected="arrays by name", next_step=advice
+        )
     if not report.runs:
-        raise NotYet(tried, "a report in which nothing ran", "", "", "run the engine first.")
+        raise NotYet(
+            description, "a report in which nothing ran", next_step="run the engine first."
+        )
     arrays = {str(key): np.asarray(value) for key, value in results.items()}
     for key, array in arrays.items():
         if array.dtype.kind not in "biuf" or not array.size:
-            raise NotYet(tried, f"{key}: {shown(results[key])}", "numbers", "", advice)
+            raise NotYet(
+                description, f"{key}: {shown(results[key])}", expected="numbers", next_step=advice
+            )
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             place = [int(i) for i in np.argwhere(~np.isfinite(array))[0]]
             why = "it is equal to nothing, so nothing can be said of it."
             advice = "was it ever written? Is anything divided by 0?"
-            raise NotYet(tried, f"{key}{place} is {array[tuple(place)]}", "", why, advice)
+            raise NotYet(
+                description, f"{key}{place} is {array[tuple(place)]}", why=why, next_step=advice
+            )
     return report, {k: a.astype(float) if a.dtype.kind == "f" else a for k, a in arrays.items()}
 
 
 def _capstone(faster: Any, before: Any, paragraph: Any) -> Passed:
     if not isinstance(paragraph, str) or len(paragraph.split()) < WORDS:
-        said = counted(len(str(paragraph).split()), "word") if isinstance(paragraph, str) else ""
+        message = counted(len(str(paragraph).split()), "word") if isinstance(paragraph, str) else ""
         advice = "what was slow, how did you see it, what did you change, and what did it bring?"
-        asked = f"{WORDS} words or more"
-        raise NotYet("your paragraph", said or returned(paragraph), asked, "", advice)
-    keep(paragraph)  # first: whatever is wrong with the programs, it is not lost
-    (old, right), (new, hers) = _side(before, "before"), _side(faster, "after")
-    tried = "both programs"
+        wanted = f"{WORDS} words or more"
+        raise NotYet(
+            "your paragraph", message or returned(paragraph), expected=wanted, next_step=advice
+        )
+    keep(paragraph)  # store it first, so that faulty programs do not lose it
+    (old, right), (new, learner_run) = _side(before, "before"), _side(faster, "after")
+    description = "both programs"
     if old.target != new.target:
         why = str(compared(old, new).of("machine")[0].name).replace("_", " ") + " differs."
         advice = "make the device of the target that the function is given."
-        raise NotYet(tried, "two machines", "one", why, advice)
-    if right.keys() != hers.keys():
-        said = f"after: {', '.join(sorted(hers))}; before: {', '.join(sorted(right))}"
-        raise NotYet(tried, said, "the same names", "", "return what the program before returns.")
+        raise NotYet(description, "two machines", expected="one", why=why, next_step=advice)
+    if right.keys() != learner_run.keys():
+        message = f"after: {', '.join(sorted(learner_run))}; before: {', '.join(sorted(right))}"
+        raise NotYet(
+            description,
+            message,
+            expected="the same names",
+            next_step="return what the program before returns.",
+        )
     for name, array in right.items():
-        if hers[name].shape != array.shape:
-            came, asked = (f"{name}: shape {one.shape}" for one in (hers[name], array))
+        if learner_run[name].shape != array.shape:
+            actual, wanted = (
+                f"{name}: shape {array_of.shape}" for array_of in (learner_run[name], array)
+            )
             advice = "return all of the results, as the program before does."
-            raise NotYet(tried, came, asked, "results of two shapes are not equal.", advice)
-        if where := difference(hers[name], array, EQUAL):
+            raise NotYet(
+                description,
+                actual,
+                expected=wanted,
+                why="results of two shapes are not equal.",
+                next_step=advice,
+            )
+        if where := difference(learner_run[name], array, EQUAL):
             why = "they do not compute the same, so one cannot be quicker than the other."
             advice = "make it equal first. Whatever is quicker then counts."
-            raise NotYet(tried, f"{name}: {where}", "equal results", why, advice)
+            raise NotYet(
+                description, f"{name}: {where}", expected="equal results", why=why, next_step=advice
+            )
     said_so = [codelet.name for codelet in new.profile.codelets if codelet.ground == GIVEN]
     if said_so or new.unknown_codelets:
-        came = f"{(said_so or new.unknown_codelets)[0]} "
-        came += "says itself what it costs" if said_so else "costs nobody knows what"
+        actual = f"{(said_so or new.unknown_codelets)[0]} "
+        actual += "says itself what it costs" if said_so else "costs nobody knows what"
         why = "here the cost decides, and it is counted from compute()."
-        raise NotYet(tried, came, "cycles as they are counted", why, "leave that to the model.")
+        raise NotYet(
+            description,
+            actual,
+            expected="cycles as they are counted",
+            why=why,
+            next_step="leave that to the model.",
+        )
     units = ("modelled cycles", "bytes exchanged")
     pairs = [(float(r.total_cycles), float(r.exchange_bytes_per_tile[0].sum())) for r in (old, new)]
     shares = [b / a if a else 1.0 for a, b in zip(*pairs, strict=True)]
@@ -499,9 +612,19 @@ def _capstone(faster: Any, before: Any, paragraph: Any) -> Passed:
         why = f"the best of both is {units[best]}, {100 - 100 * shares[best]:.0f} % fewer."
         advice = "what takes longest? show.balance and show.exchange of the report say."
         draws = partial(show.bsp, old, new)
-        raise NotYet(tried, figures, "20 % fewer of one of them", why, advice, bars, draws)
+        raise NotYet(
+            description,
+            figures,
+            expected="20 % fewer of one of them",
+            why=why,
+            next_step=advice,
+            bars=bars,
+            draws=draws,
+        )
     keep(paragraph, f"{figures}.")
-    return Passed(f"equal results; {compared(old, new).sentence()}", bars, list(hers.values()))
+    return Passed(
+        f"equal results; {compared(old, new).sentence()}", bars, list(learner_run.values())
+    )
 
 
 LESSON = lesson(
@@ -524,7 +647,7 @@ LESSON = lesson(
         "15.w2",
         warmups.formula(
             "15.w2",
-            lambda apart, stiff, far: stiff if abs(apart) <= far else stiff * far / abs(apart),
+            lambda gap, stiff, far: stiff if abs(gap) <= far else stiff * far / abs(gap),
             (-0.75, 6, 0.25),
             (0.1, 5, 0.5),
             (2, 8, 0.5),

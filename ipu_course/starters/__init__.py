@@ -1,7 +1,8 @@
-"""Six programs to make faster: what people did with the machine, small, right, and slow.
+"""Six programs to make faster: small versions of published work on the machine, correct and slow.
 
-Each is a file with `make(seed)`, its data; `run(target, data)`, a report and the results by name;
-and `expected(data)`, the results by numpy. `take` gives the learner a copy of one.
+Each file has `make(seed)`, which returns its data; `run(target, data)`, which returns a report and
+the results by name; and `expected(data)`, which returns the results computed by numpy. `take` gives
+the learner a copy of one.
 """
 
 from __future__ import annotations
@@ -20,16 +21,17 @@ HERE = Path(__file__).parent
 
 
 def names() -> list[str]:
-    """The starters there are, in alphabetical order."""
+    """Return the names of the starters in alphabetical order."""
     return sorted(path.stem for path in HERE.glob("[a-z]*.py"))
 
 
 def take(name: str) -> ModuleType:
-    """The learner's own copy of a starter, as a module that is read anew with each call.
+    """Return the learner's own copy of a starter, as a module that is read again at each call.
 
-    The first call copies `NAME.py` into the work folder; what is there is never overwritten. The
-    kit's own stays at hand for comparisons: `from ipu_course.starters import kalman`.
-    Raises `LessonError` for an unknown name, and where nothing can be written.
+    The first call copies `NAME.py` into the work folder; an existing file is never overwritten. The
+    kit's own version stays available for comparisons: `from ipu_course.starters import kalman`.
+
+    :raises LessonError: if the name is unknown, or the copy cannot be written.
     """
     if name not in names():
         raise LessonError(f"""There is no starter {shown(name)}.
@@ -45,8 +47,8 @@ def take(name: str) -> ModuleType:
         print(f"""{file.name} lies in your work folder now: right, and slow, and yours to change.
   next:  report, found = {name}.run(target), and ask report.why().
          After each change, {name} = take("{name}") reads your file again.""")
-    # by hand, because importing goes by the second in which a file was changed
-    sys.modules[name] = module = ModuleType(name)  # there, codelets look for their text
+    # without the import system, which ignores a change within the same second
+    sys.modules[name] = module = ModuleType(name)  # codelets look up their source there
     module.__file__ = str(file)
     text = file.read_text(encoding="utf-8")
     exec(compile(text, file, "exec", dont_inherit=True), module.__dict__)

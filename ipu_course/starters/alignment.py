@@ -1,8 +1,10 @@
-"""How alike two strands of letters are: the best score of an alignment from their first letters on.
+"""How similar two strands of letters are: the best score of an alignment that starts at their first
+letters.
 
-A match is worth 1, and a letter that differs or that one strand lacks costs 1. The scores of all
-pairs of beginnings are worked out along diagonals, each from the two before it. A score more than
-`DROP` below the best of the diagonals before is dropped, and a diagonal with none left is the last.
+A match is worth 1. A letter that differs, or that one strand lacks, costs 1. The scores of all
+pairs of beginnings are computed along diagonals, each from the two diagonals before it. A score
+more than `DROP` below the best of the previous diagonals is dropped, and a diagonal with no scores
+left is the last.
 
 Paper: "Space Efficient Sequence Alignment for SRAM-Based Computing: X-Drop on the Graphcore IPU",
 Luk Burchard, Max Xiaohang Zhao, Johannes Langguth and others.
@@ -19,7 +21,7 @@ from ipu_teach.poplibs import poputil
 from ipu_teach.program import Execute
 
 Data = dict[str, np.ndarray]
-DROP, NEVER = 6, -(10**6)  # NEVER is the score of what was dropped
+DROP, NEVER = 6, -(10**6)  # NEVER is the score of dropped cells
 
 
 class Extend(Vertex):
@@ -32,11 +34,11 @@ class Extend(Vertex):
     def compute(self) -> None:
         scores = np.full((3, len(self.a) + 1), NEVER, np.int32)  # three diagonals, used in turn
         scores[0, 0] = 0
-        best, left, d = 0, 1, 0
-        while left > 0 and d < len(self.a) + len(self.b):
+        best, remaining, d = 0, 1, 0
+        while remaining > 0 and d < len(self.a) + len(self.b):
             d += 1
             now, last, before = d % 3, (d - 1) % 3, (d - 2) % 3
-            left, reached = 0, best
+            remaining, reached = 0, best
             for i in range(len(self.a) + 1):  # the first i letters of a and the first j of b
                 j, score = d - i, NEVER
                 if 0 <= j <= len(self.b):
@@ -50,7 +52,7 @@ class Extend(Vertex):
                 if score < best - DROP:
                     score = NEVER
                 else:
-                    left += 1
+                    remaining += 1
                     reached = max(reached, score)
                 scores[now, i] = score
             best = reached
@@ -58,7 +60,8 @@ class Extend(Vertex):
 
 
 def make(seed: int = 1, pairs: int = 104) -> Data:
-    """Two strands of each pair, as `lengths` says, in `a` and in `b`; the longest come first."""
+    """Return the two strands of each pair in `a` and `b`, with lengths in `lengths`; the longest
+    come first."""
     rng = np.random.default_rng(seed)
     lengths = np.sort(rng.geometric(0.05, pairs).clip(4, 40))[::-1]
     a = rng.integers(0, 4, lengths.sum(), np.int32)
@@ -67,7 +70,7 @@ def make(seed: int = 1, pairs: int = 104) -> Data:
 
 
 def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
-    """The report of a run, and the best score of each pair, as `scores`."""
+    """Return the report of a run, and the best score of each pair as `scores`."""
     data = data or make()
     graph, lengths = Graph(target), data["lengths"]
     a, b = (graph.add_variable(INT, data[name].shape, name) for name in "ab")
@@ -76,8 +79,8 @@ def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
         poputil.map_tensor_linearly(graph, tensor)
     extend = graph.add_compute_set("extend")
     for pair, end in enumerate(np.cumsum(lengths)):
-        own = slice(end - lengths[pair], end)
-        vertex = graph.add_vertex(extend, Extend, a=a[own], b=b[own], best=scores[pair])
+        letters = slice(end - lengths[pair], end)
+        vertex = graph.add_vertex(extend, Extend, a=a[letters], b=b[letters], best=scores[pair])
         graph.set_tile_mapping(vertex, pair * target.num_tiles // len(lengths))
     graph.set_initial_value(a, data["a"])
     graph.set_initial_value(b, data["b"])
@@ -88,8 +91,9 @@ def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
 
 
 def expected(data: Data) -> Data:
-    """The same by numpy, a whole diagonal at a time; `run` has to equal it exactly."""
-    found, cuts = [], np.cumsum(data["lengths"])[:-1]
+    """Return the same results by numpy, a whole diagonal at a time; `run` has to equal them
+    exactly."""
+    best_scores, cuts = [], np.cumsum(data["lengths"])[:-1]
     for a, b in zip(np.split(data["a"], cuts), np.split(data["b"], cuts), strict=True):
         n, i, best = len(a), np.arange(len(a) + 1), 0
         before, last = np.full((2, n + 1), NEVER)
@@ -102,5 +106,5 @@ def expected(data: Data) -> Data:
             before, last, best = last, now, max(best, now.max())
             if now.max() == NEVER:
                 break
-        found.append(best)
-    return {"scores": np.array(found, np.int32)}
+        best_scores.append(best)
+    return {"scores": np.array(best_scores, np.int32)}

@@ -1,9 +1,11 @@
-"""How infectious an illness is, from simulations: kept are those that look like what was seen.
+"""Estimate how infectious an illness is from simulations, by keeping those that resemble the
+observations.
 
-Each has a rate of its own, drawn at random: how many others an ill person would infect in 100 days
-if all were healthy. From day to day some of the healthy fall ill, and some of the ill recover, by
-chance. A rate is kept if the numbers of ill people, all days together, differ by less than `NEAR`
-from those seen (this is Approximate Bayesian Computation).
+Each simulation has its own rate, drawn at random: the number of people whom an ill person would
+infect in 100 days if all others were healthy. Every day, a random number of healthy people fall
+ill, and a random number of ill people recover. A rate is kept if the differences between the
+simulated and the observed numbers of ill people, added up over all days, are less than `NEAR` (this
+is Approximate Bayesian Computation).
 
 Paper: "Accelerating Simulation-based Inference with Emerging AI Hardware", Sourabh Kulkarni,
 Alexander Tsyplikhin, Mario Michael Krell and Csaba Andras Moritz.
@@ -25,7 +27,8 @@ PEOPLE, FIRST, RECOVER, NEAR = 1000, 10, 0.1, 1500
 
 
 def a_day(rate: Any, ill: Any, healthy: Any, dice: Any) -> Any:
-    """How many fall ill, how many recover, and the dice thrown (a generator called xorshift)."""
+    """Return how many fall ill, how many recover, and the next state of the random generator
+    (xorshift)."""
     dice = dice ^ (dice << 13)
     dice = dice ^ (dice >> 17)
     dice = dice ^ (dice << 5)
@@ -33,14 +36,15 @@ def a_day(rate: Any, ill: Any, healthy: Any, dice: Any) -> Any:
     return fall, by_chance(RECOVER * ill, dice & 65535, ill), dice
 
 
-def by_chance(average: Any, luck: Any, most: Any) -> Any:
-    """A whole number from 0 to `most`: 16 bits of luck move it by up to 1.75 deviations."""
+def by_chance(average: Any, luck: Any, maximum: Any) -> Any:
+    """Return a random whole number from 0 to `maximum`: 16 random bits shift it by up to 1.75
+    standard deviations."""
     number = np.floor(average + np.sqrt(average) * (luck / 65536 - 0.5) * 3.5 + 0.5)
-    return np.minimum(np.maximum(number, 0), most)
+    return np.minimum(np.maximum(number, 0), maximum)
 
 
 class Day(Vertex):
-    """A day of a simulation."""
+    """One day of a simulation."""
 
     rate: Input[INT]
     ill: InOut[INT]
@@ -54,16 +58,17 @@ class Day(Vertex):
 
 
 def make(seed: int = 3, simulations: int = 156, days: int = 60) -> Data:
-    """`rate` and `dice` of each simulation, and how many people were `seen` to be ill each day."""
+    """Return the `rate` and `dice` of each simulation, and how many people were `seen` to be ill
+    each day."""
     rng = np.random.default_rng(seed)
     dice = rng.integers(1, 2**32, simulations + 1, np.uint32)
     rate = rng.integers(10, 61, simulations, np.int32)
-    seen = epidemics(np.array([30]), dice[-1:], days)[:, 0]
-    return {"rate": rate, "dice": dice[:-1], "seen": seen}
+    observed = epidemics(np.array([30]), dice[-1:], days)[:, 0]
+    return {"rate": rate, "dice": dice[:-1], "seen": observed}
 
 
 def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
-    """The report of a run, each simulation's `distances`, and the rates that were `kept`."""
+    """Return the report of a run, each simulation's `distances`, and the rates that were `kept`."""
     data = data or make()
     graph, many = Graph(target), len(data["rate"])
     rate, ill, healthy = (graph.add_variable(INT, (many,), n) for n in ("rate", "ill", "healthy"))
@@ -74,8 +79,8 @@ def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
     graph.set_initial_value(dice, data["dice"])
     day = graph.add_compute_set("day")
     for k in range(many):
-        own = {"rate": rate[k], "ill": ill[k], "healthy": healthy[k], "dice": dice[k]}
-        vertex = graph.add_vertex(day, Day, own)
+        edges = {"rate": rate[k], "ill": ill[k], "healthy": healthy[k], "dice": dice[k]}
+        vertex = graph.add_vertex(day, Day, edges)
         for part in (vertex, rate[k], ill[k], healthy[k], dice[k]):
             graph.set_tile_mapping(part, k * target.num_tiles // many)
     to_host = graph.add_device_to_host_fifo("ill", INT, many)
@@ -83,25 +88,26 @@ def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
     engine.load(Device(target))
     now, distances = np.zeros((2, many), np.int32)
     engine.connect_stream("ill", now)
-    for seen in data["seen"]:
+    for observed in data["seen"]:
         engine.run()
-        distances += abs(now - seen)
+        distances += abs(now - observed)
     return engine.report, {"distances": distances, "kept": data["rate"][distances < NEAR]}
 
 
 def epidemics(rate: np.ndarray, dice: np.ndarray, days: int) -> np.ndarray:
-    """How many are ill on each day, int32 [days, simulations], by numpy."""
-    ill, found = np.full(len(rate), FIRST), []
+    """Return the number of ill people on each day by numpy, int32 [days, simulations]."""
+    ill, ill_per_day = np.full(len(rate), FIRST), []
     healthy = PEOPLE - ill
     for _ in range(days):
         fall, recover, dice = a_day(rate, ill, healthy, dice)
         ill, healthy = ill + fall - recover, healthy - fall
-        found.append(ill)
-    return np.array(found, np.int32)
+        ill_per_day.append(ill)
+    return np.array(ill_per_day, np.int32)
 
 
 def expected(data: Data) -> Data:
-    """The same by numpy, all simulations at once; `run` has to equal it exactly."""
+    """Return the same results by numpy, all simulations at once; `run` has to equal them
+    exactly."""
     ill = epidemics(data["rate"], data["dice"], len(data["seen"]))
     distances = abs(ill - data["seen"][:, None]).sum(axis=0, dtype=np.int32)
     return {"distances": distances, "kept": data["rate"][distances < NEAR]}

@@ -1,8 +1,9 @@
-"""Where particles are when they leave a detector, from where its planes saw them.
+"""Estimate the states of particles that leave a detector, from their measured positions on its
+planes.
 
-Each track is a straight line that matter bends a little. A Kalman filter follows it: it guesses
-place and slope at the next plane, and corrects both by what was seen there. The surer it is of its
-guess, the less it corrects.
+Each track is a straight line that is slightly bent by matter. A Kalman filter follows it: it
+predicts position and slope at the next plane, and corrects both with the measurement there. The
+more certain the prediction is, the smaller the correction.
 
 Paper: "Studying the potential of Graphcore IPUs for applications in Particle Physics", Lakshan Ram
 Madhan Mohan, Alexander Marshall, Samuel Maddrell-Mander and others.
@@ -18,18 +19,20 @@ from ipu_teach import FLOAT, Device, Engine, Graph, Input, Output, Report, Targe
 from ipu_teach.program import Execute
 
 Data = dict[str, np.ndarray]
-WIDE, STEEP, BENT = 100, 1, 0.01  # variances: of place and slope at first, and of slope by a step
+# variances: of the first position and slope, and added to the slope in a step
+WIDE, STEEP, BENT = 100, 1, 0.01
 
 
 class Filter(Vertex):
-    """Of the tracks of a tile, place and slope at the last plane."""
+    """Computes position and slope at the last plane for the tracks of a tile."""
 
     seen: Input[Vector[Vector[FLOAT]]]  # a row for each track
-    blur: Input[Vector[FLOAT]]  # how unsure each plane is, as a variance
+    blur: Input[Vector[FLOAT]]  # the variance of each plane's measurement
     state: Output[Vector[Vector[FLOAT]]]
 
     def compute(self) -> None:
-        step = np.array([[1, 1], [0, 1]], np.float32)  # to the next plane: place + slope, slope
+        # to the next plane: (position + slope, slope)
+        step = np.array([[1, 1], [0, 1]], np.float32)
         bent = np.array([[0, 0], [0, BENT]], np.float32)
         for track in range(len(self.seen)):
             state = np.zeros(2, np.float32)
@@ -45,7 +48,8 @@ class Filter(Vertex):
 
 
 def make(seed: int = 2, tracks: int = 234, planes: int = 8) -> Data:
-    """`seen`, float32 [tracks, planes], where each plane saw each particle; the planes' `blur`."""
+    """Return `seen`, float32 [tracks, planes], where each plane saw each particle, and the planes'
+    `blur`."""
     rng = np.random.default_rng(seed)
     slope = rng.normal(0, 1, (tracks, 1)) + rng.normal(0, 0.1, (tracks, planes)).cumsum(axis=1)
     place = rng.normal(0, 10, (tracks, 1)) + slope.cumsum(axis=1)
@@ -55,7 +59,7 @@ def make(seed: int = 2, tracks: int = 234, planes: int = 8) -> Data:
 
 
 def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
-    """The report of a run, and `states`, float32 [tracks, 2]."""
+    """Return the report of a run, and `states`, float32 [tracks, 2]."""
     data = data or make()
     graph, tracks = Graph(target), len(data["seen"])
     seen = graph.add_variable(FLOAT, data["seen"].shape, "seen")
@@ -64,9 +68,9 @@ def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
     states = graph.add_variable(FLOAT, (tracks, 2), "states")
     filtering = graph.add_compute_set("filter")
     for tile in range(target.num_tiles):
-        own = slice(tile * tracks // target.num_tiles, (tile + 1) * tracks // target.num_tiles)
-        vertex = graph.add_vertex(filtering, Filter, seen=seen[own], blur=blur, state=states[own])
-        for part in (seen[own], states[own], vertex):
+        rows = slice(tile * tracks // target.num_tiles, (tile + 1) * tracks // target.num_tiles)
+        vertex = graph.add_vertex(filtering, Filter, seen=seen[rows], blur=blur, state=states[rows])
+        for part in (seen[rows], states[rows], vertex):
             graph.set_tile_mapping(part, tile)
     graph.create_host_write("seen", seen)
     graph.create_host_read("states", states)
@@ -78,7 +82,7 @@ def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
 
 
 def expected(data: Data) -> Data:
-    """The same by numpy, all tracks at once in float64; `run` may differ by 1e-4."""
+    """Return the same results by numpy, all tracks at once in float64; `run` may differ by 1e-4."""
     state, spread = np.zeros((len(data["seen"]), 2)), np.diag([WIDE, STEEP])
     step = np.array([[1, 1], [0, 1]])
     for plane, blur in enumerate(data["blur"]):

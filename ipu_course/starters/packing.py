@@ -1,8 +1,8 @@
 """Attention in sentences of many lengths: each word looks at the words of its own sentence.
 
-A word is a few numbers, and looks at another as much as the product of the two is, or not at all
-if that is negative. What it sees is the sum of the words, each times how much it looks at it. Rows
-are `ROOM` words long, and `whose` says which sentence a word belongs to, -1 where there is no word.
+A word is a few numbers. Its attention to another word is the dot product of the two, or zero if
+that is negative. Its result is the sum of the words, each multiplied by the attention to it. Rows
+are `ROOM` words long, and `whose` says which sentence a word belongs to, -1 for padding.
 
 Paper: "Packing: Towards 2x NLP BERT Acceleration", Matej Kosec, Sheng Fu and Mario Michael Krell.
 
@@ -21,7 +21,7 @@ ROOM, WIDTH = 32, 4
 
 
 class Look(Vertex):
-    """A row of words: what each of them sees."""
+    """Computes the attention results of a row of words."""
 
     words: Input[Vector[Vector[INT]]]
     whose: Input[Vector[INT]]
@@ -34,7 +34,7 @@ class Look(Vertex):
 
 
 def make(seed: int = 4, sentences: int = 780) -> Data:
-    """`words`, int32 [words of all sentences, WIDTH], and the `lengths` of the sentences."""
+    """Return `words`, int32 [words of all sentences, WIDTH], and the `lengths` of the sentences."""
     rng = np.random.default_rng(seed)
     lengths = rng.geometric(0.08, sentences).clip(1, ROOM)
     return {
@@ -44,12 +44,12 @@ def make(seed: int = 4, sentences: int = 780) -> Data:
 
 
 def placed(lengths: np.ndarray) -> list[tuple[int, int]]:
-    """For each sentence the row that it is in, and where in the row it begins."""
+    """Return for each sentence its row, and its first position in the row."""
     return [(row, 0) for row in range(len(lengths))]
 
 
 def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
-    """The report of a run, and what each word saw, `seen`, as large as `words`."""
+    """Return the report of a run, and the result of each word, `seen`, in the shape of `words`."""
     data = data or make()
     places, ends = placed(data["lengths"]), np.cumsum(data["lengths"])
     rows = 1 + max(row for row, _ in places)
@@ -82,6 +82,6 @@ def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
 
 
 def expected(data: Data) -> Data:
-    """The same by numpy, a sentence at a time; `run` has to equal it exactly."""
+    """Return the same results by numpy, a sentence at a time; `run` has to equal them exactly."""
     each = np.split(data["words"], np.cumsum(data["lengths"])[:-1])
     return {"seen": np.concatenate([np.maximum(words @ words.T, 0) @ words for words in each])}

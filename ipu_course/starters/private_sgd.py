@@ -1,8 +1,8 @@
-"""A model that learns from people, and learns nobody by heart: private SGD.
+"""Private SGD: a model that learns from people without memorising any of them.
 
-The gradient of each person of a batch is worked out by itself, and shortened to `CLIP` where it is
-longer. Noise is added to their sum, so that it hardly tells whether somebody took part or not. The
-weights then take a step against it.
+The gradient of each person in a batch is computed separately, and scaled down to the length `CLIP`
+if it is longer. Noise is added to the sum of the gradients, so that the sum reveals almost nothing
+about whether somebody took part. The weights then take a step against the sum.
 
 Paper: "NanoBatch DPSGD: Exploring Differentially Private learning on ImageNet with low batch sizes
 on the IPU", Edward H. Lee, Mario Michael Krell, Alexander Tsyplikhin and others.
@@ -38,7 +38,8 @@ class Person(Vertex):
 
 
 def make(seed: int = 6, steps: int = 20, batch: int = 78, features: int = 16) -> Data:
-    """Float32 `x` [steps, batch, features], `labels` [steps, batch], `noise` [steps, features]."""
+    """Return float32 `x` [steps, batch, features], `labels` [steps, batch], `noise` [steps,
+    features]."""
     rng = np.random.default_rng(seed)
     x = rng.standard_normal((steps, batch, features), np.float32)
     labels = (x @ rng.standard_normal(features) > 0).astype(np.float32)
@@ -47,13 +48,13 @@ def make(seed: int = 6, steps: int = 20, batch: int = 78, features: int = 16) ->
 
 
 def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
-    """The report of a run, and the `weights` after it, float32 [features]."""
+    """Return the report of a run, and the `weights` after it, float32 [features]."""
     data = data or make()
     steps, batch, features = data["x"].shape
     graph, program = Graph(target), Sequence()
     names = ("x", "labels", "noise")
     x, labels, noise = (graph.add_variable(FLOAT, data[n].shape[1:], n) for n in names)
-    for name, tensor in zip(names, (x, labels, noise), strict=True):  # those of one step
+    for name, tensor in zip(names, (x, labels, noise), strict=True):  # the data of one step
         stream = graph.add_host_to_device_fifo(name, FLOAT, tensor.num_elements)
         program.add(Copy(stream, tensor))
     gradients = graph.add_variable(FLOAT, (batch, features), "gradients")
@@ -63,8 +64,8 @@ def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
         graph.set_tile_mapping(tensor, 0)
     people = graph.add_compute_set("people")
     for k in range(batch):
-        own = {"x": x[k], "label": labels[k], "gradient": gradients[k]}
-        graph.set_tile_mapping(graph.add_vertex(people, Person, own, weights=weights), 0)
+        edges = {"x": x[k], "label": labels[k], "gradient": gradients[k]}
+        graph.set_tile_mapping(graph.add_vertex(people, Person, edges, weights=weights), 0)
     program.add(Execute(people))
     total = popops.reduce(graph, gradients, [0], program)
     popops.add_in_place(graph, total, noise, program)
@@ -79,7 +80,7 @@ def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
 
 
 def expected(data: Data) -> Data:
-    """The same by numpy in float64; `run` may differ by 1e-4."""
+    """Return the same results by numpy in float64; `run` may differ by 1e-4."""
     weights = np.zeros(data["x"].shape[2])
     for x, labels, noise in zip(data["x"], data["labels"], data["noise"], strict=True):
         gradients = (1 / (1 + np.exp(-(x @ weights))) - labels)[:, None] * x

@@ -1,8 +1,8 @@
-"""Neurons that send spikes to each other, in whole numbers.
+"""Neurons that send spikes to each other, in integer arithmetic.
 
-Each holds a charge, of which an eighth leaks away in a step. Its own drive is added, and a weight
-for each neuron that spiked in the step before. With `FULL` or more it spikes, and has that much
-less.
+Each neuron has a charge, of which an eighth leaks away in each step. Then its own drive is added,
+and a weight for each neuron that spiked in the previous step. At `FULL` or more it spikes, and its
+charge drops by `FULL`.
 
 Paper: "Harnessing Manycore Processors with Distributed Memory for Accelerated Training of Sparse
 and Recurrent Models", Jan Finkbeiner, Thomas Gmeinder, Mark Pupilli and others.
@@ -23,10 +23,10 @@ FULL, STEPS = 256, 50
 
 
 class Neuron(Vertex):
-    """A step of one neuron."""
+    """Computes a step of one neuron."""
 
     spikes: Input[Vector[INT]]  # 1 for each neuron that spiked, else 0
-    weights: Input[Vector[INT]]  # from each of them to this one
+    weights: Input[Vector[INT]]  # from each neuron to this one
     drive: Input[INT]
     charge: InOut[INT]
     spike: InOut[INT]
@@ -41,7 +41,7 @@ class Neuron(Vertex):
 
 
 def make(seed: int = 5, neurons: int = 156) -> Data:
-    """`weights`, int32 [from, to], nine of ten of them 0, and the `drive` of each neuron."""
+    """Return `weights`, int32 [from, to], nine of ten of them 0, and the `drive` of each neuron."""
     rng = np.random.default_rng(seed)
     weights = rng.integers(-40, 61, (neurons, neurons), np.int32)
     weights[rng.random(weights.shape) > 0.1] = 0
@@ -49,7 +49,8 @@ def make(seed: int = 5, neurons: int = 156) -> Data:
 
 
 def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
-    """The report of a run, how often each neuron spiked, `counts`, and its `charges` at the end."""
+    """Return the report of a run, how often each neuron spiked as `counts`, and its final
+    `charges`."""
     data = data or make()
     graph, many = Graph(target), len(data["drive"])
     names = ("spikes", "before", "drive", "charge", "count")
@@ -62,8 +63,8 @@ def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
     graph.set_initial_value(drive, data["drive"])
     step = graph.add_compute_set("step")
     for k in range(many):
-        own = {"drive": drive[k], "charge": charge[k], "spike": spikes[k], "count": count[k]}
-        vertex = graph.add_vertex(step, Neuron, own, spikes=before, weights=weights[:, k])
+        edges = {"drive": drive[k], "charge": charge[k], "spike": spikes[k], "count": count[k]}
+        vertex = graph.add_vertex(step, Neuron, edges, spikes=before, weights=weights[:, k])
         graph.set_tile_mapping(vertex, k * target.num_tiles // many)
     graph.create_host_read("counts", count)
     graph.create_host_read("charges", charge)
@@ -73,7 +74,7 @@ def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
 
 
 def expected(data: Data) -> Data:
-    """The same by numpy, all neurons at once; `run` has to equal it exactly."""
+    """Return the same results by numpy, all neurons at once; `run` has to equal them exactly."""
     charge, spikes, counts = np.zeros((3, len(data["drive"])), np.int32)
     for _ in range(STEPS):
         charge = charge - (charge >> 3) + data["drive"] + spikes @ data["weights"]

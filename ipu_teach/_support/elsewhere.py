@@ -40,8 +40,8 @@ COURSE = (
 def not_in(
     module: str, name: str, instead: Mapping[str, str], known: Iterable[str]
 ) -> AttributeError | ImportError:
-    """The error for a name that `module` has not, raised by its `__getattr__`: an ImportError for
-    `from … import`, an AttributeError for all who ask otherwise."""
+    """Return the error for a name that `module` has not, raised by its `__getattr__`: an
+    ImportError for `from … import`, an AttributeError for all who ask otherwise."""
     asking = sys._getframe(2)
     if asking.f_code.co_filename.startswith("<frozen importlib"):  # looks for a submodule next
         return AttributeError(name)
@@ -63,15 +63,15 @@ def not_in(
 
 
 def _line(module: str, name: str) -> str:
-    """The line that imports a name from where it is; "" where none of ours has it."""
+    """Return the line that imports a name from where it is; "" where none of ours has it."""
     for home in HOMES:
-        found = import_module(home) if home != module else None
-        names = vars(found) if found else {}
-        public = getattr(found, "__all__", None) or [
+        home_module = import_module(home) if home != module else None
+        names = vars(home_module) if home_module else {}
+        public = getattr(home_module, "__all__", None) or [
             n for n, value in names.items() if getattr(value, "__module__", "") == home
         ]
-        if own := {_folded(n): n for n in public if n[0] != "_"}.get(_folded(name)):
-            return f"from {home} import {own}"
+        if public_name := {_folded(n): n for n in public if n[0] != "_"}.get(_folded(name)):
+            return f"from {home} import {public_name}"
     course = {_folded(word): word for word in COURSE}.get(_folded(name))
     return f"from ipu_course import {course}" if course else ""
 

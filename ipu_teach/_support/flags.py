@@ -1,11 +1,11 @@
-"""Arguments that are True or False: a hint `bool` says which they are, and each call of what is
-`flagged` is checked for it.
+"""Arguments that are True or False: the calls of a `flagged` function are checked by its `bool`
+hints.
 
     @flagged
     def images(pictures: Array, *, diverging: bool = False) -> Picture: ...
 
-Else any text or number would do as True, and an array would end in the middle of the call, with
-numpy's words.
+Without the check, any text or number would act as True, and an array would end in the middle of the
+call with numpy's error.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ __all__ = ["FLAG", "WORDS", "checks", "flagged"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def flagged(made: F) -> F:
-    """`made`, a function, or a class with its methods, whose flags are looked at before the body
-    runs: `PoplarTypeError`."""
-    if isinstance(made, type):
-        for name, member in list(vars(made).items()):
+def flagged(cls: F) -> F:
+    """Return `made`, a function, or a class with its methods, whose flags are looked at before the
+    body runs: `PoplarTypeError`."""
+    if isinstance(cls, type):
+        for name, member in list(vars(cls).items()):
             if inspect.isfunction(member) and (name == "__init__" or name[0] != "_"):
-                setattr(made, name, _watched(member))
-        return made
-    return _watched(made)  # type: ignore[no-any-return]
+                setattr(cls, name, _watched(member))
+        return cls
+    return _watched(cls)  # type: ignore[no-any-return]
 
 
 def _watched(function: Any) -> Any:

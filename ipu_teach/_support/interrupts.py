@@ -21,7 +21,8 @@ from types import FrameType
 from typing import Any
 
 # Those below Python's own, which look up an enum's members and take several times as long.
-get_handler, set_handler = _signal.getsignal, _signal.signal
+get_handler = _signal.getsignal
+set_handler = _signal.signal
 
 
 class Interrupts:

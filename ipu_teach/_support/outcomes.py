@@ -1,7 +1,8 @@
-"""One function for each of several arguments, in turn or on an executor: what it returned, in their
-order, or what it raised.
+"""Call one function for several arguments, in turn or on an executor, and collect results and
+errors.
 
-A call that fails leaves the others alone. Ctrl-C keeps what is done and cancels the rest.
+The results are in the order of the arguments. A call that fails does not affect the others. Ctrl-C
+keeps the finished results and cancels the rest.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from ipu_teach.errors import InvalidOptionError, shown
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a call came to: its `value`, or the `error` that it raised."""
+    """The outcome of a call: its `value`, or the `error` that it raised."""
 
     value: Any = None
     error: Exception | None = None
@@ -32,18 +33,21 @@ class Outcome:
         words of it."""
         if self.error is None:
             return Outcome, (self.value,)
-        said = "".join(
+        description = "".join(
             traceback.format_exception(type(self.error), self.error, self.error.__traceback__)
         )
         try:
             pickle.loads(pickle.dumps(self.error))
-            return _arrived, (self.error, said)
-        except Exception:  # one that cannot be made again from its arguments
-            return _arrived, (RuntimeError(f"{type(self.error).__name__}: {self.error}"), said)
+            return _arrived, (self.error, description)
+        except Exception:  # an error that cannot be rebuilt from its arguments
+            return _arrived, (
+                RuntimeError(f"{type(self.error).__name__}: {self.error}"),
+                description,
+            )
 
 
-def _arrived(error: Exception, said: str) -> Outcome:
-    error.__cause__ = RuntimeError(f"it was raised in another process:\n{said}")
+def _arrived(error: Exception, message: str) -> Outcome:
+    error.__cause__ = RuntimeError(f"it was raised in another process:\n{message}")
     return Outcome(error=error)
 
 
@@ -51,26 +55,26 @@ def outcomes(
     function: Callable[[Any], Any],
     arguments: Sequence[tuple[str, Any]],
     executor: Executor | None,
-    what: str,
+    title: str,
     hidden: bool,
 ) -> list[Outcome | None]:
-    """What `function` makes of each of the (name, argument). The line of progress, unless `hidden`,
-    says `what` and the name.
+    """Return what `function` makes of each of the (name, argument). The line of progress, unless
+    `hidden`, says `what` and the name.
 
     None for what Ctrl-C left undone. Raises `InvalidOptionError` for an executor that takes no
     calls.
     """
-    found: list[Outcome | None] = [None] * len(arguments)
-    with working(what, "machine", hidden=hidden) as work:
+    results: list[Outcome | None] = [None] * len(arguments)
+    with working(title, "machine", hidden=hidden) as work:
         work.total = len(arguments)
         if executor is None:
             for work.done, (work.words, argument) in enumerate(arguments):
                 try:
-                    found[work.done] = attempt(function, argument)
+                    results[work.done] = attempt(function, argument)
                 except KeyboardInterrupt:
                     break
-            return found
-        # What was typed in a notebook is in no file, and codelets are read as text.
+            return results
+        # Codelets typed in a notebook have no file, but their source text is needed.
         typed = {
             name: entry
             for name, entry in linecache.cache.items()
@@ -85,17 +89,17 @@ def outcomes(
                 next:  make a new one, and sweep before it is shut down.""") from error
         try:
             for work.done, future in enumerate(as_completed(futures), start=1):
-                found[futures.index(future)] = _outcome(future)
+                results[futures.index(future)] = _outcome(future)
         except KeyboardInterrupt:
-            found = [_outcome(future) if future.done() else None for future in futures]
+            results = [_outcome(future) if future.done() else None for future in futures]
         finally:
             for future in futures:
                 future.cancel()
-    return found
+    return results
 
 
 def attempt(function: Callable[[Any], Any], argument: Any) -> Outcome:
-    """A call whose errors are outcomes."""
+    """Return a call whose errors are outcomes."""
     try:
         return Outcome(function(argument))
     except Exception as error:
@@ -103,26 +107,29 @@ def attempt(function: Callable[[Any], Any], argument: Any) -> Outcome:
 
 
 def _away(function: Callable[[Any], Any], argument: Any, typed: dict[str, Any]) -> Outcome:
-    """The same in another process perhaps, whose progress nobody sees, and which has no text of
-    what was `typed`."""
+    """Return the outcome of a call, perhaps in another process.
+
+    Its progress is hidden there, and the text of codelets typed in a notebook, `typed`, is passed
+    on.
+    """
     linecache.cache.update(typed)
     with working("call", hidden=True):
         return attempt(function, argument)
 
 
 def _outcome(future: Future[Outcome]) -> Outcome | None:
-    """What came of a call; None if it was stopped."""
+    """Return what came of a call; None if it was stopped."""
     try:
         return future.result()
-    except (CancelledError, KeyboardInterrupt):  # which reaches the processes of a pool, too
+    except (CancelledError, KeyboardInterrupt):  # Ctrl-C also reaches the processes of a pool
         return None
     except Exception as error:  # the process ended, or what it returned cannot travel
         return Outcome(error=error)
 
 
 def check_travels(call: str, executor: object, sent: Mapping[str, object]) -> None:
-    """Raise `InvalidOptionError` for what is no executor, and for what cannot be sent to its
-    processes: see `sent` by name."""
+    """Raise `InvalidOptionError` if `executor` is no executor, or if an object in `sent`, by name,
+    cannot be sent to its processes."""
     if not isinstance(executor, Executor):
         raise InvalidOptionError(f"""{call} was given {shown(executor)}, which is no executor.
             next:  give one of concurrent.futures, ProcessPoolExecutor(4) say; of a Dask client,
@@ -131,7 +138,7 @@ def check_travels(call: str, executor: object, sent: Mapping[str, object]) -> No
     if processes is None or not isinstance(executor, processes.ProcessPoolExecutor):
         return
     context, begun = getattr(executor, "_mp_context", None), getattr(executor, "_processes", None)
-    # which copies all that there is
+    # a forked process gets a copy of everything in memory
     forks = context is not None and context.get_start_method() == "fork" and not begun
     for name, value in sent.items():
         try:

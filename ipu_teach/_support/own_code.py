@@ -12,7 +12,7 @@ from pathlib import Path
 
 RUNTIME = "ipu_teach"
 
-_prefixes: tuple[str, ...] = ()  # of names of modules, each followed by a dot
+_prefixes: tuple[str, ...] = ()  # module names, each followed by a dot
 _folders: tuple[str, ...] = ()
 # Of vertex classes from these modules, a report shows a sentence instead of the source text.
 _libraries: tuple[str, ...] = (f"{RUNTIME}.poplibs.",)

@@ -26,12 +26,12 @@ PROBE = 1 << 20  # bytes that are written to see whether a folder can keep any
 
 
 def free_memory() -> int | None:
-    """Bytes of this computer's memory that are free, where Linux tells."""
+    """Return the bytes of this computer's memory that are free, where Linux tells."""
     return _memory("MemAvailable")
 
 
 def all_memory() -> int | None:
-    """Bytes of this computer's memory, where the system tells."""
+    """Return the bytes of this computer's memory, where the system tells."""
     try:
         return _memory("MemTotal") or os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):  # Windows has no sysconf
@@ -47,12 +47,12 @@ def _memory(name: str) -> int | None:
 
 
 def checkout() -> Path | None:
-    """The checkout that this kit runs from; None if it was installed from a wheel."""
+    """Return the checkout that this kit runs from; None if it was installed from a wheel."""
     return None if (PACKAGE / CARRIED).is_dir() else PACKAGE.parent
 
 
 def program() -> str:
-    """How this command line was called, as one would call it again."""
+    """Return how this command line was called, as one would call it again."""
     by_run_py = sys.argv[0] == str(PACKAGE / "__main__.py") and checkout()
     return "python3 run.py" if by_run_py else "ipu-teach"
 
@@ -62,12 +62,12 @@ def bundled(name: str, package: Path = PACKAGE) -> Path:
     return (checkout() or package / CARRIED) / name
 
 
-def not_kept(what: str, where: object, error: OSError) -> LessonError:
-    """The error of something that could not be written, which says what to do."""
+def not_kept(noun: str, where: object, error: OSError) -> LessonError:
+    """Return the error of something that could not be written, which says what to do."""
     step = "set IPU_TEACH_WORK to a folder " + (
         "on another disk, or make room on this one" if error.errno in FULL else "that you may write"
     )
-    return LessonError(f"{what}: {error.strerror}.", where=str(where), next_step=step)
+    return LessonError(f"{noun}: {error.strerror}.", where=str(where), next_step=step)
 
 
 def write_whole(file: Path, content: bytes | str) -> None:
@@ -85,6 +85,6 @@ def write_whole(file: Path, content: bytes | str) -> None:
 def try_writing(folder: Path) -> None:
     """Write into a folder, or the nearest above it that exists, and leave nothing there. Raises
     `OSError`."""
-    near = next((one for one in (folder, *folder.parents) if one.exists()), folder)
+    near = next((existing for existing in (folder, *folder.parents) if existing.exists()), folder)
     with tempfile.TemporaryFile(dir=near) as file:
         file.write(bytes(PROBE))

@@ -1,20 +1,19 @@
-"""What takes long says what it is doing: one line on a terminal or below a notebook's cell, and
-gone when it is done.
+"""Progress of long work: one line on a terminal or below a notebook's cell, removed at the end.
 
     with working("compile") as work:
         work.total = 40
         for work.done in range(40):
             ...
 
-Nothing is shown in the first second, nothing in a log, and nothing in a notebook that runs by
-itself: a page that a person looks at names the cell that it runs, and a program that stores outputs
-does not. Whoever works only writes down how far it is; a thread looks at that now and then, and
-ends when there has been nothing to see for a while. Of work within work the outermost has the line,
-and the innermost says what is being done. IPU_TEACH_PROGRESS=0 turns all of it off.
+Nothing is shown in the first second, in a log, or in a notebook without a reader: a page that a
+person looks at names the cell that it runs, and a program that stores outputs does not. The working
+code only records how far it is. A thread reads that now and then, and ends when nothing has
+happened for a while. Of nested work, the outermost has the line, and the innermost provides the
+text. IPU_TEACH_PROGRESS=0 turns all of it off.
 
-A graph that a learner's own loop builds vertex by vertex is no block, and to note each vertex would
-cost as much as adding it. So `growing` tells the thread where to count, and nothing else is done.
-Nobody says when such a loop has ended: its line goes when no more come or the cell ends, and on a
+A graph that a learner's own loop builds vertex by vertex has no `with` block, and recording each
+vertex would cost as much as adding it. So `growing` only tells the thread where to count. The end
+of such a loop is not announced: its line goes when no more vertices come or the cell ends, and on a
 terminal before anything else is printed.
 """
 
@@ -43,28 +42,34 @@ STILL = 3  # looks at what does not grow after which its line goes
 
 
 class TrackedWork:
-    """Something under way: how many `unit`s of it are `done`, of `total` if that is known, and what
-    is being done, in words.
+    """Work under way: how many `unit`s are `done`, of `total` if that is known, and a text that
+    says what is being done.
 
-    `look`, in place of these: a function that is asked for the three when the line is drawn.
-    `hidden`: shows nothing.
+    `look` replaces these three: a function that returns them when the line is drawn. With `hidden`,
+    nothing is shown.
     """
 
     def __init__(
         self, what: str, unit: str, look: Callable[[], tuple[int, int, str]] | None, hidden: bool
     ) -> None:
-        self.what, self.unit, self.look, self.hidden = what, unit, look, hidden
-        self.done, self.total, self.words = 0, 0, ""
+        self.what = what
+        self.unit = unit
+        self.look = look
+        self.hidden = hidden
+        self.done = 0
+        self.total = 0
+        self.words = ""
         self.screen: _Screen | None = None
         self._bar: Any = None
         self._begun = time.perf_counter()
 
     def note(self, done: int, total: int) -> None:
         """So many are done, and one more is to come after `total`."""
-        self.done, self.total = done, total + 1
+        self.done = done
+        self.total = total + 1
 
     def each(self, items: Iterable[T], total: int) -> Iterator[T]:
-        """The items one after the other, and how many were taken is noted."""
+        """Yield the items one after the other, and count them as done."""
         self.total = total
         for self.done, item in enumerate(items):
             yield item
@@ -74,7 +79,7 @@ class TrackedWork:
         return self.screen is not None and time.perf_counter() - self._begun >= AFTER
 
     def draw(self, inner: TrackedWork) -> None:
-        """Show how it stands."""
+        """Draw the line with the current progress."""
         done, total, words = (
             self.look() if self.look is not None else (self.done, self.total, self.words)
         )
@@ -85,11 +90,9 @@ class TrackedWork:
             self._bar = tqdm(desc=self.what, unit=f"{self.unit}s", file=self.screen, **style)
             self._bar.start_t -= time.perf_counter() - self._begun
         bar = self._bar
-        bar.n, bar.total, bar.bar_format = (
-            done,
-            total or None,
-            "{desc}: " + FORMS[2 if total else done > 0],
-        )
+        bar.n = done
+        bar.total = total or None
+        bar.bar_format = "{desc}: " + FORMS[2 if total else done > 0]
         bar.set_postfix_str(words if inner is self else inner.what, refresh=False)
         bar.refresh()
 
@@ -101,12 +104,15 @@ class TrackedWork:
 
 
 class Growth(TrackedWork):
-    """What somebody's own loop makes more of, as `of` counts it in one of its attributes."""
+    """Objects that a learner's own loop adds, counted in one of the attributes of `of`."""
 
     def __init__(self, what: str, units: str, of: object, counts: str, screen: _Screen) -> None:
         super().__init__(what, "", lambda: (0, 0, f"{self.done:,} {units} so far"), False)
-        self.of, self.counts, self.screen = of, counts, screen
-        self.still, self.within_a_line = 0, False
+        self.of = of
+        self.counts = counts
+        self.screen = screen
+        self.still = 0
+        self.within_a_line = False
 
     def grew(self) -> bool:
         """Whether there are more than at the last look."""
@@ -118,7 +124,7 @@ class Growth(TrackedWork):
         return self.still == 0
 
     def draw(self, inner: TrackedWork) -> None:
-        if self.within_a_line:  # which it would overwrite
+        if self.within_a_line:  # drawing would overwrite that line
             return
         if self._bar is None and type(self.screen) is _Screen:
             for beside in _BESIDE:
@@ -128,7 +134,8 @@ class Growth(TrackedWork):
     def give_way(self, text: str) -> None:
         """Something is printed; only what comes after it brings the line back."""
         self.close()
-        self.done, self.within_a_line = getattr(self.of, self.counts), not text.endswith("\n")
+        self.done = getattr(self.of, self.counts)
+        self.within_a_line = not text.endswith("\n")
 
     def stop(self) -> None:
         """Take the line away, and look no more at what is printed."""
@@ -138,10 +145,11 @@ class Growth(TrackedWork):
 
 
 class _Beside:
-    """Standard output or error while a line stands on the terminal that nobody takes away: what is
-    printed does.
+    """Standard output or error while a line is on the terminal: anything printed removes the line
+    first.
 
-    There is one of each for good: print() goes on with what it found, and does not keep it alive.
+    There is one of each for the whole process: print() uses the stream that it found, and does not
+    keep it alive.
     """
 
     def __init__(self, name: str) -> None:
@@ -149,9 +157,9 @@ class _Beside:
         self.file: Any = None
 
     def put_in(self) -> None:
-        found = getattr(sys, self.name, None)
-        if found is not None and found is not self and found.isatty():
-            self.file = found
+        stream = getattr(sys, self.name, None)
+        if stream is not None and stream is not self and stream.isatty():
+            self.file = stream
             setattr(sys, self.name, self)
 
     def put_back(self) -> None:
@@ -177,13 +185,14 @@ _watcher: threading.Thread | None = None
 
 @contextmanager
 def working(
-    what: str,
+    title: str,
     unit: str = "step",
     look: Callable[[], tuple[int, int, str]] | None = None,
     hidden: bool = False,
 ) -> Iterator[TrackedWork]:
-    """What happens in the block may take long. In threads beside the main one nothing is shown."""
-    work = TrackedWork(what, unit, look, hidden)
+    """Yield what happens in the block may take long. In threads beside the main one nothing is
+    shown."""
+    work = TrackedWork(title, unit, look, hidden)
     if threading.current_thread() is not threading.main_thread():
         yield work
         return
@@ -202,20 +211,20 @@ def working(
             work.close()
 
 
-def growing(what: str, units: str, of: object, counts: str) -> None:
+def growing(title: str, units: str, of: object, counts: str) -> None:
     """A loop of somebody's own begins to make `units`, which `of` counts in its attribute `counts`.
     Not in other threads."""
     global _grows
-    seen = threading.current_thread() is threading.main_thread() and not (
+    is_shown = threading.current_thread() is threading.main_thread() and not (
         _under_way and _under_way[0].hidden
     )
-    screen = _screen() if seen else None
+    screen = _screen() if is_shown else None
     if screen is None or _grows is not None and _grows.of is of:
         return
     _end_growth()
     screen.at_end(_end_growth)
     with _lock:
-        _grows = Growth(what, units, of, counts, screen)
+        _grows = Growth(title, units, of, counts, screen)
         _watch()
 
 
@@ -256,7 +265,7 @@ def _end_growth() -> None:
 
 
 def _screen() -> _Screen | None:
-    """Where a line can be seen by somebody; None if nowhere."""
+    """Return the place where a reader can see a line; None if there is none."""
     if os.environ.get("IPU_TEACH_PROGRESS") == "0":
         return None
     if sys.stderr is not None and sys.stderr.isatty():
@@ -274,7 +283,9 @@ class _Screen:
 
     def __init__(self, file: TextIO) -> None:
         self._file = file
-        self.encoding, self.fileno, self.flush = file.encoding, file.fileno, file.flush
+        self.encoding = file.encoding
+        self.fileno = file.fileno
+        self.flush = file.flush
 
     def at_end(self, call: Callable[[], None]) -> None:
         """Make that call when the cell ends."""
@@ -296,7 +307,7 @@ class _Cell(_Screen):
     def __init__(self, file: TextIO, shell: Any) -> None:
         super().__init__(file)
         self._shell = shell
-        self._context: Context = copy_context()  # which tells where the cell's outputs go
+        self._context: Context = copy_context()  # says where the cell's outputs go
         self._handle: Any = None
 
     def at_end(self, call: Callable[[], None]) -> None:

@@ -1,8 +1,7 @@
-"""What of a traceback a notebook shows: the learner's own lines, and those of other libraries,
-without the kit's.
+"""Tracebacks in a notebook: the learner's lines and those of other libraries, without the kit's.
 
-A graph is built in a cell and checked far below it, and what is wrong is a line of the cell: the
-frames between the two say nothing to who wrote it. `%xmode Verbose` shows them all, `%debug` goes
+A graph is built in a cell and checked far below it, and the mistake is a line of the cell. The
+frames between the two do not help its author. `%xmode Verbose` shows them all, `%debug` goes
 through them, and a script prints them as Python does.
 """
 
@@ -16,26 +15,26 @@ from ipu_teach._support.own_code import is_own_module
 
 
 def shortened(error: BaseException, shell: Any) -> list[str]:
-    """The lines that IPython's `shell` shows of `error` and of what it came from."""
+    """Return the lines that IPython's `shell` shows for `error` and the errors that caused it."""
     formatter = shell.InteractiveTB
-    whole = [(link, link.__traceback__) for link in _chain(error)]
+    links = [(link, link.__traceback__) for link in _chain(error)]
     try:
-        for link, traceback in whole if formatter.mode != "Verbose" else ():
+        for link, traceback in links if formatter.mode != "Verbose" else ():
             link.__traceback__ = _without_the_kits(traceback)
         lines: list[str] = formatter.structured_traceback(type(error), error, error.__traceback__)
     finally:
-        for link, traceback in whole:
+        for link, traceback in links:
             link.__traceback__ = traceback
         formatter.tb = error.__traceback__  # from which %debug starts
     return lines
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """An error, what it was raised from, and so on."""
-    seen: list[BaseException] = []
-    while error is not None and not any(error is link for link in seen):
+    """Yield an error, its cause, the cause of that, and so on."""
+    visited: list[BaseException] = []
+    while error is not None and not any(error is link for link in visited):
         yield error
-        seen.append(error)
+        visited.append(error)
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
 
 

@@ -1,21 +1,24 @@
-"""Graph and program to one immutable `Compiled`: frozen arrays, checked, grouped and traced.
+"""Compile a graph and its programs to one immutable `Compiled`.
 
-Beside `tiny`, which runs a graph as it stands: the graph is frozen into arrays once, and checked
-whole before anything runs; vertices whose fields have equal shapes are one group; a codelet's
-`compute()` is traced, or its text read as a loop over elements, with its costs and what it defines;
-programs are numbered steps, of which copies that do not disturb each other are one. A `Compiled`
-never changes, and everything above reads the same one.
+Beside `tiny`, which runs a graph as it is, this package freezes the graph into arrays and checks
+them as a whole before anything runs. Vertices whose fields have equal shapes become one group. Each
+codelet's `compute()` is traced, or its source is read as a loop over elements, with its costs and
+the elements that it defines. Programs become numbered steps, in which independent copies are
+merged.
+
+A `Compiled` never changes, and all higher packages read the same one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from ipu_teach.compile.checks import check_graph, check_program
 from ipu_teach.compile.freeze import FrozenGraph
 from ipu_teach.compile.groups import Group, Grouper
-from ipu_teach.compile.merge import merged
+from ipu_teach.compile.merge import merge_copy_steps
 from ipu_teach.compile.programs import CopyStep, Node, ProgramFreezer, RemoteCopyStep, Step
 from ipu_teach.compile.replicas import Whole
 from ipu_teach.compile.workers import check_workers
@@ -31,8 +34,10 @@ __all__ = ["Compiled", "StepProgress", "compile_programs"]
 
 @dataclass(frozen=True, eq=False)
 class Compiled:
-    """A checked program: nothing in it changes again. `groups` by compute set id, `steps` by the
-    number in a leaf node."""
+    """A checked, immutable program.
+
+    `groups` is by compute set id, and `steps` by the number in a leaf node.
+    """
 
     graph: FrozenGraph
     programs: tuple[Node, ...]
@@ -41,8 +46,8 @@ class Compiled:
     streams: dict[str, DataStream]
     host_accesses: dict[str, HostAccess]
     remote_buffers: dict[str, RemoteBuffer]
-    # what stands in it for a tensor that a learner made
-    seen: Callable[[Tensor], Tensor] = lambda tensor: tensor
+    # maps a tensor that a learner made to its counterpart in `graph`
+    image: Callable[[Tensor], Tensor] = lambda tensor: tensor
 
 
 StepProgress = Callable[[int, int], object]
@@ -57,20 +62,27 @@ def compile_programs(
     merge_copies: bool = True,
     progress: StepProgress = lambda step, total: None,
 ) -> Compiled:
-    """Check, merge copies, group and trace. Raises the errors of `checks`, `CodeletError`, and
-    those of a malformed program.
+    """Check a graph and programs, merge copies, group vertices and trace codelets.
 
-    Without `check_races` a compute set that races is compiled for the plain vertex loop, in which
-    the last vertex wins. Without `check_fit` a field may be larger than a tile's memory. Without
-    `merge_copies` each Copy is a step of its own. `progress(step, total)` is called as the work
-    goes on.
+    Without `check_races`, a compute set that races is compiled for the plain vertex loop, in which
+    the last vertex wins. Without `check_fit`, a field may be larger than a tile's memory. Without
+    `merge_copies`, each Copy is a step of its own. `progress(step, total)` is called as the work
+    advances.
+
+    :raises CodeletError: if a codelet is wrong, or its compute() fails.
+    :raises ControlProgramError: if a program is malformed.
+
+    The errors of `checks` are raised too.
     """
     total = len(graph.compute_sets) + 2
     progress(0, total)
-    graph, seen = graph.get_top_level_graph(), Compiled.seen
+    graph = graph.get_top_level_graph()
+    image = Compiled.image
     if graph.replication.part is not None:
-        whole = Whole(graph, graph.replication.part)
-        graph, seen, programs = whole.graph, whole.seen, whole.seen(list(programs))
+        expanded = Whole(graph, graph.replication.part)
+        graph = expanded.graph
+        image = expanded.image
+        programs = image(list(programs))
     freezer = ProgramFreezer(graph)
     nodes = tuple(freezer.freeze(program) for program in programs)
     frozen = FrozenGraph(graph)
@@ -79,19 +91,39 @@ def compile_programs(
     for program in programs:
         check_program(frozen, program)
     progress(2, total)
-    grouper = Grouper(frozen)
     groups: dict[int, tuple[Group, ...]] = {}
-    for done, cs in enumerate(frozen.compute_sets, start=3):
-        groups[cs.id] = tuple(
-            replace(g, apart=racing.get(cs.id, "")) for t in cs.tables for g in grouper.groups(t)
-        )
+    for done, (number, of_set) in enumerate(_groups(frozen, racing), start=3):
+        groups[number] = of_set
         progress(done, total)
-    for group in (
-        (g for listed in groups.values() for g in listed if g.workers) if check_races else ()
-    ):
-        check_workers(group)
-    outside = dict(graph.streams), dict(graph.host_accesses), dict(graph.remote_buffers)
+    for group in chain.from_iterable(groups.values()) if check_races else ():
+        if group.workers:
+            check_workers(group)
     steps = tuple(freezer.steps)
     if merge_copies and any(isinstance(step, (CopyStep, RemoteCopyStep)) for step in steps):
-        nodes, steps = merged(frozen, nodes, steps)
-    return Compiled(frozen, nodes, steps, groups, *outside, seen)
+        nodes, steps = merge_copy_steps(frozen, nodes, steps)
+    return Compiled(
+        graph=frozen,
+        programs=nodes,
+        steps=steps,
+        groups=groups,
+        streams=dict(graph.streams),
+        host_accesses=dict(graph.host_accesses),
+        remote_buffers=dict(graph.remote_buffers),
+        image=image,
+    )
+
+
+def _groups(
+    graph: FrozenGraph, racing: Mapping[int, str]
+) -> Iterator[tuple[int, tuple[Group, ...]]]:
+    """Yield (id, groups) of each compute set, with the races of some."""
+    grouper = Grouper(graph)
+    for cs in graph.compute_sets:
+        yield (
+            cs.id,
+            tuple(
+                replace(group, race=racing.get(cs.id, ""))
+                for table in cs.tables
+                for group in grouper.groups(table)
+            ),
+        )

@@ -1,5 +1,7 @@
-"""What must hold before a program may run: every check looks at all vertices at once and names the
-first that fails."""
+"""Check a frozen graph and its programs before they run.
+
+Each check examines all vertices together, and its error names the first that fails.
+"""
 
 from __future__ import annotations
 
@@ -34,10 +36,10 @@ from ipu_teach.types import Array
 def check_graph(
     graph: FrozenGraph, *, refuse_races: bool = True, refuse_large: bool = True
 ) -> dict[int, str]:
-    """Every check of the graph itself, in the order in which a learner wants to be told.
+    """Run every check of the graph, in the order in which the errors help a learner most.
 
-    Unless `refuse_races`, a race is no error; the result says, by compute set id, what races.
-    Unless `refuse_large`, a field may be larger than a tile.
+    Without `refuse_races`, a race is no error; the result maps the ids of racing compute sets to a
+    description of the race. Without `refuse_large`, a field may be larger than a tile's memory.
     """
     for compute_set, table in graph.tables():
         check_connected(compute_set, table)
@@ -58,42 +60,42 @@ def check_graph(
 
 
 def vertex_name(table: FrozenTable, row: int, field: str = "") -> str:
-    """A vertex in words: its number in the compute set, codelet, field and tile."""
+    """Return a vertex's number in the compute set, its codelet, field and tile, as text."""
     tile = table.tiles[row]
-    where = f"tile {tile}" if tile >= 0 else "no tile"
-    each = len(table) // table.replicas
-    of = f" of replica {row // each} of {table.replicas}" if table.replicas > 1 else ""
-    what = f"{table.codelet.__name__}{'.' + field if field else ''}"
-    return f"vertex {table.order[row % each]}{of} ({what}, {where})"
+    tile_name = f"tile {tile}" if tile >= 0 else "no tile"
+    per_replica = len(table) // table.replicas
+    replica = f" of replica {row // per_replica} of {table.replicas}" if table.replicas > 1 else ""
+    codelet = f"{table.codelet.__name__}{'.' + field if field else ''}"
+    return f"vertex {table.order[row % per_replica]}{replica} ({codelet}, {tile_name})"
 
 
 def check_connected(compute_set: FrozenComputeSet, table: FrozenTable) -> None:
-    """Every field of every vertex has a region, every state field a value."""
+    """Check that every field of every vertex has a region, and every state field a value."""
     for name, field in table.fields.items():
         missing = np.flatnonzero(table.offsets[name] == UNCONNECTED)
         if missing.size:
-            state = field.kind == "state"
-            if state and field.depth:
+            is_state = field.kind == "state"
+            vertex = vertex_name(table, int(missing[0]), name)
+            line = in_words(table.line(int(missing[0])))
+            if is_state and field.depth:
                 raise NoSizeSpecifiedError(f"""The state {name!r} of {missing.size}
                     {"vertex" if missing.size == 1 else "vertices"} of {table.codelet.__name__} has
                     neither a value nor a size.
-                    where: {vertex_name(table, int(missing[0]), name)} of compute set
-                    {compute_set.name!r}
-                    line:  {in_words(table.line(int(missing[0])))}
+                    where: {vertex} of compute set {compute_set.name!r}
+                    line:  {line}
                     next:  give it numbers in add_vertex: {name}=…, or
                     graph.set_field_size(vertex[{name!r}], size).""")
-            other = "or a default in the class" if state else f"declared as {field.declaration()}"
-            raise GraphConnectionError(f"""The {"state" if state else "field"} {name!r} of
+            hint = "or a default in the class" if is_state else f"declared as {field.declaration()}"
+            raise GraphConnectionError(f"""The {"state" if is_state else "field"} {name!r} of
                 {counted(missing.size, "vertex", "vertices")} of {table.codelet.__name__}
-                {"has no value" if state else "is not connected"}.
-                where: {vertex_name(table, int(missing[0]), name)} of compute set
-                {compute_set.name!r}
-                line:  {in_words(table.line(int(missing[0])))}
-                next:  give it in add_vertex: {name}=…, {other}.""")
+                {"has no value" if is_state else "is not connected"}.
+                where: {vertex} of compute set {compute_set.name!r}
+                line:  {line}
+                next:  give it in add_vertex: {name}=…, {hint}.""")
 
 
 def check_variables_mapped(graph: FrozenGraph) -> None:
-    """Every element of every variable lies on a tile."""
+    """Check that every element of every variable is mapped to a tile."""
     tiles = graph.tile_map
     stop = np.append(tiles.start[1:], graph.memory_bytes)
     gaps = np.flatnonzero(tiles.tile == UNMAPPED)
@@ -105,11 +107,12 @@ def check_variables_mapped(graph: FrozenGraph) -> None:
             size = variable.dtype.size
             count = int((end - begin)[inside].sum()) // size
             total = (variable.stop - variable.start) // size
-            part, first = f"The variable {variable.name!r} is", ""
+            subject = f"The variable {variable.name!r} is"
+            first = ""
             if count < total:
-                part = f"{count:,} of the {total:,} elements of variable {variable.name!r} are"
+                subject = f"{count:,} of the {total:,} elements of variable {variable.name!r} are"
                 first = f"the first of them is {graph.element(int(begin[inside[0]]))}"
-            raise InvalidTileMappingError(f"""{part} on no tile.
+            raise InvalidTileMappingError(f"""{subject} on no tile.
                 where: {first}
                 line:  {in_words(variable.line)}
                 next:  graph.set_tile_mapping(tensor, tile), or poputil.map_tensor_linearly(graph,
@@ -117,11 +120,13 @@ def check_variables_mapped(graph: FrozenGraph) -> None:
 
 
 def check_vertices_mapped(compute_set: FrozenComputeSet, table: FrozenTable) -> None:
-    """Every vertex lies on a tile."""
+    """Check that every vertex is mapped to a tile."""
     missing = np.flatnonzero(table.tiles == UNMAPPED)
     if missing.size:
-        who = f"{missing.size:,} of the {len(table):,} vertices" if len(table) > 1 else "The vertex"
-        raise InvalidTileMappingError(f"""{who} of {table.codelet.__name__} in compute set
+        subject = (
+            f"{missing.size:,} of the {len(table):,} vertices" if len(table) > 1 else "The vertex"
+        )
+        raise InvalidTileMappingError(f"""{subject} of {table.codelet.__name__} in compute set
             {compute_set.name!r} {"is" if missing.size == 1 else "are"} on no tile.
             where: {vertex_name(table, int(missing[0]))}
             line:  {in_words(table.line(int(missing[0])))}
@@ -131,11 +136,14 @@ def check_vertices_mapped(compute_set: FrozenComputeSet, table: FrozenTable) -> 
 def check_regions_fit(
     graph: FrozenGraph, compute_set: FrozenComputeSet, table: FrozenTable
 ) -> None:
-    """What a vertex works on fits into the memory of its tile, where all of it must lie to be
-    used."""
+    """Check that the fields of each vertex fit into its tile's memory.
+
+    All bytes of all its fields are on that tile while the vertex runs.
+    """
     limit = graph.target.bytes_per_tile
     largest = [int(graph.region_bytes(table, name).max()) for name in table.fields]
-    if sum(largest) <= limit:  # as if one vertex had the largest region of every field
+    # an upper bound: as if one vertex had the largest region of every field
+    if sum(largest) <= limit:
         return
     sizes = {
         name: np.repeat(graph.region_bytes(table, name), graph.stretch_lengths(table, name))
@@ -144,20 +152,20 @@ def check_regions_fit(
     for name, size in [*sizes.items(), ("", sum(sizes.values(), np.zeros(len(table), np.int64)))]:
         row = int(np.argmax(size > limit))
         if size[row] > limit:
-            who, count = table.codelet.__name__, f"{int(size[row]):,} bytes"
-            what = (
-                f"The field {name!r} of {who} takes {count}"
-                if name
-                else f"The fields of one {who} take {count} together"
-            )
-            error = GraphMemoryAllocationError(f"""{what}; a tile has {limit:,}.
+            codelet = table.codelet.__name__
+            bytes_needed = f"{int(size[row]):,} bytes"
+            if name:
+                problem = f"The field {name!r} of {codelet} takes {bytes_needed}"
+            else:
+                problem = f"The fields of one {codelet} take {bytes_needed} together"
+            error = GraphMemoryAllocationError(f"""{problem}; a tile has {limit:,}.
                 where: {vertex_name(table, row, name)} of compute set {compute_set.name!r}
                 line:  {in_words(table.line(row))}
                 next:  give each vertex a smaller part of the tensor, and spread the vertices over
                 the tiles.""")
-            held = graph.tile_map.tile != UNMAPPED
-            held_bytes = np.diff(np.append(graph.tile_map.start, graph.memory_bytes))[held]
-            tiles = np.bincount(graph.tile_map.tile[held], held_bytes, graph.target.num_tiles)
+            is_mapped = graph.tile_map.tile != UNMAPPED
+            lengths = np.diff(np.append(graph.tile_map.start, graph.memory_bytes))[is_mapped]
+            tiles = np.bincount(graph.tile_map.tile[is_mapped], lengths, graph.target.num_tiles)
             error.bytes_per_tile = tiles.astype(np.int64)
             raise error
 
@@ -168,14 +176,17 @@ Owners = list[tuple[FrozenTable, str]]  # fields of a compute set's tables
 def _sorted(
     intervals: Callable[[FrozenTable, str], Intervals], owners: Owners
 ) -> tuple[Array, Array, Array, Array]:
-    """(owner, row, start, stop) of the owners' byte intervals, ascending by start; those of no
-    length left out."""
-    found = [intervals(*owner) for owner in owners]
-    if not found:
+    """Return (owner, row, start, stop) of the owners' byte intervals, in ascending order of start.
+
+    `owner` is an index into `owners`. Empty intervals are left out.
+    """
+    pieces = [intervals(*owner) for owner in owners]
+    if not pieces:
         return (np.zeros(0, np.int64),) * 4
-    owner = np.concatenate([np.full(len(i), o) for o, i in enumerate(found)])
+    owner = np.concatenate([np.full(len(piece), i) for i, piece in enumerate(pieces)])
     row, start, stop = (
-        np.concatenate([getattr(i, side) for i in found]) for side in ("row", "start", "stop")
+        np.concatenate([getattr(piece, side) for piece in pieces])
+        for side in ("row", "start", "stop")
     )
     order = np.argsort(start, kind="stable")
     order = order[(stop > start)[order]]
@@ -183,13 +194,12 @@ def _sorted(
 
 
 def check_races(graph: FrozenGraph, compute_set: FrozenComputeSet) -> None:
-    """No element is written twice, or written by one field and read by another, and no constant is
-    written.
+    """Check that no field writes what another field reads or writes, or a constant.
 
-    If whole stretches of vertices keep apart, so do the vertices. Else all writes are sorted; one
-    that starts before the furthest end so far is a second writer. If there is none, the writes are
-    disjoint, and two binary searches find those that a read meets. A vertex's own InOut is one
-    field and so legal.
+    First, whole stretches of vertices are compared; if they are independent, so are the vertices.
+    Otherwise all writes are sorted. A write that starts before the furthest end of the earlier ones
+    is a second writer. If there is none, the writes are disjoint, and two binary searches find
+    those that overlap a read. An InOut is a single field, so a vertex may read and write it.
     """
     reads: Owners = []
     writes: Owners = []
@@ -200,7 +210,7 @@ def check_races(graph: FrozenGraph, compute_set: FrozenComputeSet) -> None:
             if field.written:
                 _check_aliases(graph, compute_set, table, name)
             (writes if field.written else reads).append((table, name))
-    if _apart(graph, reads, writes):
+    if _are_independent(graph, reads, writes):
         return
     owner, row, start, stop = _sorted(graph.intervals, writes)
     constant = _constant_in(graph, start, stop)
@@ -217,21 +227,29 @@ def check_races(graph: FrozenGraph, compute_set: FrozenComputeSet) -> None:
     if second.size:
         b = int(second[0])
         a = int(np.flatnonzero(stop[:b] > start[b])[0])
-        first, other = (writes[owner[a]], int(row[a])), (writes[owner[b]], int(row[b]))
-        raise _race(graph, compute_set, int(start[b]), first, other, "write")
+        first_writer = writes[owner[a]], int(row[a])
+        second_writer = writes[owner[b]], int(row[b])
+        raise _race(
+            graph,
+            compute_set,
+            int(start[b]),
+            accesses=(first_writer, second_writer),
+            second_access="write",
+        )
     r_owner, r_row, r_start, r_stop = _sorted(graph.intervals, reads)
-    met = meet(start, stop, r_start, r_stop)
-    if met is not None:
-        r, w, byte = met
-        writer, reader = (writes[owner[w]], int(row[w])), (reads[r_owner[r]], int(r_row[r]))
-        raise _race(graph, compute_set, byte, writer, reader, "read")
+    overlap = meet(start, stop, r_start, r_stop)
+    if overlap is not None:
+        r, w, byte = overlap
+        writer = writes[owner[w]], int(row[w])
+        reader = reads[r_owner[r]], int(r_row[r])
+        raise _race(graph, compute_set, byte, accesses=(writer, reader), second_access="read")
 
 
-def _apart(graph: FrozenGraph, reads: Owners, writes: Owners) -> bool:
-    """True if nothing is written twice, or written and read, and no constant is written.
+def _are_independent(graph: FrozenGraph, reads: Owners, writes: Owners) -> bool:
+    """Return whether nothing is written twice, written and read, or written to a constant.
 
-    This asks whole stretches of vertices: it finds at little cost that all is well, but not who is
-    to blame if it is not.
+    Whole stretches of vertices are compared, so this is cheap, but does not find the vertices that
+    conflict. It may return False where there is no conflict.
     """
     _, _, start, stop = _sorted(graph.touched, writes)
     if (stop - start).sum() != sum(graph.connected_bytes(*owner) for owner in writes) or np.any(
@@ -245,28 +263,29 @@ def _apart(graph: FrozenGraph, reads: Owners, writes: Owners) -> bool:
 
 
 def _constant_in(graph: FrozenGraph, start: Array, stop: Array) -> tuple[str, int] | None:
-    """The name of the first constant that has a byte in some [start, stop), and the number of the
-    first of these."""
+    """Return (name of the first constant that overlaps some [start, stop), index of the first such
+    interval), or None."""
     for variable in graph.variables:
-        if variable.constant and np.any(hit := (start < variable.stop) & (stop > variable.start)):
-            return variable.name, int(hit.argmax())
+        hits = (start < variable.stop) & (stop > variable.start)
+        if variable.constant and np.any(hits):
+            return variable.name, int(hits.argmax())
     return None
 
 
-Touch = tuple[tuple[FrozenTable, str], int]
+Access = tuple[tuple[FrozenTable, str], int]  # ((table, field), row)
 
 
 def _race(
     graph: FrozenGraph,
     compute_set: FrozenComputeSet,
     byte: int,
-    first: Touch,
-    second: Touch,
-    deed: str,
+    accesses: tuple[Access, Access],
+    second_access: str,
 ) -> ComputeSetRaceError:
-    (table_a, field_a), row_a = first
-    (table_b, field_b), row_b = second
-    name_a, name_b = vertex_name(table_a, row_a, field_a), vertex_name(table_b, row_b, field_b)
+    """Return the error for two accesses to a byte: a write, and a "read" or another "write"."""
+    ((table_a, field_a), row_a), ((table_b, field_b), row_b) = accesses
+    name_a = vertex_name(table_a, row_a, field_a)
+    name_b = vertex_name(table_b, row_b, field_b)
     element = graph.element(byte)
     line = in_words(table_a.line(row_a), table_b.line(row_b))
     if table_a is table_b and row_a == row_b and field_a == field_b:
@@ -282,8 +301,10 @@ def _race(
             line:  {line}
             next:  use one InOut field for what is both read and written, or let the other field
             have a copy, made by a Copy before.""")
-    what = "written twice" if deed == "write" else "written by one vertex and read by another"
-    return ComputeSetRaceError(f"""In compute set {compute_set.name!r} {element} is {what}.
+    problem = "written twice"
+    if second_access == "read":
+        problem = "written by one vertex and read by another"
+    return ComputeSetRaceError(f"""In compute set {compute_set.name!r} {element} is {problem}.
         where: {name_a} and {name_b}
         line:  {line}
         next:  give each vertex its own element, or put the two into two compute sets, one after the
@@ -293,19 +314,22 @@ def _race(
 def _check_aliases(
     graph: FrozenGraph, compute_set: FrozenComputeSet, table: FrozenTable, name: str
 ) -> None:
+    """Check that no region of a written field contains an element twice."""
     for number in numbers_in(table.layouts[name]):
         if any(part.aliased for _, part in graph.layouts[number].parts):
             row = int(np.flatnonzero(table.layouts[name] == number)[0])
             raise ComputeSetRaceError(f"""The field {name!r} of {table.codelet.__name__} writes a
-                region that holds some element twice.
+                region that contains an element twice.
                 where: {vertex_name(table, row, name)} of compute set {compute_set.name!r}
                 line:  {in_words(table.line(row))}
                 next:  give it a tensor in which every element appears once.""")
 
 
 def check_program(graph: FrozenGraph, program: Program) -> None:
-    """Every Copy in a program: no overlap of its sides, no element written twice, no constant
-    written."""
+    """Check every Copy in a program.
+
+    Its two sides are disjoint, and it writes no element twice and no constant.
+    """
     if isinstance(program, Copy):
         _check_copy(graph, program)
     for child in program.children():
@@ -317,7 +341,7 @@ def _check_copy(graph: FrozenGraph, copy: Copy) -> None:
     if not isinstance(destination, Tensor) or not destination.num_elements:
         return
     if destination.layout.aliased:
-        raise ControlProgramError(f"""Copy writes to a view that holds some element twice.
+        raise ControlProgramError(f"""Copy writes to a view that contains an element twice.
             where: {copy!r}
             line:  {in_words(copy.line)}
             next:  copy to a view in which every element appears once.""")
@@ -328,12 +352,12 @@ def _check_copy(graph: FrozenGraph, copy: Copy) -> None:
             where: {copy!r}
             line:  {in_words(copy.line)}
             next:  copy to a variable, made with graph.add_variable.""")
-    met = None
+    overlap = None
     if isinstance(copy.source, Tensor):
-        met = meet(d_start, d_stop, *copy.source.byte_extent())
-    if met is not None:
-        raise ControlProgramError(f"""The two sides of a Copy overlap: both hold
-            {graph.element(met[2])}.
+        overlap = meet(d_start, d_stop, *copy.source.byte_extent())
+    if overlap is not None:
+        raise ControlProgramError(f"""The two sides of a Copy overlap: both contain
+            {graph.element(overlap[2])}.
             where: {copy!r}
             line:  {in_words(copy.line)}
             next:  copy through another variable.""")

@@ -1,9 +1,8 @@
-"""From a graph that is still growing to arrays that never change: vertex tables, byte intervals,
-and the tile map.
+"""Freeze a graph into immutable arrays: vertex tables, byte intervals and the tile map.
 
-Everything downstream (checks, exchange, schedule, kernels) is array arithmetic on what stands here.
-Addresses are bytes in the graph's one flat memory, so that an interval's length is what it costs to
-send.
+Later passes (checks, exchange, schedule, kernels) are array arithmetic on these arrays. Addresses
+are bytes in the graph's one flat memory, so the length of an interval is the number of bytes that
+are sent with it.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Intervals:
-    """Half-open byte intervals [start, stop), each with the row of the vertex it belongs to."""
+    """Half-open byte intervals [start, stop), each with the row of its vertex."""
 
     row: Array
     start: Array
@@ -48,9 +47,12 @@ class Intervals:
 class FrozenTable:
     """The vertices of one codelet in one compute set, as columns.
 
-    `offsets` and `layouts` by field name (state included: each vertex has hidden memory of its own
-    for it); `tiles`, `order` and `estimates` (-1 for none) by vertex. `added`, `placed`: the lines
-    of the program that added them, and that put them on their tiles.
+    Attributes:
+        offsets, layouts: by field name, one value per vertex. State fields are included: each
+            vertex has hidden memory for them.
+        tiles, order, estimates: one value per vertex; an estimate of -1 means none.
+        added, placed: (first row, end row, source line) of the calls that added the vertices, and
+            that mapped them to tiles.
     """
 
     compute_set: int
@@ -69,28 +71,32 @@ class FrozenTable:
         return len(self.order)
 
     def line(self, row: int) -> Line:
-        """The line of the program that added the vertex in `row`."""
+        """Return the source line that added the vertex in `row`."""
         return line_of(row, self.added)
 
     def placed_by(self, row: int) -> Line:
-        """The line of the program that put the vertex in `row` on its tile; nowhere, if the one
-        that added it did."""
+        """Return the source line that mapped the vertex in `row` to its tile.
+
+        It is no line (see `line_of`) if the call that added the vertex also mapped it.
+        """
         return line_of(row, self.placed)
 
 
 @dataclass(frozen=True, eq=False)
 class FrozenComputeSet:
+    """A compute set, with a table of vertices for each codelet."""
+
     id: int
     name: str
     tables: tuple[FrozenTable, ...]
-    replicas: int = 1  # whose vertices follow each other in every table
+    replicas: int = 1  # every table has their vertices replica by replica
 
 
 def _state(table: VertexTable, name: str, field: Field) -> tuple[Array, Array, Array]:
-    """(which vertices have no state `name`, elements of each vertex's, the values of all of them
-    one after the other).
+    """Return (bool: which vertices lack the state field `name`, its length in each vertex, the
+    values of all vertices in one array).
 
-    A Vector with a size and no value holds what unwritten memory holds.
+    A Vector with a size but no value is filled with the poison value of unwritten memory.
     """
     values = table.state_values[name]
     if not field.depth:
@@ -114,19 +120,20 @@ def _state(table: VertexTable, name: str, field: Field) -> tuple[Array, Array, A
 
 
 def _elements(layout: Layout | ListLayout) -> int:
+    """Return the number of elements in a layout."""
     return sum(part.size for _, part in layout.parts)
 
 
 def numbers_in(ids: Array) -> list[int]:
-    """Each different number of `ids`, small whole ones, once, ascending."""
-    if len(ids) == 0 or ids.min() == ids.max():  # mostly there is one
+    """Return the distinct values of `ids` (small non-negative integers) in ascending order."""
+    if len(ids) == 0 or ids.min() == ids.max():  # fast path: usually all are equal
         return ids[:1].tolist()  # type: ignore[no-any-return]
-    found: list[int] = np.flatnonzero(np.bincount(ids)).tolist()
-    return found
+    distinct: list[int] = np.flatnonzero(np.bincount(ids)).tolist()
+    return distinct
 
 
 class FrozenGraph:
-    """A graph as it was when it was compiled."""
+    """An immutable snapshot of a graph at compile time."""
 
     def __init__(self, graph: Graph) -> None:
         self.target: Target = graph.target
@@ -146,16 +153,17 @@ class FrozenGraph:
             )
             for cs in graph.compute_sets
         )
-        # after those of the state are among them
+        # taken after _freeze_table, which adds the layouts of state fields
         self.layouts: tuple[Layout | ListLayout, ...] = tuple(graph.layouts)
         self.tile_map = self._tile_map(graph, state_pieces)
         self._starts = [v.start for v in self.variables]
-        # By table and field, as every analysis asks for them again.
+        # caches by table and field, because every analysis asks for them
         self._stretches: dict[tuple[FrozenTable, str], Array] = {}
         self._touched: dict[tuple[FrozenTable, str], Intervals] = {}
 
     def _tile_map(self, graph: Graph, state_pieces: list[Array]) -> TileMap:
-        """The tile of every byte of the graph's variables and of the state behind them."""
+        """Return the tile of every byte of the graph's variables and of the state that follows
+        them."""
         tile_map = graph._mapping.table().pieces()
         if state_pieces:
             state = np.concatenate(state_pieces)
@@ -164,6 +172,7 @@ class FrozenGraph:
         return TileMap(tile_map.start[:inside], tile_map.tile[:inside])
 
     def _freeze_table(self, table: VertexTable, state_pieces: list[Array]) -> FrozenTable:
+        """Return the frozen table, and append the (start, stop, tile) rows of its state."""
         count = len(table)
         offsets = {n: np.array(column, np.int64) for n, column in table.offsets.items()}
         layouts = {n: np.array(column, np.int32) for n, column in table.layouts.items()}
@@ -175,48 +184,56 @@ class FrozenGraph:
             )
             positions = start // field.dtype.size + np.cumsum(lengths) - lengths
             offsets[name] = np.where(missing, UNMAPPED, positions)
-            sizes, which = np.unique(lengths, return_inverse=True)
+            sizes, inverse = np.unique(lengths, return_inverse=True)
             shapes = [((n,), (1,)) if field.depth else ((), ()) for n in sizes.tolist()]
             ids = [table.graph.strided(*shape).id for shape in shapes]
-            layouts[name] = np.array(ids, np.int32)[which.reshape(-1)]
+            layouts[name] = np.array(ids, np.int32)[inverse.reshape(-1)]
             self.state_values.append((field.dtype, start, filled))
             mapped = np.flatnonzero((tiles >= 0) & (lengths > 0))
             begin = positions[mapped] * field.dtype.size
             state_pieces.append(
                 np.stack((begin, begin + lengths[mapped] * field.dtype.size, tiles[mapped]), axis=1)
             )
-        estimates = np.broadcast_to(np.int64(-1), (count,))  # which takes no memory
+        estimates = np.broadcast_to(np.int64(-1), (count,))  # a broadcast takes no memory
         if table.estimates is not None:
             estimates = estimates.copy()
             estimates[: len(table.estimates)] = table.estimates
         return FrozenTable(
-            table.compute_set.id,
-            table.codelet,
-            dict(table.codelet.fields),
-            offsets,
-            layouts,
-            tiles,
-            np.array(table.order, np.int64),
-            estimates,
-            table.added.spans(),
-            table.placed.spans(),
-            table.compute_set.replicas,
+            compute_set=table.compute_set.id,
+            codelet=table.codelet,
+            fields=dict(table.codelet.fields),
+            offsets=offsets,
+            layouts=layouts,
+            tiles=tiles,
+            order=np.array(table.order, np.int64),
+            estimates=estimates,
+            added=table.added.spans(),
+            placed=table.placed.spans(),
+            replicas=table.compute_set.replicas,
         )
 
     def _allocate_state(self, name: str, dtype: type[DType], count: int) -> int:
+        """Add a variable for `count` elements of state, and return its address."""
         start = self.memory_bytes
         stop = start + count * dtype.size
         self.memory_bytes = -(-stop // ALIGNMENT) * ALIGNMENT
         self.variables.append(
             Variable(
-                len(self.variables), name, dtype, (count,), start, stop, constant=False, state=True
+                len(self.variables),
+                name,
+                dtype,
+                shape=(count,),
+                start=start,
+                stop=stop,
+                constant=False,
+                state=True,
             )
         )
         return start
 
     @cached_property
     def _used_layouts(self) -> set[int]:
-        """The numbers of the layouts that some vertex has on an edge."""
+        """The numbers of the layouts that a field of some vertex has."""
         return {
             number
             for _, table in self.tables()
@@ -226,8 +243,8 @@ class FrozenGraph:
 
     @cached_property
     def _runs(self) -> tuple[Array, Array, Array]:
-        """For every layout in use, the runs of elements it touches, as one CSR: (pointers, deltas,
-        lengths)."""
+        """The contiguous runs of elements in every used layout, as a CSR: (pointers, offsets from
+        the first element, lengths)."""
         used = sorted(self._used_layouts)
         runs = touched_runs([self.layouts[i] for i in used])
         counts = np.zeros(len(self.layouts), np.int64)
@@ -236,97 +253,105 @@ class FrozenGraph:
 
     @cached_property
     def _shortest(self) -> Array:
-        """For every layout the length of its shortest run, 0 if it has none."""
+        """int64[layouts]: the length of the shortest run, or 0 if the layout has none."""
         pointers, _, lengths = self._runs
         shortest = np.zeros(len(self.layouts), np.int64)
-        some = np.flatnonzero(np.diff(pointers))
-        if len(some):
-            shortest[some] = np.minimum.reduceat(lengths, pointers[some])
+        with_runs = np.flatnonzero(np.diff(pointers))
+        if len(with_runs):
+            shortest[with_runs] = np.minimum.reduceat(lengths, pointers[with_runs])
         return shortest
 
     def executed(self, step: Step) -> tuple[FrozenTable, ...]:
-        """The vertices that a step executes, by codelet; of other steps there are none."""
+        """Return the vertex tables that a step executes; () if it executes none."""
         return self.compute_sets[step.compute_set].tables if isinstance(step, ExecuteStep) else ()
 
     def intervals(self, table: FrozenTable, field: str) -> Intervals:
-        """The bytes that each vertex of `table` touches through `field`."""
+        """Return the bytes that each vertex of `table` accesses through `field`."""
         rows = np.arange(len(table))
         return self._intervals(table, field, rows, rows)
 
     def touched(self, table: FrozenTable, field: str) -> Intervals:
-        """The same bytes, those of each stretch of vertices together; `row` is the first vertex of
-        the stretch."""
-        found = self._touched.get((table, field))
-        if found is None:
+        """Return the same bytes as `intervals`, merged within each stretch of vertices.
+
+        `row` is the first vertex of the stretch.
+        """
+        if (table, field) not in self._touched:
             first = self.stretches(table, field)
             last = np.append(first[1:], len(table)) - 1
-            found = self._touched[table, field] = self._intervals(table, field, first, last)
-        return found
+            self._touched[table, field] = self._intervals(table, field, first, last)
+        return self._touched[table, field]
 
     def edge_bytes(self, compute_set: FrozenComputeSet, without: str) -> tuple[Array, Array, Array]:
-        """(tile, start, stop) of the bytes behind the edges of a compute set, except the fields of
-        the kind `without`."""
-        none: Array = np.zeros(0, np.int64)
-        found = [(none, none, none)]
+        """Return (tile, start, stop) of the bytes that the edges of a compute set access.
+
+        Fields of the kind `without` are left out.
+        """
+        empty: Array = np.zeros(0, np.int64)
+        pieces = [(empty, empty, empty)]
         for table in compute_set.tables:
             for name in (
                 name for name, field in table.fields.items() if field.kind not in ("state", without)
             ):
                 touched = self.touched(table, name)
-                found.append((table.tiles[touched.row], touched.start, touched.stop))
-        tile, start, stop = map(np.concatenate, zip(*found, strict=True))
+                pieces.append((table.tiles[touched.row], touched.start, touched.stop))
+        tile, start, stop = map(np.concatenate, zip(*pieces, strict=True))
         return tile, start, stop
 
     def stretches(self, table: FrozenTable, field: str) -> Array:
-        """int64: the rows at which a stretch begins.
+        """Return int64: the first row of each stretch of vertices.
 
-        The vertices of a stretch follow each other, lie on one tile and have regions of one layout,
-        each of which begins within the one before or where that ends: what they touch together is
-        one larger region. So a million regular edges are a few intervals for each tile.
+        A stretch is a series of consecutive vertices on one tile whose regions have the same
+        layout, each starting inside or at the end of the previous one. Together they access one
+        larger contiguous region. So a million regular edges become a few intervals per tile.
         """
-        found = self._stretches.get((table, field))
-        if found is None:
-            layout, step = table.layouts[field], np.diff(table.offsets[field])
-            alike = layout[1:] == layout[:-1]
-            goes_on = (
+        if (table, field) not in self._stretches:
+            layout = table.layouts[field]
+            step = np.diff(table.offsets[field])
+            same_layout = layout[1:] == layout[:-1]
+            continues = (
                 (step >= 0)
-                & (step <= self._shortest[layout[:1] if alike.all() else layout[1:]])
-                & alike
+                & (step <= self._shortest[layout[:1] if same_layout.all() else layout[1:]])
+                & same_layout
             )
-            goes_on &= table.tiles[1:] == table.tiles[:-1]
-            found = self._stretches[table, field] = np.flatnonzero(np.append(True, ~goes_on))
-        return found
+            continues &= table.tiles[1:] == table.tiles[:-1]
+            self._stretches[table, field] = np.flatnonzero(np.append(True, ~continues))
+        return self._stretches[table, field]
 
     def stretch_lengths(self, table: FrozenTable, field: str) -> Array:
-        """int64[stretches]: how many vertices each has."""
+        """Return int64[stretches]: the number of vertices in each."""
         return np.diff(np.append(self.stretches(table, field), len(table)))
 
     def region_bytes(self, table: FrozenTable, field: str) -> Array:
-        """int64[stretches]: bytes of one vertex's region, which are the same for all vertices of a
-        stretch."""
+        """Return int64[stretches]: the bytes in the region of one vertex.
+
+        All vertices of a stretch have the same number.
+        """
         numbers = table.layouts[field][self.stretches(table, field)]
         return self.each_layout(numbers, _elements) * table.fields[field].dtype.size
 
     def connected_bytes(self, table: FrozenTable, field: str) -> int:
-        """Bytes of the regions of all vertices; those that several have in common count for
-        each."""
+        """Return the bytes in the regions of all vertices; shared bytes count several times."""
         return int((self.region_bytes(table, field) * self.stretch_lengths(table, field)).sum())
 
     def positions(self, numbers: Array) -> Array:
-        """int64 (layouts, elements): where the elements of layouts of one size lie, relative to the
-        first."""
-        begin, places = self._lists[0][numbers], self._lists[1]
-        listed, size = begin >= 0, self.layouts[numbers[0]].size
-        found = np.empty((len(numbers), size), np.int64)
-        found[listed] = places[begin[listed][:, None] + np.arange(size)]
-        for i in np.flatnonzero(~listed).tolist():
-            found[i] = self.layouts[numbers[i]].positions.reshape(-1)
-        return found
+        """Return int64[layouts, elements]: the position of each element, relative to the first.
+
+        `numbers` are layouts of one size.
+        """
+        first = self._lists[0][numbers]
+        all_positions = self._lists[1]
+        is_list = first >= 0
+        size = self.layouts[numbers[0]].size
+        positions = np.empty((len(numbers), size), np.int64)
+        positions[is_list] = all_positions[first[is_list][:, None] + np.arange(size)]
+        for i in np.flatnonzero(~is_list).tolist():
+            positions[i] = self.layouts[numbers[i]].positions.reshape(-1)
+        return positions
 
     @cached_property
     def _lists(self) -> tuple[Array, Array]:
-        """(where the positions of each layout begin, -1 for those with strides or in no vertex;
-        the positions of all others, in a row)."""
+        """A pair: the start of each layout's positions in the second array, -1 if the layout is
+        strided or unused; the positions of all other layouts, concatenated."""
         lists = {
             number: layout.positions.reshape(-1)
             for number in sorted(self._used_layouts)
@@ -339,28 +364,33 @@ class FrozenGraph:
         return begin, np.concatenate([np.zeros(0, np.int64), *lists.values()])
 
     def each_layout(self, numbers: Array, of: Callable[[Layout | ListLayout], int]) -> Array:
-        """int64: what `of` says of the layout with each of the numbers. It is asked once for each
-        different one."""
-        found, used = np.zeros(len(self.layouts), np.int64), numbers_in(numbers)
-        found[used] = [of(self.layouts[number]) for number in used]
-        return found[numbers] if len(used) != 1 else np.full(len(numbers), found[used[0]])
+        """Return int64: `of(layout)` for the layout with each number; called once per layout."""
+        values = np.zeros(len(self.layouts), np.int64)
+        used = numbers_in(numbers)
+        values[used] = [of(self.layouts[number]) for number in used]
+        return values[numbers] if len(used) != 1 else np.full(len(numbers), values[used[0]])
 
     def _intervals(self, table: FrozenTable, field: str, first: Array, last: Array) -> Intervals:
-        """The bytes from the regions of the rows `first` to those of the rows `last`, run by
+        """Return the bytes from the regions of the rows `first` to those of the rows `last`, run by
         run."""
         pointers, deltas, lengths = self._runs
-        layout, size = table.layouts[field][first], table.fields[field].dtype.size
+        layout = table.layouts[field][first]
+        size = table.fields[field].dtype.size
         low, high = (table.offsets[field][rows] for rows in (first, last))
-        count, used = np.diff(pointers), numbers_in(layout)
-        if np.all(count[used] == 1):  # most regions are one run, and mostly there is one layout
+        count = np.diff(pointers)
+        used = numbers_in(layout)
+        if np.all(count[used] == 1):  # fast path: most regions are one run, usually of one layout
             run = pointers[used if len(used) == 1 else layout]
         else:
-            which, run = expand(pointers[layout], count[layout])
-            first, low, high = first[which], low[which], high[which]
+            rows, run = expand(pointers[layout], count[layout])
+            first = first[rows]
+            low = low[rows]
+            high = high[rows]
         begin = deltas[run]
         return Intervals(first, (low + begin) * size, (high + (begin + lengths[run])) * size)
 
     def tables(self) -> Iterator[tuple[FrozenComputeSet, FrozenTable]]:
+        """Yield every table, with its compute set."""
         return (
             (compute_set, table)
             for compute_set in self.compute_sets
@@ -368,11 +398,11 @@ class FrozenGraph:
         )
 
     def variable_at(self, byte: int) -> Variable:
-        """The variable that holds a byte address."""
+        """Return the variable that contains a byte address."""
         return self.variables[bisect_right(self._starts, byte) - 1]
 
     def element(self, byte: int) -> str:
-        """A byte address in words: element number and variable."""
+        """Return a description of a byte address: the element's index and the variable's name."""
         variable = self.variable_at(byte)
         number = (byte - variable.start) // variable.dtype.size
         index = ", ".join(str(i) for i in np.unravel_index(number, variable.shape or (1,)))

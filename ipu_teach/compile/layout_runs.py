@@ -18,8 +18,11 @@ from ipu_teach.types import Array
 
 @dataclass(frozen=True, eq=False)
 class Runs:
-    """The runs of several layouts: `start` (relative to the layout's first element) and `length` of
-    those of layout i are at `pointers[i]` to `pointers[i + 1]`."""
+    """The runs of several layouts, in one table.
+
+    Those of layout i have the indices `pointers[i]` to `pointers[i + 1]` in `start` (relative to
+    the layout's first element) and `length`.
+    """
 
     pointers: Array
     start: Array
@@ -27,15 +30,18 @@ class Runs:
 
     @property
     def count(self) -> Array:
-        """The number of runs of each layout, int64[layouts]."""
+        """The number of runs of each layout: int64[layouts]."""
         counts: Array = np.diff(self.pointers)
         return counts
 
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """The regions of several layouts, in order. `owner`: the index of the layout that a region
-    belongs to; `offset`: where the region begins; `index`: that of its own layout in `layouts`."""
+    """The regions of several layouts, in order.
+
+    `owner` is the index of the layout that a region belongs to, `offset` the region's start, and
+    `index` that of the region's own layout in `layouts`.
+    """
 
     owner: Array
     offset: Array
@@ -58,8 +64,10 @@ def parts_of(layouts: Iterable[Layout | ListLayout]) -> Parts:
 
 
 def touched_runs(layouts: Sequence[Layout | ListLayout]) -> Runs:
-    """Return the runs of elements that each layout touches: each element of a region once, in
-    ascending order, region after region."""
+    """Return the runs of elements that each layout covers, region after region.
+
+    Within a region, each element counts once, and the runs ascend.
+    """
     parts = parts_of(layouts)
     runs = _runs(
         parts.layouts,
@@ -76,8 +84,10 @@ def touched_runs(layouts: Sequence[Layout | ListLayout]) -> Runs:
 
 
 def ordered_runs(layouts: Sequence[Layout]) -> Runs:
-    """Return the runs of elements of each layout in the order of its view; an element that the view
-    repeats counts only where it is first."""
+    """Return the runs of elements of each layout, in the order of its view.
+
+    An element that the view repeats counts only at its first position.
+    """
     return _runs(
         layouts,
         [layout.listed is not None or layout.aliased for layout in layouts],
@@ -87,7 +97,7 @@ def ordered_runs(layouts: Sequence[Layout]) -> Runs:
 
 
 def pointers_of(counts: Array) -> Array:
-    """Return where each of several consecutive groups begins, and where the last one ends."""
+    """Return the start of each of several consecutive groups, and the end of the last one."""
     return np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
 
 
@@ -97,8 +107,11 @@ def _runs(
     keys_of: Callable[[Array], Array],
     strided: Callable[[Layout], tuple[Array, Array]],
 ) -> Runs:
-    """Return the runs of each layout: for those that `is_listed` marks the runs of the elements
-    that `keys_of` leaves, for the others those that `strided` returns."""
+    """Return the runs of each layout.
+
+    Where `is_listed` is True, they are the runs of the elements that `keys_of` returns; for the
+    other layouts, they are those that `strided` returns.
+    """
     lists = np.flatnonzero(is_listed)
     positions = [layouts[i].positions.reshape(-1) for i in lists.tolist()]
     owner, start, length = _listed_runs(positions, keys_of)
@@ -122,8 +135,10 @@ def _listed_runs(
         return (np.zeros(0, np.int64),) * 3
     joined = np.concatenate(positions)
     owner = np.repeat(np.arange(len(positions)), [len(listed) for listed in positions])
-    # One number tells list and position. Between the lists is a gap, so that no run crosses it.
-    low, span = joined.min(initial=0), np.ptp(joined) + 2 if len(joined) else 1
+    # One number encodes list and position. The gap of one between lists ends a run at each list's
+    # end.
+    low = joined.min(initial=0)
+    span = np.ptp(joined) + 2 if len(joined) else 1
     keys = keys_of(owner * span + joined - low)
     first = np.flatnonzero(np.append(True, np.diff(keys) != 1)[: len(keys)])
     owner, start = np.divmod(keys[first], span)
@@ -131,6 +146,7 @@ def _listed_runs(
 
 
 def _first_occurrences(keys: Array) -> Array:
+    """Return the keys without repetitions, each where it occurs first."""
     order = np.argsort(keys, kind="stable")
     is_first = np.ones(len(keys), bool)
     is_first[order[1:][np.diff(keys[order]) == 0]] = False

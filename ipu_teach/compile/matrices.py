@@ -1,5 +1,7 @@
-"""What is said of the matrix that a function of np.linalg was given: why numpy refuses it, or what
-is odd about it that numpy does not mention."""
+"""Messages about the matrix that a function of np.linalg got.
+
+They say why numpy refuses it, or what is wrong with it that numpy does not mention.
+"""
 
 from __future__ import annotations
 
@@ -18,38 +20,44 @@ from ipu_teach.types import Array
 
 
 class _Noted(threading.local):
-    """What was odd in the vertex that runs: (what, what numpy makes of it, the line)."""
+    """The faults found in the matrices of the running vertex: (fault, numpy's treatment of it,
+    line)."""
 
     def __init__(self) -> None:
-        self.odd: list[tuple[str, str, str]] = []
+        self.faults: list[tuple[str, str, str]] = []
 
 
 NOTED = _Noted()
-_SAID: WeakKeyDictionary[type[Vertex], set[str]] = WeakKeyDictionary()  # of the codelet: lines
+# The lines that were warned of, by codelet.
+_WARNED: WeakKeyDictionary[type[Vertex], set[str]] = WeakKeyDictionary()
 
 
-# By how much of the diagonal two numbers may differ that should be equal: more than rounding makes.
+# The largest difference of two numbers that should be equal, relative to the diagonal. It is more
+# than rounding can cause.
 ASYMMETRY = 0.01
 
 
-def odd(name: str, matrices: Array) -> Array:
-    """Which numbers of matrices (a bool for each) are not what the function `name` means."""
+def is_unsuitable(name: str, matrices: Array) -> Array:
+    """Return bool[...]: which numbers of the matrices the function `name` is not meant for.
+
+    These are NaN and, for cholesky, numbers that differ from their mirror image.
+    """
     m = np.asarray(matrices, np.float64)
     if name != "cholesky" or m.shape[-2] != m.shape[-1]:
         return np.isnan(m)
     size = np.sqrt(np.abs(np.diagonal(m, 0, -2, -1)))
     with np.errstate(all="ignore"):
-        near: Array = (
+        is_symmetric: Array = (
             np.abs(m - m.swapaxes(-1, -2)) <= ASYMMETRY * size[..., None] * size[..., None, :]
         )
-    return ~near
+    return ~is_symmetric
 
 
-def oddness(name: str, matrix: Array) -> tuple[str, str]:
-    """What is odd about a matrix, and what numpy makes of it."""
+def _fault(name: str, matrix: Array) -> tuple[str, str]:
+    """Return (the fault of an unsuitable matrix, numpy's treatment of it)."""
     for i, j in np.argwhere(np.isnan(matrix)):
         return f"element [{i}, {j}] is NaN", "numpy goes on: what depends on it becomes NaN."
-    i, j = np.argwhere(odd(name, matrix))[0]
+    i, j = np.argwhere(is_unsuitable(name, matrix))[0]
     return (
         f"element [{i}, {j}] is {matrix[i, j]:g}, and [{j}, {i}] {matrix[j, i]:g}",
         "cholesky takes a symmetric matrix; numpy reads the lower half and goes on.",
@@ -57,43 +65,51 @@ def oddness(name: str, matrix: Array) -> tuple[str, str]:
 
 
 def note(name: str, matrix: Array, line: str) -> None:
-    """Note what is odd about a matrix, if anything is."""
-    if odd(name, matrix).any():
-        what, then = oddness(name, matrix)
-        NOTED.odd.append((f"np.linalg.{name}() was given a matrix whose {what}.", then, line))
+    """Note the fault of a matrix, if it has one."""
+    if is_unsuitable(name, matrix).any():
+        fault, treatment = _fault(name, matrix)
+        message = f"np.linalg.{name}() was given a matrix whose {fault}."
+        NOTED.faults.append((message, treatment, line))
 
 
-def asked(f: Callable[..., Any], line: str, *args: Any) -> Any:
-    """What numpy's function gives of a vertex's matrix; what is odd about that is noted."""
-    found = f(*args)
+def call_noting(f: Callable[..., Any], line: str, *args: Any) -> Any:
+    """Return the result of numpy's function, and note a fault of the matrix, its first argument."""
+    result = f(*args)
     note(f.__name__, np.asarray(args[0]), line)
-    return found
+    return result
 
 
-def tell(codelet: type[Vertex], who: Callable[[], str]) -> None:
-    """A warning of what was noted, once for each line of a codelet. `who()` names the vertex."""
-    for tried, then, line in NOTED.odd:
-        if line not in (said := _SAID.setdefault(codelet, set())):
-            said.add(line)
-            warning = MatrixWarning(tried, where=f"{line}, {who()}", next_step=then)
+def warn_of_noted(codelet: type[Vertex], vertex_name: Callable[[], str]) -> None:
+    """Warn of the noted faults, once for each line of a codelet, and forget them."""
+    for fault, treatment, line in NOTED.faults:
+        warned = _WARNED.setdefault(codelet, set())
+        if line not in warned:
+            warned.add(line)
+            warning = MatrixWarning(fault, where=f"{line}, {vertex_name()}", next_step=treatment)
             warnings.warn_explicit(warning, None, *caller())
-    NOTED.odd.clear()
+    NOTED.faults.clear()
 
 
-def refused(error: BaseException, advice: str) -> tuple[str, str]:
-    """What of its matrix made a function of np.linalg fail, and what to do."""
-    step, name = error.__traceback__, ""
+def matrix_fault(error: BaseException, advice: str) -> tuple[str, str]:
+    """Return (the fault of the matrix that made a function of np.linalg fail, the next step).
+
+    They are ("", `advice`) if the matrix is unknown or not square.
+    """
+    step = error.__traceback__
+    name = ""
     matrix: Array = np.zeros((0, 0))
     while step is not None:  # the last function that has a matrix
-        given = step.tb_frame.f_locals.get("a")
-        if step.tb_frame.f_globals.get("__package__") == "numpy.linalg" and np.ndim(given) == 2:  # type: ignore[arg-type]
-            matrix, name = np.array(given, np.float64), step.tb_frame.f_code.co_name
+        argument = step.tb_frame.f_locals.get("a")
+        is_linalg = step.tb_frame.f_globals.get("__package__") == "numpy.linalg"
+        if is_linalg and np.ndim(argument) == 2:  # type: ignore[arg-type]
+            matrix = np.array(argument, np.float64)
+            name = step.tb_frame.f_code.co_name
         step = step.tb_next
     if not matrix.size or len(set(matrix.shape)) > 1:
         return "", advice
-    if name == "cholesky" and odd(name, matrix).any():
-        what, advice = oddness(name, matrix)
-        return f": {what}", advice
+    if name == "cholesky" and is_unsuitable(name, matrix).any():
+        fault, advice = _fault(name, matrix)
+        return f": {fault}", advice
     for k in range(len(matrix)):
         if name != "cholesky":
             largest = k + int(np.argmax(np.abs(matrix[k:, k])))

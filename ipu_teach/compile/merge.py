@@ -1,18 +1,25 @@
-"""Copies that do not disturb each other are one superstep: one sync, one exchange.
+"""Merge independent copies into one superstep, with one sync and one exchange.
 
-A run of copies that stand side by side in one Sequence is merged up to the first that reads or
-writes what one of them writes, or writes what one of them reads: that one begins a new run. So the
-order in which a program lists its copies matters, and values never depend on it. Copies within an
-IPU are one run and those between IPUs another: in one step with them, a copy within would hold up
-all IPUs. A copy that lies on several is of the second kind, even where each byte stays on its IPU.
-Copies from remote buffers are a run, and copies to them; of the latter no two go to one buffer, in
-which both may name the same row. Everything else ends a run. What concerns I/O tiles alone, what
-concerns computing tiles alone and what joins both are runs of their own, too: in one step the one
-would hold up the other.
+Consecutive copies of one Sequence form a group. A copy starts a new group if it conflicts with a
+copy in the current one: if it reads or writes bytes that the other writes, or writes bytes that the
+other reads. So the order in which a program lists its copies affects the cost, and never the
+values.
 
-Of the first run after a compute set, those copies within an IPU that disturb neither it nor a
-compute set that stands behind all of them go into its superstep: what they bring comes with the
-exchange before it computes.
+Only copies of one kind share a group:
+
+- Copies within an IPU, and copies between IPUs. Merged with a copy between IPUs, a copy within one
+  would make all IPUs wait. A copy whose tensors are on several IPUs counts as between IPUs, even if
+  no byte changes IPU.
+- Copies from remote buffers, and copies to them. Two copies to one buffer are never merged, because
+  they may write the same row.
+- Copies on I/O tiles only, on compute tiles only, and between the two. In one step, one kind would
+  make the other wait.
+
+Any other program ends the group.
+
+The superstep of a compute set takes in copies from the first group that follows it: those within an
+IPU that conflict neither with it nor with the compute set directly behind all these copies. Their
+data moves in the exchange before the compute phase.
 """
 
 from __future__ import annotations
@@ -40,35 +47,40 @@ from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.tile_map import joined, meet
 from ipu_teach.types import Array
 
-# of several tensors: where the pieces of each begin in the other two, starts, stops
+# Byte intervals of several tensors in CSR form: (pointers, starts, stops); tensor i has those from
+# pointers[i] up to pointers[i + 1]
 Pieces = tuple[Array, Array, Array]
-Extent = tuple[Array, Array]  # of byte intervals, starts and stops
-# kinds of copies that may be one step: how far they go, or which way between tiles and a buffer
+Extent = tuple[Array, Array]  # byte intervals of one tensor: (starts, stops)
+# Kinds of copies that can be merged: by distance, or by direction between tiles and remote buffer
 WITHIN_AN_IPU, BETWEEN_IPUS, LOAD, STORE = "within", "between", "load", "store"
 
 
-def merged(
+def merge_copy_steps(
     graph: FrozenGraph, programs: Iterable[Node], steps: Sequence[Step]
 ) -> tuple[tuple[Node, ...], tuple[Step, ...]]:
-    """The same programs with their copies merged, and the steps that are left, numbered anew."""
+    """Return (the programs with their copies merged, the remaining steps, renumbered)."""
     merger = _Merger(graph, steps)
     return tuple(map(merger.node, programs)), tuple(merger.kept)
 
 
 def several(count: int, first: str) -> str:
-    """What a step of `count` copies is called, after the first of them."""
+    """Return the name of a step of `count` copies, the first of which is named `first`."""
     return first if count == 1 else f"{count:,} copies: {first}, …"
 
 
 class _Merger:
+    """Merges the copies in programs, and collects the resulting steps in `kept`."""
+
     def __init__(self, graph: FrozenGraph, steps: Sequence[Step]) -> None:
-        self.graph, self.steps = graph, steps
+        self.graph = graph
+        self.steps = steps
         self.kept: list[Step] = []
-        self._numbers: dict[tuple[int, ...], int] = {}
-        self._bytes: dict[int, tuple[tuple[Array, Array], ...]] = {}
-        self._buffers: dict[str, int] = {}
+        self._numbers: dict[tuple[int, ...], int] = {}  # old step numbers -> index in `kept`
+        self._bytes: dict[int, tuple[Extent, ...]] = {}  # by compute step: (read, written)
+        self._buffers: dict[str, int] = {}  # by handle: a number for each remote buffer
 
     def node(self, node: Node) -> Node:
+        """Return the node with the copies below it merged."""
         if node.step >= 0:
             return replace(node, step=self._number((node.step,)))
         parts = (
@@ -77,75 +89,84 @@ class _Merger:
         return replace(node, children=tuple(parts))
 
     def _number(self, members: tuple[int, ...]) -> int:
+        """Return the index in `kept` of the step that merges these old steps, adding it if new."""
         if members not in self._numbers:
             self._numbers[members] = len(self.kept)
             first, *others = map(self.steps.__getitem__, members)
             copies = tuple(step for step in others if isinstance(step, CopyStep))
-            together = tuple(
+            transfers = tuple(
                 step for step in (first, *others) if isinstance(step, (CopyStep, RemoteCopyStep))
             )
-            alone = MergedStep(together) if others else first
-            self.kept.append(
-                replace(first, copies=copies) if isinstance(first, ExecuteStep) else alone
-            )
+            if isinstance(first, ExecuteStep):
+                self.kept.append(replace(first, copies=copies))
+            else:
+                self.kept.append(MergedStep(transfers) if others else first)
         return self._numbers[members]
 
     def _parts(self, children: Sequence[Node]) -> Iterator[Node]:
-        """The parts of a Sequence, runs of copies as one."""
-        before: list[Node] = []  # the compute set that stands there
+        """Yield the children of a Sequence, with each group of independent copies as one node."""
+        compute: list[Node] = []  # the compute set before the copies, if it can take some in
         done = 0
-        for reach, found in groupby(children, self._reach):
-            copies = list(found)
+        for kind, nodes in groupby(children, self._kind):
+            copies = list(nodes)
             done += len(copies)
-            if reach is None:
-                before = copies[-1:] if self._takes(copies[-1]) and done < len(children) else []
-                yield from map(self.node, copies[: len(copies) - len(before)])
+            if kind is None:
+                can_absorb = self._can_absorb(copies[-1]) and done < len(children)
+                compute = copies[-1:] if can_absorb else []
+                yield from map(self.node, copies[: len(copies) - len(compute)])
                 continue
-            if reach != WITHIN_AN_IPU and before:  # of these a compute set takes none along
-                yield self._together(before)
-                before = []
-            sides = [self._sides(self.steps[copy.step]) for copy in copies]
-            read, written = (_pieces([pair[side] for pair in sides]) for side in (0, 1))
+            if kind != WITHIN_AN_IPU and compute:  # a compute set takes in no other kind
+                yield self._merged_node(compute)
+                compute = []
+            extents = [self._extents(self.steps[copy.step]) for copy in copies]
+            read, written = (_pieces([pair[side] for pair in extents]) for side in (0, 1))
             first = 0
             while first < len(copies):
-                count = _apart(read, written, first, len(copies))
-                run, first = copies[first : first + count], first + count
-                if before:
-                    stays = self._disturbing(read, written, (*before, *children[done : done + 1]))
-                    yield self._together(
-                        [*before, *(copy for copy, its in zip(run, stays, strict=False) if not its)]
-                    )
-                    before, run = [], [copy for copy, its in zip(run, stays, strict=False) if its]
-                if run:
-                    yield self._together(run)
+                count = _independent(read, written, first, len(copies))
+                group = copies[first : first + count]
+                first = first + count
+                if compute:
+                    around = *compute, *children[done : done + 1]
+                    conflicts = self._conflicting(read, written, around)[: len(group)].tolist()
+                    absorbed = [
+                        c for c, conflict in zip(group, conflicts, strict=True) if not conflict
+                    ]
+                    yield self._merged_node([*compute, *absorbed])
+                    group = [c for c, conflict in zip(group, conflicts, strict=True) if conflict]
+                    compute = []
+                if group:
+                    yield self._merged_node(group)
 
-    def _disturbing(self, read: Pieces, written: Pieces, around: Sequence[Node]) -> Array:
-        """bool: which copies read what a compute set among the nodes writes, or write what it reads
-        or writes."""
+    def _conflicting(self, read: Pieces, written: Pieces, around: Sequence[Node]) -> Array:
+        """Return bool[copies]: whether each copy conflicts with a compute set among the nodes.
+
+        A copy conflicts if it reads what the compute set writes, or writes what it reads or writes.
+        """
         sets = filter(None, map(self._touched, around))
-        met: Array = np.any(
-            [_meeting(read, *w) | _meeting(written, *r) | _meeting(written, *w) for r, w in sets],
+        conflicts: Array = np.any(
+            [
+                _overlaps(read, *w) | _overlaps(written, *r) | _overlaps(written, *w)
+                for r, w in sets
+            ],
             axis=0,
         )
-        return met
+        return conflicts
 
-    def _together(self, run: list[Node]) -> Node:
-        """One step: of several copies, or of a compute set and the copies that go with it."""
-        first, number = run[0], self._number(tuple(part.step for part in run))
-        if len(run) == 1:
+    def _merged_node(self, members: list[Node]) -> Node:
+        """Return one node for several copies, or for a compute set with the copies it takes in."""
+        first = members[0]
+        number = self._number(tuple(member.step for member in members))
+        if len(members) == 1:
             return replace(first, step=number)
-        parts = tuple(replace(part, step=-1) for part in run if part.kind == "Copy")
-        with_set = f"{first.name}, with {counted(len(parts), 'copy', 'copies')}"
-        return Node(
-            first.kind,
-            several(len(run), first.name) if len(run) == len(parts) else with_set,
-            parts,
-            step=number,
-        )
+        copies = tuple(replace(node, step=-1) for node in members if node.kind == "Copy")
+        if len(copies) == len(members):
+            name = several(len(members), first.name)
+        else:
+            name = f"{first.name}, with {counted(len(copies), 'copy', 'copies')}"
+        return Node(first.kind, name, copies, step=number)
 
-    def _touched(self, node: Node) -> tuple[tuple[Array, Array], ...]:
-        """(start, stop) of the bytes that the compute set of a node reads, and of those that it
-        writes; () if it has none."""
+    def _touched(self, node: Node) -> tuple[Extent, ...]:
+        """Return (bytes read, bytes written) by the compute set of a node, or () if it has none."""
         step = self.steps[node.step] if node.step >= 0 else None
         if not isinstance(step, ExecuteStep):
             return ()
@@ -158,85 +179,102 @@ class _Merger:
             self._bytes[node.step] = joined(*read), joined(*written)
         return self._bytes[node.step]
 
-    def _takes(self, node: Node) -> bool:
-        """Whether copies go with the compute set of a node: there is one, and not on I/O tiles."""
+    def _can_absorb(self, node: Node) -> bool:
+        """Return whether a node is a compute set that can take in copies: one without I/O tiles."""
         step = self.steps[node.step] if node.step >= 0 else None
         return isinstance(step, ExecuteStep) and not any(
-            self._aside(table.tiles) for table in self.graph.executed(step)
+            self._tile_kind(table.tiles) for table in self.graph.executed(step)
         )
 
-    def _aside(self, tiles: Array) -> str:
-        """Which of some tiles are I/O tiles, none, all or some."""
+    def _tile_kind(self, tiles: Array) -> str:
+        """Return a suffix that says whether none (usually; ""), all or some are I/O tiles."""
         target = self.graph.target
-        found = tiles % target.tiles_per_ipu < target.io_tiles
-        return "" if not found.any() else " of I/O tiles" if found.all() else " of both"
+        is_io = tiles % target.tiles_per_ipu < target.io_tiles
+        if not is_io.any():
+            return ""
+        return " of I/O tiles" if is_io.all() else " of both"
 
-    def _reach(self, node: Node) -> str | None:
-        """What kind of run a node may be in: of copies whose two sides lie `WITHIN_AN_IPU` or not,
-        of copies from remote buffers, or to them; and on which tiles. None for any other node."""
-        step, target = self.steps[node.step] if node.step >= 0 else None, self.graph.target
+    def _kind(self, node: Node) -> str | None:
+        """Return the kind of group that a node can join, or None if it is no copy.
+
+        The kind is `WITHIN_AN_IPU`, `BETWEEN_IPUS`, `LOAD` or `STORE`, with a suffix for I/O tiles.
+        """
+        step = self.steps[node.step] if node.step >= 0 else None
+        target = self.graph.target
         if remote := isinstance(step, RemoteCopyStep):
-            sides, reach = (step.tensor, step.tensor), STORE if step.store else LOAD
+            tensors = (step.tensor, step.tensor)
+            kind = STORE if step.store else LOAD
         elif step is None or not moves(step):
             return None
         else:
-            sides, reach = moves(step)[0], WITHIN_AN_IPU
+            tensors = moves(step)[0]
+            kind = WITHIN_AN_IPU
         if remote and not target.io_tiles or target.num_sets == 1:
-            return reach
-        each: list[Sequence[Tensor]] = [sides]
-        if all(t.shape[:1] == (self.graph.replicas,) for t in sides):  # of each replica its own
-            each = [[t[r] for t in sides] for r in range(self.graph.replicas)]
-        found = [self._tiles(some) for some in each]
-        if not remote and any(np.unique(tiles // target.tiles_per_ipu).size > 1 for tiles in found):
-            reach = BETWEEN_IPUS
-        return reach + self._aside(np.concatenate(found))
+            return kind
+        by_replica: list[Sequence[Tensor]] = [tensors]
+        if all(t.shape[:1] == (self.graph.replicas,) for t in tensors):  # judge each replica alone
+            by_replica = [[t[r] for t in tensors] for r in range(self.graph.replicas)]
+        tiles = [self._tiles(of_replica) for of_replica in by_replica]
+        if not remote and any(np.unique(t // target.tiles_per_ipu).size > 1 for t in tiles):
+            kind = BETWEEN_IPUS
+        return kind + self._tile_kind(np.concatenate(tiles))
 
     def _tiles(self, tensors: Sequence[Tensor]) -> Array:
-        """The tiles on which tensors lie, some of them several times."""
+        """Return the tiles of the tensors' elements; a tile may occur several times."""
         return self.graph.tile_map.split(*extent_of(tensors))[3]
 
-    def _sides(self, step: Step) -> tuple[Extent, Extent]:
-        """(start, stop) of the bytes that a copy reads, and of those that it writes. Beyond the
-        tiles' memory a remote buffer has a byte of its own."""
+    def _extents(self, step: Step) -> tuple[Extent, Extent]:
+        """Return (bytes read, bytes written) by a copy.
+
+        A remote buffer is represented by one byte past the end of the tiles' memory.
+        """
         read, written = map(extent_of, touched(step))
         if isinstance(step, RemoteCopyStep):
-            place = self._buffers.setdefault(step.buffer.handle, len(self._buffers))
-            beyond = self.graph.memory_bytes + place
-            start, stop = map(np.append, written if step.store else read, (beyond, beyond + 1))
+            number = self._buffers.setdefault(step.buffer.handle, len(self._buffers))
+            byte = self.graph.memory_bytes + number
+            start, stop = map(np.append, written if step.store else read, (byte, byte + 1))
             read, written = (read, (start, stop)) if step.store else ((start, stop), written)
         return read, written
 
 
 def _pieces(extents: Sequence[Extent]) -> Pieces:
+    """Return the intervals of several tensors in CSR form."""
     start, stop = zip(*extents, strict=True)
     return np.cumsum([0, *map(len, start)]), np.concatenate(start), np.concatenate(stop)
 
 
-def _meeting(pieces: Pieces, start: Array, stop: Array) -> Array:
-    """bool: which tensors have a byte in common with one of the disjoint, ascending [start,
-    stop)."""
-    at, low, high = pieces
-    met = np.cumsum(
+def _overlaps(pieces: Pieces, start: Array, stop: Array) -> Array:
+    """Return bool[tensors]: whether each tensor overlaps one of the intervals [start, stop).
+
+    The intervals must be disjoint and in ascending order.
+    """
+    pointers, low, high = pieces
+    hits = np.cumsum(
         np.append(0, np.searchsorted(start, high) > np.searchsorted(stop, low, "right"))
     )
-    return met[at[1:]] > met[at[:-1]]
+    return hits[pointers[1:]] > hits[pointers[:-1]]
 
 
-def _apart(read: Pieces, written: Pieces, first: int, end: int) -> int:
-    """How many copies, from number `first` on, do not disturb each other: found in strides that
-    grow, then shrink."""
+def _independent(read: Pieces, written: Pieces, first: int, end: int) -> int:
+    """Return how many of the copies first to end - 1 are independent, counted from `first`.
+
+    Searches with strides that double and then halve.
+    """
 
     def fits(count: int) -> bool:
         (r_start, r_stop), (start, stop) = (
-            [ends[at[first] : at[first + count]] for ends in both] for at, *both in (read, written)
+            [bounds[pointers[first] : pointers[first + count]] for bounds in starts_and_stops]
+            for pointers, *starts_and_stops in (read, written)
         )
         order = np.argsort(start, kind="stable")
-        start, stop = start[order], stop[order]
+        start = start[order]
+        stop = stop[order]
         return not np.any(start[1:] < stop[:-1]) and not meet(start, stop, r_start, r_stop)
 
     count, stride = 1, 1
     while first + count + stride <= end and fits(count + stride):
-        count, stride = count + stride, 2 * stride
+        count = count + stride
+        stride = 2 * stride
     while stride := stride // 2:
         if first + count + stride <= end and fits(count + stride):
             count += stride

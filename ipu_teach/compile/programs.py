@@ -1,6 +1,6 @@
-"""Programs as they were when they were compiled: a tree of nodes over numbered steps.
+"""Immutable programs: a tree of nodes over numbered steps.
 
-A leaf of the tree is a step, which does something; the other nodes decide what runs next.
+A leaf of the tree is a step, which does something; the other nodes decide which steps run next.
 """
 
 from __future__ import annotations
@@ -20,8 +20,11 @@ from ipu_teach.types import Array
 
 @dataclass(frozen=True, eq=False)
 class ExecuteStep:
-    """Run compute set `compute_set`; `out` receives whether all vertices returned true. `copies` go
-    with it: see `merge`."""
+    """Run compute set `compute_set`.
+
+    `out` receives whether all vertices returned true. `copies` are those that `merge` put into the
+    same superstep.
+    """
 
     compute_set: int
     out: Tensor | None = None
@@ -39,8 +42,10 @@ class CopyStep:
 
 @dataclass(frozen=True, eq=False)
 class RemoteCopyStep:
-    """Move rows between `tensor` and a remote buffer: into it if `store`. `offset` holds their
-    numbers, else it is row 0."""
+    """Move rows between `tensor` and a remote buffer, into the buffer if `store`.
+
+    `offset` contains the row numbers; if it is None, the row is row 0.
+    """
 
     tensor: Tensor
     buffer: RemoteBuffer
@@ -49,26 +54,26 @@ class RemoteCopyStep:
 
     @property
     def rows(self) -> int:
-        """How many rows it moves."""
+        """The number of rows that it moves."""
         return self.tensor.num_elements // self.buffer.num_elements
 
 
 @dataclass(frozen=True, eq=False)
 class MergedStep:
-    """Copies of one kind that do not disturb each other, as one superstep: see `merge`."""
+    """Independent copies of one kind in one superstep: see `merge`."""
 
     copies: tuple[CopyStep | RemoteCopyStep, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class AbortStep:
-    """Stop the run with `message`, if `predicate` is not zero or there is none."""
+    """Stop the run with `message`, unless there is a `predicate` and it is zero."""
 
     message: str
     predicate: Tensor | None = None
 
 
-# What a program says all by itself is its own step.
+# These programs are immutable and complete, and so serve as their own steps.
 PrintStep = p.PrintTensor
 UndefStep = p.WriteUndef
 SyncStep = p.Sync
@@ -89,8 +94,7 @@ Step = (
 
 
 def parts(step: Step) -> tuple[Step, ...]:
-    """What a step was made of: the copies that are merged in it, after its compute set if it has
-    one; else itself."""
+    """Return the steps that a step was merged from, the compute set first; or (itself,)."""
     if isinstance(step, MergedStep):
         return step.copies
     if isinstance(step, ExecuteStep):
@@ -99,25 +103,27 @@ def parts(step: Step) -> tuple[Step, ...]:
 
 
 def copies(step: Step) -> tuple[CopyStep, ...]:
-    """The copies in a step: itself, or those merged in it; none in another step."""
+    """Return the copies in a step: itself, or those merged in it; () if there are none."""
     return tuple(part for part in parts(step) if isinstance(part, CopyStep))
 
 
 def remote(step: Step) -> tuple[RemoteCopyStep, ...]:
-    """The copies with remote buffers in a step, as `copies`."""
+    """Return the copies to and from remote buffers in a step: itself, or those merged in it."""
     return tuple(part for part in parts(step) if isinstance(part, RemoteCopyStep))
 
 
 def moves(step: Step) -> list[tuple[Tensor, Tensor]]:
-    """(source, destination) of each copy in a step that moves data on the device alone; nothing for
-    another step."""
+    """Return (source, destination) of each copy in a step between two tensors on the device."""
     sides = [(copy.source, copy.destination) for copy in copies(step)]
     return [(a, b) for a, b in sides if isinstance(a, Tensor) and isinstance(b, Tensor)]
 
 
 def touched(part: Step) -> tuple[tuple[object, ...], tuple[object, ...]]:
-    """What one of the `parts` of a step reads, and what it writes, be it a tensor, a stream or
-    None. Of a compute set the fields of its vertices are not among them; a WriteUndef writes."""
+    """Return (what a part of a step reads, what it writes): tensors, streams and None.
+
+    `part` is one of the `parts` of a step. The fields of a compute set's vertices are not included.
+    A WriteUndef writes its tensor.
+    """
     match part:
         case ExecuteStep():
             return (), (part.out,)
@@ -139,21 +145,21 @@ def touched(part: Step) -> tuple[tuple[object, ...], tuple[object, ...]]:
 
 
 def extent_of(sides: Iterable[object]) -> tuple[Array, Array]:
-    """(start, stop) of the bytes of those that are tensors; what is none lies elsewhere."""
-    none: Array = np.zeros(0, np.int64)
+    """Return (start, stop) of the bytes of those `sides` that are tensors."""
+    empty: Array = np.zeros(0, np.int64)
     extents = (side.byte_extent() for side in sides if isinstance(side, Tensor))
-    start, stop = zip((none, none), *extents, strict=True)
+    start, stop = zip((empty, empty), *extents, strict=True)
     return np.concatenate(start), np.concatenate(stop)
 
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """One place in a program.
+    """A node of a program.
 
-    `kind` is the program's class name. `step` numbers a leaf, else -1; the children of a leaf are
-    the copies merged in it, and have none. `count` is a Repeat's; `predicate` decides for If,
-    Switch and the while loops; `cases` are a Switch's numbers, in the order of its children, whose
-    last is the default.
+    `kind` is the program's class name. `step` is the number of a leaf's step, -1 for other nodes.
+    The children of a leaf are the copies merged in it; their `step` is -1 and they have no
+    children. `count` is for a Repeat, `predicate` decides for If, Switch and the while loops.
+    `cases` are the values of a Switch, in the order of its children; the last child is the default.
     """
 
     kind: str
@@ -167,13 +173,15 @@ class Node:
 
     @cached_property
     def length(self) -> int:
-        """Steps in one execution; -1 where that depends on data."""
+        """The number of steps in one execution; -1 if that depends on data."""
         inside = [child.length for child in self.children] if self.step < 0 else [1]
         return -1 if self.predicate is not None or -1 in inside else self.count * sum(inside)
 
     def leaf_at(self, number: int) -> Node:
-        """The leaf that is step `number` of one execution, where how many there are does not depend
-        on data."""
+        """Return the leaf that is step `number` of one execution.
+
+        The number of steps must not depend on data.
+        """
         if self.step >= 0:
             return self
         number %= self.length // self.count
@@ -184,14 +192,14 @@ class Node:
         raise IndexError(number)
 
     def leaves(self) -> Iterator[Node]:
-        """Every leaf below, each once, in order."""
+        """Yield every leaf below this node, each once, in order."""
         if self.step >= 0:
             yield self
         for child in self.children:
             yield from child.leaves()
 
     def predicates(self) -> Iterator[tuple[Node, Tensor]]:
-        """Every node below that reads a predicate, with it."""
+        """Yield every node below this one that reads a predicate, with the predicate."""
         if self.predicate is not None:
             yield self, self.predicate
         for child in self.children:
@@ -207,19 +215,23 @@ class ProgramFreezer:
         self._numbers: dict[object, int] = {}
 
     def freeze(self, program: p.Program) -> Node:
-        """The node of one program. Raises `ControlProgramError` for a program inside itself or a
-        foreign class."""
+        """Return the node of a program.
+
+        :raises ControlProgramError: if a program contains itself, or is of a class that is not the
+            kit's.
+        :raises GraphObjectCreationError: if it uses objects of another graph.
+        """
         return self._node(program, ())
 
     def _node(self, program: p.Program, above: tuple[p.Program, ...]) -> Node:
-        if any(program is other for other in above):
+        if any(program is outer for outer in above):
             raise ControlProgramError(
                 f"{program!r} contains itself.", next_step="build a new Sequence for the inner one."
             )
         kind = "Copy" if isinstance(program, p.Copy) else type(program).__name__
         leaf = self._leaf(program)
         if leaf is not None:
-            self._check_own(program)
+            self._check_graph_of_leaf(program)
             return Node(kind, _name(program), step=self._step(program, leaf))
         children = tuple(self._node(child, (*above, program)) for child in program.children())
         match program:
@@ -229,13 +241,13 @@ class ProgramFreezer:
                 title = _title(program, f"Repeat {program.count}")
                 return Node(kind, title, children, count=program.count)
             case p.Call():
-                self._own(program.function.graph, program)
+                self._check_graph(program.function.graph, program)
                 return Node(kind, _title(program, program.function.name), children)
             case p.RepeatWhileTrue() | p.RepeatWhileFalse() | p.If():
-                self._own(program.predicate.graph, program)
+                self._check_graph(program.predicate.graph, program)
                 return Node(kind, _title(program, kind), children, predicate=program.predicate)
             case p.Switch():
-                self._own(program.control.graph, program)
+                self._check_graph(program.control.graph, program)
                 cases = tuple(program.cases)
                 return Node(
                     kind,
@@ -255,6 +267,7 @@ class ProgramFreezer:
 
     @staticmethod
     def _leaf(program: p.Program) -> Step | None:
+        """Return the step of a program that is a leaf, or None."""
         match program:
             case p.Execute():
                 return ExecuteStep(program.compute_set.id, program.out)
@@ -270,29 +283,30 @@ class ProgramFreezer:
                 return AbortStep(program.message, program.predicate)
         return None
 
-    def _check_own(self, program: p.Program) -> None:
-        """Refuse a leaf that uses another graph's tensors, streams, remote buffers or compute
-        sets."""
-        beside = {**self.graph.streams, **self.graph.remote_buffers}
+    def _check_graph_of_leaf(self, program: p.Program) -> None:
+        """Refuse a leaf that uses tensors, streams, buffers or compute sets of another graph."""
+        by_handle = {**self.graph.streams, **self.graph.remote_buffers}
         for value in vars(program).values():
             if isinstance(value, (Tensor, ComputeSet)):
-                self._own(value.graph, program)
+                self._check_graph(value.graph, program)
             elif isinstance(value, (DataStream, RemoteBuffer)):
-                self._own(self.graph if beside.get(value.handle) is value else None, program)
+                is_own = by_handle.get(value.handle) is value
+                self._check_graph(self.graph if is_own else None, program)
 
-    def _own(self, graph: Graph | None, program: p.Program) -> None:
+    def _check_graph(self, graph: Graph | None, program: p.Program) -> None:
+        """Refuse a program whose object is of a graph other than this one."""
         if graph is not self.graph:
-            what = (
-                "runs a compute set"
-                if isinstance(program, p.Execute)
-                else "uses a tensor, stream or remote buffer"
-            )
+            usage = "uses a tensor, stream or remote buffer"
+            if isinstance(program, p.Execute):
+                usage = "runs a compute set"
             raise GraphObjectCreationError(
-                f"{program!r} {what} of another graph.", next_step="use one graph throughout."
+                f"{program!r} {usage} of another graph.", next_step="use one graph throughout."
             )
 
     def _step(self, program: p.Program, step: Step) -> int:
-        # Executing a compute set twice is one step; everything else is told apart by identity.
+        """Return the number of a program's step, which is added if it is new."""
+        # Two executions of a compute set are one step; other programs are distinguished by
+        # identity.
         key = (
             ("execute", program.compute_set.id, id(program.out))
             if isinstance(program, p.Execute)
@@ -305,7 +319,8 @@ class ProgramFreezer:
 
 
 def _copy(program: p.Copy) -> Step:
-    source, destination = program.source, program.destination
+    source = program.source
+    destination = program.destination
     if isinstance(destination, RemoteBuffer):
         assert isinstance(source, Tensor)
         return RemoteCopyStep(source, destination, program.offset, True)
@@ -321,7 +336,7 @@ def _title(program: p.Program, description: str) -> str:
 
 
 def _name(program: p.Program) -> str:
-    """A leaf in a few words: its name, or its compute set, its two sides, or its title."""
+    """Return the title of a leaf: its name, its compute set's, or the arguments in its repr."""
     if program.name:
         return program.name
     if isinstance(program, p.Execute):

@@ -1,9 +1,9 @@
-"""Purity: whether compute() reaches only its fields, or random numbers, clocks, lists and variables
-that vertices share.
+"""Find out whether compute() reaches more than its fields.
 
-A trace runs compute() once for all vertices, so a number drawn there would be the same for each of
-them and in every run, and a list would grow once. Where that happens the trace stops, nothing of it
-is left behind, and the vertices run one by one.
+That is: random numbers, clocks, or lists and variables that all vertices share. A trace runs
+compute() once for all vertices, so a random number would be the same for each of them and in every
+run, and a list would grow only once. If compute() uses one of these, the trace stops, its side
+effects are undone, and the vertices run one by one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import numpy as np
 from ipu_teach._support.own_code import is_own_module
 from ipu_teach.compile.trace import TraceStopped
 
-LARGEST_COPY = 1 << 20  # bytes: an array of more is a table to read from, and no place to count in
+LARGEST_COPY = 1 << 20  # bytes: a larger array is taken for a table that is only read
 _DRAWING = (random, secrets, np.random)
 _GENERATORS = (random.Random, np.random.Generator, np.random.RandomState)
 _STORES = {dis.opmap[name] for name in ("STORE_GLOBAL", "DELETE_GLOBAL", "STORE_DEREF")}
@@ -36,11 +36,16 @@ SLEEPS = "time.sleep() is called, for every vertex"
 
 
 class _Stopping:
-    """Stands for a module or a generator whose every use says something else. `fault` and
-    `next_step`: the words of the error for a codelet that uses it."""
+    """A stand-in for a module or a generator that returns something else at every use.
+
+    Any use stops the trace. `fault` and `next_step` are the texts of the error for a codelet that
+    uses it.
+    """
 
     def __init__(self, reason: str, fault: str = "", next_step: str = "") -> None:
-        self.reason, self.fault, self.next_step = reason, fault, next_step
+        self.reason = reason
+        self.fault = fault
+        self.next_step = next_step
 
     def __getattr__(self, name: str) -> Any:
         raise TraceStopped(SLEEPS if name == "sleep" else self.reason)
@@ -63,7 +68,7 @@ CLOCK = _Stopping(
 
 
 def stopping(value: Any) -> Any:
-    """What stands for `value` in a trace if its every use gives something else; else None."""
+    """Return the stand-in for `value` in a trace if each use returns something else; else None."""
     if isinstance(value, _Stopping):
         return value
     if isinstance(value, _GENERATORS) or any(value is module for module in _DRAWING):
@@ -80,10 +85,13 @@ def stopping(value: Any) -> Any:
 
 
 def draws_from(compute: FunctionType, owner: type) -> _Stopping | None:
-    """Return `RANDOM` or `CLOCK` if `compute`, or a learner's function that it calls by name, uses
-    a random number generator or a clock; otherwise None. Nothing is run: a branch that is never
-    taken counts too."""
-    waiting, known = [compute], {compute}
+    """Return `RANDOM` or `CLOCK` if `compute` uses a random number generator or a clock, else None.
+
+    Functions of the learner that it calls by name are included. Nothing is run: a branch that is
+    never taken counts too.
+    """
+    waiting = [compute]
+    known = {compute}
     while waiting:
         function = waiting.pop()
         names = set(names_of(function.__code__))
@@ -100,8 +108,11 @@ def draws_from(compute: FunctionType, owner: type) -> _Stopping | None:
 
 
 def _loaded(function: FunctionType, owner: type) -> Iterator[Any]:
-    """Yield the globals and the variables of outer functions that a function loads, attributes of
-    its vertex that are no fields, and `np.random`."""
+    """Yield the values that a function loads from outside.
+
+    These are globals, variables of outer functions, attributes of its vertex that are no fields,
+    and `np.random`.
+    """
     outer = enclosed(function)
     codes = [function.__code__]
     while codes:
@@ -126,15 +137,18 @@ def _loaded(function: FunctionType, owner: type) -> Iterator[Any]:
 
 
 class Purity:
-    """Whether `compute` is pure: the state of what it may change outside of it, taken before it is
-    traced."""
+    """A check that `compute` is pure.
+
+    It copies the containers that `compute` could change before the trace, to find and undo changes.
+    """
 
     def __init__(self, compute: FunctionType, owner: type) -> None:
-        self.rebinds = ""  # a name outside of it that compute() would assign
-        self.printing: set[FunctionType] = set()  # those that call print()
-        self._seen: list[tuple[str, Any, Any]] = []
-        waiting, known = [compute], {compute}
-        while waiting:  # compute() and the functions that it calls by their names
+        self.rebinds = ""  # an outer name that compute() would assign
+        self.printing: set[FunctionType] = set()  # the functions that call print()
+        self._copies: list[tuple[str, Any, Any]] = []  # (name, container, its copy)
+        waiting = [compute]
+        known = {compute}
+        while waiting:  # compute() and the functions that it calls by name
             function = waiting.pop()
             self.rebinds = self.rebinds or next(
                 _rebound(function.__code__, function.__code__.co_freevars), ""
@@ -143,15 +157,15 @@ class Purity:
                 self.printing.add(function)
             for name, value in _reached(function, owner):
                 if isinstance(value, _CONTAINERS) and getattr(value, "nbytes", 0) <= LARGEST_COPY:
-                    self._seen.append((name, value, value.copy()))
+                    self._copies.append((name, value, value.copy()))
                 elif isinstance(value, FunctionType) and value not in known:
                     waiting.append(value)
                     known.add(value)
 
     def settle(self) -> str:
-        """Put everything back as it was. Says what stops the trace if something had changed."""
+        """Restore all containers; return the reason to stop the trace if one had changed, or ""."""
         changed = ""
-        for name, value, before in self._seen:
+        for name, value, before in self._copies:
             if not _same(value, before):
                 changed = changed or f"{name} is changed, and all vertices share it"
                 _restore(value, before)
@@ -159,19 +173,19 @@ class Purity:
 
 
 def random_state() -> RandomState:
-    """Where Python's and numpy's own generators are, from which all threads draw."""
-    # arrays in it do not compare
+    """Return the state of Python's and numpy's global generators, which all threads share."""
+    # pickled, because the arrays in numpy's state cannot be compared with ==
     return random.getstate(), pickle.dumps(np.random.get_state(legacy=False))
 
 
 def set_random_state(state: RandomState) -> None:
-    """Put both back there."""
+    """Restore the state of both global generators."""
     random.setstate(state[0])
     np.random.set_state(pickle.loads(state[1]))
 
 
 def names_of(code: CodeType) -> Iterator[str]:
-    """All names that a function and the functions within it look up outside of their own."""
+    """Yield all outer names that a function and the functions inside it look up."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -179,18 +193,16 @@ def names_of(code: CodeType) -> Iterator[str]:
 
 
 def enclosed(function: FunctionType) -> dict[str, Any]:
-    """The variables of the functions around it that a function uses, but for those that are not
-    assigned yet."""
-    found = {}
+    """Return the variables of outer functions that a function uses, if they are assigned."""
+    values = {}
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         with suppress(ValueError):
-            found[name] = cell.cell_contents
-    return found
+            values[name] = cell.cell_contents
+    return values
 
 
 def _reached(function: FunctionType, owner: type) -> Iterator[tuple[str, Any]]:
-    """The values of the names that a function looks up outside of its own, attributes of the vertex
-    class included."""
+    """Yield (name, value) of the outer names and the class attributes that a function looks up."""
     names = set(names_of(function.__code__))
     yield from ((name, value) for name, value in function.__globals__.items() if name in names)
     yield from enclosed(function).items()
@@ -203,8 +215,8 @@ def _reached(function: FunctionType, owner: type) -> Iterator[tuple[str, Any]]:
 
 
 def _rebound(code: CodeType, outer: tuple[str, ...]) -> Iterator[str]:
-    """Names outside of the function that it assigns, with `global` or `nonlocal`."""
-    # few have one at all
+    """Yield the outer names that a function assigns, with `global` or `nonlocal`."""
+    # a quick test of the bytecode first, because few functions assign one
     for step in dis.get_instructions(code) if _STORES & set(code.co_code[::2]) else ():
         if step.opcode in _STORES and (step.opname != "STORE_DEREF" or step.argval in outer):
             yield step.argval

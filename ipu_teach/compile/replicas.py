@@ -1,10 +1,9 @@
-"""A replicated graph made into the graph of the whole machine, and its programs into programs of
-that.
+"""Expand a replicated graph and its programs to the whole machine.
 
-Every vertex of a replica is there R times, a tensor of shape s is one of shape (R, *s), and a copy
-between two of them is one copy. So a replicated program has as many steps as that of one replica,
-and what comes after this module need not know. Memory is that of the replicas one after the other,
-then what the top-level graph has besides.
+With R replicas, every vertex becomes R vertices, a tensor of shape s becomes one of shape (R, *s),
+and a copy between two tensors stays one copy. So the expanded program has as many steps as that of
+one replica, and later compiler passes need not know about replicas. In the expanded memory, the
+replicas come one after the other, followed by the variables that only the top-level graph has.
 """
 
 from __future__ import annotations
@@ -30,81 +29,99 @@ from ipu_teach.types import UNSIGNED_INT, Array
 
 
 class Whole:
-    """`graph`: that of the whole machine, where `top` is the top-level graph and `part` that of
-    each replica. `seen` gives what stands in it for something of these two."""
+    """The graph of the whole machine (`graph`), expanded from two others.
+
+    `top` is the top-level graph, and `part` the graph of each replica. `image` maps an object of
+    these two to its counterpart in `graph`.
+    """
 
     def __init__(self, top: Graph, part: Graph) -> None:
-        self.top, self.part, self.count = top, part, part.get_replication_factor()
+        self.top = top
+        self.part = part
+        self.count = part.get_replication_factor()
         self.graph = graph = Graph(top.target)
-        graph.replicas, graph.codelets = self.count, top.codelets
-        self._step = part.memory_bytes  # from one replica's memory to the next
+        graph.replicas = self.count
+        graph.codelets = top.codelets
+        self._step = part.memory_bytes  # distance from one replica's memory to the next
         self._layouts: dict[tuple[int, int], Layout | ListLayout] = {}
-        # by id: what was asked for, which is kept so that nothing else takes its id, and the answer
-        self._made: dict[int, tuple[Any, Any]] = {}
+        # (original, image), by id(original); holding the original keeps its id from being reused
+        self._images: dict[int, tuple[Any, Any]] = {}
         for r in range(self.count):
             for v in part.variables:
-                self._take(replace(v, name=of_replica(v.name, r, self.count)), r * self._step)
+                self._add_shifted(
+                    replace(v, name=of_replica(v.name, r, self.count)), r * self._step
+                )
         for v in top.variables:
-            self._take(v, self.count * (self._step - APART))
+            self._add_shifted(v, self.count * (self._step - APART))
         pieces = top.tile_map().pieces()
         mapped = pieces.tile != UNMAPPED
         start, stop = self._moved(pieces.start[mapped]), self._moved(pieces.stop[mapped])
         graph._mapping.extend(start, stop, pieces.tile[mapped])
         for tensor, values in (*part.initial_values, *top.initial_values):
-            found = self.seen(tensor)
-            graph.initial_values.append((found, np.broadcast_to(values, found.shape)))
+            image = self.image(tensor)
+            graph.initial_values.append((image, np.broadcast_to(values, image.shape)))
         for compute_set in (*part.compute_sets, *top.compute_sets):
-            self.seen(compute_set)
-        graph.streams.update(self.seen(top.streams))
-        graph.host_accesses.update(self.seen(top.host_accesses))
+            self.image(compute_set)
+        graph.streams.update(self.image(top.streams))
+        graph.host_accesses.update(self.image(top.host_accesses))
         graph.remote_buffers.update(top.remote_buffers)
 
-    def seen(self, given: Any) -> Any:
-        """What stands for a tensor, a program, or a part of one: each time the same. What is of
-        another graph stays as it is."""
-        match given:
+    def image(self, original: Any) -> Any:
+        """Return the counterpart of a tensor, a program or a part of one: always the same object.
+
+        An object of any other graph is returned unchanged. Lists and dicts are mapped by item.
+        """
+        match original:
             case list():
-                return [self.seen(item) for item in given]
+                return [self.image(item) for item in original]
             case dict():
-                return {key: self.seen(item) for key, item in given.items()}
+                return {key: self.image(item) for key, item in original.items()}
             case Tensor() | ComputeSet() | Function() | DataStream() | HostAccess() | Program():
-                if id(given) not in self._made:
-                    self._made[id(given)] = given, given
-                    self._made[id(given)] = given, self._new(given)
-                return self._made[id(given)][1]
-        return given
+                key = id(original)
+                if key not in self._images:
+                    self._images[key] = original, original
+                    self._images[key] = original, self._new_image(original)
+                return self._images[key][1]
+        return original
 
-    def _new(self, given: Any) -> Any:
-        match given:
+    def _new_image(self, original: Any) -> Any:
+        match original:
             case HostAccess():
-                return replace(given, tensor=self.seen(given.tensor))
+                return replace(original, tensor=self.image(original.tensor))
             case DataStream():
-                return replace(given, num_elements=given.num_elements * given.replicas)
+                return replace(original, num_elements=original.num_elements * original.replicas)
             case Program():
-                made = copy(given)
-                self._made[id(given)] = given, made  # a program may contain itself
-                vars(made).update(self.seen(vars(given)))
-                if isinstance(made, CrossReplicaCopy) and len(made.sources) > 1:
-                    made.source = concat([made.source[i : i + 1] for i in made.sources])
-                return made
-        if given.graph is not self.part and given.graph is not self.top:
-            return given
-        if isinstance(given, Function):
-            return replace(given, graph=self.graph)
-        return self._tensor(given) if isinstance(given, Tensor) else self._compute_set(given)
+                image = copy(original)
+                self._images[id(original)] = original, image  # a program may contain itself
+                vars(image).update(self.image(vars(original)))
+                if isinstance(image, CrossReplicaCopy) and len(image.sources) > 1:
+                    image.source = concat([image.source[i : i + 1] for i in image.sources])
+                return image
+        if original.graph is not self.part and original.graph is not self.top:
+            return original
+        if isinstance(original, Function):
+            return replace(original, graph=self.graph)
+        if isinstance(original, Tensor):
+            return self._tensor(original)
+        return self._compute_set(original)
 
-    def _take(self, variable: Variable, shift: int) -> None:
-        start, stop = variable.start + shift, variable.stop + shift
+    def _add_shifted(self, variable: Variable, shift: int) -> None:
+        """Add a variable, `shift` bytes further on."""
+        start = variable.start + shift
+        stop = variable.stop + shift
         number = len(self.graph.variables)
         self.graph._variables.add(replace(variable, id=number, start=start, stop=stop))
 
-    # Places in the top-level graph, whose images come to lie side by side
+    # Addresses in the top-level graph, where the replicas are APART bytes apart
 
-    def _moved(self, place: Any, size: int = 1, distance: bool = False) -> Any:
-        """Where elements of `size` bytes come to lie; or their distances."""
+    def _moved(self, address: Any, size: int = 1, distance: bool = False) -> Any:
+        """Return the address in `graph` for an address in the top-level graph.
+
+        Both count elements of `size` bytes. With `distance`, they are distances between addresses.
+        """
         apart = APART // size
-        image = (place + apart // 2 if distance else place) // apart
-        return place + image * (self._step // size - apart)
+        replica = (address + apart // 2 if distance else address) // apart
+        return address + replica * (self._step // size - apart)
 
     def _tensor(self, tensor: Tensor) -> Tensor:
         if tensor.graph is self.part:
@@ -115,8 +132,8 @@ class Whole:
         return Tensor.of(self.graph, tensor.dtype, offset, layout)
 
     def _layout(self, layout: Layout | ListLayout, size: int) -> Layout | ListLayout:
-        """A layout of elements of `size` bytes in the top-level graph; of one replica, with size
-        0."""
+        """Return the image of a layout of the top-level graph, with elements of `size` bytes, or of
+        a layout of one replica if `size` is 0."""
         key = layout.id, size
         if key not in self._layouts:
             self._layouts[key] = self._new_layout(layout, size)
@@ -135,56 +152,67 @@ class Whole:
 
     # Vertices
 
-    def _compute_set(self, given: ComputeSet) -> ComputeSet:
-        made = self.graph.add_compute_set(given.name)
-        made.replicas = given.graph.get_replication_factor()
-        made.num_vertices = given.num_vertices * made.replicas
-        for codelet, table in given.tables.items():
-            made.tables[codelet] = self._table(table, made)
-        return made
+    def _compute_set(self, original: ComputeSet) -> ComputeSet:
+        image = self.graph.add_compute_set(original.name)
+        image.replicas = original.graph.get_replication_factor()
+        image.num_vertices = original.num_vertices * image.replicas
+        for codelet, table in original.tables.items():
+            image.tables[codelet] = self._table(table, image)
+        return image
 
     def _table(self, table: VertexTable, compute_set: ComputeSet) -> VertexTable:
-        made, rows = VertexTable(self.graph, compute_set, table.codelet), len(table)
-        count, part = compute_set.replicas, table.graph is self.part
+        """Return a table with the vertices of all replicas, replica by replica."""
+        image = VertexTable(self.graph, compute_set, table.codelet)
+        rows = len(table)
+        count = compute_set.replicas
+        in_part = table.graph is self.part
         replica = np.arange(count)[:, None]
         for name, field in table.edges.items():
             size = field.dtype.size
             offsets = np.array(table.offsets[name], np.int64)
-            ids, which = np.unique(np.array(table.layouts[name], np.int32), return_inverse=True)
-            numbers = [
-                i if i < 0 else self._layout(table.graph.layouts[i], 0 if part else size).id
+            ids, inverse = np.unique(np.array(table.layouts[name], np.int32), return_inverse=True)
+            element_size = 0 if in_part else size
+            image_ids = [
+                i if i < 0 else self._layout(table.graph.layouts[i], element_size).id
                 for i in ids.tolist()
             ]
-            moved = offsets + replica * (self._step // size) if part else self._moved(offsets, size)
-            made.offsets[name].frombytes(_bytes(np.where(offsets < 0, offsets, moved), np.int64))
-            layouts = np.array(numbers, np.int32)[which.reshape(-1)]
-            made.layouts[name].frombytes(_bytes(np.tile(layouts, count), np.int32))
+            if in_part:
+                moved = offsets + replica * (self._step // size)
+            else:
+                moved = self._moved(offsets, size)
+            image.offsets[name].frombytes(_bytes(np.where(offsets < 0, offsets, moved), np.int64))
+            layouts = np.array(image_ids, np.int32)[inverse.reshape(-1)]
+            image.layouts[name].frombytes(_bytes(np.tile(layouts, count), np.int32))
         for name, values in table.state_values.items():
-            made.state_values[name] = values * count
-        each = [k * rows for k in range(count)]
-        made.sizes = {(n, row + k): size for (n, row), size in table.sizes.items() for k in each}
+            image.state_values[name] = values * count
+        first_rows = [r * rows for r in range(count)]  # the first row of each replica
+        image.sizes = {
+            (n, first + row): size for (n, row), size in table.sizes.items() for first in first_rows
+        }
         order, tiles = (np.array(column, np.int64) for column in (table.order, table.tiles))
         order = order + replica * table.compute_set.num_vertices
         tiles = np.where(tiles < 0, tiles, tiles + replica * table.graph.target.num_tiles)
-        made.order.frombytes(_bytes(order, np.int32))
-        made.tiles.frombytes(_bytes(tiles, np.int32))
+        image.order.frombytes(_bytes(order, np.int32))
+        image.tiles.frombytes(_bytes(tiles, np.int32))
         if table.estimates is not None:
             missing = rows - len(table.estimates)
-            made.estimates = (table.estimates + type(table.estimates)("q", [-1] * missing)) * count
-        made.added, made.placed = (_lines(of, rows, each) for of in (table.added, table.placed))
-        return made
+            image.estimates = (table.estimates + type(table.estimates)("q", [-1] * missing)) * count
+        image.added, image.placed = (
+            _repeated(lines, rows, first_rows) for lines in (table.added, table.placed)
+        )
+        return image
 
 
 def _bytes(values: Array, dtype: Any) -> bytes:
     return values.astype(dtype).tobytes()
 
 
-def _lines(lines: RowLines, rows: int, each: list[int]) -> RowLines:
-    """The lines of rows that are there again from each of these rows on."""
-    made = RowLines()
-    made.before = [
-        (start + k, min(stop, rows) + k, line)
-        for k in each
+def _repeated(lines: RowLines, rows: int, first_rows: list[int]) -> RowLines:
+    """Return the source lines of `rows` rows, repeated from each of `first_rows` on."""
+    repeated = RowLines()
+    repeated.before = [
+        (start + first, min(stop, rows) + first, line)
+        for first in first_rows
         for start, stop, line in reversed(lines.spans())
     ]
-    return made
+    return repeated

@@ -1,12 +1,12 @@
-"""Run a codelet once on stand-ins that write down what it does.
+"""Run a codelet once on stand-ins that record its operations.
 
-`compute()` is called on `Traced` values. Each carries a *sample*: what numpy gives for one vertex,
+`compute()` is called with `Traced` values. Each has a *sample*: numpy's result for one vertex,
 which fixes shapes, dtypes and memory order by numpy's own rules. Every array operation becomes an
-`Op`; the list of them is the kernel that the engine replays for all vertices at once, and the tally
+`Op`. The list of ops is the kernel that the engine replays for all vertices together, and the tally
 from which the cost model counts cycles.
 
-What depends on data cannot be written down once for all vertices: a branch, a loop count, an index.
-There the trace stops with the line and the reason, and the codelet's text is looked at instead
+Branches, loop counts and indices that depend on data cannot be recorded once for all vertices.
+There the trace stops with the line and the reason, and the codelet's source is translated instead
 (`scalar`).
 """
 
@@ -25,20 +25,20 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from ipu_teach.compile.weak_scalars import Weak, fits, meets
+from ipu_teach.compile.weak_scalars import Weak, are_promoted, fits
 from ipu_teach.errors import CodeletError
 from ipu_teach.graph.source import file_name
 from ipu_teach.graph.vertex import Vertex
 from ipu_teach.types import Array
 from ipu_teach.types.regions import no_size, to_unsigned
 
-NO_VALUE: Any = vars(np)["_NoValue"]  # what numpy hands on for an argument that was not given
-# file, line, and instruction: in which code, and where there
+NO_VALUE: Any = vars(np)["_NoValue"]  # numpy passes this for an argument that was not given
+# (file, line, (name of the code object, offset of the instruction))
 CodePosition = tuple[str, int, tuple[str, int]]
 MAX_OPS = 20_000  # a longer trace costs more to compile than the vertex loop costs to run
 TOO_LONG = f"compute() takes more than {MAX_OPS:,} steps for one vertex"
 
-# Functions that never fail and whose result has a shape that depends on shapes alone; they run
+# Functions that never fail and whose result has a shape that depends on shapes only. They run
 # vertex by vertex inside the kernel.
 STATIC_SHAPE = {
     np.argmax,
@@ -85,7 +85,7 @@ STATIC_SHAPE = {
 }
 ELEMENTWISE = {np.where, np.clip}
 LAPACK = vars(np.linalg)["_umath_linalg"]
-# Functions of one matrix, and numpy's own loops for many of them, which take each by itself.
+# Functions of one matrix, with numpy's loops that apply them to many matrices, one by one.
 DENSE = {
     np.linalg.inv: LAPACK.inv,
     np.linalg.solve: LAPACK.solve,
@@ -96,7 +96,7 @@ DENSE = {
 
 
 def upper(a: Any) -> Any:
-    """The second of np.linalg.qr's factors."""
+    """Return the second factor of np.linalg.qr, R."""
     return np.linalg.qr(a, mode="r")
 
 
@@ -120,7 +120,7 @@ VIEWS = {
     np.atleast_1d,
     np.broadcast_to,
 }
-# Methods of arrays that are numpy's functions of that name.
+# Methods of arrays that equal numpy's function of the same name.
 METHODS = {
     "all",
     "any",
@@ -173,10 +173,10 @@ _ROUNDED_ENOUGH = {np.exp, np.log, np.sin, np.cos, np.tanh}
 
 
 def layout_independent(ufunc: Any, dtype: Any) -> bool:
-    """True if a result's bits depend on its operands' values alone.
+    """Return whether the bits of a result depend only on the operands' values.
 
-    Other functions have a vector form for operands that ascend and do not interleave with the
-    result, and a scalar form for the rest, and the two differ in the last bit.
+    For other functions, numpy has a vector form for ascending operands that do not interleave with
+    the result, and a scalar form for all others; the two differ in the last bit.
     """
     return (
         dtype.kind != "f" or ufunc in ROUNDED or (ufunc in _ROUNDED_ENOUGH and dtype == np.float32)
@@ -187,8 +187,10 @@ item_of = operator.getitem
 
 
 class TraceStopped(BaseException):
-    """The codelet did something that depends on data. No Exception, so that a codelet's own
-    `except` does not catch it."""
+    """Raised when a codelet does something that depends on data.
+
+    It is no Exception, so that a codelet's own `except Exception` does not catch it.
+    """
 
     raised = 0
 
@@ -200,11 +202,16 @@ class TraceStopped(BaseException):
 
 @dataclass(frozen=True)
 class Op:
-    """One recorded step. `result` is the id of the value it makes, or -1.
+    """One recorded operation. `result` is the id of the value it produces, or -1.
 
-    kind: "region" a field; "view" a static view; "read" a copy of one element; "ufunc",
-    "elementwise", "reduce", "product", "dense", "each" computations; "local" a new local array;
-    "store" a write of args[1] into args[0]. `site`: where in the learner's code.
+    `site` is its place in the learner's code. The kinds are:
+
+    * "region": a field
+    * "view": a static view
+    * "read": a copy of one element
+    * "ufunc", "elementwise", "reduce", "product", "dense", "each": computations
+    * "local": a new local array
+    * "store": a write of args[1] into args[0]
     """
 
     kind: str
@@ -217,28 +224,31 @@ class Op:
 
 @dataclass
 class Trace:
-    """A codelet written down: its ops, the sample of every value, and which value is a view of
-    which."""
+    """A recorded codelet: its ops, and the sample and the root of every value.
+
+    A value is a view of its root, or the root itself.
+    """
 
     codelet: type[Vertex]
     ops: list[Op] = field(default_factory=list)
     samples: list[Any] = field(default_factory=list)
     roots: list[int] = field(default_factory=list)
     regions: dict[int, tuple[str, int]] = field(default_factory=dict)
-    # For every view of an Output, which of its elements the codelet has written so far.
+    # For every view of an Output: which of its elements the codelet has written so far.
     written: dict[int, Array] = field(default_factory=dict)
-    # What compute() returned: a value of every vertex, or true or false for all; nothing counts as
-    # true.
+    # The result of compute(): a value of every vertex, or True or False for all. None counts as
+    # True.
     returned: Ref | bool = True
-    # Plain arrays among the arguments, and what was in them: the kernel reads them when it runs.
+    # Plain arrays among the arguments, with a copy of each: the kernel reads them when it runs.
     fixed: list[tuple[Array, Array]] = field(default_factory=list)
     stopped: str = ""
-    # Set if compute() prints: every vertex is to print its own numbers, one after the other.
+    # Set if compute() prints: the vertices must run one by one, to print their own numbers.
     prints: str = ""
 
     def line(self) -> str:
-        """Where in compute() the trace is now."""
-        code, frame = self.codelet.compute.__code__, sys._getframe(1)
+        """Return the current line in compute(), as text."""
+        code = self.codelet.compute.__code__
+        frame = sys._getframe(1)
         while frame.f_code is not code and frame.f_back is not None:
             frame = frame.f_back
         return place(self.codelet, frame.f_lineno)
@@ -252,15 +262,18 @@ class Trace:
         sample: Any,
         root: int = -1,
     ) -> Traced:
-        """Record an op whose result is `sample`, a view of `root` if that is given."""
+        """Record an op whose result is `sample`, a view of `root` if that is given.
+
+        :raises TraceStopped: if there are already `MAX_OPS` ops.
+        """
         if len(self.ops) >= MAX_OPS:
             raise TraceStopped(TOO_LONG)
         if kind == "each" and isinstance(sample, np.ndarray) and sample.base is not None:
-            sample = np.copy(sample)  # in the same order in memory, but a view of nothing
+            sample = np.copy(sample)  # the copy keeps the memory order, but is a view of nothing
         number = len(self.samples)
         self.samples.append(sample)
         self.roots.append(number if root < 0 else root)
-        self.ops.append(Op(kind, fn, args, kwargs, number, _site()))
+        self.ops.append(Op(kind, fn, args, kwargs, result=number, site=_site()))
         self.fixed += [(a, a.copy()) for a in args if kind != "local" and isinstance(a, np.ndarray)]
         return Traced(self, number)
 
@@ -271,8 +284,8 @@ class Trace:
             and not isinstance(value._sample, np.ndarray)
             and target.dtype.kind == "i"
         )
-        # numpy refuses a single number that a place for signed integers cannot hold; arrays and
-        # unsigned ones wrap.
+        # numpy refuses a scalar that a signed integer element cannot hold; arrays and unsigned
+        # integers wrap around.
         checked = (
             {"line": self.line()} if narrowed and not np.can_cast(value.dtype, target.dtype) else {}
         )
@@ -280,10 +293,10 @@ class Trace:
             Op(
                 "store",
                 None,
-                (Ref(target._id), operand(settled(value, target.dtype))),
+                (Ref(target._id), operand(as_stored(value, target.dtype))),
                 checked,
-                -1,
-                _site(),
+                result=-1,
+                site=_site(),
             )
         )
         if isinstance(value, np.ndarray):
@@ -292,17 +305,19 @@ class Trace:
             self.written[target._id][...] = True
 
     def check_fixed(self) -> None:
-        """Stop if the codelet changed a plain array after it was used."""
+        """Stop the trace if the codelet changed a plain array after it was used."""
         if any(
-            not np.array_equal(now, then, equal_nan=now.dtype.kind in "fc")
-            for now, then in self.fixed
+            not np.array_equal(array, original, equal_nan=array.dtype.kind in "fc")
+            for array, original in self.fixed
         ):
             raise TraceStopped("an array of fixed numbers is used and then changed")
 
 
 def place(codelet: type[Vertex], line: int = 0) -> str:
-    """A line of compute() as a person names it, its first if none is given: the last part of the
-    file, or the cell."""
+    """Return a line of compute() as text: the file's name or the cell, the line, the function.
+
+    Line 0 stands for the first line.
+    """
     compute = codelet.compute
     code = compute.__code__
     return (
@@ -315,7 +330,7 @@ _AROUND = ("ipu_teach.compile.", "ipu_teach.graph.", "numpy.")
 
 
 def _site() -> CodePosition:
-    """Where the nearest code is that is the codelet's."""
+    """Return the position of the innermost frame that is the codelet's."""
     frame = sys._getframe(2)
     while frame.f_globals.get("__name__", "").startswith(_AROUND) and frame.f_back is not None:
         frame = frame.f_back
@@ -326,19 +341,23 @@ def _site() -> CodePosition:
 
 @lru_cache(maxsize=1024)
 def _starts(code: CodeType) -> list[int]:
-    """Where each instruction begins. What follows it is room for what the interpreter learns of it
-    while it runs: once it has specialised an instruction, a frame may stand there."""
-    return [one.offset for one in get_instructions(code)]
+    """Return the offset of each instruction.
+
+    Inline caches follow an instruction. Once the interpreter has specialised it, a frame's offset
+    may be inside them.
+    """
+    return [instruction.offset for instruction in get_instructions(code)]
 
 
 @dataclass(frozen=True)
 class Ref:
-    """A traced value inside an Op's arguments."""
+    """A reference to a traced value, in an Op's arguments."""
 
     id: int
 
 
 def _refuse_integer_power(base: Any, exponent: Any) -> None:
+    """Stop the trace at a power whose exponents are integers that depend on data."""
     if (
         isinstance(exponent, Traced)
         and exponent.dtype.kind in "iu"
@@ -348,13 +367,19 @@ def _refuse_integer_power(base: Any, exponent: Any) -> None:
 
 
 def is_ref(value: Any, number: int) -> bool:
-    """True for the traced value of that number; an array among an Op's arguments compares element
-    by element."""
+    """Return whether `value` refers to the traced value of that number.
+
+    An Op's arguments can be arrays, for which `==` compares elements.
+    """
     return isinstance(value, Ref) and value.id == number
 
 
 def operand(value: Any) -> Any:
-    """`value` as an op's argument. What reads an Output must have written it before."""
+    """Return `value` as an op's argument, a Ref if it is traced.
+
+    :raises CodeletError: if it is an Output that is not written completely yet.
+    :raises TraceStopped: if it is a plain number in some vertices.
+    """
     if not isinstance(value, Traced):
         return value
     if value._weak:
@@ -372,13 +397,13 @@ def operand(value: Any) -> Any:
 
 
 def weak_of(value: Any) -> Weak:
-    """The plain numbers that `value` may be; none if it is numpy's in every vertex."""
-    found: Weak = getattr(value, "_weak", ())
-    return found
+    """Return the plain numbers that `value` may be; () if it is numpy's in every vertex."""
+    numbers: Weak = getattr(value, "_weak", ())
+    return numbers
 
 
-def settled(value: Any, dtype: Any) -> Any:
-    """`value` where it is put into an element of type `dtype`."""
+def as_stored(value: Any, dtype: Any) -> Any:
+    """Return `value` as it is stored in an element of type `dtype`."""
     if not isinstance(value, (Traced, list, tuple)) and np.dtype(dtype).kind == "u":
         return to_unsigned(value, dtype)
     if not weak_of(value) or not fits(value._weak, value.dtype, dtype):
@@ -386,29 +411,30 @@ def settled(value: Any, dtype: Any) -> Any:
     return Traced(value._trace, value._id)
 
 
-def met(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The arguments of an operation, as numpy's numbers where they meet one of their type."""
-    picked = [arg for arg in args if weak_of(arg)]
-    if len({arg.dtype for arg in picked}) != 1 or not meets(
-        picked[0].dtype, [arg for arg in args if not weak_of(arg)]
-    ):
+def promote_weak(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return an operation's arguments; weak ones as numpy's numbers if another has their type."""
+    weak = [arg for arg in args if weak_of(arg)]
+    others = [arg for arg in args if not weak_of(arg)]
+    if len({arg.dtype for arg in weak}) != 1 or not are_promoted(weak[0].dtype, others):
         return args
     return tuple(Traced(a._trace, a._id) if weak_of(a) else a for a in args)
 
 
 def sample_of(value: Any) -> Any:
+    """Return the sample of a traced value; any other value unchanged."""
     return value._sample if isinstance(value, Traced) else value
 
 
-def stop_unless_static(value: Any, what: str) -> None:
+def stop_unless_static(value: Any, subject: str) -> None:
+    """Stop the trace if an index or a shape contains traced values; `subject` names it."""
     for part in value if isinstance(value, tuple) else (value,):
         ends = (part.start, part.stop, part.step) if isinstance(part, slice) else (part,)
         if any(isinstance(end, Traced) for end in ends):
-            raise TraceStopped(f"{what} depends on data")
+            raise TraceStopped(f"{subject} depends on data")
 
 
 def _stopping(reason: str) -> Callable[..., Any]:
-    """A method that stops the trace."""
+    """Return a method that stops the trace."""
 
     def stop(self: Traced, *args: Any, **kwargs: Any) -> NoReturn:
         raise TraceStopped(reason)
@@ -417,15 +443,17 @@ def _stopping(reason: str) -> Callable[..., Any]:
 
 
 class Traced(NDArrayOperatorsMixin):
-    """Stands for one value of every vertex. Behaves like the numpy array or number that one vertex
-    would see."""
+    """Stands for one value of every vertex.
 
-    without_size = ""  # the field's name, if it is laid out as ONE_PTR
+    It behaves like the numpy array or number that a single vertex would see.
+    """
+
+    without_size = ""  # the field's name, if its layout is ONE_PTR
 
     def __init__(self, trace: Trace, number: int, weak: Weak = ()) -> None:
         self._trace = trace
         self._id = number
-        self._weak = weak  # the plain numbers that it may be in some vertices, see `weak_scalars`
+        self._weak = weak  # the plain numbers that it may be in some vertices: see `weak_scalars`
 
     @property
     def _sample(self) -> Any:
@@ -468,13 +496,13 @@ class Traced(NDArrayOperatorsMixin):
             return self  # number[()]
         if not isinstance(sample, np.ndarray):
             operand(self._place(key))
-            return self._trace.add("read", item_of, (Ref(self._id), key), {}, sample)
+            return self._trace.add("read", item_of, (Ref(self._id), key), {}, sample=sample)
         if sample.size and not np.may_share_memory(sample, self._sample):
-            return self._trace.add("each", item_of, (operand(self), key), {}, sample)
+            return self._trace.add("each", item_of, (operand(self), key), {}, sample=sample)
         return self._view(item_of, key)
 
     def _place(self, key: Any) -> Traced:
-        """What `key` selects, as a view to write to, also if it is a single element."""
+        """Return the view that `key` selects, to write to, even if it is a single element."""
         keys = key if isinstance(key, tuple) else (key,)
         return self._view(item_of, keys if any(k is Ellipsis for k in keys) else (*keys, Ellipsis))
 
@@ -492,9 +520,9 @@ class Traced(NDArrayOperatorsMixin):
         if not self._writable:
             raise ValueError("assignment destination is read-only")
         if isinstance(value, (list, tuple)):
-            value = stacked([settled(v, self.dtype) for v in value])
+            value = stack([as_stored(v, self.dtype) for v in value])
         elif not isinstance(value, Traced):
-            value = settled(value, self.dtype)
+            value = as_stored(value, self.dtype)
         target = self._sample[key]
         if (
             isinstance(target, np.ndarray)
@@ -503,25 +531,23 @@ class Traced(NDArrayOperatorsMixin):
         ):
             raise TraceStopped("a write to a list of places")
         if isinstance(value, Traced) and _same_place(value._sample, target):
-            return  # the second half of `x[a:b] += y`
-        # numpy raises here what it would raise there; zeros, because what a sample holds means
-        # nothing.
+            return  # `x[a:b] += y` stores its result into the same view
+        # Let numpy raise its own errors. The zeros stand for the sample, whose values mean nothing.
         np.empty(np.shape(target), self.dtype)[...] = (
             np.zeros_like(value._sample) if isinstance(value, Traced) else value
         )
         self._trace.store(self._place(key), value)
 
     def _set_where(self, mask: Traced, value: Any) -> None:
-        """`x[x < 0] = 0`: a single number where a mask is true, which is a choice between it and
-        what is there."""
+        """Record `x[x < 0] = 0`: a choice by a mask between a number and the present elements."""
         written = self._trace.written.get(self._id)
         if np.ndim(sample_of(value)) or (written is not None and not written.all()):
             raise TraceStopped("a write to places that depend on data")
-        value = settled(value, self.dtype)
+        value = as_stored(value, self.dtype)
         if not isinstance(value, Traced):
-            place = np.empty((), self.dtype)
-            place[...] = value
-            value = place[()]
+            element = np.empty((), self.dtype)
+            element[...] = value
+            value = element[()]
         elif value.dtype != self.dtype:
             raise TraceStopped("a write of another type to places that depend on data")
         self[...] = np.where(mask, value, self)
@@ -529,9 +555,14 @@ class Traced(NDArrayOperatorsMixin):
     def _view(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Traced:
         sample = fn(self._sample, *args, **kwargs)
         if sample.size and not np.may_share_memory(sample, self._sample):
-            return self._trace.add("each", fn, (operand(self), *args), kwargs, sample)
+            return self._trace.add("each", fn, (operand(self), *args), kwargs, sample=sample)
         view = self._trace.add(
-            "view", fn, (Ref(self._id), *args), kwargs, sample, self._trace.roots[self._id]
+            "view",
+            fn,
+            (Ref(self._id), *args),
+            kwargs,
+            sample=sample,
+            root=self._trace.roots[self._id],
         )
         if self._id in self._trace.written:
             self._trace.written[view._id] = fn(self._trace.written[self._id], *args, **kwargs)
@@ -546,7 +577,9 @@ class Traced(NDArrayOperatorsMixin):
         return self._view(np.reshape, shape[0] if len(shape) == 1 else shape, **kwargs)
 
     def transpose(self, *axes: Any) -> Any:
-        return self._view(np.transpose, *([axes[0] if len(axes) == 1 else axes] if axes else []))
+        if not axes:
+            return self._view(np.transpose)
+        return self._view(np.transpose, axes[0] if len(axes) == 1 else axes)
 
     def ravel(self, order: str = "C") -> Any:
         return self._view(np.ravel, order)
@@ -556,7 +589,7 @@ class Traced(NDArrayOperatorsMixin):
 
     def copy(self, order: str = "C") -> Any:
         return self._trace.add(
-            "elementwise", np.copy, (operand(self),), {}, self._sample.copy(order)
+            "elementwise", np.copy, (operand(self),), {}, sample=self._sample.copy(order)
         )
 
     def __copy__(self) -> Any:
@@ -569,17 +602,16 @@ class Traced(NDArrayOperatorsMixin):
         if args or kwargs:
             raise TraceStopped(".astype() with more than a type is not traced")
         sample = self._sample.astype(dtype)
-        # what does not fit depends on where in its array it lies
+        # numpy's result for values out of range depends on their position in the array
         if sample.dtype.kind == "u" and self.dtype.kind == "f":
             return self._trace.add(
-                "each", partial(np.asarray, dtype=dtype), (operand(self),), {}, sample
+                "each", partial(np.asarray, dtype=dtype), (operand(self),), {}, sample=sample
             )
-        return self._trace.add("elementwise", np.copy, (operand(self),), {}, sample)
+        return self._trace.add("elementwise", np.copy, (operand(self),), {}, sample=sample)
 
     # numpy's protocols
 
-    # `**` has paths of its own, for numbers and for small exponents, whose bits differ from
-    # np.power's.
+    # `**` has its own code for numbers and for small exponents, with other bits than np.power.
     def __pow__(self, other: Any) -> Any:
         return self._power(self, other)
 
@@ -598,7 +630,11 @@ class Traced(NDArrayOperatorsMixin):
         sample = sample_of(base) ** sample_of(exponent)
         kind = "each" if np.ndim(sample) == 0 else "elementwise"
         return self._trace.add(
-            kind, operator.pow, tuple(map(operand, met((base, exponent)))), {}, sample
+            kind,
+            operator.pow,
+            tuple(map(operand, promote_weak((base, exponent)))),
+            {},
+            sample=sample,
         )
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
@@ -610,12 +646,14 @@ class Traced(NDArrayOperatorsMixin):
             and self.dtype.kind in "iu"
         ):
             raise TraceStopped("the length of a list depends on data")
-        inputs = tuple(stacked(i) if isinstance(i, (list, tuple)) else i for i in inputs)
+        inputs = tuple(stack(i) if isinstance(i, (list, tuple)) else i for i in inputs)
         if method == "reduce":
             return self._reduce(ufunc, inputs[0], **kwargs)
         if method not in ("__call__", "accumulate", "outer") or ufunc.nout != 1:
             raise TraceStopped(f"np.{ufunc.__name__}.{method} is not traced")
-        kind = "each" if method != "__call__" else "product" if ufunc in PRODUCTS else "ufunc"
+        kind = "product" if ufunc in PRODUCTS else "ufunc"
+        if method != "__call__":
+            kind = "each"
         if any(isinstance(v, Traced) for v in kwargs.values()) or (
             kind == "ufunc" and set(kwargs) - {"dtype"}
         ):
@@ -624,12 +662,12 @@ class Traced(NDArrayOperatorsMixin):
         if ufunc is np.power:
             _refuse_integer_power(*inputs)
         sample = call(*[sample_of(i) for i in inputs], **kwargs)
-        args = tuple(map(operand, met(inputs)))
+        args = tuple(map(operand, promote_weak(inputs)))
         trace = self._trace
         if isinstance(out, np.ndarray):
             raise TraceStopped("an array made outside compute() is changed in place")
         if out is None or not isinstance(out._sample, np.ndarray):
-            return trace.add(kind, call if kind == "each" else ufunc, args, kwargs, sample)
+            return trace.add(kind, call if kind == "each" else ufunc, args, kwargs, sample=sample)
         if not out._writable:
             raise ValueError("output array is read-only")
         if np.shape(sample) != out.shape:
@@ -648,7 +686,7 @@ class Traced(NDArrayOperatorsMixin):
             and not layout_independent(ufunc, out.dtype)
         ):
             raise TraceStopped(f"np.{ufunc.__name__} into a strided array")
-        value = trace.add(kind, call if kind == "each" else ufunc, args, kwargs, sample)
+        value = trace.add(kind, call if kind == "each" else ufunc, args, kwargs, sample=sample)
         trace.store(out, value)
         return out
 
@@ -664,14 +702,14 @@ class Traced(NDArrayOperatorsMixin):
         if any(v is not NO_VALUE for v in rest.values()):
             raise TraceStopped(f"np.{ufunc.__name__}.reduce with {', '.join(rest)} is not traced")
         sample = ufunc.reduce(sample_of(array), axis=axis, dtype=dtype, keepdims=keepdims)
-        # A reduction that converts on the way is buffered by numpy in pieces: only the vertex's own
-        # call gives its bits.
+        # numpy buffers a reduction that converts the type in pieces. Only a call per vertex gives
+        # the same bits.
         converts = np.asarray(sample).dtype != array.dtype and array.dtype.kind == "f"
         if array.ndim == 0 or converts:
             fixed = {"axis": axis, "dtype": dtype, "keepdims": keepdims}
-            return self._trace.add("each", ufunc.reduce, (operand(array),), fixed, sample)
+            return self._trace.add("each", ufunc.reduce, (operand(array),), fixed, sample=sample)
         return self._trace.add(
-            "reduce", ufunc, (operand(array),), {"axis": axis, "keepdims": keepdims}, sample
+            "reduce", ufunc, (operand(array),), {"axis": axis, "keepdims": keepdims}, sample=sample
         )
 
     def __array_function__(self, fn: Any, types: Any, args: Any, kwargs: Any) -> Any:
@@ -681,14 +719,14 @@ class Traced(NDArrayOperatorsMixin):
                 return args[0]._view(fn, *args[1:], **kwargs)
             return _refuse(fn)
         if fn in REDUCTIONS and isinstance(args[0], Traced):
-            given = {
+            options = {
                 k: v
                 for k, v in kwargs.items()
                 if v is not NO_VALUE and v is not None or k == "axis"
             }
-            axis = given.pop("axis", args[1] if len(args) > 1 else None)
-            if len(args) <= 2 and set(given) <= {"dtype", "keepdims"}:
-                return self._reduce(REDUCTIONS[fn], args[0], axis=axis, **given)
+            axis = options.pop("axis", args[1] if len(args) > 1 else None)
+            if len(args) <= 2 and set(options) <= {"dtype", "keepdims"}:
+                return self._reduce(REDUCTIONS[fn], args[0], axis=axis, **options)
         if fn is np.dot and len(args) == 2 and not kwargs:
             return _dot(trace, *args)
         if fn in (np.stack, np.concatenate, np.vstack, np.hstack) and set(kwargs) <= {"axis"}:
@@ -702,9 +740,8 @@ class Traced(NDArrayOperatorsMixin):
             )
         if fn in DENSE and not kwargs:
             return _dense(trace, fn, args)
-        # with which no index is out of range
-        taken = fn is np.take and kwargs.get("mode") in ("clip", "wrap")
-        if fn not in STATIC_SHAPE | ELEMENTWISE and not taken:
+        is_bounded = fn is np.take and kwargs.get("mode") in ("clip", "wrap")  # cannot fail
+        if fn not in STATIC_SHAPE | ELEMENTWISE and not is_bounded:
             return _refuse(fn)
         sample = fn(*[sample_of(a) for a in args], **{k: sample_of(v) for k, v in kwargs.items()})
         nested = any(
@@ -714,17 +751,19 @@ class Traced(NDArrayOperatorsMixin):
         if not simple or isinstance(sample, tuple) or (fn is np.where and len(args) != 3):
             return _refuse(fn)
         if fn in ELEMENTWISE and len(args) == 3 and not kwargs:
-            return trace.add("elementwise", fn, tuple(map(operand, met(args))), kwargs, sample)
+            return trace.add(
+                "elementwise", fn, tuple(map(operand, promote_weak(args))), kwargs, sample=sample
+            )
         if isinstance(sample, np.ndarray) and any(
             np.may_share_memory(sample, sample_of(a)) for a in args
         ):
             raise TraceStopped(f"np.{fn.__name__} gives a view")
-        return trace.add("each", fn, tuple(operand(a) for a in args), kwargs, sample)
+        return trace.add("each", fn, tuple(operand(a) for a in args), kwargs, sample=sample)
 
-    # What would need a value
+    # Conversions that would need a value
 
     def __bool__(self) -> bool:
-        bool(self._sample)  # numpy raises here what it would raise there
+        bool(self._sample)  # numpy raises its own error for an array of several elements
         raise TraceStopped("a branch or a loop condition depends on data")
 
     __int__ = _stopping("int() of a value that depends on data")
@@ -746,7 +785,7 @@ class Traced(NDArrayOperatorsMixin):
 
 
 def _same_place(a: Any, b: Any) -> bool:
-    """True if two samples are the very same view of the same memory."""
+    """Return whether two samples are the same view of the same memory."""
     if not isinstance(a, np.ndarray) or not isinstance(b, np.ndarray):
         return False
     return (
@@ -757,11 +796,12 @@ def _same_place(a: Any, b: Any) -> bool:
 
 
 def _refuse(fn: Any) -> Any:
+    """Stop the trace at a function that is not traced."""
     raise TraceStopped(f"np.{getattr(fn, '__name__', fn)} is not traced")
 
 
 def _dot(trace: Trace, a: Any, b: Any) -> Any:
-    """np.dot: as `@` where numpy does the same for both, and else by itself."""
+    """Record np.dot: as `@` where numpy computes both in the same way, else as np.dot."""
     samples = [np.asarray(sample_of(v)) for v in (a, b)]
     if any(v.ndim == 0 for v in samples):
         return np.multiply(a, b)
@@ -770,29 +810,33 @@ def _dot(trace: Trace, a: Any, b: Any) -> Any:
         for v in samples
     ):
         return np.matmul(a, b)
-    return trace.add("product", np.dot, (operand(a), operand(b)), {}, np.dot(*samples))
+    return trace.add("product", np.dot, (operand(a), operand(b)), {}, sample=np.dot(*samples))
 
 
 def _dense(trace: Trace, fn: Any, args: tuple[Any, ...]) -> Any:
-    """A function of a matrix: of its sample, which says nothing of the numbers in it, as of one
-    that no such function refuses."""
+    """Record a function of a matrix.
+
+    Its sample is computed from the identity, which no such function refuses, because the matrix's
+    sample has no meaningful values.
+    """
     matrix, *rest = [np.asarray(sample_of(a)) for a in args]
     if matrix.ndim != 2:
         _refuse(fn)
-    found, line = fn(np.eye(*matrix.shape, dtype=matrix.dtype), *rest), {"line": trace.line()}
+    result = fn(np.eye(*matrix.shape, dtype=matrix.dtype), *rest)
+    line = {"line": trace.line()}
     if fn is not np.linalg.qr:
-        return trace.add("dense", fn, tuple(map(operand, args)), line, found)
-    q = trace.add("dense", fn, (operand(args[0]),), line, found[0])
-    return type(found)(q, trace.add("dense", upper, (operand(args[0]),), line, found[1]))
+        return trace.add("dense", fn, tuple(map(operand, args)), line, sample=result)
+    q = trace.add("dense", fn, (operand(args[0]),), line, sample=result[0])
+    return type(result)(q, trace.add("dense", upper, (operand(args[0]),), line, sample=result[1]))
 
 
 def local(trace: Trace, sample: Array) -> Traced:
-    """A new array of the vertex's own, filled with what `sample` holds."""
-    return trace.add("local", None, (sample.copy(),), {}, sample)
+    """Return a new local array of the vertex, filled with the values of `sample`."""
+    return trace.add("local", None, (sample.copy(),), {}, sample=sample)
 
 
-def stacked(values: list[Any] | tuple[Any, ...]) -> Any:
-    """A list of values, some of them perhaps traced, as one array."""
+def stack(values: list[Any] | tuple[Any, ...]) -> Any:
+    """Return a list of values as one array; some of them may be traced."""
     first = next((v for v in values if isinstance(v, Traced)), None)
     if first is None:
         return np.array(values)
@@ -800,11 +844,11 @@ def stacked(values: list[Any] | tuple[Any, ...]) -> Any:
 
 
 def _join(trace: Trace, fn: Any, args: Any, kwargs: Any) -> Traced:
-    """np.stack and its kin: a local array, filled part by part."""
+    """Record np.stack, np.concatenate, np.vstack or np.hstack as stores into a local array."""
     values = list(args[0])
     for value in values:
         operand(value)
-    # full_like and zeros_like keep the order of the axes in memory, by which numpy sums.
+    # full_like keeps the memory order of the axes, which decides the order of numpy's sums.
     samples = [np.asarray(sample_of(v)) for v in values]
     owner = fn(
         [np.full_like(v, i, dtype=np.int64) for i, v in enumerate(samples)], *args[1:], **kwargs
@@ -815,7 +859,8 @@ def _join(trace: Trace, fn: Any, args: Any, kwargs: Any) -> Traced:
         places = np.argwhere(owner == i)
         if not len(places):
             continue
-        low, high = places.min(0), places.max(0) + 1
+        low = places.min(0)
+        high = places.max(0) + 1
         box = tuple(slice(a, b) for a, b in zip(low.tolist(), high.tolist(), strict=True))
         assert np.array_equal(within[box].reshape(-1), np.arange(len(places)))
         source = (

@@ -1,8 +1,7 @@
-"""Run a codelet's compute() on stand-ins, once for each set of shapes, and say where it stopped if
-it did.
+"""Trace a codelet's compute() once for each set of shapes.
 
-The codelet's own function is rebuilt for it: where it says `np`, `max` or `min` it meets forms that
-know about stand-ins.
+If the trace stops, it has the line and the reason. The codelet's function is rebuilt for the trace:
+`np`, `max`, `min` and a few other builtins are replaced by forms that handle traced values.
 """
 
 from __future__ import annotations
@@ -12,12 +11,13 @@ import re
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from types import CellType, FunctionType
 from typing import Any
 
 import numpy as np
 
-from ipu_teach.compile.matrices import refused
+from ipu_teach.compile.matrices import matrix_fault
 from ipu_teach.compile.purity import (
     RANDOM,
     Purity,
@@ -31,12 +31,12 @@ from ipu_teach.compile.trace import (
     Trace,
     Traced,
     TraceStopped,
+    as_stored,
     local,
     operand,
     place,
     sample_of,
-    settled,
-    stacked,
+    stack,
     weak_of,
 )
 from ipu_teach.errors import CodeletError
@@ -44,24 +44,27 @@ from ipu_teach.graph.vertex import Field, VectorList, Vertex
 
 
 class _NumpyShim:
-    """numpy as a traced codelet sees it: new arrays get one copy for each vertex."""
+    """numpy as a traced codelet sees it: each vertex gets its own copy of a new array."""
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
 
     def __getattr__(self, name: str) -> Any:
         if name in ("zeros", "ones", "empty", "full", "eye"):
-            make = getattr(np, name)
-            return lambda *args, **kwargs: local(self._trace, make(*args, **kwargs))
+            return partial(self._new, getattr(np, name))
         if name == "array":
             return self._array
         if name == "random":
             return RANDOM
         if name == "asarray":
-            return lambda values, dtype=None: (
-                values if _is_array(values, dtype) else self._array(values, dtype)
-            )
+            return self._asarray
         return getattr(np, name)
+
+    def _new(self, make: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        return local(self._trace, make(*args, **kwargs))
+
+    def _asarray(self, values: Any, dtype: Any = None) -> Any:
+        return values if _is_array(values, dtype) else self._array(values, dtype)
 
     def _array(self, values: Any, dtype: Any = None) -> Any:
         if isinstance(values, Traced):
@@ -70,32 +73,35 @@ class _NumpyShim:
             isinstance(v, (Traced, list, tuple)) for v in values
         ):
             rows = [self._array(v) if isinstance(v, (list, tuple)) else v for v in values]
-            result = stacked(rows) if any(isinstance(v, Traced) for v in rows) else np.array(values)
+            result = stack(rows) if any(isinstance(v, Traced) for v in rows) else np.array(values)
         else:
             return local(self._trace, np.array(values, dtype))
         return result.astype(dtype) if dtype is not None else result
 
 
 def _is_array(values: Any, dtype: Any) -> bool:
-    """True if np.asarray would return its argument itself."""
+    """Return whether np.asarray would return its argument itself."""
     return isinstance(values, Traced) and values.ndim > 0 and dtype in (None, values.dtype)
 
 
 def _pick(trace: Trace, better: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    """The builtin max or min: keeps the first unless a later one is strictly better, as Python
-    does."""
+    """Return the builtin max or min for traced values.
+
+    As in Python, the first value stays unless a later one is strictly better. `better` is
+    np.greater or np.less.
+    """
 
     def pick(*values: Any, **kwargs: Any) -> Any:
         items = list(values[0]) if len(values) == 1 else list(values)
         if kwargs or not any(isinstance(v, Traced) for v in items):
             return getattr(builtins, "max" if better is np.greater else "min")(*values, **kwargs)
         dtypes = {v.dtype for v in items if isinstance(v, (Traced, np.generic))}
-        alike = (
+        same_type = (
             len(dtypes) == 1
             and dtypes
             == {np.result_type(*dtypes, v) for v in items if not hasattr(v, "dtype")} | dtypes
         )
-        if not alike or not all(np.ndim(sample_of(v)) == 0 for v in items):
+        if not same_type or not all(np.ndim(sample_of(v)) == 0 for v in items):
             raise TraceStopped("max() or min() of values of different types")
         best = items[0]
         for item in items[1:]:
@@ -118,7 +124,7 @@ def _pick(trace: Trace, better: Callable[[Any, Any], Any]) -> Callable[..., Any]
                 )
             wins = _compared(better, item, best)
             chosen = np.where(
-                wins, *(settled(v, v.dtype) if weak_of(v) else v for v in (item, best))
+                wins, *(as_stored(v, v.dtype) if weak_of(v) else v for v in (item, best))
             )[()]  # type: ignore[call-overload, unused-ignore]
             best = Traced(trace, chosen._id, weak)
         return best
@@ -127,7 +133,10 @@ def _pick(trace: Trace, better: Callable[[Any, Any], Any]) -> Callable[..., Any]
 
 
 def _compared(better: Callable[[Any, Any], Any], item: Any, best: Any) -> Any:
-    """numpy's truth of `better(item, best)`, if it is Python's too."""
+    """Return numpy's `better(item, best)`, if Python's result is always the same.
+
+    :raises TraceStopped: if the two could differ.
+    """
     choice, plain = (best, item) if weak_of(best) else (item, best)
     if not weak_of(choice) or hasattr(plain, "dtype"):
         return better(item, best)
@@ -140,10 +149,13 @@ def _compared(better: Callable[[Any, Any], Any], item: Any, best: Any) -> Any:
     return better(*(Traced(v._trace, v._id) if v is choice else v for v in (item, best)))
 
 
-def _rebuilt(compute: FunctionType, trace: Trace) -> FunctionType:
-    """`compute` with numpy and a few builtins replaced by their traced forms, wherever it got them
-    from."""
-    shim, held = _NumpyShim(trace), enclosed(compute)
+def _rebuild(compute: FunctionType, trace: Trace) -> FunctionType:
+    """Return `compute` with numpy and a few builtins replaced by their traced forms.
+
+    They are replaced as globals, builtins, and variables of outer functions.
+    """
+    shim = _NumpyShim(trace)
+    closure = enclosed(compute)
 
     def in_place_of(value: Any) -> Any:
         return shim if value is np else stopping(value) or value
@@ -152,13 +164,13 @@ def _rebuilt(compute: FunctionType, trace: Trace) -> FunctionType:
     for name in set(names_of(compute.__code__)) & globals_.keys():
         globals_[name] = in_place_of(globals_[name])
     traced: dict[str, Any] = {"max": _pick(trace, np.greater), "min": _pick(trace, np.less)}
-    # as they would answer for one vertex
-    traced["isinstance"] = lambda value, kinds: isinstance(sample_of(value), kinds)
-    traced["type"] = lambda value, *rest: type(sample_of(value), *rest)
-    traced["print"] = lambda *values, **how: None  # the vertices print when they run
+    # these answer as for a single vertex
+    traced["isinstance"] = _traced_isinstance
+    traced["type"] = _traced_type
+    traced["print"] = _print_nothing  # the vertices print when they run
     globals_ = {**traced, **globals_}
     cells = tuple(
-        CellType(in_place_of(held[name])) if name in held else CellType()
+        CellType(in_place_of(closure[name])) if name in closure else CellType()
         for name in compute.__code__.co_freevars
     )
     rebuilt = FunctionType(
@@ -168,38 +180,51 @@ def _rebuilt(compute: FunctionType, trace: Trace) -> FunctionType:
     return rebuilt
 
 
+def _traced_isinstance(value: Any, kinds: Any) -> bool:
+    return isinstance(sample_of(value), kinds)
+
+
+def _traced_type(value: Any, *rest: Any) -> Any:
+    return type(sample_of(value), *rest)
+
+
+def _print_nothing(*values: Any, **options: Any) -> None:
+    pass
+
+
 _ONE_AT_A_TIME = threading.RLock()
-# A random number that was drawn meanwhile may be another thread's. Only what draws one each time is
-# taken to draw it itself.
+# Another thread may draw a random number during a trace. A codelet draws itself if
+# there is a draw during each of this many traces.
 MOST_TRACES = 8
 Shape = tuple[int, ...]
 FieldShape = Shape | tuple[Shape, ...]
 
 
 def is_list(shape: FieldShape) -> bool:
-    """True for a field that holds a list of regions, each with its own shape."""
+    """Return whether a field is a list of regions, each with its own shape."""
     return bool(shape) and isinstance(shape[0], tuple)
 
 
 def trace_codelet(
     codelet: type[Vertex],
     shapes: dict[str, FieldShape],
-    who: str,
+    vertex_name: str,
     num_workers: int,
     worker: tuple[int, ...] = (),
 ) -> Trace:
-    """Trace `codelet.compute` for fields of the given shapes. Where it cannot, `stopped` says line
-    and reason.
+    """Trace `codelet.compute` for fields of the given shapes.
 
-    `num_workers`: of a tile; `worker`: for a MultiVertex, the id of the one to trace. Raises
-    `CodeletError`, which names `who` (the first vertex of these shapes), if the codelet itself is
-    at fault. Threads wait for each other: what one of them traces must not be taken for something
-    that another one's codelet does.
+    If the trace stops, the trace's `stopped` has the line and the reason. `vertex_name` names the
+    first vertex of these shapes, for errors; `num_workers` are those of a tile; `worker` is the id
+    of the worker to trace, for a MultiVertex. Threads wait for each other, so that the side effects
+    of one trace are not attributed to another.
+
+    :raises CodeletError: if the codelet itself is at fault.
     """
     with _ONE_AT_A_TIME:
         first = before = random_state()
         for _ in range(MOST_TRACES):
-            trace = _traced(codelet, shapes, who, num_workers, worker)
+            trace = _traced(codelet, shapes, vertex_name, num_workers=num_workers, worker=worker)
             after = random_state()
             if after == before:
                 return trace
@@ -212,10 +237,11 @@ def trace_codelet(
 def _traced(
     codelet: type[Vertex],
     shapes: dict[str, FieldShape],
-    who: str,
+    vertex_name: str,
     num_workers: int,
     worker: tuple[int, ...],
 ) -> Trace:
+    """Return one trace, as `trace_codelet` does, regardless of random numbers drawn meanwhile."""
     trace = Trace(codelet)
     regions: dict[str, Any] = {}
     for name, declared in codelet.fields.items():
@@ -229,7 +255,8 @@ def _traced(
     if not isinstance(compute, FunctionType):
         trace.stopped = f"{codelet.__name__}.compute is no plain function"
         return trace
-    before, purity = TraceStopped.raised, Purity(compute, codelet)
+    before = TraceStopped.raised
+    purity = Purity(compute, codelet)
     if purity.printing:
         trace.prints = f"{place(codelet)}: print() shows each vertex's own numbers"
     try:
@@ -238,19 +265,19 @@ def _traced(
         if purity.printing - {compute}:
             raise TraceStopped("a function that is called prints")
         with np.errstate(all="ignore"):
-            result = _rebuilt(compute, trace)(vertex, *worker)
+            result = _rebuild(compute, trace)(vertex, *worker)
             trace.returned = result is None or (
                 operand(result) if isinstance(result, Traced) else bool(result)
             )
             trace.check_fixed()
-            if TraceStopped.raised != before:  # a bare `except:` caught it
+            if TraceStopped.raised != before:  # a bare `except:` caught TraceStopped
                 raise TraceStopped("what depends on data is hidden by an except")
     except TraceStopped as stop:
         trace.stopped = f"{source_line(codelet)}: {stop.reason}"
     except CodeletError as error:
-        raise located(error, source_line(codelet), who) from None
+        raise error_at(error, source_line(codelet), vertex_name) from None
     except Exception as error:
-        raise failed(codelet, error, source_line(codelet), who) from error
+        raise compute_error(codelet, error, source_line(codelet), vertex_name) from error
     finally:
         changed = purity.settle()
     if changed and not trace.stopped:
@@ -259,9 +286,10 @@ def _traced(
 
 
 def _region(trace: Trace, declared: Field, shape: Shape, part: int) -> Traced:
+    """Record a field, or one region of a list, and return its traced value."""
     sample = np.ones(shape, declared.dtype.numpy)
     sample.flags.writeable = declared.written
-    traced = trace.add("region", None, (declared.name, part), {}, sample)
+    traced = trace.add("region", None, (declared.name, part), {}, sample=sample)
     trace.regions[traced._id] = (declared.name, part)
     if declared.kind == "output":
         trace.written[traced._id] = np.zeros(shape, bool)
@@ -269,11 +297,12 @@ def _region(trace: Trace, declared: Field, shape: Shape, part: int) -> Traced:
 
 
 def source_line(codelet: type[Vertex]) -> str:
-    """The line of `codelet.compute` where the current exception came up."""
+    """Return the line of `codelet.compute` that raised the current exception."""
     compute = codelet.compute
     if not isinstance(compute, FunctionType):
         return codelet.__name__
-    line, step = 0, sys.exc_info()[2]
+    line = 0
+    step = sys.exc_info()[2]
     while step is not None:
         if step.tb_frame.f_code is compute.__code__:
             line = step.tb_lineno
@@ -281,29 +310,31 @@ def source_line(codelet: type[Vertex]) -> str:
     return place(codelet, line)
 
 
-def located(error: CodeletError, line: str, who: str) -> CodeletError:
-    """A codelet error raised by a field, with line and vertex added."""
-    return CodeletError(error.tried, where=f"{line}, {who}", next_step=error.next_step)
+def error_at(error: CodeletError, line: str, vertex_name: str) -> CodeletError:
+    """Return a codelet error that a field raised, with line and vertex added."""
+    return CodeletError(error.tried, where=f"{line}, {vertex_name}", next_step=error.next_step)
 
 
-def failed(codelet: type[Vertex], error: BaseException, line: str, who: str) -> CodeletError:
-    """An exception of the learner's own code, as an error that says where it happened."""
+def compute_error(
+    codelet: type[Vertex], error: BaseException, line: str, vertex_name: str
+) -> CodeletError:
+    """Return the error for an exception in the learner's code, with its line."""
     advice = f"run one vertex by itself with {codelet.__name__}.call(…); a breakpoint stops there."
     if isinstance(error, ValueError) and "read-only" in str(error):
         inputs = ", ".join(repr(f.name) for f in codelet.fields.values() if f.kind == "input")
         advice = f"an Input ({inputs}) is only read; declare it InOut to change it."
-    said = f"{type(error).__name__}: {error}"
-    if found := re.search(r"^matmul: .+\(size (\d+) is different from (\d+)\)$", str(error)):
-        said = f"{type(error).__name__}: @ was given {found[2]} numbers and {found[1]}"
+    problem = f"{type(error).__name__}: {error}"
+    if sizes := re.search(r"^matmul: .+\(size (\d+) is different from (\d+)\)$", str(error)):
+        problem = f"{type(error).__name__}: @ was given {sizes[2]} numbers and {sizes[1]}"
         advice = "both sides of @ take as many: is one of them a part, and the other whole?"
     if "float16 is unsupported in linalg" in str(error):
-        said = "np.linalg has no functions for matrices of HALF"
+        problem = "np.linalg has no functions for matrices of HALF"
         advice = "convert the matrix first, as in np.linalg.inv(self.a.astype(np.float32))."
     if isinstance(error, np.linalg.LinAlgError):
-        what, advice = refused(error, advice)
-        said += what
+        fault, advice = matrix_fault(error, advice)
+        problem += fault
     return CodeletError(
-        f"{codelet.__name__}.compute() failed: {said}.",
-        where=f"{line}, {who}",
+        f"{codelet.__name__}.compute() failed: {problem}.",
+        where=f"{line}, {vertex_name}",
         next_step=advice,
     )

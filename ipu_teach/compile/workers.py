@@ -1,9 +1,9 @@
-"""The workers of a MultiVertex: one trace each, and what two of them must not do to one element.
+"""The workers of a MultiVertex: their traces, and races between them.
 
-The workers of a vertex run at the same time and in no order. So an element that one of them writes
-and another one reads or writes is a race, as it is between two vertices of a compute set. It is
-looked for in the traces, which name every element that a worker touches. A scalar loop marks what
-its workers touch, and is checked in the run that has the race.
+The workers (worker threads) of a vertex run at the same time and in no order. So if one of them
+writes an element that another reads or writes, it is a race, as between two vertices of a compute
+set. Races are found in the traces, which name every element that a worker accesses. A scalar loop
+marks the elements that its workers access, and is checked during the run.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ if TYPE_CHECKING:
     from ipu_teach.compile.groups import Group
 
 
-def merged(traces: tuple[Trace, ...]) -> Trace:
-    """What all workers do together: an element is written if one of them writes it. The ops are
-    those of the first."""
+def merge_traces(traces: tuple[Trace, ...]) -> Trace:
+    """Return the trace of all workers together, with the ops of the first.
+
+    An element counts as written if one of them writes it.
+    """
     stopped = next((t.stopped for t in traces if t.stopped), "")
     roots = traces[0].written.keys() & traces[0].regions.keys()
     written = {root: np.any([t.written[root] for t in traces], axis=0) for root in roots}
@@ -33,8 +35,10 @@ def merged(traces: tuple[Trace, ...]) -> Trace:
 
 
 def check_workers(group: Group) -> None:
-    """Raise `ComputeSetRaceError` if two workers of a vertex of `group` meet in an element that one
-    of them writes."""
+    """Raise `ComputeSetRaceError` if two workers of a vertex of `group` conflict.
+
+    They conflict in an element that one of them writes and the other reads or writes.
+    """
     if group.trace.stopped:
         return
     touched = [(number, *_touched(trace)) for number, trace in group.workers]
@@ -49,26 +53,37 @@ def check_workers(group: Group) -> None:
                     index = [int(i) for i in np.unravel_index(both[0], shape)]
                     listed = f"[{part}]" if is_list(group.shapes[name]) else ""
                     raise _race(
-                        group, 0, name, f"{listed}{index if shape else ''}", (number, deed, other)
+                        group,
+                        0,
+                        name,
+                        index=f"{listed}{index if shape else ''}",
+                        deed=(number, deed, other),
                     )
 
 
 def race_of(
     group: Group, vertex: int, name: str, index: list[int], written: int, read: int
 ) -> ComputeSetRaceError:
-    """The error for an element of a field of one of the vertices. `written`, `read`: a bit for each
-    worker that did so."""
+    """Return the error for an element of a field of one of the vertices.
+
+    In `written` and `read`, the bit of each worker that did so is set.
+    """
     number = (written & -written).bit_length() - 1
     deed, others = ("writes", written) if written & (written - 1) else ("reads", read)
     others &= ~(1 << number)
     return _race(
-        group, vertex, name, str(index or ""), (number, deed, (others & -others).bit_length() - 1)
+        group,
+        vertex,
+        name,
+        index=str(index or ""),
+        deed=(number, deed, (others & -others).bit_length() - 1),
     )
 
 
 def _race(
     group: Group, vertex: int, name: str, index: str, deed: tuple[int, str, int]
 ) -> ComputeSetRaceError:
+    """Return the error; `deed` is (the writing worker, "reads" or "writes", the other worker)."""
     number, does, other = deed
     return ComputeSetRaceError(f"""Worker {number} of {group.table.codelet.__name__} writes
         {name}{index}, and worker {other} {does} it.
@@ -78,7 +93,7 @@ def _race(
 
 
 def _touched(trace: Trace) -> tuple[dict[int, Array], dict[int, Array]]:
-    """(read, written): for every region a flag an element."""
+    """Return (read, written): for each region, a flag per element."""
     read = {root: np.zeros(trace.samples[root].size, bool) for root in trace.regions}
     written = {root: np.zeros(trace.samples[root].size, bool) for root in trace.regions}
     for op in trace.ops:
@@ -95,9 +110,9 @@ def _touched(trace: Trace) -> tuple[dict[int, Array], dict[int, Array]]:
         if op.kind == "store":
             _mark(written, trace, op.args[0].id, trace.samples[op.args[0].id])
         if op.kind not in ("region", "view"):
-            for a in op.args[1:] if op.kind == "store" else op.args:
-                if isinstance(a, Ref):
-                    _mark(read, trace, a.id, trace.samples[a.id])
+            for argument in op.args[1:] if op.kind == "store" else op.args:
+                if isinstance(argument, Ref):
+                    _mark(read, trace, argument.id, trace.samples[argument.id])
     return read, written
 
 

@@ -26,13 +26,13 @@ _MOVES = (
     "argmax",
     "argmin",
     "roll",
-    "upper",  # which np.linalg.qr worked out
+    "upper",  # the part that np.linalg.qr computed
 )
 
 
 def vertex_flops(group: Group) -> int:
-    """Operations of each vertex of `group`; -1 if its codelet could not be traced, so that nobody
-    knows."""
+    """Return the operations of each vertex of `group`; -1 if its codelet could not be traced, so
+    that nobody knows."""
     if group.trace.stopped:
         return -1
     return sum(
@@ -52,7 +52,7 @@ def _flops(trace: Trace, op: Op) -> int:
         return max(0, largest - int(result.size))
     if op.kind == "dense":  # a product and a sum in the innermost loops
         m, n = sources[0].shape
-        if _name(op.fn) == "qr":  # two of each, of what is left and of what comes out
+        if _name(op.fn) == "qr":  # two operations for each element of the rest and of the result
             k = min(m, n)
             return sum(4 * (m - 1 - i) * (n + k - 2 - 2 * i) for i in range(k))
         columns = result.size // max(1, n) if _name(op.fn) in ("inv", "solve") else 0

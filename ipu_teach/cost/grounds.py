@@ -1,8 +1,8 @@
-"""Where a cycle comes from: on what each part of a step rests.
+"""The grounds of modelled cycles: a published formula, a count, an assumption.
 
-A phase rests on the weakest of the constants that it is made of (`target.ground`); what vertices
-compute, on how their cycles were found: a formula of PopLibs, our counting of a codelet's
-operations, or a figure given with the program.
+A phase rests on the weakest of the constants in it (`target.ground`). The cycles of vertices rest
+on the way they were found: a formula of PopLibs, our count of a codelet's operations, or a figure
+given with the program.
 """
 
 from __future__ import annotations
@@ -26,20 +26,21 @@ _EXCHANGE = (
 
 
 def codelet_ground(groups: Iterable[Group]) -> str:
-    """On what the cycles of one codelet's vertices rest: the weakest of it all."""
-    found: set[str] = set()
+    """Return the ground of the cycles of one codelet's vertices: the weakest of all of them."""
+    grounds: set[str] = set()
     for group in groups:
-        codelet, given = group.table.codelet, group.table.estimates[group.rows] >= 0
-        said = group.estimator is not None or hasattr(codelet, "cycles")
-        if np.any(given):
-            found.add(GIVEN)
-        if not np.all(given):
-            found.add(GRAPHCORE if of_library(codelet) else GIVEN if said else COUNTED)
-    return weakest(found or {COUNTED})
+        codelet = group.table.codelet
+        is_estimated = group.table.estimates[group.rows] >= 0
+        has_cost_given = group.estimator is not None or hasattr(codelet, "cycles")
+        if np.any(is_estimated):
+            grounds.add(GIVEN)
+        if not np.all(is_estimated):
+            grounds.add(GRAPHCORE if of_library(codelet) else GIVEN if has_cost_given else COUNTED)
+    return weakest(grounds or {COUNTED})
 
 
 def weakest(grounds: Iterable[str]) -> str:
-    """Of several grounds that on which the least can be built."""
+    """Return the weakest of several grounds."""
     return max(grounds, key=GROUNDS.index)
 
 
@@ -50,28 +51,31 @@ def step_grounds(
     resting: Mapping[str, str],
     target: Target,
 ) -> Counter[str]:
-    """Cycles of one step by what they rest on. `codelets`: cycles by codelet, whose grounds
-    `resting` holds."""
+    """Return the cycles of one step by ground. `codelets` has the cycles by codelet, `resting` the
+    ground of each codelet."""
 
     def of(*names: str) -> str:
         return weakest(ground(target, name) for name in names)
 
-    found: Counter[str] = Counter()
+    cycles_by_ground: Counter[str] = Counter()
     sync = "auto_sync_delay" if target.relative_sync_delay == "AUTO" else "min_ipu_sync_delay"
-    found[of(sync, *(["global_sync_cycles"] if external else []))] += step.sync_cycles
-    found[of(*_EXCHANGE)] += step.exchange_duration
-    found[of("link_bytes_per_cycle", "rail_bytes_per_cycle")] += step.global_exchange_cycles
+    cycles_by_ground[of(sync, *(["global_sync_cycles"] if external else []))] += step.sync_cycles
+    cycles_by_ground[of(*_EXCHANGE)] += step.exchange_duration
+    cycles_by_ground[of("link_bytes_per_cycle", "rail_bytes_per_cycle")] += (
+        step.global_exchange_cycles
+    )
     link = "streaming" if step.kind == "RemoteCopy" else "host"
-    found[of(f"{link}_bytes_per_second")] += step.host_cycles
-    whole, left = sum(codelets.values()), step.compute_duration
-    for name, cycles in codelets.items() if whole else ():
-        share = step.compute_duration * cycles // whole
-        found[resting[name]] += share
-        left -= share
-    rest = max(codelets, key=lambda name: codelets[name]) if whole else ""
-    # what division left over; a copy on its tile
-    found[resting[rest] if rest else of("memcpy_bytes_per_cycle")] += left
-    return found
+    cycles_by_ground[of(f"{link}_bytes_per_second")] += step.host_cycles
+    total = sum(codelets.values())
+    remaining = step.compute_duration
+    for name, cycles in codelets.items() if total else ():
+        share = step.compute_duration * cycles // total
+        cycles_by_ground[resting[name]] += share
+        remaining -= share
+    rest = max(codelets, key=lambda name: codelets[name]) if total else ""
+    # the remainder of the division, or a copy on its tile
+    cycles_by_ground[resting[rest] if rest else of("memcpy_bytes_per_cycle")] += remaining
+    return cycles_by_ground
 
 
 # Of a step that ran: how often, its cost, whether several IPUs wait for each other, and cycles and
@@ -79,17 +83,19 @@ def step_grounds(
 StepRan = tuple[int, StepCost, bool, Mapping[str, int], Mapping[str, int]]
 
 
-def shares(ran: Iterable[StepRan], resting: Mapping[str, str], target: Target) -> dict[str, float]:
-    """What share of the cycles of a run rests on what; and of the vertices that ran, what share has
-    "no estimate"."""
-    found: Counter[str] = Counter()
+def shares(
+    steps_run: Iterable[StepRan], resting: Mapping[str, str], target: Target
+) -> dict[str, float]:
+    """Return the share of a run's cycles by ground; under "no estimate", the share of its vertices
+    that have none."""
+    cycles_by_ground: Counter[str] = Counter()
     missing = every = 0
-    for times, cost, external, cycles, vertices in ran:
+    for times, cost, external, cycles, vertices in steps_run:
         every += times * sum(vertices.values())
         missing += times * sum(count for name, count in vertices.items() if name in cost.unknown)
         for name, spent in step_grounds(cost, external, cycles, resting, target).items():
-            found[name] += times * spent
-    total = sum(found.values()) or 1
-    return {name: found[name] / total for name in GROUNDS if found[name]} | (
+            cycles_by_ground[name] += times * spent
+    total = sum(cycles_by_ground.values()) or 1
+    return {name: cycles_by_ground[name] / total for name in GROUNDS if cycles_by_ground[name]} | (
         {"no estimate": missing / every} if missing else {}
     )

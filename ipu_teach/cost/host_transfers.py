@@ -1,14 +1,13 @@
-"""What the host's data costs on the tiles: where it lands, and the exchange that brings it to its
-place.
+"""The cost of host data on the tiles: where packets land, and the exchange that moves them on.
 
-The host link moves packets of `host_packet_bytes`, in the host's order. A packet that belongs to
-one tile goes straight there. One that holds parts of several tiles lands whole on some tile, such
-packets spread evenly in their order, and an exchange on the IPU puts its parts where the tensor is
-mapped; on the way out the same happens in reverse. So does Poplar, whose `Copy` rearranges on the
-device unless asked to save memory (API reference, program::Copy, `optimiseMemory`), and whose
-PopLibs offers a layout that needs none: whole packets on each tile (popops/HostSliceTensor.cpp).
-Each IPU has a host link of its own, so nothing crosses between IPUs. Remote buffers are reached in
-the same way.
+The host link moves packets of `host_packet_bytes`, in the host's order. A packet with data of one
+tile goes straight to that tile. A packet with data of several tiles lands as a whole on some tile;
+such packets are spread evenly in their order. An exchange on the IPU then moves the parts to the
+tiles to which the tensor is mapped; on the way out the same happens in reverse. Poplar does the
+same: its `Copy` rearranges on the device unless asked to save memory (API reference, program::Copy,
+`optimiseMemory`), and PopLibs offers a layout that needs no rearrangement, with whole packets on
+each tile (popops/HostSliceTensor.cpp). Each IPU has a host link of its own, so no data moves
+between IPUs. Remote buffers are reached in the same way.
 """
 
 from __future__ import annotations
@@ -30,10 +29,11 @@ from ipu_teach.types import Array
 
 @dataclass(frozen=True, eq=False)
 class Landing:
-    """A tensor's bytes in the host's order, in pieces that lie on one tile and in one packet.
+    """A tensor's bytes in the host's order, in pieces that belong to one tile and one packet.
 
-    `begin` and `end`: addresses; `owner`: the tile on which a piece is mapped, `landed`: that on
-    which its packet lands. `packets` (int64[tiles]): how many land on each tile.
+    `begin` and `end` are addresses, `owner` is the tile to which a piece is mapped, `landed` the
+    tile on which its packet lands. `packets` (int64[tiles]) counts the packets that land on each
+    tile.
     """
 
     begin: Array
@@ -44,25 +44,30 @@ class Landing:
 
 
 def landing(graph: FrozenGraph, *tensors: Tensor) -> Landing:
-    """Where the packets of transfers between `tensors` and the host land, each by itself."""
+    """Return where the packets of transfers between `tensors` and the host land, each tensor by
+    itself."""
     if len(tensors) == 1:
         return _landing(graph, tensors[0])
-    found = [_landing(graph, tensor) for tensor in tensors]
+    landings = [_landing(graph, tensor) for tensor in tensors]
     begin, end, owner, landed = (
-        np.concatenate([getattr(one, name) for one in found])
+        np.concatenate([getattr(item, name) for item in landings])
         for name in ("begin", "end", "owner", "landed")
     )
-    return Landing(begin, end, owner, landed, np.sum([one.packets for one in found], axis=0))
+    return Landing(begin, end, owner, landed, np.sum([item.packets for item in landings], axis=0))
 
 
 def _landing(graph: FrozenGraph, tensor: Tensor) -> Landing:
-    target, packet_bytes = graph.target, graph.target.host_packet_bytes
+    target = graph.target
+    packet_bytes = graph.target.host_packet_bytes
     starts, lengths = tensor.layout.runs
     start = (tensor.offset + starts) * tensor.dtype.size
     _, begin, end, owner = graph.tile_map.split(start, start + lengths * tensor.dtype.size)
     ipu = owner // target.tiles_per_ipu
     order = np.argsort(ipu, kind="stable")  # each IPU has a stream of packets of its own
-    begin, end, owner, ipu = begin[order], end[order], owner[order].astype(np.int64), ipu[order]
+    begin = begin[order]
+    end = end[order]
+    owner = owner[order].astype(np.int64)
+    ipu = ipu[order]
     sizes = np.bincount(ipu, end - begin, target.num_ipus).astype(np.int64)
     packets = -(-sizes // packet_bytes)
     # Addresses in one sequence of whole packets, those of IPU 0 first.
@@ -72,7 +77,8 @@ def _landing(graph: FrozenGraph, tensor: Tensor) -> Landing:
         + (np.cumsum(packets) * packet_bytes - np.cumsum(sizes))[ipu]
     )
     place -= (packets * packet_bytes - sizes)[ipu]
-    first, last = place // packet_bytes, (place + end - begin - 1) // packet_bytes
+    first = place // packet_bytes
+    last = (place + end - begin - 1) // packet_bytes
     piece, packet = expand(first, last - first + 1)
     shift = np.maximum(packet * packet_bytes, place[piece]) - place[piece]
     until = np.minimum((packet + 1) * packet_bytes - place[piece], (end - begin)[piece])
@@ -81,31 +87,41 @@ def _landing(graph: FrozenGraph, tensor: Tensor) -> Landing:
 
 
 def _landed(target: Target, packet: Array, owner: Array, packets: Array) -> tuple[Array, Array]:
-    """(the tile on which each piece lands, packets by tile) of pieces sorted by packet; `packets`:
-    how many each IPU gets."""
+    """Return (the tile on which each piece lands, packets by tile) of pieces sorted by packet;
+    `packets`: how many each IPU gets."""
     if not len(packet):
         return owner, np.zeros(target.num_tiles, np.int64)
     first = np.flatnonzero(np.append(True, np.diff(packet) > 0))
-    low, high = np.minimum.reduceat(owner, first), np.maximum.reduceat(owner, first)
+    low = np.minimum.reduceat(owner, first)
+    high = np.maximum.reduceat(owner, first)
     tile = low.copy()
     end = np.cumsum(packets)
     for ipu in range(target.num_ipus):
         mixed = np.arange(end[ipu] - packets[ipu], end[ipu])
         mixed = mixed[low[mixed] != high[mixed]]
-        begin, count = ipu * target.tiles_per_ipu, target.tiles_per_ipu
+        begin = ipu * target.tiles_per_ipu
+        count = target.tiles_per_ipu
         if len(mixed) and high[mixed].max() < begin + target.io_tiles:
-            count = target.io_tiles  # what concerns I/O tiles alone lands on no other
-        each, more = divmod(len(mixed), count)
-        tile[mixed] = begin + np.repeat(np.arange(count), each + (np.arange(count) < more))
+            count = target.io_tiles  # transfers of I/O tiles land on I/O tiles only
+        per_replica, remainder = divmod(len(mixed), count)
+        tile[mixed] = begin + np.repeat(
+            np.arange(count), per_replica + (np.arange(count) < remainder)
+        )
     return tile[packet], np.bincount(tile, minlength=target.num_tiles).astype(np.int64)
 
 
 def host_traffic(graph: FrozenGraph, tensors: Sequence[Tensor], to_device: bool) -> Traffic:
-    """The exchange on the IPU that transfers between `tensors` and the host take."""
-    found = landing(graph, *tensors)
-    crossing = found.owner != found.landed
+    """Return the exchange on the IPU that transfers between `tensors` and the host take."""
+    landing_places = landing(graph, *tensors)
+    crossing = landing_places.owner != landing_places.landed
     begin, end, owner, landed = (
-        a[crossing] for a in (found.begin, found.end, found.owner, found.landed)
+        a[crossing]
+        for a in (
+            landing_places.begin,
+            landing_places.end,
+            landing_places.owner,
+            landing_places.landed,
+        )
     )
     if to_device:
         return moved(graph.target, landed, owner, end - begin)
@@ -115,8 +131,8 @@ def host_traffic(graph: FrozenGraph, tensors: Sequence[Tensor], to_device: bool)
 
 
 def with_host(step: Step) -> tuple[tuple[Tensor, ...], bool] | None:
-    """(the tensors, whether data comes to them) of a step that transfers between tiles and host or
-    remote buffers."""
+    """Return (the tensors, whether data comes to them) of a step that transfers between tiles and
+    host or remote buffers."""
     match step:
         case RemoteCopyStep():
             return (step.tensor,), not step.store
@@ -132,17 +148,18 @@ def with_host(step: Step) -> tuple[tuple[Tensor, ...], bool] | None:
 
 
 def host_links(graph: FrozenGraph, tensors: Sequence[Tensor]) -> tuple[int, ...]:
-    """Bytes of transfers between `tensors` and the host, by `Target.sets`: each IPU has a link."""
+    """Return the bytes of transfers between `tensors` and the host, by `Target.sets`: each IPU has
+    a link."""
     count = graph.target.num_sets
     if count == 1:
         return (sum(tensor.num_elements * tensor.dtype.size for tensor in tensors),)
-    found = landing(graph, *tensors)
-    where = graph.target.set_of(found.owner)
-    return tuple(np.bincount(where, found.end - found.begin, count).astype(np.int64).tolist())
+    landed = landing(graph, *tensors)
+    where = graph.target.set_of(landed.owner)
+    return tuple(np.bincount(where, landed.end - landed.begin, count).astype(np.int64).tolist())
 
 
 def host_cycles(links: Sequence[int], target: Target, streaming: bool = False) -> int:
-    """Cycles of bytes between each IPU and the host, or `streaming` memory, at the same time;
-    rounded up, here alone."""
+    """Return the cycles of bytes between each IPU and the host, or `streaming` memory, at the same
+    time; rounded up, here alone."""
     rate = target.streaming_bytes_per_cycle if streaming else target.host_bytes_per_cycle
     return math.ceil(max(links, default=0) / rate)

@@ -1,14 +1,14 @@
-"""Bytes on every tile, at every place of the programs.
+"""Count the bytes on every tile, at every leaf of the programs.
 
-What is always there: constants, the state of vertices, their edge pointers, code, stacks, headers
-of packets, and the variables that are always live (see `liveness`). What comes and goes: the other
-variables, copies of other tiles' data that a compute set reads, results on their way to another
-tile, and the host's packets that landed away from their place. What is dead leaves its bytes to
-what is live. So a tile is as full as at its fullest moment.
+Always on a tile are constants, the state of vertices, their edge pointers, code, stacks, packet
+headers, and the variables that are always live (see `liveness`). Present for some of the time are
+the other variables, copies of other tiles' data that a compute set reads, results that are sent to
+another tile, and the host's packets that landed on another tile than their destination. Variables
+that are never live at the same time share bytes. So the bytes of a tile are those at its peak.
 
-Each variable starts on a whole data path; the bytes that this leaves between them are counted
-apart, as gaps. Code can only run from non-interleaved memory, and everything else goes there too as
-long as there is room, as in Poplar, which keeps interleaved memory for what asks for it.
+Each variable starts on a new data path; the bytes lost between variables are counted separately, as
+gaps. Code can only run from non-interleaved memory. As in Poplar, everything else is placed there
+too as long as there is room, and interleaved memory is kept for data that needs it.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from ipu_teach.cost.liveness import Liveness, liveness
 from ipu_teach.errors import GraphMemoryAllocationError, counted
 from ipu_teach.graph.layouts import Layout, ListLayout
 from ipu_teach.graph.remote_buffer import RemoteBuffer
+from ipu_teach.graph.variable_table import Variable
 from ipu_teach.graph.vector_layout import VectorLayout
 from ipu_teach.graph.vertex import Field
 from ipu_teach.target import Target
@@ -59,17 +60,27 @@ CATEGORIES = (
     LANDING,
 )
 EXECUTABLE = (CODE, EXCHANGE_CODE, CONTROL)
-PASSING = (BUFFERS, LANDING)  # what is there while one step runs, and no longer
+PASSING = (BUFFERS, LANDING)  # these exist only while one step runs
+
+
+def _category(variable: Variable) -> str:
+    if variable.constant:
+        return CONSTANTS
+    return STATE if variable.state else VARIABLES
 
 
 @dataclass(frozen=True, eq=False)
 class MemoryLedger:
-    """What lies where.
+    """The bytes of variables and of everything else on each tile.
 
-    `tile`, `variable` and `size` (bytes) are parallel: one row for each variable and tile that
-    holds some of it. `names` and `categories` are by variable. `always` (category to int64[tiles]):
-    what is always there besides variables. `passing` (by place of the programs, category to
-    int64[tiles]): what is there only at that place. `liveness` says which variables are live where.
+    Attributes:
+        names, categories: one value per variable.
+        tile, variable, size: parallel columns, one row for each pair of a variable and a tile that
+            has some of it; `size` is in bytes.
+        always: by category, int64[tiles]: bytes that are always present, besides variables.
+        passing: for each leaf of the programs, by category, int64[tiles]: bytes that are present
+            only at that leaf.
+        liveness: the variables that are live at each leaf.
     """
 
     target: Target
@@ -84,18 +95,17 @@ class MemoryLedger:
 
     @property
     def num_tiles(self) -> int:
-        """Tiles of all IPUs together."""
+        """The number of tiles of all IPUs together."""
         return self.target.num_tiles
 
     @cached_property
     def variable_bytes_per_tile(self) -> Array:
-        """int64[tiles]: bytes of variables, constants and state, as if none shared its place with
-        another."""
+        """int64[tiles]: bytes of variables, constants and state, as if no two shared memory."""
         return total_of(self.tile, self.size, self.num_tiles)
 
     @cached_property
     def always_live_bytes_per_tile(self) -> Array:
-        """int64[tiles]: bytes that are there from the first step to the last."""
+        """int64[tiles]: bytes that are present from the first step to the last."""
         rows = self.liveness.always[self.variable]
         return total_of(self.tile[rows], self.size[rows], self.num_tiles) + sum(
             self.always.values()
@@ -103,98 +113,109 @@ class MemoryLedger:
 
     @cached_property
     def _peak(self) -> tuple[Array, Array, Array, Array]:
-        """(bytes by tile of what is not always live, at most; the place at which that is; bytes of
-        all tiles by place; the fullest tile by place)."""
-        count, live, always = self.num_tiles, self.liveness.live, self.always_live_bytes_per_tile
-        now, most, place = (np.zeros(count, np.int64) for _ in range(3))
+        """(peak bytes of each tile that are not always live, the leaf of that peak, bytes of all
+        tiles by leaf, the fullest tile by leaf)."""
+        live = self.liveness.live
+        always = self.always_live_bytes_per_tile
+        current, peak, peak_place = (np.zeros(self.num_tiles, np.int64) for _ in range(3))
         by_place, fullest = (np.zeros(len(live), np.int64) for _ in range(2))
         before = np.zeros(live.shape[1], bool)
         first = np.searchsorted(self.variable, np.arange(live.shape[1] + 1))
-        for number, here in enumerate(live):
-            for changed in np.flatnonzero(here != before).tolist():
+        for place, is_live in enumerate(live):
+            for changed in np.flatnonzero(is_live != before).tolist():
                 rows = slice(first[changed], first[changed + 1])
-                now[self.tile[rows]] += self.size[rows] if here[changed] else -self.size[rows]
-            before = here
-            with_passing = now + sum(self.passing[number].values())
-            by_place[number] = with_passing.sum()
-            fullest[number] = np.argmax(always + with_passing)
-            place[with_passing > most] = number
-            most = np.maximum(most, with_passing)
-        return most, place, by_place, fullest
+                size = self.size[rows]
+                current[self.tile[rows]] += size if is_live[changed] else -size
+            before = is_live
+            with_passing = current + sum(self.passing[place].values())
+            by_place[place] = with_passing.sum()
+            fullest[place] = np.argmax(always + with_passing)
+            peak_place[with_passing > peak] = place
+            peak = np.maximum(peak, with_passing)
+        return peak, peak_place, by_place, fullest
 
     @property
     def not_always_live_bytes_per_tile(self) -> Array:
-        """int64[tiles]: bytes of what comes and goes, at each tile's fullest moment."""
+        """int64[tiles]: bytes that are not always live, at each tile's peak."""
         return self._peak[0]
 
     @cached_property
     def bytes_per_tile(self) -> Array:
-        """int64[tiles]: modelled bytes on each tile at its fullest moment, without gaps."""
+        """int64[tiles]: modelled bytes on each tile at its peak, without gaps."""
         return self.always_live_bytes_per_tile + self.not_always_live_bytes_per_tile
 
     @cached_property
-    def _held(self) -> Array:
-        """bool[rows]: what is there at the fullest moment of its tile."""
-        held: Array = self.liveness.always[self.variable]
+    def _at_peak(self) -> Array:
+        """bool[rows]: whether a row is present at the peak of its tile."""
+        present: Array = self.liveness.always[self.variable]
         if len(self.liveness.live):
-            held = held | self.liveness.live[self._peak[1][self.tile], self.variable]
-        return held
+            present = present | self.liveness.live[self._peak[1][self.tile], self.variable]
+        return present
 
     @cached_property
     def gaps_per_tile(self) -> Array:
-        """int64[tiles]: bytes lost because a variable starts on a whole data path, at each tile's
-        fullest moment."""
+        """int64[tiles]: bytes lost at each tile's peak, because a variable starts on a new data
+        path."""
         path = self.target.data_path_width // 8
-        return total_of(self.tile[self._held], -self.size[self._held] % path, self.num_tiles)
+        return total_of(self.tile[self._at_peak], -self.size[self._at_peak] % path, self.num_tiles)
 
     @property
     def held_per_tile(self) -> Array:
-        """int64[tiles]: `bytes_per_tile` and gaps: what must fit, and what everybody calls the
-        fullest tile's bytes."""
+        """int64[tiles]: `bytes_per_tile` and gaps, which must fit.
+
+        "The fullest tile" means the one with the most of these bytes.
+        """
         return self.bytes_per_tile + self.gaps_per_tile
 
     def by_region(self) -> dict[str, int]:
-        """Bytes of all tiles together, gaps included, in non-interleaved memory, in interleaved
-        memory, and too many."""
-        whole, limit = self.held_per_tile, self.target.bytes_per_tile
-        plain = np.minimum(whole, min(self.target.non_interleaved_bytes_per_tile, limit))
-        fits = np.minimum(whole, limit)
+        """Return the bytes of all tiles by memory region: non-interleaved, interleaved, overflow.
+
+        Gaps are included.
+        """
+        bytes_held = self.held_per_tile
+        limit = self.target.bytes_per_tile
+        plain = np.minimum(bytes_held, min(self.target.non_interleaved_bytes_per_tile, limit))
+        fits = np.minimum(bytes_held, limit)
         return {
             "Non-interleaved": int(plain.sum()),
             "Interleaved": int((fits - plain).sum()),
-            "Overflow": int((whole - fits).sum()),
+            "Overflow": int((bytes_held - fits).sum()),
         }
 
     def by_variable(self, tile: int | None = None) -> dict[str, int]:
-        """Bytes by variable name, largest first, on one tile or on all, whether live or not."""
+        """Return the bytes by variable name, largest first, on one tile or all, live or not."""
         rows = slice(None) if tile is None else self.tile == tile
         return self._named(self.variable[rows], self.size[rows])
 
     def at_fullest(self, tile: int | None = None, category: str = "") -> dict[str, int]:
-        """As `by_variable`, of what is on a tile at its fullest moment, or on each at its own; with
-        `category` only the variables of that one."""
-        rows = self._held & (True if tile is None else self.tile == tile)
+        """Return `by_variable` for the variables present at a tile's peak, or at each tile's own.
+
+        With `category`, only variables of that category count.
+        """
+        rows = self._at_peak & (True if tile is None else self.tile == tile)
         if category:
-            rows = rows & (self._kind == CATEGORIES.index(category))
+            rows = rows & (self._category_index == CATEGORIES.index(category))
         return self._named(self.variable[rows], self.size[rows])
 
     def fullest_place(self, tile: int) -> Node | None:
-        """Return the leaf of the programs at which a tile holds most; None if nothing comes and
-        goes on it."""
-        most, moment, *_ = self._peak
-        return self.liveness.places[int(moment[tile])] if most[tile] else None
+        """Return the leaf of the programs at which a tile has its peak.
+
+        It is None if the bytes of the tile are always the same.
+        """
+        peak, place, *_ = self._peak
+        return self.liveness.places[int(place[tile])] if peak[tile] else None
 
     def live_at(self, place: int, tile: int | None = None) -> dict[str, int]:
-        """As `by_variable`, of those variables that are not always live and live at a place of the
-        programs."""
+        """Return `by_variable` for the variables live at a leaf of the programs, without those that
+        are always live."""
         rows = self.liveness.live[place, self.variable] & (
             True if tile is None else self.tile == tile
         )
         return self._named(self.variable[rows], self.size[rows])
 
     def bytes_by_place(self) -> list[tuple[str, int]]:
-        """What comes and goes: for each leaf of the programs, in order, its name and the bytes on
-        all tiles."""
+        """Return, for each leaf of the programs in order, its name and the bytes on all tiles that
+        are not always live."""
         return [
             (node.name, size)
             for node, size in zip(self.liveness.places, self._peak[2].tolist(), strict=True)
@@ -202,67 +223,68 @@ class MemoryLedger:
 
     @property
     def passing_at_fullest(self) -> list[int]:
-        """For each leaf of the programs, in order, the bytes that are there at it and no longer, on
-        the tiles that are fullest then."""
-        most, moment, *_ = self._peak
+        """For each leaf of the programs in order, the bytes present only there, on the tiles that
+        have their peak there."""
+        peak, peak_place, *_ = self._peak
         return [
-            int((sum(here.values(), np.zeros_like(most)) * (moment == n) * (most > 0)).sum())
-            for n, here in enumerate(self.passing)
+            int((sum(passing.values(), np.zeros_like(peak)) * (peak_place == n) * (peak > 0)).sum())
+            for n, passing in enumerate(self.passing)
         ]
 
     @property
     def fullest_tile_by_place(self) -> Array:
-        """int64[places]: for each leaf of the programs, in order, the tile that holds most
-        there."""
+        """int64[places]: the fullest tile at each leaf of the programs, in order."""
         return self._peak[3]
 
     def tiles_of(self, name: str) -> list[int]:
-        """The tiles that hold some of the variables of that name, ascending."""
-        numbers = [i for i, other in enumerate(self.names) if other == name]
+        """Return the tiles that have some of the variables of that name, ascending."""
+        numbers = [i for i, variable_name in enumerate(self.names) if variable_name == name]
         return [int(t) for t in np.unique(self.tile[np.isin(self.variable, numbers)])]
 
     @cached_property
     def always_live_variables_per_tile(self) -> Array:
-        """int64[tiles]: of `bytes_per_tile_by_category`, the bytes of those plain variables that
-        are always live."""
-        rows = self.liveness.always[self.variable] & (self._kind == CATEGORIES.index(VARIABLES))
+        """int64[tiles]: the bytes of always-live variables in the category `VARIABLES` of
+        `bytes_per_tile_by_category`."""
+        is_plain = self._category_index == CATEGORIES.index(VARIABLES)
+        rows = self.liveness.always[self.variable] & is_plain
         return total_of(self.tile[rows], self.size[rows], self.num_tiles)
 
     @cached_property
-    def _kind(self) -> Array:
-        """int64[rows]: the category of each row's variable, as a number."""
-        found: Array = np.array([CATEGORIES.index(c) for c in self.categories], np.int64)[
-            self.variable
-        ]
-        return found
+    def _category_index(self) -> Array:
+        """int64[rows]: the index in `CATEGORIES` for each row's variable."""
+        by_variable = np.array([CATEGORIES.index(c) for c in self.categories], np.int64)
+        by_row: Array = by_variable[self.variable]
+        return by_row
 
     @cached_property
     def bytes_per_tile_by_category(self) -> dict[str, Array]:
-        """Category to int64[tiles]: bytes at each tile's fullest moment. They add up to
-        `bytes_per_tile`."""
-        found: dict[str, Array] = {}
-        most, moment, *_ = self._peak
+        """By category, int64[tiles]: bytes at each tile's peak. They add up to `bytes_per_tile`."""
+        by_category: dict[str, Array] = {}
+        peak, peak_place, *_ = self._peak
         for number, category in enumerate(CATEGORIES):
-            rows = self._held & (self._kind == number)
-            here = total_of(self.tile[rows], self.size[rows], self.num_tiles) + self.always.get(
-                category, 0
-            )
+            rows = self._at_peak & (self._category_index == number)
+            size = total_of(self.tile[rows], self.size[rows], self.num_tiles)
+            size = size + self.always.get(category, 0)
             for place, passing in enumerate(self.passing):
                 if category in passing:
-                    here = here + np.where((moment == place) & (most > 0), passing[category], 0)
-            found[category] = here
-        return found
+                    at_place = (peak_place == place) & (peak > 0)
+                    size = size + np.where(at_place, passing[category], 0)
+            by_category[category] = size
+        return by_category
 
     def by_category(self, tile: int | None = None) -> dict[str, int]:
-        """Bytes by category, of one tile or of all together, at each tile's fullest moment. They
-        add up to `bytes_per_tile`."""
-        found = self.bytes_per_tile_by_category.items()
+        """Return the bytes by category at each tile's peak, of one tile or of all together.
+
+        They add up to `bytes_per_tile`.
+        """
         return {
-            category: int(here.sum() if tile is None else here[tile]) for category, here in found
+            category: int(size.sum() if tile is None else size[tile])
+            for category, size in self.bytes_per_tile_by_category.items()
         }
 
     def _named(self, variable: Array, size: Array) -> dict[str, int]:
         total = total_of(variable, size, len(self.names))
+        """Return the bytes by variable name, largest first; names with none are left out."""
         order = np.argsort(-total, kind="stable")
         result: dict[str, int] = {}
         for i in order[total[order] > 0].tolist():
@@ -273,40 +295,40 @@ class MemoryLedger:
 def ledger(
     compiled: Compiled, exchanges: list[tuple[Traffic, ...]], target: Target
 ) -> MemoryLedger:
-    """The ledger of a compiled program, whose step i exchanges `exchanges[i]`, at the sizes of
-    `target`."""
+    """Return the ledger of a compiled program at the sizes of `target`.
+
+    `exchanges[i]` are the exchanges of step i.
+    """
     graph = compiled.graph
     start = np.array([v.start for v in graph.variables], np.int64)
     stop = np.array([v.stop for v in graph.variables], np.int64)
     piece, begin, end, owner = graph.tile_map.split(start, stop)
     keep = (owner >= 0) & (end > begin)
-    # A row for each variable and tile, variable by variable.
+    # One row for each variable and tile, variable by variable.
     key = piece[keep] * target.num_tiles + owner[keep]
-    found, row = np.unique(key, return_inverse=True)
-    variable, tile = np.divmod(found, target.num_tiles)
-    found_live = liveness(compiled)
+    unique_keys, row = np.unique(key, return_inverse=True)
+    variable, tile = np.divmod(unique_keys, target.num_tiles)
+    live = liveness(compiled)
     by_step = [
         _passing(graph, step, exchanges[number]) for number, step in enumerate(compiled.steps)
     ]
     return MemoryLedger(
-        target,
-        tuple(v.name for v in graph.variables),
-        tuple(
-            CONSTANTS if v.constant else STATE if v.state else VARIABLES for v in graph.variables
-        ),
-        tile,
-        variable,
-        total_of(row, (end - begin)[keep], len(found)),
-        _always(compiled, exchanges, target),
-        tuple(by_step[node.step] for node in found_live.places),
-        found_live,
+        target=target,
+        names=tuple(v.name for v in graph.variables),
+        categories=tuple(_category(v) for v in graph.variables),
+        tile=tile,
+        variable=variable,
+        size=total_of(row, (end - begin)[keep], len(unique_keys)),
+        always=_always(compiled, exchanges, target),
+        passing=tuple(by_step[node.step] for node in live.places),
+        liveness=live,
     )
 
 
 def _always(
     compiled: Compiled, exchanges: list[tuple[Traffic, ...]], target: Target
 ) -> dict[str, Array]:
-    """Category to int64[tiles]: what every tile holds for its vertices and for its part of the
+    """Return, by category, int64[tiles]: bytes for each tile's vertices and its part of the
     programs."""
     graph = compiled.graph
     pointers, code, stacks, headers, moving, control = (
@@ -314,14 +336,15 @@ def _always(
     )
     codelets: dict[object, Array] = {}
     for _, table in graph.tables():
-        here: Array = np.zeros(target.num_tiles, bool)
-        here[table.tiles] = True
-        codelets[table.codelet] = codelets.get(table.codelet, False) | here
+        has_vertices: Array = np.zeros(target.num_tiles, bool)
+        has_vertices[table.tiles] = True
+        codelets[table.codelet] = codelets.get(table.codelet, False) | has_vertices
         pointers += pointer_bytes(graph, table, target)
-    for here in codelets.values():
-        code += here * target.vertex_code_bytes
-        stacks = np.maximum(stacks, here * target.num_worker_contexts * target.worker_stack_bytes)
-    # Poplar has copy vertices for what lies side by side, and for pieces
+    for has_vertices in codelets.values():
+        code += np.where(has_vertices, target.vertex_code_bytes, 0)
+        worker_stacks = target.num_worker_contexts * target.worker_stack_bytes
+        stacks = np.maximum(stacks, np.where(has_vertices, worker_stacks, 0))
+    # Poplar has two copy vertices: one for contiguous bytes, one for several pieces
     copying = np.zeros((2, target.num_tiles), bool)
     for step, exchange in zip(compiled.steps, exchanges, strict=True):
         for traffic in exchange:
@@ -343,8 +366,10 @@ def _always(
 
 
 def exchange_code_bytes(exchange: Traffic, target: Target) -> Array:
-    """int64[tiles]: code that each tile needs for one exchange, and its copy vertices: two
-    addresses and a count each."""
+    """Return int64[tiles]: bytes of the code for one exchange, and of its copy vertices.
+
+    Each copy vertex has two addresses and a count.
+    """
     issued: Array = (
         exchange.sends + target.exchange_setup_instructions * exchange.sources
     ) * target.instruction_bytes
@@ -355,25 +380,25 @@ def exchange_code_bytes(exchange: Traffic, target: Target) -> Array:
 def control_code_bytes(
     exchange: tuple[Traffic, ...], tiles: Sequence[Array], everywhere: bool, target: Target
 ) -> Array:
-    """int64[tiles]: code of one step besides its exchange, once however often it runs.
+    """Return int64[tiles]: code of one step without its exchange, once however often it runs.
 
-    All tiles sync. Only those that exchange, copy, or are among `tiles`, where vertices lie, do
-    more; with the host all.
+    All tiles sync. Only tiles that exchange or copy, or are listed in `tiles` (which have
+    vertices), need the full code; with `everywhere`, as in a transfer with the host, all do.
     """
     busy = np.full(target.num_tiles, everywhere)
-    for some in tiles:
-        busy[some] = True
+    for vertex_tiles in tiles:
+        busy[vertex_tiles] = True
     for traffic in exchange:
         busy |= traffic.received + traffic.sent + traffic.stayed > 0
-    whole = target.control_code_bytes_per_step
-    return np.where(busy, whole, min(whole, target.instruction_bytes))
+    full_size = target.control_code_bytes_per_step
+    return np.where(busy, full_size, min(full_size, target.instruction_bytes))
 
 
 def _passing(graph: FrozenGraph, step: Step, exchange: tuple[Traffic, ...]) -> dict[str, Array]:
-    """Category to int64[tiles]: what is there while a step runs, and no longer."""
+    """Return, by category, int64[tiles]: bytes that are present only while a step runs."""
     if isinstance(step, ExecuteStep):
         arriving, leaving = exchange
-        if step.copies:  # which put what they bring where it stays
+        if step.copies:  # copied data goes straight to its variable, and needs no buffer
             arriving = reads(graph, graph.compute_sets[step.compute_set])
         return {BUFFERS: arriving.received + arriving.stayed + leaving.sent + leaving.stayed}
     transfer = with_host(step)
@@ -384,78 +409,86 @@ def _passing(graph: FrozenGraph, step: Step, exchange: tuple[Traffic, ...]) -> d
 
 
 def pointer_bytes(graph: FrozenGraph, table: FrozenTable, target: Target) -> Array:
-    """int64[tiles]: bytes of the addresses and lengths in the vertices of a table, as
-    `VectorLayout` describes them."""
+    """Return int64[tiles]: bytes of the pointers and lengths in the vertices of a table.
+
+    `VectorLayout` describes their sizes.
+    """
     total = np.zeros(target.num_tiles, np.int64)
     vertices = np.bincount(table.tiles, minlength=target.num_tiles)
     for name, field in table.fields.items():
         if field.kind == "state":
             continue
-        alike = numbers_in(table.layouts[name])
-        if len(alike) == 1:
-            total += vertices * _pointer_bytes(field, target, graph.layouts[alike[0]])
+        distinct = numbers_in(table.layouts[name])
+        if len(distinct) == 1:
+            total += vertices * _pointer_bytes(field, target, graph.layouts[distinct[0]])
             continue
         first = graph.stretches(table, name)  # all vertices of a stretch have the same layout
-        each = graph.each_layout(table.layouts[name][first], partial(_pointer_bytes, field, target))
+        per_vertex = graph.each_layout(
+            table.layouts[name][first], partial(_pointer_bytes, field, target)
+        )
         total += total_of(
-            table.tiles[first], each * graph.stretch_lengths(table, name), target.num_tiles
+            table.tiles[first], per_vertex * graph.stretch_lengths(table, name), target.num_tiles
         )
     return total
 
 
 def _pointer_bytes(field: Field, target: Target, layout: Layout | ListLayout) -> int:
+    """Return the bytes of the pointers and lengths in one vertex for a field."""
     word = target.pointer_bytes
     if field.depth == 0:
         return word
-    half = (VectorLayout.SCALED_PTR32, VectorLayout.SCALED_PTR64, VectorLayout.SCALED_PTR128)
+    scaled = (VectorLayout.SCALED_PTR32, VectorLayout.SCALED_PTR64, VectorLayout.SCALED_PTR128)
     inner = field.layouts[-1] if field.layouts else None
-    one = 2 * word
-    if inner in half:
-        one = word // 2
+    vector_bytes = 2 * word
+    if inner in scaled:
+        vector_bytes = word // 2
     elif inner in (VectorLayout.ONE_PTR, VectorLayout.SHORT_SPAN):
-        one = word
+        vector_bytes = word
     if field.depth == 1 and field.form == "edges":
         elements = sum(part.size for _, part in layout.parts)
-        return elements * word + 2 * word  # an address for each
+        return elements * word + 2 * word  # an address for each element
     if field.depth == 1:
-        return one
+        return vector_bytes
     rows = layout.shape[0] if isinstance(layout, Layout) else len(layout.parts)
     # a VectorList packs distance and length into a word
-    return rows * (word if field.form == "list" else one) + 2 * word
+    return rows * (word if field.form == "list" else vector_bytes) + 2 * word
 
 
 def at_most(compiled: Compiled, target: Target) -> int:
-    """Bytes that no tile holds more of. Small programs are known to fit by this, long before a
-    ledger of theirs is there.
+    """Return an upper bound for the bytes on any tile.
 
-    It is as if one tile had every variable and every vertex, and all that a step works on came to
-    it in single elements, each with a SEND and a turn to its sender, lay there twice, as it came
-    and put together, and went out again in the same way.
+    It shows that small programs fit, long before their ledger is computed.
+
+    The bound assumes that one tile has every variable and every vertex, and that all data of a step
+    arrives as single elements, each with a SEND and a turn to its sender, is stored twice, as
+    received and rearranged, and leaves in the same way.
     """
-    graph, workers, path = compiled.graph, target.num_worker_contexts, target.data_path_width // 8
-    held = graph.memory_bytes + len(graph.variables) * path
-    held += workers * target.worker_stack_bytes + target.supervisor_stack_bytes
+    graph = compiled.graph
+    workers = target.num_worker_contexts
+    path = target.data_path_width // 8
+    bound = graph.memory_bytes + len(graph.variables) * path
+    bound += workers * target.worker_stack_bytes + target.supervisor_stack_bytes
     tables = [table for _, table in graph.tables()]
-    held += sum(int(pointer_bytes(graph, table, target).sum()) for table in tables)
-    # two of copies
-    held += (len({table.codelet for table in tables}) + 2) * target.vertex_code_bytes
+    bound += sum(int(pointer_bytes(graph, table, target).sum()) for table in tables)
+    # 2 more: the copy vertices
+    bound += (len({table.codelet for table in tables}) + 2) * target.vertex_code_bytes
     for step in compiled.steps:
-        held += target.control_code_bytes_per_step + 2 * workers * 3 * target.pointer_bytes
+        bound += target.control_code_bytes_per_step + 2 * workers * 3 * target.pointer_bytes
         for size, element in _moved(graph, step):
             packets = -(-size // target.host_packet_bytes) + target.num_ipus
             pieces = size // element + packets
             issued = pieces * (1 + target.exchange_setup_instructions) + size // (
                 WORD * target.exchange_send_words
             )
-            held += (
+            bound += (
                 2 * (issued * target.instruction_bytes + 2 * size)
                 + packets * target.host_packet_header_bytes
             )
-    return held
+    return bound
 
 
 def _moved(graph: FrozenGraph, step: Step) -> Iterator[tuple[int, int]]:
-    """(bytes, bytes of one element) of each field or tensor that a step moves."""
+    """Yield (bytes, bytes of one element) of each field or tensor that a step moves."""
     transfer = None if isinstance(step, ExecuteStep) else with_host(step)
     for tensor in [into for _, into in moves(step)] if transfer is None else transfer[0]:
         yield tensor.num_elements * tensor.dtype.size, tensor.dtype.size
@@ -466,8 +499,9 @@ def _moved(graph: FrozenGraph, step: Step) -> Iterator[tuple[int, int]]:
 
 
 def check(memory: MemoryLedger) -> None:
-    """Raise `GraphMemoryAllocationError` if a tile holds more than it has."""
-    used, limit = memory.held_per_tile, memory.target.bytes_per_tile
+    """Raise `GraphMemoryAllocationError` if the bytes on a tile exceed its memory."""
+    used = memory.held_per_tile
+    limit = memory.target.bytes_per_tile
     full = int(np.argmax(used))
     if used[full] <= limit:
         return
@@ -475,18 +509,18 @@ def check(memory: MemoryLedger) -> None:
     largest = [f"{name!r} {size:,}" for name, size in memory.at_fullest(full, VARIABLES).items()]
     constants = memory.at_fullest(full, CONSTANTS)
     many = f" ({len(constants):,} of them)" if len(constants) > 1 else ""
-    held = [
+    others = [
         f"{name.lower()} {size:,}{many if name == CONSTANTS else ''}"
         for name, size in memory.by_category(full).items()
         if size and name != VARIABLES
     ]
-    more = f", and {counted(len(largest) - 10, 'smaller one')}" if len(largest) > 10 else ""
+    rest = f", and {counted(len(largest) - 10, 'smaller one')}" if len(largest) > 10 else ""
     error = GraphMemoryAllocationError(
         "Out of memory: Cannot fit all variable data onto one or more tiles. "
         f"{over} of {memory.num_tiles} tiles {'holds' if over == 1 else 'hold'} too much.",
         where=f"the fullest is tile {full}: {int(used[full]):,} of {limit:,} bytes. Its variables: "
-        + (", ".join(largest[:10]) + more or "none")
-        + (f". Besides: {', '.join(held)}." if held else "."),
+        + (", ".join(largest[:10]) + rest or "none")
+        + (f". Besides: {', '.join(others)}." if others else "."),
         next_step=(
             "spread the variables over more tiles (poputil.map_tensor_linearly), use a smaller "
             "dtype, or more tiles."
@@ -497,16 +531,17 @@ def check(memory: MemoryLedger) -> None:
 
 
 def check_streaming(buffers: Iterable[RemoteBuffer], target: Target) -> None:
-    """Raise `GraphMemoryAllocationError` if remote buffers take more than streaming memory has."""
+    """Raise `GraphMemoryAllocationError` if remote buffers exceed streaming memory."""
     largest = sorted(buffers, key=lambda buffer: -buffer.bytes)
-    total, limit = sum(buffer.bytes for buffer in largest), target.streaming_memory
+    total = sum(buffer.bytes for buffer in largest)
+    limit = target.streaming_memory
     if total <= limit:
         return
-    held = [f"{buffer.handle!r} {buffer.bytes:,}" for buffer in largest]
-    more = f", and {counted(len(held) - 10, 'smaller one')}" if len(held) > 10 else ""
+    sizes = [f"{buffer.handle!r} {buffer.bytes:,}" for buffer in largest]
+    rest = f", and {counted(len(sizes) - 10, 'smaller one')}" if len(sizes) > 10 else ""
     raise GraphMemoryAllocationError(
         "Out of memory: Cannot fit all remote buffers into streaming memory.",
         where=f"it has {limit:,} bytes, {target.streaming_bytes:,} an IPU, and they take "
-        f"{total:,}: {', '.join(held[:10])}{more}",
+        f"{total:,}: {', '.join(sizes[:10])}{rest}",
         next_step="give them fewer or shorter rows, a smaller dtype, or the machine more IPUs.",
     )

@@ -1,10 +1,10 @@
-"""Which line of a codelet takes how many cycles.
+"""The cycles of each line of a codelet.
 
 A line is a statement of `compute()`, or of a method or function that it calls; `times` is how often
-it ran. Work on single elements belongs to its line, and as compiled all other work does. By hand,
-work on vectors goes beside loads and stores, so a codelet's vector part takes the longest of the
-three, and belongs to the lines of that one. The start of a vertex is no line's; what the whole is
-rounded up by is the last's.
+it ran. Work on single elements belongs to its line, and so does all other work with compiled
+prices. With prices by hand, work on vectors overlaps with loads and stores: a codelet's vector part
+takes the longest of the three, and its cycles belong to the lines of that one. The start of a
+vertex belongs to no line. Cycles added by rounding up belong to the last line.
 """
 
 from __future__ import annotations
@@ -49,8 +49,7 @@ Charge = tuple[str, Spot, int]  # which counter, where, and how many units of `U
 
 
 class Statement(NamedTuple):
-    """A statement: the method that it stands in, its line there, from 1 on, and the text of that
-    line."""
+    """A statement: its method, its line in that method, from 1 on, and the text of that line."""
 
     method: str
     number: int
@@ -58,7 +57,7 @@ class Statement(NamedTuple):
 
 
 class LineCycles(NamedTuple):
-    """How often a line ran in one vertex, and its modelled cycles all in all."""
+    """The number of executions of a line in one vertex, and its modelled cycles in all."""
 
     line: Statement
     times: int
@@ -80,12 +79,13 @@ class LineCosts(list[LineCycles]):
 
 @dataclass(eq=False)
 class Turn:
-    """A turn of a loop, its number counted from 1 on each time the loop is come to. `depth`: loops
-    around this one.
+    """An iteration of a loop. Its number counts from 1 each time the loop begins; `depth` is the
+    number of loops around this one.
 
-    `cycles`: modelled, with those of loops within. `values`: the local variables at its end, but
-    for large arrays. `stored`: by field the elements that were stored, also in turns of loops
-    within: numbers, or indices of several axes. `held`: what the first three of them hold then.
+    `cycles` are modelled and include those of inner loops. `values` holds the local variables at
+    its end, without large arrays. `stored` has, by field, the elements that were stored, also by
+    inner loops: numbers, or indices of several axes. `held` has the values of the first three of
+    them at the end.
     """
 
     line: Statement
@@ -99,13 +99,13 @@ class Turn:
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """One vertex that ran. `result`: what `Vertex.call` returns; `cycles`: modelled, or -1 where
-    nothing could count them.
+    """One vertex that ran. `result` is the return value of `Vertex.call`; `cycles` are modelled, or
+    -1 if they could not be counted.
 
-    `start`: the cycles of its start; with those of `lines` they add up to `cycles`. `lines` is
-    empty where the cycles are an estimate. `turns`: in the order in which they began, at most
-    10,000 of all `turned`. Of a MultiVertex, cycles are the tile's, and lines and turns those of
-    its slowest worker, `worker`.
+    `start` holds the cycles of its start; together with those of `lines` they add up to `cycles`.
+    `lines` is empty if the cycles are an estimate. `turns` are in the order in which they began, at
+    most 10,000 of all `turned`. For a MultiVertex, cycles are the tile's, and lines and turns those
+    of its slowest worker, `worker`.
     """
 
     codelet: type[Vertex]
@@ -118,7 +118,7 @@ class Observed:
     worker: int = 0
 
     def wrote(self, name: str, *index: int) -> list[Turn]:
-        """The turns that stored in a field, or in the element at `index` of it."""
+        """Return the turns that stored in a field, or in the element at `index` of it."""
         element = index[0] if len(index) == 1 else index
         return [
             turn
@@ -149,46 +149,55 @@ class Observed:
             )
             for t in self.turns[:MOST_PRINTED]
         ]
-        more = f"\n… {self.turned - len(turns):,} more" if self.turned > len(turns) else ""
-        return f"{text}\n\n{listing(('turn', 'cycles', 'loop', ''), turns)}{more}"
+        rest = f"\n… {self.turned - len(turns):,} more" if self.turned > len(turns) else ""
+        return f"{text}\n\n{listing(('turn', 'cycles', 'loop', ''), turns)}{rest}"
 
 
 def line_cycles(group: Group, row: int, target: Target) -> LineCosts:
-    """The lines of a vertex that was traced. Their cycles and the start add up to the vertex's.
+    """Return the lines of a vertex that was traced. Their cycles and the start add up to the
+    vertex's.
 
     `row`: of the group's table. Empty where they were not counted: data decide them, or an estimate
     is given.
     """
     target = priced_for(group.table.codelet, target)
-    said = None
+    stated_cycles = None
     if not group.trace.stopped:
-        said = said_cycles(group.table.codelet, group.estimator, group.shapes, target, "")
-    if group.trace.stopped or said is not None or group.table.estimates[row] >= 0:
+        stated_cycles = said_cycles(group.table.codelet, group.estimator, group.shapes, target, "")
+    if group.trace.stopped or stated_cycles is not None or group.table.estimates[row] >= 0:
         return LineCosts()
     return lines_of_traces(group.table.codelet, group.traces, target)
 
 
 def lines_of_traces(codelet: type[Vertex], traces: list[Trace], target: Target) -> LineCosts:
-    """The same from the trace of the one worker, or of each: the slowest says how long all take."""
+    """Return the same from the trace of the one worker, or of each: the slowest says how long all
+    take."""
     slowest = max((Tally(trace, target) for trace in traces), key=lambda tally: tally.cycles)
-    found = ((counter, op.site[:2], amount) for counter, op, amount in slowest.charges)
-    return listed(codelet, found, _gone_through(slowest.trace), slowest.cycles, target)
+    charges = ((counter, op.site[:2], amount) for counter, op, amount in slowest.charges)
+    return listed(codelet, charges, _gone_through(slowest.trace), slowest.cycles, target)
 
 
 def _gone_through(trace: Trace) -> Iterator[tuple[Spot, int]]:
-    """How often each statement ran: it begins anew after another one, and where its instructions
-    go back or one comes again."""
-    naming, first = naming_of(trace.codelet), dict[tuple[Statement, str], Spot]()
+    """Yield how often each statement ran: it begins anew after another one, and where its
+    instructions go back or one comes again."""
+    naming = naming_of(trace.codelet)
+    first = dict[tuple[Statement, str], Spot]()
     times = Counter[tuple[Statement, str]]()
     done = defaultdict[tuple[str, str], list[tuple[Statement, int, str]]](list)
     for op in trace.ops:
         if op.kind not in ("region", "view", "local"):
             file, line, (code, at) = op.site
-            here, now = done[file, code], (naming((file, line)), at, op.kind)
-            if not here or here[-1][0] != now[0] or at < here[-1][1] or now in here:
+            past_places = done[file, code]
+            now = (naming((file, line)), at, op.kind)
+            if (
+                not past_places
+                or past_places[-1][0] != now[0]
+                or at < past_places[-1][1]
+                or now in past_places
+            ):
                 times[now[0], code] += 1
-                here.clear()
-            here.append(now)
+                past_places.clear()
+            past_places.append(now)
             first.setdefault((now[0], code), (file, line))
     return ((first[which], number) for which, number in times.items())
 
@@ -201,21 +210,21 @@ def lines_of_pieces(
     times: list[int],
     beside: Mapping[tuple[str, int], int],
 ) -> LineCosts:
-    """The lines of a scalar loop. `pieces`, `times`: how often each piece and line of it ran;
-    `beside`: work on regions."""
-    found: list[Charge] = []
-    for piece, ran in zip(code.pieces, pieces, strict=True):
-        for price in piece if ran else ():
-            (name, kind, spot), amount = price[0], ran * piece_cycles((price,), target)
+    """Return the lines of a scalar loop. `pieces`, `times`: how often each piece and line of it
+    ran; `beside`: work on regions."""
+    charges: list[Charge] = []
+    for piece, executions in zip(code.pieces, pieces, strict=True):
+        for price in piece if executions else ():
+            (name, kind, spot), amount = price[0], executions * piece_cycles((price,), target)
             rest = amount * 2 // 3 if kind == WORD else 0
-            found += [
+            charges += [
                 (STARTS if name == LOOP else "scalar", spot, amount - rest),
                 (WORDS, spot, rest),
             ]
     for (counter, rate), amount in beside.items():
         name, _, spot = code.rates[rate]
-        found.append((STARTS if name == LOOP else counter, spot, amount))
-    return listed(code.codelet, found, zip(code.lines, times, strict=True), cycles, target)
+        charges.append((STARTS if name == LOOP else counter, spot, amount))
+    return listed(code.codelet, charges, zip(code.lines, times, strict=True), cycles, target)
 
 
 def factor_of(codelet: type[Vertex], target: Target) -> int:
@@ -225,23 +234,23 @@ def factor_of(codelet: type[Vertex], target: Target) -> int:
 
 
 def start_of(codelet: type[Vertex], target: Target) -> int:
-    """Cycles before a vertex comes to its first line: its own start, and that of workers by the
-    tile's supervisor."""
+    """Return the cycles before a vertex comes to its first line: its own start, and that of workers
+    by the tile's supervisor."""
     return factor_of(codelet, target) * VERTEX_OVERHEAD + launch_cycles(codelet)
 
 
 def listed(
     codelet: type[Vertex],
-    found: Iterable[Charge],
+    charges: Iterable[Charge],
     times: Iterable[tuple[Spot, int]],
     cycles: int,
     target: Target,
 ) -> LineCosts:
-    """What each line takes of the `cycles` of a worker; of a vertex that has the tile to itself, in
-    cycles of the tile."""
+    """Return what each line takes of the `cycles` of a worker; of a vertex that has the tile to
+    itself, in cycles of the tile."""
     factor = factor_of(codelet, target)
     counters: dict[str, Counter[Spot]] = {name: Counter() for name in COUNTERS}
-    for counter, spot, amount in found:
+    for counter, spot, amount in charges:
         counters[counter][spot] += amount
     total = [float(sum(counters[name].values())) for name in BESIDE]
     alone = np.array([together(row, target) for row in np.diag(total).tolist()])
@@ -251,15 +260,17 @@ def listed(
         zip(BESIDE, (alone / np.maximum(total, 1)).tolist(), strict=True)
     )
     naming = naming_of(codelet)
-    ran = Counter[Statement]()
+    executions = Counter[Statement]()
     parts = defaultdict[Statement, Counter[str]](Counter)
     for spot, number in times:
         if number:
-            ran[naming(spot)] = max(ran[naming(spot)], number)
+            executions[naming(spot)] = max(executions[naming(spot)], number)
     for name, share in counted.items():
         for spot, amount in counters[name].items():
             parts[naming(spot)][name] += floor(PARTS * amount * share / UNIT)
-    lines = sorted({*ran, *parts}, key=lambda line: (not line.method.endswith(".compute"), line))
+    lines = sorted(
+        {*executions, *parts}, key=lambda line: (not line.method.endswith(".compute"), line)
+    )
     if parts:
         last = max(line for line in lines if parts[line].total())
         parts[last][ROUNDED] += PARTS * (cycles - VERTEX_OVERHEAD) - sum(
@@ -270,13 +281,13 @@ def listed(
         for line in lines
     }
     return LineCosts(
-        (LineCycles(line, ran[line], sum(shares[line].values())) for line in lines), shares
+        (LineCycles(line, executions[line], sum(shares[line].values())) for line in lines), shares
     )
 
 
 def naming_of(codelet: type[Vertex]) -> Callable[[Spot], Statement]:
-    """Finds the lines of a codelet by where they stand: its methods, and the functions of its
-    module."""
+    """Return a function that finds the statement at a place of a codelet's methods, and of the
+    functions of its module."""
     known = _functions(codelet)
 
     @lru_cache(None)
@@ -288,7 +299,8 @@ def naming_of(codelet: type[Vertex]) -> Callable[[Spot], Statement]:
         if not around:
             return Statement(file_name(file), line, "")
         function = max(around, key=lambda f: f.__code__.co_firstlineno)
-        number, starts = line - function.__code__.co_firstlineno + 1, _statements(function)
+        number = line - function.__code__.co_firstlineno + 1
+        starts = _statements(function)
         number, text, _ = starts.get(number, (number, "", 0))
         return Statement(function.__qualname__.split(".<locals>.")[-1], number, text)
 
@@ -296,25 +308,32 @@ def naming_of(codelet: type[Vertex]) -> Callable[[Spot], Statement]:
 
 
 def _functions(codelet: type[Vertex]) -> list[FunctionType]:
-    """The methods of a codelet, and the functions of its module."""
-    found = [getattr(v, "__func__", v) for c in codelet.__mro__ for v in vars(c).values()]
-    found += getattr(codelet.compute, "__globals__", {}).values()
-    return [f for f in found if isinstance(f, FunctionType)]
+    """Return the methods of a codelet, and the functions of its module."""
+    values = [getattr(v, "__func__", v) for c in codelet.__mro__ for v in vars(c).values()]
+    values += getattr(codelet.compute, "__globals__", {}).values()
+    return [f for f in values if isinstance(f, FunctionType)]
 
 
 def without_cost(codelet: type[Vertex], lines: LineCosts) -> list[Statement]:
-    """The statements beside those of `lines`, in the same methods."""
-    there, found = {one.line for one in lines}, list[Statement]()
+    """Return the statements beside those of `lines`, in the same methods."""
+    lines_with_cost = {statement.line for statement in lines}
+    statements = list[Statement]()
     for function in _functions(codelet):
         method = function.__qualname__.split(".<locals>.")[-1]
-        if any(line.method == method for line in there):
+        if any(line.method == method for line in lines_with_cost):
             starts = _statements(function).items()
-            found += (Statement(method, n, text) for n, (first, text, _) in starts if n == first)
-    return [one for one in dict.fromkeys(found) if one not in there and one.text[0] not in "\"'"]
+            statements += (
+                Statement(method, n, text) for n, (first, text, _) in starts if n == first
+            )
+    return [
+        statement
+        for statement in dict.fromkeys(statements)
+        if statement not in lines_with_cost and statement.text[0] not in "\"'"
+    ]
 
 
 def indents(codelet: type[Vertex]) -> dict[tuple[str, int], int]:
-    """How far each statement is indented, in levels, by method and line."""
+    """Return how far each statement is indented, in levels, by method and line."""
     return {
         (function.__qualname__.split(".<locals>.")[-1], first): level
         for function in _functions(codelet)
@@ -333,33 +352,33 @@ def _statements(function: FunctionType) -> dict[int, tuple[int, str, int]]:
     except (OSError, TypeError, SyntaxError):
         return {}
     lines = text.splitlines()
-    found = {
+    statements = {
         n: node.lineno for node in nodes for n in range(node.lineno, (node.end_lineno or 0) + 1)
     }
     steps = sorted({node.col_offset for node in nodes})
     levels = {node.lineno: steps.index(node.col_offset) for node in reversed(nodes)}
-    return {n: (first, lines[first - 1].strip(), levels[first]) for n, first in found.items()}
+    return {n: (first, lines[first - 1].strip(), levels[first]) for n, first in statements.items()}
 
 
 def listing(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    """Rows below each other: two columns of numbers, and two of text."""
-    whole = [head, *rows]
-    n, cycles, line, _ = (max(map(len, column)) for column in zip(*whole, strict=True))
+    """Return the rows below each other: two columns of numbers, and two of text."""
+    rows_with_head = [head, *rows]
+    n, cycles, line, _ = (max(map(len, column)) for column in zip(*rows_with_head, strict=True))
     return "\n".join(
-        f"{r[0]:>{n}}  {r[1]:>{cycles}}  {r[2]:<{line}}  {r[3]}".rstrip() for r in whole
+        f"{r[0]:>{n}}  {r[1]:>{cycles}}  {r[2]:<{line}}  {r[3]}".rstrip() for r in rows_with_head
     )
 
 
 def in_cycles(cycles: float) -> str:
-    """Cycles as they are printed."""
+    """Return the cycles as they are printed."""
     return f"{np.round(cycles, 2):,.10g}"
 
 
 def told(turn: Turn) -> str:
-    """A turn's variables and stores in words."""
+    """Return a turn's variables and stores in words."""
     parts = [f"{name} = {value!s}" for name, value in turn.values.items()]
     for name, places in turn.stored.items():
-        some = zip(places, turn.held[name], strict=False)
-        shown = (f"[{place}]" * (place != ()) + f" = {value!s}" for place, value in some)
+        pairs = zip(places, turn.held[name], strict=False)
+        shown = ((f"[{place}]" if place != () else "") + f" = {value!s}" for place, value in pairs)
         parts.append(f"stores {name}{', '.join(shown)}{', …' * (len(places) > MOST_TOLD)}")
     return "; ".join(parts)

@@ -1,10 +1,10 @@
 """The links between IPUs: a ladder, as PopLibs' tools model it (lib/poplibs_test/Util.cpp).
 
-IPUs 2k and 2k + 1 share a card and make a rung; rails join IPU i with i + 2 and i - 2. A message
-goes along a rail and crosses on the lower of the two rungs; in a torus, where the rails' ends meet,
-it goes the shorter way round. Links work at the same time, each way,
-and what goes over one shares its rate; the exchange between IPUs lasts as long as its busiest link,
-and as the longest way takes: 15 ns a link, half of what a sync takes there and back.
+IPUs 2k and 2k + 1 share a card and form a rung; rails join IPU i with i + 2 and i - 2. A message
+goes along a rail and changes sides on the lower of the two rungs. In a torus, where the ends of the
+rails are joined, it takes the shorter way round. All links work at the same time, in both
+directions, and messages over one link share its rate. The exchange between IPUs lasts as long as
+its busiest link and the longest route take: 15 ns a link, half of a sync's way there and back.
 """
 
 from __future__ import annotations
@@ -21,17 +21,19 @@ Link = tuple[int, int]  # from an IPU to a neighbour
 
 
 def route(source: int, destination: int, ring: int = 0) -> Iterator[Link]:
-    """The links on the way from one IPU to another. `ring`: see `around`."""
-    up, rungs, here = destination // 2 - source // 2, ring // 2, source
+    """Yield the links on the way from one IPU to another. `ring`: see `around`."""
+    up = destination // 2 - source // 2
+    rungs = ring // 2
+    ipu = source
     if rungs and 2 * abs(up) > rungs:  # the other way round is nearer
         up -= rungs if up > 0 else -rungs
     across = source % 2 != destination % 2
     for hop in range(abs(up) + across):
         crosses = across and hop == (0 if up >= 0 else -up)
-        there = here ^ 1 if crosses else here + (2 if up > 0 else -2)
-        there = there % ring if ring else there
-        yield here, there
-        here = there
+        next_ipu = ipu ^ 1 if crosses else ipu + (2 if up > 0 else -2)
+        next_ipu = next_ipu % ring if ring else next_ipu
+        yield ipu, next_ipu
+        ipu = next_ipu
 
 
 def ring_order(count: int) -> list[int]:
@@ -41,28 +43,32 @@ def ring_order(count: int) -> list[int]:
 
 
 def around(target: Target) -> int:
-    """How many IPUs there are, where the ends of the ladder meet; else 0."""
+    """Return how many IPUs there are, where the ends of the ladder meet; else 0."""
     return target.num_ipus if target.ipu_link_topology == TORUS else 0
 
 
 def links_of(target: Target) -> list[Link]:
-    """All links of a machine, each way: rungs first, then rails, and those where ends meet."""
-    n, ring = target.num_ipus, around(target)
-    some = [(i, i + 1) for i in range(0, n - 1, 2)] + [(i, i + 2) for i in range(n - 2)]
-    some += [(ring - 2, 0), (ring - 1, 1)] * (ring > 4)
-    return [way for a, b in some for way in ((a, b), (b, a))]
+    """Return all links of a machine, each way: rungs first, then rails, and those where ends
+    meet."""
+    n = target.num_ipus
+    ring = around(target)
+    pairs = [(i, i + 1) for i in range(0, n - 1, 2)] + [(i, i + 2) for i in range(n - 2)]
+    pairs += [(ring - 2, 0), (ring - 1, 1)] if ring > 4 else []
+    return [way for a, b in pairs for way in ((a, b), (b, a))]
 
 
 def link_rate(link: Link, target: Target) -> float:
-    """Bytes a cycle over a link: of a rung, or of a rail."""
+    """Return the bytes a cycle over a link: of a rung, or of a rail."""
     rung = link[0] ^ link[1] == 1
     return target.link_bytes_per_cycle if rung else target.rail_bytes_per_cycle
 
 
 def link_load(flows: Array, target: Target) -> tuple[Counter[Link], int]:
-    """(bytes over each link that carries some, links of the longest way). `flows`: bytes from each
-    IPU (first axis) to each other one."""
-    load, longest, ring = Counter[Link](), 0, around(target)
+    """Return (bytes over each link that carries some, links of the longest way). `flows`: bytes
+    from each IPU (first axis) to each other one."""
+    load = Counter[Link]()
+    longest = 0
+    ring = around(target)
     for source, destination in np.argwhere(flows).tolist():
         way = list(route(source, destination, ring))
         longest = max(longest, len(way))
@@ -72,14 +78,16 @@ def link_load(flows: Array, target: Target) -> tuple[Counter[Link], int]:
 
 
 def busy_cycles(link: Link, size: int, target: Target) -> int:
-    """Cycles that so many bytes keep a link busy."""
+    """Return the cycles for which `size` bytes keep a link busy."""
     return int(np.ceil(size / link_rate(link, target)))
 
 
 def link_cycles(flows: Array, target: Target) -> int:
-    """Cycles of the busiest link and the longest way, of `link_load`."""
+    """Return the cycles of the busiest link and the longest way, of `link_load`."""
     load, longest = link_load(flows, target)
     latency = int(
         np.ceil(longest * target.global_sync_seconds_per_hop / 2 * target.tile_clock_frequency)
     )
-    return latency + max((busy_cycles(*each, target) for each in load.items()), default=0)
+    return latency + max(
+        (busy_cycles(*direction_load, target) for direction_load in load.items()), default=0
+    )

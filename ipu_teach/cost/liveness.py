@@ -1,11 +1,12 @@
-"""Which variables hold something that is still needed, at every place of the programs.
+"""The variables that are still needed at every place of the programs.
 
-A variable is always live if the host reads or writes it, if it is a constant or a vertex's state,
-if no program uses it, or if some program may read it before writing all of it: then it carries
-something from one run to the next. Any other one is live from the step that writes all of it to the
-last that reads it, and its bytes serve others before and after. A step that writes a part of a
-variable kills nothing, so a variable that is put together in parts counts as always live. An Output
-field writes all of its region. Where a program branches, what any branch needs is live.
+A variable is always live in five cases: the host reads or writes it, it is a constant or a vertex's
+state, no program uses it, or some program may read it before writing all of it, so that it carries
+a value from one run to the next. Any other variable is live from the step that writes all of it to
+the last step that reads it, and other variables may use its bytes before and after. A step that
+writes part of a variable does not end its liveness, so a variable that is assembled in parts counts
+as always live. An Output field writes all of its region. Where a program branches, everything that
+any branch needs is live.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class VariableUse:
-    """Flags by variable: what a step reads, what it writes, and what it writes from end to end."""
+    """Flags by variable: read by a step, written by it, and written completely by it."""
 
     reads: Array
     writes: Array
@@ -37,7 +38,7 @@ class VariableUse:
 @dataclass(frozen=True, eq=False)
 class Liveness:
     """`always`: bool[variables]. `places`: the leaves of all programs, in order. `live`:
-    bool[places, variables], of the others: what is needed before, during or after that leaf."""
+    bool[places, variables], for the other variables: needed before, during or after that leaf."""
 
     always: Array
     places: tuple[Node, ...]
@@ -45,7 +46,7 @@ class Liveness:
 
 
 class Accesses:
-    """What every step of a compiled program reads and writes."""
+    """The variables that every step of a compiled program reads and writes."""
 
     def __init__(self, compiled: Compiled) -> None:
         self.compiled = compiled
@@ -55,18 +56,18 @@ class Accesses:
         self._found: dict[int, VariableUse] = {}
 
     def none(self) -> Array:
-        """No variable."""
+        """Return no variable."""
         return np.zeros(len(self.start), bool)
 
     def of(self, number: int) -> VariableUse:
-        """The access of step `number`."""
+        """Return the access of step `number`."""
         if number not in self._found:
             self._found[number] = self._access(self.compiled.steps[number])
         return self._found[number]
 
     def touched(self, *tensors: object) -> Array:
-        """The variables of which some element is in one of the tensors; what is no tensor lies
-        elsewhere."""
+        """Return the variables with an element in one of the tensors. Objects other than tensors
+        are not in tile memory."""
         return self._touched(*extent_of(tensors))
 
     def _access(self, step: Step) -> VariableUse:
@@ -77,13 +78,13 @@ class Accesses:
         for table in self.graph.executed(step):
             for name, field in table.fields.items():
                 if field.kind != "state":
-                    found = self.graph.touched(table, name)
-                    here = self._touched(found.start, found.stop)
+                    touched_part = self.graph.touched(table, name)
+                    touched_here = self._touched(touched_part.start, touched_part.stop)
                     if field.kind != "output":
-                        reads |= here
+                        reads |= touched_here
                     if field.written:
-                        writes |= here
-                        written.append((found.start, found.stop))
+                        writes |= touched_here
+                        written.append((touched_part.start, touched_part.stop))
         start, stop = map(np.concatenate, zip(*written, strict=True))
         return VariableUse(reads, writes, self._filled(start, stop))
 
@@ -98,8 +99,8 @@ class Accesses:
         change = np.bincount(first, minlength=len(self.start) + 1) - np.bincount(
             last, minlength=len(self.start) + 1
         )
-        found: Array = np.cumsum(change)[:-1] > 0
-        return found
+        is_touched: Array = np.cumsum(change)[:-1] > 0
+        return is_touched
 
     def _filled(self, start: Array, stop: Array) -> Array:
         start, stop = joined(start, stop)
@@ -109,14 +110,14 @@ class Accesses:
 
 
 class _Place:
-    """A node of a program, with what it needs (`uses`) and what it makes unneeded (`fills`),
-    whatever comes after."""
+    """A node of a program, with the variables that it needs (`uses`) and those that it overwrites
+    completely (`fills`), whatever follows."""
 
     def __init__(self, node: Node, accesses: Accesses) -> None:
         self.node = node
         self.children = tuple(_Place(child, accesses) for child in node.children)
         self.predicate = accesses.touched(node.predicate)
-        self.live = accesses.none()  # of a leaf that never runs
+        self.live = accesses.none()  # no variable, for a leaf that never runs
         if node.step >= 0:
             access = accesses.of(node.step)
             self.uses = access.reads
@@ -126,7 +127,8 @@ class _Place:
             self.uses, self.fills = self._together(accesses)
 
     def _together(self, accesses: Accesses) -> tuple[Array, Array]:
-        kind, parts = self.node.kind, self.children
+        kind = self.node.kind
+        parts = self.children
         if kind == "Repeat" and self.node.count == 0:
             return accesses.none(), accesses.none()
         if kind in ("If", "Switch"):
@@ -138,19 +140,21 @@ class _Place:
             return condition.uses | (self._after_condition() & ~condition.fills), condition.fills
         uses, fills = accesses.none(), accesses.none()
         for part in reversed(parts):
-            uses, fills = part.uses | (uses & ~part.fills), fills | part.fills
+            uses = part.uses | (uses & ~part.fills)
+            fills = fills | part.fills
         return uses, fills
 
     def _after_condition(self) -> Array:
-        """What a while loop needs when its predicate is read, besides what is needed after the
-        loop."""
+        """Return what a while loop needs when its predicate is read, besides what is needed after
+        the loop."""
         condition, body = self.children
         needed: Array = self.predicate | body.uses | (condition.uses & ~body.fills)
         return needed
 
     def flow(self, after: Array) -> None:
         """Note what is live at each leaf below, if `after` is needed after this node."""
-        kind, parts = self.node.kind, self.children
+        kind = self.node.kind
+        parts = self.children
         if self.node.step >= 0:
             self.live = after | self.uses | self.writes
         elif kind in ("If", "Switch"):
@@ -169,14 +173,14 @@ class _Place:
                 after = part.uses | (after & ~part.fills)
 
     def leaves(self) -> list[_Place]:
-        """The leaves below, in order."""
+        """Return the leaves below, in order."""
         if self.node.step >= 0:
             return [self]
         return [leaf for child in self.children for leaf in child.leaves()]
 
 
 def liveness(compiled: Compiled) -> Liveness:
-    """The liveness of every variable of a compiled program."""
+    """Return the liveness of every variable of a compiled program."""
     accesses = Accesses(compiled)
     roots = [_Place(program, accesses) for program in compiled.programs]
     always = np.array([v.constant or v.state for v in compiled.graph.variables], bool)

@@ -62,12 +62,12 @@ class StepCost:
     """One execution of one step. Arrays have an entry for each tile; cycles are modelled tile
     cycles.
 
-    The step's phases follow each other: sync, exchange in, compute, exchange out; or sync, and the
-    host's transfer with the exchange that rearranges it. Each lasts as long as its slowest tile;
-    what another tile waits meanwhile counts as sync, as Poplar's profile books it. Of several IPUs
-    this is what they take together; how long each is kept, `by_set` says. `host_links`: bytes on
-    the host link by `Target.sets`, of which each IPU has one or two; in one number if that is all
-    that is known.
+    The phases of a step follow each other: sync, exchange in, compute, exchange out; or sync, and
+    the host's transfer with the exchange that rearranges it. Each lasts as long as its slowest
+    tile. The waiting of the other tiles counts as sync, as in Poplar's profile. On several IPUs,
+    the cycles are those of all IPUs together; `by_set` gives the time for which each is occupied.
+    `host_links` has the bytes on the host link by `Target.sets`, of which each IPU has one or two;
+    it is a single number if only their sum is known.
     """
 
     kind: str
@@ -113,76 +113,81 @@ class StepCost:
     def balance(self) -> float:
         """Mean over maximum of the tiles' compute cycles: 1 is perfect, 0 means there was nothing
         to do."""
-        most = self.compute_duration
-        return float(self.compute_cycles.mean() / most) if most else 0.0
+        longest = self.compute_duration
+        return float(self.compute_cycles.mean() / longest) if longest else 0.0
 
     def by_set(self, group: int, at_work: Array, target: Target) -> tuple[Array, Array]:
-        """(int64[sets]: by a number which of `Target.sets` begin the step together, 0 those of all
-        IPUs, -1 for one that waits for no other; int64[sets]: how long one execution keeps each, 0
-        for one that has no part in it), of a step that has those `at_work`, and in which so many
-        neighbouring IPUs take part `together`."""
-        ipus, external = at_work.reshape(target.num_ipus, -1), group == target.num_ipus
+        """Return two int64[sets], for a step that has the sets `at_work` and in which `group`
+        neighbouring IPUs take part together. The first numbers, by set of `Target.sets`, the group
+        that begins the step together: 0 for all IPUs, -1 for a set that waits for no other. The
+        second holds the cycles for which one execution occupies each set, 0 for one without a part
+        in it."""
+        ipus = at_work.reshape(target.num_ipus, -1)
+        external = group == target.num_ipus
         if at_work.size == 1:
             return np.array([external - 1]), np.array([self.cycles])
         if group and not external:
             return self._by_group(ipus.reshape(-1, group, ipus.shape[1]), target)
-        if external:  # I/O tiles of all IPUs, what computes on all of them, or both
+        if external:  # the I/O tiles of all IPUs, their computing tiles, or both
             meets = np.where(np.broadcast_to(ipus.any(axis=0), ipus.shape), 0, -1).reshape(-1)
             return meets, np.where(meets == 0, self.cycles, 0)
-        ipu = np.repeat(np.arange(len(ipus)), ipus.shape[1])  # of each set
-        whole = ipus.shape[1] > 1 and self.kind not in UNMET
-        meet: Array = np.asarray(ipus.all(axis=1) & whole)[ipu]
+        ipu = np.repeat(np.arange(len(ipus)), ipus.shape[1])  # for each set
+        for_all_ipus = ipus.shape[1] > 1 and self.kind not in UNMET
+        meet: Array = np.asarray(ipus.all(axis=1) & for_all_ipus)[ipu]
         lasts = np.array([self.link_cycles(target, number) for number in range(len(ipus))])[ipu]
         for part in (self.compute_cycles, *(t.done(target) for t in self.exchange)):
-            own = np.maximum.reduceat(part, target.set_starts)
-            lasts += np.where(meet, own.reshape(ipus.shape).max(axis=1)[ipu], own)
+            local_cycles = np.maximum.reduceat(part, target.set_starts)
+            lasts += np.where(meet, local_cycles.reshape(ipus.shape).max(axis=1)[ipu], local_cycles)
         return np.where(meet, ipu + (len(ipus) > 1), -1), np.where(
             at_work, self.sync_cycles + lasts, 0
         )
 
     def _by_group(self, at_work: Array, target: Target) -> tuple[Array, Array]:
-        """`by_set` of bool[groups, IPUs of each, sets of each]: a group is kept as long as the
-        slowest in it, and of it the I/O tiles, what computes, or both."""
+        """Return `by_set` for bool[groups, IPUs of each, sets of each]. A group is occupied as long
+        as its slowest member; of each member the I/O tiles, the computing tiles, or both are."""
         shape, (groups, size, _) = at_work.shape, at_work.shape
-        takes = np.broadcast_to(at_work.any(axis=1, keepdims=True), shape)
+        takes_part = np.broadcast_to(at_work.any(axis=1, keepdims=True), shape)
         links = [self.link_cycles(target, ipu) for ipu in range(groups * size)]
         lasts = self.sync_cycles + np.reshape(links, (groups, size)).max(axis=1)
         for part in (self.compute_cycles, *(t.done(target) for t in self.exchange)):
-            own = np.maximum.reduceat(part, target.set_starts)
-            lasts += own.reshape(groups, -1).max(axis=1)
-        number, lasts = (some.reshape(-1, 1, 1) for some in (1 + np.arange(groups), lasts))
-        return np.where(takes, number, -1).reshape(-1), np.where(takes, lasts, 0).reshape(-1)
+            local_cycles = np.maximum.reduceat(part, target.set_starts)
+            lasts += local_cycles.reshape(groups, -1).max(axis=1)
+        number, lasts = (values.reshape(-1, 1, 1) for values in (1 + np.arange(groups), lasts))
+        return np.where(takes_part, number, -1).reshape(-1), np.where(takes_part, lasts, 0).reshape(
+            -1
+        )
 
     def at_work(self, vertices: Iterable[Array], target: Target) -> Array:
-        """bool[sets]: which of `Target.sets` have a part in the step: a tile moves something or has
-        one of the `vertices`, of which the tiles are given, or the host link does, which is for an
-        IPU's I/O tiles to serve. What concerns no tile, such as an internal sync, all have."""
+        """Return bool[sets]: which of `Target.sets` take part in the step. A set does if one of its
+        tiles moves data or has one of the `vertices` (their tiles), or if the host link is in use,
+        which an IPU's I/O tiles serve. All sets take part in a step that concerns no tile, such as
+        an internal sync."""
         busy = [self.compute_cycles, *(t.received + t.sent + t.stayed for t in self.exchange)]
-        here = np.any([np.logical_or.reduceat(p > 0, target.set_starts) for p in busy], axis=0)
+        has_work = np.any([np.logical_or.reduceat(p > 0, target.set_starts) for p in busy], axis=0)
         for tiles in vertices:
-            here[target.set_of(tiles)] = True
+            has_work[target.set_of(tiles)] = True
         links = self._links(target)
-        here |= (links > 0).reshape(-1)
-        here.reshape(links.shape)[:, 0] |= links.any(axis=1)
-        return np.asarray(here | ~here.any())
+        has_work |= (links > 0).reshape(-1)
+        has_work.reshape(links.shape)[:, 0] |= links.any(axis=1)
+        return np.asarray(has_work | ~has_work.any())
 
     def link_cycles(self, target: Target, ipu: int | None = None) -> int:
-        """Cycles on the link to what the step talks to: of the slowest IPU, or of one."""
+        """Return the cycles on the link that the step uses: those of the slowest IPU, or of one."""
         links = self._links(target).sum(axis=1)
-        own = links if ipu is None else links[ipu : ipu + 1]
-        return host_cycles(own.tolist(), target, self.streaming)
+        local_links = links if ipu is None else links[ipu : ipu + 1]
+        return host_cycles(local_links.tolist(), target, self.streaming)
 
     def _links(self, target: Target) -> Array:
-        """int64[ipus, sets of each]: `host_links`; of a file that does not say whose they are, all
-        bytes of each."""
+        """Return int64[ipus, sets of each]: `host_links`. If a file does not assign the bytes to
+        sets, each set has all of them."""
         count = target.num_sets
         known = len(self.host_links) == count
         links = np.array(self.host_links if known else (self.host_bytes,) * count)
         return links.reshape(target.num_ipus, -1)
 
     def at(self, target: Target, sync_cycles: int) -> StepCost:
-        """The same step with another sync, and its exchanges and the host's transfer at the rates
-        of `target`."""
+        """Return the same step with another sync, and its exchanges and the host's transfer at the
+        rates of `target`."""
         per_tile = [t.tile_cycles(target) for t in self.exchange]
         return replace(
             self,
@@ -195,9 +200,10 @@ class StepCost:
 
 
 def together(kind: str, under_full: bool, target: Target, replicas: int) -> int:
-    """How many IPUs take part together in a step of this kind: all, if they do `under_full`, the
-    pattern FULL; 0 if each does by itself. With the host and with streaming memory each IPU talks
-    by itself under SINGLE_PIPELINE, and under REPLICA_AND_LADDER those of a replica together."""
+    """Return how many IPUs take part together in a step of this kind: all, if they do `under_full`,
+    the pattern FULL; 0 if each does by itself. With the host and with streaming memory each IPU
+    talks by itself under SINGLE_PIPELINE, and under REPLICA_AND_LADDER those of a replica
+    together."""
     if not under_full or target.sync_pattern == FULL or kind not in TRANSFERS:
         return under_full * target.num_ipus
     group = target.num_ipus // replicas if target.sync_pattern == REPLICA_AND_LADDER else 1
@@ -227,16 +233,17 @@ class CostModel:
     def __init__(
         self, compiled: Compiled, target: Target | None = None, measured: Iterable[Measured] = ()
     ) -> None:
-        self.compiled, self.measured = compiled, tuple(measured)
+        self.compiled = compiled
+        self.measured = tuple(measured)
         self.target: Target = target or compiled.graph.target
         self._steps: dict[int, StepCost] = {}
         self._by_set: dict[int, tuple[Array, Array]] = {}
-        # what compiled steps move, which no rate changes
+        # the data that compiled steps move does not depend on rates
         self._exchanges: dict[int, tuple[Traffic, ...]] = {}
 
     def at(self, target: Target) -> CostModel:
-        """The costs of the same compiled program on a machine of as many tiles, at the rates of
-        `target`.
+        """Return the costs of the same compiled program on a machine of as many tiles, at the rates
+        of `target`.
 
         A MultiVertex is traced again if `target` has another number of workers. Raises
         `InvalidMachineModelError` for other prices of codelets where cycles were counted in a run.
@@ -246,23 +253,26 @@ class CostModel:
                 depend on data, and were counted as the program ran.
                 next:  run it once more: Engine(graph, program, options={{"codelet_prices":
                 {target.codelet_prices!r}}}).""")
-        other = CostModel(self.compiled, target, self.measured)
-        other._exchanges = self._exchanges
-        return other
+        model = CostModel(self.compiled, target, self.measured)
+        model._exchanges = self._exchanges
+        return model
 
     def priced(self, prices: object) -> CostModel:
-        """The costs with codelets of one's own at these `target.PRICES`; with None, as they are."""
+        """Return the costs with codelets of one's own at these `target.PRICES`; with None, as they
+        are."""
         if prices in (None, self.target.codelet_prices):
             return self
         return self.at(replace(self.target, codelet_prices=str(prices)))
 
     def of_run(self, measured: Iterable[Measured]) -> CostModel:
-        """The costs of the same program with those of a run, in which so much was `measured`: all
-        that is here, and more."""
-        more = CostModel(self.compiled, self.target, measured)
-        more._exchanges, more.groups, more.memory = self._exchanges, self.groups, self.memory
-        more._steps.update(self._steps)
-        return more
+        """Return the costs of the same program with those of a run, in which so much was
+        `measured`: all that is here, and more."""
+        model = CostModel(self.compiled, self.target, measured)
+        model._exchanges = self._exchanges
+        model.groups = self.groups
+        model.memory = self.memory
+        model._steps.update(self._steps)
+        return model
 
     @cached_property
     def groups(self) -> Mapping[int, tuple[Group, ...]]:
@@ -295,15 +305,17 @@ class CostModel:
         searched: set[type] = set()  # a codelet may be in many compute sets
         for compute_set in self.compiled.graph.compute_sets:
             for group in self.groups[compute_set.id]:
-                if group.at_once or not group.trace.stopped:  # poprand's have generators of a tile
+                if group.is_bulk or not group.trace.stopped:  # poprand's have generators of a tile
                     continue
-                codelet, stopped = group.table.codelet, group.trace.stopped
+                codelet = group.table.codelet
+                stopped = group.trace.stopped
                 source = next((s for s in (RANDOM, CLOCK) if stopped.endswith(s.reason)), None)
                 place = stopped.removesuffix(f": {source.reason}") if source else ""
                 compute = codelet.compute
                 if source is None and codelet not in searched and isinstance(compute, FunctionType):
                     searched.add(codelet)
-                    source, place = draws_from(compute, codelet), place_of(codelet)
+                    source = draws_from(compute, codelet)
+                    place = place_of(codelet)
                 if source is not None:
                     row = int(group.rows[0])
                     raise CodeletError(f"""{codelet.__name__}.compute() {source.fault}.
@@ -325,7 +337,8 @@ class CostModel:
                 if not known:
                     missing = np.flatnonzero(group.table.estimates[group.rows] < 0)
                     if missing.size:
-                        name, row = group.table.codelet.__name__, int(group.rows[missing[0]])
+                        name = group.table.codelet.__name__
+                        row = int(group.rows[missing[0]])
                         place, _, reason = group.no_scalar.partition(": ")
                         reason, _, instead = reason.partition(" (write ")
                         write = (
@@ -349,30 +362,31 @@ class CostModel:
 
     @property
     def num_steps(self) -> int:
-        """How many steps there are, compiled and measured."""
+        """The number of steps, compiled and measured."""
         return len(self.compiled.steps) + len(self.measured)
 
     def compiled_number(self, number: int) -> int:
-        """The number of the compiled step that step `number` is an execution of, if it is not one
-        itself."""
+        """Return the number of the compiled step that step `number` is an execution of, if it is
+        not one itself."""
         after = number - len(self.compiled.steps)
         return number if after < 0 else self.measured[after].step
 
     def compiled_step(self, number: int) -> Step:
-        """What step `number` does."""
+        """Return what step `number` does."""
         return self.compiled.steps[self.compiled_number(number)]
 
     def compute_set(self, number: int) -> FrozenComputeSet | None:
-        """The compute set that step `number` executes, if it does."""
+        """Return the compute set that step `number` executes, if it does."""
         step = self.compiled_step(number)
         if isinstance(step, ExecuteStep):
             return self.compiled.graph.compute_sets[step.compute_set]
         return None
 
     def vertices(self, number: int) -> Iterator[tuple[Group, Array]]:
-        """(a group, int64 modelled cycles of its vertices, `UNKNOWN` if not known) for all that
-        step `number` executes."""
-        after, step = number - len(self.compiled.steps), self.compiled_step(number)
+        """Yield (a group, int64 modelled cycles of its vertices, `UNKNOWN` if not known) for all
+        that step `number` executes."""
+        after = number - len(self.compiled.steps)
+        step = self.compiled_step(number)
         measured = {} if after < 0 else self.measured[after].cycles
         for place, group in enumerate(
             self.groups[step.compute_set] if isinstance(step, ExecuteStep) else ()
@@ -380,14 +394,14 @@ class CostModel:
             yield group, vertex_cycles(group, self.target, measured.get(place))
 
     def step(self, number: int) -> StepCost:
-        """The cost of one execution of step `number`."""
+        """Return the cost of one execution of step `number`."""
         if number not in self._steps:
             self._steps[number] = self._cost_of(number)
         return self._steps[number]
 
     def vertex_cycles(self, number: int) -> tuple[Array, Array, Array, Array]:
-        """(cycles, tiles, takes the whole tile, order) of every vertex of step `number`; unknown
-        cycles are `UNKNOWN`."""
+        """Return (cycles, tiles, takes the whole tile, order) of every vertex of step `number`;
+        unknown cycles are `UNKNOWN`."""
         columns = [
             (
                 cycles,
@@ -428,27 +442,31 @@ class CostModel:
         return compute, active, tuple(sorted(unknown))
 
     def _sync(self, group: int) -> int:
-        """Cycles of one sync: of one IPU, or of so many."""
+        """Return the cycles of one sync: internal, and with `group` the external sync of that many
+        IPUs."""
         return self.target.internal_sync_cycles + (sync_of(group, self.target) if group else 0)
 
     def by_set(self, number: int) -> tuple[Array, Array]:
-        """`StepCost.by_set` of step `number`."""
+        """Return `StepCost.by_set` of step `number`."""
         if number not in self._by_set:
-            cost, step = self.step(number), self.compiled_step(number)
+            cost = self.step(number)
+            step = self.compiled_step(number)
             tiles = [table.tiles for table in self.compiled.graph.executed(step)]
             at_work = cost.at_work(tiles, self.target)
             self._by_set[number] = cost.by_set(self.together(number), at_work, self.target)
         return self._by_set[number]
 
     def together(self, number: int) -> int:
-        """How many IPUs take part in step `number` together: see `together`."""
-        full, graph = self.external_under_full(number), self.compiled.graph
+        """Return how many IPUs take part in step `number` together: see `together`."""
+        full = self.external_under_full(number)
+        graph = self.compiled.graph
         kind = _titled(graph, self.compiled_step(number))[0] if full else ""
         return together(kind, full, self.target, graph.replicas)
 
     def external_under_full(self, number: int) -> bool:
         """Whether all IPUs take part in step `number` together, under the sync pattern FULL."""
-        step, exchange = self.compiled_step(number), self.exchange(number)
+        step = self.compiled_step(number)
+        exchange = self.exchange(number)
         if isinstance(step, SyncStep):
             return step.sync_type is not SyncType.INTERNAL
         return self.target.num_ipus > 1 and (
@@ -456,21 +474,26 @@ class CostModel:
         )
 
     def exchange(self, number: int) -> tuple[Traffic, ...]:
-        """What step `number` moves between tiles, found once for all rates."""
-        own = self.compiled_number(number)
-        if own not in self._exchanges:
-            self._exchanges[own] = exchange_of(self.compiled.graph, self.compiled.steps[own])
-        return self._exchanges[own]
+        """Return what step `number` moves between tiles, found once for all rates."""
+        compiled_index = self.compiled_number(number)
+        if compiled_index not in self._exchanges:
+            self._exchanges[compiled_index] = exchange_of(
+                self.compiled.graph, self.compiled.steps[compiled_index]
+            )
+        return self._exchanges[compiled_index]
 
     def _cost_of(self, number: int) -> StepCost:
-        target, step, exchange = self.target, self.compiled_step(number), self.exchange(number)
+        target = self.target
+        step = self.compiled_step(number)
+        exchange = self.exchange(number)
         transfer = with_host(step)
         host = (0,) if transfer is None else host_links(self.compiled.graph, transfer[0])
         compute, active, unknown = self._executed(number)
         for busy, worked in (t.copy_cycles(target) for t in exchange):  # within tiles
-            compute, active = compute + busy, active + worked
+            compute = compute + busy
+            active = active + worked
         none = np.zeros(target.num_tiles, np.int64)
-        found = StepCost(
+        step_cost = StepCost(
             *_titled(self.compiled.graph, step),
             0,
             exchange,
@@ -483,13 +506,13 @@ class CostModel:
             host,
             unknown,
         )
-        return found.at(
+        return step_cost.at(
             target, 0 if isinstance(step, UNSYNCED) else self._sync(self.together(number))
         )
 
     def codelet_cycles(self, number: int) -> dict[str, int]:
-        """Cycles of one execution of step `number`, summed by codelet; unknown ones count
-        nothing."""
+        """Return the cycles of one execution of step `number`, summed by codelet; unknown ones
+        count nothing."""
         totals = Counter[str]()
         for group, cycles in self.vertices(number):
             totals[group.table.codelet.__name__] += int(np.maximum(cycles, 0).sum())
@@ -497,8 +520,8 @@ class CostModel:
 
 
 def exchange_of(graph: FrozenGraph, step: Step) -> tuple[Traffic, ...]:
-    """What a step moves between tiles: of a compute set what comes before it, and what leaves
-    after."""
+    """Return what a step moves between tiles: of a compute set what comes before it, and what
+    leaves after."""
     if isinstance(step, ExecuteStep):
         compute_set = graph.compute_sets[step.compute_set]
         return reads(graph, compute_set, moves(step)), writes(graph, compute_set)
@@ -510,7 +533,7 @@ def exchange_of(graph: FrozenGraph, step: Step) -> tuple[Traffic, ...]:
 
 
 def _titled(graph: FrozenGraph, step: Step) -> tuple[str, str]:
-    """The kind of a step, and what it is called."""
+    """Return the kind of a step, and what it is called."""
     match step:
         case ExecuteStep():
             return "Execute", graph.compute_sets[step.compute_set].name

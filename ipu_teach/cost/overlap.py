@@ -1,22 +1,24 @@
-"""Several sets of tiles, each with a row of steps of its own: when each comes to a step, and who
-waits for whom. A set are the tiles of an IPU; or those that compute, and beside them its I/O tiles
+"""Several sets of tiles, each with a row of steps: when each set reaches a step, and which sets
+wait for which.
+
+A set is the tiles of an IPU, or its computing tiles, with its I/O tiles as another set
 (`Target.sets`).
 
-A step is *external* if all IPUs take part in it together: what crosses between IPUs, an external
-sync, and under the sync pattern FULL transfers with the host or with streaming memory. It begins
-when the last IPU is there. Under REPLICA_AND_LADDER such a transfer is one of all IPUs of a
-replica, which wait for each other and for no other replica's. Any other
-step holds up only the IPUs that take part in it, each for its own share, and an IPU that has no
-part in it goes on at once. All wait for each other, too, where a run begins or ends and where a
-predicate is read, which must reach them all; that takes no time of its own.
+A step is *external* if all IPUs take part in it together: an inter-IPU copy, an external sync, and
+under the sync pattern FULL transfers with the host or with streaming memory. It begins when the
+last IPU arrives. Under REPLICA_AND_LADDER, such a transfer belongs to all IPUs of a replica, which
+wait for each other and for no other replica. Any other step delays only the IPUs that take part in
+it, each for its own share; an IPU without a part in it goes on at once. All IPUs also wait for each
+other where a run begins or ends and where a predicate is read, which must reach them all; that
+takes no time of its own.
 
-So a run is a row of stretches. All IPUs begin one together, and it lasts as long as the IPU that
-has most to do in it.
+So a run is a row of stretches. All IPUs begin a stretch together, and it lasts as long as the IPU
+with the most work in it.
 
-I/O tiles hold up what computes only in a step in which both have a part, and in such a one both
-sets of that IPU begin together: the program's order decides what overlaps. A transfer is always the
-I/O tiles' as well, as there is one link. An external step of I/O tiles alone is one of all I/O
-tiles, and one of computing tiles alone one of those.
+I/O tiles delay computing tiles only in a step in which both take part. In such a step both sets of
+that IPU begin together: the program's order decides what overlaps. A transfer always belongs to the
+I/O tiles as well, as there is one link. An external step of I/O tiles alone is one of all I/O
+tiles, and one of computing tiles alone is one of all computing tiles.
 """
 
 from __future__ import annotations
@@ -30,9 +32,10 @@ from ipu_teach.types import Array
 
 
 def met(clocks: Array, meets: Array) -> Array:
-    """The clocks of all sets, once those that begin a step together have waited for each other:
-    those of the same number, and -1 for no other."""
-    latest, both = np.zeros(len(clocks), np.int64), meets >= 0
+    """Return the clocks of all sets, once those that begin a step together have waited for each
+    other: those of the same number, and -1 for no other."""
+    latest = np.zeros(len(clocks), np.int64)
+    both = meets >= 0
     np.maximum.at(latest, meets[both], clocks[both])
     return np.where(both, latest[meets], clocks)
 
@@ -59,7 +62,9 @@ class Overlap:
         joints: Iterable[int] = (),
         at_work: Array | None = None,
     ) -> None:
-        self.order, self.lasts, self.meets = order, lasts, meets
+        self.order = order
+        self.lasts = lasts
+        self.meets = meets
         # int64[steps, ipus], all executions together: how long steps that several begin together
         # keep each IPU, and how long of that it has no part in them
         self.shared: Array = (
@@ -68,7 +73,7 @@ class Overlap:
         external = of_all(meets)
         at_work = np.ones(lasts.shape, bool) if at_work is None else at_work
         self.idle: Array = np.where(at_work, 0, self.shared)
-        # whom an IPU without a part in a step waits for, of those that begin it together
+        # the IPU for which one without a part in a step waits, of those that begin it together
         self._first = np.repeat(at_work.argmax(axis=1)[:, None], lasts.shape[1], axis=1)
         for step, ipu in np.argwhere((meets > 0) & ~at_work).tolist():
             self._first[step, ipu] = (at_work & (meets == meets[step, ipu]))[step].argmax()
@@ -92,7 +97,8 @@ class Overlap:
         steps, ipus = self.lasts.shape
         self._waited, self._held = np.zeros((ipus, ipus), np.int64), np.zeros((steps, ipus), int)
         every, before = np.zeros(ipus, np.int64), np.zeros(ipus, np.int64)
-        clocks, self._walked = every, np.zeros((len(self.order), ipus), np.int64)
+        clocks = every
+        self._walked = np.zeros((len(self.order), ipus), np.int64)
         for place, step in enumerate([*self.order.tolist(), -1]):
             numbers = every if meet[place] or step < 0 else self.meets[step]
             now = met(clocks, numbers)
@@ -107,13 +113,14 @@ class Overlap:
         self.begins = np.append(self._walked[self.cuts, 0], now[0])
 
     def _work(self, ipu: int) -> Array:
-        """int64[stretches]: how long an IPU is at work in each."""
+        """Return int64[stretches]: how long an IPU is at work in each."""
         if len(self.cuts):
             return np.add.reduceat(self.lasts[:, ipu][self.order], self.cuts)
         return self.cuts
 
     def starts(self, first: int, last: int, ipus: slice = slice(None)) -> Array:
-        """int64[last - first, ipus]: when each IPU comes to each step from `first` up to `last`."""
+        """Return int64[last - first, ipus]: when each IPU comes to each step from `first` up to
+        `last`."""
         if first >= last:
             return self.lasts[:0, ipus]
         if self._walked is not None:
@@ -130,8 +137,9 @@ class Overlap:
     def spans(self, first: int, last: int) -> tuple[Array, Array, Array]:
         """`starts`, and int64[last - first] twice: when the first IPU that takes part begins, and
         when the last one ends."""
-        starts, steps = self.starts(first, last), self.lasts[self.order[first:last]]
-        # what keeps nobody, everybody passes
+        starts = self.starts(first, last)
+        steps = self.lasts[self.order[first:last]]
+        # a step that delays no IPU is passed by all
         at = (steps > 0) | ~np.any(steps > 0, axis=1, keepdims=True)
         begin = np.min(starts, axis=1, where=at, initial=self.total)
         return (
@@ -141,8 +149,8 @@ class Overlap:
         )
 
     def least(self, executions: Array) -> int:
-        """The least that executions (int64[steps]) beyond those in `order` may take: each IPU does
-        its own without waiting."""
+        """Return the least that executions (int64[steps]) beyond those in `order` may take: each
+        IPU does its own without waiting."""
         return int(
             ((executions - np.bincount(self.order, minlength=len(self.lasts))) @ self.lasts).max(
                 initial=0
@@ -152,16 +160,17 @@ class Overlap:
     @cached_property
     def _last(self) -> Array:
         """int64[stretches]: the IPU that is last to end each; of several the lowest."""
-        found = np.zeros(len(self.cuts), np.int64)
+        last = np.zeros(len(self.cuts), np.int64)
         for ipu in reversed(range(self.lasts.shape[1])):
-            found[self._work(ipu) == np.diff(self.begins)] = ipu
-        return found
+            last[self._work(ipu) == np.diff(self.begins)] = ipu
+        return last
 
     @cached_property
     def waits(self) -> Array:
-        """int64[ipus, ipus]: for how long an IPU (first axis) waits for another one: the last to
-        end a stretch, or one that is at work in an external step in which it has no part."""
-        lasts, ipus = np.diff(self.begins), self.lasts.shape[1]
+        """int64[ipus, ipus]: the time for which an IPU (first axis) waits for another one, which is
+        the last to end a stretch, or works in an external step in which the first has no part."""
+        lasts = np.diff(self.begins)
+        ipus = self.lasts.shape[1]
         columns = zip(self._first.T, self.idle.T, strict=True)
         idle = [np.bincount(first, idle, ipus) for first, idle in columns]
         if self._walked is None:
@@ -171,14 +180,14 @@ class Overlap:
         return np.add(waited, idle).astype(np.int64)
 
     def holding(self, ipu: int) -> Array:
-        """int64[steps]: how long the steps of one IPU take, by number, in which others wait for it:
-        those of the stretches that it ends, and external ones."""
+        """Return int64[steps]: the time that steps of one IPU take, by number, while others wait
+        for it: steps of the stretches that it ends, and external ones."""
         if self._walked is None:
-            least = np.min([self._work(other) for other in range(self.lasts.shape[1])], axis=0)
-            held = (self._last == ipu) & (least < np.diff(self.begins))
-            inside = np.repeat(held, np.diff(np.append(self.cuts, len(self.order))))
-            own = np.bincount(self.order[inside], minlength=len(self.lasts)) * self.lasts[:, ipu]
+            earliest = np.min([self._work(peer) for peer in range(self.lasts.shape[1])], axis=0)
+            is_holding = (self._last == ipu) & (earliest < np.diff(self.begins))
+            inside = np.repeat(is_holding, np.diff(np.append(self.cuts, len(self.order))))
+            local = np.bincount(self.order[inside], minlength=len(self.lasts)) * self.lasts[:, ipu]
         else:
-            own = self._held[:, ipu]
+            local = self._held[:, ipu]
         waited = ((self.idle > 0) & (self._first == ipu)).any(axis=1)
-        return np.asarray(own + np.where(waited, self.shared[:, ipu], 0))
+        return np.asarray(local + np.where(waited, self.shared[:, ipu], 0))

@@ -22,9 +22,9 @@ STREAMING = "streaming memory"
 
 @dataclass(frozen=True, eq=False)
 class Phase:
-    """One phase of a superstep: it lasts `cycles` (modelled); `busy` (int64[tiles], None: all, all
-    the time) says how long each tile is at work in it. `exchange` numbers the traffic of an
-    exchange phase in `StepCost.exchange`, else -1."""
+    """One phase of a superstep, which lasts `cycles` (modelled). `busy` (int64[tiles]) is how long
+    each tile works in it; None means all tiles all the time. `exchange` is the index of its traffic
+    in `StepCost.exchange`, -1 if it is no exchange."""
 
     kind: str
     cycles: int
@@ -39,24 +39,24 @@ def phases(
     own: int | None = None,
     meets: Array | None = None,
 ) -> tuple[Phase, ...]:
-    """The phases of `step` that take any time; together they last `step.cycles`.
+    """Return the phases of `step` that take any time; together they last `step.cycles`.
 
-    What is exchanged before the vertices or the copies of a step work comes first, what they leave
-    behind after. With `host_first` data comes from the host or from streaming memory, and the
-    exchange brings it to its place; else that comes last. With `own` the phases of that one of
-    `Target.sets` alone, in which other tiles have no part; `meets` (`StepCost.by_set`) says for
-    which others it waits.
+    The exchange of operands comes before the vertices or copies of a step, the exchange of results
+    after them. With `host_first`, data comes from the host or from streaming memory before the
+    exchange that moves it to its tiles; else the transfer comes last. With `own`, return only the
+    phases of that one of `Target.sets`; `meets` (`StepCost.by_set`) says for which others it waits.
     """
-    here = every = np.array(True)
+    is_local = every = np.array(True)
     link = step.host_cycles
     if own is not None and meets is not None:
         of = target.set_of(np.arange(target.num_tiles))
-        here, every = of == own, (of == own) | (meets[own] >= 0) & (meets[of] == meets[own])
+        is_local = of == own
+        every = (of == own) | (meets[own] >= 0) & (meets[of] == meets[own])
         link = link_cycles_of(step, target, own, meets)
 
     def phase(kind: str, done: Array, busy: Array, exchange: int = -1) -> Phase:
         lasts = int(np.max(done, where=every, initial=0))
-        return Phase(kind, lasts, np.where(here, busy, 0), exchange)
+        return Phase(kind, lasts, np.where(is_local, busy, 0), exchange)
 
     moves = [phase(EXCHANGE, *_moving(t, target), number) for number, t in enumerate(step.exchange)]
     work = phase(COMPUTE, step.compute_cycles, step.compute_cycles)
@@ -78,6 +78,6 @@ def link_cycles_of(step: StepCost, target: Target, own: int, meets: Array) -> in
     return max(step.link_cycles(target, ipu) for ipu in ipus)
 
 
-@lru_cache(maxsize=64)  # of a step that several IPUs do apart each asks
+@lru_cache(maxsize=64)  # a step that several IPUs execute separately asks for each
 def _moving(traffic: Traffic, target: Target) -> tuple[Array, Array]:
     return traffic.done(target), traffic.tile_cycles(target)

@@ -1,14 +1,14 @@
-"""Moving data within a tile: what lies in pieces is put side by side, or the other way round, by
-Poplar's copy vertices.
+"""Moving data within a tile: Poplar's copy vertices gather pieces into contiguous memory, or
+scatter them.
 
-A vector of a vertex must lie side by side in the memory of its tile. One that lies there in several
-pieces is gathered before the vertices work, or scattered after; a copy within a tile moves all of
-its bytes. What comes from other tiles arrives in the order in which it is wanted, and a vector of
-which a part does is taken to come by the exchange as a whole: the published profile of tut6, whose
-tiles own parts of the vector that they read, has no room for copies. A Copy that brings many pieces
-has them arrive in a row, and then put in their places.
+A vector of a vertex must be contiguous in the memory of its tile. A vector in several pieces is
+gathered before the vertices work, or scattered after; a copy within a tile moves all of its bytes.
+Data from other tiles arrives in the order in which it is wanted. A vector with some data from other
+tiles is taken to arrive by the exchange as a whole: the published profile of tut6, whose tiles own
+parts of the vector that they read, has no room for copies. A Copy of many pieces receives them
+contiguously and then moves them to their places.
 
-What it takes is from the published halo exchanges (thorbenlouw/lbm-graphcore,
+The costs are from the published halo exchanges (thorbenlouw/lbm-graphcore,
 halo-exchange-approaches/results.txt): six `DstStridedCopyDA32` to a column take 801.0 worker cycles
 each for its 102 numbers and 786.0 for 100. So 36 cycles start a worker, a piece takes 44.5 and each
 8 bytes one more. By that formula a `ShortMemcpy` of one number takes 81 (published: 76 to 83) and a
@@ -39,12 +39,14 @@ Moves = tuple[Array, Array]
 def copy_cycles(pieces: Array, size: Array, target: Target) -> tuple[Array, Array]:
     """(tile cycles, worker cycles of all six), int64[tiles] each, of moving `pieces` of `size`
     bytes together."""
-    workers, words = target.num_worker_contexts, size / target.memcpy_bytes_per_cycle
+    workers = target.num_worker_contexts
+    words = size / target.memcpy_bytes_per_cycle
     busy = np.minimum(workers, np.maximum(pieces, np.ceil(words)))
     longest = np.ceil(START + PIECE * -(-pieces // workers) + words / workers)
-    together = np.ceil(START * busy + PIECE * np.maximum(pieces, busy) + words)
+    total_cycles = np.ceil(START * busy + PIECE * np.maximum(pieces, busy) + words)
     return tuple(
-        np.where(pieces > 0, cycles, 0).astype(np.int64) for cycles in (workers * longest, together)
+        np.where(pieces > 0, cycles, 0).astype(np.int64)
+        for cycles in (workers * longest, total_cycles)
     )  # type: ignore[return-value]
 
 
@@ -58,7 +60,7 @@ def local(tile_map: TileMap, byte: Array) -> Array:
 def copied(
     tile_map: TileMap, target: Target, source: Array, destination: Array, size: Array, copy: Array
 ) -> Moves:
-    """What tiles move within their memory when `size[i]` bytes at `source[i]` are copied to
+    """Return what tiles move within their memory when `size[i]` bytes at `source[i]` are copied to
     `destination[i]`.
 
     `copy`: the number of the copy that does so. Each arranges for itself what it brings, also where
@@ -67,24 +69,30 @@ def copied(
     run, low, high, tile = tile_map.split(destination, destination + size)
     first = source[run] + low - destination[run]
     part, begin, end, owner = tile_map.split(first, first + high - low)
-    tile, place, size = tile[part], local(tile_map, low[part] + begin - first[part]), end - begin
-    here, away = np.flatnonzero(owner == tile), np.flatnonzero(owner != tile)
-    # of one tile that takes turns with others the pieces lie side by side all the same
-    here = here[order_of(tile[here])]
-    moved = _joined(tile[here], size[here], local(tile_map, begin[here]), place[here])
+    tile = tile[part]
+    place = local(tile_map, low[part] + begin - first[part])
+    size = end - begin
+    local_rows, away = np.flatnonzero(owner == tile), np.flatnonzero(owner != tile)
+    # the pieces of a tile that takes turns with others are contiguous nevertheless
+    local_rows = local_rows[order_of(tile[local_rows])]
+    moved = _joined(
+        tile[local_rows], size[local_rows], local(tile_map, begin[local_rows]), place[local_rows]
+    )
     pieces, total = _by_tile(moved[0], moved[1], target)
     brought = copy[run][part][away] * target.num_tiles + tile[away]
     order = np.lexsort((place[away], brought))
     brought, length = _joined(*(a[order] for a in (brought, size[away], place[away])))
     _, which, count = np.unique(brought, return_inverse=True, return_counts=True)
-    apart = (count > IN_PLACE)[which.reshape(-1)]
-    scattered, more = _by_tile(brought[apart] % target.num_tiles, length[apart], target)
-    return pieces + scattered, total + more
+    is_scattered = (count > IN_PLACE)[which.reshape(-1)]
+    scattered, scattered_cycles = _by_tile(
+        brought[is_scattered] % target.num_tiles, length[is_scattered], target
+    )
+    return pieces + scattered, total + scattered_cycles
 
 
 def edges(graph: FrozenGraph, compute_set: FrozenComputeSet, without: str) -> Moves:
-    """What tiles gather for the edges of a compute set, except the fields of the kind `without`; or
-    scatter after it."""
+    """Return what tiles gather for the edges of a compute set, except the fields of the kind
+    `without`; or scatter after it."""
     pieces, total = np.zeros((2, graph.target.num_tiles), np.int64)
     for table in compute_set.tables:
         for name, field in table.fields.items():
@@ -94,14 +102,16 @@ def edges(graph: FrozenGraph, compute_set: FrozenComputeSet, without: str) -> Mo
                 and not (field.depth == 1 and field.form == "edges")
             ):
                 count, size = _gathered(graph, table, name)
-                pieces, total = pieces + count, total + size
+                pieces = pieces + count
+                total = total + size
     return pieces, total
 
 
 def _gathered(graph: FrozenGraph, table: FrozenTable, name: str) -> Moves:
     """Return the pieces that tiles move for a field, and their bytes."""
     tile_map = graph.tile_map
-    touched, first = graph.touched(table, name), graph.stretches(table, name)
+    touched = graph.touched(table, name)
+    first = graph.stretches(table, name)
     crosses = np.zeros(len(table), bool)  # rows whose field reaches beyond one piece of the map
     piece = np.searchsorted(tile_map.start, touched.start, "right") - 1
     crosses[touched.row[touched.stop > tile_map.stop[piece]]] = True
@@ -155,17 +165,20 @@ def _rows(layouts: Sequence[Layout], depth: int) -> tuple[Runs, Array, Array]:
     runs = ordered_runs(layouts)
     bound = np.concatenate(([0], np.cumsum(runs.length)))
     total = np.diff(bound[runs.pointers])
-    columns, rows = total.copy(), np.ones_like(total)
+    columns = total.copy()
+    rows = np.ones_like(total)
     if depth == 2:
         for i, layout in enumerate(layouts):
             if len(layout.shape) == 2 and 0 < total[i] == layout.size:
                 rows[i], columns[i] = layout.shape
     owner = np.repeat(np.arange(len(layouts)), runs.count)
-    at, width = bound[:-1] - bound[runs.pointers[owner]], columns[owner]
+    at = bound[:-1] - bound[runs.pointers[owner]]
+    width = columns[owner]
     if np.all(rows == 1):
         return runs, np.zeros_like(at), rows
     run, row = expand(at // width, (at + runs.length - 1) // width - at // width + 1)
-    at, width = at[run], width[run]
+    at = at[run]
+    width = width[run]
     low = np.maximum(at, row * width)
     length = np.minimum(at + runs.length[run], (row + 1) * width) - low
     pointers = pointers_of(np.bincount(owner[run], minlength=len(layouts)))
@@ -182,21 +195,25 @@ def _moves(
 ) -> Moves:
     """Return the pieces that tiles move for the field of some vertices, and their bytes; `layout`
     is the index in `vectors` of each vertex."""
-    tile_map, field = graph.tile_map, table.fields[name]
+    tile_map = graph.tile_map
+    field = table.fields[name]
     tile = table.tiles[rows].astype(np.int64)
     offset = table.offsets[name][rows]
-    if not field.written:  # what several vertices of a tile read is gathered once
+    if not field.written:  # data that several vertices of a tile read is gathered once
         order = np.lexsort((offset, tile, layout))
         same = np.ones(max(len(order) - 1, 0), bool)
         for column in (layout, tile, offset):
             same &= np.diff(column[order]) == 0
         once = order[np.append(True, ~same)[: len(order)]]
-        tile, offset, layout = tile[once], offset[once], layout[once]
+        tile = tile[once]
+        offset = offset[once]
+        layout = layout[once]
     runs = vectors.runs
     vertex, run = expand(runs.pointers[layout], runs.count[layout])
     start = (offset[vertex] + runs.start[run]) * field.dtype.size
     piece, begin, end, owner = tile_map.split(start, start + runs.length[run] * field.dtype.size)
-    vertex, run = vertex[piece], run[piece]
+    vertex = vertex[piece]
+    run = run[piece]
     count = vectors.count[layout]
     key = (np.cumsum(count) - count)[vertex] + vectors.number[run]
     place = local(tile_map, begin)
@@ -208,8 +225,8 @@ def _moves(
 def _joined(
     key: Array, size: Array, *places: Array, keep: tuple[Array, ...] = ()
 ) -> tuple[Array, ...]:
-    """(key, size, *keep) of pieces, where those that follow each other under one key and in all
-    `places` are one."""
+    """Return (key, size, *keep) of pieces, where those that follow each other under one key and in
+    all `places` are one."""
     goes_on = key[1:] == key[:-1]
     for column in keep:
         goes_on &= column[1:] == column[:-1]

@@ -1,9 +1,9 @@
-"""How a tile's six workers share its vertices.
+"""The distribution of a tile's vertices over its six worker threads.
 
-Vertices start in the order in which they were added, each on the first worker to be free, ties to
-the lowest. A tile is done when its busiest worker is, and a worker issues once every six cycles:
-tile time = 6 x busiest worker. (tut6 of graphcore/examples plans with ceil(vertices / 6) x 6 x
-cycles; LBM's published profile shows 600 cycles for one vertex of 100.)
+Vertices start in the order in which they were added, each on the first worker that is free, the
+lowest of several. A tile is done when its busiest worker is, and a worker issues once every six
+cycles: tile time = 6 x busiest worker. (tut6 of graphcore/examples plans with ceil(vertices / 6) x
+6 x cycles; LBM's published profile shows 600 cycles for one vertex of 100.)
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from ipu_teach.types import Array
 
 
 def busiest_worker(cycles: Array, tiles: Array, num_tiles: int, num_workers: int) -> Array:
-    """int64[num_tiles]: worker cycles of each tile's busiest worker.
+    """Return int64[num_tiles]: worker cycles of each tile's busiest worker.
 
     `cycles` and `tiles`: one entry for each vertex, in the order in which the vertices start.
     """
     if np.any(tiles[1:] < tiles[:-1]):  # most programs add their vertices tile by tile
         order = order_of(tiles)
-        cycles, tiles = cycles[order], tiles[order]
+        cycles = cycles[order]
+        tiles = tiles[order]
     count = np.bincount(tiles, minlength=num_tiles)
     first = np.cumsum(count) - count
     busiest = np.zeros(num_tiles, np.int64)
@@ -43,28 +44,29 @@ def busiest_worker(cycles: Array, tiles: Array, num_tiles: int, num_workers: int
 def in_turn(
     cycles: Array, first: Array, count: Array, num_workers: int
 ) -> Iterator[tuple[Array, Array, Array, Array]]:
-    """Tiles advance together, one vertex of each at a time: (which tiles go on, the worker of each,
-    the worker cycles after which it starts, which vertex). Those of tile i are
+    """Yield the tiles advance together, one vertex of each at a time: (which tiles go on, the
+    worker of each, the worker cycles after which it starts, which vertex). Those of tile i are
     `cycles[first[i]:first[i] + count[i]]`."""
     free = np.zeros((len(count), num_workers), np.int64)
     for rank in range(int(count.max(initial=0))):
         going = np.flatnonzero(count > rank)
-        worker, vertices = np.argmin(free[going], axis=1), first[going] + rank
+        worker = np.argmin(free[going], axis=1)
+        vertices = first[going] + rank
         yield going, worker, free[going, worker], vertices
         free[going, worker] += cycles[vertices]
 
 
 def shared_out(cycles: Array, num_workers: int) -> tuple[Array, Array]:
-    """(worker, worker cycles after which it starts), int64 each, of every vertex of one tile, in
-    the order in which they start."""
+    """Return (worker, worker cycles after which it starts), int64 each, of every vertex of one
+    tile, in the order in which they start."""
     turns = [
         (worker[0], start[0])
         for _, worker, start, _ in in_turn(
             cycles, np.zeros(1, np.int64), np.array([len(cycles)]), num_workers
         )
     ]
-    found = np.array(turns, np.int64).reshape(-1, 2)
-    return found[:, 0], found[:, 1]
+    spans = np.array(turns, np.int64).reshape(-1, 2)
+    return spans[:, 0], spans[:, 1]
 
 
 def even_tile_cycles(num_vertices: int, cycles: int, num_workers: int) -> int:

@@ -1,7 +1,6 @@
-"""Numbers that a text works out: prices are asked for so many elements, or for as many as a name
-says.
+"""Numbers as expressions in text: a price for a count of elements that is known by name only.
 
-    16 * ((Symbol("n") + 1) // 2)        # 16 * ((n + 1) // 2)
+16 * ((Symbol("n") + 1) // 2)        # 16 * ((n + 1) // 2)
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ def _part(value: Any, holds: int) -> str:
 
 @dataclass(frozen=True)
 class Symbol:
-    """What is done with it is written down. `text`: a whole number."""
+    """A whole number known by its expression, `text`; arithmetic with it extends the expression."""
 
     text: str
     holds: int = SUM
@@ -39,7 +38,7 @@ class Symbol:
 
 
 def largest(*amounts: Any) -> Any:
-    """The largest of some numbers, or the text of it."""
+    """Return the largest of some numbers, or the text of it."""
     if any(isinstance(amount, Symbol) for amount in amounts):
         return Symbol(f"max({', '.join(map(str, amounts))})", NAME)
     return max(amounts)

@@ -129,7 +129,7 @@ _ELIMINATION = (
 )
 _LOOPS: dict[str, tuple[str, str, str]] = {
     "solve": _ELIMINATION,
-    "inv": (f"{_ELIMINATION[0]} move", *_ELIMINATION[1:]),  # of the columns of 1
+    "inv": (f"{_ELIMINATION[0]} move", *_ELIMINATION[1:]),  # for the columns of 1
     "det": (f"{_ELIMINATION[0]} move equal decide multiply multiply", *_ELIMINATION[1:]),
     "cholesky": ("move sqrt move", "move move divide move move move", _UPDATE),
     # of what is solved for: its swaps, and the two ways through the triangles
@@ -147,13 +147,15 @@ _LOOPS: dict[str, tuple[str, str, str]] = {
 
 
 def array_cycles(name: str, dtype: np.dtype[Any], elements: Any, target: Target) -> Any:
-    """Cycles, in units of `UNIT`, of numpy's function `name` for so many elements of `dtype`, side
-    by side in an array: a number of them, or a `Symbol`. `name` may also be one of `writer`'s.
+    """Return the cycles, in units of `UNIT`, of numpy's function `name` on a contiguous array of
+    `elements` elements of `dtype`.
 
-    PopLibs' loops take two or four elements a turn where the data path holds as many; a wider one
-    would not change those.
+    The count is a number or a `Symbol`. `name` may also be one of `writer`'s. PopLibs' loops take
+    two or four elements an iteration where the data path holds as many; a wider data path would not
+    change those.
     """
-    width, by_hand = _width(dtype, target), target.codelet_prices == BY_HAND
+    width = _width(dtype, target)
+    by_hand = target.codelet_prices == BY_HAND
     if name in _LOOPS:
         return _dense_cycles(name, dtype, elements, target)
     if name in ((FUSED, BEYOND, LOOP) if by_hand else (AGAIN, OF_PRODUCT)):
@@ -176,7 +178,7 @@ def array_cycles(name: str, dtype: np.dtype[Any], elements: Any, target: Target)
 
 
 def single_cycles(name: str, dtype: np.dtype[Any], target: Target) -> float:
-    """Issue cycles of one operation, by its name, whose result is a single element."""
+    """Return the issue cycles of one operation, by its name, whose result is a single element."""
     if name in ("", FUSED, LOOP):
         return float(array_cycles(name, dtype, 1, target) / UNIT)
     width = _width(dtype, target)
@@ -184,12 +186,14 @@ def single_cycles(name: str, dtype: np.dtype[Any], target: Target) -> float:
 
 
 def _dense_cycles(name: str, dtype: np.dtype[Any], n: Any, target: Target) -> Any:
-    """Those of one of the loops for functions of n x n matrices."""
+    """Return those of one of the loops for functions of n x n matrices."""
 
     def units(names: str) -> int:
         plain = {"move": "", "decide": "", "fused": FUSED}
-        each = (single_cycles(plain.get(one, one), dtype, target) for one in names.split())
-        return sum(round(UNIT * cycles) for cycles in each)
+        cycles_of_each = (
+            single_cycles(plain.get(unit, unit), dtype, target) for unit in names.split()
+        )
+        return sum(round(UNIT * cycles) for cycles in cycles_of_each)
 
     row, pair, turn = map(units, _LOOPS[name])
     if _LOOPS[name][2].count("fused") > 1:  # a square and not its half
@@ -198,24 +202,26 @@ def _dense_cycles(name: str, dtype: np.dtype[Any], n: Any, target: Target) -> An
 
 
 def _turns(elements: Any, width: int) -> Any:
-    """How often so many fit into them, the last time perhaps in part."""
+    """Return how many iterations cover all elements, the last of them perhaps in part."""
     return (elements + (width - 1)) // width
 
 
 def _width(dtype: np.dtype[Any], target: Target) -> int:
-    """Elements of `dtype` that fill the data path."""
+    """Return the elements of `dtype` that fill the data path."""
     return max(1, target.data_path_width // (8 * dtype.itemsize))
 
 
 class Tally:
-    """The instructions of a trace, by what they are.
+    """The instructions of a trace, by kind.
 
-    `charges`: what each of its steps is charged, in units of `UNIT`, and on which of the
-    `COUNTERS`.
+    `charges`: the charge of each of its steps, in units of `UNIT`, and which of the `COUNTERS` it
+    adds to.
     """
 
     def __init__(self, trace: Trace, target: Target) -> None:
-        self.trace, self.target, self.by_hand = trace, target, target.codelet_prices == BY_HAND
+        self.trace = trace
+        self.target = target
+        self.by_hand = target.codelet_prices == BY_HAND
         self.charges: list[tuple[str, Op, int]] = []
         self.loops = 0  # over vectors, those that are over
         self.loaded: set[Any] = set()  # by the loop at hand
@@ -254,17 +260,19 @@ class Tally:
             self._work(op)
 
     def _work(self, op: Op) -> None:
-        if op.fn is upper:  # what the function before it made, too
+        if op.fn is upper:  # a result of the function before it, too
             self.made[op.result] = self.loops
             return
         refs = [a for a in op.args if isinstance(a, Ref)]
         sources = [np.asarray(self.trace.samples[a.id]) for a in refs]
-        result, name = np.asarray(self.trace.samples[op.result]), _name(op)
+        result = np.asarray(self.trace.samples[op.result])
+        name = _name(op)
         work = sources[0] if op.kind == "reduce" else result
         if self._fused(op):
             name = FUSED
         elif op.kind == "each" and name not in ("power", *_POWERS.values()):
-            name, work = "each", max(sources, key=np.size)
+            name = "each"
+            work = max(sources, key=np.size)
         if not result.ndim and not any(source.ndim for source in sources):
             self._charge("scalar", op, round(UNIT * single_cycles(name, work.dtype, self.target)))
             return
@@ -272,8 +280,8 @@ class Tally:
             self._spend("vector", op, PRODUCT, result.dtype, sources[0].shape[-1], result.size)
         elif op.kind == "dense":
             m, n = sources[0].shape
-            more = {"solve": (COLUMN, result.size // max(1, n)), "inv": (COLUMN, n)}
-            rest, times = more.get(name, (TALL, m - n) if m > n else (WIDE, n - m))
+            linear_algebra = {"solve": (COLUMN, result.size // max(1, n)), "inv": (COLUMN, n)}
+            rest, times = linear_algebra.get(name, (TALL, m - n) if m > n else (WIDE, n - m))
             self._spend("vector", op, name, result.dtype, min(m, n))
             self._spend("vector", op, rest, result.dtype, min(m, n), times)
         else:
@@ -286,10 +294,12 @@ class Tally:
 
     def _load(self, argument: Ref, op: Op) -> None:
         """An operand is read, unless it is in registers."""
-        trace, sample = self.trace, np.asarray(self.trace.samples[argument.id])
+        trace = self.trace
+        sample = np.asarray(self.trace.samples[argument.id])
         root = trace.roots[argument.id]
         place = sample.__array_interface__["data"][0], sample.shape, sample.strides
-        again, product = not sample.ndim or place in self.loaded, op.kind == "product"
+        again = not sample.ndim or place in self.loaded
+        product = op.kind == "product"
         self.loaded.add(place)
         if root in trace.regions:
             name = OF_PRODUCT if product else AGAIN if again else ""
@@ -299,8 +309,8 @@ class Tally:
             name = BEYOND
             if root in self.made and root not in self.written:
                 self.written.add(root)
-                made = np.asarray(trace.samples[root])
-                self._spend("stores", op, BEYOND, made.dtype, made.size)
+                sampled = np.asarray(trace.samples[root])
+                self._spend("stores", op, BEYOND, sampled.dtype, sampled.size)
         self._spend("loads", op, name, sample.dtype, sample.size)
 
     def _end_loop(self, op: Op, times: int = 1) -> None:
@@ -318,8 +328,10 @@ class Tally:
             self.charges.append((counter, op, units))
 
     def _fused(self, op: Op) -> bool:
-        """True for a sum or difference that is one instruction with a product, which nothing else
-        takes."""
+        """Return whether a sum or difference is one instruction with a product.
+
+        The product then has no other use.
+        """
         samples = self.trace.samples
         kind = np.asarray(samples[op.result]).dtype
         if op.kind not in ("ufunc", "reduce") or _name(op) not in ("add", "subtract"):
@@ -355,13 +367,13 @@ class Tally:
 
 
 def trace_cycles(trace: Trace, target: Target) -> int:
-    """Worker cycles of one vertex, counted from its trace."""
+    """Return the worker cycles of one vertex, counted from its trace."""
     return Tally(trace, target).cycles
 
 
 def _name(op: Op) -> str:
-    """The function of an operation, as numpy calls it. Three powers have instructions of their
-    own."""
+    """Return the function of an operation, as numpy calls it. Three powers have instructions of
+    their own."""
     name = str(getattr(op.fn, "__name__", ""))
     if name not in ("pow", "power"):
         return name
@@ -372,15 +384,15 @@ def _name(op: Op) -> str:
 
 
 def together(beside: Sequence[Any], target: Target) -> Any:
-    """What work on whole regions, its loads and its stores take: of each so many, numbers or
-    texts."""
+    """Return the cycles of work on whole regions with its loads and stores; each argument is a
+    number or an expression."""
     vec, loads, stores = beside
     by_hand = target.codelet_prices == BY_HAND
     return largest(vec, loads // 2, stores) if by_hand else vec + loads + stores
 
 
 def piece_cycles(piece: PricedPiece, target: Target) -> int:
-    """Cycles of a straight piece of a scalar loop, in units of `UNIT`."""
+    """Return the cycles of a straight piece of a scalar loop, in units of `UNIT`."""
     return sum(
         times * round(UNIT * single_cycles(name, np.dtype(kind if name and kind else "f4"), target))
         for (name, kind, _), times in piece
@@ -388,12 +400,12 @@ def piece_cycles(piece: PricedPiece, target: Target) -> int:
 
 
 def priced_for(codelet: type[Vertex], target: Target) -> Target:
-    """`target` with the prices of a codelet: the library's are by hand."""
+    """Return `target` with the prices of a codelet: the library's are by hand."""
     return replace(target, codelet_prices=BY_HAND) if of_library(codelet) else target
 
 
 def depends_on_data(group: Group) -> bool:
-    """True if the cycles of a vertex of `group` are known only when it has run."""
+    """Return whether the cycles of a vertex of `group` are known only when it has run."""
     if (
         group.scalar is None
         or not group.trace.stopped
@@ -411,13 +423,13 @@ def launch_cycles(codelet: type[Vertex]) -> int:
 
 
 def of_library(codelet: type[Vertex]) -> bool:
-    """True for the vertices of the kit's libraries, templates among them."""
+    """Return whether a vertex belongs to the kit's libraries, templates included."""
     return any(base.__module__.startswith("ipu_teach.poplibs") for base in codelet.__mro__)
 
 
 def column_of(group: Group, column: Array) -> Array:
-    """The entries of a column of the group's table that belong to the group. What is all of it is
-    not copied."""
+    """Return the entries of a column of the group's table that belong to the group. If they are the
+    whole column, it is not copied."""
     return column if len(group.rows) == len(column) else column[group.rows]
 
 
@@ -428,18 +440,18 @@ def vertex_cycles(group: Group, target: Target, measured: Array | None = None) -
     `InvalidPerfEstimateError` if an estimator, or the codelet's own `cycles`, fails or gives no
     number of cycles.
     """
-    given = column_of(group, group.table.estimates)
-    if np.all(given >= 0):
-        return given
+    estimates = column_of(group, group.table.estimates)
+    if np.all(estimates >= 0):
+        return estimates
     codelet = group.table.codelet
     target = priced_for(codelet, target)
     start = launch_cycles(codelet)
     modelled: int | Array
-    said = said_cycles(
+    stated_cycles = said_cycles(
         codelet, group.estimator, group.shapes, target, vertex_name(group.table, int(group.rows[0]))
     )
-    if said is not None:
-        modelled = said
+    if stated_cycles is not None:
+        modelled = stated_cycles
     elif measured is not None:
         modelled = (
             measured * target.num_worker_contexts if codelet.context == "supervisor" else measured
@@ -457,6 +469,6 @@ def vertex_cycles(group: Group, target: Target, measured: Array | None = None) -
     else:
         modelled = trace_cycles(group.trace, target)
         if codelet.context == "supervisor":
-            # one worker of six does it all
+            # one of six workers does all the work
             modelled = modelled * target.num_worker_contexts + start
-    return np.where(given >= 0, given, modelled)
+    return np.where(estimates >= 0, estimates, modelled)

@@ -1,9 +1,9 @@
-"""Who sends what to whom in one exchange.
+"""The messages of one exchange: senders, receivers, sizes.
 
-A tile that wants bytes of another tile receives them once, whatever it does with them; bytes that
-several tiles want are sent once and heard by all of them. So an exchange is a list of messages,
+A tile that needs bytes of another tile receives them once, whatever it does with them. Bytes that
+several tiles need are sent once and received by all of them. So an exchange is a list of messages,
 each with one sender, the set of its receivers and a size. Messages with the same sender and the
-same receivers are one.
+same receivers are merged.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ipu_teach.cost.host_transfers import landing, with_host
 from ipu_teach.graph.tile_map import TileMap, expand
 from ipu_teach.types import Array
 
-# of memory, counted once for each receiver; beyond that every receiver is its own message
+# bytes of memory, counted once for each receiver; beyond that every receiver has its own message
 MOST_PIECES = 4_000_000
 
 
@@ -45,31 +45,33 @@ class Transfers:
 NOTHING = Transfers(np.zeros(0, np.int64), np.zeros(0, np.int64), ())
 
 
-@lru_cache(maxsize=8)  # of a step that several IPUs do apart each asks
+@lru_cache(maxsize=8)  # a step that several IPUs execute separately asks for each
 def transfers(graph: FrozenGraph, step: Step) -> tuple[Transfers, ...]:
-    """The messages of each exchange of a step, in the order of `StepCost.exchange`: before and
-    after what it computes."""
+    """Return the messages of each exchange of a step, in the order of `StepCost.exchange`: before
+    and after what it computes."""
     if isinstance(step, ExecuteStep):
         compute_set = graph.compute_sets[step.compute_set]
         arriving = _messages(
             graph.tile_map, *edge_requests(graph, compute_set, "output", moves(step))
         )
-        # What a vertex writes on another tile travels from the vertex's tile to the owner's.
+        # Data written on another tile travels from the vertex's tile to the owner's.
         by, begin, end, to = crossing(graph.tile_map, *edge_requests(graph, compute_set, "input"))
         return arriving, _pairs(by, to, end - begin)
     transfer = with_host(step)
     if transfer is not None:
         tensors, to_device = transfer
-        found = landing(graph, *tensors)
-        away = found.owner != found.landed
-        there, here, size = found.owner[away], found.landed[away], (found.end - found.begin)[away]
-        return (_pairs(here, there, size) if to_device else _pairs(there, here, size),)
+        landed = landing(graph, *tensors)
+        away = landed.owner != landed.landed
+        owners = landed.owner[away]
+        landed_on = landed.landed[away]
+        size = (landed.end - landed.begin)[away]
+        return (_pairs(landed_on, owners, size) if to_device else _pairs(owners, landed_on, size),)
     copies = moves(step)
     return (_messages(graph.tile_map, *copy_requests(graph, copies)),) if copies else ()
 
 
 def _messages(tile_map: TileMap, tile: Array, start: Array, stop: Array) -> Transfers:
-    """One message for each owner and set of tiles that ask for the same bytes."""
+    """Return one message for each owner and set of tiles that ask for the same bytes."""
     to, begin, end, owner = crossing(tile_map, tile, start, stop)
     if not len(owner):
         return NOTHING
@@ -96,10 +98,10 @@ def _messages(tile_map: TileMap, tile: Array, start: Array, stop: Array) -> Tran
 
 
 def _pairs(source: Array, to: Array, size: Array) -> Transfers:
-    """One message for each pair of tiles."""
-    found, inverse = np.unique(source * 2**32 + to, return_inverse=True)
-    total = np.bincount(inverse, size, len(found)).astype(np.int64)
-    return _sorted(found // 2**32, total, tuple((found % 2**32).reshape(-1, 1)))
+    """Return one message for each pair of tiles."""
+    pairs, inverse = np.unique(source * 2**32 + to, return_inverse=True)
+    total = np.bincount(inverse, size, len(pairs)).astype(np.int64)
+    return _sorted(pairs // 2**32, total, tuple((pairs % 2**32).reshape(-1, 1)))
 
 
 def _sorted(source: Array, size: Array, receivers: tuple[Array, ...]) -> Transfers:
@@ -108,8 +110,8 @@ def _sorted(source: Array, size: Array, receivers: tuple[Array, ...]) -> Transfe
 
 
 def _mix(x: Array) -> Array:
-    """A number with its bits spread over 64, never the same for two (the finaliser of splitmix64,
-    which is a bijection)."""
+    """Return a number with its bits spread over 64, never the same for two (the finaliser of
+    splitmix64, which is a bijection)."""
     x = (x + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

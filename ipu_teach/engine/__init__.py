@@ -1,9 +1,10 @@
-"""What runs a compiled program.
+"""Run compiled programs.
 
-Beside `tiny`, which goes vertex by vertex: all vertices of a group in one array call (`batch`),
-loops over elements in CPython or compiled (`scalar`), on numpy or a CUDA GPU, with equal bits;
-`loop.py` is the slow way that referees them. Definedness is checked once a step; rounding and traps
-wrap a way (`fp`); remote buffers and executables as Poplar has them.
+Beside `tiny`, which runs a graph vertex by vertex, this engine runs all vertices of a group in one
+array call (`batch`), or loops over elements in CPython or compiled (`scalar`), on numpy or a CUDA
+GPU; the bits are the same. `loop.py` is the slow reference for all ways. Definedness is checked
+once per step. Stochastic rounding and traps are added around a way (`fp`). Remote buffers and
+executables are as in Poplar.
 """
 
 from ipu_teach.engine.engine import Engine

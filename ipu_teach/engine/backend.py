@@ -1,11 +1,11 @@
-"""Which array module the engine computes with: numpy, or CuPy on a GPU.
+"""The array module that the engine computes with: numpy, or CuPy on a GPU.
 
-The same plan runs on both; what differs is the table of functions behind it. On a GPU a step is a
-queue of kernels: nothing in it waits for the host. Copies, + - x /, square roots, comparisons and
-integers have numpy's bits; sums, products of matrices and transcendental functions come close, for
-their sums are in another order. What a GPU cannot do for all vertices at once runs on the host (see
-`host_fallback`). The CuPy table was written by CuPy's documentation and tested against a stand-in
-for CuPy that has its gaps; it has not been run on a device yet.
+The same plan runs on both; they differ only in the table of functions. On a GPU, a step is a queue
+of kernels and never waits for the host. Copies, + - x /, square roots, comparisons and integers
+have numpy's bits. Sums, products of matrices and transcendental functions come close, because their
+sums have another order. Work that a GPU cannot do for all vertices together runs on the host (see
+`host_fallback`). The CuPy table follows CuPy's documentation and was tested with a stand-in for
+CuPy that has its gaps; it has not been run on a device yet.
 """
 
 from __future__ import annotations
@@ -25,92 +25,96 @@ from ipu_teach.compile.trace import Op, Ref, Trace
 from ipu_teach.errors import InvalidOptionError, shown
 from ipu_teach.types import Array
 
-# a function, most often of the array module, and what it is called with
+Axis = int | tuple[int, ...] | None
+# (function, usually of the array module, its arguments)
 Call = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
 def run_all(calls: list[Call]) -> None:
-    """Make the calls, one after the other."""
+    """Make the calls one after another."""
     for function, args in calls:
         function(*args)
 
 
 class Backend:
-    """The array functions the engine uses for tile data, by the names under which it uses them.
-    This one is numpy's.
+    """The array functions that the engine uses for tile data; here numpy's.
 
-    No other module of the engine calls the array module on tile data, so that another one with the
-    same functions can take its place.
+    No other module of the engine calls the array module on tile data, so that another module with
+    the same functions can replace it.
     """
 
     name = "numpy"
     on_host = True
-    chunk_bytes = 0  # of temporaries; 0: as many as the plan finds best for a processor's cache
+    # bytes of temporaries; 0: as many as the plan finds best for a processor's cache
+    chunk_bytes = 0
 
     def __init__(self) -> None:
-        self.as_strided: Any = np.lib.stride_tricks.as_strided
-        self.zeros: Any = np.zeros
-        self.empty: Any = np.empty
-        self.copyto: Any = np.copyto
-        self.take: Any = np.take
-        self.matmul: Any = np.matmul
-        self.vecdot: Any = np.vecdot
-        self.clip: Any = np.clip
-        self.may_share_memory: Any = np.may_share_memory
-        self._rows: dict[Any, Array] = {}
+        self.as_strided: Callable[..., Array] = np.lib.stride_tricks.as_strided
+        self.zeros: Callable[..., Array] = np.zeros
+        self.empty: Callable[..., Array] = np.empty
+        self.copyto: Callable[..., None] = np.copyto
+        self.take: Callable[..., Array] = np.take
+        self.matmul: Callable[..., Array] = np.matmul
+        self.vecdot: Callable[..., Array] = np.vecdot
+        self.clip: Callable[..., Array] = np.clip
+        self.may_share_memory: Callable[..., bool] = np.may_share_memory
+        self._rows: dict[tuple[object, ...], Array] = {}
 
     def runs(self, trace: Trace) -> bool:
-        """Whether it can do all of a kernel for all vertices at once."""
+        """Return whether it can run a whole kernel for all vertices together."""
         return True
 
-    def array(self, values: Any) -> Any:
-        """An array of the host's, where kernels can read it."""
+    def array(self, values: Array | np.generic) -> Any:
+        """Return an array of the host's, in memory that kernels can read."""
         return values
 
     def operand(self, value: Any) -> Any:
-        """A fixed argument of a kernel, where it can be read."""
+        """Return a fixed argument of a kernel, in memory that it can read."""
         return value
 
     def to_host(self, values: Array) -> Array:
-        """A copy of tile data as a numpy array. Waits until it is there."""
+        """Return a copy of tile data as a numpy array, after waiting for it."""
         host: Array = values.copy()
         return host
 
     def finish(self) -> None:
-        """Wait until everything that was called is done."""
+        """Wait for all calls to be done."""
 
-    def ufunc(self, fn: Any, args: Sequence[Any], out: Array, kwargs: dict[str, Any]) -> Call:
-        """The call fn(*args, out=out). Numbers among the arguments are made ready for it."""
+    def ufunc(self, fn: np.ufunc, args: Sequence[Any], out: Array, kwargs: dict[str, Any]) -> Call:
+        """Return the call fn(*args, out=out), with numbers among the arguments prepared."""
         if fn in (np.maximum, np.minimum):
             args = [a if isinstance(a, np.ndarray) else self._row(a, out) for a in args]
         elif {getattr(a, "dtype", out.dtype) for a in args} == {
             out.dtype
         } and out.dtype.kind == "f":
-            # What numpy would make of a Python number in every call, made once.
+            # Convert a Python number once, not in each call.
             args = [np.array(a, out.dtype) if isinstance(a, (int, float)) else a for a in args]
-        if kwargs or fn in (np.maximum, np.minimum):  # which take `out` by name only
+        if kwargs or fn in (np.maximum, np.minimum):  # these take `out` by name only
             return partial(fn, out=out, **kwargs), tuple(args)
         return fn, (*args, out)
 
     def reduction(
-        self, fn: Any, array: Array, axis: Any, out: Array, keepdims: bool = False
+        self, fn: np.ufunc, array: Array, axis: Axis, out: Array, keepdims: bool = False
     ) -> Call:
-        """The call fn.reduce(array, axis, out=out)."""
+        """Return the call fn.reduce(array, axis, out=out)."""
         return fn.reduce, (array, axis, None, out, keepdims)
 
     def _row(self, value: Any, out: Array) -> Any:
-        """A number as a row of itself: numpy's largest and smallest of two have no vector form for
-        a single number."""
+        """Return a number as a row of copies.
+
+        numpy's maximum and minimum have no vector form for a single number.
+        """
         plain = isinstance(value, (bool, int, float)) or getattr(value, "dtype", None) == out.dtype
         if not plain or np.ndim(value) or not out.ndim:
             return value
-        key, length = (repr(value), type(value), out.dtype), out.shape[-1]
+        key = (repr(value), type(value), out.dtype)
+        length = out.shape[-1]
         if key not in self._rows or len(self._rows[key]) < length:
             self._rows[key] = np.full(length, value, out.dtype)
         return self._rows[key][:length]
 
 
-REDUCED = {
+REDUCED: dict[np.ufunc, str] = {
     np.add: "sum",
     np.multiply: "prod",
     np.maximum: "amax",
@@ -122,36 +126,51 @@ GPU_TYPES = "?bhilqBHILQefd"
 
 
 class CupyBackend(Backend):
-    """The same table on a GPU. `cupy` is the module; memory is that of its current device.
+    """The same table on a GPU.
 
-    CuPy's kernels do not look whether a result lies over an operand, so operands that overlap one
-    in part are copied first.
+    `cupy` is the module; memory is that of its current device. CuPy's kernels do not check whether
+    the result overlaps an operand, so operands that partly overlap it are copied first.
     """
 
     name = "cupy"
     on_host = False
-    # a kernel costs microseconds to start, so vertices run in one piece if they can
+    # starting a kernel takes microseconds, so vertices run in one piece if possible
     chunk_bytes = 256 * 1024 * 1024
 
     def __init__(self, cupy: Any) -> None:
         super().__init__()
         self._cupy = cupy
         self.as_strided = cupy.lib.stride_tricks.as_strided
-        self.zeros, self.empty = cupy.zeros, cupy.empty
+        self.zeros = cupy.zeros
+        self.empty = cupy.empty
         self.clip = cupy.clip
         self.may_share_memory = cupy.may_share_memory
         self.copyto = self._copyto
-        # It knows no mode of gathering; what is gathered is within bounds.
-        self.take = lambda array, index, axis, out, mode: cupy.take(array, index, axis, out)
-        self.matmul = lambda a, b, out: cupy.matmul(a, b, out=out)
-        self.vecdot = lambda a, b, out: cupy.matmul(
-            a[..., None, :], b[..., None], out=out[..., None, None]
-        )
+        # CuPy has no mode of gathering; the indices are within bounds.
+        self.take = self._take
+        self.matmul = self._matmul
+        self.vecdot = self._vecdot
+
+    def _take(self, array: Array, index: Array, axis: Axis, out: Array, mode: str) -> Array:
+        """Gather elements. CuPy has no `mode`; the indices are within bounds."""
+        gathered: Array = self._cupy.take(array, index, axis, out)
+        return gathered
+
+    def _matmul(self, a: Array, b: Array, out: Array) -> Array:
+        product: Array = self._cupy.matmul(a, b, out=out)
+        return product
+
+    def _vecdot(self, a: Array, b: Array, out: Array) -> Array:
+        rows = a[..., None, :]
+        columns = b[..., None]
+        product: Array = self._cupy.matmul(rows, columns, out=out[..., None, None])
+        return product
 
     def runs(self, trace: Trace) -> bool:
         return all(self._has(op, trace) for op in trace.ops)
 
     def _has(self, op: Op, trace: Trace) -> bool:
+        """Return whether CuPy has an operation with numpy's semantics."""
         if op.result >= 0 and np.asarray(trace.samples[op.result]).dtype.char not in GPU_TYPES:
             return False
         if op.kind == "store":
@@ -176,16 +195,16 @@ class CupyBackend(Backend):
             and {a.ndim for a in samples} <= {1, 2}
         )
 
-    def array(self, values: Any) -> Any:
+    def array(self, values: Array | np.generic) -> Any:
         if isinstance(values, self._cupy.ndarray):
             return values
         return self._cupy.asarray(np.asarray(values))
 
     def operand(self, value: Any) -> Any:
-        # Python's own numbers take the type of what they meet, here as there.
+        # Python's numbers take the type of the other operand, in CuPy too.
         return self.array(value) if isinstance(value, (np.ndarray, np.generic)) else value
 
-    def to_host(self, values: Any) -> Array:
+    def to_host(self, values: Array) -> Array:
         host: Array = (
             self._cupy.asnumpy(values) if isinstance(values, self._cupy.ndarray) else values
         )
@@ -194,40 +213,47 @@ class CupyBackend(Backend):
     def finish(self) -> None:
         self._cupy.cuda.get_current_stream().synchronize()
 
-    def ufunc(self, fn: Any, args: Sequence[Any], out: Any, kwargs: dict[str, Any]) -> Call:
+    def ufunc(self, fn: np.ufunc, args: Sequence[Any], out: Array, kwargs: dict[str, Any]) -> Call:
         call = partial(getattr(self._cupy, fn.__name__), out=out, **kwargs)
         if any(self._overlap(a, out) for a in args):
             return self._from_copies, (call, args, out)
         return call, tuple(args)
 
-    def reduction(self, fn: Any, array: Any, axis: Any, out: Any, keepdims: bool = False) -> Call:
-        kept: dict[str, Any] = {"dtype": out.dtype} if fn in (np.add, np.multiply) else {}
+    def reduction(
+        self, fn: np.ufunc, array: Array, axis: Axis, out: Array, keepdims: bool = False
+    ) -> Call:
+        options: dict[str, Any] = {"dtype": out.dtype} if fn in (np.add, np.multiply) else {}
         return partial(
-            getattr(self._cupy, REDUCED[fn]), axis=axis, out=out, keepdims=keepdims, **kept
+            getattr(self._cupy, REDUCED[fn]), axis=axis, out=out, keepdims=keepdims, **options
         ), (array,)
 
     def _overlap(self, value: Any, out: Any) -> bool:
-        """True if two arrays share memory and are not element by element the same."""
+        """Return whether two arrays share memory and are not the same view."""
         if not isinstance(value, self._cupy.ndarray) or not self.may_share_memory(value, out):
             return False
-        same = (
+        is_same_view = (
             value.data.ptr == out.data.ptr
             and value.shape == out.shape
             and value.strides == out.strides
         )
-        return not (same and value.dtype == out.dtype)
+        return not (is_same_view and value.dtype == out.dtype)
 
-    def _from_copies(self, call: Any, args: Sequence[Any], out: Any) -> None:
+    def _from_copies(self, call: Callable[..., object], args: Sequence[Any], out: Array) -> None:
+        """Call a function with copies of the operands that overlap the result."""
         call(*(a.copy() if self._overlap(a, out) else a for a in args))
 
-    def _copyto(self, to: Any, source: Any, casting: str = "same_kind", where: Any = None) -> None:
+    def _copyto(
+        self, to: Array, source: Array, casting: str = "same_kind", where: Array | None = None
+    ) -> None:
         source = source.copy() if self._overlap(source, to) else source
         self._cupy.copyto(to, source, casting, where)
 
 
-def _cuts(value: Any, place: Any, trace: Trace) -> bool:
-    """True if floats become integers: what does not fit becomes another number on a GPU than on a
-    processor."""
+def _cuts(value: object, place: Array, trace: Trace) -> bool:
+    """Return whether floats become integers.
+
+    Values out of range then differ between a GPU and a processor.
+    """
     return (
         isinstance(value, Ref)
         and place.dtype.kind in "iu"
@@ -236,44 +262,46 @@ def _cuts(value: Any, place: Any, trace: Trace) -> bool:
 
 
 def cuda_devices() -> int:
-    """How many CUDA devices the driver shows; 0 without a driver. Imports nothing big, takes under
-    a millisecond."""
+    """Return the number of CUDA devices that the driver shows; 0 without a driver.
+
+    It imports nothing large and takes less than a millisecond.
+    """
     name = {"win32": "nvcuda.dll", "darwin": ""}.get(sys.platform, "libcuda.so.1")
     if not name:
         return 0
     try:
         driver = ctypes.CDLL(name)
         count = ctypes.c_int(0)
-        working = driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0
-    except (OSError, AttributeError):  # no such library, or one without these entries
+        works = driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0
+    except (OSError, AttributeError):  # no such library, or one without these functions
         return 0
-    return count.value if working else 0
+    return count.value if works else 0
 
 
 def cupy_module() -> tuple[Any, str]:
-    """(CuPy, what it runs on) where its kernels really run, or (None, why not).
+    """Return (CuPy, description of its device) if its kernels run, or (None, reason).
 
-    Without a driver this takes a fifth of a millisecond and imports nothing. With one, CuPy is
-    imported and made to add and to multiply matrices once: an import alone proves neither a device
-    nor the libraries that kernels are compiled with.
+    Without a driver this takes 0.2 milliseconds and imports nothing. With one, CuPy is imported,
+    and has to add and to multiply matrices once: an import alone proves neither a device nor the
+    libraries that compile kernels.
     """
     if os.environ.get("IPU_TEACH_GPU") == "0":
         return None, "switched off by IPU_TEACH_GPU=0"
     count = cuda_devices()
     if not count:
         return None, "no CUDA driver or device"
-    return _tried(count)
+    return _working_cupy(count)
 
 
 @cache
-def _tried(count: int) -> tuple[Any, str]:
-    seen = f"{count} CUDA device{'s' if count > 1 else ''}"
+def _working_cupy(count: int) -> tuple[Any, str]:
+    devices = f"{count} CUDA device{'s' if count > 1 else ''}"
     try:
         import cupy
     except ImportError:
         return (
             None,
-            f"{seen} seen, but CuPy is not installed: python -m pip install 'cupy-cuda13x[ctk]'",
+            f"{devices} seen, but CuPy is not installed: python -m pip install 'cupy-cuda13x[ctk]'",
         )
     try:
         total = int((cupy.arange(3) * 2).sum())
@@ -283,20 +311,23 @@ def _tried(count: int) -> tuple[Any, str]:
         if (total, product) != (6, 2.0):
             return None, f"CuPy computes wrong here: {total} and {product} for 6 and 2"
         name = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)["name"].decode()
-    # CUDARuntimeError, CompileException, DynamicLibNotFoundError: CuPy has many
+    # CUDARuntimeError, CompileException, DynamicLibNotFoundError and others
     except Exception as error:
         return (
             None,
-            f"{seen} seen, but CuPy does not run: {type(error).__name__}: "
+            f"{devices} seen, but CuPy does not run: {type(error).__name__}: "
             f"{' '.join(str(error).split())}",
         )
     return cupy, f"CuPy {cupy.__version__} on {name}"
 
 
 def choose_backend(name: str | None) -> Backend:
-    """The backend of that name; with None, CuPy where it runs and else numpy. Raises
-    `InvalidOptionError`."""
-    if name is not None and shown(name) not in ("'numpy'", "'cupy'"):  # an array has no one truth
+    """Return the backend of that name; for None, CuPy if it runs, else numpy.
+
+    :raises InvalidOptionError: if there is no such backend, or CuPy does not run here.
+    """
+    # compared as text, because the truth of an array is ambiguous
+    if name is not None and shown(name) not in ("'numpy'", "'cupy'"):
         raise InvalidOptionError(f"""Engine was given backend={shown(name)}.
             next:  give "numpy", "cupy", or None for CuPy where it runs and else numpy.""")
     if name == "numpy":
@@ -313,9 +344,12 @@ def choose_backend(name: str | None) -> Backend:
 
 
 @cache
-def one_blas_thread() -> Callable[[], AbstractContextManager[Any]]:
-    """What keeps numpy's BLAS at one thread in a `with`: many small products stall with more. In a
-    browser there is no other thread, and perhaps no threadpoolctl."""
+def one_blas_thread() -> Callable[[], AbstractContextManager[object]]:
+    """Return a context manager that limits numpy's BLAS to one thread.
+
+    With more threads, many small products stall. In a browser there is only one thread, and perhaps
+    no threadpoolctl.
+    """
     try:
         from threadpoolctl import ThreadpoolController
     except ImportError:

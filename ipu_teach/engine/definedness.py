@@ -1,11 +1,11 @@
-"""Which bytes have been written since load: reading one that has not is an error in strict mode.
+"""Track which bytes have been written since load; in strict mode, reading any other is an error.
 
-Definedness only grows, but for a WriteUndef. So each step is checked the first time it runs, and
-again only after a WriteUndef of something that it touches. Variables that are known to be whole are
-not looked at.
+Bytes only become defined, never undefined, except by a WriteUndef. So each step is checked the
+first time it runs, and again only after a WriteUndef of a variable that it accesses. Variables that
+are known to be fully defined are skipped.
 
-A WriteUndef waits until a step meets its tensor. One that stores all of that anew, and looks at
-none of it, makes it needless: so a loop spends nothing on it.
+A WriteUndef is delayed until a step accesses its tensor. It is dropped if that step overwrites the
+whole tensor and reads none of it, so it costs nothing in a loop.
 """
 
 from __future__ import annotations
@@ -30,19 +30,21 @@ from ipu_teach.graph.tile_map import covered, expand, joined
 from ipu_teach.types import Array
 
 T = TypeVar("T")
-LONG = 64  # bytes from which on it is quicker to set the pieces of a region one by one
+LONG = 64  # bytes per piece from which it is faster to set the pieces one by one
 
-Bytes = tuple[Array, Array]  # where pieces start, and where they stop
-WhoReads = tuple[str, str, Line]  # who reads, where that is, and the line of the program
-# of what is read the pieces, and who reads each of them
-Blame = Callable[[], tuple[Array, Array, Callable[[int], WhoReads]]]
+Bytes = tuple[Array, Array]  # (starts, stops) of pieces of memory
+Reader = tuple[str, str, Line]  # (what reads, its place, line of the program)
+# returns (starts, stops, function from a piece's number to its reader) of a read
+Blame = Callable[[], tuple[Array, Array, Callable[[int], Reader]]]
 NONE: Bytes = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 @dataclass(frozen=True, eq=False)
 class ByteSet:
-    """Pieces of memory, ascending and apart, with the variables that they touch, and those that
-    they fill from end to end."""
+    """Disjoint pieces of memory in ascending order.
+
+    `touches` are the variables that they overlap, and `fills` those that they cover completely.
+    """
 
     start: Array
     stop: Array
@@ -50,7 +52,7 @@ class ByteSet:
     fills: frozenset[int]
 
     def common(self, other: ByteSet) -> int:
-        """How many bytes are in both."""
+        """Return the number of bytes in both sets."""
         if self.touches.isdisjoint(other.touches):
             return 0
         inside: Array = covered(self.start, self.stop, other.stop) - covered(
@@ -59,7 +61,7 @@ class ByteSet:
         return int(inside.sum())
 
     def is_set(self, bits: Array) -> bool:
-        """True if all of its bytes are."""
+        """Return whether the bits of all its bytes are set."""
         if len(self.start) > LONG:
             return not len(_holes(bits, self.start, self.stop))
         return all(
@@ -68,7 +70,7 @@ class ByteSet:
         )
 
     def put(self, bits: Array, value: bool) -> None:
-        """Set all of its bytes, or clear them."""
+        """Set or clear the bits of all its bytes."""
         if not len(self.start):
             return
         low, high = int(self.start[0]), int(self.stop[-1])
@@ -76,7 +78,7 @@ class ByteSet:
             for start, stop in zip(self.start.tolist(), self.stop.tolist(), strict=True):
                 bits[start:stop] = value
             return
-        # +1 at each start, -1 at each stop: the running sum is 1 inside
+        # +1 at each start and -1 at each stop, so that the running sum is 1 inside the pieces
         change = np.zeros(high - low, np.int8)
         change[self.start - low] = 1
         change[self.stop[:-1] - low] = -1
@@ -84,15 +86,18 @@ class ByteSet:
 
 
 class MemoryAccess:
-    """What a step does to memory: what it `reads`, each region with who is to blame for it; what it
-    `stores` for certain.
+    """The memory accesses of a step.
 
-    `looks`: regions in which it may see, or may leave, what is there before: what it reads, and
-    what it stores by data. `near`: the WriteUndefs of its variables.
+    `reads` are the regions that it reads, each with a `Blame`, and `stores` the bytes that it
+    certainly stores.
+
+    `looks` are the regions whose earlier content may be seen or may remain: those it reads, and
+    those it stores depending on data. `near` are the WriteUndefs of its variables.
     """
 
     def __init__(self, definedness: Definedness, step: p.Step | p.Node) -> None:
-        self.definedness, self.graph = definedness, definedness.graph
+        self.definedness = definedness
+        self.graph = definedness.graph
         self.reads: list[tuple[ByteSet, Blame]] = []
         self.looks: list[ByteSet] = []
         self.near: set[int] = set()
@@ -108,16 +113,17 @@ class MemoryAccess:
         self.stores = definedness.bytes_of(*self._stored)
         self.touches = self.stores.touches.union(*(look.touches for look in self.looks))
 
-    def _read(self, tensor: Tensor, who: str, line: Line = NOWHERE) -> None:
+    def _read(self, tensor: Tensor, reader: str, line: Line = NOWHERE) -> None:
+        """Add a read of a whole tensor."""
         pieces = tensor.byte_extent()
-        self.reads.append(
-            (self.definedness.bytes_of(pieces), lambda: (*pieces, lambda _: (who, "", line)))
-        )
+        self.reads.append((self.definedness.bytes_of(pieces), _blame_for(pieces, reader, line)))
 
     def _store(self, tensor: Tensor) -> None:
+        """Add a store into a whole tensor."""
         self._stored.append(tensor.byte_extent())
 
     def _move(self, step: p.Step | p.Node) -> None:
+        """Add the accesses of a step that is no compute set, or of a node's predicate."""
         match step:
             case p.Node(predicate=Tensor() as predicate):
                 self._read(predicate, f"{step.kind} looks at")
@@ -154,22 +160,24 @@ class MemoryAccess:
                 self._read(step.tensor, "AssumeEqualAcrossReplicas looks at")
 
     def _execute(self, step: p.ExecuteStep) -> None:
-        """What is stored for certain is so by what was traced. A scalar loop marks the elements of
-        its Outputs while it runs; of what could be neither traced nor translated, all of the region
-        is taken to be stored.
+        """Add the accesses of a compute set.
+
+        The traces show which elements are certainly stored. A scalar loop marks the elements of its
+        Outputs during the run. If a codelet could be neither traced nor translated, its Outputs
+        count as stored completely.
         """
         tables: dict[FrozenTable, list[Group]] = defaultdict(list)
         for group in self.definedness.compiled.groups[step.compute_set]:
             tables[group.table].append(group)
         for table, groups in tables.items():
-            traced = not any(group.at_once or group.trace.stopped for group in groups)
+            traced = not any(group.is_bulk or group.trace.stopped for group in groups)
             marked = [group for group in groups if group.scalar is not None and group.trace.stopped]
             for name, field in table.fields.items():
                 if field.kind == "state":
                     continue
                 touched = self.graph.touched(table, name)
                 everything = self.definedness.bytes_of((touched.start, touched.stop))
-                if field.kind != "output":  # an InOut is whole before
+                if field.kind != "output":  # an InOut must be defined before
                     self.reads.append((everything, partial(self._edges, table, name)))
                     continue
                 if not traced:
@@ -182,13 +190,12 @@ class MemoryAccess:
         if step.out is not None:
             self._store(step.out)
 
-    def _edges(
-        self, table: FrozenTable, name: str
-    ) -> tuple[Array, Array, Callable[[int], WhoReads]]:
+    def _edges(self, table: FrozenTable, name: str) -> tuple[Array, Array, Callable[[int], Reader]]:
+        """Return the bytes that the vertices access through a field, and their readers."""
         edges = self.graph.intervals(table, name)
         compute_set = self.graph.compute_sets[table.compute_set]
 
-        def reader(piece: int) -> WhoReads:
+        def reader(piece: int) -> Reader:
             row = int(edges.row[piece])
             where = f"{vertex_name(table, row, name)} of compute set {compute_set.name!r}"
             return f"{table.codelet.__name__} reads", where, table.line(row)
@@ -196,27 +203,30 @@ class MemoryAccess:
         return edges.start, edges.stop, reader
 
     def _elements(self, group: Group, name: str) -> Iterator[Bytes]:
-        """The elements of an Output that a group stores."""
-        size, stored_in = group.table.fields[name].dtype.size, _in_part(group, name)
+        """Yield the elements of an Output that a group stores."""
+        size = group.table.fields[name].dtype.size
+        stored_in = _in_part(group, name)
         for part, region in enumerate(regions_of(group, self.graph, name)):
             start = region.index(slice(None))[:, stored_in.get(part, ...)].reshape(-1) * size
             yield start, start + size
 
 
 class Definedness:
-    """One bit a byte, and the steps that are `checked`: what they read is written.
+    """One bit per byte, and the `checked` steps, which read only written bytes.
 
-    `poison(tensor)` puts what unwritten memory holds into a tensor.
+    `poison(tensor)` fills a tensor with the value of unwritten memory.
     """
 
     def __init__(self, compiled: Compiled, poison: Callable[[Tensor], None]) -> None:
-        self.compiled, self.graph, self._poison = compiled, compiled.graph, poison
+        self.compiled = compiled
+        self.graph = compiled.graph
+        self._poison = poison
         ends = np.array([(v.start, v.stop) for v in self.graph.variables], np.int64).reshape(-1, 2)
         self._start, self._stop = np.ascontiguousarray(ends.T)
-        # so that the system hands out the pages now
+        # np.full, so that the system allocates the pages now
         self.defined = np.full(self.graph.memory_bytes, False)
         self.checked: set[int] = set()
-        self._whole: set[int] = set()  # variables
+        self._whole: set[int] = set()  # variables that are fully defined
         for tensor, _ in self.graph.initial_values:
             self._fill(self.bytes_of(tensor.byte_extent()))
         for dtype, start, values in self.graph.state_values:
@@ -230,18 +240,19 @@ class Definedness:
         )
         self._undefs = {number: self.bytes_of(tensor.byte_extent()) for number, tensor in undefs}
         self._accesses: list[MemoryAccess] = []
-        # by WriteUndef what is near it
+        # the numbers of the steps that access its variables, by WriteUndef
         self._users: dict[int, set[int]] = {undef: set() for undef in self._undefs}
         for step in compiled.steps:
             self.add(step)
         self._waiting: set[int] = set()
-        # those that wait and that the step which runs now makes so
+        # WriteUndefs that the running step overwrites
         self._needless: set[int] = set()
         self._meetings: dict[tuple[int, int], str] = {}
 
     def add(self, step: p.Step | p.Node) -> int:
-        """The number of a step; a node that looks at an element, to decide, gets one too."""
-        access, number = MemoryAccess(self, step), len(self._accesses)
+        """Add a step, or a node that reads a predicate, and return its number."""
+        access = MemoryAccess(self, step)
+        number = len(self._accesses)
         access.near = {
             undef
             for undef, region in self._undefs.items()
@@ -253,8 +264,7 @@ class Definedness:
         return number
 
     def checking(self, number: int, act: Callable[[], T]) -> Callable[[], T]:
-        """`act`, which is what step `number` does, with the check around it where that is not done
-        yet."""
+        """Return `act`, the work of step `number`, with a check around it until that is done."""
 
         def checked() -> T:
             if number in self.checked:
@@ -267,7 +277,10 @@ class Definedness:
         return checked
 
     def before(self, number: int) -> None:
-        """Check what step `number` reads. Raises `UninitialisedReadError`."""
+        """Check the reads of step `number`.
+
+        :raises UninitialisedReadError: if it reads bytes that nothing has written.
+        """
         self._needless.clear()
         for undef in self._waiting & self._accesses[number].near:
             self._meet(undef, number)
@@ -277,7 +290,7 @@ class Definedness:
                 self._check(region, blame)
 
     def after(self, number: int) -> None:
-        """Step `number` has run: what it stores is there."""
+        """Mark the bytes that step `number` has stored as defined."""
         self._waiting -= self._needless
         region = self._accesses[number].stores
         if not region.touches <= self._whole:
@@ -285,49 +298,53 @@ class Definedness:
         self.checked.add(number)
 
     def undefine(self, number: int) -> None:
-        """Let the WriteUndef that is step `number` wait."""
+        """Delay the WriteUndef that is step `number`."""
         if number not in self._waiting:
             self._waiting.add(number)
             self.checked -= self._users[number]
 
     def settle(self) -> None:
-        """Let no WriteUndef wait any longer: somebody looks at memory."""
+        """Carry out all delayed WriteUndefs, because memory is about to be read."""
         for undef in list(self._waiting):
             self._undefine_now(undef)
 
     def write(self, tensor: Tensor) -> None:
-        """All of `tensor` is written now by the host."""
+        """Mark all of `tensor` as defined, because the host has written it."""
         self._fill(self.bytes_of(tensor.byte_extent()))
 
     def check_host_read(self, tensor: Tensor, reader: str) -> None:
         """Raise `UninitialisedReadError` if the host reads an element that nothing has written.
-        `reader`: the call that reads, as the error names it."""
-        pieces = tensor.byte_extent()
-        self._check(
-            self.bytes_of(pieces), lambda: (*pieces, lambda _: (f"{reader} reads", "", NOWHERE))
-        )
 
-    # What waits
+        `reader` is the call that reads, as the error names it.
+        """
+        pieces = tensor.byte_extent()
+        self._check(self.bytes_of(pieces), _blame_for(pieces, f"{reader} reads", NOWHERE))
+
+    # Delayed WriteUndefs
 
     def _meet(self, undef: int, number: int) -> None:
-        """A WriteUndef waits, and a step comes that touches the same variable."""
-        how = self._meetings.get((undef, number))
-        if how is None:
-            region, access = self._undefs[undef], self._accesses[number]
-            common, looks = (
-                access.stores.common(region),
-                any(look.common(region) for look in access.looks),
-            )
-            whole = common == int((region.stop - region.start).sum())
-            how = "now" if looks or (common and not whole) else "needless" if common else "apart"
-            self._meetings[undef, number] = how
-        if how == "needless":
+        """Handle a delayed WriteUndef before a step that accesses the same variable."""
+        effect = self._meetings.get((undef, number))
+        if effect is None:
+            region = self._undefs[undef]
+            access = self._accesses[number]
+            common = access.stores.common(region)
+            has_looks = any(look.common(region) for look in access.looks)
+            is_overwritten = common == int((region.stop - region.start).sum())
+            if has_looks or (common and not is_overwritten):
+                effect = "now"
+            else:
+                effect = "needless" if common else "independent"
+            self._meetings[undef, number] = effect
+        if effect == "needless":
             self._needless.add(undef)
-        elif how == "now":
+        elif effect == "now":
             self._undefine_now(undef)
 
     def _undefine_now(self, undef: int) -> None:
-        step, region = self.compiled.steps[undef], self._undefs[undef]
+        """Carry out a delayed WriteUndef."""
+        step = self.compiled.steps[undef]
+        region = self._undefs[undef]
         assert isinstance(step, p.UndefStep)
         self._poison(step.tensor)
         region.put(self.defined, False)
@@ -337,46 +354,57 @@ class Definedness:
     # Bits
 
     def _fill(self, region: ByteSet) -> None:
+        """Mark bytes as defined."""
         region.put(self.defined, True)
         self._whole |= region.fills
 
     def _check(self, region: ByteSet, blame: Blame) -> None:
+        """Raise `UninitialisedReadError` if a byte of a region is not defined."""
         if not region.is_set(self.defined):
             start, stop, reader = blame()
             piece = int(_holes(self.defined, start, stop)[0])
             byte = int(start[piece] + np.argmin(self.defined[start[piece] : stop[piece]]))
-            who, where, line = reader(piece)
-            raise UninitialisedReadError(f"""{who} {self.graph.element(byte)}, which nothing has
-                written.
-                where: {where}
+            reader_name, place, line = reader(piece)
+            raise UninitialisedReadError(f"""{reader_name} {self.graph.element(byte)}, which nothing
+                has written.
+                where: {place}
                 line:  {in_words(line)}
                 next:  write it first: a Copy, a compute set, graph.set_initial_value, or
                 Engine.write_tensor.""")
         self._whole |= region.fills
 
     def bytes_of(self, *pieces: Bytes) -> ByteSet:
-        """The bytes of some pieces, which may overlap."""
-        # as it mostly is
+        """Return the bytes of some pieces, which may overlap."""
+        # a fast path for the usual case: one piece within a variable
         if len(pieces) == 1 and len(pieces[0][0]) == 1 and pieces[0][0] < pieces[0][1]:
             start, stop = pieces[0]
             number = int(np.searchsorted(self._start, pieces[0][0], "right")[0]) - 1
             if stop <= self._stop[number]:
-                whole = start == self._start[number] and stop == self._stop[number]
+                is_filled = start == self._start[number] and stop == self._stop[number]
                 return ByteSet(
-                    start, stop, frozenset([number]), frozenset([number] if whole else [])
+                    start, stop, frozenset([number]), frozenset([number] if is_filled else [])
                 )
         start, stop = joined(*(np.concatenate(ends) for ends in zip(NONE, *pieces, strict=True)))
         first = np.searchsorted(self._start, start, "right") - 1
         last = np.searchsorted(self._start, stop)
         touched = np.array(numbers_in(expand(first, last - first)[1]), np.int64)
-        low, high = self._start[touched], self._stop[touched]
+        low = self._start[touched]
+        high = self._stop[touched]
         fills = touched[covered(start, stop, high) - covered(start, stop, low) == high - low]
         return ByteSet(start, stop, frozenset(touched.tolist()), frozenset(fills.tolist()))
 
 
+def _blame_for(pieces: Bytes, reader: str, line: Line) -> Blame:
+    """Return the blame of one reader for all pieces."""
+
+    def blame() -> tuple[Array, Array, Callable[[int], Reader]]:
+        return (*pieces, lambda _: (reader, "", line))
+
+    return blame
+
+
 def _in_part(group: Group, name: str) -> dict[int, Array]:
-    """For each part of a field that the codelet does not store whole, which elements it does
-    store."""
+    """Return the stored elements of each part of a field that is not stored completely."""
     if group.trace.stopped:
         return {}
     regions = [(root, part) for root, (field, part) in group.trace.regions.items() if field == name]
@@ -388,7 +416,7 @@ def _in_part(group: Group, name: str) -> dict[int, Array]:
 
 
 def _holes(bits: Array, start: Array, stop: Array) -> Array:
-    """Which of the pieces hold a byte that is not set."""
+    """Return the indices of the pieces that contain a byte that is not set."""
     low, high = int(start.min()), int(stop.max())
     holes = low + np.flatnonzero(~bits[low:high])
     return np.flatnonzero(np.searchsorted(holes, stop) > np.searchsorted(holes, start))

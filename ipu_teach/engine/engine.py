@@ -21,7 +21,7 @@ from ipu_teach.engine.executable import Executable, checks_of, compile_graph
 from ipu_teach.engine.host_memory import check_variables
 from ipu_teach.engine.machine import Machine
 from ipu_teach.engine.remote_memory import find_buffer, host_values
-from ipu_teach.engine.site import How
+from ipu_teach.engine.site import RunMode
 from ipu_teach.errors import (
     ControlProgramError,
     InvalidOptionError,
@@ -131,25 +131,25 @@ class Engine(WithoutSome):
                 graph, programs, strict=strict, merge_copies=merge_copies
             )
         else:
-            how: dict[str, Any] = {
+            settings: dict[str, Any] = {
                 "strict": True if strict is None else strict,
                 "merge_copies": merge_copies,
             }
-            self._executable = compile_graph(graph, programs, options, **how)  # type: ignore[arg-type]
+            self._executable = compile_graph(graph, programs, options, **settings)  # type: ignore[arg-type]
         self._options: Options = effective(parsed(options), self._executable.given_options)
         checks = checks_of(self._executable.checks, self._options)
-        numbers = control_bits(self._options), int(self._options["prng.seed"] or 0)
-        self._how = How(
-            bool(exact),
-            vertex_loop,
-            shuffle,
-            int(threads),
-            checks["uninitialised"],
-            checks["races"],
-            *numbers,
+        self._mode = RunMode(
+            exact=bool(exact),
+            vertex_loop=vertex_loop,
+            shuffle=shuffle,
+            threads=int(threads),
+            checks_reads=checks["uninitialised"],
+            checks_races=checks["races"],
+            behaviour=control_bits(self._options),
+            seed=int(self._options["prng.seed"] or 0),
         )
         if self._executable.out_of_memory is None:  # else there is a report, and nothing can run
-            check_variables(self._executable.compiled, self._how.reads)
+            check_variables(self._executable.compiled, self._mode.checks_reads)
         self._compiled = self._executable.compiled
         self._cost = self._executable.cost.priced(self._options["codelet_prices"])
         self._target = self._executable.target
@@ -195,13 +195,21 @@ class Engine(WithoutSome):
             raise self._executable.out_of_memory
         self._refuse_while_running("load()")
         machine = Machine(
-            self._compiled, self._cost, self._feeds, self._drains, self._backend, self._how, work
+            compiled=self._compiled,
+            cost=self._cost,
+            feeds=self._feeds,
+            drains=self._drains,
+            backend=self._backend,
+            mode=self._mode,
+            work=work,
         )
         with machine.interrupts:  # an interrupt waits until the engine is loaded
             self._take(machine, device)
 
     def _take(self, machine: Machine, device: Device) -> None:
-        self._machine, machine.print_to = machine, self._print_to
+        """Make a loaded machine the engine's, on this device."""
+        self._machine = machine
+        machine.print_to = self._print_to
         if self._values is not None:
             self._machine.record(self._values)
         self._device = device
@@ -225,6 +233,10 @@ class Engine(WithoutSome):
         return self._backend.name
 
     def _loaded(self) -> Machine:
+        """Return the machine.
+
+        :raises TensorIOStateError: if the engine is not loaded.
+        """
         if self._machine is None or self._device is None:
             raise TensorIOStateError("""The engine is not loaded: there is no machine yet.
                 next:  engine.load(device) first.""")
@@ -245,11 +257,11 @@ class Engine(WithoutSome):
         """
         count = len(self._compiled.programs)
         if not is_whole(index) or not 0 <= index < count:
-            there = (
+            advice = (
                 "one program: run(0), or run()" if count == 1 else f"the programs 0 to {count - 1}"
             )
             raise ControlProgramError(f"""There is no program {shown(index)}.
-                next:  the engine has {there}.""")
+                next:  the engine has {advice}.""")
         if name is not None and not isinstance(name, str):
             raise InvalidOptionError(
                 f"run() was given the name {shown(name)}.",
@@ -270,9 +282,11 @@ class Engine(WithoutSome):
             try:
                 machine.run(int(index))
             except KeyboardInterrupt as stop:
-                done, total, what = machine.standing(int(index))
-                of = f" of {total:,}" * bool(total)
-                stop.args = (f"stopped after {done:,}{of} supersteps, before {what or 'the end'}",)
+                done, total, step_name = machine.standing(int(index))
+                count_text = f"{done:,} of {total:,}" if total else f"{done:,}"
+                stop.args = (
+                    f"stopped after {count_text} supersteps, before {step_name or 'the end'}",
+                )
                 raise
             self._backend.finish()
 
@@ -286,12 +300,12 @@ class Engine(WithoutSome):
             yield
         finally:
             self._running = False
-            ran = machine.take_steps()
+            steps = machine.take_steps()
             if not recording:
-                machine.log.unrecorded += len(ran)
+                machine.log.unrecorded += len(steps)
             elif self._current is not None:  # it is None if the run has reset the profile
-                machine.log.note(replace(self._current, last=machine.log.total + len(ran)))
-                machine.log.add(ran)
+                machine.log.note(replace(self._current, last=machine.log.total + len(steps)))
+                machine.log.add(steps)
             self._current = None
             if self._values is not None:
                 self._values.report = self.report
@@ -308,6 +322,7 @@ class Engine(WithoutSome):
         self.run(index)
 
     def _check_streams(self, program: Node) -> None:
+        """Raise `StreamConnectionError` if a stream of a program is not connected."""
         for leaf in program.leaves():
             step = self._compiled.steps[leaf.step]
             for side in (step.source, step.destination) if isinstance(step, CopyStep) else ():
@@ -335,11 +350,11 @@ class Engine(WithoutSome):
         """
         stream = self._stream(handle)
         if stream.to_device:
-            made = feed(stream, data, wrap)
+            new_feed = feed(stream, data, wrap)
             before = self._feeds.get(handle)
             if isinstance(before, (CallbackFeed, SharedFeed)):
                 before.invalidate()
-            self._feeds[handle] = made
+            self._feeds[handle] = new_feed
         else:
             self._drains[handle] = drain(stream, data, wrap)
 
@@ -368,6 +383,10 @@ class Engine(WithoutSome):
         return tuple(self._compiled.streams.values())
 
     def _stream(self, handle: str) -> DataStream:
+        """Return the stream of that name.
+
+        :raises StreamConnectionError: if there is none.
+        """
         stream = self._compiled.streams.get(handle) if isinstance(handle, str) else None
         if stream is None:
             names = ", ".join(map(repr, sorted(self._compiled.streams)))
@@ -394,8 +413,10 @@ class Engine(WithoutSome):
         if access.replicas > 1:
             advice = f"give an array of shape {shape}, or {shape[1:]} for all replicas"
         call = f"write_tensor({handle!r})"
-        given = host_values(call, values, access.tensor, advice, access.replicas)
-        self._loaded().host_write(access.tensor, given)
+        host_array = host_values(
+            call, values, access.tensor, advice=advice, replicas=access.replicas
+        )
+        self._loaded().host_write(access.tensor, host_array)
 
     def read_tensor(self, handle: str) -> Array:
         """Return the whole tensor that `graph.create_host_read` gave the name `handle`.
@@ -413,15 +434,21 @@ class Engine(WithoutSome):
         return self._loaded().peek(self._access(handle, write=False).tensor)
 
     def _access(self, handle: str, write: bool) -> HostAccess:
+        """Return the handle for the host to read or write.
+
+        :raises TensorIOStateError: if there is none of that name and direction.
+        """
         access = self._compiled.host_accesses.get(handle) if isinstance(handle, str) else None
         if access is None or access.write != write:
             verb = "write" if write else "read"
-            known = sorted(h for h, a in self._compiled.host_accesses.items() if a.write == write)
-            there = f"The handles to {verb} are {', '.join(map(repr, known))}; " if known else ""
+            handles = sorted(h for h, a in self._compiled.host_accesses.items() if a.write == write)
+            advice = did_you_mean(handle, handles)
+            if handles:
+                advice += f"The handles to {verb} are {', '.join(map(repr, handles))}; "
             raise TensorIOStateError(f"""The host cannot {verb} under the handle {shown(handle)}.
                 where: {"" if access is None else f"{handle!r} is {access!r}"}
-                next:  {did_you_mean(handle, known)}{there}graph.create_host_{verb}('name', tensor)
-                makes one, before the engine is made.""")
+                next:  {advice}graph.create_host_{verb}('name', tensor) makes one, before the engine
+                is made.""")
         return access
 
     def copy_to_remote_buffer(
@@ -433,7 +460,7 @@ class Engine(WithoutSome):
         `num_elements` elements of a row. Raises `TensorIOStateError`.
         """
         buffer, number = find_buffer(
-            self._compiled.remote_buffers, handle, row, replica, "copy_to_remote_buffer()"
+            self._compiled.remote_buffers, handle, row, replica, call="copy_to_remote_buffer()"
         )
         rows = self._loaded().remote[buffer.handle]
         advice = "give the values of one row, and call it once for each row"
@@ -449,10 +476,10 @@ class Engine(WithoutSome):
         `UninitialisedReadError` for a row that nothing has written.
         """
         buffer, number = find_buffer(
-            self._compiled.remote_buffers, handle, row, replica, "copy_from_remote_buffer()"
+            self._compiled.remote_buffers, handle, row, replica, call="copy_from_remote_buffer()"
         )
-        found: Array = self._loaded().remote[buffer.handle].load([number], "The host")[0]
-        return found
+        row_values: Array = self._loaded().remote[buffer.handle].load([number], "The host")[0]
+        return row_values
 
     def set_print_tensor_stream(self, stream: TextIO | None) -> None:
         """Set the text file to which PrintTensor writes; None for standard error."""
@@ -471,8 +498,8 @@ class Engine(WithoutSome):
         are slower. Raises `InvalidOptionError`.
         """
         self._refuse_while_running("record()")
-        seen = [self._compiled.seen(t) if isinstance(t, Tensor) else t for t in tensors]
-        self._values = Recording(self._compiled, seen, most)
+        images = [self._compiled.image(t) if isinstance(t, Tensor) else t for t in tensors]
+        self._values = Recording(self._compiled, images, most)
         if self._machine is not None:
             self._machine.record(self._values)
         return self._values

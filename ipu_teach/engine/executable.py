@@ -1,13 +1,12 @@
-"""A compiled program as an object: made by `compile_graph`, run by any number of engines, saved to
-one file.
+"""A compiled program as an object: for any number of engines, and in one file.
 
     executable = compile_graph(graph, program)
     executable.save("adder.ipu")
     engine = Engine(Executable.load("adder.ipu", codelets=[Add]))
 
-The file holds the graph and the programs written down, no Python: the codelets are found by name
-when it is loaded, and must be the ones that it was saved with. What is loaded is compiled again, so
-that it passes every check.
+The file contains the graph and the programs as data, and no Python. The codelets are found by name
+when it is loaded, and must equal those that it was saved with. A loaded executable is compiled
+again, so that it passes every check.
 """
 
 from __future__ import annotations
@@ -45,8 +44,10 @@ CHECKS = ("races", "uninitialised", "estimates")
 
 
 class Executable:
-    """A graph and its programs, checked, costed and ready to run. Made by `compile_graph` or
-    `Executable.load`."""
+    """A graph and its programs: checked, with their costs, and ready to run.
+
+    It is made by `compile_graph` or `Executable.load`.
+    """
 
     def __init__(
         self,
@@ -55,29 +56,30 @@ class Executable:
         checks: Mapping[str, bool],
         options: Mapping[str, Value],
     ) -> None:
-        self.compiled, self.cost = compiled, cost
+        self.compiled = compiled
+        self.cost = cost
         self.checks = dict(checks)
         self.given_options = dict(options)
         self.out_of_memory: GraphMemoryAllocationError | None = None
 
     @cached_property
     def profile(self) -> CompiledProfile:
-        """What reports say of the compiled program, worked out as they ask."""
+        """The compiled program as reports show it, computed on demand."""
         return CompiledProfile(self.cost)
 
     @property
     def target(self) -> Target:
-        """The machine that it was compiled for."""
+        """The machine for which it was compiled."""
         return self.compiled.graph.target
 
     @property
     def num_programs(self) -> int:
-        """How many programs `Engine.run` may choose from."""
+        """The number of programs that `Engine.run` can run."""
         return len(self.compiled.programs)
 
     @property
     def report(self) -> Report:
-        """What was compiled, with nothing run."""
+        """The report of the compiled program, before anything has run."""
         return Report(
             self.profile,
             StepLog().snapshot(),
@@ -87,19 +89,27 @@ class Executable:
     # Files
 
     def serialize(self) -> bytes:
-        """The executable as bytes, the same as `save` writes. Raises `NotOfferedError` for what
-        cannot be written down."""
+        """Return the executable as bytes, the same as `save` writes.
+
+        :raises NotOfferedError: if it contains something that cannot be saved.
+        """
         return written(self.compiled, self.checks, self.given_options)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write one file. An old one is replaced when the new one is complete, or not at all."""
+        """Write the executable to a file.
+
+        An existing file is replaced once the new one is complete, or not at all.
+        """
         write_whole(path, self.serialize(), "save()", EXECUTABLE.noun)
 
     @classmethod
     def deserialize(
         cls, data: bytes | BinaryIO, codelets: Iterable[type[Vertex]] = ()
     ) -> Executable:
-        """The executable in `data`: bytes, or a binary file open for reading. As `load`."""
+        """Return the executable in `data`, which is bytes or a binary file open for reading.
+
+        It is otherwise as `load`.
+        """
         read = getattr(data, "read", None)
         content = read() if callable(read) else data
         if not isinstance(content, (bytes, bytearray, memoryview)):
@@ -110,14 +120,14 @@ class Executable:
             return compile_graph(graph, programs, options, strict=checks)
         except (InvalidOptionError, NotOfferedError):
             raise
-        except Exception as error:  # a file that was made by hand may hold any graph
-            tried = (
+        except Exception as error:  # a file that was not written by `save` may contain any graph
+            problem = (
                 error.tried
                 if isinstance(error, IPUTeachError)
                 else f"{type(error).__name__}: {shown(str(error))}"
             )
-            raise ExecutableLoadError(f"""The executable holds a program that does not compile:
-                {tried}
+            raise ExecutableLoadError(f"""The executable contains a program that does not compile:
+                {problem}
                 where: {getattr(error, "where", "")}
                 next:  save it again, from a graph that compiles.""") from error
 
@@ -127,9 +137,11 @@ class Executable:
     ) -> Executable:
         """Read a file that `save` wrote, and compile it again.
 
-        The vertex classes are found by name among `codelets` and all that exist in this process;
-        they must have the fields and the code that they had when the file was written. Raises
-        `ExecutableLoadError`.
+        The vertex classes are found by name among `codelets` and all that exist in this process.
+        They must have the fields and the code that they had when the file was written.
+
+        :raises ExecutableLoadError: if the file is not an executable, or a codelet is missing or
+            changed.
         """
         return read_whole(path, "load()", EXECUTABLE, lambda data: cls.deserialize(data, codelets))
 
@@ -153,60 +165,44 @@ def compile_graph(
 ) -> Executable:
     """Check, trace and cost a graph and its programs; no device is needed.
 
-    `options`, `strict` and `merge_copies` as for `Engine`; `progress(step, total)` is called as the
-    work goes on, last with step = total. Raises the errors of a wrong graph. A tile that is over
-    its memory is a `GraphMemoryAllocationError` with the report in `error.report`; with the option
-    `debug.allowOutOfMemory` the executable is made, and only loading it fails. What needs more than
-    this computer's memory is a `GraphMemoryAllocationError` too, more than is free a
-    `HostMemoryWarning`.
+    `options`, `strict` and `merge_copies` are as for `Engine`. `progress(step, total)` is called as
+    the work advances, at the end with step = total.
+
+    :raises GraphMemoryAllocationError: if a tile has too little memory; the error has the report in
+        `error.report`. With the option `debug.allowOutOfMemory` the executable is returned, and
+        only loading it fails. It is also raised if the program needs more memory than this computer
+        has; if it needs more than is free, there is a `HostMemoryWarning`.
+
+    The errors of a wrong graph or program are raised too.
     """
     if not isinstance(graph, Graph):
         raise ControlProgramError(f"""Engine was given {shown(graph)} as its graph.
             next:  write Engine(graph, program), in this order.""")
     graph = graph.get_top_level_graph()
-    listed = [programs] if isinstance(programs, Program) else programs
-    if (
-        not isinstance(listed, (list, tuple))
-        or not listed
-        or not all(isinstance(p, Program) for p in listed)
-    ):
-        raise ControlProgramError(f"""Engine was given {shown(programs)} as its programs.
-            next:  give one program, or a list of at least one: Engine(graph, [first, second]).""")
+    listed = _list_of(programs)
     if progress is not None and not callable(progress):
         raise InvalidOptionError(f"""compile_graph() was given {shown(progress)} as its progress.
             next:  give a function of (step, total).""")
-    given = {
+    given_options = {
         **parsed(options),
         **({} if merge_copies is None else parsed({"mergeCopies": merge_copies})),
     }
-    chosen = effective(given)
+    chosen = effective(given_options)
     checks = checks_of(strict, chosen)
     spill = bool(chosen["debug.allowOutOfMemory"])
     with working("compile", "part") as work:
-        try:
-            with tracepoint("compile", ENGINE):
-                compiled = compile_programs(
-                    graph,
-                    listed,
-                    check_races=checks["races"],
-                    check_fit=not spill,
-                    merge_copies=bool(chosen["mergeCopies"]),
-                    progress=progress or work.note,
-                )
-        except RecursionError:
-            raise ControlProgramError("""The programs are nested too deeply to compile.
-                next:  put programs side by side in one Sequence.""") from None
+        compiled = _compiled(
+            graph,
+            listed,
+            check_races=checks["races"],
+            options=chosen,
+            progress=progress or work.note,
+        )
         work.words = "memory and cycles"
         check_costs(compiled)
         cost = CostModel(compiled).priced(chosen["codelet_prices"])
-        executable = Executable(compiled, cost, checks, given)
-        try:
-            cost.check_memory()
-        except GraphMemoryAllocationError as error:
-            error.report = executable.report
-            if not spill:
-                raise
-            executable.out_of_memory = error
+        executable = Executable(compiled, cost, checks, given_options)
+        _check_memory(executable, spill)
         if checks["estimates"]:
             cost.check_reproducible()
             cost.check_estimates()
@@ -215,9 +211,64 @@ def compile_graph(
         return executable
 
 
+def _compiled(
+    graph: Graph,
+    programs: Sequence[Program],
+    check_races: bool,
+    options: Options,
+    progress: StepProgress,
+) -> Compiled:
+    """Compile programs; if they are nested too deeply, raise `ControlProgramError`."""
+    try:
+        with tracepoint("compile", ENGINE):
+            return compile_programs(
+                graph,
+                programs,
+                check_races=check_races,
+                check_fit=not options["debug.allowOutOfMemory"],
+                merge_copies=bool(options["mergeCopies"]),
+                progress=progress,
+            )
+    except RecursionError:
+        raise ControlProgramError("""The programs are nested too deeply to compile.
+            next:  put programs side by side in one Sequence.""") from None
+
+
+def _list_of(programs: Program | Sequence[Program]) -> Sequence[Program]:
+    """Return the programs as a sequence.
+
+    :raises ControlProgramError: if they are not one program, or at least one in a list.
+    """
+    listed = [programs] if isinstance(programs, Program) else programs
+    if (
+        not isinstance(listed, (list, tuple))
+        or not listed
+        or not all(isinstance(p, Program) for p in listed)
+    ):
+        raise ControlProgramError(f"""Engine was given {shown(programs)} as its programs.
+            next:  give one program, or a list of at least one: Engine(graph, [first, second]).""")
+    return listed
+
+
+def _check_memory(executable: Executable, spill: bool) -> None:
+    """Raise `GraphMemoryAllocationError` with the report if a tile has too little memory.
+
+    With `spill`, note the error in the executable instead.
+    """
+    try:
+        executable.cost.check_memory()
+    except GraphMemoryAllocationError as error:
+        error.report = executable.report
+        if not spill:
+            raise
+        executable.out_of_memory = error
+
+
 def checks_of(strict: bool | Mapping[str, bool], options: Options) -> dict[str, bool]:
-    """For each check whether it is on: `strict`, and over it `debug.verify` and
-    `debug.checkUninitialised`."""
+    """Return for each check whether it is on.
+
+    `debug.verify` and `debug.checkUninitialised` take precedence over `strict`.
+    """
     if isinstance(strict, bool):
         checks = dict.fromkeys(CHECKS, strict)
     elif isinstance(strict, Mapping) and all(

@@ -1,9 +1,9 @@
-"""Vertices that run on the host while the machine's memory lies on a GPU.
+"""Run vertices on the host while the machine's memory is on a GPU.
 
-Scalar loops and the plain vertex loop run on a processor, and some of numpy's functions have no
-form for many vertices at once. Such vertices run where they always can. What they reach is copied
-to the host once before them and back once after them, in one piece each way; that is the only place
-in an Execute where the GPU is waited for.
+Scalar loops and the plain vertex loop run on a processor, and some numpy functions have no form for
+many vertices together. Such vertices run on the host. The memory that they access is copied to the
+host once before and back once after them, in one piece each way. Only there does an Execute wait
+for the GPU.
 """
 
 from __future__ import annotations
@@ -20,18 +20,16 @@ from ipu_teach.engine.views import regions_of
 def visit(
     memory: Memory, groups: Iterable[Group], graph: FrozenGraph, calls: list[Call]
 ) -> list[Call]:
-    """`calls`, which run `groups` in the host's copy of `memory`, between the copies there and
-    back."""
-    reached = [span for group in groups for span in spans(group, graph)]
-    if not reached:
+    """Return `calls`, which run `groups` in the host's copy of `memory`, between two copies."""
+    byte_spans = [span for group in groups for span in spans(group, graph)]
+    if not byte_spans:
         return calls
-    reach = min(start for start, _ in reached), max(stop for _, stop in reached)
+    reach = min(start for start, _ in byte_spans), max(stop for _, stop in byte_spans)
     return [(memory.fetch, reach), *calls, (memory.send, reach)]
 
 
 def spans(group: Group, graph: FrozenGraph, written: bool = False) -> Iterable[tuple[int, int]]:
-    """From which byte to which each field of the vertices lies; with `written`, each field that
-    they write."""
+    """Yield (first byte, end) of each field of the vertices; `written`: only of written fields."""
     for name, declared in group.table.fields.items():
         for region in regions_of(group, graph, name) if declared.written or not written else ():
             if region.size:

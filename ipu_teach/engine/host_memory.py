@@ -1,5 +1,4 @@
-"""What a program needs of this computer's own memory, said before the computer swaps or the system
-ends Python."""
+"""Check the memory of this computer that a program needs, before it swaps or Python is killed."""
 
 from __future__ import annotations
 
@@ -10,53 +9,62 @@ from ipu_teach.compile import Compiled
 from ipu_teach.errors import GraphMemoryAllocationError, HostMemoryWarning, IPUTeachError, counted
 from ipu_teach.graph.source import caller
 
-# bytes of each tile for each step: what it exchanges, computes and costs there. Measured: 116 of
-# copies alone, 224 to 271 of an all-reduce on 4 and on 16 full IPUs.
-EACH = 256
-LEAST = 1 << 25  # bytes for which nobody looks what is free
+# Bytes per tile and step for its exchange, compute and cost. Measured: 116 for copies only, 224 to
+# 271 for an all-reduce on 4 and on 16 full IPUs.
+COST_BYTES = 256
+LEAST = 1 << 25  # bytes below which the free memory is not checked
 
 
 def check_costs(compiled: Compiled) -> None:
-    """Say so if what the steps of a program cost, tile by tile, does not fit into this computer's
-    memory: a `HostMemoryWarning` if it is more than is free, a `GraphMemoryAllocationError` if it
-    is more than there is."""
-    steps, tiles = len(compiled.steps), compiled.graph.target.num_tiles
-    if (needs := steps * tiles * EACH) >= LEAST:
+    """Check that the costs of a program's steps, tile by tile, fit into this computer's memory.
+
+    :raises GraphMemoryAllocationError: if they need more memory than there is. If they need more
+        than is free, there is a `HostMemoryWarning`.
+    """
+    steps = len(compiled.steps)
+    tiles = compiled.graph.target.num_tiles
+    needs = steps * tiles * COST_BYTES
+    if needs >= LEAST:
         where = f"{counted(steps, 'step')} on {counted(tiles, 'tile')}"
         _check(
             needs,
-            f"{where}, {EACH} bytes for what each costs on each",
-            "or the program fewer steps: one Repeat of what is written out",
+            f"{where}, {COST_BYTES} bytes for the costs of each step on each tile",
+            "or the program fewer steps: one Repeat instead of copies of its body",
         )
 
 
 def check_variables(compiled: Compiled, marks: bool) -> None:
-    """The same for the variables, which `Engine.load` makes; with `marks`, which of their bytes are
-    written."""
-    size, tiles = compiled.graph.memory_bytes, compiled.graph.target.num_tiles
-    if (needs := size * (1 + marks)) >= LEAST:
-        marked = ", each byte with a mark whether it is written" * marks
-        none = '; strict={"uninitialised": False} keeps no marks, half of it' * marks
-        _check(
-            needs,
-            f"variables of {size:,} bytes on {counted(tiles, 'tile')}{marked}",
-            f"or make the variables smaller{none}",
-        )
+    """Check that the variables of a loaded engine fit into this computer's memory.
+
+    With `marks`, they include a mark per byte. Errors are as for `check_costs`.
+    """
+    size = compiled.graph.memory_bytes
+    tiles = compiled.graph.target.num_tiles
+    needs = 2 * size if marks else size
+    if needs >= LEAST:
+        where = f"variables of {size:,} bytes on {counted(tiles, 'tile')}"
+        advice = "or make the variables smaller"
+        if marks:
+            where += ", each byte with a mark whether it is written"
+            advice += '; strict={"uninitialised": False} keeps no marks, half of it'
+        _check(needs, where, advice)
 
 
-def _check(needs: int, where: str, instead: str) -> None:
-    free, every = free_memory(), all_memory()
-    beyond = every is not None and needs > every
-    if not beyond and (free is None or needs <= free):
+def _check(needs: int, where: str, advice: str) -> None:
+    """Raise an error or warn if this computer lacks `needs` bytes of memory."""
+    free = free_memory()
+    total = all_memory()
+    is_beyond = total is not None and needs > total
+    if not is_beyond and (free is None or needs <= free):
         return
-    kind: type[IPUTeachError] = GraphMemoryAllocationError if beyond else HostMemoryWarning
-    has = f"{every:,}" if beyond else f"{free:,} free: it becomes slow, or the system ends it"
-    said = kind(
+    kind: type[IPUTeachError] = GraphMemoryAllocationError if is_beyond else HostMemoryWarning
+    has = f"{total:,}" if is_beyond else f"{free:,} free: it becomes slow, or the system ends it"
+    problem = kind(
         f"This program needs {needs:,} bytes of this computer's memory, which has {has}.",
         where=where,
         next_step="give the model fewer tiles or IPUs, IPUModel(tiles_per_ipu=…, num_ipus=…), "
-        f"{instead}.",
+        f"{advice}.",
     )
-    if not isinstance(said, HostMemoryWarning):
-        raise said
-    warnings.warn_explicit(said, None, *caller())
+    if not isinstance(problem, HostMemoryWarning):
+        raise problem
+    warnings.warn_explicit(problem, None, *caller())

@@ -1,5 +1,7 @@
-"""The plain vertex loop: every vertex by itself, in order, on local copies. Slow, and the referee
-of every faster path."""
+"""The plain vertex loop: each vertex by itself, in order, on local copies.
+
+It is slow, and the reference for every faster way.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from ipu_teach.compile.checks import vertex_name
-from ipu_teach.compile.matrices import NOTED, tell
-from ipu_teach.compile.tracer import failed, located, source_line
-from ipu_teach.engine.fp.traps import trapped
+from ipu_teach.compile.matrices import NOTED, warn_of_noted
+from ipu_teach.compile.tracer import compute_error, error_at, source_line
+from ipu_teach.engine.fp.traps import trap_error
 from ipu_teach.engine.fp.vertex_floats import VertexFloats
 from ipu_teach.engine.scalar.count import Counting
 from ipu_teach.engine.site import Site
@@ -22,21 +24,24 @@ from ipu_teach.graph.tensor import Layout
 from ipu_teach.graph.vertex import VectorList
 from ipu_teach.types import Array
 
-Back = list[tuple[Array, Any, Array]]  # (memory, where in it, what is to be written there)
+Back = list[tuple[Array, Any, Array]]  # (memory, index in it, values to write there)
 
 
 def run_loop(site: Site, count: Counting | None = None, only: int | None = None) -> None:
-    """Run `compute()` of every vertex of a group. Raises `CodeletError` that names line, vertex and
-    tile.
+    """Run `compute()` of every vertex of a group.
 
-    Where `site` says so it rounds stochastically what is stored in halves, and raises
-    `FloatingPointTrapError` or stores NaN. `count`: what the vertices' scalar loop counts, on
-    copies of its own. `only`: the one to run, by its number in the group.
+    According to `site`, stores into halves are rounded stochastically, and floating-point
+    exceptions raise `FloatingPointTrapError` or store NaN. `count` also runs the vertices' scalar
+    loop, which counts, on copies. `only` is the number of the one vertex to run.
+
+    :raises CodeletError: if compute() fails; the error names line, vertex and tile.
     """
-    group, plain = site.group, site.rounding is None and site.watch is None
-    before: Back = []  # of the vertices that are done
+    group = site.group
+    is_plain = site.rounding is None and site.watch is None
+    before: Back = []  # the old values of all vertices so far
     for number in range(len(group.rows)) if only is None else (only,):
-        row, numbers = int(group.rows[number]), None if plain else VertexFloats(site, number)
+        row = int(group.rows[number])
+        numbers = None if is_plain else VertexFloats(site, number)
         vertex = _Vertex(site, row, numbers)
         twin = None if count is None else _Vertex(site, row, numbers)
         try:
@@ -47,7 +52,7 @@ def run_loop(site: Site, count: Counting | None = None, only: int | None = None)
             _write(reversed(before))
             raise
         except CodeletError as error:
-            raise located(
+            raise error_at(
                 error, source_line(group.table.codelet), vertex_name(group.table, row)
             ) from None
         except Exception as error:
@@ -58,25 +63,28 @@ def run_loop(site: Site, count: Counting | None = None, only: int | None = None)
                 and isinstance(error, FloatingPointError)
             ):
                 values = _untrapped(_Vertex(site, row, None))
-                raise trapped(group.table, row, error, place, site.compute_set, values) from error
-            raise failed(
+                raise trap_error(
+                    group.table, row, error, line=place, compute_set=site.compute_set, values=values
+                ) from error
+            raise compute_error(
                 group.table.codelet, error, place, vertex_name(group.table, row)
             ) from error
         if count is not None and twin is not None:
             count.vertex(number, twin.regions, twin.places, numbers)
-            if NOTED.odd:
-                tell(group.table.codelet, partial(vertex_name, group.table, row))
+            if NOTED.faults:
+                warn_of_noted(group.table.codelet, partial(vertex_name, group.table, row))
         before += [(flat, where, flat[where].copy()) for flat, where, _ in vertex.back]
         _write(vertex.back)
 
 
 def _write(back: Iterable[tuple[Array, Any, Array]]) -> None:
+    """Write values to their places."""
     for flat, where, array in back:
         flat[where] = array.reshape(-1)
 
 
 class _Vertex:
-    """One vertex on local copies of its regions. `back`: what to write where, when it is done."""
+    """A vertex on local copies of its regions. `back` has the values to write when it is done."""
 
     def __init__(self, site: Site, row: int, numbers: VertexFloats | None) -> None:
         self.table = site.group.table
@@ -85,10 +93,11 @@ class _Vertex:
         ]
         self.numbers = numbers
         self.regions: dict[str, Any] = {}
-        self.places: dict[str, list[Any]] = {}  # of the parts of each field
+        self.places: dict[str, list[Any]] = {}  # the memory index of each part, by field
         self.back: Back = []
         for name, declared in self.table.fields.items():
-            flat, offset = site.memory.flat(declared.dtype), int(self.table.offsets[name][row])
+            flat = site.memory.flat(declared.dtype)
+            offset = int(self.table.offsets[name][row])
             layout = site.graph.layouts[self.table.layouts[name][row]]
             local = []
             for delta, part in layout.parts:
@@ -108,8 +117,9 @@ class _Vertex:
             self.regions[name] = local[0] if isinstance(layout, Layout) else VectorList(local)
 
     def run(self) -> bool:
-        """Call compute(), for each worker of a MultiVertex. Returns its answer."""
-        vertex, results = self.table.codelet.bind(self.regions, len(self.workers)), []
+        """Call compute(), for each worker, and return whether all returned true."""
+        vertex = self.table.codelet.bind(self.regions, len(self.workers))
+        results = []
         for worker in self.workers:
             with nullcontext() if self.numbers is None else self.numbers.begin(*worker or (0,)):
                 results.append(vertex.compute(*worker))
@@ -117,8 +127,7 @@ class _Vertex:
 
 
 def _untrapped(vertex: _Vertex) -> dict[str, Any]:
-    """(before, after) of each written field of a vertex, where nothing stops it. Empty if it cannot
-    end."""
+    """Return (before, after) of each written field of a vertex without traps; {} if it fails."""
     written = {
         name: region for name, region in vertex.regions.items() if vertex.table.fields[name].written
     }

@@ -26,10 +26,10 @@ from ipu_teach.engine.fp.stochastic import draw, stochastic_rounding
 from ipu_teach.engine.fp.traps import watch_of
 from ipu_teach.engine.host_fallback import visit
 from ipu_teach.engine.program_walk import Action, build, refuse_unequal, single
-from ipu_teach.engine.remote_memory import remote_rows
-from ipu_teach.engine.site import How, Site
+from ipu_teach.engine.remote_memory import RemoteRows, remote_rows
+from ipu_teach.engine.site import RunMode, Site
 from ipu_teach.engine.tile_arrays import Memory
-from ipu_teach.engine.ways import REFEREE, WAYS, bind_across
+from ipu_teach.engine.ways import REFEREE, WAYS, Way, bind_across
 from ipu_teach.errors import ApplicationRuntimeError
 from ipu_teach.graph import DataStream, Tensor, Vertex
 from ipu_teach.graph.registers import Registers
@@ -40,205 +40,28 @@ from ipu_teach.report.recording import HOST, Recording
 from ipu_teach.types import Array, from_quarter, poison
 
 
-class Machine:
-    """What `Engine.load` makes. `feeds` and `drains` are the engine's connected streams, looked up
-    at each transfer.
+class BoundSteps:
+    """The steps of a loaded machine. `Machine` sets the attributes before it binds them."""
 
-    `cost`: what the steps of `compiled` cost; `backend`: where the memory lies and what computes;
-    `log`: what has run.
-    """
-
-    def __init__(
-        self,
-        compiled: Compiled,
-        cost: CostModel,
-        feeds: dict[str, Feed],
-        drains: dict[str, Drain],
-        backend: Backend,
-        how: How,
-        work: TrackedWork,
-    ) -> None:
-        self.compiled, self._cost = compiled, cost
-        moved = [sum(part.rows for part in p.remote(step)) for step in compiled.steps]
-        self.log = StepLog(len(compiled.steps), moves=np.array(moved, np.int64))
-        self.memory = Memory(compiled.graph, backend)
-        buffers = compiled.remote_buffers
-        note, checks = self.log.moved, how.reads
-        self.remote = remote_rows(buffers, self.memory, checks, note) if buffers else {}
-        # the number of every step of the run that is going on, in order
-        self.steps_run: array[int] = array("i")
-        self.print_to: TextIO | None = None
-        self._feeds, self._drains = feeds, drains
-        # A joined product would depend on how many threads share it.
-        self.how = how if how.exact else replace(how, threads=1)
-        target = compiled.graph.target
-        self._changing = any(
-            group.at_once for groups in compiled.groups.values() for group in groups
-        )
-        self._registers: Registers | None = None  # where nothing makes them other than zero
-        if how.behaviour or self._changing:
-            self._registers = Registers(
-                target.num_tiles, target.num_worker_contexts, how.behaviour, how.seed
-            )
-        self.interrupts = Interrupts()
-        self._pool = ThreadPoolExecutor(self.how.threads) if self.how.threads > 1 else None
-        # By step and group: the cycles of each vertex in the last execution, and the rows of the
-        # vertices.
-        self._cycles: dict[int, dict[int, tuple[Array, Array]]] = {}
-        self._defined = Definedness(compiled, self.memory.poison) if how.reads else None
-        # Where scalar loops mark what they store; without checks nobody looks.
-        self._marks = (
-            np.zeros(compiled.graph.memory_bytes, bool)
-            if self._defined is None
-            else self._defined.defined
-        )
-        # Steps of earlier runs; the clock of each set of tiles, after so many steps of this run.
-        self._clock: Array = np.zeros(target.num_sets, np.int64)
-        self._past, self._told = 0, 0
-        self._stamps = any(isinstance(step, p.StampStep) for step in compiled.steps)
-        self._actions = [
-            self._bind(number, step)
-            for number, step in work.each(enumerate(compiled.steps), len(compiled.steps))
-        ]
-        self._programs: dict[int, Action] = {}
-        self._recording: Recording | None = None
-
-    def record(self, recording: Recording) -> None:
-        """Let `recording` see memory after every step from now on."""
-        self._recording = recording
-        self._programs.clear()  # their steps are built for nobody who looks
-        recording.begin(self.num_steps, self._look)
-
-    def _look(self, tensor: Tensor) -> tuple[Array, Array]:
-        """(the values of a tensor, which of its elements are written: without checks, those that do
-        not hold the poison)."""
-        values = self.peek(tensor)
-        if self._defined is not None:
-            return values, self._defined.defined[tensor.positions() * tensor.dtype.size]
-        bits = f"u{tensor.dtype.size}"
-        return values, values.view(bits) != np.array(poison(tensor.dtype), tensor.dtype.numpy).view(
-            bits
-        )
-
-    def run(self, index: int) -> None:
-        """Run program `index` from its start to its end."""
-        if index not in self._programs:
-            self._programs[index] = build(
-                self.compiled.programs[index], self._leaf, self._predicate
-            )
-        self.log.begin()
-        if self._recording is not None:
-            self._recording.note(HOST)
-        try:
-            self._programs[index]()
-        finally:
-            self.interrupts.open = False
-            self._settle()
-
-    def standing(self, index: int) -> tuple[int, int, str]:
-        """(steps of this run so far, how many there will be or 0, what runs), while program `index`
-        runs."""
-        program, done = self.compiled.programs[index], len(self.steps_run)
-        return (
-            done,
-            max(program.length, 0),
-            program.leaf_at(done).name if done < program.length else "",
-        )
-
-    def take_steps(self) -> array[int]:
-        """The steps of the run that is over."""
-        self._meet()
-        ran = self.steps_run[:]
-        del self.steps_run[:]  # in place: every step has the list's own append
-        self._past, self._told = self._past + len(ran), 0
-        return ran
-
-    @property
-    def num_steps(self) -> int:
-        """Steps that ran since load."""
-        return self._past + len(self.steps_run)
-
-    def cycles(self) -> Array:
-        """int64[sets]: modelled cycles since load, by the clock of each of `Target.sets`."""
-        new, self._told = self.steps_run[self._told :], len(self.steps_run)
-        for meets, lasts in map(self.cost.by_set, new):
-            self._clock = met(self._clock, meets) + lasts
-        return self._clock
-
-    def _meet(self) -> None:
-        """All sets of tiles wait for each other, which matters to stamps alone."""
-        if self._stamps:
-            self._clock[:] = self.cycles().max()
-
-    @property
-    def cost(self) -> CostModel:
-        """The costs of every step in `steps_run`."""
-        if len(self.log.measured) > len(self._cost.measured):
-            self._cost = self._cost.of_run(self.log.measured)
-        return self._cost
-
-    def _write_down(self, number: int) -> None:
-        """Note an execution of step `number` whose cycles depend on data."""
-        self.steps_run.append(self.log.measure(number, self._cycles[number]))
-
-    def host_write(self, tensor: Tensor, values: Array) -> None:
-        """The host puts values into a tensor."""
-        self._settle()
-        self.memory.write(tensor, values)
-        if self._defined is not None:
-            self._defined.write(tensor)
-
-    def host_read(self, tensor: Tensor, reader: str) -> Array:
-        """Return what the host sees in a tensor. In strict mode raises `UninitialisedReadError` for
-        an element that nothing has written; `reader` is the call that reads."""
-        values = self.peek(tensor)
-        if self._defined is not None:
-            self._defined.check_host_read(tensor, reader)
-        return values
-
-    def peek(self, tensor: Tensor) -> Array:
-        """Return what memory holds in a tensor, whether it was written or not."""
-        self._settle()
-        return self.memory.read(tensor)
-
-    def _settle(self) -> None:
-        if self._defined is not None:
-            self._defined.settle()
-
-    def _leaf(self, number: int) -> Action:
-        """Run a step and write its number down; the first time, check what it reads."""
-        action, recording, interrupts = self._actions[number], self._recording, self.interrupts
-        note = self._write_down if self._cycles.get(number) else self.steps_run.append
-        if self._defined is not None:
-            action = self._defined.checking(number, action)
-
-        def run() -> None:
-            action()
-            note(number)
-            if interrupts.asked:
-                raise KeyboardInterrupt
-
-        if recording is None:
-            return run
-        seen: Call = lambda: recording.note(self.steps_run[-1]), ()
-        return partial(run_all, [(action, ()), (note, (number,)), seen, (interrupts.check, ())])
-
-    def _predicate(self, node: p.Node) -> Callable[[], int]:
-        assert node.predicate is not None
-        value = single(self.memory, node.predicate, node.kind)
-
-        def read() -> int:
-            self.interrupts.check()
-            self._meet()
-            return value()
-
-        return (
-            read if self._defined is None else self._defined.checking(self._defined.add(node), read)
-        )
-
-    # Steps
+    compiled: Compiled
+    memory: Memory
+    mode: RunMode
+    interrupts: Interrupts
+    remote: dict[str, RemoteRows]
+    print_to: TextIO | None
+    cycles: Callable[[], Array]
+    _cost: CostModel
+    _feeds: dict[str, Feed]
+    _drains: dict[str, Drain]
+    _registers: Registers | None
+    _changing: bool
+    _pool: ThreadPoolExecutor | None
+    _cycles: dict[int, dict[int, tuple[Array, Array]]]
+    _defined: Definedness | None
+    _marks: Array
 
     def _bind(self, number: int, step: p.Step) -> Action:
+        """Return the function that runs a step."""
         match step:
             case p.ExecuteStep():
                 return self._bind_execute(number, step)
@@ -265,8 +88,11 @@ class Machine:
                 return lambda: None
 
     def _bind_execute(self, number: int, step: p.ExecuteStep) -> Action:
-        """Run a compute set. Where the program changes how numbers behave, it is bound anew for
-        each behaviour it meets."""
+        """Return the function that runs a compute set.
+
+        If the program changes the floating-point behaviour, the compute set is bound again for each
+        behaviour that occurs.
+        """
         first, self._cycles[number] = self._bound(step)
         registers = self._registers
         if registers is None or not self._changing:
@@ -283,10 +109,16 @@ class Machine:
         return execute
 
     def _bound(self, step: p.ExecuteStep) -> tuple[Action, dict[int, tuple[Array, Array]]]:
-        """(what runs a compute set as numbers behave now, the cycles of its vertices that depend on
-        data)."""
-        name, out = self.compiled.graph.compute_sets[step.compute_set].name, step.out
-        memory, xp, looped = self.memory, self.memory.backend, self.how.vertex_loop
+        """Return (function that runs a compute set, cycles of its vertices).
+
+        It is bound for the present floating-point behaviour. The cycles are those that depend on
+        data.
+        """
+        name = self.compiled.graph.compute_sets[step.compute_set].name
+        out = step.out
+        memory = self.memory
+        xp = memory.backend
+        looped = self.mode.vertex_loop
         sites = [
             self._site(self._shuffled(group), name)
             for group in self.compiled.groups[step.compute_set]
@@ -294,35 +126,28 @@ class Machine:
         loops = [
             site
             for site in sites
-            if not site.group.at_once and (site.group.way != "batch" or looped)
+            if not site.group.is_bulk and (site.group.way != "batch" or looped)
         ]
-        at_once = any(site.group.at_once for site in sites)
-        # A loop may be endless. One that is alone in its step goes first, and can be stopped: it
-        # puts back what it did.
-        alone = loops[0].group if len(loops) == 1 and xp.on_host and not at_once else None
+        has_bulk = any(site.group.is_bulk for site in sites)
+        # A loop may be endless. A single one in a step runs first, so that it can be stopped: it
+        # then restores what it changed.
+        single_loop = loops[0].group if len(loops) == 1 and xp.on_host and not has_bulk else None
         first: list[Call] = []
         calls: list[Call] = []
-        fallback: list[Call] = calls if xp.on_host else []  # what cannot run on a GPU
+        fallback: list[Call] = calls if xp.on_host else []  # calls that cannot run on a GPU
         bound: list[Site] = []
-        for _, found in groupby(sites, key=lambda site: site.group.table):
-            alike = list(found)
-            across = bind_across(alike) if not looped and out is None else None
+        for _, group_of_sites in groupby(sites, key=lambda site: site.group.table):
+            table_sites = list(group_of_sites)
+            across = bind_across(table_sites) if not looped and out is None else None
             if across is not None:
                 calls.extend(across)
                 continue
-            for site in alike:
-                way = next(way for way in (REFEREE if looped else WAYS) if way.takes(site))
-                stays = way.stays(site)
-                site = replace(site, memory=memory if stays else memory.host)
-                if out is not None and not site.group.at_once:
-                    site = replace(
-                        site,
-                        returned=site.memory.backend.array(np.ones(len(site.group.rows), bool)),
-                    )
-                if site.group is alone:
+            for site in table_sites:
+                way, site = self._way_of(site, has_answer=out is not None)
+                if site.group is single_loop:
                     first = way.bind(replace(site, interrupts=self.interrupts))
                 else:
-                    (calls if stays else fallback).extend(way.bind(site))
+                    (calls if site.memory is memory else fallback).extend(way.bind(site))
                 bound.append(site)
         calls = [*first, *calls]
         if not xp.on_host:
@@ -342,19 +167,34 @@ class Machine:
             run_all, [*calls, *((self._bind_copy(copy), ()) for copy in step.copies)]
         ), measured
 
+    def _way_of(self, site: Site, has_answer: bool) -> tuple[Way, Site]:
+        """Return the way that runs a group, and the site with that way's memory.
+
+        With `has_answer`, the site has an array for the results of `compute()`.
+        """
+        ways = REFEREE if self.mode.vertex_loop else WAYS
+        way = next(way for way in ways if way.can_run(site))
+        site = replace(site, memory=self.memory if way.can_stay(site) else self.memory.host)
+        if has_answer and not site.group.is_bulk:
+            returned = site.memory.backend.array(np.ones(len(site.group.rows), bool))
+            site = replace(site, returned=returned)
+        return way, site
+
     def _answer(self, out: Tensor, sites: list[Site]) -> None:
-        """Write to `out` whether all vertices returned true, of each replica those of its own."""
-        said: Array = np.ones(out.num_elements, bool)
+        """Write to `out`, for each replica, whether all its vertices returned true."""
+        answers: Array = np.ones(out.num_elements, bool)
         for site in sites:
             if site.returned is not None:
-                each = len(site.group.table) // site.group.table.replicas
-                no = ~self.memory.backend.to_host(site.returned)
-                said[site.group.rows[no] // each] = False
-        self.memory.write(out, said)
+                per_replica = len(site.group.table) // site.group.table.replicas
+                is_false = ~self.memory.backend.to_host(site.returned)
+                answers[site.group.rows[is_false] // per_replica] = False
+        self.memory.write(out, answers)
 
     def _site(self, group: Group, compute_set: str) -> Site:
-        """Where `group` is bound, as numbers behave now."""
-        registers, watch, rounding = self._registers, None, None
+        """Return the site of `group` under the present floating-point behaviour."""
+        registers = self._registers
+        watch = None
+        rounding = None
         if registers is not None:
             watch = watch_of(group, registers)
             overflows = watch is not None and any(kind.looks_at_stores for kind in watch.kinds)
@@ -363,42 +203,29 @@ class Machine:
         if group.trace.stopped and depends_on_data(group):
             cycles = np.zeros(len(group.rows), np.int64)
         return Site(
-            group,
-            self.memory,
-            self.compiled.graph,
-            self._cost.target,
-            compute_set,
-            self.how,
-            registers,
-            watch,
-            rounding,
-            self._pool,
-            self._marks,
-            Interrupts(),
+            group=group,
+            memory=self.memory,
+            graph=self.compiled.graph,
+            target=self._cost.target,
+            compute_set=compute_set,
+            mode=self.mode,
+            registers=registers,
+            watch=watch,
+            rounding=rounding,
+            pool=self._pool,
+            defined=self._marks,
+            interrupts=Interrupts(),
             cycles=cycles,
         )
 
-    @property
-    def looped(self) -> dict[type[Vertex], str]:
-        """Codelets that could run all at once and ran vertex by vertex, each with the reason."""
-        if not self.how.vertex_loop:
-            return {}
-        groups = (group for found in self.compiled.groups.values() for group in found)
-        return {
-            group.table.codelet: "Engine(vertex_loop=True) asks for it"
-            for group in groups
-            if not group.at_once
-        }
-
     def _shuffled(self, group: Group) -> Group:
-        """The same group with its vertices, and the workers of a MultiVertex, in another order, if
-        that was asked for.
+        """Return the group with its vertices and their workers in another order.
 
-        No result may depend on it.
+        It is unchanged unless `shuffle` was given. No result may depend on the order.
         """
-        if self.how.shuffle is None:
+        if self.mode.shuffle is None:
             return group
-        source = np.random.default_rng(self.how.shuffle)
+        source = np.random.default_rng(self.mode.shuffle)
         rows = source.permutation(group.rows)
         return replace(
             group,
@@ -407,28 +234,37 @@ class Machine:
         )
 
     def _bind_part(self, part: p.CopyStep | p.RemoteCopyStep) -> Action:
+        """Return the function that runs a copy, of whichever kind."""
         if isinstance(part, p.RemoteCopyStep):
             return self.remote[part.buffer.handle].bind(part)
         return self._bind_copy(part)
 
     def _bind_copy(self, step: p.CopyStep) -> Action:
-        memory, source, destination = self.memory, step.source, step.destination
+        """Return the function that runs a copy of tensors and streams."""
+        memory = self.memory
+        source = step.source
+        destination = step.destination
         if isinstance(source, DataStream):
             assert isinstance(destination, Tensor)
-            handle, into = source.handle, destination
-            return noted(
-                source, lambda: memory.write(into, self.interrupts.within(self._feeds[handle]))
-            )
+            handle = source.handle
+            into = destination
+
+            def receive() -> None:
+                memory.write(into, self.interrupts.within(self._feeds[handle]))
+
+            return noted(source, receive)
         if isinstance(destination, DataStream):
-            handle, origin = destination.handle, source
-            return noted(
-                destination,
-                lambda: self.interrupts.within(self._drains[handle], memory.read(origin)),
-            )
-        here = memory.view(source.dtype, source.offset, source.layout)
-        there = memory.view(destination.dtype, destination.offset, destination.layout)
-        if here is not None and there is not None and here.shape == there.shape:
-            return lambda: memory.backend.copyto(there, here)
+            handle = destination.handle
+            origin = source
+
+            def send() -> None:
+                self.interrupts.within(self._drains[handle], memory.read(origin))
+
+            return noted(destination, send)
+        from_view = memory.view(source.dtype, source.offset, source.layout)
+        to_view = memory.view(destination.dtype, destination.offset, destination.layout)
+        if from_view is not None and to_view is not None and from_view.shape == to_view.shape:
+            return lambda: memory.backend.copyto(to_view, from_view)
         flat = memory.flat(source.dtype)
         s_index, d_index = (
             memory.backend.array(side.positions().reshape(-1)) for side in (source, destination)
@@ -440,18 +276,20 @@ class Machine:
         return copy
 
     def _bind_abort(self, step: p.AbortStep) -> Action:
-        memory, predicate = self.memory, step.predicate
+        """Return the function that stops the run, if a predicate is not zero."""
+        memory = self.memory
+        predicate = step.predicate
 
         def stop() -> None:
-            wanted = np.ones(1) if predicate is None else memory.read(predicate).reshape(-1)
-            if wanted.any():
+            conditions = np.ones(1) if predicate is None else memory.read(predicate).reshape(-1)
+            if conditions.any():
                 where = (
                     ""
                     if predicate is None
                     else f"{predicate.graph.describe(predicate)} is not zero"
                 )
-                if len(wanted) > 1:
-                    where += f" in replica {int(wanted.astype(bool).argmax())}"
+                if len(conditions) > 1:
+                    where += f" in replica {int(conditions.astype(bool).argmax())}"
                 raise ApplicationRuntimeError(
                     f"The program stopped itself: {step.message or 'Abort'}.", where=where
                 )
@@ -459,9 +297,11 @@ class Machine:
         return stop
 
     def _stamp(self, step: p.StampStep) -> None:
-        first = step.tensor.positions().reshape(-1, 2)[:, 0]  # in each replica
+        """Write the cycles since load, or since another stamp, as two words per replica."""
+        # the first word's position in each replica
+        first = step.tensor.positions().reshape(-1, 2)[:, 0]
         tiles = self.compiled.graph.tile_map.at(first * step.tensor.dtype.size)
-        cycles = self.cycles()[self.cost.target.set_of(tiles)]
+        cycles = self.cycles()[self._cost.target.set_of(tiles)]
         if step.since is not None:
             low, high = self.memory.read(step.since).reshape(-1, 2).T.astype(np.int64)
             cycles = cycles - (low + (high << 32))
@@ -469,13 +309,15 @@ class Machine:
         self.memory.write(step.tensor, words.astype(np.uint32))
 
     def _compare(self, tensor: Tensor) -> None:
-        """Stop the run if replicas do not have the same in `tensor`."""
+        """Stop the run if replicas have different values in `tensor`."""
         if self.compiled.graph.replicas > 1:
             values = self.memory.read(tensor)
             refuse_unequal(values, tensor, "AssumeEqualAcrossReplicas", values)
 
     def _print(self, step: p.PrintStep) -> None:
-        tensor, values = step.tensor, self.memory.read(step.tensor)
+        """Print a tensor with its title."""
+        tensor = step.tensor
+        values = self.memory.read(step.tensor)
         shown = from_quarter(values, tensor.get_metadata()) if tensor.has_metadata() else values
         print(
             f"{step.title}: {format_tensor(shown, step.fmt)}",
@@ -484,9 +326,236 @@ class Machine:
         )
 
 
+class Machine(BoundSteps):
+    """A loaded machine, made by `Engine.load`.
+
+    `feeds` and `drains` are the engine's connected streams, which are looked up at each transfer.
+    `cost` has the costs of the steps of `compiled`, `backend` computes and has the memory, and
+    `log` records the steps that have run.
+    """
+
+    def __init__(
+        self,
+        compiled: Compiled,
+        cost: CostModel,
+        feeds: dict[str, Feed],
+        drains: dict[str, Drain],
+        backend: Backend,
+        mode: RunMode,
+        work: TrackedWork,
+    ) -> None:
+        self.compiled = compiled
+        self._cost = cost
+        moved = [sum(part.rows for part in p.remote(step)) for step in compiled.steps]
+        self.log = StepLog(len(compiled.steps), moves=np.array(moved, np.int64))
+        self.memory = Memory(compiled.graph, backend)
+        buffers = compiled.remote_buffers
+        checks = mode.checks_reads
+        note = self.log.moved
+        self.remote = remote_rows(buffers, self.memory, checks, note) if buffers else {}
+        # the number of every step of the current run, in order
+        self.steps_run: array[int] = array("i")
+        self.print_to: TextIO | None = None
+        self._feeds = feeds
+        self._drains = drains
+        # Joined products depend on the number of threads that share them.
+        self.mode = mode if mode.exact else replace(mode, threads=1)
+        target = compiled.graph.target
+        self._changing = any(
+            group.is_bulk for groups in compiled.groups.values() for group in groups
+        )
+        self._registers: Registers | None = None  # None if all registers stay zero
+        if mode.behaviour or self._changing:
+            self._registers = Registers(
+                target.num_tiles, target.num_worker_contexts, mode.behaviour, mode.seed
+            )
+        self.interrupts = Interrupts()
+        self._pool = ThreadPoolExecutor(self.mode.threads) if self.mode.threads > 1 else None
+        # By step and group: (cycles of each vertex in the last execution, rows of the vertices).
+        self._cycles: dict[int, dict[int, tuple[Array, Array]]] = {}
+        self._defined = Definedness(compiled, self.memory.poison) if mode.checks_reads else None
+        # The array in which scalar loops mark their stores; without checks it is not read.
+        self._marks = (
+            np.zeros(compiled.graph.memory_bytes, bool)
+            if self._defined is None
+            else self._defined.defined
+        )
+        # The clock of each set of tiles, for the first `_num_clocked` steps of this run.
+        self._clock: Array = np.zeros(target.num_sets, np.int64)
+        self._past = 0  # the number of steps of earlier runs
+        self._num_clocked = 0
+        self._stamps = any(isinstance(step, p.StampStep) for step in compiled.steps)
+        self._actions = [
+            self._bind(number, step)
+            for number, step in work.each(enumerate(compiled.steps), len(compiled.steps))
+        ]
+        self._programs: dict[int, Action] = {}
+        self._recording: Recording | None = None
+
+    def record(self, recording: Recording) -> None:
+        """Let `recording` note the memory after every step from now on."""
+        self._recording = recording
+        self._programs.clear()  # they were built without a recording
+        recording.begin(self.num_steps, self._look)
+
+    def _look(self, tensor: Tensor) -> tuple[Array, Array]:
+        """Return (values of a tensor, bool: which elements are written).
+
+        Without checks, those elements count as written that do not contain the poison value.
+        """
+        values = self.peek(tensor)
+        if self._defined is not None:
+            return values, self._defined.defined[tensor.positions() * tensor.dtype.size]
+        bits = f"u{tensor.dtype.size}"
+        return values, values.view(bits) != np.array(poison(tensor.dtype), tensor.dtype.numpy).view(
+            bits
+        )
+
+    def run(self, index: int) -> None:
+        """Run program `index` from its start to its end."""
+        if index not in self._programs:
+            self._programs[index] = build(
+                self.compiled.programs[index], self._leaf, self._predicate
+            )
+        self.log.begin()
+        if self._recording is not None:
+            self._recording.note(HOST)
+        try:
+            self._programs[index]()
+        finally:
+            self.interrupts.open = False
+            self._settle()
+
+    def standing(self, index: int) -> tuple[int, int, str]:
+        """Return (steps of this run so far, of the whole run or 0, name of the running step).
+
+        Program `index` must be running.
+        """
+        program = self.compiled.programs[index]
+        done = len(self.steps_run)
+        return (
+            done,
+            max(program.length, 0),
+            program.leaf_at(done).name if done < program.length else "",
+        )
+
+    def take_steps(self) -> array[int]:
+        """Return the steps of the finished run, and start a new list."""
+        self._meet()
+        steps = self.steps_run[:]
+        del self.steps_run[:]  # in place, because every step is bound to the list's append
+        self._past = self._past + len(steps)
+        self._num_clocked = 0
+        return steps
+
+    @property
+    def num_steps(self) -> int:
+        """The number of steps since load."""
+        return self._past + len(self.steps_run)
+
+    def cycles(self) -> Array:
+        """Return int64[sets]: the modelled cycles since load, for each of `Target.sets`."""
+        new = self.steps_run[self._num_clocked :]
+        self._num_clocked = len(self.steps_run)
+        for meets, lasts in map(self.cost.by_set, new):
+            self._clock = met(self._clock, meets) + lasts
+        return self._clock
+
+    def _meet(self) -> None:
+        """Synchronise the clocks of all sets of tiles; only stamps depend on it."""
+        if self._stamps:
+            self._clock[:] = self.cycles().max()
+
+    @property
+    def cost(self) -> CostModel:
+        """The costs of every step in `steps_run`."""
+        if len(self.log.measured) > len(self._cost.measured):
+            self._cost = self._cost.of_run(self.log.measured)
+        return self._cost
+
+    def _write_down(self, number: int) -> None:
+        """Record an execution of step `number`, whose cycles depend on data."""
+        self.steps_run.append(self.log.measure(number, self._cycles[number]))
+
+    def host_write(self, tensor: Tensor, values: Array) -> None:
+        """Write values into a tensor, as the host."""
+        self._settle()
+        self.memory.write(tensor, values)
+        if self._defined is not None:
+            self._defined.write(tensor)
+
+    def host_read(self, tensor: Tensor, reader: str) -> Array:
+        """Return the values of a tensor to the host; `reader` is the call that reads.
+
+        :raises UninitialisedReadError: in strict mode, if an element was never written.
+        """
+        values = self.peek(tensor)
+        if self._defined is not None:
+            self._defined.check_host_read(tensor, reader)
+        return values
+
+    def peek(self, tensor: Tensor) -> Array:
+        """Return the memory of a tensor, whether it was written or not."""
+        self._settle()
+        return self.memory.read(tensor)
+
+    def _settle(self) -> None:
+        """Carry out the delayed WriteUndefs."""
+        if self._defined is not None:
+            self._defined.settle()
+
+    def _leaf(self, number: int) -> Action:
+        """Return the function that runs and records a step, and first checks its reads."""
+        action = self._actions[number]
+        recording = self._recording
+        interrupts = self.interrupts
+        note = self._write_down if self._cycles.get(number) else self.steps_run.append
+        if self._defined is not None:
+            action = self._defined.checking(number, action)
+
+        def run() -> None:
+            action()
+            note(number)
+            if interrupts.asked:
+                raise KeyboardInterrupt
+
+        if recording is None:
+            return run
+        look: Call = lambda: recording.note(self.steps_run[-1]), ()
+        return partial(run_all, [(action, ()), (note, (number,)), look, (interrupts.check, ())])
+
+    def _predicate(self, node: p.Node) -> Callable[[], int]:
+        """Return the function that reads a node's predicate."""
+        assert node.predicate is not None
+        value = single(self.memory, node.predicate, node.kind)
+
+        def read() -> int:
+            self.interrupts.check()
+            self._meet()
+            return value()
+
+        return (
+            read if self._defined is None else self._defined.checking(self._defined.add(node), read)
+        )
+
+    @property
+    def looped(self) -> dict[type[Vertex], str]:
+        """The codelets that ran vertex by vertex instead of as a batch, with the reason."""
+        if not self.mode.vertex_loop:
+            return {}
+        groups = (group for of_set in self.compiled.groups.values() for group in of_set)
+        return {
+            group.table.codelet: "Engine(vertex_loop=True) asks for it"
+            for group in groups
+            if not group.is_bulk
+        }
+
+
 def format_tensor(values: Array, fmt: PrintTensorFmt) -> str:
-    """An array as PrintTensor writes it: seven decimals, nested brackets, the middle of a long one
-    left out."""
+    """Return an array as PrintTensor writes it.
+
+    By default it has seven decimals and nested brackets; the middle of a long array is left out.
+    """
     text = np.array2string(
         values,
         max_line_width=fmt.max_line_width,

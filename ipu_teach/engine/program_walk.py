@@ -1,4 +1,4 @@
-"""From a program's tree to nested functions: calling the outermost one runs the program."""
+"""Turn a program's tree into nested functions; calling the outermost one runs the program."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ PredicateReader = Callable[[], int]
 def build(
     node: Node, leaf: Callable[[int], Action], predicate: Callable[[Node], PredicateReader]
 ) -> Action:
-    """The function that runs `node`.
+    """Return the function that runs `node`.
 
-    `leaf(step)` gives the function that runs a numbered step, `predicate(node)` the one that reads
-    what decides for a node.
+    `leaf(step)` returns the function that runs a numbered step, and `predicate(node)` the function
+    that reads a node's predicate.
     """
     if node.step >= 0:
         return leaf(node.step)
@@ -38,8 +38,10 @@ def build(
 
 
 def single(memory: Memory, tensor: Tensor, kind: str) -> PredicateReader:
-    """A function that reads a tensor of one element as a whole number; or of one in each replica,
-    which must lead a program of that `kind` the same way."""
+    """Return a function that reads a tensor of one element as an integer.
+
+    If there is one element per replica, all must have the same effect on a program of that `kind`.
+    """
     if tensor.num_elements > 1:
 
         def read() -> int:
@@ -48,28 +50,30 @@ def single(memory: Memory, tensor: Tensor, kind: str) -> PredicateReader:
             return int(values.flat[0])
 
         return read
-    place = memory.flat(tensor.dtype)
+    flat = memory.flat(tensor.dtype)
     position = int(tensor.positions().reshape(-1)[0])
-    return lambda: int(place[position])
+    return lambda: int(flat[position])
 
 
-def refuse_unequal(values: Array, tensor: Tensor, who: str, told: Array) -> None:
-    """Raise `ApplicationRuntimeError` if some bit of `told`, by replica, is not as in replica 0.
-    `values` are those of `tensor`, at which `who` looks."""
-    rows, bits = (part.reshape(len(values), -1) for part in (values, told))
+def refuse_unequal(values: Array, tensor: Tensor, reader: str, compared: Array) -> None:
+    """Raise `ApplicationRuntimeError` if a bit of `compared` differs from replica 0.
+
+    Its first axis is the replica. `values` are those of `tensor`, which `reader` reads.
+    """
+    rows, bits = (part.reshape(len(values), -1) for part in (values, compared))
     bits = bits.view(f"u{bits.itemsize}")
     unlike = np.argwhere(bits != bits[:1])
     if len(unlike):
         r, i = unlike[0].tolist()
         at = "it" if rows.shape[1] == 1 else f"element {i:,}"
-        raise ApplicationRuntimeError(f"""{who} looks at {tensor.graph.describe(tensor)}, on which
-            the replicas disagree: {at} is {rows[0, i]} in replica 0 and {rows[r, i]} in replica
-            {r}.
+        raise ApplicationRuntimeError(f"""{reader} looks at {tensor.graph.describe(tensor)}, on
+            which the replicas disagree: {at} is {rows[0, i]} in replica 0 and {rows[r, i]} in
+            replica {r}.
             next:  let all of them have the same, as after gcl.all_reduce_cross_replica.""")
 
 
 def _repeat(count: int, parts: list[Action]) -> Action:
-    """All parts, one after the other: once in a Sequence."""
+    """Return a function that runs all parts in order, `count` times; once for a Sequence."""
 
     def run() -> None:
         for _ in range(count):
@@ -80,6 +84,8 @@ def _repeat(count: int, parts: list[Action]) -> Action:
 
 
 def _while(predicate: PredicateReader, wanted: bool, condition: Action, body: Action) -> Action:
+    """Return a function that runs `body` as long as the predicate is `wanted`."""
+
     def run() -> None:
         condition()
         while bool(predicate()) is wanted:
@@ -90,6 +96,7 @@ def _while(predicate: PredicateReader, wanted: bool, condition: Action, body: Ac
 
 
 def _switch(node: Node, control: PredicateReader, parts: list[Action]) -> Action:
+    """Return a function that runs the part of the case that `control` reads."""
     cases = dict(zip(node.cases, parts, strict=False))
     default = parts[-1]
 

@@ -1,4 +1,4 @@
-"""Vertices that reach the registers of their tiles: all of a group in one call of compute()."""
+"""Run vertices that access the registers of their tiles: a group in one call of compute()."""
 
 from __future__ import annotations
 
@@ -11,17 +11,21 @@ from ipu_teach.types import HALF, Array
 
 
 class OnRegisters:
-    """The vertices of a group, ready to run: one call of `compute()`, with the vertices as the
-    first axis of every field.
+    """The vertices of a group, ready to run in one call of `compute()`.
 
-    Where `site` rounds by chance, compute() fills HALF fields with singles.
+    The first axis of every field is the vertex. If `site` rounds stochastically, compute() stores
+    singles into HALF fields, which are rounded afterwards.
     """
 
     def __init__(self, site: Site) -> None:
-        group, table = site.group, site.group.table
+        group = site.group
+        table = site.group.table
         assert site.registers is not None
-        self._codelet, self._tiles = table.codelet, table.tiles[group.rows]
-        self._memory, self._registers, self._rounding = site.memory, site.registers, site.rounding
+        self._codelet = table.codelet
+        self._tiles = table.tiles[group.rows]
+        self._memory = site.memory
+        self._registers = site.registers
+        self._rounding = site.rounding
         self._fields = []
         for name, declared in table.fields.items():
             index = Region(group, site.graph, name).index(slice(None))  # int64 (vertices, elements)
@@ -30,7 +34,9 @@ class OnRegisters:
             )
 
     def run(self) -> None:
-        memory, xp, rounding = self._memory, self._memory.backend, self._rounding
+        memory = self._memory
+        xp = self._memory.backend
+        rounding = self._rounding
         regions: dict[str, Array] = {}
         for declared, shape, index in self._fields:
             values = xp.to_host(memory.flat(declared.dtype)[index]).reshape(shape)

@@ -1,5 +1,4 @@
-"""Streaming memory: the rows of a loaded machine's remote buffers, and the copies that move
-them."""
+"""Streaming memory: the rows of remote buffers, and the copies that move them."""
 
 from __future__ import annotations
 
@@ -25,14 +24,16 @@ from ipu_teach.graph.remote_buffer import RemoteBuffer
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.types import Array, poison, to_host_array
 
-FIRST = 2**26  # bytes of rows between two looks at what is free, and that stay so
+FIRST = 2**26  # bytes written between two checks of the free memory, and kept free
 
 
 def remote_rows(
     buffers: Mapping[str, RemoteBuffer], memory: Memory, strict: bool, note: Callable[[Any], None]
 ) -> dict[str, RemoteRows]:
-    """The rows of all buffers, by handle. Raises `GraphMemoryAllocationError` if this computer
-    cannot hold them."""
+    """Return the rows of all buffers, by handle.
+
+    :raises GraphMemoryAllocationError: if this computer does not have the memory.
+    """
     try:
         return {handle: RemoteRows(b, memory, strict, note) for handle, b in buffers.items()}
     except MemoryError:
@@ -44,30 +45,37 @@ def remote_rows(
 
 
 class RemoteRows:
-    """The rows of one buffer. A row that nothing has written reads as unwritten memory does, or is
-    an error if `strict`."""
+    """The rows of a buffer.
+
+    A row that was never written reads as unwritten memory, or is an error if `strict`.
+    """
 
     def __init__(
         self, buffer: RemoteBuffer, memory: Memory, strict: bool, note: Callable[[Any], None]
     ) -> None:
-        self.buffer, self._note = buffer, note
-        self._memory, self._strict = memory, strict
-        self._room = FIRST  # bytes that may be touched before somebody looks what is free
-        # Zeros take no memory until they are touched; what counts as written stands beside them.
-        # Those of one replica follow those of another.
+        self.buffer = buffer
+        self._note = note
+        self._memory = memory
+        self._strict = strict
+        self._room = FIRST  # bytes that may be written before the free memory is checked
+        # Zeros take no memory until they are written, so written rows are marked separately. The
+        # rows of the replicas follow one another.
         rows = buffer.replicas * buffer.repeats
         self._values = memory.host.backend.zeros((rows, buffer.num_elements), buffer.dtype.numpy)
         self._written = memory.host.backend.zeros((rows,), bool)
 
-    def load(self, rows: Any, who: str) -> Array:
-        """A copy of some rows, in order. Raises `UninitialisedReadError` that says `who` reads."""
+    def load(self, rows: Array | list[int], reader: str) -> Array:
+        """Return a copy of some rows, in order. `reader` is their reader, for the error.
+
+        :raises UninitialisedReadError: in strict mode, if a row was never written.
+        """
         values: Array = self._values[rows]
         unwritten = ~self._written[rows]
         if unwritten.any():
             if self._strict:
                 replica, row = divmod(int(rows[unwritten.argmax()]), self.buffer.repeats)
                 of = f" of replica {replica}" if self.buffer.replicas > 1 else ""
-                raise UninitialisedReadError(f"""{who} reads row {row:,}{of}
+                raise UninitialisedReadError(f"""{reader} reads row {row:,}{of}
                     of the remote buffer {self.buffer.handle!r}, which nothing has written.
                     where: {self.buffer!r}
                     next:  write it first: Copy(tensor, buffer, offset), or
@@ -75,9 +83,11 @@ class RemoteRows:
             values[unwritten] = poison(self.buffer.dtype)
         return values
 
-    def store(self, rows: Any, values: Array) -> None:
-        """Write some rows; of a row that is named twice, the later values stay. Raises
-        `GraphMemoryAllocationError` where this computer would have to put memory on its disk."""
+    def store(self, rows: Array | list[int], values: Array) -> None:
+        """Write some rows; if a row occurs twice, the later values stay.
+
+        :raises GraphMemoryAllocationError: if this computer would have to swap.
+        """
         row = self.buffer.num_elements * self.buffer.dtype.size
         touched = int((~self._written[rows]).sum()) * row
         if touched > self._room:
@@ -94,23 +104,25 @@ class RemoteRows:
         self._written[rows] = True
 
     def bind(self, step: RemoteCopyStep) -> Callable[[], None]:
-        """The function that runs a copy: row numbers are read from the device each time."""
-        memory, tensor = self._memory, step.tensor
-        who = f"Copy to {tensor.graph.describe(tensor)}"
+        """Return the function that runs a copy; it reads the row numbers each time."""
+        memory = self._memory
+        tensor = step.tensor
+        reader = f"Copy to {tensor.graph.describe(tensor)}"
 
         def move() -> None:
             rows = self._chosen(step)
             if step.store:
                 self.store(rows, memory.read(tensor))
             else:
-                memory.write(tensor, self.load(rows, who))
+                memory.write(tensor, self.load(rows, reader))
             self._note(rows)
 
         return move
 
-    def _chosen(self, step: RemoteCopyStep) -> Any:
-        """The numbers of the rows that a copy moves, as they are now."""
-        buffer, offset = self.buffer, step.offset
+    def _chosen(self, step: RemoteCopyStep) -> Array:
+        """Return the present numbers of the rows that a copy moves."""
+        buffer = self.buffer
+        offset = step.offset
         first = np.arange(buffer.replicas) * buffer.repeats
         if offset is None:
             return first
@@ -119,12 +131,10 @@ class RemoteRows:
         if wrong.any():
             number = wrong.tolist().index(True)
             way = "to" if step.store else "from"
-            most = buffer.repeats - 1
-            advice = (
-                f"numbers from 0 to {most:,}."
-                if most
-                else "0, or make the buffer with more rows: repeats=…"
-            )
+            last = buffer.repeats - 1
+            advice = "0, or make the buffer with more rows: repeats=…"
+            if last:
+                advice = f"numbers from 0 to {last:,}."
             raise ApplicationRuntimeError(f"""Copy {way} the remote buffer {buffer.handle!r} was
                 given row {int(rows[number]):,}; the buffer has {counted(buffer.repeats, "row")}.
                 where: element [{number}] of its offset {offset.graph.describe(offset)}
@@ -135,24 +145,30 @@ class RemoteRows:
 def host_values(
     call: str, values: Any, into: Tensor | RemoteBuffer, advice: str, replicas: int = 1
 ) -> Array:
-    """What the host writes into a tensor, or into a row, as so many values of its dtype; those of
-    one of `replicas` stand for all. Raises `TensorIOStateError`."""
-    given = to_host_array(values, into.dtype, call, TensorIOStateError)
-    if given.size * replicas == into.num_elements:
-        given = np.tile(given.reshape(-1), replicas)
-    if given.size != into.num_elements:
-        raise TensorIOStateError(f"""{call} was given {counted(given.size, "value")} for
+    """Return the host's values for a tensor or a row, flattened, in its dtype.
+
+    Values for one of `replicas` are repeated for all.
+
+    :raises TensorIOStateError: if their number or type is wrong.
+    """
+    host_array = to_host_array(values, into.dtype, call, TensorIOStateError)
+    if host_array.size * replicas == into.num_elements:
+        host_array = np.tile(host_array.reshape(-1), replicas)
+    if host_array.size != into.num_elements:
+        raise TensorIOStateError(f"""{call} was given {counted(host_array.size, "value")} for
             {counted(into.num_elements, "element")}.
             where: {into!r}
             next:  {advice}.""")
-    return given
+    return host_array
 
 
 def find_buffer(
     buffers: Mapping[str, RemoteBuffer], handle: object, row: object, replica: object, call: str
 ) -> tuple[RemoteBuffer, int]:
-    """The buffer of that handle and its row, counted over the replicas. Raises
-    `TensorIOStateError`."""
+    """Return (buffer of that handle, index of its row among those of all replicas).
+
+    :raises TensorIOStateError: if there is no such buffer, row or replica.
+    """
     buffer = buffers.get(handle) if isinstance(handle, str) else None
     if buffer is None:
         known = (

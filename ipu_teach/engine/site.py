@@ -1,4 +1,4 @@
-"""Vertices that run alike, where they are bound, and with what."""
+"""A group of vertices together with all that is needed to run it."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ from ipu_teach.types import Array
 
 
 @dataclass(frozen=True)
-class How:
-    """How an engine runs what it loads: see `Engine`. `reads` and `races`: these are checked.
+class RunMode:
+    """The settings with which an engine runs a program: see `Engine`.
 
-    `behaviour`: bits of FP_CTL that all tiles start with, see `fp.traps`; `seed`: of their workers'
-    generators.
+    `checks_reads` and `checks_races`: whether these checks are on. `behaviour`: the bits of FP_CTL
+    that all tiles start with, see `fp.traps`. `seed`: that of their workers' generators.
     """
 
     exact: bool
     vertex_loop: bool
     shuffle: int | None
     threads: int
-    reads: bool
-    races: bool
+    checks_reads: bool
+    checks_races: bool
     behaviour: int
     seed: int
 
 
 @dataclass(frozen=True, eq=False)
 class Site:
-    """A group of vertices, where it is bound, and with what.
+    """A group of vertices, with all that is needed to run it.
 
-    `memory`: where its fields lie: the machine's, or the host's copy of that for a way that does
-    not stay on a GPU. `registers`: those of the tiles, if they ever hold anything. `watch` and
-    `rounding`: what traps on a vertex's tile, and stochastic rounding, as numbers behave now.
-    `returned`: bool[vertices], receives what each `compute()` returned; nothing counts as true.
-    `cycles`: int64[vertices], receives the worker cycles of each vertex where they depend on data.
-    `defined`: of each byte of memory whether something was written there; scalar loops say so of
-    what they store. `interrupts`: what a loop is open to, if nothing that came before it in its
-    step would have to be put back with it.
+    * `memory`: the machine's, or the host's copy of it for a way that cannot run on a GPU
+    * `registers`: those of the tiles, or None if they are always zero
+    * `watch`, `rounding`: traps and stochastic rounding, under the present floating-point behaviour
+    * `returned`: bool[vertices], receives the results of `compute()`; None counts as true
+    * `cycles`: int64[vertices], receives the worker cycles of each vertex if they depend on data
+    * `defined`: for each byte of memory, whether it was written; scalar loops mark their stores
+      there
+    * `interrupts`: those that may stop a loop, if no earlier change of its step had to be undone
     """
 
     group: Group
@@ -53,7 +53,7 @@ class Site:
     graph: FrozenGraph
     target: Target
     compute_set: str
-    how: How
+    mode: RunMode
     registers: Registers | None
     watch: TrapWatch | None
     rounding: StochasticRounding | None

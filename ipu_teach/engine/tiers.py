@@ -1,8 +1,8 @@
-"""Batches of loops over single elements, which go on as compiled loops where that is quicker.
+"""Batches of loops over single elements, which continue as compiled loops where that is faster.
 
-Such a batch is many short array calls, or few vertices' numbers in each. It runs at once, where a
-compiled loop has to be waited for. So it runs until it has taken as much of the processor's time as
-the compiler would; from then on the quicker of the two does, as in the tiers of a just-in-time
+Such a batch consists of many short array calls, each with few numbers. It can start at once, while
+a compiled loop must wait for the compiler. So it runs until it has used as much processor time as
+the compiler would. From then on the faster of the two runs, as in the tiers of a just-in-time
 compiler. Both have the same bits.
 """
 
@@ -18,16 +18,15 @@ from ipu_teach.engine.backend import Call, run_all
 from ipu_teach.engine.batch.last_use import only_numbers
 from ipu_teach.engine.scalar.run import ScalarRun
 
-LOOK = 0.05  # CPU seconds of batches after which the compiled loop is first thought of
-LEAST_OPS = 64  # of a trace: below, a batch has little to lose
-# runs of the compiled loop, the first of which waits for the compiler, until it must have been the
-# quicker one
+LOOK = 0.05  # CPU seconds of batches before the compiled loop is first considered
+LEAST_OPS = 64  # ops of a trace; with fewer, a batch has little to lose
+# Runs of the compiled loop, the first of which waits for the compiler, before the faster of the
+# two is chosen.
 TRIALS = 4
 
 
 def loops_over_elements(group: Group) -> bool:
-    """True if the vertices of a batch do nothing but many operations on single elements, which
-    raise nothing."""
+    """Return whether a batch is many operations on single elements that cannot raise."""
     trace = group.trace
     if group.workers or trace.returned is not True or any(map(is_list, group.shapes.values())):
         return False
@@ -39,16 +38,23 @@ def loops_over_elements(group: Group) -> bool:
 
 
 class Tiers:
-    """A batch, `calls`, and the scalar loop that `make()` makes of the same vertices; None if it
-    cannot."""
+    """A batch, `calls`, and the scalar loop of the same vertices.
+
+    `make()` makes the loop, or returns None if that is impossible.
+    """
 
     def __init__(self, calls: list[Call], make: Callable[[], ScalarRun | None]) -> None:
-        self._calls, self._make = calls, make
+        self._calls = calls
+        self._make = make
         self._loop: ScalarRun | None = None
-        self._spent, self._best, self._look = 0.0, inf, LOOK
-        self._compiled, self._trials = False, [inf]
+        self._spent = 0.0
+        self._best = inf
+        self._look = LOOK
+        self._compiled = False
+        self._trials = [inf]
 
     def run(self) -> None:
+        """Run the batch or the compiled loop, and measure it."""
         begin = perf_counter()
         if self._compiled and self._loop is not None:
             self._loop.run()
@@ -65,4 +71,5 @@ class Tiers:
             self._loop = self._loop or self._make()
             if self._loop is not None:
                 self._loop.program.spent += self._spent
-                self._compiled, self._spent = self._loop.pays(), 0.0
+                self._compiled = self._loop.pays()
+                self._spent = 0.0

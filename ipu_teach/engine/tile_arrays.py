@@ -1,4 +1,4 @@
-"""The memory of a loaded machine: one flat row of bytes, seen through any dtype."""
+"""The memory of a loaded machine: one flat array of bytes, viewed as any dtype."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from ipu_teach.types import Array, DType, poison
 
 
 class Memory:
-    """All variables of a graph, as they are on the machine. Made by `Engine.load`, with initial
-    values written.
+    """The memory of all variables of a graph, with their initial values.
 
-    `host` is this memory itself where it is the host's, else a copy of it on the host, which
-    `fetch` and `send` keep up.
+    `host` is this memory itself if it is on the host; otherwise it is a copy on the host, which
+    `fetch` and `send` update.
     """
 
     def __init__(self, graph: FrozenGraph, backend: Backend) -> None:
@@ -37,17 +36,17 @@ class Memory:
             self.flat(dtype)[start // dtype.size : start // dtype.size + len(values)] = values
 
     def flat(self, dtype: type[DType]) -> Array:
-        """The whole memory as elements of `dtype`."""
+        """Return the whole memory as elements of `dtype`."""
         if dtype not in self._flat:
             length = len(self.bytes) // dtype.size * dtype.numpy.itemsize
-            # float64 in place of FLOAT or HALF, which is longer, has a row of its own: see
-            # lessons/precision.py
+            # If checks put float64 in place of FLOAT or HALF, its array is longer than the memory,
+            # and separate.
             row = self.bytes if length <= len(self.bytes) else np.zeros(length, np.uint8)
             self._flat[dtype] = row[:length].view(dtype.numpy)
         return self._flat[dtype]
 
     def view(self, dtype: type[DType], offset: int, layout: Layout) -> Array | None:
-        """The elements of a layout in place, or None where they have no strides."""
+        """Return the elements of a layout in place, or None if it has no strides."""
         if layout.strides is None or layout.size == 0:
             return None
         strides = tuple(s * dtype.numpy.itemsize for s in layout.strides)
@@ -55,7 +54,7 @@ class Memory:
         return view
 
     def write(self, tensor: Tensor, values: Array) -> None:
-        """Put `values` (same number of elements) into a tensor."""
+        """Write `values` into a tensor; they have as many elements."""
         view = self.view(tensor.dtype, tensor.offset, tensor.layout)
         shaped = self.backend.array(values).reshape(tensor.shape)
         if view is not None:
@@ -64,7 +63,7 @@ class Memory:
             self.flat(tensor.dtype)[self.backend.array(tensor.positions())] = shaped
 
     def read(self, tensor: Tensor) -> Array:
-        """A copy of a tensor's elements, in its shape, as a numpy array."""
+        """Return a copy of a tensor's elements, in its shape, as a numpy array."""
         view = self.view(tensor.dtype, tensor.offset, tensor.layout)
         return self.backend.to_host(
             self.flat(tensor.dtype)[self.backend.array(tensor.positions())]
@@ -73,13 +72,13 @@ class Memory:
         )
 
     def poison(self, tensor: Tensor) -> None:
-        """Put what unwritten memory holds into a tensor."""
+        """Fill a tensor with the value of unwritten memory."""
         self.write(tensor, np.full(tensor.shape, poison(tensor.dtype), tensor.dtype.numpy))
 
     def fetch(self, start: int, stop: int) -> None:
-        """Bring some bytes of `host` up to date."""
+        """Copy some bytes of this memory to `host`."""
         self.host.bytes[start:stop] = self.backend.to_host(self.bytes[start:stop])
 
     def send(self, start: int, stop: int) -> None:
-        """Put some bytes of `host` into this memory."""
+        """Copy some bytes of `host` to this memory."""
         self.bytes[start:stop] = self.backend.array(self.host.bytes[start:stop])

@@ -1,10 +1,9 @@
-"""Where the regions of a group lie, and in which order of the vertices they can be used without
-copying.
+"""Find the addresses of a group's regions, and an order of its vertices that needs no copy.
 
-Vertices may run in any order, so they are put into that of their largest region's addresses. Where
-the starts of all fields then form nested arithmetic progressions (rows of a matrix, tiles of a
-picture), one strided view holds that field of every vertex; a step of 0 is an operand that vertices
-share. What fits no progression is gathered by index.
+Vertices may run in any order, so they are sorted by the address of their largest region. If the
+starts of all fields then form nested arithmetic progressions (rows of a matrix, tiles of an image),
+one strided view contains that field of every vertex. A step of 0 is an operand that vertices share.
+Other regions are gathered by index.
 """
 
 from __future__ import annotations
@@ -21,24 +20,24 @@ from ipu_teach.compile.tracer import is_list
 from ipu_teach.graph.tensor import Layout
 from ipu_teach.types import Array
 
-LEAST_RUN = 8  # vertices that a nest must have on average to beat a gather
-MOST_NESTS = 64  # looking for them costs a pass over some starts each
+LEAST_RUN = 8  # average number of vertices per nest that is faster than a gather
+MOST_NESTS = 64  # because each nest costs a pass over some starts
 LEVELS = 3
-# nests of two vertices each, as any two are one: the starts are taken to have no order
+# After this many nests of about two vertices (any two form one), the starts have no order.
 HOPELESS = 8
-PREFIX = 256  # vertices that are looked at first
+PREFIX = 256  # vertices that are examined first
 
 
 class Region:
-    """One region of every vertex of a group, in the order in which they are to run: its start and
-    how it lies."""
+    """A region of every vertex of a group, in running order: its starts and layouts."""
 
     def __init__(self, group: Group, graph: FrozenGraph, name: str, part: int = 0) -> None:
-        table, self._graph = group.table, graph
+        table = group.table
+        self._graph = graph
         self.field = table.fields[name]
         self.starts: Array = table.offsets[name][group.rows]
-        # Layouts by number: there may be as many as vertices, and to look at each would take longer
-        # than all else.
+        # Layouts by number, because there may be as many as vertices: examining each would take
+        # longer than everything else.
         self.numbers, self.which = np.unique(table.layouts[name][group.rows], return_inverse=True)
         if is_list(group.shapes[name]):
             deltas, inner = zip(
@@ -51,22 +50,22 @@ class Region:
         self.contiguous = all(self.layout(i).contiguous for i in range(len(self.numbers)))
 
     def layout(self, number: int) -> Layout:
-        """One of the layouts that its vertices have, see `which`."""
+        """Return one of the layouts of its vertices: see `which`."""
         return self._graph.layouts[self.numbers[number]]  # type: ignore[no-any-return]
 
     @property
     def bytes(self) -> int:
-        """Of one vertex."""
+        """The number of bytes of one vertex's region."""
         return self.size * self.field.dtype.size
 
     @property
     def strides(self) -> tuple[int, ...] | None:
-        """Elements from one to the next along each axis, if that is the same for every vertex."""
+        """The distance of neighbours along each axis, or None if it differs between vertices."""
         return self.layout(0).strides if len(self.numbers) == 1 else None
 
     @property
-    def apart(self) -> bool:
-        """True if no two regions overlap in part: they are equal, or have no element in common."""
+    def is_separate(self) -> bool:
+        """Whether no two regions overlap partly: they are equal, or share no element."""
         steps = np.diff(self.starts)
         if np.any(steps < 0):
             steps = np.diff(np.sort(self.starts))
@@ -74,35 +73,38 @@ class Region:
 
     @property
     def reach(self) -> tuple[int, int]:
-        """From which element of memory to which the regions of all vertices lie."""
+        """(first element, end) of the memory that the regions of all vertices span."""
         bounds = np.array([self.layout(i).bounds for i in range(len(self.numbers))]).T
         low, high = bounds[:, self.which] + self.starts
         return int(low.min()), int(high.max()) + 1
 
     def put_in_order(self, order: Array) -> None:
-        """Let the vertices run in another order."""
-        self.starts, self.which = self.starts[order], self.which[order]
+        """Change the order in which the vertices run."""
+        self.starts = self.starts[order]
+        self.which = self.which[order]
 
     def index(self, rows: slice) -> Array:
-        """Positions of the elements of some vertices: int64 (vertices, size)."""
+        """Return int64[vertices, size]: the positions of the elements of some vertices."""
         which = self.which[rows]
-        used, place = np.unique(which, return_inverse=True)
-        found = self._graph.positions(self.numbers[used])
-        return self.starts[rows][:, None] + (found if len(used) == 1 else found[place])
+        used, inverse = np.unique(which, return_inverse=True)
+        positions = self._graph.positions(self.numbers[used])
+        if len(used) > 1:
+            positions = positions[inverse]
+        return self.starts[rows][:, None] + positions
 
 
 def regions_of(group: Group, graph: FrozenGraph, name: str) -> list[Region]:
-    """The regions of one field: as many as its list has parts, or one."""
+    """Return the regions of a field: one for each part of a list, or a single one."""
     shape = group.shapes[name]
     return [Region(group, graph, name, part) for part in range(len(shape) if is_list(shape) else 1)]
 
 
 @dataclass(frozen=True, eq=False)
 class Nest:
-    """Vertices from number `first` on, `shape` of them along nested axes, outermost first.
+    """Vertices from number `first` on, along nested axes of lengths `shape`, outermost first.
 
-    `base`: the first vertex's start in each field; `steps` (fields, axes): from one vertex to the
-    next along each axis.
+    `base` is the first vertex's start in each field; `steps` (fields, axes) is the distance between
+    neighbouring vertices along each axis.
     """
 
     first: int
@@ -112,27 +114,30 @@ class Nest:
 
     @property
     def count(self) -> int:
+        """The number of its vertices."""
         return prod(self.shape)
 
-    def pieces(self, most: int) -> Iterator[Nest]:
-        """This nest cut into parts of at most `most` vertices, along its outer axes."""
+    def pieces(self, limit: int) -> Iterator[Nest]:
+        """Yield parts of at most `limit` vertices, cut along the outer axes."""
         inner = self.count // self.shape[0]
-        take = max(1, most // inner)
+        take = max(1, limit // inner)
         for begin in range(0, self.shape[0], take):
             length = min(take, self.shape[0] - begin)
             base = self.base + begin * self.steps[:, 0]
             part = Nest(self.first + begin * inner, (length, *self.shape[1:]), base, self.steps)
-            if part.count <= most or len(self.shape) == 1:
+            if part.count <= limit or len(self.shape) == 1:
                 yield part
                 continue
-            # One step along this axis is still too much: cut along the next one.
-            for piece in Nest(part.first, self.shape[1:], base, self.steps[:, 1:]).pieces(most):
+            # A single step along this axis is too large: cut along the next axis.
+            for piece in Nest(part.first, self.shape[1:], base, self.steps[:, 1:]).pieces(limit):
                 yield Nest(piece.first, (1, *piece.shape), piece.base, self.steps)
 
 
 def running_order(regions: list[Region]) -> Array | None:
-    """Vertices by the address of their largest region, then of the next ones; None if they are in
-    that order already."""
+    """Return the vertices ordered by the address of their largest region, then of smaller ones.
+
+    It is None if they are in that order already.
+    """
     moving = sorted(
         (r for r in regions if (r.starts != r.starts[0]).any()),
         key=lambda r: r.size * r.field.dtype.size,
@@ -148,41 +153,43 @@ def _ascending(numbers: Array) -> bool:
 
 
 def find_nests(starts: Array) -> list[Nest] | None:
-    """The vertices as nests, by the starts of some fields: (fields, vertices). None if there would
-    be too many."""
+    """Return the vertices as nests, from the starts of some fields: (fields, vertices).
+
+    It is None if there would be too many nests.
+    """
     count = starts.shape[1]
-    most = max(1, min(MOST_NESTS, count // LEAST_RUN))
-    found: list[Nest] = []
+    limit = max(1, min(MOST_NESTS, count // LEAST_RUN))
+    nests: list[Nest] = []
     first = 0
     while first < count:
-        if len(found) == most or (len(found) >= HOPELESS and first < 3 * len(found)):
+        if len(nests) == limit or (len(nests) >= HOPELESS and first < 3 * len(nests)):
             return None
         width = PREFIX
         shape, steps = _beginning(starts[:, first : first + width], LEVELS)
-        # A nest that ends well before the prefix does is no longer in the whole.
+        # A nest that ends well before the prefix does cannot continue beyond it.
         while first + width < count and prod(shape) * 2**LEVELS >= width:
             width *= 8
             shape, steps = _beginning(starts[:, first : first + width], LEVELS)
-        found.append(Nest(first, shape, starts[:, first], steps))
+        nests.append(Nest(first, shape, starts[:, first], steps))
         first += prod(shape)
-    return found
+    return nests
 
 
 def _beginning(starts: Array, levels: int) -> tuple[tuple[int, ...], Array]:
-    """(shape, steps) of the longest beginning of `starts` that is a nest of at most `levels`
-    axes."""
+    """Return (shape, steps) of the longest prefix of `starts` that is a nest of `levels` axes."""
     count = starts.shape[1]
     if count == 1:
         return (1,), np.zeros((len(starts), 1), np.int64)
     steps = starts[:, 1:] - starts[:, :-1]
-    same = np.logical_and.reduce(steps == steps[:, :1])
-    end = int(same.argmin())
-    length = count if same[end] else end + 1
+    has_same_step = np.logical_and.reduce(steps == steps[:, :1])
+    end = int(has_same_step.argmin())
+    length = count if has_same_step[end] else end + 1
     row = (length,), steps[:, :1]
-    if length == count or levels == 1 or not same[length : 2 * length - 1].all():
+    if length == count or levels == 1 or not has_same_step[length : 2 * length - 1].all():
         return row
-    broken = ~same
-    broken[length - 1 :: length] = False  # from the end of one run to the start of the next
+    broken = ~has_same_step
+    # the step from the end of one run to the start of the next
+    broken[length - 1 :: length] = False
     reached = int(np.argmax(broken)) + 1 if broken.any() else count
     runs = reached // length
     if runs < 2:

@@ -1,9 +1,8 @@
-"""How vertices run: the ways, and what they are bound with. Of those in `WAYS` the first that takes
-a group runs it.
+"""The ways in which vertices run. The first in `WAYS` that can run a group runs it.
 
-A way is an object with `bind(site)`, which returns prebound calls; to run the vertices is to make
-those calls. What an array call does not know how to do (floating-point traps, going on as another
-way) is done around it, see `Batch`.
+A way has a method `bind(site)`, which returns prebound calls; making those calls runs the vertices.
+What an array call cannot do, such as floating-point traps or changing to another way, is done
+around it: see `Batch`.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from ipu_teach.compile.scalar import scalar_code
 from ipu_teach.engine.backend import Call
 from ipu_teach.engine.batch.across_vertices import bind_across_vertices
 from ipu_teach.engine.batch.batch_plan import bind
-from ipu_teach.engine.batch.threads import shares, together
+from ipu_teach.engine.batch.threads import run_parallel, shares
 from ipu_teach.engine.fp.traps import Guarded
 from ipu_teach.engine.loop import run_loop
 from ipu_teach.engine.register_vertices import OnRegisters
@@ -32,27 +31,29 @@ from ipu_teach.engine.views import Region
 
 
 class Way(Protocol):
-    """One way to run the vertices of a group."""
+    """A way to run the vertices of a group."""
 
-    def takes(self, site: Site) -> bool:
-        """True if it can run the group of a site."""
+    def can_run(self, site: Site) -> bool:
+        """Return whether it can run the group of a site."""
 
-    def stays(self, site: Site) -> bool:
-        """True if it can do so in the machine's own memory, wherever that is; else it needs the
-        host's."""
+    def can_stay(self, site: Site) -> bool:
+        """Return whether it can run in the machine's own memory, even on a GPU.
+
+        Otherwise it needs the host's memory.
+        """
         return False
 
     def bind(self, site: Site) -> list[Call]:
-        """The calls that run `compute()` for every vertex of the group."""
+        """Return the calls that run `compute()` for every vertex of the group."""
 
 
-class AtOnce(Way):
-    """One call of `compute()` for all vertices: codelets that are written so."""
+class Bulk(Way):
+    """One call of `compute()` for all vertices, for codelets that are written for that."""
 
-    def takes(self, site: Site) -> bool:
-        return site.group.at_once
+    def can_run(self, site: Site) -> bool:
+        return site.group.is_bulk
 
-    def stays(self, site: Site) -> bool:
+    def can_stay(self, site: Site) -> bool:
         return True
 
     def bind(self, site: Site) -> list[Call]:
@@ -60,37 +61,39 @@ class AtOnce(Way):
 
 
 class Batch(Way):
-    """Array calls over all vertices, made from a trace.
+    """Array calls over all vertices, from a trace.
 
-    Where something may trap the loop stands beside them, which finds the vertex that did. Those
-    that are loops over single elements go on as compiled loops once that pays.
+    If something may trap, the plain loop is kept ready, which finds the vertex that traps. Loops
+    over single elements continue as compiled loops once that pays.
     """
 
-    def takes(self, site: Site) -> bool:
+    def can_run(self, site: Site) -> bool:
         return site.group.way == "batch"
 
-    def stays(self, site: Site) -> bool:
-        xp, plain = site.memory.backend, site.rounding is None and site.watch is None
-        return (xp.on_host or plain) and all(map(xp.runs, site.group.traces))
+    def can_stay(self, site: Site) -> bool:
+        xp = site.memory.backend
+        is_plain = site.rounding is None and site.watch is None
+        return (xp.on_host or is_plain) and all(map(xp.runs, site.group.traces))
 
     def bind(self, site: Site) -> list[Call]:
-        plain = site.rounding is None and site.watch is None and site.memory.backend.on_host
-        shared = plain and site.pool is not None and site.returned is None
-        parts = [bind(part) for part in (shares(site) if shared else [site])]
-        calls = [(together, (site.pool, parts))] if len(parts) > 1 else parts[0]
+        is_plain = site.rounding is None and site.watch is None and site.memory.backend.on_host
+        is_shared = is_plain and site.pool is not None and site.returned is None
+        parts = [bind(part) for part in (shares(site) if is_shared else [site])]
+        calls = [(run_parallel, (site.pool, parts))] if len(parts) > 1 else parts[0]
         if site.watch is not None:
             return [(Guarded([site], calls, Loop().bind(site)).run, ())]
-        if plain and loops_over_elements(site.group):
+        if is_plain and loops_over_elements(site.group):
             return [(Tiers(calls, partial(_compiled_loop, site)).run, ())]
         return calls
 
 
 def _compiled_loop(site: Site) -> ScalarRun | None:
-    """The scalar loop of vertices that run as a batch; None if it cannot be compiled."""
-    group, code = site.group, scalar_code(site.group.table.codelet)
+    """Return the scalar loop of vertices that run as a batch, or None if it cannot be compiled."""
+    group = site.group
+    code = scalar_code(site.group.table.codelet)
     if isinstance(code, str) or not program_of(code, site.target).compiles:
         return None
-    # From one end of memory to the other: no vertex sees another, and none of these raises.
+    # in order of address: no vertex depends on another, and none of these raises an error
     widest = max(
         (Region(group, site.graph, name) for name in group.shapes),
         key=lambda r: np.ptp(r.starts) * r.bytes,
@@ -101,9 +104,9 @@ def _compiled_loop(site: Site) -> ScalarRun | None:
 
 
 class Scalar(Way):
-    """Loops over elements, made from the text of `compute()`."""
+    """Loops over elements, from the source of `compute()`."""
 
-    def takes(self, site: Site) -> bool:
+    def can_run(self, site: Site) -> bool:
         return site.group.way == "scalar"
 
     def bind(self, site: Site) -> list[Call]:
@@ -111,29 +114,31 @@ class Scalar(Way):
 
 
 class Loop(Way):
-    """Vertex by vertex in plain Python: takes everything, and is what the others are compared with.
+    """Plain Python, vertex by vertex: it can run everything, and is the reference.
 
-    What a scalar loop would count is counted beside it, on copies: cycles, what is stored, and what
-    workers touch.
+    If there is a scalar loop, it also runs, on copies, and counts cycles, stores, and the elements
+    that workers access.
     """
 
-    def takes(self, site: Site) -> bool:
+    def can_run(self, site: Site) -> bool:
         return True
 
     def bind(self, site: Site) -> list[Call]:
-        counted = site.group.scalar is not None and site.group.trace.stopped
-        return [(run_loop, (site, Counting(site) if counted else None))]
+        has_count = site.group.scalar is not None and site.group.trace.stopped
+        return [(run_loop, (site, Counting(site) if has_count else None))]
 
 
-WAYS: tuple[Way, ...] = (AtOnce(), Batch(), Scalar(), Loop())
-REFEREE: tuple[Way, ...] = (AtOnce(), Loop())  # with vertex_loop=True
+WAYS: tuple[Way, ...] = (Bulk(), Batch(), Scalar(), Loop())
+REFEREE: tuple[Way, ...] = (Bulk(), Loop())  # with vertex_loop=True
 
 
 def bind_across(sites: Sequence[Site]) -> list[Call] | None:
-    """The calls that run all groups of one table as one long region, where it is elementwise: such
-    vertices have no ends."""
+    """Return the calls that run all groups of an elementwise table as one long region, or None.
+
+    For elementwise codelets the boundaries between vertices do not matter.
+    """
     watched = any(site.watch is not None for site in sites)
-    if any(site.group.at_once or site.rounding is not None for site in sites):
+    if any(site.group.is_bulk or site.rounding is not None for site in sites):
         return None
     if watched and not sites[0].memory.backend.on_host:
         return None

@@ -1,7 +1,7 @@
-"""Front ends: how a model that was written for a framework becomes calls of the libraries.
+"""Front ends: models written for a framework become calls of the libraries.
 
-`ir` is the model as data, with its gradients and transforms, and its lowering. The faces, which
-have the names of a framework and no rule of any operation, stand beside it.
+`ir` represents a model as data, with gradients, transforms and lowering. Beside it, one module for
+each framework provides the framework's names, without rules for operations.
 """
 
 from __future__ import annotations

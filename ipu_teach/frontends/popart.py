@@ -1,12 +1,14 @@
-"""PopART's words for the kit's graph: a Builder of operations whose tensors have ids, and sessions
-that run what was built. Operations are those of ONNX, by name and attribute; the model is a file of
-the kit, not of ONNX."""
+"""PopART's names for the kit's graph: a Builder of operations, and sessions that run a model.
+
+Tensors of a Builder are known by their ids. Operations and attributes have the names of ONNX; the
+model is a file of the kit, not of ONNX.
+"""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import Annotated, Any
@@ -28,25 +30,26 @@ from ipu_teach.arguments import (
     check_calls,
 )
 from ipu_teach.device import Device
-from ipu_teach.errors import ModelError, did_you_mean, shown
+from ipu_teach.errors import ModelError, counted, did_you_mean, shown
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import Ir, Run, Value
-from ipu_teach.frontends.ir.saved import MODEL, loaded, written
+from ipu_teach.frontends.ir.saved import MODEL, graph_from_bytes, graph_to_bytes
 from ipu_teach.frontends.ir.values import misuse
 from ipu_teach.frontends.session import (
+    CheckedOptions,
     Group,
-    Known,
     Training,
     Version,
-    among,
-    below,
-    chosen,
+    checked_name,
+    input_of,
+    is_schedule,
     machine,
-    needed,
+    select_outputs,
+    without_unused,
 )
 from ipu_teach.saving.archive import read_whole, write_whole
 from ipu_teach.schedules import SCHEDULES
-from ipu_teach.types import BOOL, FLOAT, HALF, INT, UNSIGNED_INT, DType
+from ipu_teach.types import BOOL, FLOAT, HALF, INT, UNSIGNED_INT, Array, DType
 
 Ints = Sequence[int]
 TYPES: dict[str, type[DType]] = {"FLOAT": FLOAT, "FLOAT16": HALF, "INT32": INT, "BOOL": BOOL}
@@ -54,7 +57,7 @@ TYPES |= {"UINT32": UNSIGNED_INT}
 Type = Annotated[str, Among(TYPES)]
 Size = Annotated[int, Between(1, 2**24)]
 Switch = bool | Annotated[int, Between(0, 1)]
-ATTRIBUTES: dict[str, Any] = {  # of operations, whichever has them
+ATTRIBUTES: dict[str, object] = {  # annotations by name; an attribute is the same in all operations
     "alpha": float,
     "axes": Ints | None,
     "axis": int,
@@ -88,7 +91,7 @@ ATTRIBUTES: dict[str, Any] = {  # of operations, whichever has them
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """The dtype of a tensor, "FLOAT" or "FLOAT16" or a whole number's, and its shape."""
+    """The dtype of a tensor, such as "FLOAT", "FLOAT16" or "INT32", and its shape."""
 
     dtype: Type
     shape: Sequence[Natural]
@@ -102,15 +105,104 @@ class TensorInfo:
 # --- operations -----------------------------------------------------------------------------------
 
 
-def _pads(pads: Ints) -> dict[str, Any]:
+def _pads(pads: Ints) -> tuple[Ints | int, Ints | int]:
+    """Return ONNX's pads as (padding before, padding after) the field; () means none."""
     half = len(pads) // 2
-    return {"lower": pads[:half] or 0, "upper": pads[half:] or 0}
+    return pads[:half] or 0, pads[half:] or 0
 
 
 def _pool(kind: str) -> Callable[..., Value]:
-    return lambda g, x, *, kernel_shape, count_include_pad=0, pads=(), strides=(): ir.pool(
-        g, kind, x, kernel_shape, strides or 1, **_pads(pads), count_padding=bool(count_include_pad)
+    """Return the operation of a pool, "max_pool" or "avg_pool"."""
+
+    def pool(
+        g: Ir,
+        x: Value,
+        *,
+        kernel_shape: Ints,
+        count_include_pad: int = 0,
+        pads: Ints = (),
+        strides: Ints = (),
+    ) -> Value:
+        lower, upper = _pads(pads)
+        count_padding = bool(count_include_pad)
+        return ir.pool(
+            g,
+            kind,
+            x,
+            kernel_shape,
+            strides or 1,
+            lower=lower,
+            upper=upper,
+            count_padding=count_padding,
+        )
+
+    return pool
+
+
+def _conv(
+    g: Ir,
+    x: Value,
+    w: Value,
+    b: Value | None = None,
+    *,
+    dilations: Ints | int = 1,
+    group: int = 1,
+    kernel_shape: Ints = (),
+    pads: Ints = (),
+    strides: Ints | int = 1,
+) -> Value:
+    lower, upper = _pads(pads)
+    return ir.conv(
+        g, x, w, b, strides or 1, lower=lower, upper=upper, dilation=dilations or 1, groups=group
     )
+
+
+def _batch_norm(
+    g: Ir,
+    x: Value,
+    gamma: Value,
+    beta: Value,
+    mean: Value,
+    variance: Value,
+    *,
+    num_outputs: int = 1,
+    epsilon: float = 1e-5,
+    momentum: float = 0.9,
+) -> Value:
+    """Return the batch norm; with several outputs it trains, and updates mean and variance."""
+    return ir.batch_norm(
+        g,
+        x,
+        gamma,
+        beta,
+        running_mean=mean,
+        running_var=variance,
+        training=num_outputs > 1,
+        momentum=1 - momentum,
+        eps=epsilon,
+    )
+
+
+def _group_norm(
+    g: Ir, x: Value, gamma: Value, beta: Value, *, num_groups: int, epsilon: float = 1e-5
+) -> Value:
+    return ir.norm(g, "group", x, gamma=gamma, beta=beta, eps=epsilon, groups=num_groups)
+
+
+def _l1_loss(g: Ir, x: Value, *, scale: float = 1.0) -> Value:
+    return g.op("mul", ir.reduced(g, "sum", g.op("abs", x)), scale)
+
+
+def _identity_loss(g: Ir, x: Value, *, reduction: str = "Mean") -> Value:
+    return ir.mean(g, x) if reduction == "Mean" else ir.reduced(g, "sum", x)
+
+
+def _dropout(g: Ir, x: Value, *, num_outputs: int = 1, ratio: float = 0.5) -> Value:
+    return ir.dropout(g, x, ratio)
+
+
+def _sum(g: Ir, x: Value, dims: Ints | None = None, keep: bool = False) -> Value:
+    return ir.reduced(g, "sum", x, dims, keep=keep)
 
 
 def _gemm(
@@ -124,7 +216,9 @@ def _gemm(
     transA: int = 0,
     transB: int = 0,
 ) -> Value:
-    a, b = ir.turned(g, a) if transA else a, ir.turned(g, b) if transB else b
+    """Return alpha a b + beta c, with a and b transposed if `transA` or `transB` is set."""
+    a = ir.turned(g, a) if transA else a
+    b = ir.turned(g, b) if transB else b
     y = g.op("matmul", a, b)
     y = y if alpha == 1 else g.op("mul", y, alpha)
     if c is None:
@@ -133,6 +227,8 @@ def _gemm(
 
 
 def _reduced(call: Callable[..., Value]) -> Callable[..., Value]:
+    """Return the operation of a reduction, from `call(graph, x, dims, keep)`."""
+
     def reduce(g: Ir, x: Value, *, axes: Ints | None = None, keepdims: int = 1) -> Value:
         return call(g, x, axes, bool(keepdims))
 
@@ -140,6 +236,7 @@ def _reduced(call: Callable[..., Value]) -> Callable[..., Value]:
 
 
 def _slice(g: Ir, x: Value, *, axes: Ints = (), starts: Ints, ends: Ints) -> Value:
+    """Return the elements from `starts` to `ends` - 1; negative numbers count from the end."""
     for dim, start, end in zip(axes or range(len(starts)), starts, ends, strict=True):
         n = x.shape[dim]
         begin, stop = (min(i + n if i < 0 else i, n) for i in (start, end))
@@ -148,6 +245,7 @@ def _slice(g: Ir, x: Value, *, axes: Ints = (), starts: Ints, ends: Ints) -> Val
 
 
 def _gather(g: Ir, x: Value, index: Value, *, axis: int = 0) -> Value:
+    """Return the slices of dimension `axis` with the numbers in `index`."""
     if axis == 0:
         return ir.embedding(g, x, index)
     return ir.transpose(g, _gather(g, ir.transpose(g, x, 0, axis), index), 0, axis)
@@ -162,135 +260,164 @@ def _nll(
     ignoreIndex: int | None = None,
     inputIsLogProbability: bool = False,
 ) -> Value:
-    """Of probabilities, or of their logarithms. The loss of what a softmax made is that of its
-    scores, in FLOAT: PopART takes the logarithm of no less than 1e-7, which ends at 16.1."""
-    how: Any = {"reduction": reduction.lower(), "ignored": ignoreIndex}
-    before = below(g, x, "log_softmax" if inputIsLogProbability else "softmax")
-    if before is not None:
-        return ir.cross_entropy(g, before, labels, **how)
-    return ir.nll(g, x if inputIsLogProbability else _logarithms(g, x), labels, **how)
+    """Return the negative log likelihood of probabilities, or of their logarithms.
+
+    If a softmax made them, the loss is computed from its scores, in FLOAT. PopART takes the
+    logarithm of at least 1e-7, so that its loss is at most 16.1.
+    """
+    scores = input_of(g, x, "log_softmax" if inputIsLogProbability else "softmax")
+    if scores is not None:
+        return ir.cross_entropy(g, scores, labels, reduction.lower(), ignored=ignoreIndex)
+    logarithms = x if inputIsLogProbability else _logarithms(g, x)
+    return ir.nll(g, logarithms, labels, reduction.lower(), ignored=ignoreIndex)
 
 
 def _logarithms(g: Ir, x: Value) -> Value:
-    """The logarithms of probabilities, in FLOAT: of no less than one bound, with the gradient
-    1 / x of an x of no less than another, both as PopART has them."""
-    least, least_divisor = (6.104e-5, 6.104e-5) if x.dtype is HALF else (1e-7, 1e-10)
+    """Return the logarithms of probabilities, in FLOAT, with the lower bounds of PopART.
 
-    def valued(with_gradient: Value, value: Value) -> Value:
-        difference = g.op("sub", value, with_gradient)
-        return g.op("add", with_gradient, g.op("stop", difference))
+    The logarithm is that of at least one bound; the gradient is 1 / x for at least another.
+    """
+    lowest, lowest_divisor = (6.104e-5, 6.104e-5) if x.dtype is HALF else (1e-7, 1e-10)
+
+    def with_gradient_of(source: Value, value: Value) -> Value:
+        """Return `value`, with the gradient of `source`."""
+        difference = g.op("sub", value, source)
+        return g.op("add", source, g.op("stop", difference))
 
     x = g.cast(x, FLOAT)
-    divisor = valued(x, g.op("max", x, least_divisor))
-    return valued(g.op("log", divisor), g.op("log", g.op("max", x, least)))
+    divisor = with_gradient_of(x, g.op("max", x, lowest_divisor))
+    return with_gradient_of(g.op("log", divisor), g.op("log", g.op("max", x, lowest)))
+
+
+def _reshape(g: Ir, x: Value, *, shape: Ints) -> Value:
+    return g.op("reshape", x, shape=tuple(shape))
+
+
+def _flatten(g: Ir, x: Value) -> Value:
+    return g.op("reshape", x, shape=(x.shape[0], -1))
+
+
+def _transpose(g: Ir, x: Value, *, perm: Ints) -> Value:
+    return g.op("permute", x, dims=tuple(perm))
+
+
+def _cast(g: Ir, x: Value, *, to: str) -> Value:
+    return g.op("cast", x, dtype=TensorInfo(to, ()).type)
+
+
+def _print(g: Ir, x: Value, *, title: str = "") -> Value:
+    return g.op("print", x, title=title)
 
 
 def _plain(kind: str) -> Callable[..., Value]:
-    return lambda g, *x: g.op(kind, *x)
+    """Return an operation without attributes, of that kind."""
+    return lambda g, *inputs: g.op(kind, *inputs)
 
 
 def _along(kind: str) -> Callable[..., Value]:
-    return lambda g, x, *, axis=-1: ir.along(g, kind, x, axis)
+    """Return an operation along the attribute `axis`, by default the last dimension."""
+
+    def along(g: Ir, x: Value, *, axis: int = -1) -> Value:
+        return ir.along(g, kind, x, axis)
+
+    return along
 
 
-ONE = ("neg", "abs", "exp", "log", "sqrt", "relu", "sigmoid", "tanh", "gelu")
-TWO = ("add", "sub", "mul", "div", "pow", "matmul")
+UNARY = ("neg", "abs", "exp", "log", "sqrt", "relu", "sigmoid", "tanh", "gelu")
+BINARY = ("add", "sub", "mul", "div", "pow", "matmul")
 ONNX: dict[str, Callable[..., Value]] = {
-    **{name: _plain(name) for name in (*ONE, *TWO)},
+    **{name: _plain(name) for name in (*UNARY, *BINARY)},
     "identity": _plain("copy"),
     "softmax": _along("softmax"),
     "logsoftmax": _along("log_softmax"),
     "gemm": _gemm,
-    "conv": lambda g, x, w, b=None, *, dilations=1, group=1, kernel_shape=(), pads=(), strides=1: (
-        ir.conv(g, x, w, b, strides or 1, **_pads(pads), dilation=dilations or 1, groups=group)
-    ),
+    "conv": _conv,
     "maxpool": _pool("max_pool"),
     "averagepool": _pool("avg_pool"),
-    "reshape": lambda g, x, *, shape: g.op("reshape", x, shape=tuple(shape)),
-    "flatten": lambda g, x: g.op("reshape", x, shape=(x.shape[0], -1)),
-    "transpose": lambda g, x, *, perm: g.op("permute", x, dims=tuple(perm)),
+    "reshape": _reshape,
+    "flatten": _flatten,
+    "transpose": _transpose,
     "concat": lambda g, *x, axis: g.op("concat", *x, dim=axis),
     "slice": _slice,
     "gather": _gather,
-    "reducesum": _reduced(lambda g, x, *how: ir.reduced(g, "sum", x, *how)),
+    "reducesum": _reduced(_sum),
     "reducemean": _reduced(ir.mean),
     "argmax": lambda g, x: g.op("arg_max", x),
-    "cast": lambda g, x, *, to: g.op("cast", x, dtype=TensorInfo(to, ()).type),
-    "dropout": lambda g, x, *, num_outputs=1, ratio=0.5: ir.dropout(g, x, ratio),
-    "batchnormalization": lambda g, x, a, b, m, v, *, num_outputs=1, epsilon=1e-5, momentum=0.9: (
-        ir.batch_norm(g, x, a, b, m, v, num_outputs > 1, 1 - momentum, epsilon)
-    ),
+    "cast": _cast,
+    "dropout": _dropout,
+    "batchnormalization": _batch_norm,
 }
 GRAPHCORE: dict[str, Callable[..., Value]] = {
     "nllloss": _nll,
-    "l1loss": lambda g, x, *, scale=1.0: g.op("mul", ir.reduced(g, "sum", g.op("abs", x)), scale),
-    "identityloss": lambda g, x, *, reduction="Mean": (
-        ir.mean(g, x) if reduction == "Mean" else ir.reduced(g, "sum", x)
-    ),
-    "groupnormalization": lambda g, x, a, b, *, num_groups, epsilon=1e-5: ir.norm(
-        g, "group", x, a, b, epsilon, num_groups
-    ),
+    "l1loss": _l1_loss,
+    "identityloss": _identity_loss,
+    "groupnormalization": _group_norm,
     "gelu": _plain("gelu"),
-    "printtensor": lambda g, x, *, title="": g.op("print", x, title=title),
+    "printtensor": _print,
 }
 
 
 class Opset:
-    """Operations by name, each of a list of ids and attributes: `aiOnnx.matmul([x, w])`."""
+    """Operations by name, called with ids and attributes: `aiOnnx.matmul([x, w])`."""
 
     def __init__(self, builder: Builder, table: Mapping[str, Callable[..., Value]]) -> None:
-        self._builder, self._table = builder, table
+        self._builder = builder
+        self._table = table
 
     def __getattr__(self, name: str) -> Callable[..., str]:
         if name.startswith("_"):
             raise AttributeError(name)
-        make = self._table[among("an opset", name, self._table)]
+        make = self._table[checked_name("an opset", name, self._table)]
 
-        def operation(args: Sequence[str], debugContext: str = "", **attributes: Any) -> str:
+        def operation(args: Sequence[str], debugContext: str = "", **attributes: object) -> str:
             check(name, "debugContext", debugContext, str, misuse)
-            return self._builder._made(name, make, args, debugContext, attributes)
+            return self._builder._add(name, make, args, debugContext, attributes)
 
         return operation
 
     def constant(self, value: Numbers, debugContext: str = "") -> str:
-        """The id of a constant."""
+        """Return the id of a constant."""
         array = np.asarray(value)
         dtype = ir.values.dtype_of(array, debugContext or "constant")
-        return self._builder._noted(self._builder._graph.constant(array, dtype), "constant")
+        return self._builder._register(self._builder._graph.constant(array, dtype), "constant")
 
 
 class Builder:
-    """A model, operation by operation; tensors are known by their ids, which are strings."""
+    """A model, built operation by operation; tensors are known by their ids, which are strings."""
 
     def __init__(self) -> None:
-        self._graph, self._values = Ir(), dict[str, Value]()
+        self._graph = Ir()
+        self._values: dict[str, Value] = {}
         self._scopes: list[str] = []
-        self.aiOnnx, self.aiGraphcore = Opset(self, ONNX), Opset(self, GRAPHCORE)
+        self.aiOnnx = Opset(self, ONNX)
+        self.aiGraphcore = Opset(self, GRAPHCORE)
 
-    def _noted(self, value: Value, name: str = "") -> str:
+    def _register(self, value: Value, name: str = "") -> str:
+        """Return the id of a value, which becomes its name: made from `name`, or its own name."""
         if value.name not in self._values or self._values[value.name] is not value:
             value.name = f"{name}:{len(self._values)}" if name else value.name
         self._values[value.name] = value
         return value.name
 
-    def _of(self, name: str, where: str) -> Value:
+    def _value(self, name: str, call: str) -> Value:
+        """Return the value with an id. Raises `ModelError`."""
         if name not in self._values:
-            raise ModelError(f"""{where} was given {shown(name)}, which is no tensor of this
-                Builder.
+            raise ModelError(f"""{call} was given {shown(name)}, which is no tensor of this Builder.
                 next:  {did_you_mean(name, self._values)}give an id that one of its calls
                 returned.""")
         return self._values[name]
 
-    def _made(
+    def _add(
         self,
         name: str,
         make: Callable[..., Value],
         args: Sequence[str],
         context: str,
-        attributes: dict[str, Any],
+        attributes: dict[str, object],
     ) -> str:
+        """Add an operation, and return the id of its result. Raises `ModelError`."""
         if isinstance(args, str):
-            raise ModelError(f"""{name}() was given the id {args!r}.
+            raise ModelError(f"""{name}() was given the id {args!r} instead of a list of ids.
                 next:  give a list of ids, as in aiOnnx.{name}([{args!r}]).""")
         check(name, "its inputs", args, Sequence[str], misuse)
         known = [
@@ -302,59 +429,64 @@ class Builder:
                 near = did_you_mean(attribute, known)
                 raise misuse(f"{name}() has no attribute {attribute!r}.", f"{near}{listed}.")
             check(name, attribute, value, ATTRIBUTES.get(attribute, Any), misuse)
-        given = [self._of(arg, name) for arg in args]
+        values = [self._value(arg, name) for arg in args]
         with self._graph.at(path="/".join([*self._scopes, *filter(None, [context])])):
             try:
-                return self._noted(make(self._graph, *given, **attributes))
+                return self._register(make(self._graph, *values, **attributes))
             except (TypeError, ValueError, LookupError, ArithmeticError) as error:
-                raise ModelError(f"""{name}() was given {len(given)} tensors and
-                    {", ".join(attributes) or "no attributes"}, which it does not take: {error}.
+                raise ModelError(f"""{name}() does not accept {counted(len(values), "tensor")} and
+                    {", ".join(attributes) or "no attributes"}: {error}.
                     next:  give it the inputs and attributes that ONNX has for it.""") from None
 
     def addInputTensor(self, info: TensorInfo, name: str = "") -> str:
-        """The id of what the host feeds, a micro-batch."""
+        """Add a tensor that the host feeds for each micro-batch, and return its id."""
         title = name or f"input:{len(self._values)}"
         dtype = UNSIGNED_INT if info.type is INT else info.type  # class numbers and indices
-        return self._noted(self._graph.input(info.shape, title, dtype))
+        return self._register(self._graph.input(info.shape, title, dtype))
 
     def addInitializedInputTensor(self, array: Numbers, name: str = "") -> str:
-        """The id of a variable, which a session trains, with its first value."""
-        return self._noted(self._graph.variable(array, name or f"init:{len(self._values)}"))
+        """Add a variable with its initial value, which a session trains, and return its id."""
+        return self._register(self._graph.variable(array, name or f"init:{len(self._values)}"))
 
     def addOutputTensor(self, name: str) -> None:
-        """This tensor is what the model is for. Others can come back as well: see `DataFlow`."""
-        self._of(name, "addOutputTensor()")
+        """Mark a tensor as an output.
+
+        This changes nothing: `DataFlow` selects what a run returns.
+        """
+        self._value(name, "addOutputTensor()")
 
     def getTensorShape(self, name: str) -> list[int]:
-        """The shape of a tensor."""
-        return list(self._of(name, "getTensorShape()").shape)
+        """Return the shape of a tensor."""
+        return list(self._value(name, "getTensorShape()").shape)
 
     def getModelProto(self) -> bytes:
-        """The model as a file of the kit."""
+        """Return the model as the bytes of a file of the kit."""
         known = {**self._graph.variables, **self._graph.inputs}
-        made = {n: v for n, v in self._values.items() if n not in known and v.kind != "constant"}
-        return written(self._graph.but(outputs=made))
+        results = {n: v for n, v in self._values.items() if n not in known and v.kind != "constant"}
+        return graph_to_bytes(self._graph.but(outputs=results))
 
     def saveModelProto(self, path: str | PathLike[str]) -> None:
-        """Write the model, a file of the kit that a session reads."""
+        """Write the model to a file of the kit, which a session reads."""
         write_whole(path, self.getModelProto(), "saveModelProto()", "model")
 
-    def virtualGraph(self, ipu: Natural) -> Any:
-        """Operations made within are on this IPU."""
+    def virtualGraph(self, ipu: Natural) -> AbstractContextManager[None]:
+        """Put operations that are added in this block on an IPU."""
         return self._graph.at(stage=ipu)
 
-    pipelineStage = virtualGraph  # here a stage is an IPU
+    pipelineStage = virtualGraph  # in the kit, a stage is an IPU
 
-    def executionPhase(self, phase: Natural) -> Any:
-        """Operations made within are of this phase, between which streaming memory holds what
-        remains."""
+    def executionPhase(self, phase: Natural) -> AbstractContextManager[None]:
+        """Put operations that are added in this block in a phase.
+
+        Between two phases, values are in streaming memory.
+        """
         return self._graph.at(phase=phase)
 
     pingPongPhase = executionPhase
 
     @contextmanager
     def nameScope(self, name: str) -> Iterator[None]:
-        """Operations made within have this in front of their names."""
+        """Put a name in front of the names of operations that are added in this block."""
         self._scopes.append(name)
         try:
             yield
@@ -366,34 +498,30 @@ class Builder:
 
 
 @dataclass
-class ExecutionPhaseSettings(Known):
-    """How many phases a model has; 0 for none."""
+class ExecutionPhaseSettings(CheckedOptions):
+    """The number of phases of a model; 0 for none."""
 
     phases: Natural = 0
 
 
 @dataclass
-class TensorLocationSettings(Known):
-    """Whether something lies in streaming memory, and whether replicas have a share each."""
+class TensorLocationSettings(CheckedOptions):
+    """The location of tensors: in streaming memory or not, sharded over the replicas or not."""
 
     offChip: bool = False
     replicatedTensorSharding: bool = False
-
-
-def _is_schedule(value: object) -> bool:
-    return isinstance(value, str) and value.lower() in SCHEDULES
 
 
 SCHEDULED = f"give {' or '.join(map(repr, SCHEDULES))}."
 
 
 @dataclass
-class SessionOptions(Known):
-    """What a session does with a model."""
+class SessionOptions(CheckedOptions):
+    """The options of a session."""
 
     virtualGraphMode: Annotated[str, Among(("Off", "Manual", "ExecutionPhases"))] = "Off"
     enablePipelining: bool = False
-    pipelineSchedule: Annotated[str, Taken(_is_schedule, SCHEDULED)] = "grouped"
+    pipelineSchedule: Annotated[str, Taken(is_schedule, SCHEDULED)] = "grouped"
     executionPhaseSettings: ExecutionPhaseSettings = field(default_factory=ExecutionPhaseSettings)
     enableGradientAccumulation: bool = False
     accumulationFactor: Count = 1
@@ -409,7 +537,10 @@ class SessionOptions(Known):
 
 @dataclass(frozen=True)
 class AnchorReturnType:
-    """Which micro-batches of a run come back: "ALL", "FINAL", "SUM", or "EVERYN" with n."""
+    """The selection of micro-batches that a run returns.
+
+    The kind is "ALL", "FINAL", "SUM", or "EVERYN" for each `n`-th.
+    """
 
     kind: Annotated[str, Among(("ALL", "FINAL", "SUM", "EVERYN"))] = "ALL"
     n: Count = 1
@@ -417,29 +548,30 @@ class AnchorReturnType:
 
 @dataclass(frozen=True)
 class DataFlow:
-    """How many updates a run makes, and what comes back."""
+    """The number of updates in a run, and the tensors that it returns."""
 
     batchesPerStep: Count
     anchors: Mapping[str, AnchorReturnType]
 
 
-MACHINE: dict[str, Any] = {"numIPUs": Count, "tilesPerIPU": Natural, "ipuVersion": Version}
+MACHINE: dict[str, object] = {"numIPUs": Count, "tilesPerIPU": Natural, "ipuVersion": Version}
 
 
 class DeviceManager:
-    """Devices: of a model with `numIPUs` and `tilesPerIPU`, or the whole machine."""
+    """Makes devices: with `numIPUs` and `tilesPerIPU`, or with complete IPUs."""
 
     def createIpuModelDevice(self, options: Mapping[str, Any]) -> Device:
-        """A device of so many IPUs and tiles."""
+        """Return a device with these numbers of IPUs and tiles. Raises `ModelError`."""
         for name, value in options.items():
-            kind = MACHINE[among("createIpuModelDevice", name, MACHINE)]
+            kind = MACHINE[checked_name("createIpuModelDevice", name, MACHINE)]
             check("createIpuModelDevice", name, value, kind, misuse)
         version = options.get("ipuVersion", "ipu2")
-        tiles, ipus = options.get("tilesPerIPU", 0), options.get("numIPUs", 1)
+        tiles = options.get("tilesPerIPU", 0)
+        ipus = options.get("numIPUs", 1)
         return machine(version, tiles, ipus).create_device()
 
     def acquireAvailableDevice(self, numIpus: Count = 1) -> Device:
-        """A device of whole IPUs."""
+        """Return a device of complete IPUs."""
         return machine(ipus=numIpus).create_device()
 
 
@@ -447,7 +579,10 @@ Rate = Annotated[float, Between(0)]
 
 
 class SGD:
-    """Descent. Each option is (value, constant): `{"defaultLearningRate": (0.1, False)}`."""
+    """Gradient descent.
+
+    Each option is (value, whether it is constant): `{"defaultLearningRate": (0.1, False)}`.
+    """
 
     kind = "sgd"
     names: Mapping[str, str] = {
@@ -457,25 +592,25 @@ class SGD:
     defaults: Mapping[str, float] = {"momentum": 0.0, "weight_decay": 0.0}
 
     def __init__(self, options: Mapping[str, tuple[Rate, bool]]) -> None:
+        name = type(self).__name__
         known = ["defaultLearningRate", "lossScaling", *self.names]
-        given = {among(type(self).__name__, n, known): float(v[0]) for n, v in options.items()}
-        scale, call = given.get("lossScaling", 1.0), type(self).__name__
-        check(call, "lossScaling", scale, Positive, misuse)
-        self.rate = given.pop("defaultLearningRate", 0.1)
-        self.scale = given.pop("lossScaling", 1.0)
-        self.numbers = {**self.defaults, **{self.names[n]: v for n, v in given.items()}}
+        values = {checked_name(name, n, known): float(v[0]) for n, v in options.items()}
+        check(name, "lossScaling", values.get("lossScaling", 1.0), Positive, misuse)
+        self.rate = values.pop("defaultLearningRate", 0.1)
+        self.scale = values.pop("lossScaling", 1.0)
+        self.numbers = {**self.defaults, **{self.names[n]: v for n, v in values.items()}}
 
 
 def ConstSGD(learningRate: Rate, weightDecay: Rate = 0.0) -> SGD:
-    """Descent with numbers that do not change."""
+    """Return a gradient descent with constant numbers."""
     pairs = {"defaultLearningRate": learningRate, "defaultWeightDecay": weightDecay}
     return SGD({name: (value, True) for name, value in pairs.items()})
 
 
 class Adam(SGD):
-    """By running means of the gradient and of its square.
+    """Adam, with running means of the gradient and of its square.
 
-    The weights decay apart from the gradient, PopART's `WeightDecayMode.Decay`.
+    The weight decay is independent of the gradient, as with PopART's `WeightDecayMode.Decay`.
     """
 
     kind = "adamw"
@@ -490,7 +625,7 @@ class Adam(SGD):
 
 @dataclass(frozen=True)
 class PyStepIO:
-    """Arrays of a run by id: what goes in, and where what comes back is written."""
+    """Arrays by id: the inputs of a run, and arrays to which its outputs are written."""
 
     inputs: Mapping[str, Any]
     anchors: Mapping[str, Any]
@@ -498,24 +633,27 @@ class PyStepIO:
 
 @dataclass(frozen=True)
 class PyStepIOCallback:
-    """Functions that are asked for the micro-batches of a run, `input(id, is_prefetch)`, one after
-    the other, and told what comes back, `output(id)` being an array to write to."""
+    """Functions that provide the inputs of a run, and receive its outputs.
+
+    `input(id, is_prefetch)` returns the next micro-batch, and `output(id)` an array to which the
+    next output is written. `input_complete(id)` and `output_complete(id)` are called after each.
+    """
 
     input: Callable[[str, bool], Any]
-    input_complete: Callable[[str], Any]
+    input_complete: Callable[[str], object]
     output: Callable[[str], Any]
-    output_complete: Callable[[str], Any]
+    output_complete: Callable[[str], object]
 
 
 @dataclass(frozen=True)
 class PyWeightsIO:
-    """Arrays by id, into which `readWeights` writes."""
+    """Arrays by id, to which `readWeights` writes."""
 
     weights: Mapping[str, Any]
 
 
 class InferenceSession:
-    """Runs a model: `prepareDevice`, `weightsFromHost`, then `run` as often as wanted."""
+    """Runs a model: call `prepareDevice`, `weightsFromHost`, then `run` as often as needed."""
 
     def __init__(
         self,
@@ -525,39 +663,45 @@ class InferenceSession:
         userOptions: SessionOptions | None = None,
     ) -> None:
         if isinstance(fnModel, bytes):
-            model = loaded(fnModel)
+            model = graph_from_bytes(fnModel)
         else:
-            model = read_whole(fnModel, f"{type(self).__name__}()", MODEL, loaded)
-        self._flow, self._device = dataFlow, deviceInfo
+            model = read_whole(fnModel, f"{type(self).__name__}()", MODEL, graph_from_bytes)
+        self._flow = dataFlow
+        self._device = deviceInfo
         self._options = userOptions or SessionOptions()
         self._model = self._placed(model)
         self._run: Run | None = None
 
     def _placed(self, graph: Ir) -> Ir:
-        """Without the marks that the options do not ask for."""
-        mode = self._options.virtualGraphMode
-        o = self._options
-        if o.enablePipelining and mode != "Manual":
-            raise ModelError(f"""enablePipelining was given with virtualGraphMode {mode!r}.
+        """Return the graph without the stages and phases that the options do not ask for.
+
+        Raises `ModelError`.
+        """
+        options = self._options
+        mode = options.virtualGraphMode
+        if options.enablePipelining and mode != "Manual":
+            raise ModelError(f"""enablePipelining needs virtualGraphMode 'Manual', not {mode!r}.
                 next:  options.virtualGraphMode = "Manual", and builder.virtualGraph(i).""")
         ops = graph.ops if mode != "Off" else [replace(op, stage=0) for op in graph.ops]
-        if not o.executionPhaseSettings.phases:
+        if not options.executionPhaseSettings.phases:
             ops = [replace(op, phase=0) for op in ops]
         return graph.but(ops=ops)
 
     def _value(self, name: str) -> Value:
+        """Return the value of an id. Raises `ModelError`."""
         known = self._model.outputs
         if name not in known:
-            raise ModelError(f"""{shown(name)} is no tensor that the model makes.
+            raise ModelError(f"""{shown(name)} is no result of the model.
                 next:  {did_you_mean(name, known)}there are {", ".join(known)}.""")
         return known[name]
 
     def _graph(self) -> Ir:
-        wanted = {n: self._value(n) for n in self._flow.anchors}
-        return needed(self._model.but(outputs=wanted))
+        """Return the graph with the anchors as outputs."""
+        outputs = {n: self._value(n) for n in self._flow.anchors}
+        return without_unused(self._model.but(outputs=outputs))
 
     def prepareDevice(self) -> None:
-        """Compile for the device."""
+        """Compile for the device. Raises `ModelError`."""
         options = {"partialsType": p} if (p := self._options.partialsTypeMatMuls) else {}
         with working("compile"):
             low = ir.Lowering(self._graph(), self._device, self._flow.batchesPerStep, options)
@@ -565,86 +709,97 @@ class InferenceSession:
 
     @property
     def _ready(self) -> Run:
+        """The compiled run. Raises `ModelError` before `prepareDevice`."""
         if self._run is None:
-            raise ModelError("""The session was asked before prepareDevice().
-                next:  session.prepareDevice() compiles the model.""")
+            raise ModelError("""The session was used before prepareDevice().
+                next:  call session.prepareDevice(), which compiles the model.""")
         return self._run
 
     def weightsFromHost(self) -> None:
-        """The model's values go to the device."""
+        """Copy the model's variables to the device."""
         run = self._ready
         for name, value in self._model.variables.items():
             run.write(name, np.broadcast_to(np.asarray(value.initial), value.shape))
 
     def weightsToHost(self) -> None:
-        """The values on the device become the model's."""
+        """Copy the variables from the device to the model."""
         for name, value in self._model.variables.items():
             value.initial = self._ready.read(name)
 
     def readWeights(self, io: PyWeightsIO) -> None:
-        """Write the model's values into arrays."""
+        """Copy the model's variables into arrays. Raises `ModelError`."""
         for name, array in io.weights.items():
             value = ir.values.named_value(self._model, name)
             np.copyto(array, np.broadcast_to(np.asarray(value.initial), value.shape))
 
     def modelToHost(self, path: str | PathLike[str]) -> None:
-        """Write the model, with its values as they are on the device."""
+        """Write the model to a file, with the variables as they are on the device."""
         self.weightsToHost()
-        write_whole(path, written(self._model), "modelToHost()", "model")
+        write_whole(path, graph_to_bytes(self._model), "modelToHost()", "model")
 
     def _lead(self, kind: AnchorReturnType) -> tuple[int, ...]:
+        """Return the leading dimensions of an output: those of `initAnchorArrays`."""
         factors = self._ready.factors
         steps = {"ALL": factors["steps"], "EVERYN": factors["steps"] // kind.n}.get(kind.kind, 1)
-        lead = steps, factors["accumulation"], factors["replicas"]
-        return tuple(n for n in lead if n > 1)
+        sizes = steps, factors["accumulation"], factors["replicas"]
+        return tuple(n for n in sizes if n > 1)
 
-    def initAnchorArrays(self) -> dict[str, Any]:
-        """Arrays for what comes back: [updates, accumulated, replicas, …], each only where there
-        are several."""
-        return {
-            name: np.zeros(
-                (*self._lead(kind), *self._value(name).shape), self._value(name).dtype.numpy
-            )
-            for name, kind in self._flow.anchors.items()
-        }
+    def initAnchorArrays(self) -> dict[str, Array]:
+        """Return arrays for the outputs: [updates, accumulation, replicas, …].
 
-    def _returned(self, name: str, found: Any) -> Any:
+        A leading dimension of length 1 is left out.
+        """
+        arrays = {}
+        for name, kind in self._flow.anchors.items():
+            value = self._value(name)
+            arrays[name] = np.zeros((*self._lead(kind), *value.shape), value.dtype.numpy)
+        return arrays
+
+    def _selected(self, name: str, outputs: Array) -> Array:
+        """Return the outputs [micro-batches, …] that the anchor selects, in its shape."""
         kind = self._flow.anchors[name]
-        rows = found.reshape((self._ready.factors["steps"], -1, *found.shape[1:]))
-        rows = chosen(rows, kind.kind.lower(), kind.n)
-        return rows.reshape((*self._lead(kind), *found.shape[1:]))
+        rows = outputs.reshape((self._ready.factors["steps"], -1, *outputs.shape[1:]))
+        rows = select_outputs(rows, kind.kind.lower(), kind.n)
+        return rows.reshape((*self._lead(kind), *outputs.shape[1:]))
 
     def run(self, io: PyStepIO | PyStepIOCallback) -> None:
-        """One run of the device. Raises `ModelError`."""
-        run = self._ready
+        """Run the device once. Raises `ModelError`."""
         if isinstance(io, PyStepIO):
-            fed = {
-                name: np.reshape(a, (run.micro_batches, *run.ir.inputs[name].shape))
-                if np.size(a) == run.micro_batches * run.ir.inputs[name].size
-                else a
-                for name, a in io.inputs.items()
-                if name in run.ir.inputs
-            }
-            for name, array in run(**fed).items():
-                np.copyto(io.anchors[name], self._returned(name, array))
-            return
-        several: dict[str, list[Any]] = {name: [] for name in run.ir.inputs}
+            self._run_arrays(io)
+        else:
+            self._run_callbacks(io)
+
+    def _run_arrays(self, io: PyStepIO) -> None:
+        run = self._ready
+        fed = {}
+        for name, array in io.inputs.items():
+            if name in run.ir.inputs:
+                value = run.ir.inputs[name]
+                is_complete = np.size(array) == run.micro_batches * value.size
+                shape = (run.micro_batches, *value.shape)
+                fed[name] = np.reshape(array, shape) if is_complete else array
+        for name, array in run(**fed).items():
+            np.copyto(io.anchors[name], self._selected(name, array))
+
+    def _run_callbacks(self, io: PyStepIOCallback) -> None:
+        run = self._ready
+        micro_batches: dict[str, list[Array]] = {name: [] for name in run.ir.inputs}
         for count in range(run.micro_batches):
-            for name in several:
-                several[name].append(np.array(io.input(name, count > 0)))
+            for name in micro_batches:
+                micro_batches[name].append(np.array(io.input(name, count > 0)))
                 io.input_complete(name)
-        for name, array in run(**{n: np.stack(a) for n, a in several.items()}).items():
+        for name, array in run(**{n: np.stack(a) for n, a in micro_batches.items()}).items():
             for row in array:
                 np.copyto(io.output(name), row)
                 io.output_complete(name)
 
     def getReport(self) -> Any:
-        """The report of the last run."""
+        """Return the report of the last run."""
         return self._ready.engine.report
 
 
 class TrainingSession(InferenceSession):
-    """As an InferenceSession, and each run makes updates."""
+    """Trains a model: like an InferenceSession, and each run makes updates."""
 
     def __init__(
         self,
@@ -656,36 +811,46 @@ class TrainingSession(InferenceSession):
         userOptions: SessionOptions | None = None,
     ) -> None:
         super().__init__(fnModel, dataFlow, deviceInfo, userOptions)
-        self._loss, self._optimizer = loss, optimizer
+        self._loss = loss
+        self._optimizer = optimizer
 
     def _graph(self) -> Ir:
-        o = self._options
-        recomputed = {"None": None, "Standard": "standard", "RecomputeAll": ()}
-        keep: Any = recomputed[o.autoRecomputation]
-        place = o.optimizerStateTensorLocationSettings
+        """Return the graph with its update, by the options."""
+        options = self._options
+        kept_values: dict[str, str | tuple[()] | None] = {
+            "None": None,
+            "Standard": "standard",
+            "RecomputeAll": (),
+        }
+        location = options.optimizerStateTensorLocationSettings
         loss = self._value(self._loss)
-        graph = super()._graph()
-        kept = graph.outputs
-        step = Training(
+        outputs = super()._graph().outputs
+        training = Training(
             self._optimizer.kind,
             [Group(self._optimizer.rate, self._optimizer.numbers)],
             self._optimizer.scale,
-            keep,
-            o.accumulationFactor if o.enableGradientAccumulation else 1,
-            o.replicatedGraphCount if o.enableReplicatedGraphs else 1,
-            o.accumulationAndReplicationReductionType.lower(),
-            place.replicatedTensorSharding,
-            place.offChip,
-            o.executionPhaseSettings.phases > 0,
-            o.pipelineSchedule.lower() if o.enablePipelining else "",
-        ).of(self._model.but(outputs={**kept, self._loss: loss}), loss)
-        return step.but(outputs={n: step.outputs[n] for n in kept})
+            recompute=kept_values[options.autoRecomputation],
+            accumulation=options.accumulationFactor if options.enableGradientAccumulation else 1,
+            replicas=options.replicatedGraphCount if options.enableReplicatedGraphs else 1,
+            reduction=options.accumulationAndReplicationReductionType.lower(),
+            sharded=location.replicatedTensorSharding,
+            off_chip=location.offChip,
+            phased=options.executionPhaseSettings.phases > 0,
+            schedule=options.pipelineSchedule.lower() if options.enablePipelining else "",
+        )
+        graph = self._model.but(outputs={**outputs, self._loss: loss})
+        step = training.transform(graph, loss)
+        return step.but(outputs={n: step.outputs[n] for n in outputs})
 
     def updateOptimizerFromHost(self, optimizer: SGD) -> None:
-        """Another learning rate; nothing is compiled. Raises `ModelError` for other numbers."""
+        """Set another learning rate, without a compilation.
+
+        Raises `ModelError` if other numbers differ.
+        """
         if (optimizer.kind, optimizer.numbers) != (self._optimizer.kind, self._optimizer.numbers):
-            raise ModelError("""updateOptimizerFromHost() was given another optimiser.
-                next:  change its learning rate alone, or make another session.""")
+            raise ModelError("""updateOptimizerFromHost() was given an optimiser that differs in
+                more than its learning rate.
+                next:  change only the learning rate, or make another session.""")
         self._optimizer = optimizer
         self._ready.write("rate", optimizer.rate)
 

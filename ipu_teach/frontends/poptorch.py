@@ -1,4 +1,4 @@
-"""Modules of PyTorch on the modelled IPU, by the names that Graphcore's PopTorch had.
+"""PyTorch modules on the modelled IPU, by the names of Graphcore's PopTorch.
 
     options = poptorch.Options().deviceIterations(4)
     options.Training.gradientAccumulation(2)
@@ -10,25 +10,25 @@
     training.detachFromDevice()                  # gives the device back
     inference = poptorch.inferenceModel(model, options)
 
-A call computes the forward and backward passes and the optimiser's steps on the device, so that
-`zero_grad()`, `backward()` and `step()` are left out. The batch of a call is the batch of the
-module times device iterations, accumulation and replicas.
+A call computes the forward and backward passes and the optimiser's steps on the device, so leave
+out `zero_grad()`, `backward()` and `step()`. The batch of a call is the batch of the module times
+device iterations, accumulation and replicas.
 
-A program is captured and compiled at the first call, and again if a Python value changes that it
-depends on, such as an argument, an attribute or `training`: `training.compiles` counts. After each
-call the module and the optimiser have the device's values: `model.state_dict()`,
-`optimizer.state_dict()` and `training.rng_state` are a checkpoint.
+A program is captured and compiled at the first call, and again if a Python value changes on which
+it depends, such as an argument, an attribute or `training`; `training.compiles` counts the
+compilations. After each call the module and the optimiser have the device's values:
+`model.state_dict()`, `optimizer.state_dict()` and `training.rng_state` are a checkpoint.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from enum import Enum
 from math import prod
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, SupportsIndex
 from weakref import WeakSet
 
 import numpy as np
@@ -49,7 +49,7 @@ from ipu_teach.frontends.pytorch import (
     optimizers,
     reads,
 )
-from ipu_teach.frontends.pytorch.arguments import Arguments, Layer, Tensor
+from ipu_teach.frontends.pytorch.arguments import Arguments, Layer, Shapes, Tensor
 from ipu_teach.frontends.pytorch.fingerprints import fingerprint
 from ipu_teach.frontends.pytorch.loader import Loader, has_examples
 from ipu_teach.frontends.pytorch.markers import lowering
@@ -57,16 +57,27 @@ from ipu_teach.frontends.pytorch.mirror import (
     Mirror,
     check_module,
     description,
-    shared,
+    sharing_memory,
     tensors_of,
 )
 from ipu_teach.frontends.pytorch.paths import with_paths
 from ipu_teach.frontends.pytorch.reads import Reads
 from ipu_teach.frontends.pytorch.rows.likelihoods import IGNORED
-from ipu_teach.frontends.pytorch.tensors import filled, tensor_of
-from ipu_teach.frontends.session import Training, chosen, compiled, rate_of, spelt
+from ipu_teach.frontends.pytorch.tensors import fill_form, tensor_of
+from ipu_teach.frontends.session import (
+    Training,
+    batch_product,
+    compile_graph,
+    rate_of,
+    select_outputs,
+)
 from ipu_teach.graph.source import caller, in_words
+from ipu_teach.program import Program
 from ipu_teach.schedules import GROUPED, SCHEDULES
+from ipu_teach.types import Array
+
+if TYPE_CHECKING:
+    import torch
 
 __all__ = [
     "BeginBlock",
@@ -99,7 +110,9 @@ class _Optimizers(WithoutSome):
         ("AdamWNoBias", "LAMB", "LAMBNoBias", "RMSprop", "Adagrad", "Adadelta", "NAdam", "LBFGS"),
         "poptorch.optim.SGD, Adam or AdamW.",
     )
-    SGD, Adam, AdamW = optimizers.SGD, optimizers.Adam, optimizers.AdamW
+    SGD = optimizers.SGD
+    Adam = optimizers.Adam
+    AdamW = optimizers.AdamW
 
 
 optim = _Optimizers()
@@ -109,14 +122,17 @@ optim = _Optimizers()
 
 
 class OutputMode(Enum):
-    """Which micro-batches' outputs come back: all, the last, every n-th, or their sum. With
-    replicas, of each."""
+    """The outputs that a call returns: of all, the last or every n-th micro-batch, or their sum.
+
+    With several replicas, the mode applies to each of them. The default is `Final` for training and
+    `All` for inference.
+    """
 
     All, Final, EveryN, Sum, Default = "all", "final", "everyn", "sum", "default"
 
 
 class ReductionType(Enum):
-    """How gradients of micro-batches and replicas become one."""
+    """The reduction of the gradients of micro-batches and replicas."""
 
     Mean, Sum = "mean", "sum"
 
@@ -128,41 +144,41 @@ class ShardedExecution:
 
 
 class PipelinedExecution:
-    """The stages are each at work on another micro-batch; `schedule` is one of
-    `ipu_teach.schedules`."""
+    """The stages run at the same time, each on another micro-batch.
+
+    `schedule` is one of `ipu_teach.schedules`.
+    """
 
     def __init__(self, schedule: Annotated[str, Among(SCHEDULES)] = GROUPED) -> None:
         self.schedule = schedule
 
 
 class TensorLocationSettings:
-    """Where tensors lie: on the tiles, or in streaming memory; whole, or a share in each
-    replica."""
+    """The location of tensors: on the tiles or in streaming memory, complete or sharded."""
 
-    on_chip, shared = True, False
+    on_chip = True
+    shared = False
 
     def useOnChipStorage(self, yes: bool) -> TensorLocationSettings:
-        """False: in streaming memory."""
+        """Set whether tensors are on the tiles; otherwise they are in streaming memory."""
         self.on_chip = bool(yes)
         return self
 
     def useReplicatedTensorSharding(self, yes: bool) -> TensorLocationSettings:
-        """True: each replica has a share."""
+        """Set whether each replica has only a share."""
         self.shared = bool(yes)
         return self
 
 
+def _is_strategy(value: object) -> bool:
+    """Return whether a value is an execution strategy, or the class of one."""
+    kind = value if isinstance(value, type) else type(value)
+    return issubclass(kind, (ShardedExecution, PipelinedExecution))
+
+
 Strategy = Annotated[
     Any,
-    Taken(
-        lambda v: (
-            isinstance(v if isinstance(v, type) else type(v), type)
-            and issubclass(
-                v if isinstance(v, type) else type(v), (ShardedExecution, PipelinedExecution)
-            )
-        ),
-        "give poptorch.PipelinedExecution() or poptorch.ShardedExecution().",
-    ),
+    Taken(_is_strategy, "give poptorch.PipelinedExecution() or poptorch.ShardedExecution()."),
 ]
 Dataset = Annotated[
     Any,
@@ -174,35 +190,40 @@ Dataset = Annotated[
 Ipu = Annotated[int, Between(0, 63)]
 
 
-class _Some(WithoutSome):
-    """Options that are set by calls, which return the options."""
+class _OptionSet(WithoutSome):
+    """Options with setters that return the options."""
 
 
-class _Training(_Some):
-    accumulation, reduction = 1, ReductionType.Mean
+class _Training(_OptionSet):
+    """Options of training."""
+
+    accumulation = 1
+    reduction = ReductionType.Mean
 
     def gradientAccumulation(self, count: Count) -> _Training:
-        """How many micro-batches there are to an update."""
+        """Set the number of micro-batches for each update."""
         self.accumulation = count
         return self
 
     def accumulationAndReplicationReductionType(self, kind: ReductionType) -> _Training:
-        """Whether an update takes the mean of their gradients, or the sum."""
+        """Set whether an update uses the mean or the sum of their gradients."""
         self.reduction = kind
         return self
 
 
-class _Precision(_Some):
+class _Precision(_OptionSet):
+    """Options of the precision of numbers."""
+
     partials: str | None = None
     stochastic = False
 
     def enableStochasticRounding(self, yes: bool = True) -> _Precision:
-        """Whether a float that is stored in a half is rounded by chance, in the mean to itself."""
+        """Set whether a float that is stored as HALF is rounded at random, unbiased."""
         self.stochastic = bool(yes)
         return self
 
-    def setPartialsType(self, dtype: Any) -> _Precision:
-        """The dtype of partial sums: torch.float or torch.half."""
+    def setPartialsType(self, dtype: object) -> _Precision:
+        """Set the dtype of partial sums: torch.float or torch.half. Raises `InvalidOptionError`."""
         names = {"float32": "float", "float16": "half", "float": "float", "half": "half"}
         name = str(dtype).removeprefix("torch.")
         if name not in names:
@@ -212,17 +233,19 @@ class _Precision(_Some):
         return self
 
 
-class _TensorLocations(_Some):
+class _TensorLocations(_OptionSet):
+    """Options of where tensors are."""
+
     optimizer = TensorLocationSettings()
 
     def setOptimizerLocation(self, settings: TensorLocationSettings) -> _TensorLocations:
-        """Where what the optimiser keeps lies."""
+        """Set where the optimiser's state is."""
         self.optimizer = settings
         return self
 
 
-class Options(_Some):
-    """How a module runs. Setters return the options, so that they chain; `clone` makes others."""
+class Options(_OptionSet):
+    """The options of an executor. Setters return the options, so that calls can be chained."""
 
     not_here = {
         "Distributed": "replicationFactor; all replicas are in this process.",
@@ -230,51 +253,61 @@ class Options(_Some):
     }
 
     def __init__(self) -> None:
-        self.iterations, self.replicas, self.every = 1, 1, 1
-        self.mode, self.seed = OutputMode.Default, 42
+        self.iterations = 1
+        self.replicas = 1
+        self.every = 1
+        self.mode = OutputMode.Default
+        self.seed = 42
         self.model = IPUModel("ipu2")
-        self.strategy: Any = PipelinedExecution()
+        self.strategy: PipelinedExecution | ShardedExecution = PipelinedExecution()
         self.proportion: float | None = None
-        self.Training, self.Precision = _Training(), _Precision()
+        self.Training = _Training()
+        self.Precision = _Precision()
         self.TensorLocations = _TensorLocations()
 
     def deviceIterations(self, count: Count) -> Options:
-        """How many steps a call runs."""
+        """Set the number of steps in a call."""
         self.iterations = count
         return self
 
     def replicationFactor(self, count: Count) -> Options:
-        """How many copies of the model work on batches of their own."""
+        """Set the number of copies of the model, each with its own batches."""
         self.replicas = count
         return self
 
     def outputMode(self, mode: OutputMode, n: Count = 1) -> Options:
-        """Which outputs come back; `n` is for EveryN."""
-        self.mode, self.every = mode, n
+        """Set which outputs a call returns; `n` is for EveryN."""
+        self.mode = mode
+        self.every = n
         return self
 
     def randomSeed(self, seed: Natural) -> Options:
-        """What random numbers begin with."""
+        """Set the seed of the random numbers."""
         self.seed = seed
         return self
 
     def useIpuModel(self, model: bool | IPUModel = True) -> Options:
-        """The machine: an `IPUModel`, whose number of IPUs does not matter, or True for one of an
-        ipu2. Raises `NoHardwareError` for False."""
+        """Set the machine: an `IPUModel`, whose number of IPUs is not used, or True for an ipu2.
+
+        Raises `NoHardwareError` for False.
+        """
         if model is False:
-            raise NoHardwareError("""useIpuModel(False) asks for real hardware, and there is none.
+            raise NoHardwareError("""useIpuModel(False) asks for real hardware, but there is none.
                 next:  useIpuModel(True), or useIpuModel(IPUModel("ipu2")).""")
         self.model = model if isinstance(model, IPUModel) else IPUModel("ipu2")
         return self
 
     def setExecutionStrategy(self, strategy: Strategy) -> Options:
-        """`PipelinedExecution()`, or `ShardedExecution()`."""
+        """Set the strategy: `PipelinedExecution()`, or `ShardedExecution()`."""
         self.strategy = strategy() if isinstance(strategy, type) else strategy
         return self
 
     def setAvailableMemoryProportion(self, proportion: Mapping[str, float] | float) -> Options:
-        """The part of a tile's memory that a product may take: a number, or one by IPU, of which
-        the least counts."""
+        """Set the fraction of a tile's memory that a product may use.
+
+        It is one number, or a number for each IPU, of which the smallest is used. Raises
+        `InvalidOptionError`.
+        """
         shares = list(proportion.values()) if isinstance(proportion, Mapping) else [proportion]
         if not shares:
             raise InvalidOptionError("""setAvailableMemoryProportion() was given no proportion.
@@ -283,11 +316,11 @@ class Options(_Some):
         return self
 
     def clone(self) -> Options:
-        """Options alike, which can be changed."""
+        """Return a copy of the options, which can be changed independently."""
         return copy.deepcopy(self)
 
     def factors(self, training: bool) -> dict[str, int]:
-        """How many micro-batches a call takes, as factors."""
+        """Return the number of micro-batches in a call, as factors."""
         return {
             "deviceIterations": self.iterations,
             "replicationFactor": self.replicas,
@@ -302,53 +335,63 @@ def DataLoader(
     shuffle: bool | None = False,
     num_workers: Natural = 0,
     drop_last: bool = True,
-    **settings: Any,
-) -> Any:
-    """torch's loader of batches of `batch_size` times what a run takes of them. Raises `ModelError`
-    for data that do not come out even and are not to lose their end."""
+    **settings: object,
+) -> Loader:
+    """Return torch's DataLoader, with batches for a call: `batch_size` for each micro-batch.
+
+    Raises `ModelError` if the data do not fill complete batches, unless `drop_last` is set.
+    """
     factors = options.factors(training=True)
     count = batch_size * prod(factors.values())
     settings |= {"shuffle": shuffle, "num_workers": num_workers}
     return Loader(
-        dataset, count, spelt("batch_size", batch_size, factors), bool(drop_last), **settings
+        dataset,
+        count,
+        batch_product("batch_size", batch_size, factors),
+        bool(drop_last),
+        **settings,
     )
 
 
-# --- what a module says ---------------------------------------------------------------------------
+# --- functions for modules ------------------------------------------------------------------------
 
 
 def isRunningOnIpu() -> bool:
-    """Whether the module runs to be captured, and not in plain torch."""
+    """Return whether the module is being captured for the device, and not run in plain torch."""
     return markers.is_capturing()
 
 
-def identity_loss(x: Tensor, reduction: Literal["mean", "sum", "none"] = "mean") -> Any:
-    """Mark the loss, wherever forward returns it: x, its "mean" or "sum", or x itself by "none".
+def identity_loss(x: Tensor, reduction: Literal["mean", "sum", "none"] = "mean") -> Tensor:
+    """Mark the loss of a module: the "mean" or "sum" of x, or with "none" x itself. Return it.
 
-    Without a mark, the last output is the loss. A loss may be marked that is part of the next one
-    that is marked. Raises `ModelError` for two losses of which neither is part of the other.
+    Forward may return it at any place; without a mark, the last output is the loss. If several
+    losses are marked, each must be part of the next one. Raises `ModelError` for losses that are
+    independent of each other.
     """
     loss = x if reduction == "none" else getattr(x, reduction)()
     if markers.current is not None:
-        losses.mark(markers.current.losses, loss)
+        losses.mark_loss(markers.current.losses, loss)
     return loss
 
 
-def ipu_print_tensor(x: Tensor, title: str = "tensor") -> Any:
-    """x; where it is used, it is printed on each run."""
-    return markers.printed(x, title)
+def ipu_print_tensor(x: Tensor, title: str = "tensor") -> Tensor:
+    """Return x, which is printed on each run in which it is used."""
+    return markers.print_tensor(x, title)
 
 
 def nop(x: Any) -> Any:
-    """x."""
+    """Return x."""
     return x
 
 
-def recomputationCheckpoint(*tensors: Tensor) -> Any:
-    """The tensors, which are kept for the backward; a module that has such calls computes all else
-    again. One comes back as it is, several as a tuple."""
-    kept = tuple(markers.kept(x) for x in tensors)
-    return kept[0] if len(kept) == 1 else kept
+def recomputationCheckpoint(*tensors: Tensor) -> Tensor | tuple[Tensor, ...]:
+    """Return the tensors, and save them for the backward pass.
+
+    A module with such calls recomputes all other values. One tensor is returned itself, several as
+    a tuple.
+    """
+    saved = tuple(markers.keep_tensor(x) for x in tensors)
+    return saved[0] if len(saved) == 1 else saved
 
 
 def custom_op(
@@ -358,32 +401,44 @@ def custom_op(
     domain_version: int = 1,
     example_outputs: Sequence[Tensor] = (),
     attributes: Mapping[str, Any] | None = None,
-) -> list[Any]:
-    """What the operation `name` makes of the inputs, by its row, `ir.register(name, Row(…))`. What
-    comes out is like the examples; so it is in plain torch, which does not know the operation."""
-    return list(markers.custom(inputs, name, dict(attributes or {}), example_outputs))
+) -> list[Tensor]:
+    """Return the results of the operation `name`, which `ir.register(name, Row(…))` defines.
+
+    They have the shapes and dtypes of `example_outputs`. In plain torch, which does not know the
+    operation, they are copies of the examples.
+    """
+    return list(markers.custom_operation(inputs, name, dict(attributes or {}), example_outputs))
 
 
 class Block:
-    """`with Block("second", ipu_id=1):` puts what follows on that IPU, until another block
-    begins."""
+    """Puts the operations in and after it on an IPU, until another block begins.
 
-    def __init__(self, user_id: Any = None, ipu_id: Ipu | None = None) -> None:
-        self.user_id, self.ipu_id = user_id, 0 if ipu_id is None else ipu_id
+    Use it as `with Block("second", ipu_id=1):`.
+    """
+
+    def __init__(self, user_id: object = None, ipu_id: Ipu | None = None) -> None:
+        self.user_id = user_id
+        self.ipu_id = 0 if ipu_id is None else ipu_id
 
     def __enter__(self) -> Block:
         markers.mark_stage(self.ipu_id)
         return self
 
     def __exit__(self, *error: object) -> None:
-        """What follows stays there."""
+        """Do nothing: operations after the block stay on its IPU."""
 
 
-def BeginBlock(layer: Layer, user_id: Any = None, ipu_id: Ipu | None = None) -> Any:
-    """The layer, which begins a block on that IPU; what runs after it stays there until another
-    block begins."""
+def BeginBlock(layer: Layer, user_id: object = None, ipu_id: Ipu | None = None) -> Layer:
+    """Begin a block on an IPU with a layer, and return the layer.
+
+    Operations after the layer stay on that IPU until another block begins.
+    """
     block = Block(user_id, ipu_id)
-    layer.register_forward_pre_hook(lambda *_: block.__enter__() and None)
+
+    def enter(*_: object) -> None:
+        block.__enter__()
+
+    layer.register_forward_pre_hook(enter)
     return layer
 
 
@@ -393,13 +448,15 @@ _attached: WeakSet[PoplarExecutor] = WeakSet()
 
 
 def trainingModel(
-    module: Any, options: Options | None = None, optimizer: Any = None
+    module: torch.nn.Module,
+    options: Options | None = None,
+    optimizer: torch.optim.Optimizer | None = None,
 ) -> PoplarExecutor:
-    """Train a module on the device: a call returns what forward returns, after its updates.
+    """Return an executor that trains a module on the device: a call returns the outputs of forward.
 
-    The last output is the loss, or the one that `identity_loss` marks. Submodules are in the modes,
-    train or eval, that they have when the executor is called. By default the outputs of the last
-    micro-batch come back. Raises `ModelError`.
+    The last output is the loss, or the output that `identity_loss` marks. Submodules run in the
+    mode, train or eval, that they have when the executor is called. By default a call returns the
+    outputs of the last micro-batch. Raises `ModelError`.
     """
     modules.check_kind("trainingModel", module)
     if optimizer is None:
@@ -411,154 +468,172 @@ def trainingModel(
     return PoplarExecutor(module, options or Options(), optimizer)
 
 
-def inferenceModel(module: Any, options: Options | None = None) -> PoplarExecutor:
-    """Run a module on the device, in eval mode: a call returns what forward returns.
+def inferenceModel(module: torch.nn.Module, options: Options | None = None) -> PoplarExecutor:
+    """Return an executor that runs a module on the device in eval mode; a call returns its outputs.
 
-    The module itself keeps its mode. By default the outputs of all micro-batches come back. Raises
-    `ModelError`.
+    The module itself keeps its mode. By default a call returns the outputs of all micro-batches.
+    Raises `ModelError`.
     """
     modules.check_kind("inferenceModel", module)
     return PoplarExecutor(module, options or Options(), None)
 
 
 class PoplarExecutor(WithoutSome):
-    """A module on a device. `compiles`: how often it was compiled. `report`: of all runs.
+    """A module on a device. `compiles` counts the compilations.
 
     A program is compiled for the arguments that are not tensors, the attributes and modes that
-    forward reads of the module's parts, and the optimiser's settings except its rates. Before each
-    call they are compared with what they are now, and the program is compiled again if one has
-    changed. Weights, the optimiser's state and the random numbers go on. Tensors of other shapes or
-    dtypes are refused.
+    forward reads of the module and its submodules, and the optimiser's settings except its rates.
+    Before each call these are compared with their present values, and the program is compiled again
+    if one has changed. Weights, the optimiser's state and the random numbers continue. Tensors of
+    other shapes or dtypes are refused.
 
-    After each call the module's tensors and the optimiser's state have the device's values, and a
-    change that the host makes to them is on the device in the next call.
+    After each call the module's tensors and the optimiser's state have the device's values. The
+    next call uses changes that the host makes to them.
 
-    Ctrl-C waits for the step that runs; then the weights are brought to the host, as they are. A
-    second one stops at once.
+    Ctrl-C waits for the current step; then the weights are copied to the host. A second Ctrl-C
+    stops at once.
     """
 
     not_here = {
         **dict.fromkeys(
             ("getPerfCounters", "getLatency", "getComputeLatency", "getHostIpuLatency"),
-            "cycleCount() and report; host times are those of this machine.",
+            "cycleCount() and report; times on the host are those of this machine.",
         ),
         "save": "torch.save of module.state_dict(), optimizer.state_dict() and rng_state.",
         **dict.fromkeys(
             ("parameters", "named_parameters", "load_state_dict", "train", "eval"),
-            "the module's own: a call of the executor notices what was changed.",
+            "that of the module: the next call of the executor notices the change.",
         ),
     }
 
-    def __init__(self, module: Any, options: Options, optimizer: Any) -> None:
-        self.module, self.options, self.optimizer = module, options.clone(), optimizer
+    def __init__(
+        self, module: torch.nn.Module, options: Options, optimizer: torch.optim.Optimizer | None
+    ) -> None:
+        self.module = module
+        self.options = options.clone()
+        self.optimizer = optimizer
         self.training = optimizer is not None
         self.compiles = 0
-        self.run: Any = None
+        self.run: ir.Run | None = None
         self.captured: Any = None
         self._calls = 0
         self._mirror: Any = None
         self._reads: Reads = {}  # attributes that the forward read when it was captured
-        self._program: Any = None  # what the program was compiled for, see `_description`
-        self._constants: Any = None
-        self._shapes: Any = None
+        self._program: Hashable = None  # the description for which it was compiled
+        self._constants: Hashable = None  # the fingerprint of the mirror's constants
+        self._shapes: Shapes | None = None
         self._inputs: list[str] = []  # names of the tensors, in the order of the captured inputs
-        self._seed: Any = None
+        self._seed: list[int] | None = None
         self._rates: list[float] = []
-        self._marked: frozenset[str] = frozenset()  # inputs with labels that do not count
+        self._marked: frozenset[str] = frozenset()  # inputs that have contained the ignored class
 
     @property
     def name(self) -> str:
-        """What it is called in errors."""
+        """The name in errors, such as "trainingModel of Net"."""
         kind = "trainingModel" if self.training else "inferenceModel"
         return f"{kind} of {type(self.module).__name__}"
 
-    # --- life ---
+    # --- compile, attach, detach ---
 
     def isCompiled(self) -> bool:
-        """Whether there is a program."""
+        """Return whether there is a program."""
         return self.run is not None
 
     def isAttachedToDevice(self) -> bool:
-        """Whether the device has the weights."""
+        """Return whether the device has the weights."""
         return self in _attached
 
-    def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Capture and compile for arguments like these, the batch of a whole call. Raises
-        `ModelError`, and what the libraries raise."""
+    def compile(self, *args: object, **kwargs: object) -> None:
+        """Capture and compile for arguments like these, with the batch of a whole call.
+
+        Raises `ModelError`, and the errors of the libraries.
+        """
         self._prepare(Arguments(self.module, args, kwargs))
         if not self.isAttachedToDevice():
             self.attachToDevice()
 
     def attachToDevice(self) -> None:
-        """Bring the module's weights to the device. Raises `ModelError` if an executor is attached
-        that changes some of them, or of which this one would change some."""
+        """Copy the module's weights to the device.
+
+        Raises `ModelError` if another executor is attached, shares tensors with this one, and one
+        of the two changes them.
+        """
         self._compiled()
         self._refuse_shared()
         _attached.add(self)
         self.copyWeightsToDevice()
 
     def _refuse_shared(self) -> None:
+        """Raise `ModelError` for tensors on another device that either executor changes."""
         tensors = tensors_of(self.module)
-        for other in list(_attached):
-            if other is self:
+        for peer in list(_attached):
+            if peer is self:
                 continue
             # tensors that neither of them changes may be on two devices
-            names = shared(tensors, other._mirror.changed_tensors)
-            names += shared(self._mirror.changed_tensors, tensors_of(other.module))
+            names = sharing_memory(tensors, peer._mirror.changed_tensors)
+            names += sharing_memory(self._mirror.changed_tensors, tensors_of(peer.module))
             if names:
                 quoted = ", ".join(map(repr, sorted(set(names))[:4]))
-                more = ", ..." if len(set(names)) > 4 else ""
-                raise ModelError(f"""The {self.name} was to be attached while the {other.name} is,
-                    and they share {quoted}{more}: two devices would each change a copy.
-                    next:  call detachFromDevice() of that one first.""")
+                ellipsis = ", ..." if len(set(names)) > 4 else ""
+                raise ModelError(f"""The {self.name} cannot be attached while the {peer.name} is,
+                    because they share {quoted}{ellipsis}, and each device would change a copy.
+                    next:  call detachFromDevice() of the {peer.name} first.""")
 
     def detachFromDevice(self) -> None:
-        """Give the device back. The host has the weights. A later call attaches again."""
+        """Give the device back. The host has the weights, and a later call attaches again."""
         if self.isAttachedToDevice():
             self._seed = self._read_seed()
             gradients.show(self.module)
             _attached.discard(self)
 
     def destroy(self) -> None:
-        """Detach, and forget the program; a later call compiles again."""
+        """Detach, and discard the program. A later call compiles again."""
         self.detachFromDevice()
         self.run = self.captured = self._shapes = self._mirror = None
         self._marked = frozenset()
         self._calls = 0
 
     def copyWeightsToHost(self) -> None:
-        """Copy the device's weights, statistics, and the optimiser's state to the module and the
-        optimiser. Each call of the executor does."""
+        """Copy weights, statistics and the optimiser's state from the device to the host.
+
+        Each call of the executor does so. Raises `ModelError` if the executor is not attached.
+        """
         self._check_attached()
         self._seed = self._read_seed()
         self._mirror.read()
 
     def copyWeightsToDevice(self) -> None:
-        """Copy the module's weights and statistics, and the optimiser's state to the device. Each
-        call of the executor copies those that have changed."""
+        """Copy weights, statistics and the optimiser's state from the host to the device.
+
+        Each call of the executor copies those that have changed. Raises `ModelError` if the
+        executor is not attached.
+        """
         self._check_attached()
         self._mirror.write(everything=True)
         if self._seed is not None:
             self.rng_state = self._seed
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        """Raise `ModelError`: a device is not copied and not saved."""
-        raise ModelError(f"""The {self.name} was to be copied or saved.
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        """Raise `ModelError`: a device cannot be copied or saved."""
+        raise ModelError(f"""The {self.name} cannot be copied or saved.
             next:  {PoplarExecutor.not_here["save"].replace("torch.save of", "torch.save")}""")
 
-    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the module's."""
-        return self.module.state_dict(*args, **kwargs)
+    def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Tensor]:
+        """Return the module's `state_dict`."""
+        state: dict[str, Tensor] = self.module.state_dict(*args, **kwargs)
+        return state
 
     def _check_attached(self) -> None:
+        """Raise `ModelError` unless the device has the weights."""
         self._compiled()
         if not self.isAttachedToDevice():
-            raise ModelError(f"""The {self.name} was asked for its device, and is not attached.
+            raise ModelError(f"""The {self.name} is not attached to a device.
                 next:  call it, or attachToDevice().""")
 
-    def _compiled(self) -> Any:
+    def _compiled(self) -> ir.Run:
+        """Return the run of the program. Raises `ModelError` before the first compilation."""
         if self.run is None:
-            raise ModelError(f"""The {self.name} was asked for its device, and is not compiled yet.
+            raise ModelError(f"""The {self.name} is not compiled yet.
                 next:  call it, or compile(…), with a batch.""")
         return self.run
 
@@ -566,64 +641,65 @@ class PoplarExecutor(WithoutSome):
 
     @property
     def rng_state(self) -> list[int]:
-        """The state of the random numbers: set it to go on with the same."""
+        """The state of the random numbers; set it to continue with the same numbers."""
         if self.isAttachedToDevice():
             self._seed = self._read_seed()
         return list(self._seed or [])
 
     @rng_state.setter
     def rng_state(self, state: Sequence[int]) -> None:
-        words = list(state) if isinstance(state, (list, tuple)) else [None]
+        words = list(state) if isinstance(state, (list, tuple)) else [-1]
         if len(words) not in (0, 2) or not all(type(n) is int and 0 <= n < 2**32 for n in words):
             raise InvalidOptionError(f"""rng_state was set to {shown(state)}.
-                next:  set it to what rng_state was before: two whole numbers below 2**32.""")
+                next:  set it to an earlier rng_state: two whole numbers below 2**32.""")
         self._seed = words
         if self._seed and self.run is not None and "seed" in self.run.ir.variables:
             self.run.write("seed", self._seed)
 
-    def _read_seed(self) -> Any:
+    def _read_seed(self) -> list[int] | None:
+        """Return the seed on the device; before a program has one, the seed that was set."""
         if self.run is None or "seed" not in self.run.ir.variables:
             return self._seed
         return [int(n) for n in self.run.read("seed")]
 
-    def setOptimizer(self, optimizer: Any) -> None:
-        """Go on with the rates of this optimiser, and with the state of the one before where this
-        one has none. Raises `ModelError` if more than the rates differs.
+    def setOptimizer(self, optimizer: torch.optim.Optimizer) -> None:
+        """Use the rates of this optimiser, and the previous one's state where this one has none.
 
-        Rates of the optimiser that the executor has are read at each call, so that a scheduler
-        needs no call of this function.
+        Raises `ModelError` if more than the rates differs. A call reads the rates of the executor's
+        optimiser each time, so that a scheduler needs no call of this function.
         """
         if not self.training:
-            raise ModelError(f"""The {self.name} was given an optimiser, and does not train.
-                next:  trainingModel(module, options, optimizer).""")
+            raise ModelError(f"""The {self.name} was given an optimiser, but it does not train.
+                next:  use trainingModel(module, options, optimizer).""")
         groups = optimizers.groups_of(optimizer, self.module)
         old = optimizers.groups_of(self.optimizer, self.module)
         scaling = [float(getattr(o, "loss_scaling", 1.0)) for o in (optimizer, self.optimizer)]
-        is_alike = [replace(g, rate=0) for g in groups] == [replace(g, rate=0) for g in old]
-        if self.run is not None and not (is_alike and scaling[0] == scaling[1]):
+        is_equal = [replace(g, rate=0) for g in groups] == [replace(g, rate=0) for g in old]
+        if self.run is not None and not (is_equal and scaling[0] == scaling[1]):
             raise ModelError("""setOptimizer() was given an optimiser that differs in more than its
                 rates from the one that was compiled.
-                next:  destroy() this executor, and make a trainingModel with the other.""")
+                next:  destroy() this executor, and make a trainingModel with this optimiser.""")
         optimizers.adopt(optimizer, self.optimizer)
         self.optimizer = optimizer
         if self._mirror is not None:
             self._mirror.optimizer = optimizer
 
     def _write_rates(self) -> None:
+        """Write the rates of the optimiser that have changed to the device."""
         if not self.training:
             return
         rates = [g.rate for g in optimizers.groups_of(self.optimizer, self.module)]
         for number, rate in enumerate(rates):
             if number >= len(self._rates) or rate != self._rates[number]:
-                self.run.write(rate_of(number), rate)
+                self._compiled().write(rate_of(number), rate)
         self._rates = rates
 
-    # --- a program ---
+    # --- the program ---
 
-    def _description(self, call: Arguments) -> Any:
-        """What a program is compiled for, besides shapes, in a form that can be compared."""
+    def _description(self, call: Arguments) -> Hashable:
+        """Return all on which a program depends besides shapes, in a form that can be compared."""
         settings = dict(vars(self.options))
-        del settings["mode"], settings["every"]  # they select from what has been computed
+        del settings["mode"], settings["every"]  # they only select from the outputs
         groups = []
         if self.training:
             groups = [
@@ -635,42 +711,50 @@ class PoplarExecutor(WithoutSome):
         return call.constants, module, fingerprint([settings, scaling]), groups
 
     def _check_batch(self, call: Arguments) -> int:
-        """Return how many micro-batches a call takes. Raises `ModelError` for batches that do not
-        divide, and for shapes and dtypes that the program was not compiled for."""
+        """Return the number of micro-batches in a call.
+
+        Raises `ModelError` for a batch that does not divide into micro-batches, and for shapes and
+        dtypes that differ from those of the program.
+        """
         factors = self.options.factors(self.training)
         count = prod(factors.values())
         for name, tensor in call.tensors.items():
             if not tensor.numel():
-                raise ModelError(f"""{name!r} was given as {list(tensor.shape)}, without elements.
+                raise ModelError(f"""{name!r} has no elements: its shape is {list(tensor.shape)}.
                     next:  give at least one example.""")
             if count > 1 and (not tensor.dim() or tensor.shape[0] % count):
-                raise ModelError(f"""{name!r} was given as {list(tensor.shape)}, and its batch is no
-                    multiple of {spelt("batch_size", 1, factors)}.
+                raise ModelError(f"""{name!r} has the shape {list(tensor.shape)}, whose batch is no
+                    multiple of {batch_product("batch_size", 1, factors)}.
                     next:  give batches of a poptorch.DataLoader, which are all of one size.""")
-        if self._shapes is None or call.shapes == self._shapes:
-            return count
-        missing_names = [n for n in self._shapes if n not in call.shapes]
-        more = [n for n in call.shapes if n not in self._shapes]
+        if self._shapes is not None and call.shapes != self._shapes:
+            self._refuse_shapes(call, self._shapes, count)
+        return count
+
+    def _refuse_shapes(self, call: Arguments, compiled: Shapes, count: int) -> None:
+        """Raise `ModelError` for tensors that differ from those of the program."""
+        missing_names = [n for n in compiled if n not in call.shapes]
+        extra_names = [n for n in call.shapes if n not in compiled]
         for name in missing_names:
             if name in call.values or any(v.startswith(f"{name}[") for v in call.values):
-                raise ModelError(f"""{name!r} was given as Python values or an array, and was
-                    compiled for a tensor.
+                raise ModelError(f"""{name!r} was given as Python values or an array, but the
+                    program was compiled for a tensor.
                     next:  give a tensor: torch.as_tensor({name}).""")
-        if missing_names or more:
-            raise ModelError(f"""The {self.name} was called with {_listed(call.shapes)}, and was
-                compiled for {_listed(self._shapes)}.
-                next:  give the same tensors, or destroy() the executor, which compiles for the next
-                call.""")
-        name = next(n for n, shape in call.shapes.items() if shape != self._shapes[n])
-        old = self._shapes[name]
+        if missing_names or extra_names:
+            raise ModelError(f"""The {self.name} was called with {_listed(call.shapes)}, but was
+                compiled for {_listed(compiled)}.
+                next:  give the same tensors, or destroy() the executor, so that the next call
+                compiles again.""")
+        name = next(n for n, shape in call.shapes.items() if shape != compiled[n])
+        old = compiled[name]
         batch = old[0][0] // count if old[0] else 1
-        raise ModelError(f"""{name!r} was given as {_said(call.shapes[name])}, and was compiled for
-            {_said(old)}: {spelt("batch_size", batch, factors)}.
+        factors = self.options.factors(self.training)
+        raise ModelError(f"""{name!r} was given as {_as_text(call.shapes[name])}, but was compiled
+            for {_as_text(old)}: {batch_product("batch_size", batch, factors)}.
             next:  give batches of one size (drop_last=True of a DataLoader), or destroy() the
-            executor, which compiles for the next one.""")
+            executor, so that the next call compiles again.""")
 
-    def _prepare(self, call: Arguments) -> dict[str, Any]:
-        """Compile if there is no program for this call, and return the arrays to feed by name."""
+    def _prepare(self, call: Arguments) -> dict[str, Array]:
+        """Compile if there is no program for this call, and return the arrays to feed, by name."""
         count = self._check_batch(call)
         arrays = call.arrays(count)
         ignored = {n for n, a in arrays.items() if a.dtype.kind == "i" and IGNORED in a}
@@ -683,82 +767,110 @@ class PoplarExecutor(WithoutSome):
         if not is_current:
             check_module(self.module)
             self._compile(call, count, self._marked | ignored)
-            self._program, self._shapes = self._description(call), call.shapes
+            self._program = self._description(call)
+            self._shapes = call.shapes
         return arrays
 
     def _compile(self, call: Arguments, count: int, marked: frozenset[str]) -> None:
-        """Capture and compile for a call, and go on from the program before, if there was one."""
+        """Capture and compile for a call, and continue from the previous program, if any."""
         name = type(self.module).__name__
-        args, kwargs = call.micro_batch(count)
-        places = [i for i, n in enumerate(call.tensors) if n in marked]
-        scale = float(getattr(self.optimizer, "loss_scaling", 1.0))
         with working(f"compile {name}") as work:
             work.words = "capture"
             in_mode = nullcontext() if self.training else modules.in_eval(self.module)
-            with in_mode, reads.recorded() as names:
-                captured = capture.captured(self.module, args, kwargs, places, self.training, scale)
-            self._check_gradients(captured)
+            with in_mode, reads.record_reads() as names:
+                captured = self._capture(call, count, marked)
             graph = captured.graph
-            backward, loss = (captured.backward, captured.loss_at) if self.training else ([], None)
-            graph.ops = with_paths(graph, backward, name, loss)
+            backward = captured.backward if self.training else []
+            graph.ops = with_paths(
+                graph, backward, name, captured.loss_at if self.training else None
+            )
             if "seed" in graph.variables:
-                low, high = self.options.seed & 0xFFFFFFFF, self.options.seed >> 32
+                low = self.options.seed & 0xFFFFFFFF
+                high = self.options.seed >> 32
                 graph.variables["seed"].initial = np.array([low, high & 0xFFFFFFFF], np.uint32)
             work.words = "graph"
-            step = self._trained(captured) if self.training else self._asked(graph)
-            asked = {
-                "partialsType": self.options.Precision.partials,
-                "availableMemoryProportion": self.options.proportion,
-                "stochasticRounding": self.options.Precision.stochastic or None,
-            }
-            settings = {n: value for n, value in asked.items() if value is not None}
+            step = self._training_step(captured) if self.training else self._inference_step(graph)
             steps = 1 if step.schedule and not self.training else self.options.iterations
-            run = compiled("", step, self.options.model, steps, settings)
+            run = compile_graph(
+                "", step, self.options.model, steps=steps, options=self._lowering_options()
+            )
         mirror = Mirror(run, self.module, self.optimizer, captured.counters)
         _refuse_overlaps(self.module, mirror)
-        self._seed = self._read_seed()  # of the program before
+        self._seed = self._read_seed()  # the seed of the previous program
         _attached.discard(self)
-        self.run, self.captured, self._mirror, self._marked = run, captured, mirror, marked
-        self._constants, self._reads = mirror.constants, names
-        self._inputs, self._rates, self._calls = list(call.tensors), [], 0
+        self.run = run
+        self.captured = captured
+        self._mirror = mirror
+        self._marked = marked
+        self._constants = mirror.constants
+        self._reads = names
+        self._inputs = list(call.tensors)
+        self._rates = []
+        self._calls = 0
         self.compiles += 1
 
-    def _check_gradients(self, captured: Any) -> None:
+    def _capture(self, call: Arguments, count: int, marked: frozenset[str]) -> capture.Captured:
+        """Return the captured module. Raises `ModelError` if it is trained without gradients."""
+        args, kwargs = call.micro_batch(count)
+        places = [i for i, n in enumerate(call.tensors) if n in marked]
+        scale = float(getattr(self.optimizer, "loss_scaling", 1.0))
+        captured = capture.capture_module(
+            self.module, args, kwargs, marked=places, training=self.training, scale=scale
+        )
         if self.training and not captured.grads:
             raise ModelError(f"""The loss of {type(self.module).__name__} depends on no parameter
                 that requires a gradient.
                 next:  compute the loss from parameters with requires_grad, without detach() and
                 torch.no_grad(), or use inferenceModel.""")
+        return captured
 
-    def _asked(self, graph: Ir) -> Ir:
+    def _lowering_options(self) -> dict[str, str | float | bool]:
+        """Return the options of the libraries that are set."""
+        precision = self.options.Precision
+        options: dict[str, str | float | bool] = {}
+        if precision.partials is not None:
+            options["partialsType"] = precision.partials
+        if self.options.proportion is not None:
+            options["availableMemoryProportion"] = self.options.proportion
+        if precision.stochastic:
+            options["stochasticRounding"] = True
+        return options
+
+    def _inference_step(self, graph: Ir) -> Ir:
+        """Return the graph with the replicas and the pipeline of the options."""
         step = ir.replicate(graph, self.options.replicas)
-        if step.stages > 1 and self.options.strategy.schedule:
-            step = ir.pipelined(
-                step.but(accumulation=self.options.iterations), self.options.strategy.schedule
-            )
+        schedule = self.options.strategy.schedule
+        if step.stages > 1 and schedule:
+            step = ir.pipelined(step.but(accumulation=self.options.iterations), schedule)
         return step
 
-    def _trained(self, captured: Any) -> Ir:
-        options, where = self.options, self.options.TensorLocations
+    def _training_step(self, captured: capture.Captured) -> Ir:
+        """Return the graph with its update, by the options and the optimiser."""
+        options = self.options
+        location = options.TensorLocations.optimizer
         groups = optimizers.groups_of(self.optimizer, self.module)
         names = {name for group in groups for name in group.names or ()}
-        return Training(
+        training = Training(
             groups=groups,
             scale=float(getattr(self.optimizer, "loss_scaling", 1.0)),
             recompute=captured.kept or None,
             accumulation=options.Training.accumulation,
             replicas=options.replicas,
             reduction=options.Training.reduction.value,
-            sharded=where.optimizer.shared,
-            off_chip=not where.optimizer.on_chip,
+            sharded=location.shared,
+            off_chip=not location.on_chip,
             schedule=options.strategy.schedule if captured.graph.stages > 1 else "",
-        ).of(captured.graph, None, [v for v in captured.trained if v.name in names], captured.grads)
+        )
+        trained = [v for v in captured.trained if v.name in names]
+        return training.transform(captured.graph, None, trained, captured.grads)
 
     # --- calls ---
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Return what forward returns, of the micro-batches that the output mode selects. Raises
-        `ModelError`, and what the libraries raise."""
+    def __call__(self, *args: object, **kwargs: object) -> Any:
+        """Return the outputs of forward, for the micro-batches that the output mode selects.
+
+        Raises `ModelError`, and the errors of the libraries.
+        """
         call = Arguments(self.module, args, kwargs)
         arrays = self._prepare(call)
         self._mode()
@@ -769,9 +881,9 @@ class PoplarExecutor(WithoutSome):
         self._write_rates()
         by_place = zip(self.captured.inputs, self._inputs, strict=True)
         fed = {name: arrays[argument] for name, argument in by_place}
-        with Interrupts():  # Ctrl-C waits until the host has what the device has
+        with Interrupts():  # Ctrl-C waits until the host has the values of the device
             try:
-                outs = self.run(**fed)
+                outs = self._compiled()(**fed)
                 factors = self.options.factors(self.training)
                 self._mirror.read(prod(factors.values()) // self.options.replicas)
             except BaseException:
@@ -781,17 +893,18 @@ class PoplarExecutor(WithoutSome):
             if self.training:
                 gradients.hide(self.module)
         outputs = {
-            name: tensor_of(self._chosen(outs[name]), dtype)
+            name: tensor_of(self._selected(outs[name]), dtype)
             for name, dtype in self.captured.outputs.items()
         }
         loss = self.captured.loss_at
         if self.training and loss in outputs:
             outputs[loss] = gradients.as_loss(outputs[loss])
-        return filled(self.captured.form, [*outputs.values()])
+        return fill_form(self.captured.form, [*outputs.values()])
 
     def _mode(self) -> OutputMode:
-        """The output mode. Raises `InvalidOptionError` if it does not fit the outputs."""
-        mode, options = self.options.mode, self.options
+        """Return the output mode. Raises `InvalidOptionError` if it does not fit the outputs."""
+        options = self.options
+        mode = options.mode
         if mode is OutputMode.Default:
             return OutputMode.Final if self.training else OutputMode.All
         steps = prod(options.factors(self.training).values()) // options.replicas
@@ -800,58 +913,62 @@ class PoplarExecutor(WithoutSome):
                 of the {steps} micro-batches of a call.
                 next:  give an n from 1 to {steps}.""")
         if mode is OutputMode.Sum and "torch.bool" in map(str, self.captured.outputs.values()):
-            raise InvalidOptionError("""OutputMode.Sum was asked of an output of torch.bool.
+            raise InvalidOptionError("""OutputMode.Sum cannot sum an output of torch.bool.
                 next:  return it as numbers: output.float().""")
         return mode
 
-    def _chosen(self, out: Any) -> Any:
-        """The outputs of the micro-batches that are asked for, one behind the other."""
-        mode, replicas = self._mode(), self.options.replicas
+    def _selected(self, out: Array) -> Array:
+        """Return the outputs that the mode selects, concatenated along the first dimension."""
+        mode = self._mode()
+        replicas = self.options.replicas
         if mode is OutputMode.Sum and out.dtype.kind in "iu":
             out = out.astype(np.int64)
         by_replica = out.reshape(out.shape[0] // replicas, replicas, *out.shape[1:])
-        by_replica = chosen(by_replica, mode.value, self.options.every)
+        by_replica = select_outputs(by_replica, mode.value, self.options.every)
         count = by_replica.shape[0] * replicas
-        if count == 1:
-            return by_replica.reshape(out.shape[1:])
-        return by_replica.reshape(count * out.shape[1] if out.ndim > 1 else count, *out.shape[2:])
+        shape = out.shape[1:]
+        if count > 1:
+            shape = (count * out.shape[1] if out.ndim > 1 else count, *out.shape[2:])
+        selected: Array = by_replica.reshape(shape)
+        return selected
 
-    # --- what it cost ---
+    # --- reports ---
 
     @property
     def report(self) -> Any:
-        """The report of all runs."""
+        """The report of all runs of the program."""
         return self._compiled().engine.report
 
     @property
-    def program(self) -> Any:
+    def program(self) -> Program:
         """The program as a tree, for `show.program`."""
         return self._compiled().low.program
 
     def cycleCount(self) -> int:
-        """The modelled cycles of a call: of all that ran on this program, by the calls."""
+        """Return the modelled cycles of a call: the mean over all calls of the program."""
         return int(self.report.total_cycles) // max(self._calls, 1)
 
 
-def _refuse_overlaps(module: Any, mirror: Mirror) -> None:
-    """Raise `ModelError` for a tensor that is changed and shares memory with another one."""
+def _refuse_overlaps(module: torch.nn.Module, mirror: Mirror) -> None:
+    """Raise `ModelError` if a tensor that a call changes shares memory with another tensor."""
     tensors = tensors_of(module)
     for name, tensor in mirror.changed_tensors.items():
         others = {n: t for n, t in tensors.items() if t is not tensor}
-        if shared({name: tensor}, others):
-            other = shared(others, {name: tensor})[0]
-            raise ModelError(f"""{name!r} and {other!r} share memory and are two tensors, and the
-                device has a variable for each.
+        if sharing_memory({name: tensor}, others):
+            overlapping = sharing_memory(others, {name: tensor})[0]
+            raise ModelError(f"""{name!r} and {overlapping!r} are two tensors that share memory,
+                but the device has a variable for each.
                 next:  use one parameter in both places, module.a = module.b, or give one a copy:
                 tensor.clone().""")
 
 
-def _listed(shapes: Mapping[str, Any]) -> str:
-    return ", ".join(f"{n!r} {_said(shape)}" for n, shape in shapes.items()) or "no tensor"
+def _listed(shapes: Shapes) -> str:
+    return ", ".join(f"{n!r} {_as_text(shape)}" for n, shape in shapes.items()) or "no tensor"
 
 
-def _said(pair: tuple[Sequence[int], Any]) -> str:
-    shape, dtype = pair
+def _as_text(shape_and_dtype: tuple[Sequence[int], torch.dtype]) -> str:
+    """Return a shape and a dtype as in `[16, 64] float32`."""
+    shape, dtype = shape_and_dtype
     return f"{list(shape)} {str(dtype).removeprefix('torch.')}"
 
 

@@ -1,10 +1,10 @@
-"""What a learner builds: tensors, vertices, and the graph that holds them.
+"""The objects that a learner builds: tensors, vertices, and the graph that holds them.
 
-Beside `tiny`: tensors are views of any shape, with layouts shared by all that are alike; vertices
-are rows of a table for each codelet, added one at a time or in bulk; codelets have every kind of
-field Poplar has, and contexts of six workers; the line of the learner's that made each thing is
-kept for errors. Also linear mappings, streams, remote buffers, clones, virtual graphs, replicas,
-and registers that say how numbers behave.
+Beside `tiny`, tensors are views of any shape, with layouts that equal views share. Vertices are
+rows of a table for each codelet, added one at a time or in bulk. Codelets have every kind of field
+that Poplar has, and contexts of six worker threads. Each object keeps the learner's line that
+created it, for errors. The package also has linear mappings, streams, remote buffers, clones,
+virtual graphs, replicas, and the registers that control arithmetic.
 """
 
 from ipu_teach.graph.clone import TensorCloneMethod

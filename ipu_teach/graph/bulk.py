@@ -19,7 +19,7 @@ from ipu_teach.graph.vertex import Field, unknown_field
 from ipu_teach.graph.vertex_table import UNCONNECTED, VertexRange, VertexTable
 from ipu_teach.types import Array, DType, to_host_array
 
-MOST_VERTICES = 10**8  # of one call: 4 GB of columns
+MOST_VERTICES = 10**8  # of one call, whose columns take 4 GB
 
 if TYPE_CHECKING:
     from ipu_teach.graph.graph import Graph
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 def add_rows(
     graph: Graph, known: Tiles, table: VertexTable, tiles: ArrayLike, fields: dict[str, Any]
 ) -> VertexRange:
-    """`Graph.add_vertices` for one table: check everything first, then extend every column."""
+    """Return `Graph.add_vertices` for one table: check everything first, then extend every
+    column."""
     for name in fields:
         if name not in table.codelet.fields:
             raise unknown_field(table.codelet, name)
@@ -53,8 +54,8 @@ def add_rows(
 
 
 class Column(NamedTuple):
-    """What each of several vertices takes on one edge: where it begins, in elements, and its form,
-    as an index into `forms`."""
+    """The edges of several vertices on one field: where each begins, in elements, and its form, as
+    an index into `forms`."""
 
     offset: Array
     form: Array
@@ -62,7 +63,7 @@ class Column(NamedTuple):
 
     @classmethod
     def of(cls, tensors: Iterable[Tensor]) -> Column:
-        """The column with one tensor for each vertex."""
+        """Return the column with one tensor for each vertex."""
         numbers: dict[Form, int] = {}
         form, offset = array("q"), array("q")
         for tensor in tensors:
@@ -71,7 +72,7 @@ class Column(NamedTuple):
         return cls(np.array(offset, np.int64), np.array(form, np.int64), list(numbers))
 
     def at(self, chosen: Array) -> Column:
-        """The column of some of the vertices."""
+        """Return the column of some of the vertices."""
         return Column(self.offset[chosen], self.form[chosen], self.forms)
 
 
@@ -82,7 +83,9 @@ def listed_column(
 
     `parts`: for vertices with edges of one shape, their numbers and positions [vertices, *shape].
     """
-    offset, form, forms = np.zeros(count, np.int64), np.zeros(count, np.int64), list[Form]()
+    offset = np.zeros(count, np.int64)
+    form = np.zeros(count, np.int64)
+    forms = list[Form]()
     for vertices, positions in parts:
         rows = positions.reshape(len(vertices), -1)
         ids, which = _listed(graph, dtype, rows - rows[:, :1], positions.shape[1:])
@@ -145,7 +148,7 @@ def add_columns(
 
 
 def _layout_ids(table: VertexTable, field: Field, column: Column) -> Array:
-    """The layout of each vertex's edge, by its number."""
+    """Return the layout of each vertex's edge, by its number."""
     known = table.known[field.name]
     for number, form in enumerate(column.forms):
         if form not in known:
@@ -166,7 +169,8 @@ def _extend(
 ) -> None:
     """Append checked columns. `order`: the vertices' numbers in the compute set, if they are not
     the next ones."""
-    start, first = len(table), table.compute_set.num_vertices
+    start = len(table)
+    first = table.compute_set.num_vertices
     if order is None:
         order = np.arange(first, first + count)
     try:
@@ -184,7 +188,7 @@ def _extend(
 
 
 def _count(table: VertexTable, tiles: Array, fields: dict[str, Any]) -> int:
-    """The length of the vertex axis that tiles, tensors and state agree on."""
+    """Return the length of the vertex axis that tiles, tensors and state agree on."""
     lengths: list[tuple[str, int]] = [] if tiles.ndim == 0 else [("tiles", len(tiles))]
     for name, value in fields.items():
         if name in table.state:
@@ -219,7 +223,7 @@ def _count(table: VertexTable, tiles: Array, fields: dict[str, Any]) -> int:
 
 
 def _state_length(value: Any, depth: int) -> int | None:
-    """The length of the vertex axis of a state's values; None if there is none, or for what
+    """Return the length of the vertex axis of a state's values; None if there is none, or for what
     `_state` will refuse."""
     try:
         return len(value) if np.ndim(value) == 1 + depth else None
@@ -230,7 +234,7 @@ def _state_length(value: Any, depth: int) -> int | None:
 def _edge(
     graph: Graph, table: VertexTable, field: Field, value: Any, count: int
 ) -> tuple[Array, Array]:
-    """(offsets, layout ids) of one field for `count` vertices."""
+    """Return (offsets, layout ids) of one field for `count` vertices."""
     if value is None:
         return np.full(count, UNCONNECTED), np.full(count, UNCONNECTED)
     if isinstance(value, Tensor):
@@ -265,15 +269,16 @@ def _edge(
 def _elements(
     graph: Graph, field: Field, parts: Sequence[Tensor], count: int
 ) -> tuple[Array, Array]:
-    """(offsets, layout ids) where every vertex takes one element of each of `parts`."""
+    """Return (offsets, layout ids) where every vertex takes one element of each of `parts`."""
     places = np.stack([np.broadcast_to(_rows(graph, t)[0], (count,)) for t in parts], axis=1)
     ids, which = _listed(graph, field.dtype, places - places[:, :1], (len(parts),))
     return places[:, 0], ids[which]
 
 
 def _rows(graph: Graph, tensor: Tensor) -> tuple[Array, Array]:
-    """(offsets, layout ids) of the rows along a tensor's leading axis."""
-    n, layout = tensor.shape[0], tensor.layout
+    """Return (offsets, layout ids) of the rows along a tensor's leading axis."""
+    n = tensor.shape[0]
+    layout = tensor.layout
     if layout.strides is not None:
         row = graph.strided(layout.shape[1:], layout.strides[1:])
         return tensor.offset + np.arange(n) * layout.strides[0], np.full(n, row.id)
@@ -283,9 +288,10 @@ def _rows(graph: Graph, tensor: Tensor) -> tuple[Array, Array]:
 
 
 def _listed(graph: Graph, dtype: type[DType], rows: Array, shape: Shape) -> tuple[Array, Array]:
-    """(ids of the different layouts among rows of positions, which of them each row has)."""
-    if np.all(rows == rows[:1]):  # as they mostly are: pieces of one length
-        distinct, which = rows[:1], np.zeros(rows.shape[:1], np.int64)
+    """Return (ids of the different layouts among rows of positions, which of them each row has)."""
+    if np.all(rows == rows[:1]):  # the usual case: pieces of one length
+        distinct = rows[:1]
+        which = np.zeros(rows.shape[:1], np.int64)
     else:
         distinct, which = np.unique(rows, axis=0, return_inverse=True)
     return np.array(

@@ -14,8 +14,8 @@ from ipu_teach.types import Array, DType
 
 
 class TensorCloneMethod(Enum):
-    """In which order a clone's elements lie in memory, and what becomes of elements that appear
-    twice in the original."""
+    """The memory order of a clone's elements, and the treatment of elements that appear twice in
+    the original."""
 
     PRESERVE_ORDER_AND_ALIASES = "preserve order and aliases"
     CREATE_NEW_ORDER = "create new order"
@@ -31,8 +31,8 @@ def make_clone(
     log: MappingLog,
     allocate: Callable[[type[DType], tuple[int, ...]], Tensor],
 ) -> Tensor:
-    """A tensor like `original`, in a variable from `allocate(dtype, shape)`, its tiles written to
-    `log`."""
+    """Return a tensor like `original`, in a variable from `allocate(dtype, shape)`, its tiles
+    written to `log`."""
     fresh = method is TensorCloneMethod.CREATE_NEW_ORDER
     if method is TensorCloneMethod.PRESERVE_ORDER_UNLESS_ALIASES:
         fresh = original.layout.aliased
@@ -40,18 +40,18 @@ def make_clone(
         original.layout.contiguous
         and method is not TensorCloneMethod.GATHER_AND_PRESERVE_TILE_ORDER_AND_ALIASES
     ):
-        made = allocate(dtype, original.shape)
+        clone = allocate(dtype, original.shape)
         starts, lengths = original.layout.runs
-        _copy_tiles(original, starts, lengths, made, tile_map, log)
-        return made
+        _copy_tiles(original, starts, lengths, clone, tile_map, log)
+        return clone
     starts, lengths = original.layout.extent
     if method is TensorCloneMethod.GATHER_AND_PRESERVE_TILE_ORDER_AND_ALIASES:
         starts, lengths = _by_tile(original, starts, lengths, tile_map)
     variable = allocate(dtype, (int(lengths.sum()),))
     _copy_tiles(original, starts, lengths, variable, tile_map, log)
-    if len(starts) == 1:  # one block of memory: the same strides within the new one
+    if len(starts) == 1:  # one block of memory, with the same strides in the new one
         return Tensor.of(original.graph, dtype, variable.offset - int(starts[0]), original.layout)
-    # Where each run of the original has come to lie, looked up for every element.
+    # Where each run of the original is now, looked up for every element.
     order = np.argsort(starts)
     place = (np.cumsum(lengths) - lengths)[order]
     positions = original.layout.positions
@@ -64,8 +64,8 @@ def make_clone(
 def _by_tile(
     original: Tensor, starts: Array, lengths: Array, tile_map: TileTable
 ) -> tuple[Array, Array]:
-    """Runs cut where the tile changes and sorted by tile, those on no tile first; within a tile
-    their order stays."""
+    """Return the runs cut where the tile changes and sorted by tile, those on no tile first; within
+    a tile their order stays."""
     size = original.dtype.size
     begin = (original.offset + starts) * size
     _, low, high, tile = tile_map.split(begin, begin + lengths * size)
@@ -77,17 +77,17 @@ def _copy_tiles(
     original: Tensor,
     starts: Array,
     lengths: Array,
-    made: Tensor,
+    clone: Tensor,
     tile_map: TileTable,
     log: MappingLog,
 ) -> None:
-    """Put the elements of `made`, which lie side by side, on the tiles of the original's runs, one
+    """Put the elements of `clone`, which are contiguous, on the tiles of the original's runs, one
     after another."""
     size = original.dtype.size
     first = np.cumsum(lengths) - lengths
     begin = (original.offset + starts) * size
     run, low, high, tile = tile_map.split(begin, begin + lengths * size)
-    start = first[run] + (low - begin[run]) // size + made.offset
+    start = first[run] + (low - begin[run]) // size + clone.offset
     mapped = tile != UNMAPPED
     stop = start + (high - low) // size
-    log.extend(start[mapped] * made.dtype.size, stop[mapped] * made.dtype.size, tile[mapped])
+    log.extend(start[mapped] * clone.dtype.size, stop[mapped] * clone.dtype.size, tile[mapped])

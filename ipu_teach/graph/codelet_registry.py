@@ -1,4 +1,4 @@
-"""Codelets by name, and what their vertices are said to cost.
+"""Codelets by name, and the cycles that programs give for their vertices.
 
 A graph finds a vertex class under the name it was added with (`graph.add_codelets`), else among the
 classes marked `@codelet`, which every graph knows. A template is added once and found with its
@@ -65,28 +65,30 @@ class Codelets:
     def add(self, *sources: object) -> None:
         """Add vertex classes, or all that a module or a Python file defines. Nothing is added if
         anything is wrong."""
-        found: dict[str, type[Vertex]] = {}
+        classes: dict[str, type[Vertex]] = {}
         for source in [
-            s for given in sources for s in (given if isinstance(given, (list, tuple)) else [given])
+            s
+            for argument in sources
+            for s in (argument if isinstance(argument, (list, tuple)) else [argument])
         ]:
             for cls in _classes(source):
                 name = cls.__name__
-                if name in self.named or name in found:
+                if name in self.named or name in classes:
                     raise GraphObjectLoadError(f"""There is already a codelet {name!r}.
                         where: add_codelets({shown(source)})
                         next:  give the class another name, or add it once.""")
-                found[name] = cls
-        self.named.update(found)
+                classes[name] = cls
+        self.named.update(classes)
 
     def has(self, name: object) -> bool:
-        """True if `find(name)` would find something."""
+        """Return whether `find(name)` would find something."""
         return self._find(name) is not None
 
     def find(self, name: str) -> type[Vertex]:
-        """The class under `name`. Raises `UnknownVertexTypeError`, which lists the names there
-        are."""
-        found = self._find(name)
-        if found is None:
+        """Return the class under `name`. Raises `UnknownVertexTypeError`, which lists the names
+        there are."""
+        codelet = self._find(name)
+        if codelet is None:
             known = sorted({*self.named, *_marked})
             raise UnknownVertexTypeError(
                 f"There is no codelet {shown(name)}.",
@@ -94,13 +96,13 @@ class Codelets:
                 + (f"The codelets are {', '.join(map(repr, known))}; " if known else "")
                 + "graph.add_codelets(…) adds one, and a class can be given itself.",
             )
-        return found
+        return codelet
 
     def _find(self, name: object) -> type[Vertex] | None:
         if not isinstance(name, str):
             return None
-        found = self.named.get(name) or _marked.get(name)
-        if found is None and name.endswith(">"):
+        codelet = self.named.get(name) or _marked.get(name)
+        if codelet is None and name.endswith(">"):
             base, _, inside = name[:-1].partition("<")
             generic = self.named.get(base) or _marked.get(base)
             dtypes = [
@@ -112,14 +114,14 @@ class Codelets:
                 and len(placeholders(generic)) == len(dtypes)
             ):
                 return instance(generic, tuple(dtypes))
-        return found
+        return codelet
 
-    def register(self, given: object, function: object) -> None:
+    def register(self, codelet: object, function: object) -> None:
         """Let `function(shapes, target)` give the cycles of a codelet's vertices."""
         cls = (
-            self.find(given)
-            if isinstance(given, str)
-            else vertex_class(given, "register_perf_estimator()")
+            self.find(codelet)
+            if isinstance(codelet, str)
+            else vertex_class(codelet, "register_perf_estimator()")
         )
         if not callable(function):
             raise GraphObjectCreationError(f"""register_perf_estimator() was given {shown(function)}
@@ -128,22 +130,22 @@ class Codelets:
         self.estimators[cls] = function
 
 
-def vertex_class(given: object, call: str) -> type[Vertex]:
-    """What `call` was given, if it is a vertex class. Raises `GraphObjectCreationError`."""
-    if not isinstance(given, type) or not issubclass(given, Vertex):
-        raise GraphObjectCreationError(f"""{call} was given {shown(given)}, which is no vertex
+def vertex_class(codelet: object, call: str) -> type[Vertex]:
+    """Return what `call` was given, if it is a vertex class. Raises `GraphObjectCreationError`."""
+    if not isinstance(codelet, type) or not issubclass(codelet, Vertex):
+        raise GraphObjectCreationError(f"""{call} was given {shown(codelet)}, which is no vertex
             class.
             next:  give a class that derives from Vertex.""")
-    return given
+    return codelet
 
 
 def _classes(source: object) -> list[type[Vertex]]:
-    """The vertex classes that `source` stands for."""
+    """Return the vertex classes that `source` stands for."""
     if isinstance(source, (str, os.PathLike)):
         source = _load(Path(source))
     if not isinstance(source, ModuleType):
         return [vertex_class(source, "add_codelets()")]
-    found = [
+    classes = [
         c
         for c in vars(source).values()
         if isinstance(c, type)
@@ -151,11 +153,11 @@ def _classes(source: object) -> list[type[Vertex]]:
         and c.__module__ == source.__name__
         and c.compute is not Vertex.compute
     ]
-    if not found:
+    if not classes:
         raise GraphObjectLoadError(f"""The module {source.__name__!r} defines no vertex class.
             where: {shown(getattr(source, "__file__", None) or source.__name__)}
             next:  write a class that derives from Vertex and has a compute() in it.""")
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(classes))
 
 
 def _load(path: Path) -> ModuleType:
@@ -167,10 +169,12 @@ def _load(path: Path) -> ModuleType:
             "write the codelet in Python, as a class that derives from Vertex: "
             "docs/coming-from-poplar.md shows one twice."
         )
-    found = others or path.is_file()
-    if not found or path.suffix != ".py":
-        said = f"{str(path)!r} is no Python file." if found else f"There is no file {str(path)!r}."
-        raise FileLoadError(said, where="add_codelets()", next_step=advice)
+    is_known = others or path.is_file()
+    if not is_known or path.suffix != ".py":
+        message = (
+            f"{str(path)!r} is no Python file." if is_known else f"There is no file {str(path)!r}."
+        )
+        raise FileLoadError(message, where="add_codelets()", next_step=advice)
     # A file may be loaded more than once: each time is a module of its own. Dataclasses and pickles
     # look it up by name.
     name = f"codelets_{next(_numbers)}_{path.stem}"
@@ -202,50 +206,52 @@ def _load(path: Path) -> ModuleType:
 def said_cycles(
     cls: type[Vertex], estimator: Estimator | None, shapes: Shapes, target: Target, who: str
 ) -> int | None:
-    """The cycles that a registered estimator, else the class's own `cycles`, gives; None if there
-    is neither.
+    """Return the cycles that a registered estimator, else the class's own `cycles`, gives; None if
+    there is neither.
 
     Raises `InvalidPerfEstimateError`, which names `who` (a vertex), if it fails or gives no whole
     number.
     """
-    what = (
+    description = (
         f"The perf estimator of {cls.__name__}"
         if estimator is not None
         else f"{cls.__name__}.cycles()"
     )
-    own: Any = getattr(cls, "cycles", None)
-    if estimator is None and own is None:
+    method: Any = getattr(cls, "cycles", None)
+    if estimator is None and method is None:
         return None
     try:
-        given = (
+        stated = (
             estimator(dict(shapes), target)
             if estimator is not None
-            else own(_hollow(cls, shapes, target), target)
+            else method(_hollow(cls, shapes, target), target)
         )
     except Exception as error:
         raise InvalidPerfEstimateError(
-            f"{what} failed: {type(error).__name__}: {error}.",
+            f"{description} failed: {type(error).__name__}: {error}.",
             where=who,
             next_step="it knows shapes, and no values.",
         ) from error
-    whole = is_whole(given)
-    if not whole and isinstance(given, (float, np.floating)) and np.isfinite(given):
-        given, whole = int(given), True
-    if not whole or not 0 <= given <= MOST_CYCLES:
+    is_integer = is_whole(stated)
+    if not is_integer and isinstance(stated, (float, np.floating)) and np.isfinite(stated):
+        stated = int(stated)
+        is_integer = True
+    if not is_integer or not 0 <= stated <= MOST_CYCLES:
         raise InvalidPerfEstimateError(
-            f"{what} returned {shown(given)}.",
+            f"{description} returned {shown(stated)}.",
             where=who,
             next_step=f"return a whole number from 0 to {MOST_CYCLES:,}.",
         )
-    return int(given)
+    return int(stated)
 
 
 def _hollow(cls: type[Vertex], shapes: Shapes, target: Target) -> Vertex:
-    """A vertex whose fields have these shapes and hold nothing, for `cycles(self, target)` to
-    measure."""
+    """Return a vertex whose fields have these shapes and hold nothing, for `cycles(self, target)`
+    to measure."""
     regions: dict[str, Any] = {}
     for name, declared in cls.fields.items():
-        shape, zero = shapes[name], np.zeros((), declared.dtype.numpy)
+        shape = shapes[name]
+        zero = np.zeros((), declared.dtype.numpy)
         listed = bool(shape) and isinstance(shape[0], tuple)
         regions[name] = (
             VectorList(np.broadcast_to(zero, s) for s in shape)
@@ -258,8 +264,9 @@ def _hollow(cls: type[Vertex], shapes: Shapes, target: Target) -> Vertex:
 def get_perf_estimate(
     estimators: Mapping[type[Vertex], Estimator], target: Target, vertex: VertexRef
 ) -> int:
-    """`Graph.get_perf_estimate`."""
-    table, row = vertex.table, vertex.row
+    """Return `Graph.get_perf_estimate`."""
+    table = vertex.table
+    row = vertex.row
     if table.estimates is not None and row < len(table.estimates) and table.estimates[row] >= 0:
         return table.estimates[row]
     estimator = estimators.get(table.codelet)
@@ -275,10 +282,11 @@ def get_perf_estimate(
 
 
 def _shapes(vertex: VertexRef) -> dict[str, tuple[Any, ...]]:
-    """The shapes of a vertex's regions. All of its fields must be connected."""
+    """Return the shapes of a vertex's regions. All of its fields must be connected."""
     from ipu_teach.graph.sizes import state_size
 
-    table, row = vertex.table, vertex.row
+    table = vertex.table
+    row = vertex.row
     shapes: dict[str, tuple[Any, ...]] = {}
     for name, declared in table.codelet.fields.items():
         if name in table.state:

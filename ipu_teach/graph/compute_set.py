@@ -25,7 +25,7 @@ class ComputeSet:
         self.name = name
         self.tables: dict[type[Vertex], VertexTable] = {}
         self.num_vertices = 0
-        self.replicas = 1  # whose vertices follow each other in every table
+        self.replicas = 1  # its vertices are consecutive in every table
 
     def __repr__(self) -> str:
         return outline.compute_set_line(self)
@@ -74,10 +74,10 @@ def table_of(graph: Graph, compute_set: ComputeSet, codelet: type[Vertex] | str)
     return compute_set.tables[codelet]
 
 
-def foreign(what: object, call: str) -> GraphObjectCreationError:
+def foreign(argument: object, call: str) -> GraphObjectCreationError:
     """Return the error for a vertex or compute set of another graph."""
     return GraphObjectCreationError(
         f"{call} was given something of another graph.",
-        where=shown(what),
+        where=shown(argument),
         next_step="use one graph throughout.",
     )

@@ -22,9 +22,9 @@ class DebugContext(str):
     __slots__ = ()
 
     def __new__(cls, name: str = "", parent: str | None = None) -> DebugContext:
-        for given in (name, parent):
-            if given is not None and not isinstance(given, str):
-                raise GraphObjectCreationError(f"""DebugContext was given {shown(given)}.
+        for argument in (name, parent):
+            if argument is not None and not isinstance(argument, str):
+                raise GraphObjectCreationError(f"""DebugContext was given {shown(argument)}.
                     next:  give names: DebugContext("layer1", parent).""")
         return super().__new__(cls, "/".join(part for part in (parent, name) if part))
 

@@ -25,9 +25,10 @@ Edge = tuple[str, str, str]  # from, to, attributes
 
 
 def vertex_graph(graph: Graph, programs: Any = None) -> str:
-    """Every vertex, with the variables that its fields are connected to."""
+    """Return every vertex, with the variables that its fields are connected to."""
     sets, _ = _used(graph, programs)
-    boxes, edges = [], []
+    boxes = []
+    edges = []
     for cs in sets:
         for codelet, table in cs.tables.items():
             for row in range(len(table)):
@@ -47,17 +48,20 @@ def vertex_graph(graph: Graph, programs: Any = None) -> str:
 
 
 def compute_graph(graph: Graph, programs: Any = None) -> str:
-    """Every compute set, with the variables that its vertices read and write, and the copies of
-    `programs`."""
+    """Return every compute set, with the variables that its vertices read and write, and the copies
+    of `programs`."""
     sets, copies = _used(graph, programs)
-    boxes, edges = [], []
+    boxes = []
+    edges = []
     for cs in sets:
         boxes.append(_node(f"c{cs.id}", f"{cs.name}\n{cs.num_vertices:,} vertices", "box"))
-        found: list[Edge] = []
+        edge_list: list[Edge] = []
         for table in cs.tables.values():
             for row in range(len(table)):
-                found += [(a, b, "") for a, b, _ in _field_edges(graph, table, row, f"c{cs.id}")]
-        edges += list(dict.fromkeys(found))
+                edge_list += [
+                    (a, b, "") for a, b, _ in _field_edges(graph, table, row, f"c{cs.id}")
+                ]
+        edges += list(dict.fromkeys(edge_list))
     for copy in copies:
         ends = [_ends(graph, side) for side in (copy.source, copy.destination)]
         edges += [(a, b, "style=dashed") for a in ends[0] for b in ends[1]]
@@ -65,8 +69,8 @@ def compute_graph(graph: Graph, programs: Any = None) -> str:
 
 
 def _used(graph: Graph, programs: Any) -> tuple[list[ComputeSet], list[Any]]:
-    """The compute sets and the copies of `programs`, each once; all compute sets if no program is
-    given.
+    """Return the compute sets and the copies of `programs`, each once; all compute sets if no
+    program is given.
 
     A program is known here by its parts, since programs are built from graphs and not the other way
     round.
@@ -112,13 +116,14 @@ def _variables(graph: Graph, table: VertexTable, field: str, row: int) -> list[i
     number = table.layouts[field][row]
     if number < 0:
         return []
-    layout, offset = graph.layouts[number], table.offsets[field][row]
+    layout = graph.layouts[number]
+    offset = table.offsets[field][row]
     dtype = table.edges[field].dtype
-    found = [
+    variables = [
         _behind(graph, Tensor.of(graph, dtype, offset + delta, part))
         for delta, part in layout.parts
     ]
-    return sorted({variable for some in found for variable in some})
+    return sorted({variable for group in variables for variable in group})
 
 
 def _behind(graph: Graph, tensor: Tensor) -> list[int]:
@@ -166,6 +171,6 @@ def _node(name: str, label: str, shape: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """`text` as a GraphViz string."""
+    """Return `text` as a GraphViz string."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'

@@ -84,14 +84,14 @@ class Graph(WithoutSome):
     replicas = 1  # the replicas in the first axis of a tensor, in the graph of a whole machine
 
     def __init__(self, target: Target | Device, replication_factor: int = 1) -> None:
-        found = target_of(target)
-        if found is None:
+        machine = target_of(target)
+        if machine is None:
             raise GraphObjectCreationError(f"""Graph() was given {shown(target)}, which is no
                 target.
                 next:  give it a target, as in Graph(IPUModel("ipu2").create_device().target).""")
         # Virtual graphs share these attributes, so none of them is assigned again.
         alone = type(replication_factor) is int and replication_factor == 1
-        self.target = found if alone else target_of_one(found, replication_factor)
+        self.target = machine if alone else target_of_one(machine, replication_factor)
         self.replication = Replication()
         self._top = self
         self._tiles = Tiles(self.target.num_tiles)
@@ -113,7 +113,7 @@ class Graph(WithoutSome):
         self.functions: list[Function] = []
         self.codelets = Codelets()
         if not alone and replication_factor > 1:
-            join(Graph(found), self, replication_factor)
+            join(Graph(machine), self, replication_factor)
 
     @property
     def memory_bytes(self) -> int:
@@ -266,7 +266,7 @@ class Graph(WithoutSome):
         if not isinstance(what, FieldRef):
             raise GraphObjectCreationError(f"""set_initial_value() was given {shown(what)}.
                 next:  give a tensor, or the state of a vertex: vertex["name"].""")
-        table, row, name = self._field(what, whole=True)
+        table, row, name = self._field(what, allow_list=True)
         if name not in table.state:
             raise GraphConnectionError(f"""{table.codelet.__name__}.{name} is an edge and has no
                 value of its own.
@@ -299,10 +299,13 @@ class Graph(WithoutSome):
         does not exist or the mapping does not fit the tensor.
         """
         if type(what) is VertexRef:
-            table, tiles = what.table, self._tiles
+            table = what.table
+            tiles = self._tiles
             if table.graph is not self._top:
                 raise foreign(what, "set_tile_mapping()")
-            row, placed, frame = what.row, table.placed, sys._getframe(1)
+            row = what.row
+            placed = table.placed
+            frame = sys._getframe(1)
             # the most frequent case, without a call
             if type(tile) is int and tiles.chosen is None and 0 <= tile < tiles.count:
                 table.tiles[row] = tile
@@ -322,7 +325,8 @@ class Graph(WithoutSome):
             if isinstance(tile, (int, float, np.number)):
                 self._mapping.add(what, self._tiles.number(tile, what))
             else:
-                words, rows = self.describe(what), isinstance(tile, np.ndarray) and tile.ndim == 1
+                words = self.describe(what)
+                rows = isinstance(tile, np.ndarray) and tile.ndim == 1
                 pieces = (
                     self._tiles.of_rows(what, words, tile)
                     if rows
@@ -431,9 +435,9 @@ class Graph(WithoutSome):
 
         This graph becomes its top-level graph. Raises `GraphReplicationError`.
         """
-        made = Graph(target_of_one(self._top.target, count))
-        join(self._top, made, count)
-        return made
+        replicated = Graph(target_of_one(self._top.target, count))
+        join(self._top, replicated, count)
+        return replicated
 
     def add_replication_index_constant(self, *, debug_context: str | None = None) -> Tensor:
         """Add an UNSIGNED_INT of one element with the number of its replica, from 0."""
@@ -448,13 +452,13 @@ class Graph(WithoutSome):
         The result has the shape (R, *s) for R replicas, and row r belongs to replica r. If the
         graph is not replicated, it is the tensor with a first axis of length 1.
         """
-        whole = self.get_top_level_graph()
-        part = whole.replication.part
+        top_level = self.get_top_level_graph()
+        part = top_level.replication.part
         if part is None:
             self._own(tensor)
             return tensor.expand(0)
         part._own(tensor)
-        return whole_tensor(tensor, whole, part.replication.count, APART)
+        return whole_tensor(tensor, top_level, part.replication.count, APART)
 
     # Vertices
 
@@ -501,12 +505,13 @@ class Graph(WithoutSome):
                 connections.
                 next:  name the fields: add_vertex(compute_set, codelet, a=tensor), or give a
                 dict.""")
-        given = {**connections, **fields} if connections else fields
-        row, usual = len(table.order), len(given) <= table.most_usual
+        all_fields = {**connections, **fields} if connections else fields
+        row = len(table.order)
+        usual = len(all_fields) <= table.most_usual
         try:
             # A loop adds many similar vertices, so one that was checked has the next one's layouts.
             for name, known, add_layout, add_offset in table.columns if usual else ():
-                tensor = given[name]
+                tensor = all_fields[name]
                 add_layout(known[tensor.form])
                 add_offset(tensor.offset)
         except (AttributeError, KeyError, TypeError):
@@ -515,11 +520,12 @@ class Graph(WithoutSome):
             table.drop(row)
             raise
         if not usual:
-            table.fill(row, given)
+            table.fill(row, all_fields)
         table.order.append(compute_set.num_vertices)
         table.tiles.append(-1)
         compute_set.num_vertices += 1
-        added, frame = table.added, sys._getframe(1)
+        added = table.added
+        frame = sys._getframe(1)
         if frame.f_lasti != added.place or frame.f_code is not added.code:
             added.note(frame, row)
         if name_of_vertex is not None:
@@ -585,7 +591,7 @@ class Graph(WithoutSome):
 
         A list whose parts are connected one by one needs it.
         """
-        self._field(field, whole=True)
+        self._field(field, allow_list=True)
         set_field_size(field, size)
 
     def get_field_size(self, field: FieldRef) -> int:
@@ -593,7 +599,7 @@ class Graph(WithoutSome):
 
         Raises `NoSizeSpecifiedError` if it has no size yet.
         """
-        self._field(field, whole=True)
+        self._field(field, allow_list=True)
         return get_field_size(field)
 
     def add_codelets(self, *sources: object) -> None:
@@ -648,12 +654,12 @@ class Graph(WithoutSome):
                 next:  give a vertex that add_vertex returned.""")
         return get_perf_estimate(self.codelets.estimators, self._top.target, vertex)
 
-    def _field(self, ref: FieldRef, whole: bool = False) -> tuple[VertexTable, int, str]:
+    def _field(self, ref: FieldRef, allow_list: bool = False) -> tuple[VertexTable, int, str]:
         if not isinstance(ref, FieldRef) or ref.vertex.table.graph is not self._top:
             raise GraphObjectCreationError(f"""{shown(ref)} is no field of a vertex of this graph.
                 next:  write vertex["name"], with a vertex that add_vertex of this graph
                 returned.""")
-        if whole and ref.index is not None:
+        if allow_list and ref.index is not None:
             raise GraphObjectCreationError(f"""Only connect() takes one part of a field, and this is
                 {ref!r}.
                 next:  name the whole field: vertex["name"].""")
@@ -718,8 +724,8 @@ class Graph(WithoutSome):
         Raises `GraphObjectCreationError`.
         """
         handle = scoped_handle(handle, debug_context, "add_remote_buffer()")
-        made = make_remote_buffer(handle, dtype, num_elements, repeats, self.replication.count)
-        return register(self.remote_buffers, made, self.streams, self.host_accesses)
+        buffer = make_remote_buffer(handle, dtype, num_elements, repeats, self.replication.count)
+        return register(self.remote_buffers, buffer, self.streams, self.host_accesses)
 
     def create_host_write(
         self, handle: str, tensor: Tensor, rearrange_on_host: bool = False

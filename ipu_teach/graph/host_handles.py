@@ -1,5 +1,5 @@
-"""What joins a graph to its host: tensors that the host reads or writes whole, and the handles of
-these and of streams."""
+"""The host's side of a graph: tensors that the host reads or writes as a whole, and the handles of
+these tensors and of streams."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class HostAccess:
 
 
 def scoped_handle(handle: str, debug_context: str | None, call: str) -> str:
-    """A stream's handle within a scope."""
+    """Return a stream's handle within a scope."""
     check_handle(handle, call)
     return scoped(handle, debug_context, call) or ""
 

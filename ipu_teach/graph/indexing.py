@@ -1,4 +1,4 @@
-"""What may stand between a tensor's brackets."""
+"""Indexing of tensors: the numbers, slices and arrays allowed between the brackets."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
 
 def cut(tensor: Tensor, key: Any) -> tuple[int, Form]:
-    """The offset and the form of `tensor[key]`. Raises `PoplarIndexError`."""
-    form, layout = tensor.form, tensor.layout
+    """Return the offset and the form of `tensor[key]`. Raises `PoplarIndexError`."""
+    form = tensor.form
+    layout = tensor.layout
     parts = key if type(key) is tuple else (key,)
     if layout.strides is None:
         known = _plain(parts)
@@ -29,7 +30,7 @@ def cut(tensor: Tensor, key: Any) -> tuple[int, Form]:
     if len(parts) > len(layout.shape):
         return _cut_rarely(tensor, key)
     offset = tensor.offset
-    kept: list[Any] = []  # None for a number, for a slice its length, or that and its step
+    lengths: list[Any] = []  # None for a number, for a slice its length, or that and its step
     for axis, (part, length, stride) in enumerate(
         zip(parts, layout.shape, layout.strides, strict=False)
     ):
@@ -37,7 +38,7 @@ def cut(tensor: Tensor, key: Any) -> tuple[int, Form]:
             if not -length <= part < length:
                 raise out_of_range(tensor, part, axis)
             offset += (part if part >= 0 else part + length) * stride
-            kept.append(None)
+            lengths.append(None)
         elif type(part) is slice:
             start = 0 if part.start is None else part.start
             stop = length if part.stop is None else part.stop
@@ -51,11 +52,11 @@ def cut(tensor: Tensor, key: Any) -> tuple[int, Form]:
                 start, stop, step = slice_bounds(tensor, part, axis)
             count = len(range(start, stop, step))
             offset += start * stride if count else 0
-            kept.append(count if step == 1 else (count, step))
+            lengths.append(count if step == 1 else (count, step))
         else:
             return _cut_rarely(tensor, key)
-    found = form.cuts.get(tuple(kept))
-    return offset, found if found is not None else _form_of(tensor, parts, kept)
+    new_form = form.cuts.get(tuple(lengths))
+    return offset, new_form if new_form is not None else _form_of(tensor, parts, lengths)
 
 
 def _plain(parts: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -66,33 +67,35 @@ def _plain(parts: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(cuts) if kinds <= {int, type(None)} and None not in parts else ()
 
 
-def _form_of(tensor: Tensor, parts: tuple[Any, ...], kept: list[Any]) -> Form:
-    """The form of what numbers and slices leave of a tensor, which is written down where the next
-    such key looks first."""
-    form, shape, strides = tensor.form, tensor.layout.shape, tensor.layout.strides or ()
-    left = [
+def _form_of(tensor: Tensor, parts: tuple[Any, ...], lengths: list[Any]) -> Form:
+    """Return the form that numbers and slices cut out of a tensor. It is cached where the next such
+    key looks first."""
+    form = tensor.form
+    shape = tensor.layout.shape
+    strides = tensor.layout.strides or ()
+    remaining = [
         (*k, d) if type(k) is tuple else (k, 1, d)
-        for k, d in zip(kept, strides, strict=False)
+        for k, d in zip(lengths, strides, strict=False)
         if k is not None
     ]
-    axis = len(kept)
+    axis = len(lengths)
     layout = form.graph.strided(
-        (*(n for n, _, _ in left), *shape[axis:]),
-        (*(step * d for _, step, d in left), *strides[axis:]),
+        (*(n for n, _, _ in remaining), *shape[axis:]),
+        (*(step * d for _, step, d in remaining), *strides[axis:]),
     )
-    found = form.cuts[tuple(kept)] = form.graph.form(form.dtype, layout)
-    if kept == [None]:
-        form.row = found
-    elif axis == 1 and type(kept[0]) is int:
-        form.rows[kept[0]] = found
-    elif axis == 2 and kept[0] is None:
+    new_form = form.cuts[tuple(lengths)] = form.graph.form(form.dtype, layout)
+    if lengths == [None]:
+        form.row = new_form
+    elif axis == 1 and type(lengths[0]) is int:
+        form.rows[lengths[0]] = new_form
+    elif axis == 2 and lengths[0] is None:
         tensor[parts[0]][parts[1]]  # the next such key finds the forms on the way
-    return found
+    return new_form
 
 
 def _cut_rarely(tensor: Tensor, key: Any) -> tuple[int, Form]:
-    """Rare keys: numpy integers and `...` as plain integers and slices, arrays by what they
-    pick."""
+    """Return the result of the rare keys: numpy integers, `...` and arrays, turned into plain
+    integers, slices and picks."""
     parts = key if isinstance(key, tuple) else (key,)
     check_key(tensor, parts, key)
     if any(isinstance(p, (list, np.ndarray)) for p in parts):
@@ -104,18 +107,21 @@ def _cut_rarely(tensor: Tensor, key: Any) -> tuple[int, Form]:
 
 
 def _cut_positions(tensor: Tensor, key: Any) -> tuple[int, Form]:
-    """What a key picks of a list of positions, as numpy picks it."""
-    given, layout, axis = key if isinstance(key, tuple) else (key,), tensor.layout, 0
-    check_key(tensor, given, key)
+    """Return what a key picks of a list of positions, as numpy picks it."""
+    keys = key if isinstance(key, tuple) else (key,)
+    layout = tensor.layout
+    axis = 0
+    check_key(tensor, keys, key)
     parts = tuple(
         np.asarray(p, None if np.size(p) else int) if isinstance(p, (list, np.ndarray)) else p
-        for p in given
+        for p in keys
     )
     for part in parts:
         if isinstance(part, slice):
             slice_bounds(tensor, part, axis)
         elif part is not Ellipsis and (not isinstance(part, np.ndarray) or part.dtype != bool):
-            length, number = tensor.shape[axis], np.asarray(part)
+            length = tensor.shape[axis]
+            number = np.asarray(part)
             outside = number[(number < -length) | (number >= length)]
             if outside.size:
                 raise out_of_range(tensor, int(outside.flat[0]), axis)
@@ -132,12 +138,12 @@ def _cut_positions(tensor: Tensor, key: Any) -> tuple[int, Form]:
             where: {tensor!r}
             next:  as in numpy, arrays of numbers have shapes that broadcast, one of bools the
             dimension's length.""") from None
-    found = tensor.graph.listed(tensor.dtype, tensor.offset + places)
-    return found.offset, found.form
+    picked = tensor.graph.listed(tensor.dtype, tensor.offset + places)
+    return picked.offset, picked.form
 
 
 def _axes(part: Any) -> int:
-    """How many dimensions a part of a key stands for; -1 for what is no index."""
+    """Return how many dimensions a part of a key covers; -1 if it is no index."""
     if not isinstance(part, (list, np.ndarray)):
         return 0 if part is Ellipsis else 1 if is_whole(part) or isinstance(part, slice) else -1
     try:
@@ -185,7 +191,7 @@ def slice_bounds(tensor: Tensor, part: slice, axis: int) -> tuple[int, int, int]
 
 
 def out_of_range(tensor: Tensor, index: Any, axis: int) -> PoplarIndexError:
-    """The error for an index beyond the end of a dimension."""
+    """Return the error for an index beyond the end of a dimension."""
     length = tensor.shape[axis]
     return PoplarIndexError(f"""Index {shown(index)} is outside dimension {axis}, which has
         {counted(length, "element")}.
@@ -194,11 +200,11 @@ def out_of_range(tensor: Tensor, index: Any, axis: int) -> PoplarIndexError:
 
 
 def _slice_text(part: slice) -> str:
-    """A slice as one writes it."""
+    """Return a slice as one writes it."""
     parts = [part.start, part.stop] + ([] if part.step is None else [part.step])
     return ":".join("" if p is None else shown(p) for p in parts)
 
 
 def up_to(length: int) -> str:
-    """Advice for an index, or the number of a dimension, of which there are `length`."""
+    """Return the advice for an index, or the number of a dimension, of which there are `length`."""
     return "there is only number 0." if length == 1 else f"use 0 to {length - 1}."

@@ -7,15 +7,15 @@ from ipu_teach.graph.tensor import Tensor, concat
 
 
 def append(tensor: Tensor, x: Tensor, dim: int = 0) -> Tensor:
-    """`tensor` with one more entry along dimension `dim`: `x`, whose shape is that of `tensor`
-    without `dim`. A view.
+    """Return `tensor` with one more entry along dimension `dim`: `x`, whose shape is that of
+    `tensor` without `dim`. A view.
 
     Raises `TensorCreationError` if the shapes do not fit, `PoplarTypeError` if the dtypes differ.
     """
-    for given in (tensor, x):
-        if not isinstance(given, Tensor):
+    for argument in (tensor, x):
+        if not isinstance(argument, Tensor):
             raise GraphObjectCreationError(
-                f"append() was given {shown(given)}.", next_step="give two tensors."
+                f"append() was given {shown(argument)}.", next_step="give two tensors."
             )
     axis = tensor._axis(dim)
     wanted = tensor.shape[:axis] + tensor.shape[axis + 1 :]
@@ -28,11 +28,11 @@ def append(tensor: Tensor, x: Tensor, dim: int = 0) -> Tensor:
 
 
 def same_view(a: Tensor, b: Tensor) -> bool:
-    """True if two tensors are the same elements, in the same shape and order, of the same dtype and
-    graph."""
-    for given in (a, b):
-        if not isinstance(given, Tensor):
+    """Return whether two tensors are the same elements, in the same shape and order, of the
+    same dtype and graph."""
+    for argument in (a, b):
+        if not isinstance(argument, Tensor):
             raise GraphObjectCreationError(
-                f"same_view() was given {shown(given)}.", next_step="give two tensors."
+                f"same_view() was given {shown(argument)}.", next_step="give two tensors."
             )
     return a == b

@@ -1,4 +1,4 @@
-"""Layouts: how the elements of a view lie in memory, each different one kept once.
+"""Layouts: the memory order of a view's elements, each different one stored once.
 
 A layout is strides where that is possible, else an explicit list of element positions. A graph
 interns them, so that a million edges need a million numbers and not a million objects.
@@ -29,10 +29,10 @@ _SMALL = 4096  # positions of a list that is kept as it is
 
 
 class Layout:
-    """How a tensor's elements lie relative to its first one. Immutable and interned; `id` numbers
-    it within its graph.
+    """The positions of a tensor's elements relative to its first one. Immutable and interned; `id`
+    numbers it within its graph.
 
-    Those without `strides` are `listed`, element by element: see `positions`.
+    A layout without `strides` is `listed`, element by element: see `positions`.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Layout:
 
     @cached_property
     def contiguous(self) -> bool:
-        """True if the elements lie side by side in the order of the view."""
+        """True if the elements are contiguous in the order of the view."""
         if self.strides is None:
             return self.size <= 1
         expected = 1
@@ -77,7 +77,7 @@ class Layout:
 
     @cached_property
     def runs(self) -> tuple[Array, Array]:
-        """(starts, lengths) of the pieces that lie side by side, in the order of the view."""
+        """(starts, lengths) of the contiguous pieces, in the order of the view."""
         if self.contiguous:
             n = 1 if self.size else 0
             return np.zeros(n, np.int64), np.full(n, self.size, np.int64)
@@ -90,11 +90,11 @@ class Layout:
         """(starts, lengths) of the elements touched, each once, ascending."""
         if self.contiguous:
             return self.runs
-        found = None
+        bounds = None
         if self.strides is not None and self.size:
-            found = _strided_extent(self.shape, self.strides)
-        if found is not None:
-            return found
+            bounds = _strided_extent(self.shape, self.strides)
+        if bounds is not None:
+            return bounds
         # The counts make numpy sort. Its hash table, which it takes without, is 15 times slower on
         # a million positions.
         return _runs(np.unique(self.positions, return_counts=True)[0])
@@ -127,9 +127,10 @@ def _strided_positions(shape: Shape, strides: Shape) -> Array:
 
 
 def _strided_runs(shape: Shape, strides: Shape) -> tuple[Array, Array]:
-    """What `Layout.runs` says of strided elements: the innermost axes that lie side by side are one
+    """Return `Layout.runs` of strided elements: the innermost axes that are contiguous form one
     run."""
-    axis, run = len(shape), 1
+    axis = len(shape)
+    run = 1
     while axis and (shape[axis - 1] == 1 or strides[axis - 1] == run):
         axis -= 1
         run *= shape[axis]
@@ -159,8 +160,8 @@ def _runs(positions: Array) -> tuple[Array, Array]:
 
 
 def _strided_extent(shape: Shape, strides: Shape) -> tuple[Array, Array] | None:
-    """What `Layout.extent` says of strided elements, without a list of them; None if the axes
-    interleave."""
+    """Return what `Layout.extent` says of strided elements, without a list of them; None if the
+    axes interleave."""
     low = sum(
         (length - 1) * stride for length, stride in zip(shape, strides, strict=True) if stride < 0
     )
@@ -193,26 +194,26 @@ def refuse_to_list(count: int) -> None:
 
 
 def _key_of(positions: Array) -> bytes:
-    """The positions as bytes, or for very many of them a digest of 256 bits, which takes no
+    """Return the positions as bytes, or for very many of them a digest of 256 bits, which takes no
     memory."""
     return positions.tobytes() if positions.size <= _SMALL else sha256(positions.data).digest()
 
 
 def _compact(positions: Array) -> Array:
-    """The positions in 32 bits, if they fit."""
+    """Return the positions in 32 bits, if they fit."""
     fits = positions.min() >= -(2**31) and positions.max() < 2**31
     return positions.astype(np.int32) if fits else positions
 
 
 class Form:
-    """A layout of elements of one dtype in one graph: all of a tensor but where it begins.
-    Interned, as layouts are.
+    """A layout of elements of one dtype in one graph: a tensor without its beginning. Interned, as
+    layouts are.
 
-    What is cut out of a tensor has a form that only depends on the tensor's own: `row` is that of
-    one row, `rows[n]` that of n rows, `stride` elements apart, `cuts[…]` that of what numbers and
-    slices leave, `flat` that of all elements in one dimension. They are written down when they are
-    first met. Of a list of positions, `picks[…]` is (how much later it begins, the form) of what
-    such a key leaves.
+    A tensor cut out of another has a form that depends only on the other's form: `row` is that of
+    one row, `rows[n]` that of n rows, `stride` elements apart, `cuts[…]` that of a selection by
+    numbers and slices, `flat` that of all elements in one dimension. Each is cached when it is
+    first needed. For a list of positions, `picks[…]` is (elements to the beginning, the form) of
+    such a selection.
     """
 
     __slots__ = (
@@ -250,7 +251,7 @@ class Layouts:
         self._interned: dict[Any, Any] = {}
 
     def form(self, dtype: type[DType], layout: Layout) -> Form:
-        """The form of tensors of that dtype and layout."""
+        """Return the form of tensors of that dtype and layout."""
         key = (dtype, layout.id)
         form: Form | None = self._interned.get(key)
         if form is None:
@@ -258,7 +259,7 @@ class Layouts:
         return form
 
     def strided(self, shape: Shape, strides: Shape) -> Layout:
-        """The layout of that shape and those strides (elements)."""
+        """Return the layout of that shape and those strides (elements)."""
         key = (shape, strides)
         layout: Layout | None = self._interned.get(key)
         if layout is None:
@@ -267,7 +268,7 @@ class Layouts:
         return layout
 
     def listed(self, relative: Array) -> Layout:
-        """The layout of explicit element positions, relative to the first, in the shape of
+        """Return the layout of explicit element positions, relative to the first, in the shape of
         `relative` (int64)."""
         relative = np.asarray(relative, order="C")
         flat = relative.reshape(-1)
@@ -284,7 +285,7 @@ class Layouts:
         return layout
 
     def list_layout(self, parts: tuple[tuple[int, Layout], ...]) -> ListLayout:
-        """The compound layout of several regions on one field."""
+        """Return the compound layout of several regions on one field."""
         key = tuple((delta, layout.id) for delta, layout in parts)
         layout: ListLayout | None = self._interned.get(key)
         if layout is None:
@@ -294,8 +295,9 @@ class Layouts:
 
 
 def dense(shape: Shape) -> Shape:
-    """The strides of elements that lie side by side, row by row."""
-    strides, step = [], 1
+    """Return the strides of contiguous elements, row by row."""
+    strides = []
+    step = 1
     for length in reversed(shape):
         strides.append(step)
         step *= length
@@ -303,22 +305,22 @@ def dense(shape: Shape) -> Shape:
 
 
 def is_whole(value: object) -> TypeGuard[int]:
-    """True for a whole number; True and False are none."""
+    """Return whether a value is a whole number; True and False are not."""
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
-def as_array(given: object) -> Array:
-    """`given` as an array; of what is none, an array of None."""
+def as_array(values: object) -> Array:
+    """Return `values` as an array; an array of None if that is not possible."""
     try:
-        return np.asarray(given)
+        return np.asarray(values)
     except (ValueError, OverflowError, MemoryError):
         return np.asarray(None)
 
 
-def as_shape(given: object) -> Shape | None:
-    """One number, or a sequence of numbers, as a tuple of whole numbers of 0 or more; None if it is
-    no such thing."""
-    parts = (given,) if isinstance(given, (int, np.integer)) else given
+def as_shape(shape: object) -> Shape | None:
+    """Return one number, or a sequence of numbers, as a tuple of whole numbers of 0 or more; None
+    if it is no such thing."""
+    parts = (shape,) if isinstance(shape, (int, np.integer)) else shape
     if not isinstance(parts, (Sequence, np.ndarray)) or isinstance(parts, (str, bytes)):
         return None
     if getattr(parts, "ndim", 1) != 1 or len(parts) > MOST_DIMENSIONS:

@@ -1,4 +1,4 @@
-"""Tile mapping: which tiles there are, and the log of what was put on them."""
+"""Tile mapping: the tiles that exist, and the log of what was mapped to them."""
 
 from __future__ import annotations
 
@@ -47,52 +47,55 @@ class Tiles:
             self._names[chosen] = np.arange(count)
             self._names[UNMAPPED] = UNMAPPED
 
-    def number(self, tile: Any, what: Any) -> int:
-        """The machine's number of `tile`, if there is such a tile. `what` is to lie there, or names
-        it."""
+    def number(self, tile: Any, subject: Any) -> int:
+        """Return the machine's number of `tile`, if that tile exists. `subject` names the object to
+        map, for an error."""
         if type(tile) is int and 0 <= tile < self.count:
             return tile if self.chosen is None else int(self.chosen[tile])
         if isinstance(tile, np.integer) and 0 <= tile < self.count:
-            return self.number(int(tile), what)
+            return self.number(int(tile), subject)
         raise InvalidTileMappingError(
             f"There is no tile {shown(int(tile))}."
             if is_whole(tile)
             else f"{shown(tile)} is no tile number.",
-            where=what if isinstance(what, str) else repr(what),
+            where=subject if isinstance(subject, str) else repr(subject),
             next_step="the target has a single tile, number 0."
             if self.count == 1
             else f"the target has the tiles 0 to {self.count - 1}.",
         )
 
-    def numbers(self, tiles: Any, what: str) -> Array:
-        """The machine's numbers of some tiles, as an array; `what` names whose they are."""
+    def numbers(self, tiles: Any, subject: str) -> Array:
+        """Return the machine's numbers of some tiles, as an array; `what` names whose they are."""
         numbers = as_array(tiles)
         if numbers.dtype.kind not in "iu" and numbers.size:
             raise InvalidTileMappingError(
                 f"{shown(tiles)} is no tile number, nor a list of them.",
-                where=what,
+                where=subject,
                 next_step="tiles are whole numbers.",
             )
         flat = numbers.reshape(-1)
         bad = np.flatnonzero((flat < 0) | (flat >= self.count))
         if bad.size:
-            self.number(flat[bad[0]], f"{what}, number {bad[0]}")
+            self.number(flat[bad[0]], f"{subject}, number {bad[0]}")
         return numbers if self.chosen is None else self.chosen[numbers]
 
-    def of_rows(self, tensor: Tensor, what: str, tiles: Any) -> tuple[Array, Array, Array]:
+    def of_rows(self, tensor: Tensor, subject: str, tiles: Any) -> tuple[Array, Array, Array]:
         """(begin, end, tile) of the pieces of a tensor whose row i goes to `tiles[i]`. `what` names
         the tensor."""
-        numbers = self.numbers(tiles, what)
+        numbers = self.numbers(tiles, subject)
         if tensor.rank == 0 or len(numbers) != tensor.shape[0]:
             raise InvalidTileMappingError(f"""{counted(len(numbers), "tile")} were given for the
-                rows of {what}, which has shape {tensor.shape}.
+                rows of {subject}, which has shape {tensor.shape}.
                 where: {tensor!r}
                 next:  give one tile for each row of the leading axis, or a single number.""")
         first = np.flatnonzero(np.append(True, numbers[1:] != numbers[:-1])[: len(numbers)])
-        begin, row = np.append(first, len(numbers)), prod(tensor.shape[1:])
+        begin = np.append(first, len(numbers))
+        row = prod(tensor.shape[1:])
         return begin[:-1] * row, begin[1:] * row, numbers[first]
 
-    def of_intervals(self, tensor: Tensor, what: str, mapping: Any) -> tuple[Array, Array, Array]:
+    def of_intervals(
+        self, tensor: Tensor, subject: str, mapping: Any
+    ) -> tuple[Array, Array, Array]:
         """(begin, end, tile) of every interval of a mapping by lists. `what` names the tensor."""
 
         def refuse(problem: str) -> InvalidTileMappingError:
@@ -103,12 +106,13 @@ class Tiles:
             )
 
         if not isinstance(mapping, (list, tuple)):
-            raise refuse(f"{what} was mapped to {shown(mapping)}.")
+            raise refuse(f"{subject} was mapped to {shown(mapping)}.")
         if len(mapping) > self.count:
             raise refuse(
                 f"A mapping for {len(mapping):,} tiles was given; the target has {self.count:,}."
             )
-        pieces, size = [], tensor.num_elements
+        pieces = []
+        size = tensor.num_elements
         for tile, intervals in enumerate(mapping):
             if not isinstance(intervals, (list, tuple)):
                 raise refuse(
@@ -116,7 +120,7 @@ class Tiles:
                 )
             number = self.number(tile, tensor)
             for interval in intervals:
-                # as they mostly are
+                # the usual case
                 plain = type(interval) is tuple and [*map(type, interval)] == [int, int]
                 span = interval if plain else as_shape(interval)
                 if span is None or len(span) != 2 or not 0 <= span[0] <= span[1] <= size:
@@ -149,7 +153,8 @@ class MappingLog:
 
     def add(self, tensor: Tensor, tile: int) -> None:
         """Put all elements of `tensor` on `tile`."""
-        layout, size = tensor.layout, tensor.dtype.size
+        layout = tensor.layout
+        size = tensor.dtype.size
         if layout.contiguous:
             if layout.size:
                 start = tensor.offset * size
@@ -163,13 +168,18 @@ class MappingLog:
         after the other."""
         starts, lengths = tensor.layout.runs
         if len(starts):
-            first, size = np.cumsum(lengths) - lengths, tensor.dtype.size
+            first = np.cumsum(lengths) - lengths
+            size = tensor.dtype.size
             # As pieces of memory are cut where the tile changes, those of a view are where it
             # jumps.
             piece, low, high, run = TileMap(first, np.arange(len(first))).split(begin, end)
             byte = (tensor.offset + starts[run] + low - first[run]) * size
-            some = high > low
-            self.extend(byte[some], (byte + (high - low) * size)[some], tile[piece][some])
+            is_nonempty = high > low
+            self.extend(
+                byte[is_nonempty],
+                (byte + (high - low) * size)[is_nonempty],
+                tile[piece][is_nonempty],
+            )
 
     def extend(self, start: Array, stop: Array, tile: Array) -> None:
         """Many rows at once, as columns."""
@@ -186,8 +196,8 @@ class MappingLog:
 
 
 def pieces_by_tile(tensor: Tensor, tile_map: TileTable) -> tuple[Array, Array, Array]:
-    """(begin, count, tile) of the pieces of `tensor`, in its own element order, that lie on one
-    tile (-1: none)."""
+    """Return (begin, count, tile) of the pieces of `tensor`, in its own element order, each on one
+    tile (-1: unmapped)."""
     size = tensor.dtype.size
     starts, lengths = tensor.layout.runs
     first = np.cumsum(lengths) - lengths
@@ -197,16 +207,17 @@ def pieces_by_tile(tensor: Tensor, tile_map: TileTable) -> tuple[Array, Array, A
 
 
 def intervals_by_tile(begin: Array, count: Array, tile: Array) -> dict[int, TileRanges]:
-    """By tile, ascending, the (begin, end) intervals of a tensor that lie there, without pieces on
-    no tile, or on others."""
-    if len(tile) == 1 and tile[0] >= 0:  # as small tensors are, of which there are many
+    """Return, for each tile in ascending order, the (begin, end) intervals of a tensor on it.
+    Pieces that are unmapped, or mapped outside these tiles, are left out."""
+    if len(tile) == 1 and tile[0] >= 0:  # the usual case for small tensors, of which there are many
         return {int(tile[0]): [(int(begin[0]), int(begin[0] + count[0]))]}
-    held = np.flatnonzero(tile >= 0)
-    held = held[order_of(tile[held])]
-    begin, end, tile = begin[held], begin[held] + count[held], tile[held]
+    mapped = np.flatnonzero(tile >= 0)
+    mapped = mapped[order_of(tile[mapped])]
+    begin, end, tile = begin[mapped], begin[mapped] + count[mapped], tile[mapped]
     first = np.append(True, (tile[1:] != tile[:-1]) | (begin[1:] != end[:-1]))[: len(tile)]
     last = np.append(first[1:], True)[: len(tile)]
-    intervals, tile = list(zip(begin[first].tolist(), end[last].tolist(), strict=True)), tile[first]
+    intervals = list(zip(begin[first].tolist(), end[last].tolist(), strict=True))
+    tile = tile[first]
     cuts = np.flatnonzero(np.append(True, tile[1:] != tile[:-1])[: len(tile)])
     bounds = [*cuts.tolist(), len(tile)]
     return {
@@ -214,20 +225,20 @@ def intervals_by_tile(begin: Array, count: Array, tile: Array) -> dict[int, Tile
     }
 
 
-def linear_mapping(count: int, num_tiles: int, grain: int, least: int) -> list[TileRanges]:
-    """For each tile, up to the last that gets any, the interval of `count` elements that it gets,
-    in order.
+def linear_mapping(count: int, num_tiles: int, grain: int, min_elements: int) -> list[TileRanges]:
+    """Return, for each tile up to the last one in use, its interval of `count` elements, in order.
 
-    They are dealt out in grains of `grain` elements, as evenly as that allows, to as few tiles as
-    do when a tile may hold `least` elements, or an even share of all tiles if that is more.
+    The elements are distributed in grains of `grain`, as evenly as possible. They use as few tiles
+    as suffice when a tile may hold `min_elements`, or an even share of all tiles if that is more.
     """
     grains = -(-count // grain)
-    most = max(-(-grains // num_tiles), -(-least // grain), 1)
-    used = -(-grains // most)
+    grains_per_tile = max(-(-grains // num_tiles), -(-min_elements // grain), 1)
+    used = -(-grains // grains_per_tile)
     cuts = [min(tile * grains // used * grain, count) for tile in range(used)] + [count]
     return [[interval] for interval in zip(cuts, cuts[1:], strict=False)]
 
 
 def least_elements(dtype: type[DType]) -> int:
-    """Elements that a linear mapping may put on one tile, however many tiles there are."""
+    """Return the elements that a linear mapping may put on one tile, however many tiles there
+    are."""
     return -(-MIN_BYTES_PER_TILE // dtype.size)

@@ -33,6 +33,6 @@ TENSOR = {
 
 
 def no_flops() -> NotOfferedError:
-    """The error for an estimate of floating-point operations, which no report counts."""
+    """Return the error for an estimate of floating-point operations, which no report counts."""
     return NotOfferedError("""set_perf_estimate() was given flops, which this kit does not count.
         next:  give cycles alone.""")

@@ -1,5 +1,4 @@
-"""What tensors, compute sets and graphs say when they are shown: a line of text, and a table for
-notebooks.
+"""The text and the HTML table that tensors, compute sets and graphs show in a notebook.
 
 Both are the same in every process: no address, no order that depends on hashing.
 """
@@ -23,12 +22,12 @@ if TYPE_CHECKING:
     from ipu_teach.graph.graph import Graph
     from ipu_teach.graph.tensor import Tensor
 
-MOST_ROWS = 15  # of a table; what follows is counted
+MOST_ROWS = 15  # rows of a table; the rest is counted
 
 
 def tensor_line(tensor: Tensor) -> str:
-    """A tensor in one line: its variable, dtype, shape, the bytes it occupies and on how many
-    tiles."""
+    """Return a tensor in one line: its variable, dtype, shape, the bytes it occupies and on how
+    many tiles."""
     tiles, sizes = bytes_by_tile(tensor)
     total = f"{int(sizes.sum()):,} bytes"
     mapped = tiles != UNMAPPED
@@ -48,17 +47,17 @@ def tensor_line(tensor: Tensor) -> str:
 
 
 def bytes_by_tile(tensor: Tensor) -> tuple[Array, Array]:
-    """(tiles, bytes there) of the memory behind a tensor, each byte once; tile -1 for bytes on
-    none."""
+    """Return (tiles, bytes there) of the memory behind a tensor, each byte once; tile -1 for bytes
+    on none."""
     _, start, stop, tile = tensor.graph.tile_map().split(*tensor.byte_extent())
     tiles, inverse = np.unique(tile, return_inverse=True)
     return tiles, np.bincount(inverse.reshape(-1), stop - start, len(tiles)).astype(np.int64)
 
 
 def tensor_table(tensor: Tensor) -> str:
-    """HTML: how many elements and bytes of a tensor lie on each tile."""
+    """Return HTML: the number of elements and bytes of a tensor on each tile."""
     tiles, sizes = bytes_by_tile(tensor)
-    order = np.argsort(tiles == UNMAPPED, kind="stable")  # those on no tile last
+    order = np.argsort(tiles == UNMAPPED, kind="stable")  # unmapped elements last
     rows = [
         (
             "none" if tiles[i] == UNMAPPED else f"{tiles[i]}",
@@ -71,14 +70,14 @@ def tensor_table(tensor: Tensor) -> str:
 
 
 def compute_set_line(compute_set: ComputeSet) -> str:
-    """A compute set in one line: its vertices by codelet."""
+    """Return a compute set in one line: its vertices by codelet."""
     counts = ", ".join(f"{len(t):,} {c.__name__}" for c, t in compute_set.tables.items() if len(t))
     return f"ComputeSet({compute_set.name!r}, {counts or 'no vertices'})"
 
 
 def compute_set_table(compute_set: ComputeSet) -> str:
-    """HTML: for each codelet of a compute set how many vertices there are, on how many tiles, with
-    which fields."""
+    """Return HTML: for each codelet of a compute set how many vertices there are, on how many
+    tiles, with which fields."""
     rows = []
     for codelet, vertices in compute_set.tables.items():
         if not len(vertices):
@@ -102,14 +101,14 @@ def compute_set_table(compute_set: ComputeSet) -> str:
 
 
 def graph_line(graph: Graph) -> str:
-    """A graph in one line: how much of everything there is."""
+    """Return a graph in one line: how much of everything there is."""
     variables = counted(len(graph.variables), "variable")
     sets = counted(len(graph.compute_sets), "compute set")
     return f"Graph({variables}, {sets}, {counted(graph.num_vertices, 'vertex', 'vertices')})"
 
 
 def graph_tables(graph: Graph) -> str:
-    """HTML: the variables of a graph and where they lie, and its compute sets."""
+    """Return HTML: the variables of a graph with their tiles, and its compute sets."""
     tile_map = graph.tile_map()
     variables = []
     for v in graph.variables[: MOST_ROWS + 1]:
@@ -157,17 +156,17 @@ def table(
     things: str,
     total: int | None = None,
 ) -> str:
-    """An HTML table of at most 15 rows; a last line counts the `things` that are left out. All text
-    is escaped."""
+    """Return an HTML table of at most 15 rows; a last line counts the `things` that are left out.
+    All text is escaped."""
     total = len(rows) if total is None else total
-    kept = rows if total <= MOST_ROWS else rows[: MOST_ROWS - 1]
+    shown_rows = rows if total <= MOST_ROWS else rows[: MOST_ROWS - 1]
     head = "".join(f'<th scope="col">{escape(c)}</th>' for c in columns)
     body = "".join(
-        f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in kept
+        f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in shown_rows
     )
-    if len(kept) < total:
+    if len(shown_rows) < total:
         body += (
-            f'<tr><td colspan="{len(columns)}">and {total - len(kept):,} more '
+            f'<tr><td colspan="{len(columns)}">and {total - len(shown_rows):,} more '
             f"{escape(things)}</td></tr>"
         )
     title = f"<caption>{escape(caption)}</caption>" if caption else ""

@@ -1,10 +1,10 @@
-"""What a tile has beside its memory: a floating-point control register, and a random generator for
-each worker.
+"""A tile's registers: a floating-point control register, and a random generator for each worker.
 
 The bits of the control register are those of the chip's FP_CTL (graphcore/ipu_assembly_support):
-which exceptions stop a run (INV, DIV0, OFLO), whether what becomes a half is rounded by chance
-(ESR), and whether halves that overflow become NaN (NANOO). The generators are xoroshiro128aox, four
-words of 32 bits a worker, as the registers PRNG_0_0, PRNG_0_1, PRNG_1_0, PRNG_1_1.
+which exceptions stop a run (INV, DIV0, OFLO), whether results stored as HALF are rounded
+stochastically (ESR), and whether halves that overflow become NaN (NANOO). The generators are
+xoroshiro128aox, four words of 32 bits a worker, as the registers PRNG_0_0, PRNG_0_1, PRNG_1_0,
+PRNG_1_1.
 
 Codelets reach these registers through `RegisterVertex`.
 """
@@ -22,21 +22,25 @@ from ipu_teach.graph.vertex import WORKERS, Input, Output, SupervisorVertex, Vec
 from ipu_teach.target import Target
 from ipu_teach.types import UNSIGNED_INT, Array, generator
 
-INV, DIV0, OFLO, ESR, NANOO = 1 << 0, 1 << 1, 1 << 2, 1 << 19, 1 << 20
+INV = 1 << 0
+DIV0 = 1 << 1
+OFLO = 1 << 2
+ESR = 1 << 19
+NANOO = 1 << 20
 # The kit's own: an overflow of a half stops the run where it is stored, other exceptions do not.
 STOP_ON_NANOO = 1 << 31
-SEED_WORDS = 4  # of one worker
+SEED_WORDS = 4  # for each worker
 
 
 @flagged
 @dataclass(frozen=True)
 class FloatingPointBehaviour:
-    """What floating-point arithmetic does where it cannot give a number. Poplar's fields and its
-    defaults: all on.
+    """The behaviour of floating-point arithmetic at its limits. Poplar's fields and defaults: all
+    on.
 
     `inv`: an invalid operation, such as 0 / 0, stops the run; `div0`: a division by zero does;
-    `oflo`: an overflow does. `esr`: what is stored in a half is rounded by chance. `nanoo`: where
-    halves overflow, NaN is stored, not infinity.
+    `oflo`: an overflow does. `esr`: values stored as HALF are rounded stochastically. `nanoo`:
+    halves that overflow become NaN, not infinity.
     """
 
     inv: bool = True
@@ -47,7 +51,7 @@ class FloatingPointBehaviour:
 
     @property
     def bits(self) -> int:
-        """The same as bits of FP_CTL."""
+        """The behaviour as the bits of FP_CTL."""
         bits = {"inv": INV, "div0": DIV0, "oflo": OFLO, "esr": ESR, "nanoo": NANOO}
         return sum(bit for name, bit in bits.items() if getattr(self, name))
 
@@ -66,13 +70,14 @@ class Registers:
         return self._make()
 
     def draw(self) -> Array:
-        """The next word of every worker: uint64 (tiles, workers)."""
+        """Return the next word of every worker: uint64 (tiles, workers)."""
         return generator.draw(self.generators, 1)[..., 0]
 
     def of(self, tiles: Array) -> Registers:
-        """A copy of the registers of some tiles."""
+        """Return a copy of the registers of some tiles."""
         part = Registers(0, 0)
-        part.behaviour, part._make = self.behaviour[tiles], lambda: self.generators[tiles]
+        part.behaviour = self.behaviour[tiles]
+        part._make = lambda: self.generators[tiles]
         return part
 
     def put(self, tiles: Array, part: Registers) -> None:
@@ -96,8 +101,8 @@ class RegisterVertex(SupervisorVertex):
         just switched on."""
         if "_registers" not in self.__dict__:
             self.__dict__["_registers"] = Registers(1, WORKERS)
-        found: Registers = self.__dict__["_registers"]
-        return found
+        table: Registers = self.__dict__["_registers"]
+        return table
 
     def compute_with(self, registers: Registers) -> None:
         """Run compute() on these registers."""
@@ -116,8 +121,8 @@ class SetFloatingPointBehaviour(RegisterVertex):
         control[...] = control & ~self.clear | self.on
 
     def cycles(self, target: Target) -> int:
-        """Assumed: PopLibs' SetSeed, with 8 instructions a worker for its 27: it has one register
-        to fill, not four."""
+        """Return assumed cycles: those of PopLibs' SetSeed, with 8 instructions a worker instead of
+        27, since one register is filled and not four."""
         return 14 + 8 * target.num_worker_contexts
 
 
@@ -131,7 +136,7 @@ class GetHwSeeds(RegisterVertex):
         self.out = words.reshape(self.out.shape)
 
     def cycles(self, target: Target) -> int:
-        """Assumed: as long as setting them takes."""
+        """Return assumed cycles: as many as setting the registers takes."""
         return 14 + 27 * target.num_worker_contexts
 
 
@@ -145,5 +150,5 @@ class SetHwSeeds(RegisterVertex):
         states[...] = np.ascontiguousarray(self.seeds, "<u4").view("<u8").reshape(states.shape)
 
     def cycles(self, target: Target) -> int:
-        """PopLibs' estimate for SetSeed (poprandCycleEstimators.cpp)."""
+        """Return PopLibs' estimate for SetSeed (poprandCycleEstimators.cpp)."""
         return 14 + 27 * target.num_worker_contexts

@@ -44,14 +44,14 @@ def make_remote_buffer(
 ) -> RemoteBuffer:
     """Return the description of a remote buffer, after checking the arguments."""
     dtype = as_dtype(dtype, f"The remote buffer {handle!r}")
-    for name, value, what in (
+    for name, value, label in (
         ("num_elements", num_elements, "the elements of one row"),
         ("repeats", repeats, "the number of rows"),
     ):
         if not is_whole(value) or value < 1:
             raise GraphObjectCreationError(f"""The remote buffer {handle!r} was given {shown(value)}
                 as {name}.
-                next:  give {what}, a whole number of 1 or more.""")
+                next:  give {label}, a whole number of 1 or more.""")
     buffer = RemoteBuffer(handle, dtype, int(num_elements), int(repeats), replicas)
     if buffer.bytes > MOST_BYTES:
         raise GraphObjectCreationError(f"""The remote buffer {handle!r} is too large.

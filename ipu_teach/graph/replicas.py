@@ -1,10 +1,10 @@
 """Replicated graphs: the graph of one replica, and the top-level graph that sees them all.
 
-What a learner builds is the graph of one replica, with the tiles of one. Beside it stands a
-top-level graph with the tiles of all: in its addresses an image of each replica's memory, far
-apart, and then variables of its own. So a variable of shape s is a view of shape (R, s) there
-(`Graph.get_non_replicated_tensor`), and whoever writes a collective sees ordinary tensors.
-`compile.replicas` moves the images together.
+A learner builds the graph of one replica, with the tiles of one. A top-level graph has the tiles of
+all replicas. Its addresses hold an image of each replica's memory, far apart, and then variables of
+its own. A variable of shape s is a view of shape (R, s) there (`Graph.get_non_replicated_tensor`),
+so that the author of a collective sees ordinary tensors. `compile.replicas` moves the images
+together.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MOST_REPLICAS = 2**12  # whose images have addresses of 63 bits
 
 @dataclass
 class Replication:
-    """How a graph is replicated: `count` times, as a part of the graph `whole`. Of that one, `part`
+    """The replication of a graph: `count` times, as parts of the graph `whole`. In `whole`, `part`
     is the graph of one replica."""
 
     count: int = 1
@@ -37,12 +37,14 @@ class Replication:
     whole: Graph | None = None
 
     def fits(self, count: int) -> bool:
-        """True if tensors of the graph go with what is there `count` times."""
+        """Return whether tensors of this graph can be combined with an object that exists `count`
+        times."""
         return self.count == count or self.part is self.whole
 
 
 def target_of_one(target: Target, count: object) -> Target:
-    """The machine that each of `count` replicas has for itself. Raises `GraphReplicationError`."""
+    """Return the machine that each of `count` replicas has for itself. Raises
+    `GraphReplicationError`."""
     ipus = target.num_ipus
     if not is_whole(count) or not 1 <= count <= MOST_REPLICAS:
         raise GraphReplicationError(f"""Graph() was given the replication factor {shown(count)}.
@@ -57,24 +59,29 @@ def target_of_one(target: Target, count: object) -> Target:
     return replace(target, num_ipus=ipus // count)
 
 
-def join(whole: Graph, part: Graph, count: int) -> None:
+def join(top_level: Graph, part: Graph, count: int) -> None:
     """Make `part`, which is empty, the graph of each of `count` replicas of the top-level graph
     `whole`."""
-    if whole.variables or whole.replication.part is not None:
+    if top_level.variables or top_level.replication.part is not None:
         raise GraphReplicationError(f"""create_replicated_graph() was called on a graph that has
-            {"been replicated" if whole.replication.part is not None else "variables"} already.
+            {"been replicated" if top_level.replication.part is not None else "variables"} already.
             next:  call it once, before the first add_variable; or write Graph(target,
             replication_factor={count}).""")
-    whole.replication.part = part
-    part.replication.count, part.replication.whole = count, whole
-    # one set of names for both
-    part.streams, part.host_accesses = whole.streams, whole.host_accesses
-    part.remote_buffers, part.codelets = whole.remote_buffers, whole.codelets
-    whole._variables.follow(part._variables, APART, count)
-    tiles, done, log = part.target.num_tiles, 0, whole._mapping
+    top_level.replication.part = part
+    part.replication.count = count
+    part.replication.whole = top_level
+    # both graphs share one set of names
+    part.streams = top_level.streams
+    part.host_accesses = top_level.host_accesses
+    part.remote_buffers = top_level.remote_buffers
+    part.codelets = top_level.codelets
+    top_level._variables.follow(part._variables, APART, count)
+    tiles = part.target.num_tiles
+    done = 0
+    log = top_level._mapping
 
     def images() -> None:
-        """Put the images of what was mapped since on the tiles of their replicas."""
+        """Map the images of everything mapped since to the tiles of their replicas."""
         nonlocal done
         rows = np.array(part.mapping_log[done:], np.int64).reshape(-1, 3)
         done = len(part.mapping_log)
@@ -84,12 +91,13 @@ def join(whole: Graph, part: Graph, count: int) -> None:
     log.images = images
 
 
-def whole_tensor(tensor: Tensor, graph: Graph, count: int, apart: int) -> Tensor:
-    """The tensor of shape (count, *s) of `graph` of which `tensor`, of shape s, is what is in each
-    replica; their memories are `apart` bytes from each other."""
-    layout, step = tensor.layout, apart // tensor.dtype.size
+def whole_tensor(tensor: Tensor, graph: Graph, count: int, distance: int) -> Tensor:
+    """Return the tensor of shape (count, *s) of `graph` of which `tensor`, of shape s, is what is
+    in each replica; their memories are `apart` bytes from each other."""
+    layout = tensor.layout
+    step = distance // tensor.dtype.size
     if layout.strides is None:
         starts = step * np.arange(count).reshape((-1,) + (1,) * len(layout.shape))
         return graph.listed(tensor.dtype, tensor.offset + starts + layout.positions)
-    made = graph.strided((count, *layout.shape), (step, *layout.strides))
-    return Tensor.of(graph, tensor.dtype, tensor.offset, made)
+    tensor_of_all = graph.strided((count, *layout.shape), (step, *layout.strides))
+    return Tensor.of(graph, tensor.dtype, tensor.offset, tensor_of_all)

@@ -25,7 +25,9 @@ MOST_PARTS = 10**6
 
 def set_field_size(ref: FieldRef, size: Any) -> None:
     """`Graph.set_field_size`."""
-    table, row, name = ref.vertex.table, ref.vertex.row, ref.name
+    table = ref.vertex.table
+    row = ref.vertex.row
+    name = ref.name
     field = table.codelet.fields[name]
     if not is_whole(size) or not 0 <= size <= MOST_PARTS:
         raise GraphObjectCreationError(f"""set_field_size() was given the size {shown(size)}.
@@ -51,8 +53,10 @@ def set_field_size(ref: FieldRef, size: Any) -> None:
 
 
 def get_field_size(ref: FieldRef) -> int:
-    """`Graph.get_field_size`."""
-    table, row, name = ref.vertex.table, ref.vertex.row, ref.name
+    """Return `Graph.get_field_size`."""
+    table = ref.vertex.table
+    row = ref.vertex.row
+    name = ref.name
     if name in table.state:
         return state_size(table, row, name) if table.state[name].depth else 1
     if (name, row) in table.parts:
@@ -67,7 +71,7 @@ def get_field_size(ref: FieldRef) -> int:
 
 
 def state_size(table: VertexTable, row: int, name: str) -> int:
-    """Elements of a Vector of state. Raises `NoSizeSpecifiedError`."""
+    """Return the elements of a Vector of state. Raises `NoSizeSpecifiedError`."""
     value = table.state_values[name][row]
     if value is None and (name, row) not in table.sizes:
         from ipu_teach.graph.vertex_table import VertexRef
@@ -77,9 +81,9 @@ def state_size(table: VertexTable, row: int, name: str) -> int:
 
 
 def _unsized(ref: FieldRef) -> NoSizeSpecifiedError:
-    what = f"{ref.vertex.table.codelet.__name__}.{ref.name}"
+    subject = f"{ref.vertex.table.codelet.__name__}.{ref.name}"
     return NoSizeSpecifiedError(
-        f"{what} has no size yet.",
+        f"{subject} has no size yet.",
         where=repr(ref),
         next_step="graph.set_field_size(vertex[name], size), or connect it whole.",
     )
@@ -87,11 +91,14 @@ def _unsized(ref: FieldRef) -> NoSizeSpecifiedError:
 
 def connect_part(ref: FieldRef, value: Any) -> None:
     """`Graph.connect` for one part of a list; the field is connected when all its parts are."""
-    table, row, name, index = ref.vertex.table, ref.vertex.row, ref.name, ref.index
+    table = ref.vertex.table
+    row = ref.vertex.row
+    name = ref.name
+    index = ref.index
     field = table.codelet.fields[name]
-    what = f"{table.codelet.__name__}.{name}"
+    subject = f"{table.codelet.__name__}.{name}"
     if not field.takes_parts:
-        raise GraphConnectionError(f"""{what} is declared as {field.declaration()}, which has no
+        raise GraphConnectionError(f"""{subject} is declared as {field.declaration()}, which has no
             parts to connect one by one.
             where: {ref!r}
             next:  connect, or give a value to, the whole field.""")
@@ -99,12 +106,12 @@ def connect_part(ref: FieldRef, value: Any) -> None:
         raise _unsized(FieldRef(ref.vertex, name))
     parts = table.parts[name, row]
     if not is_whole(index) or not 0 <= index < len(parts):
-        raise PoplarIndexError(f"""{what} has no part {shown(index)}.
+        raise PoplarIndexError(f"""{subject} has no part {shown(index)}.
             where: {FieldRef(ref.vertex, name)!r}
             next:  its size was set to {len(parts):,}; parts count from 0.""")
     if not isinstance(value, Tensor):
         raise GraphConnectionError(
-            f"{what}[{index}] was given {shown(value)}.", next_step="connect a tensor."
+            f"{subject}[{index}] was given {shown(value)}.", next_step="connect a tensor."
         )
     table.check(field, value, part=True)
     parts[index] = value

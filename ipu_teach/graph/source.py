@@ -16,7 +16,7 @@ LAST = sys.maxsize  # stands for all rows that are still to come
 
 
 def caller() -> Line:
-    """(file, line) of the nearest call from outside the kit."""
+    """Return (file, line) of the nearest call from outside the kit."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and is_own_module(frame.f_globals.get("__name__", "")):
         frame = frame.f_back
@@ -24,17 +24,18 @@ def caller() -> Line:
 
 
 class RowLines:
-    """Which line of the learner's program did something to which rows of a table; the latest
-    counts.
+    """The learner's line that last changed each row of a table.
 
-    A loop does it to many from one line: of them the first and the last are kept. `code` and
-    `place` say where in which code it was done last, and `stop` is the row after: found much sooner
-    than the line that belongs to it.
+    A loop changes many rows from one line; the first and the last of them are stored. `code` and
+    `place` say where in which code the last change was made, and `stop` is the row after it. They
+    are found much sooner than the line that belongs to them.
     """
 
     def __init__(self) -> None:
         self.before: list[tuple[int, int, Line]] = []
-        self.start, self.stop, self.line = 0, 0, NOWHERE
+        self.start = 0
+        self.stop = 0
+        self.line = NOWHERE
         self.code: CodeType | None = None
         self.place = 0
 
@@ -42,32 +43,35 @@ class RowLines:
         """Write down that it is done to the rows from `start` to `stop`, in whose `frame` the graph
         was called."""
         self.before.append((self.start, self.stop, self.line))
-        self.start, self.stop, self.line = start, stop, caller()
-        self.code, self.place = frame.f_code, frame.f_lasti
+        self.start = start
+        self.stop = stop
+        self.line = caller()
+        self.code = frame.f_code
+        self.place = frame.f_lasti
 
     def spans(self) -> tuple[tuple[int, int, Line], ...]:
-        """(first row, the one after the last, line), the latest first."""
+        """Return (first row, the one after the last, line), the latest first."""
         return ((self.start, self.stop, self.line), *reversed(self.before))
 
 
 def line_of(row: int, spans: Iterable[tuple[int, int, Line]]) -> Line:
-    """The line that did it to a row."""
+    """Return the line that did it to a row."""
     return next((line for start, stop, line in spans if start <= row < stop), NOWHERE)
 
 
 def file_name(path: str) -> str:
-    """A file as a person names it: its last part, or the notebook's cell."""
+    """Return a file as a person names it: its last part, or the notebook's cell."""
     if "ipykernel" in path or path.startswith("<"):
         return "notebook cell"
     return path.replace("\\", "/").rsplit("/", 1)[-1]
 
 
 def in_words(*lines: Line) -> str:
-    """`lesson.py, line 12: v = graph.add_vertex(…)` for each different line; nothing for lines that
-    are not known."""
-    said = []
+    """Return `lesson.py, line 12: v = graph.add_vertex(…)` for each different line; nothing for
+    lines that are not known."""
+    texts = []
     for path, number in dict.fromkeys(lines):
         if path:
             text = linecache.getline(path, number).strip()
-            said.append(f"{file_name(path)}, line {number}" + (f": {text[:100]}" if text else ""))
-    return "; and ".join(said)
+            texts.append(f"{file_name(path)}, line {number}" + (f": {text[:100]}" if text else ""))
+    return "; and ".join(texts)

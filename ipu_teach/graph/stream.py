@@ -74,7 +74,7 @@ def make_stream(
     return DataStream(handle, dtype, int(num_elements), to_device, depth, mode)
 
 
-def _depth(handle: str, options: Mapping[str, Any] | None, given: int | None) -> int:
+def _depth(handle: str, options: Mapping[str, Any] | None, depth_argument: int | None) -> int:
     if options is not None and not isinstance(options, Mapping):
         raise InvalidOptionError(f"""The stream {handle!r} was given the options {shown(options)}.
             next:  give a dict: options={{'buffering_depth': 2}}.""")
@@ -84,13 +84,13 @@ def _depth(handle: str, options: Mapping[str, Any] | None, given: int | None) ->
                 where: stream {handle!r}
                 next:  {did_you_mean(name, ["buffering_depth"])}Its only option is
                 'buffering_depth'.""")
-        given = value if given is None else given
-    if isinstance(given, str) and given.isdecimal() and len(given) < 6:
-        given = int(given)
-    if given is None:
+        depth_argument = value if depth_argument is None else depth_argument
+    if isinstance(depth_argument, str) and depth_argument.isdecimal() and len(depth_argument) < 6:
+        depth_argument = int(depth_argument)
+    if depth_argument is None:
         return 1
-    if not is_whole(given) or not 1 <= given <= MOST_BUFFERED:
+    if not is_whole(depth_argument) or not 1 <= depth_argument <= MOST_BUFFERED:
         raise InvalidOptionError(f"""The stream {handle!r} was given the buffering depth
-            {shown(given)}.
+            {shown(depth_argument)}.
             next:  give a whole number from 1 to {MOST_BUFFERED:,}: the transfers to prefetch.""")
-    return int(given)
+    return int(depth_argument)

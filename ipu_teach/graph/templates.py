@@ -11,7 +11,8 @@ from ipu_teach.types import DType, as_dtype
 
 
 def placeholders(codelet: type[Vertex]) -> list[Any]:
-    """The TypeVars that a template leaves open: in the order of its Generic, else of its fields."""
+    """Return the TypeVars that a template leaves open: in the order of its Generic, else of its
+    fields."""
     open_ = list(
         dict.fromkeys(f.dtype for f in codelet.fields.values() if isinstance(f.dtype, TypeVar))
     )
@@ -20,8 +21,8 @@ def placeholders(codelet: type[Vertex]) -> list[Any]:
 
 
 def instance(codelet: type[Vertex], dtypes: tuple[Any, ...]) -> type[Vertex]:
-    """The vertex that a template makes for these dtypes; the same class each time. Named as in C++:
-    `Scale<float>`."""
+    """Return the vertex that a template makes for these dtypes; the same class each time. Named as
+    in C++: `Scale<float>`."""
     wanted = placeholders(codelet)
     if all(isinstance(d, TypeVar) for d in dtypes) and wanted:
         return codelet  # a base class, as in class Other(Scale[T])
@@ -33,15 +34,17 @@ def instance(codelet: type[Vertex], dtypes: tuple[Any, ...]) -> type[Vertex]:
             {len(wanted)}: {", ".join(p.__name__ for p in wanted)}.
             next:  give one for each, as in
             {codelet.__name__}[{", ".join(["FLOAT"] * len(wanted))}].""")
-    given = tuple(as_dtype(d, f"{codelet.__name__}[…]") for d in dtypes)
-    if given not in codelet._instances:
-        name = template_name(codelet.__name__, *given)
-        codelet._instances[given] = template(codelet, name, dict(zip(wanted, given, strict=True)))
-    return codelet._instances[given]
+    element_types = tuple(as_dtype(d, f"{codelet.__name__}[…]") for d in dtypes)
+    if element_types not in codelet._instances:
+        name = template_name(codelet.__name__, *element_types)
+        codelet._instances[element_types] = template(
+            codelet, name, dict(zip(wanted, element_types, strict=True))
+        )
+    return codelet._instances[element_types]
 
 
 def open_template(codelet: type[Vertex]) -> VertexDefinitionError:
-    """The error for a template that was not given its dtypes."""
+    """Return the error for a template that was not given its dtypes."""
     wanted = placeholders(codelet)
     return VertexDefinitionError(f"""{codelet.__name__} is a template:
         {", ".join(p.__name__ for p in wanted)} is open.
@@ -49,10 +52,11 @@ def open_template(codelet: type[Vertex]) -> VertexDefinitionError:
 
 
 def type_name(dtype: type[DType]) -> str:
-    """A dtype's name in C++, as it stands in the name of a codelet: unsigned int."""
+    """Return a dtype's name in C++, as in the name of a codelet: unsigned int."""
     return dtype.__name__.lower().replace("_", " ").replace("longlong", "long long")
 
 
 def template_name(name: str, *dtypes: type[DType]) -> str:
-    """The name of a template's instance: `template_name("Scale", FLOAT)` is "Scale<float>"."""
+    """Return the name of a template's instance: `template_name("Scale", FLOAT)` is
+    "Scale<float>"."""
     return f"{name}<{','.join(type_name(d) for d in dtypes)}>"

@@ -163,7 +163,9 @@ class Tensor(WithoutSome, WithoutValue):
     def __getitem__(self, key: Any) -> Tensor:
         # First keys as loops have them, [i], [a:b], [i, j] and [i, a:b], if the form that they lead
         # to was met before.
-        form, offset, part = self.form, self.offset, key
+        form = self.form
+        offset = self.offset
+        part = key
         if type(key) is tuple:
             row = form.row
             if row is None or len(key) != 2:
@@ -173,19 +175,21 @@ class Tensor(WithoutSome, WithoutValue):
                 return Tensor(*cut(self, key))
             offset += first * form.stride
             form = row
-        found = None
+        new_form = None
         if type(part) is int:
             if 0 <= part < form.length:
-                found, first = form.row, part
+                new_form = form.row
+                first = part
         elif type(part) is slice and part.step is None:
-            first, stop = part.start, part.stop
+            first = part.start
+            stop = part.stop
             if type(first) is int and type(stop) is int and 0 <= first < stop <= form.length:
-                found = form.rows.get(stop - first)
-        if found is None:
+                new_form = form.rows.get(stop - first)
+        if new_form is None:
             return Tensor(*cut(self, key))
         view = _new(Tensor)  # Tensor(…) would take half as long again
         view.offset = offset + first * form.stride
-        view.form = found
+        view.form = new_form
         return view
 
     def _axis(self, axis: int) -> int:
@@ -205,9 +209,11 @@ class Tensor(WithoutSome, WithoutValue):
                 next:  use 0 <= dim_begin <= dim_end <= {self.rank}.""")
 
     def _no_slice(self, begin: object, end: object, advice: str) -> PoplarIndexError:
-        given = shown(begin) if end is None else f"{shown(begin)}, {shown(end)}"
+        arguments = shown(begin) if end is None else f"{shown(begin)}, {shown(end)}"
         return PoplarIndexError(
-            f"slice({given}) is no slice of shape {self.shape}.", where=repr(self), next_step=advice
+            f"slice({arguments}) is no slice of shape {self.shape}.",
+            where=repr(self),
+            next_step=advice,
         )
 
     def slice(
@@ -272,11 +278,11 @@ class Tensor(WithoutSome, WithoutValue):
 
         The indices are those of the first dimensions. Raises `PoplarIndexError`.
         """
-        given: Any = indices[0] if len(indices) == 1 and not is_whole(indices[0]) else indices
-        wanted = as_shape(given)
+        index_list: Any = indices[0] if len(indices) == 1 and not is_whole(indices[0]) else indices
+        wanted = as_shape(index_list)
         if wanted is None:
             raise PoplarIndexError(
-                f"index() was given {shown(given)}.",
+                f"index() was given {shown(index_list)}.",
                 where=repr(self),
                 next_step="give whole numbers, none negative.",
             )
@@ -446,7 +452,8 @@ class Tensor(WithoutSome, WithoutValue):
         return Tensor.of(self.graph, wanted, self.offset, self.layout)
 
     def dim_shuffle(self, permutation: Sequence[int]) -> Tensor:
-        """Reorder the dimensions: dimension i of the result is dimension `permutation[i]`."""
+        """Reorder the dimensions: dimension i of the result is dimension
+        `permutation[i]`."""
         order = as_shape(permutation)
         if order is None or sorted(order) != list(range(self.rank)):
             raise PoplarIndexError(f"""dim_shuffle({shown(permutation)}) is no order of the
@@ -457,7 +464,8 @@ class Tensor(WithoutSome, WithoutValue):
             return self.graph.listed(
                 self.dtype, self.offset + self.layout.positions.transpose(order)
             )
-        shape, strides = self.shape, self.layout.strides
+        shape = self.shape
+        strides = self.layout.strides
         layout = self.graph.strided(
             tuple(shape[i] for i in order), tuple(strides[i] for i in order)
         )
@@ -522,7 +530,8 @@ class Tensor(WithoutSome, WithoutValue):
     # Questions
 
     def valid(self) -> bool:
-        """Always True: the kit has no tensor without elements, as Poplar's Tensor() makes."""
+        """Return True: the kit has no tensor without elements, as Poplar's Tensor()
+        makes."""
         return True
 
     def is_contiguous(self) -> bool:
@@ -570,13 +579,14 @@ class Tensor(WithoutSome, WithoutValue):
 
     def get_var_regions(self) -> list[VariableInterval]:
         """Return the contiguous pieces as (variable, (begin, end)) in the flattened variables."""
-        variables, size = self.graph.variables, self.dtype.size
+        variables = self.graph.variables
+        size = self.dtype.size
         columns = (column.tolist() for column in self._regions()[1:])
-        found = []
+        regions = []
         for count, byte, number in zip(*columns, strict=True):
             begin = (byte - variables[number].start) // size
-            found.append(VariableInterval(variables[number], (begin, begin + count)))
-        return found
+            regions.append(VariableInterval(variables[number], (begin, begin + count)))
+        return regions
 
     def _regions(self) -> tuple[Array, Array, Array, Array]:
         """Yield (begin in the view, elements, first byte, number of the variable) of each piece.
@@ -584,11 +594,15 @@ class Tensor(WithoutSome, WithoutValue):
         The elements of a piece are contiguous in its variable.
         """
         starts, lengths = self.layout.runs
-        size, first = self.dtype.size, np.cumsum(lengths) - lengths
+        size = self.dtype.size
+        first = np.cumsum(lengths) - lengths
         byte = (self.offset + starts) * size
         run, low, high, variable = self.graph.variable_map().split(byte, byte + lengths * size)
-        some = high > low
-        run, low, high, variable = run[some], low[some], high[some], variable[some]
+        is_nonempty = high > low
+        run = run[is_nonempty]
+        low = low[is_nonempty]
+        high = high[is_nonempty]
+        variable = variable[is_nonempty]
         return first[run] + (low - byte[run]) // size, (high - low) // size, low, variable
 
     def get_debug_str(self) -> str:
@@ -642,15 +656,15 @@ def concat(tensors: Sequence[Tensor], /, dim: int = 0) -> Tensor: ...
 def concat(a: Tensor, b: Tensor, /, dim: int = 0) -> Tensor: ...
 
 
-def concat(*given: Any, dim: int = 0) -> Tensor:
+def concat(*parts: Any, dim: int = 0) -> Tensor:
     """Join views along `dim` into one view: `concat([a, b, c], dim)` or `concat(a, b, dim)`.
 
     Nothing is copied. The views must have the same dtype, and the same length in the other
     dimensions. Raises `PoplarTypeError`, `TensorCreationError` and `PoplarIndexError`.
     """
-    if len(given) > 1 and not isinstance(given[-1], Tensor):
-        *given, dim = given  # type: ignore[assignment]
-    tensors: Any = given[0] if len(given) == 1 else given
+    if len(parts) > 1 and not isinstance(parts[-1], Tensor):
+        *parts, dim = parts  # type: ignore[assignment]
+    tensors: Any = parts[0] if len(parts) == 1 else parts
     if (
         not isinstance(tensors, Sequence)
         or not tensors

@@ -1,7 +1,7 @@
-"""Which tile holds which byte: the mapping calls of a graph, in order, made into one sorted table.
+"""The tile of each byte: the mapping calls of a graph, in order, merged into one sorted table.
 
-And what everybody asks of intervals of bytes, of which that table consists: their union, how much
-of it lies below a place, and whether two of them meet.
+The module also answers questions about intervals of bytes, of which that table consists: their
+union, how much of it is below a position, and whether two of them overlap.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _BLOCK = 2048  # most pieces of a block, whose copy takes a few microseconds
 
 @dataclass(frozen=True, eq=False)
 class TileMap:
-    """Which tile holds each byte: piece i covers `start[i]` to `start[i + 1]` and lies on `tile[i]`
-    (-1: none)."""
+    """The tile of each byte: piece i covers `start[i]` to `start[i + 1]` and is on `tile[i]` (-1:
+    unmapped)."""
 
     start: Array
     tile: Array
@@ -33,8 +33,8 @@ class TileMap:
 
     @cached_property
     def shift(self) -> Array:
-        """int64[pieces]: what leads from addresses to places, in which a tile's pieces lie side by
-        side in their order."""
+        """int64[pieces]: the distance from addresses to positions in which a tile's pieces are
+        contiguous, in their order."""
         order, shift = order_of(self.tile + 1), -self.start  # a tile is -1 where there is none
         size: Array = np.diff(self.start, append=self.start[-1])[order]
         shift[order] += np.cumsum(size) - size
@@ -46,8 +46,8 @@ class TileMap:
         return tile
 
     def split(self, start: Array, stop: Array) -> tuple[Array, Array, Array, Array]:
-        """Intervals cut where the tile changes: (index of the interval, start, stop, tile) of every
-        piece."""
+        """Return the intervals cut where the tile changes: (index of the interval, start, stop,
+        tile) of every piece."""
         first = np.searchsorted(self.start, start, "right") - 1
         # most intervals are within a piece: that needs no search for the last one
         across = np.flatnonzero((stop > self.stop[first]) | (stop <= start))
@@ -83,7 +83,9 @@ class TileTable:
         The last entry replaces `UNMAPPED`.
         """
         table: TileTable = object.__new__(TileTable)
-        table._blocks, table._first, table._tile_names = self._blocks, self._first, tile_names
+        table._blocks = self._blocks
+        table._first = self._first
+        table._tile_names = tile_names
         return table
 
     def at(self, byte: Array) -> Array:
@@ -100,8 +102,8 @@ class TileTable:
 
     def pieces(self) -> TileMap:
         """Return the table as a single tile map."""
-        whole = _merged(self._blocks)
-        return TileMap(whole.start, self._renumber(whole.tile))
+        merged = _merged(self._blocks)
+        return TileMap(merged.start, self._renumber(merged.tile))
 
     def paint(self, log: Array) -> TileTable:
         """Return the table after further mapping calls, as rows of (start, stop, tile)."""
@@ -117,7 +119,8 @@ class TileTable:
         blocks = list(self._blocks)
         # from the last group to the first, so that the numbers of earlier blocks stay valid
         for i, j in zip(bounds[-2::-1], bounds[:0:-1], strict=True):
-            first, last = int(painted[i]), int(painted[j - 1]) + 1
+            first = int(painted[i])
+            last = int(painted[j - 1]) + 1
             start = np.append(top.start[first:last], top.stop[last - 1])
             patch = TileMap(start, np.append(top.tile[first:last], np.int32(UNMAPPED)))
             blocks[low[i] : high[j - 1] + 1] = self._repainted(
@@ -126,7 +129,7 @@ class TileTable:
         return TileTable(blocks)
 
     def _repainted(self, first: int, last: int, patch: TileMap) -> list[TileMap]:
-        """The blocks `first` to `last` - 1 with `patch` painted over them."""
+        """Return the blocks `first` to `last` - 1 with `patch` painted over them."""
         result = over(_merged(self._blocks[first:last]), patch)
         if last < len(self._blocks):  # a patch may end where the next block begins
             inside = int(np.searchsorted(result.start, self._first[last]))
@@ -139,10 +142,11 @@ class TileTable:
         ]
 
     def _covering(self, low: Array, high: Array) -> TileMap:
-        """A tile map of the blocks low[i] to high[i], for all i."""
+        """Return a tile map of the blocks low[i] to high[i], for all i."""
         if len(self._blocks) == 1 or not low.size:
             return self._blocks[0]
-        first, last = int(low.min()), int(high.max()) + 1
+        first = int(low.min())
+        last = int(high.max()) + 1
         if last - first == 1:
             return self._blocks[first]
         count = last - first + 1
@@ -166,8 +170,8 @@ def _merged(blocks: list[TileMap]) -> TileMap:
 
 
 def order_of(numbers: Array) -> Array:
-    """The stable order of whole numbers of 0 or more, tiles or groups: those below 65,536 are
-    sorted many times as fast."""
+    """Return the stable order of whole numbers of 0 or more, tiles or groups: those below 65,536
+    are sorted many times as fast."""
     return np.argsort(
         numbers.astype(np.uint16) if numbers.max(initial=0) < 2**16 else numbers, kind="stable"
     )
@@ -181,7 +185,7 @@ def expand(first: Array, count: Array) -> tuple[Array, Array]:
 
 
 def covered(start: Array, stop: Array, place: Array) -> Array:
-    """How much of [0, place) the disjoint, ascending intervals [start, stop) cover."""
+    """Return how much of [0, place) the disjoint, ascending intervals [start, stop) cover."""
     before: Array = np.concatenate(([0], np.cumsum(stop - start)))
     number = np.searchsorted(start, place, "right")
     inside = np.where(number > 0, np.append(stop, 0)[number - 1] - place, 0)
@@ -200,15 +204,17 @@ def union(key: Array, start: Array, stop: Array) -> tuple[Array, Array, Array]:
 
 
 def joined(start: Array, stop: Array) -> tuple[Array, Array]:
-    """The union of intervals, as disjoint intervals, ascending.
+    """Return the union of intervals, as disjoint intervals, ascending.
 
     Starts and ends are sorted each by themselves, which is done much sooner than sorting pairs:
     before the start number i there is a gap if i intervals have ended by then.
     """
     if np.any(stop <= start):
-        some = stop > start
-        start, stop = start[some], stop[some]
-    length, start = stop - start, ascending(start)
+        is_nonempty = stop > start
+        start = start[is_nonempty]
+        stop = stop[is_nonempty]
+    length = stop - start
+    start = ascending(start)
     # regions of one shape end as they begin
     stop = start + length[:1] if np.all(length == length[:1]) else ascending(stop)
     gap = start[1:] > stop[:-1]
@@ -216,7 +222,7 @@ def joined(start: Array, stop: Array) -> tuple[Array, Array]:
 
 
 def ascending(numbers: Array) -> Array:
-    """The numbers sorted; themselves if they are.
+    """Return the numbers sorted; themselves if they are.
 
     Vertices are added in loops, so that mostly a few ascending runs are to be merged, which the
     stable sort does in one go.
@@ -249,17 +255,17 @@ def meet(start: Array, stop: Array, low: Array, high: Array) -> tuple[int, int, 
     If so, of the first that has: its number, that of the other, and the byte.
     """
     if not len(start) or not len(low) or high.max() <= start[0] or stop[-1] <= low.min():
-        return None  # as fields in different variables do
+        return None  # the usual case: fields in different variables
     others = np.searchsorted(stop, low, "right")
-    met = np.flatnonzero(np.searchsorted(start, high) > others)
-    if not met.size:
+    overlapping = np.flatnonzero(np.searchsorted(start, high) > others)
+    if not overlapping.size:
         return None
-    one, other = int(met[0]), int(others[met[0]])
-    return one, other, int(max(low[one], start[other]))
+    first, second = int(overlapping[0]), int(others[overlapping[0]])
+    return first, second, int(max(low[first], start[second]))
 
 
 def paint(log: Array, memory_bytes: int) -> TileMap:
-    """The tile map that a log of (start, stop, tile) rows leaves behind; later rows override
+    """Return the tile map that a log of (start, stop, tile) rows leaves behind; later rows override
     earlier ones."""
     if len(log) == 0:
         return TileMap(np.zeros(1, np.int64), np.full(1, UNMAPPED, np.int32))
@@ -270,7 +276,8 @@ def paint(log: Array, memory_bytes: int) -> TileMap:
     # A gap of no length between two pieces is dropped, as is a piece that only continues the one
     # before.
     keep = np.append(edges[1:] > edges[:-1], edges[-1] < memory_bytes)
-    edges, tiles = edges[keep], tiles[keep]
+    edges = edges[keep]
+    tiles = tiles[keep]
     if len(edges) == 0 or edges[0] > 0:
         edges, tiles = np.insert(edges, 0, 0), np.insert(tiles, 0, UNMAPPED)
     change = np.append(True, tiles[1:] != tiles[:-1])
@@ -278,8 +285,8 @@ def paint(log: Array, memory_bytes: int) -> TileMap:
 
 
 def over(below: TileMap, top: TileMap) -> TileMap:
-    """`top` painted over `below`, which shows where `top` has no tile. Only the stretch that `top`
-    covers is looked at."""
+    """Return `top` painted over `below`, which shows where `top` has no tile. Only the stretch that
+    `top` covers is looked at."""
     first = top.start[np.flatnonzero(top.tile != UNMAPPED)[:1]]
     if not len(first):
         return below

@@ -36,8 +36,8 @@ class Variable:
     """A named piece of memory: `start` and `stop` are byte addresses in the graph's one flat
     memory.
 
-    `state` marks the hidden memory of a codelet's state fields, which lies where its vertices do.
-    `line` made it.
+    `state` marks the hidden memory of a codelet's state fields, which is on the tiles of its
+    vertices. `line` is the learner's line that added it.
     """
 
     id: int
@@ -79,10 +79,12 @@ class Variables:
         self._below: Variables | None = None
         self._apart = 2 * MOST_BYTES
 
-    def follow(self, below: Variables, apart: int, count: int) -> None:
+    def follow(self, below: Variables, distance: int, count: int) -> None:
         """Begin, still empty, above `count` images of the variables `below`, `apart` bytes from
         each other."""
-        self._below, self._apart, self.memory_bytes = below, apart, apart * count
+        self._below = below
+        self._apart = distance
+        self.memory_bytes = distance * count
 
     def check(
         self,
@@ -92,7 +94,8 @@ class Variables:
         name: str | None,
         constant: bool,
     ) -> Variable:
-        """The description of a new variable, at the next free address; nothing is changed yet."""
+        """Return the description of a new variable, at the next free address; nothing is changed
+        yet."""
         kind = "constant" if constant else "variable"
         label = name if name is not None else f"{kind}{len(self.all)}"
         dtype = as_dtype(dtype, f"The {kind} {label!r}")
@@ -120,15 +123,15 @@ class Variables:
             self._constants.append(variable)
 
     def at(self, byte: int) -> Variable:
-        """The variable that holds a byte address, or has an image there."""
+        """Return the variable that holds a byte address, or has an image there."""
         number = bisect_right(self._starts, byte) - 1
         if number < 0 and self._below is not None:
             return self._below.at(byte % self._apart)
         return self.all[number]
 
     def map(self) -> TileMap:
-        """Which variable holds which byte, in the form of a tile map with variables' numbers for
-        tiles."""
+        """Return which variable holds which byte, in the form of a tile map with variables' numbers
+        for tiles."""
         if len(self._map.start) != len(self.all):
             self._map = TileMap(
                 np.array(self._starts, np.int64), np.arange(len(self.all), dtype=np.int32)
@@ -136,7 +139,7 @@ class Variables:
         return self._map
 
     def constants_in(self, tensor: Tensor) -> list[Variable]:
-        """The constants of which `tensor` holds some element."""
+        """Return the constants of which `tensor` holds some element."""
         if not tensor.num_elements or not self._constants:
             return []
         low, high = tensor.layout.bounds
@@ -159,7 +162,7 @@ class Variables:
                 graph.add_constant.""")
 
     def describe(self, tensor: Tensor) -> str:
-        """The tensor in words for an error: its variable, and what part of it."""
+        """Return the tensor in words for an error: its variable, and what part of it."""
         if not self.all and self._below is None:
             return "tensor"
         if tensor.num_elements == 0:
@@ -171,30 +174,30 @@ class Variables:
         name, count = (first.name, 1) if first is last else without_replica(first.name)
         if first is not last and (count == 1 or (name, count) != without_replica(last.name)):
             return f"a view of {first.name!r} and others"
-        whole = tensor.num_elements == prod(first.shape) * count
-        return f"{name!r}" if whole else f"a view of {name!r}"
+        is_complete = tensor.num_elements == prod(first.shape) * count
+        return f"{name!r}" if is_complete else f"a view of {name!r}"
 
 
 def of_replica(name: str, number: int, count: int) -> str:
-    """What something is called that is of a replica, if there are several."""
+    """Return what something is called that is of a replica, if there are several."""
     return f"{name}, replica {number} of {count}" if count > 1 else name
 
 
 def without_replica(name: str) -> tuple[str, int]:
-    """(the name that all replicas of a variable have in common, how many there are: 1 where it is
-    of no replica)."""
-    found = _OF.search(name)
-    return (name[: found.start()], int(found[2])) if found else (name, 1)
+    """Return (the name that all replicas of a variable have in common, how many there are: 1 where
+    it is of no replica)."""
+    match = _OF.search(name)
+    return (name[: match.start()], int(match[2])) if match else (name, 1)
 
 
-def host_values(given: ArrayLike, dtype: type[DType], shape: Shape, what: str) -> Array:
-    """Host values for a tensor of `shape`: one number, which is spread over it without a copy, or
-    one for each element."""
-    array = to_host_array(given, dtype, what)
+def host_values(values: ArrayLike, dtype: type[DType], shape: Shape, subject: str) -> Array:
+    """Return the host values for a tensor of `shape`: one number, which is spread over it without a
+    copy, or one for each element."""
+    array = to_host_array(values, dtype, subject)
     if array.size == prod(shape):
         return array.reshape(shape)
     if array.size == 1:
         return np.broadcast_to(array.reshape(()), shape)
-    raise TensorCreationError(f"""{what} has {prod(shape):,} elements and was given {array.size:,}
-        values.
+    raise TensorCreationError(f"""{subject} has {prod(shape):,} elements and was given
+        {array.size:,} values.
         next:  give one number for all of them, or one for each.""")

@@ -1,10 +1,10 @@
-"""How the pointer to a Vector is kept in a vertex's state: Poplar's vector layouts.
+"""The form in which a vertex's state holds the pointer to a Vector: Poplar's vector layouts.
 
     x: Input[Vector[FLOAT, VectorLayout.ONE_PTR]]
 
 A layout is a class that is never instantiated, as a dtype is, so that the line above passes a type
-checker. It changes the bytes of a vertex's edge pointers and nothing else, but for ONE_PTR, which
-keeps no length: asking such a field for its length, or looping over it, is an error.
+checker. It changes the bytes of a vertex's edge pointers and nothing else. ONE_PTR is an exception:
+it keeps no length, so that asking such a field for its length, or looping over it, is an error.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class VectorLayout:
     """Poplar's layouts by name."""
 
     class SPAN(RegionLayout):
-        """A pointer and a length, each a word. What a Vector has if nothing is said."""
+        """A pointer and a length, each a word. The default of a Vector."""
 
     class SHORT_SPAN(RegionLayout):
         """A pointer and a length, packed into one word."""
@@ -36,7 +36,7 @@ class VectorLayout:
         """Half a word: the number of a 128-bit element."""
 
     class COMPACT_PTR(RegionLayout):
-        """Whatever the compiler finds to be the smallest."""
+        """The smallest form that the compiler finds."""
 
     class DELTAN(RegionLayout):
         """For a VectorList: the distance of each vector from a common base, in bytes, beside its

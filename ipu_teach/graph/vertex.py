@@ -145,7 +145,7 @@ class Field:
         return self.depth == 2 or self.form == "edges"
 
     def declaration(self) -> str:
-        """The field as it was declared."""
+        """Return the field as it was declared."""
         edge = {"state": "", "inout": "InOut"}.get(self.kind, self.kind.capitalize())
         layouts = [f", VectorLayout.{x.__name__}" if x else "" for x in self.layouts] or [
             ""
@@ -155,7 +155,8 @@ class Field:
             return f"{edge}[VectorList[{text}{layouts[0]}]]"
         for level in reversed(range(self.depth)):
             if self.form == "edges" and level == 0:
-                text, edge = f"{edge}[{text}]", ""
+                text = f"{edge}[{text}]"
+                edge = ""
             text = f"Vector[{text}{layouts[level]}]"
         return f"{edge}[{text}]" if edge else text
 
@@ -196,8 +197,8 @@ class _FieldAccess:
             return
         try:
             if isinstance(region, list):
-                for part, given in zip(region, value, strict=True):
-                    part[...] = given
+                for part, part_value in zip(region, value, strict=True):
+                    part[...] = part_value
             else:
                 region[...] = value
         except (ValueError, TypeError):
@@ -235,7 +236,7 @@ class Vertex:
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         frame = sys._getframe(1)
-        own = inspect.get_annotations(cls)
+        annotations = inspect.get_annotations(cls)
         # What each base declares itself; what it only inherits may be declared anew by another
         # base.
         inherited = {
@@ -257,7 +258,7 @@ class Vertex:
                     without yield and async.""")
         _check_arguments(cls)
         cls._instances = {}
-        for name, annotation in own.items():
+        for name, annotation in annotations.items():
             if _is_class_var(annotation):
                 continue
             if isinstance(annotation, str) and not name.startswith("_"):
@@ -265,7 +266,7 @@ class Vertex:
             _check_name(cls, name, annotation)
             if not name.startswith("_"):
                 cls._declare(_parse(cls, name, annotation, cls.__dict__.get(name)))
-        for name in sorted(inherited.keys() & cls.__dict__.keys() - own.keys()):
+        for name in sorted(inherited.keys() & cls.__dict__.keys() - annotations.keys()):
             cls._declare(
                 _checked_default(cls, replace(inherited[name], default=cls.__dict__[name]))
             )
@@ -305,7 +306,8 @@ class Vertex:
     @classmethod
     def bind(cls, regions: Mapping[str, Any], num_workers: int = WORKERS) -> Vertex:
         """Return a vertex whose fields are `regions`: arrays that it reads and writes in place."""
-        vertex, bound = cls.__new__(cls), dict(regions)
+        vertex = cls.__new__(cls)
+        bound = dict(regions)
         for name, field in cls.fields.items():
             if field.written and field.dtype.numpy.kind == "u":
                 bound[name] = unsigned(bound[name])
@@ -396,15 +398,16 @@ def _misfit(field: Field, region: Any, value: Any) -> str:
 def _check_arguments(cls: type[Vertex]) -> None:
     """Raise `VertexDefinitionError` if compute() has wrong parameters for its kind of vertex."""
     method = cls.__dict__.get("compute")
-    takes = "self, worker_id" if cls.context == "multi" else "self"
+    parameters = "self, worker_id" if cls.context == "multi" else "self"
     if isinstance(method, FunctionType):
         try:
-            inspect.signature(method).bind(*takes.split(", "))
+            inspect.signature(method).bind(*parameters.split(", "))
         except TypeError:
             raise VertexDefinitionError(
                 f"{cls.__name__}.compute{inspect.signature(method)} cannot be called: a "
-                f"{'MultiVertex' if cls.context == 'multi' else 'vertex'} calls compute({takes}).",
-                next_step=f"write `def compute({takes}):`"
+                f"{'MultiVertex' if cls.context == 'multi' else 'vertex'} calls "
+                f"compute({parameters}).",
+                next_step=f"write `def compute({parameters}):`"
                 + (", or derive from MultiVertex." if cls.context == "worker" else "."),
             ) from None
 
@@ -423,11 +426,11 @@ def _resolve(
 
     So local classes and string annotations work.
     """
-    found: Any = text
+    annotation: Any = text
     try:
-        while isinstance(found, str):
-            found = eval(found, dict(module), dict(local))
-        return found
+        while isinstance(annotation, str):
+            annotation = eval(annotation, dict(module), dict(local))
+        return annotation
     except Exception as error:
         raise VertexDefinitionError(
             f"{cls.__name__}.{name}: the annotation {text!r} cannot be read: {error}.",
@@ -456,12 +459,16 @@ def _check_name(cls: type[Vertex], name: str, annotation: Any) -> None:
 def _parse(cls: type[Vertex], name: str, annotation: Any, default: Any) -> Field:
     """Return the field that `annotation` declares."""
     layouts: list[type[RegionLayout] | None] = []
-    kind, inner, form, good = "state", annotation, "", True
+    kind = "state"
+    inner = annotation
+    form = ""
+    good = True
     while get_origin(inner) in (*_KINDS, Vector, VectorList) and good:
         origin, (inner, *layout) = get_origin(inner), get_args(inner)
         if origin in _KINDS:
             good = kind == "state" and len(layouts) < 2
-            kind, form = _KINDS[origin], "edges" if layouts else ""
+            kind = _KINDS[origin]
+            form = "edges" if layouts else ""
             continue
         good = len(layout) < 2 and all(
             isinstance(x, type) and issubclass(x, RegionLayout) for x in layout
@@ -491,8 +498,8 @@ def _parse(cls: type[Vertex], name: str, annotation: Any, default: Any) -> Field
             Vector[FLOAT] or Vector[Vector[FLOAT]]; or a bare dtype, or Vector[FLOAT], for
             state.""")
     _refuse_quarter(f"{cls.__name__}.{name}", inner)
-    said = tuple(layouts) if any(layouts) else ()
-    return _checked_default(cls, Field(name, kind, inner, depth, default, form, said))
+    layout_marks = tuple(layouts) if any(layouts) else ()
+    return _checked_default(cls, Field(name, kind, inner, depth, default, form, layout_marks))
 
 
 def _refuse_quarter(field: str, dtype: object) -> None:
@@ -508,22 +515,22 @@ def _checked_default(cls: type[Vertex], field: Field) -> Field:
     """Return `field`. Raise an error if its default does not fit its dtype."""
     if field.default is None or isinstance(field.dtype, TypeVar):
         return field
-    what = f"{cls.__name__}.{field.name}"
+    subject = f"{cls.__name__}.{field.name}"
     if field.kind != "state":
-        raise VertexDefinitionError(f"""{what} is declared as {field.declaration()} and set to
+        raise VertexDefinitionError(f"""{subject} is declared as {field.declaration()} and set to
             {shown(field.default)}: only state has a default.
             next:  connect a tensor that holds the value.""")
     try:
-        array = to_host_array(field.default, field.dtype, what)
+        array = to_host_array(field.default, field.dtype, subject)
     except TensorCreationError as error:
         raise VertexDefinitionError(error.tried, next_step=error.next_step) from None
     if field.depth and array.ndim != 1:
-        raise VertexDefinitionError(f"""{what} is set to {shown(field.default)}, and is declared as
-            {field.declaration()}.
+        raise VertexDefinitionError(f"""{subject} is set to {shown(field.default)}, and is declared
+            as {field.declaration()}.
             next:  give a list of numbers.""")
     if not field.depth and array.size != 1:
-        raise VertexDefinitionError(f"""{what} is set to {shown(field.default)}: state is a single
-            number.
+        raise VertexDefinitionError(f"""{subject} is set to {shown(field.default)}: state is a
+            single number.
             next:  give one number; for several, declare Vector[{field.dtype.__name__}].""")
     return field
 
@@ -537,20 +544,20 @@ _RANKS = (
 
 def _call_region(cls: type[Vertex], field: Field, values: Mapping[str, Any]) -> Any:
     """Return the host array for one field in `Vertex.call`."""
-    given = values.get(field.name, field.default)
-    if field.kind == "output" and (field.depth == 0 or given is None or _is_size(given)):
-        return _call_output(cls, field, given)
-    if given is None:
+    value = values.get(field.name, field.default)
+    if field.kind == "output" and (field.depth == 0 or value is None or _is_size(value)):
+        return _call_output(cls, field, value)
+    if value is None:
         raise CodeletError(f"""{cls.__name__}.call() was given no value for {field.name!r}.
             next:  pass {field.name}=…, declared as {field.declaration()}.""")
-    what = f"{cls.__name__}.call(), {field.name}"
+    subject = f"{cls.__name__}.call(), {field.name}"
     try:
-        if field.depth == 2 and isinstance(given, (list, tuple)):
-            rows = [to_host_array(row, field.dtype, what) for row in given]
+        if field.depth == 2 and isinstance(value, (list, tuple)):
+            rows = [to_host_array(row, field.dtype, subject) for row in value]
             uneven = len({row.shape for row in rows}) > 1 and all(row.ndim == 1 for row in rows)
-            region: Any = VectorList(rows) if uneven else to_host_array(given, field.dtype, what)
+            region: Any = VectorList(rows) if uneven else to_host_array(value, field.dtype, subject)
         else:
-            region = to_host_array(given, field.dtype, what)
+            region = to_host_array(value, field.dtype, subject)
     except TensorCreationError as error:
         raise CodeletError(error.tried, next_step=error.next_step) from None
     if isinstance(region, np.ndarray) and region.ndim != field.depth:
@@ -563,28 +570,30 @@ def _call_region(cls: type[Vertex], field: Field, values: Mapping[str, Any]) -> 
     return region
 
 
-def _is_size(given: Any) -> bool:
+def _is_size(value: Any) -> bool:
     """Return whether `call` accepts `given` as the size of an Output: an int, a list or a tuple."""
     return all(
         isinstance(n, (int, np.integer))
-        for n in (given if isinstance(given, (list, tuple)) else [given])
+        for n in (value if isinstance(value, (list, tuple)) else [value])
     )
 
 
-def _call_output(cls: type[Vertex], field: Field, given: Any) -> Any:
+def _call_output(cls: type[Vertex], field: Field, value: Any) -> Any:
     """Return an unwritten region for an Output, of the size that `call` was given."""
-    what = f"{cls.__name__}.call()"
+    subject = f"{cls.__name__}.call()"
     if field.depth == 0:
-        if given is not None:
-            raise CodeletError(f"""{what} was given {shown(given)} for its Output {field.name!r}.
+        if value is not None:
+            raise CodeletError(f"""{subject} was given {shown(value)} for its Output {field.name!r}.
                 next:  a single-element Output takes nothing; leave {field.name}=… out.""")
         return np.full((), poison(field.dtype), field.dtype.numpy)
     size = "4" if field.depth == 1 else "(2, 3), or [2, 3] for a list of vectors"
     advice = f"pass it by name, as in {field.name}={size}."
-    if given is None:
-        raise CodeletError(f"{what} needs the size of its Output {field.name!r}.", next_step=advice)
-    lengths = [given] if isinstance(given, (int, np.integer)) else list(given)
-    listed = field.depth == 2 and isinstance(given, list)
+    if value is None:
+        raise CodeletError(
+            f"{subject} needs the size of its Output {field.name!r}.", next_step=advice
+        )
+    lengths = [value] if isinstance(value, (int, np.integer)) else list(value)
+    listed = field.depth == 2 and isinstance(value, list)
     fits = listed or len(lengths) == field.depth
     if (
         not fits
@@ -592,7 +601,7 @@ def _call_output(cls: type[Vertex], field: Field, given: Any) -> Any:
         or prod(lengths) > MOST_ELEMENTS
     ):
         raise CodeletError(
-            f"{what} was given the size {shown(given)} for its Output {field.name!r}.",
+            f"{subject} was given the size {shown(value)} for its Output {field.name!r}.",
             next_step=advice,
         )
     parts = [
@@ -643,12 +652,12 @@ def template(
     """
     for field in codelet.fields.values():
         _refuse_quarter(f"{name}.{field.name}", dtypes.get(field.dtype))
-    made: Any = type(name, (codelet,), attributes)
+    specialised: Any = type(name, (codelet,), attributes)
     # nothing is made from it, and what describes the class is then its constants alone
-    del made._instances
+    del specialised._instances
     changed = {n: replace(f, dtype=dtypes.get(f.dtype, f.dtype)) for n, f in codelet.fields.items()}
-    made.fields = {n: _checked_default(made, f) for n, f in changed.items()}
-    for field_name, field in made.fields.items():
-        setattr(made, field_name, _FieldAccess(name, field))
-    result: type[Vertex] = made
+    specialised.fields = {n: _checked_default(specialised, f) for n, f in changed.items()}
+    for field_name, field in specialised.fields.items():
+        setattr(specialised, field_name, _FieldAccess(name, field))
+    result: type[Vertex] = specialised
     return result

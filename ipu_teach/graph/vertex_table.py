@@ -71,25 +71,25 @@ class VertexTable:
     def __len__(self) -> int:
         return len(self.order)
 
-    def fill(self, row: int, given: Mapping[str, Any]) -> None:
+    def fill(self, row: int, fields: Mapping[str, Any]) -> None:
         """Write the values of a new row, whatever they are, and check them."""
         self.drop(row)
         try:
             for name in self.edges:
-                value = given.get(name)
+                value = fields.get(name)
                 if value is None:
                     self.offsets[name].append(UNCONNECTED)
                     self.layouts[name].append(UNCONNECTED)
                 else:
                     self.connect(row, name, value)
             for name, field in self.state.items():
-                value = given.get(name, field.default)
+                value = fields.get(name, field.default)
                 self.state_values[name].append(
                     None if value is None else self.state_value(name, value)
                 )
-            if not given.keys() <= self.codelet.fields.keys():
+            if not fields.keys() <= self.codelet.fields.keys():
                 raise unknown_field(
-                    self.codelet, next(n for n in given if n not in self.codelet.fields)
+                    self.codelet, next(n for n in fields if n not in self.codelet.fields)
                 )
         except BaseException:
             self.drop(row)
@@ -117,29 +117,29 @@ class VertexTable:
         return value.offset, value.layout.id
 
     def state_value(self, name: str, value: Any) -> Any:
-        """The number, or for a Vector the array, that `value` is for the state `name`.
+        """Return the number, or for a Vector the array, that `value` is for the state `name`.
 
         Raises `TensorCreationError`, `GraphConnectionError` and `GraphObjectCreationError`.
         """
         field = self.state[name]
-        what = f"{self.codelet.__name__}.{name}"
+        subject = f"{self.codelet.__name__}.{name}"
         if isinstance(value, Tensor):
-            raise GraphConnectionError(f"""{what} is state,
+            raise GraphConnectionError(f"""{subject} is state,
                 {"numbers" if field.depth else "a number"} of the vertex's own, and was given a
                 tensor.
                 where: {value!r}
                 next:  give {"an array" if field.depth else "a number"}, or declare the field as
                 Input[{field.declaration()}].""")
-        array = to_host_array(value, field.dtype, what)
+        array = to_host_array(value, field.dtype, subject)
         if field.depth:
             if array.ndim != 1:
-                raise GraphObjectCreationError(f"""{what} is state, declared as
+                raise GraphObjectCreationError(f"""{subject} is state, declared as
                     {field.declaration()}, and was given shape {array.shape}.
                     next:  give a list of numbers.""")
             return array
         if array.size != 1:
-            raise GraphObjectCreationError(f"""{what} is state, a single {field.dtype.__name__}, and
-                was given {array.size:,} values.
+            raise GraphObjectCreationError(f"""{subject} is state, a single {field.dtype.__name__},
+                and was given {array.size:,} values.
                 next:  give one number; for several, connect a tensor to a field
                 Input[Vector[…]].""")
         return array.reshape(())[()]
@@ -147,13 +147,14 @@ class VertexTable:
     def set_state(self, row: int, name: str, value: Any) -> None:
         """Give the state `name` of an existing vertex its value. A size that was set for it must
         fit."""
-        given, size = self.state_value(name, value), self.sizes.get((name, row))
-        if size is not None and len(given) != size:
+        checked = self.state_value(name, value)
+        size = self.sizes.get((name, row))
+        if size is not None and len(checked) != size:
             raise GraphObjectCreationError(f"""{self.codelet.__name__}.{name} was given
-                {len(given):,} values; its size was set to {size:,}.
+                {len(checked):,} values; its size was set to {size:,}.
                 where: {FieldRef(VertexRef(self, row), name)!r}
                 next:  leave set_field_size out: a value brings its size.""")
-        self.state_values[name][row] = given
+        self.state_values[name][row] = checked
 
     def drop(self, row: int) -> None:
         """Forget the rows from `row` on, whole or half-written, so that a caught error leaves the
@@ -169,19 +170,19 @@ class VertexTable:
             del column[row:]
 
     def _list(self, field: Field, value: Any) -> tuple[int, Layout | ListLayout]:
-        what = f"{self.codelet.__name__}.{field.name}"
-        takes = ".", " or a list of single elements.", " or a list of one-dimensional tensors."
+        subject = f"{self.codelet.__name__}.{field.name}"
+        allowed = ".", " or a list of single elements.", " or a list of one-dimensional tensors."
         if (
             not field.takes_parts
             or not isinstance(value, (list, tuple))
             or not all(isinstance(t, Tensor) for t in value)
         ):
-            raise GraphConnectionError(f"""{what} is declared as {field.declaration()} and was given
-                {shown(value)}.
-                next:  {"connect a tensor" + takes[field.depth if field.takes_parts else 0]}""")
+            raise GraphConnectionError(f"""{subject} is declared as {field.declaration()} and was
+                given {shown(value)}.
+                next:  {"connect a tensor" + allowed[field.depth if field.takes_parts else 0]}""")
         if not value:
             raise GraphConnectionError(
-                f"{what} was given an empty list.", next_step="connect at least one tensor."
+                f"{subject} was given an empty list.", next_step="connect at least one tensor."
             )
         for tensor in value:
             self.check(field, tensor, part=True)
@@ -195,16 +196,16 @@ class VertexTable:
     def check(self, field: Field, tensor: Tensor, part: bool = False, lead: int = 0) -> None:
         """Refuse a tensor whose dtype or shape does not fit `field`. `lead` leading axes belong to
         the vertices."""
-        what = f"{self.codelet.__name__}.{field.name}"
+        subject = f"{self.codelet.__name__}.{field.name}"
         if tensor.graph is not self.graph:
             raise GraphConnectionError(
-                f"{what} was given a tensor of another graph.",
+                f"{subject} was given a tensor of another graph.",
                 where=repr(tensor),
                 next_step="use one graph throughout.",
             )
         if tensor.dtype is not field.dtype:
             raise PoplarTypeError(
-                f"{what} holds {field.dtype.__name__} and was given a tensor of "
+                f"{subject} holds {field.dtype.__name__} and was given a tensor of "
                 f"{tensor.dtype.__name__}.",
                 where=repr(tensor),
                 next_step="convert it with popops.cast: codelets do not compute with 8-bit floats."
@@ -219,8 +220,8 @@ class VertexTable:
             ]
             if field.depth == 1 and field.form == "edges":
                 words += ", or a list of single elements"
-            raise GraphConnectionError(f"""{what} is declared as {field.declaration()}, which takes
-                {words}, and was given {"a list with " if part else ""}shape
+            raise GraphConnectionError(f"""{subject} is declared as {field.declaration()}, which
+                takes {words}, and was given {"a list with " if part else ""}shape
                 {tensor.shape[lead:]}{" for each vertex" if lead else ""}.
                 where: {tensor!r}
                 next:  index, slice or flatten the tensor, or change the declaration.""")
@@ -243,11 +244,11 @@ class VertexTable:
             )
 
 
-def _cycles(given: Any, count: int, vertex: VertexRef | VertexRange) -> Any:
+def _cycles(estimate: Any, count: int, vertex: VertexRef | VertexRange) -> Any:
     """Estimates for `count` vertices, int64: one for all of them, or one for each."""
-    array = as_array(given)
+    array = as_array(estimate)
     if array.dtype.kind not in "iu" or np.any(array < 0) or np.any(array > MOST_CYCLES):
-        raise GraphObjectCreationError(f"""set_perf_estimate() was given {shown(given)} cycles.
+        raise GraphObjectCreationError(f"""set_perf_estimate() was given {shown(estimate)} cycles.
             where: {vertex!r}
             next:  give whole numbers from 0 to {MOST_CYCLES:,}.""")
     if array.shape not in ((), (1,), (count,)):
@@ -343,8 +344,10 @@ class VertexRange:
                 vertices.
                 where: {self!r}
                 next:  give one tile for all of them, or one for each.""")
-        given = np.broadcast_to(tiles, (len(self),))
-        self.table.tiles[self.start : self.stop] = array("i", given.astype(np.int32).tobytes())
+        tile_per_vertex = np.broadcast_to(tiles, (len(self),))
+        self.table.tiles[self.start : self.stop] = array(
+            "i", tile_per_vertex.astype(np.int32).tobytes()
+        )
 
     def __repr__(self) -> str:
         t = self.table

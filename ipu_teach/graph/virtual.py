@@ -15,63 +15,64 @@ from ipu_teach.types import Array
 
 
 class VirtualGraph(Graph):
-    """Some tiles of a graph as a graph of their own. Made by `Graph.create_virtual_graph`.
+    """Some tiles of a graph as a graph of their own, created by `Graph.create_virtual_graph`.
 
-    Everything made through it belongs to the top-level graph; only tile numbers, and `target`, are
+    Everything added through it belongs to the top-level graph; only tile numbers, and `target`, are
     its own.
     """
 
     def __init__(self, parent: Graph, *tiles: Any) -> None:
         # Shared, not copied: a graph never rebinds what its __init__ has set.
         self.__dict__.update(parent.__dict__)
-        own = _choose(parent, tiles)
-        chosen = parent._tiles.numbers(own, "create_virtual_graph()")
-        self._tiles = Tiles(len(own), chosen, parent._top.target.num_tiles)
+        parent_tiles = _choose(parent, tiles)
+        chosen = parent._tiles.numbers(parent_tiles, "create_virtual_graph()")
+        self._tiles = Tiles(len(parent_tiles), chosen, parent._top.target.num_tiles)
         target = parent.target
-        whole = len(tiles) == 1 and is_whole(tiles[0])
-        ipus = target.num_ipus if whole else max(1, len(own) // target.tiles_per_ipu)
-        ipus = ipus if len(own) % ipus == 0 else 1
-        each = len(own) // ipus
-        # what is not made of whole IPUs has nothing set aside
-        alike = each == target.tiles_per_ipu and np.array_equal(
-            own % each, np.arange(len(own)) % each
+        is_count = len(tiles) == 1 and is_whole(tiles[0])
+        ipus = target.num_ipus if is_count else max(1, len(parent_tiles) // target.tiles_per_ipu)
+        ipus = ipus if len(parent_tiles) % ipus == 0 else 1
+        tiles_per_ipu = len(parent_tiles) // ipus
+        # tiles that are not whole IPUs have no I/O tiles
+        keeps_ipus = tiles_per_ipu == target.tiles_per_ipu and np.array_equal(
+            parent_tiles % tiles_per_ipu, np.arange(len(parent_tiles)) % tiles_per_ipu
         )
-        aside = target.io_tiles if alike else 0
-        self.target = replace(target, num_ipus=ipus, tiles_per_ipu=each, io_tiles=aside)
+        aside = target.io_tiles if keeps_ipus else 0
+        self.target = replace(target, num_ipus=ipus, tiles_per_ipu=tiles_per_ipu, io_tiles=aside)
 
     def __repr__(self) -> str:
         return f"VirtualGraph({self._tiles.count:,} tiles of {self._top!r})"
 
 
-def _choose(parent: Graph, given: tuple[Any, ...]) -> Array:
-    """The parent's tile numbers that are meant by a number of tiles, a range, or a list."""
-    count, ipus = parent.target.num_tiles, parent.target.num_ipus
-    if len(given) == 1 and is_whole(given[0]):
-        each = parent.target.tiles_per_ipu
-        if not 1 <= given[0] <= each:
-            raise _refused(given, f"each IPU of the graph has {each:,} tiles.")
-        return (np.arange(ipus)[:, None] * each + np.arange(given[0])).reshape(-1)
-    if len(given) == 2:
-        low, high = given
+def _choose(parent: Graph, arguments: tuple[Any, ...]) -> Array:
+    """Return the parent's tile numbers that are meant by a number of tiles, a range, or a list."""
+    count = parent.target.num_tiles
+    ipus = parent.target.num_ipus
+    if len(arguments) == 1 and is_whole(arguments[0]):
+        tiles_per_ipu = parent.target.tiles_per_ipu
+        if not 1 <= arguments[0] <= tiles_per_ipu:
+            raise _refused(arguments, f"each IPU of the graph has {tiles_per_ipu:,} tiles.")
+        return (np.arange(ipus)[:, None] * tiles_per_ipu + np.arange(arguments[0])).reshape(-1)
+    if len(arguments) == 2:
+        low, high = arguments
         if not is_whole(low) or not is_whole(high) or not 0 <= low < high <= count:
-            raise _refused(given, f"use 0 <= first < end <= {count:,}.")
+            raise _refused(arguments, f"use 0 <= first < end <= {count:,}.")
         return np.arange(low, high)
-    if len(given) != 1 or not isinstance(given[0], (list, tuple, range, np.ndarray)):
-        raise GraphObjectCreationError(f"""create_virtual_graph() was given {shown(given)}.
+    if len(arguments) != 1 or not isinstance(arguments[0], (list, tuple, range, np.ndarray)):
+        raise GraphObjectCreationError(f"""create_virtual_graph() was given {shown(arguments)}.
             next:  give a number of tiles, the first and the end of a range, or a list of tiles.""")
-    numbers = as_array(given[0])
+    numbers = as_array(arguments[0])
     if (
         numbers.ndim != 1
         or numbers.size == 0
         or numbers.dtype.kind not in "iu"
         or len(np.unique(numbers)) < numbers.size
     ):
-        raise _refused(given, "a list of tiles holds whole numbers, at least one, each once.")
+        raise _refused(arguments, "a list of tiles holds whole numbers, at least one, each once.")
     return numbers
 
 
-def _refused(given: tuple[Any, ...], advice: str) -> InvalidTileMappingError:
-    words = ", ".join(shown(g) for g in given)
+def _refused(arguments: tuple[Any, ...], advice: str) -> InvalidTileMappingError:
+    words = ", ".join(shown(g) for g in arguments)
     return InvalidTileMappingError(
         f"create_virtual_graph({words}) chooses no tiles of the graph.", next_step=advice
     )

@@ -129,34 +129,34 @@ def control_bits(options: Options) -> int:
 
 def _twin(name: str) -> str:
     """Return the name of an option in snake case."""
-    return re.sub(r"(?<=[a-z])([A-Z])", lambda found: "_" + found[1].lower(), name)
+    return re.sub(r"(?<=[a-z])([A-Z])", lambda match: "_" + match[1].lower(), name)
 
 
 _TWINS = {_twin(name): name for name in _OPTIONS}
 
 
-def effective(given: object, below: Options | None = None) -> Options:
+def effective(options: object, below: Options | None = None) -> Options:
     """Return all options with their values, by Poplar's names.
 
-    Later sources take precedence: defaults, environment, `below`, `given`.
+    Later sources take precedence: defaults, environment, `below`, `options`.
     """
     defaults = {name: option.default for name, option in _OPTIONS.items()}
-    return MappingProxyType({**defaults, **from_environment(), **(below or {}), **parsed(given)})
+    return MappingProxyType({**defaults, **from_environment(), **(below or {}), **parsed(options)})
 
 
-def parsed(given: object, where: str = "") -> dict[str, Value]:
-    """Return `given` with Poplar's names and with values of the right type.
+def parsed(options: object, where: str = "") -> dict[str, Value]:
+    """Return `options` with Poplar's names and with values of the right type.
 
     Raises `InvalidOptionError` and `NotOfferedError`.
     """
-    if given is None:
+    if options is None:
         return {}
-    if not isinstance(given, Mapping):
-        raise InvalidOptionError(f"""The engine's options are {shown(given)}.
+    if not isinstance(options, Mapping):
+        raise InvalidOptionError(f"""The engine's options are {shown(options)}.
             where: {where}
             next:  give a dict: options={{"debug.allowOutOfMemory": True}}.""")
     result: dict[str, Value] = {}
-    for key, value in given.items():
+    for key, value in options.items():
         name = _TWINS.get(key, key) if isinstance(key, str) else None
         if name in result:
             raise InvalidOptionError(
@@ -195,22 +195,23 @@ def from_environment() -> dict[str, Value]:
         return {}
     where = f"environment variable {ENVIRONMENT}"
     try:
-        found = json.loads(text)
+        options = json.loads(text)
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
-        raise InvalidOptionError(f"""{ENVIRONMENT} holds {shown(text)}, which is no JSON object.
+        options = None
+    if not isinstance(options, dict):
+        raise InvalidOptionError(f"""{ENVIRONMENT} contains {shown(text)}, which is no JSON object.
             where: {where}
             next:  write {ENVIRONMENT}='{{"debug.allowOutOfMemory": true}}', or unset it.""")
-    return parsed(found, where)
+    return parsed(options, where)
 
 
-def _value(name: str, given: Any, where: str) -> Value:
+def _value(name: str, original: Any, where: str) -> Value:
+    """Return an option's value in the right type."""
     option = _OPTIONS[name]
-    value = _converted(option.kind, given)
+    value = _converted(option.kind, original)
     if value is None:
         raise InvalidOptionError(
-            f"The engine option {name!r} was given {shown(given)}.",
+            f"The engine option {name!r} was given {shown(original)}.",
             where=where,
             next_step=f"give {_accepted(option.kind)}.",
         )
@@ -225,24 +226,35 @@ def _value(name: str, given: Any, where: str) -> Value:
     return value
 
 
-def _converted(kind: type | tuple[str, ...], given: Any) -> Value:
-    """Return `given` as a value of `kind`, or None if it is not one."""
+def _converted(kind: type | tuple[str, ...], original: Any) -> Value:
+    """Return `original` as a value of `kind`, or None if it is not one."""
     if isinstance(kind, tuple):
         return next(
-            (word for word in kind if isinstance(given, str) and given.lower() == word.lower()),
+            (
+                word
+                for word in kind
+                if isinstance(original, str) and original.lower() == word.lower()
+            ),
             None,
         )
     if kind is bool:
-        return given if isinstance(given, bool) else {"true": True, "false": False}.get(str(given))
+        return (
+            original
+            if isinstance(original, bool)
+            else {"true": True, "false": False}.get(str(original))
+        )
     if kind is int:
-        if isinstance(given, str) and re.fullmatch(r"[0-9]{1,18}", given):
-            return int(given)
-        whole = isinstance(given, int) and not isinstance(given, bool) and 0 <= given < 2**63
-        return given if whole else None
-    return given if isinstance(given, str) else None
+        if isinstance(original, str) and re.fullmatch(r"[0-9]{1,18}", original):
+            return int(original)
+        is_valid = (
+            isinstance(original, int) and not isinstance(original, bool) and 0 <= original < 2**63
+        )
+        return original if is_valid else None
+    return original if isinstance(original, str) else None
 
 
 def _accepted(kind: type | tuple[str, ...]) -> str:
+    """Return the values of `kind` as text."""
     if isinstance(kind, tuple):
         return "one of " + ", ".join(map(repr, kind))
     return {bool: "True or False", int: "a whole number, 0 or more", str: "text"}[kind]

@@ -76,7 +76,9 @@ class CallbackFeed:
         self.stream = stream
         self.callback = callback
         calls = callback.fetch, callback.complete, callback.prefetch
-        self._fetch, self._complete, self._prefetch = (_told(call, replica) for call in calls)
+        self._fetch, self._complete, self._prefetch = (
+            _with_replica(call, replica) for call in calls
+        )
         self._ready: deque[Array] = deque()
 
     def __call__(self) -> Array:
@@ -118,7 +120,8 @@ class SharedFeed:
     """
 
     def __init__(self, parts: list[Feed], times: int = 1) -> None:
-        self._parts, self._times = parts, times
+        self._parts = parts
+        self._times = times
 
     def __call__(self) -> Array:
         return np.tile(np.concatenate([part() for part in self._parts]), self._times)
@@ -130,13 +133,13 @@ class SharedFeed:
                 part.invalidate()
 
 
-def _told(function: Callable[..., Any], replica: int) -> Callable[..., Any]:
+def _with_replica(function: Callable[..., Any], replica: int) -> Callable[..., Any]:
     """Return `function`, which is passed the number of the replica if it has such a parameter."""
     try:
-        asks = "replica" in inspect.signature(function).parameters
+        has_parameter = "replica" in inspect.signature(function).parameters
     except (TypeError, ValueError):  # some built-in functions have no signature
-        asks = False
-    return partial(function, replica=replica) if asks else function
+        has_parameter = False
+    return partial(function, replica=replica) if has_parameter else function
 
 
 def of_one(stream: DataStream) -> DataStream:
@@ -144,7 +147,7 @@ def of_one(stream: DataStream) -> DataStream:
     return replace(stream, num_elements=stream.num_elements // stream.replicas, replicas=1)
 
 
-def _dealt(values: Array, count: int) -> tuple[int, ...]:
+def _shape_by_replica(values: Array, count: int) -> tuple[int, ...]:
     """Return the shape in which row r contains the elements of replica r, of `count` replicas."""
     return values.shape if values.shape[:1] == (count,) else (count, -1)
 
@@ -158,6 +161,7 @@ def _amount(stream: DataStream) -> str:
 
 
 def _buffer(stream: DataStream) -> Array:
+    """Return an array for one transfer."""
     return np.zeros(stream.num_elements, stream.dtype.numpy)
 
 
@@ -180,8 +184,8 @@ def feed(stream: DataStream, source: Any, wrap: bool = True, replica: int = 0) -
     if stream.replicas > 1 and stream.mode is ReplicatedStreamMode.BROADCAST:
         return SharedFeed([feed(of_one(stream), source, wrap)], stream.replicas)
     if stream.replicas > 1 and (isinstance(source, StreamCallback) or callable(source)):
-        one = of_one(stream)
-        return SharedFeed([feed(one, source, wrap, r) for r in range(stream.replicas)])
+        part = of_one(stream)
+        return SharedFeed([feed(part, source, wrap, r) for r in range(stream.replicas)])
     no_sources = (str, bytes, dict, set, frozenset, Tensor, DataStream, type)
     if isinstance(source, no_sources) or source is None:
         raise StreamConnectionError(f"""The stream {stream.handle!r} goes to the device and was
@@ -193,7 +197,7 @@ def feed(stream: DataStream, source: Any, wrap: bool = True, replica: int = 0) -
     if isinstance(source, StreamCallback):
         return CallbackFeed(stream, source, replica)
     if callable(source):
-        return _from_function(stream, _told(source, replica))
+        return _from_function(stream, _with_replica(source, replica))
     if iterator:
         return _from_iterator(stream, iter(source))
     values = to_host_array(
@@ -218,11 +222,12 @@ def drain(stream: DataStream, sink: Any, wrap: bool = True, replica: int = 0) ->
     `StreamConnectionError`.
     """
     if stream.replicas > 1 and (isinstance(sink, StreamCallback) or callable(sink)):
-        one = of_one(stream)
-        parts = [drain(one, sink, wrap, r) for r in range(stream.replicas)]
+        of_replica = of_one(stream)
+        parts = [drain(of_replica, sink, wrap, r) for r in range(stream.replicas)]
 
         def deal(values: Array) -> None:
-            for part, row in zip(parts, values.reshape(_dealt(values, len(parts))), strict=True):
+            rows = values.reshape(_shape_by_replica(values, len(parts)))
+            for part, row in zip(parts, rows, strict=True):
                 part(row)
 
         return deal
@@ -233,9 +238,13 @@ def drain(stream: DataStream, sink: Any, wrap: bool = True, replica: int = 0) ->
     if isinstance(sink, StreamCallback):
         return _to_callback(stream, sink, replica)
     if callable(sink) and not isinstance(sink, type):
-        sink = _told(sink, replica)
-        _check_signature(stream, sink, np.zeros(0))
-        return lambda values: (_guarded(stream, "The connected function", sink, values), None)[1]
+        function = _with_replica(sink, replica)
+        _check_signature(stream, function, np.zeros(0))
+
+        def call(values: Array) -> None:
+            _guarded(stream, "The connected function", function, values)
+
+        return call
     if not isinstance(sink, np.ndarray):
         raise StreamConnectionError(f"""The stream {stream.handle!r} goes to the host and was
             connected to {shown(sink)}.
@@ -265,9 +274,11 @@ def noted(stream: DataStream, copy: Callable[[], None]) -> Callable[[], None]:
 
     The event has the bytes and the direction of the transfer.
     """
-    label, size = f"{stream.handle}: {COPY}", stream.num_elements * stream.dtype.size
+    label = f"{stream.handle}: {COPY}"
+    size = stream.num_elements * stream.dtype.size
     way = TO_DEVICE if stream.to_device else TO_HOST
-    now, add = time.perf_counter_ns, TIMELINE.add
+    now = time.perf_counter_ns
+    add = TIMELINE.add
 
     def copy_and_note() -> None:
         start = now()
@@ -296,8 +307,9 @@ def _check_signature(stream: DataStream, function: Callable[..., Any], *args: An
 
 
 def _to_callback(stream: DataStream, callback: StreamCallback, replica: int) -> Drain:
+    """Return the function that hands one transfer to a callback."""
     name = type(callback).__name__
-    fetch, complete = (_told(f, replica) for f in (callback.fetch, callback.complete))
+    fetch, complete = (_with_replica(f, replica) for f in (callback.fetch, callback.complete))
 
     def take(values: Array) -> None:
         _guarded(stream, f"{name}.fetch()", fetch, values.reshape(-1))
@@ -306,29 +318,35 @@ def _to_callback(stream: DataStream, callback: StreamCallback, replica: int) -> 
     return take
 
 
-def _guarded(stream: DataStream, what: str, function: Callable[..., Any], *args: Any) -> Any:
+def _guarded(stream: DataStream, call: str, function: Callable[..., Any], *args: Any) -> Any:
     """Call the user's code, and raise its errors as `StreamConnectionError`.
 
-    The kit's own errors and KeyboardInterrupt are not changed.
+    `call` names it. The kit's own errors and KeyboardInterrupt are not changed.
     """
     try:
-        with tracepoint(f"{stream.handle}: {what}", STREAMS):
+        with tracepoint(f"{stream.handle}: {call}", STREAMS):
             return function(*args)
     except IPUTeachError:
         raise
     except Exception as error:
         raise StreamConnectionError(
-            f"{what} failed: {': '.join(filter(None, (type(error).__name__, str(error))))}.",
+            f"{call} failed: {': '.join(filter(None, (type(error).__name__, str(error))))}.",
             where=f"stream {stream.handle!r}",
             next_step="the error above this one shows the line.",
         ) from error
 
 
 def _from_function(stream: DataStream, function: Callable[..., Any]) -> Feed:
+    """Return the feed of a function that returns an array, or fills one."""
     if not _takes_array(function):
         _check_signature(stream, function)
-        what = "what the connected function returned"
-        return lambda: _sized(stream, _guarded(stream, "The connected function", function), what)
+        origin = "what the connected function returned"
+
+        def returned() -> Array:
+            values = _guarded(stream, "The connected function", function)
+            return _check_transfer(stream, values, origin)
+
+        return returned
 
     def filled() -> Array:
         array = _buffer(stream)
@@ -355,6 +373,7 @@ _DRY = object()
 
 
 def _from_iterator(stream: DataStream, items: Iterator[Any]) -> Feed:
+    """Return the feed of an iterator of arrays."""
     taken = 0
 
     def following() -> Array:
@@ -365,12 +384,13 @@ def _from_iterator(stream: DataStream, items: Iterator[Any]) -> Feed:
                 {counted(taken, "transfer")}, and the program wants another.
                 next:  give an iterator that lasts (itertools.cycle), or repeat fewer times.""")
         taken += 1
-        return _sized(stream, item, f"transfer {taken:,} of the iterator")
+        return _check_transfer(stream, item, f"transfer {taken:,} of the iterator")
 
     return following
 
 
-def _sized(stream: DataStream, values: Any, origin: str) -> Array:
+def _check_transfer(stream: DataStream, values: Any, origin: str) -> Array:
+    """Return the values of one transfer as a flat array of the stream's dtype and size."""
     try:
         array = to_host_array(values, stream.dtype, f"The stream {stream.handle!r}")
     except TensorCreationError as error:
@@ -397,11 +417,13 @@ def _in_turn(stream: DataStream, values: Array, wrap: bool) -> Feed:
         raise StreamConnectionError(f"""The stream {stream.handle!r} moves {_amount(stream)} a
             transfer and was connected to an array of {values.size:,}.
             next:  connect {several if wrap else once}.""")
-    rows, transfers = values.reshape(values.size // count, count), counter()
+    rows = values.reshape(values.size // count, count)
+    transfers = counter()
     return lambda: rows[next(transfers) % len(rows)]
 
 
-def _no_place(stream: DataStream, given: object) -> StreamConnectionError:
-    return StreamConnectionError(f"""The stream {stream.handle!r} was connected to {shown(given)}
-        with wrap=False.
+def _no_place(stream: DataStream, connected: object) -> StreamConnectionError:
+    """Return the error for `wrap=False` with anything but an array."""
+    return StreamConnectionError(f"""The stream {stream.handle!r} was connected to
+        {shown(connected)} with wrap=False.
         next:  wrap=False is for arrays, whose start it keeps to; leave it out.""")

@@ -1,4 +1,4 @@
-"""`ipu_teach.keras`: Keras' words, where its users look for them."""
+"""`ipu_teach.keras`: Keras' names, where its users look for them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ipu_teach.frontends.keras.layers import Input, set_global_policy, set_rando
 from ipu_teach.frontends.keras.model import Model, Sequential
 from ipu_teach.keras import callbacks, data, ipu, layers, losses, optimizers
 
-keras = sys.modules[__name__]  # for programs that say tf.keras, where tf was imported
+keras = sys.modules[__name__]  # for programs that import tf and use tf.keras
 mixed_precision = SimpleNamespace(
     set_global_policy=set_global_policy, LossScaleOptimizer=optimizers.LossScaleOptimizer
 )

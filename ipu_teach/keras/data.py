@@ -1,3 +1,3 @@
-"""Samples in batches."""
+"""Datasets: samples in batches."""
 
 from ipu_teach.frontends.keras.data import Dataset as Dataset

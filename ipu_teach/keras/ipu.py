@@ -1,4 +1,4 @@
-"""The machine, and which part of a model is on which IPU."""
+"""The machine that a model runs on, and the stages of its layers."""
 
 from ipu_teach.frontends.keras.ipu import (
     config as config,

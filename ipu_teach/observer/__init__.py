@@ -1,10 +1,9 @@
-"""One vertex at a time, under a glass: what each line of its `compute()` costs, and what each turn
-of its loops did.
+"""Observe one vertex: the cost of each line of its `compute()`, and each iteration of its loops.
 
-Beside `tiny`, whose `compute()` gives back values alone: the vertex runs on host arrays, with no
-graph and no engine, plainly for the values and once more by the text that its scalar loop has,
-which tells of itself: cycles by line, the variables at the end of every turn, and which turn stored
-an element.
+Beside `tiny`, whose `compute()` returns values only, this package runs a vertex on host arrays,
+without a graph or an engine: once plainly, for the values, and once more by the text of its scalar
+loop, which reports cycles by line, the variables at the end of every iteration, and the iteration
+that stored an element.
 """
 
 from ipu_teach.observer.watch import observe, observed

@@ -1,4 +1,4 @@
-"""What several libraries share: the call that loads nothing."""
+"""The call that several libraries share, which loads nothing."""
 
 from __future__ import annotations
 
@@ -8,5 +8,7 @@ from ipu_teach.poplibs.library import library
 
 @library
 def add_codelets(graph: Graph) -> None:
-    """For programs that come from C++, where the library's codelets are loaded first: here each
-    call finds its own."""
+    """Do nothing: every call finds its own codelets.
+
+    It is here for programs ported from C++, where a library's codelets have to be loaded first.
+    """

@@ -1,5 +1,4 @@
-"""A plan as a picture: the matrices of an operation, with the lines along which they are cut, and a
-table of its costs."""
+"""Draw a plan: the matrices of an operation, with the lines along which they are partitioned."""
 
 from __future__ import annotations
 
@@ -10,14 +9,14 @@ from html import escape
 
 _LONGEST = 150.0  # pixels of the longest side
 _LEAST = 14.0
-_MOST_LINES = 40  # closer lines would be a grey area
+_MOST_LINES = 40  # lines that are closer together would look like a grey area
 _GAP, _MARGIN = 16.0, 8.0
 
 
 @dataclass(frozen=True)
 class DrawnMatrix:
-    """A matrix of a picture: its sizes, and into how many blocks its columns (`across`) and rows
-    (`down`) are cut."""
+    """A matrix of a picture: its size, and the number of blocks across its columns and down its
+    rows."""
 
     name: str
     rows: int
@@ -27,7 +26,7 @@ class DrawnMatrix:
 
 
 def product(a: DrawnMatrix, b: DrawnMatrix, c: DrawnMatrix, caption: str) -> str:
-    """HTML of C = A B: A left, B above, C between them."""
+    """Return HTML of C = A B: A to the left of C, and B above it."""
     scale = _scale((a, b, c))
     m, k, n = (_side(size, scale) for size in (c.rows, a.columns, c.columns))
     left = top = _MARGIN + k + _GAP
@@ -40,8 +39,10 @@ def product(a: DrawnMatrix, b: DrawnMatrix, c: DrawnMatrix, caption: str) -> str
 
 
 def row(matrices: Sequence[DrawnMatrix], caption: str) -> str:
-    """HTML of matrices side by side, each made of the one before it."""
-    scale, x, marks = _scale(matrices), _MARGIN, []
+    """Return HTML of matrices side by side, each computed from the one to its left."""
+    scale = _scale(matrices)
+    x = _MARGIN
+    marks = []
     for matrix in matrices:
         width = _side(matrix.columns, scale)
         marks += _matrix(matrix, x, _MARGIN, width, _side(matrix.rows, scale))
@@ -69,19 +70,21 @@ def _picture(marks: Sequence[str], width: float, height: float, caption: str) ->
 
 
 def _matrix(matrix: DrawnMatrix, x: float, y: float, width: float, height: float) -> list[str]:
-    """A rectangle cut into its blocks. Where there are too many for lines, it is shaded."""
-    across, down = matrix.across, matrix.down
+    """Return the marks of a rectangle with lines between its blocks, or shaded if there are too
+    many."""
+    across = matrix.across
+    down = matrix.down
     dense = max(across, down) > _MOST_LINES
     marks = [
         f"<rect x='{x:.1f}' y='{y:.1f}' width='{width:.1f}' height='{height:.1f}' "
         f"fill='{'#c6dbef' if dense else '#eff3ff'}' stroke='#08519c'/>"
     ]
     for i in range(1, across if across <= _MOST_LINES else 0):
-        at = x + width * i / across
-        marks.append(f"<path d='M{at:.1f} {y:.1f}v{height:.1f}' stroke='#6baed6'/>")
+        position = x + width * i / across
+        marks.append(f"<path d='M{position:.1f} {y:.1f}v{height:.1f}' stroke='#6baed6'/>")
     for i in range(1, down if down <= _MOST_LINES else 0):
-        at = y + height * i / down
-        marks.append(f"<path d='M{x:.1f} {at:.1f}h{width:.1f}' stroke='#6baed6'/>")
+        position = y + height * i / down
+        marks.append(f"<path d='M{x:.1f} {position:.1f}h{width:.1f}' stroke='#6baed6'/>")
     marks.append(
         f"<text x='{x + width / 2 - 4:.1f}' y='{y + height / 2 + 4:.1f}' paint-order='stroke' "
         f"stroke='#eff3ff' stroke-width='5'>{escape(matrix.name)}</text>"

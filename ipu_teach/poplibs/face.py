@@ -1,5 +1,7 @@
-"""What a library of several modules offers: each module lists its part in its own `__all__`, and
-the package takes them all."""
+"""The public names of a library package, and the errors for names it lacks.
+
+Each module lists its public names in its own `__all__`, and the package offers all of them.
+"""
 
 from __future__ import annotations
 
@@ -40,18 +42,20 @@ NOT_HERE = {
 
 
 def offered(scope: dict[str, Any], *modules: str) -> list[str]:
-    """The public names in a package's `globals()`. Its modules are none of them, but for those that
-    are named."""
+    """Return the sorted public names in a package's `globals()`.
+
+    Modules are left out, except those named in `modules`.
+    """
     return sorted(
         n for n, v in scope.items() if n in modules or not (n.startswith("_") or ismodule(v))
     )
 
 
 def answer(library: ModuleType) -> None:
-    """Let a library say what to use for a name of Poplar's that it has not."""
+    """Make a library raise an error for a name that it lacks, with what to use instead of it."""
 
-    def instead(name: str) -> NoReturn:
-        own = vars(library).get("__all__", dir(library))
-        raise not_in(library.__name__, name, NOT_HERE.get(library.__name__, {}), own)
+    def raise_not_here(name: str) -> NoReturn:
+        public = vars(library).get("__all__", dir(library))
+        raise not_in(library.__name__, name, NOT_HERE.get(library.__name__, {}), public)
 
-    library.__dict__["__getattr__"] = instead
+    library.__dict__["__getattr__"] = raise_not_here

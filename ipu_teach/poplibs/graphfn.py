@@ -1,14 +1,15 @@
-"""Parts of a program that are built once and used on many tensors: a shared body, with copies in
-and out around each use.
+"""Parts of a program that are built once and used on many tensors.
+
+Each use copies its tensors in, calls the shared body, and copies the results out.
 
     scale = graphfn.VoidFunction(graph, [graphfn.input(x, "x"), graphfn.output(y, "y")], fn)
     scale([a, b], prog)      # copies a in, calls the body, copies its result out to b
     scale([c, d], prog)      # the same body again: its vertices exist once
 
-The tensors of the signature say shapes, dtypes and tiles only: the body works on clones of them.
-`fn` is called once, when the function is made, with these clones in a list; calling the function
-afterwards appends copies and a `Call`. With `inlined` it is called anew by each call, on that
-call's tensors.
+The tensors of the signature only set shapes, dtypes and tiles: the body works on clones of them.
+`fn` is called once, when the function is created, with these clones in a list. Calling the function
+afterwards appends copies and a `Call`. With `inlined`, every call of the function calls `fn` again,
+on that call's tensors.
 """
 
 from __future__ import annotations
@@ -27,8 +28,10 @@ Args = Sequence[Tensor | None]
 
 @dataclass(frozen=True)
 class Argument:
-    """One place in a signature: made by `input`, `output`, `inout` and `created`. `tensor` is what
-    the body's clone is like."""
+    """An argument of a signature, created by `input`, `output`, `inout` or `created`.
+
+    The body's clone has the shape, dtype and tiles of `tensor`.
+    """
 
     kind: str
     tensor: Tensor | None
@@ -39,23 +42,25 @@ class Argument:
 
 
 def input(tensor: Tensor, name: str = "") -> Argument:
-    """A tensor that the body reads: copied in."""
+    """Return an argument that the body reads: the tensor is copied in."""
     return _argument("input", tensor, name)
 
 
 def output(tensor: Tensor, name: str = "") -> Argument:
-    """A tensor that the body writes, all of it: copied out."""
+    """Return an argument that the body writes completely: the tensor is copied out."""
     return _argument("output", tensor, name)
 
 
 def inout(tensor: Tensor, name: str = "") -> Argument:
-    """A tensor that the body reads and writes: copied in, and out again."""
+    """Return an argument that the body reads and writes: the tensor is copied in, and out again."""
     return _argument("inout", tensor, name)
 
 
 def created(name: str = "") -> Argument:
-    """A tensor that `fn` makes and puts into its place of the list. In a call, None there is
-    replaced by a new tensor."""
+    """Return an argument that `fn` creates: it puts the tensor at this position of its list.
+
+    In a call, None at this position is replaced by a new tensor.
+    """
     _check_name("created", name)
     return Argument("created", None, name)
 
@@ -78,7 +83,7 @@ def _check_name(kind: str, name: object) -> None:
 
 
 class _GraphFunction:
-    """The clones of a signature, and the function of the graph that works on them."""
+    """The clones of a signature, and the graph's function that works on them."""
 
     @library
     def __init__(
@@ -101,9 +106,11 @@ class _GraphFunction:
             raise PoplibsError(
                 f"{kind}() was given {shown(fn)} as its function.", next_step="give a function."
             )
-        self._graph, self.signature = graph, tuple(signature)
+        self._graph = graph
+        self.signature = tuple(signature)
         self._inlined = fn if inlined else None
-        # what the arguments of a call are like; of an inlined one not what it creates
+        # Call arguments must have these shapes and dtypes. An inlined function has None for the
+        # arguments that it creates.
         self._models: list[Tensor | None]
         names = [self._name(number) for number in range(len(signature))]
         for name, argument in zip(names, signature, strict=True):
@@ -117,32 +124,33 @@ class _GraphFunction:
             None if a.tensor is None else graph.clone(a.tensor, f"{label}/{name}")
             for name, a in zip(names, signature, strict=True)
         ]
-        given, body = list(clones), Steps(name=label)
-        self._result = self._build(fn, given, body)
-        self._own = self._filled(clones, given)
-        self._models = list(self._own)
+        body_args = list(clones)
+        body = Steps(name=label)
+        self._result = self._build(fn, body_args, body)
+        self._body_tensors = self._filled(clones, body_args)
+        self._models = list(self._body_tensors)
         self._call = Call(graph.add_function(body, label))
 
     def _build(
-        self, fn: Callable[..., Any], given: list[Tensor | None], body: Steps
+        self, fn: Callable[..., Any], body_args: list[Tensor | None], body: Steps
     ) -> Tensor | None:
-        """Let `fn` write the body. Returns the tensor that every call hands out a copy of, if there
-        is one."""
-        fn(given, body)
+        """Let `fn` append to the body. Return its result, of which every call returns a copy, or
+        None if it has none."""
+        fn(body_args, body)
         return None
 
     def _name(self, number: int) -> str:
         return self.signature[number].name or f"argument{number}"
 
-    def _filled(self, clones: list[Tensor | None], given: list[Tensor | None]) -> list[Tensor]:
-        """The tensors of the body, one for each argument, after `fn` has made those that it was to
-        make."""
-        if len(given) != len(clones):
+    def _filled(self, clones: list[Tensor | None], body_args: list[Tensor | None]) -> list[Tensor]:
+        """Return the tensors of the body, one for each argument, including those that `fn`
+        created."""
+        if len(body_args) != len(clones):
             raise PoplibsError(f"""The function of {self._kind} was handed
-                {counted(len(clones), "argument")} and left {len(given)}.
+                {counted(len(clones), "argument")} and left {len(body_args)}.
                 next:  replace nothing but the places of created arguments: args[2] = tensor.""")
-        own: list[Tensor] = []
-        for number, (before, after) in enumerate(zip(clones, given, strict=True)):
+        body_tensors: list[Tensor] = []
+        for number, (before, after) in enumerate(zip(clones, body_args, strict=True)):
             name = self._name(number)
             if before is None and after is None:
                 raise PoplibsError(f"""The function of {self._kind} left the created argument
@@ -155,23 +163,23 @@ class _GraphFunction:
                     argument created().""")
             check_tensor(self._graph, name, after)
             assert after is not None
-            own.append(after)
-        return own
+            body_tensors.append(after)
+        return body_tensors
 
     def _append(self, args: Args, prog: Steps) -> Tensor | None:
         """Check a call's arguments, then append copies in, the call, and copies out."""
         kind = self._kind
         if not isinstance(args, (list, tuple)) or len(args) != len(self.signature):
-            many = (
+            received = (
                 f"{counted(len(args), 'argument')}"
                 if isinstance(args, (list, tuple))
                 else shown(args)
             )
             raise PoplibsError(f"""{kind} takes {counted(len(self.signature), "argument")} and was
-                given {many}.
+                given {received}.
                 where: its signature is {list(self.signature)}
                 next:  give a list with one tensor for each, and None for one that is created.""")
-        for number, (argument, own, tensor) in enumerate(
+        for number, (argument, body_tensor, tensor) in enumerate(
             zip(self.signature, self._models, args, strict=True)
         ):
             name = self._name(number)
@@ -183,47 +191,53 @@ class _GraphFunction:
                 continue
             check_tensor(self._graph, name, tensor)
             assert tensor is not None
-            if own is None:
+            if body_tensor is None:
                 continue
             advice = (
                 "a body is built for one shape and one dtype; make another function for another."
             )
-            check_same("shapes", own.shape, tensor.shape, f"argument {name!r}", advice)
+            check_same("shapes", body_tensor.shape, tensor.shape, f"argument {name!r}", advice)
             check_same(
-                "dtypes", own.dtype.__name__, tensor.dtype.__name__, f"argument {name!r}", advice
+                "dtypes",
+                body_tensor.dtype.__name__,
+                tensor.dtype.__name__,
+                f"argument {name!r}",
+                advice,
             )
         if self._inlined is not None:
             return self._build_in(self._inlined, args, prog)
         outside = [
-            self._like(own) if tensor is None else tensor
-            for own, tensor in zip(self._own, args, strict=True)
+            self._like(body_tensor) if tensor is None else tensor
+            for body_tensor, tensor in zip(self._body_tensors, args, strict=True)
         ]
         if isinstance(args, list):
             args[:] = outside
-        sides = list(zip(self.signature, self._own, outside, strict=True))
-        for argument, own, tensor in sides:
+        sides = list(zip(self.signature, self._body_tensors, outside, strict=True))
+        for argument, body_tensor, tensor in sides:
             if argument.kind in ("input", "inout"):
-                prog.add(Copy(tensor, own))
+                prog.add(Copy(tensor, body_tensor))
         prog.add(self._call)
-        for argument, own, tensor in sides:
+        for argument, body_tensor, tensor in sides:
             if argument.kind != "input":
-                prog.add(Copy(own, tensor))
+                prog.add(Copy(body_tensor, tensor))
         if self._result is None:
             return None
-        handed = self._like(self._result)
-        prog.add(Copy(self._result, handed))
-        return handed
+        result = self._like(self._result)
+        prog.add(Copy(self._result, result))
+        return result
 
     def _build_in(self, fn: Callable[..., Any], args: Args, prog: Steps) -> Tensor | None:
-        """The body itself, on the call's own tensors: no copies, and vertices of its own."""
-        given, body = list(args), Steps()
-        result = self._build(fn, given, body)
-        made = self._filled(
+        """Append the body itself, on the call's own tensors, without copies and with its own
+        vertices."""
+        body_args = list(args)
+        body = Steps()
+        result = self._build(fn, body_args, body)
+        filled = self._filled(
             [None if a.kind == "created" else t for a, t in zip(self.signature, args, strict=True)],
-            given,
+            body_args,
         )
         if isinstance(args, list):
-            args[:] = made
+            args[:] = filled
         prog.add(body)
         return result
 
@@ -235,19 +249,20 @@ class _GraphFunction:
 
 
 class VoidFunction(_GraphFunction):
-    """`VoidFunction(graph, signature, fn)`: a body that works on its arguments. Raises
-    `PoplibsError`.
+    """`VoidFunction(graph, signature, fn)`: a body that works on its arguments.
 
-    `signature`: a list of `input`, `output`, `inout` and `created`. `fn(args, prog)` appends the
-    body to the Sequence `prog`. `debug_context`: the name of the body and of its clones. `inlined`:
-    there is no shared body; each call makes one of its own on the tensors that it is given, with
-    nothing copied. More code, less exchange.
+    `signature` is a list of `input`, `output`, `inout` and `created`. `fn(args, prog)` appends the
+    body to the Sequence `prog`. `debug_context` names the body and its clones. With `inlined` there
+    is no shared body: each call builds its own on the tensors it receives, without copies. That
+    takes more code and less exchange. Raises `PoplibsError`.
     """
 
     @library
     def __call__(self, args: Args, prog: Steps) -> None:
-        """Append to `prog` what works on the tensors `args`: of the shapes and dtypes of the
-        signature, in its order."""
+        """Append a use of the body on the tensors `args` to `prog`.
+
+        They have the shapes, dtypes and order of the signature.
+        """
         self._append(args, prog)
 
 
@@ -260,9 +275,9 @@ class TensorFunction(_GraphFunction):
     """
 
     def _build(
-        self, fn: Callable[..., Any], given: list[Tensor | None], body: Steps
+        self, fn: Callable[..., Any], body_args: list[Tensor | None], body: Steps
     ) -> Tensor | None:
-        result = fn(given, body)
+        result = fn(body_args, body)
         if not isinstance(result, Tensor):
             raise PoplibsError(f"""The function of TensorFunction returned {shown(result)}.
                 next:  return the tensor that holds the result, or use VoidFunction.""")
@@ -271,7 +286,7 @@ class TensorFunction(_GraphFunction):
 
     @library
     def __call__(self, args: Args, prog: Steps) -> Tensor:
-        """Append to `prog` what works on the tensors `args`; returns the tensor that will hold the
+        """Append a use of the body on the tensors `args` to `prog`, and return the tensor for its
         result."""
         result = self._append(args, prog)
         assert result is not None
@@ -280,21 +295,23 @@ class TensorFunction(_GraphFunction):
 
 class ProgramFunction(_GraphFunction):
     """`ProgramFunction(graph, signature, fn)`: a body that `fn(args)` returns as a program.
-    Otherwise as `VoidFunction`."""
+
+    Otherwise as `VoidFunction`.
+    """
 
     def _build(
-        self, fn: Callable[..., Any], given: list[Tensor | None], body: Steps
+        self, fn: Callable[..., Any], body_args: list[Tensor | None], body: Steps
     ) -> Tensor | None:
-        made = fn(given)
-        if not isinstance(made, Program):
-            raise PoplibsError(f"""The function of ProgramFunction returned {shown(made)}.
+        program = fn(body_args)
+        if not isinstance(program, Program):
+            raise PoplibsError(f"""The function of ProgramFunction returned {shown(program)}.
                 next:  return a program, such as a Sequence, or use VoidFunction.""")
-        body.add(made)
+        body.add(program)
         return None
 
     @library
     def __call__(self, args: Args) -> Steps:
-        """A program that works on the tensors `args`."""
-        made = Steps()
-        self._append(args, made)
-        return made
+        """Return a program that works on the tensors `args`."""
+        steps = Steps()
+        self._append(args, steps)
+        return steps

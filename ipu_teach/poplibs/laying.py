@@ -1,5 +1,5 @@
-"""How a library lays out what it makes: vertices on tiles, with their results beside them, and of
-which class; variables linearly, and numbers."""
+"""Lay out what a library creates: vertices with their results on tiles, their classes, variables
+and constants."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ Edges = dict[str, Any]  # a vertex's tensors and numbers, by field
 def typed(
     base: Any, words: Iterable[Any], dtypes: dict[Any, type[DType]], name: str = "", /, **fixed: Any
 ) -> type[Vertex]:
-    """`base` for these dtypes, with constants that are `fixed`; the same class each time.
+    """Return the codelet `base` for these dtypes and constants (`fixed`): the same class each time.
 
-    Its name is one that a profile's reader recognises: popops::ScaledAdd<half,fast>. `words`:
-    dtypes and text; what is empty is left out. `name`: if it is not that of the class.
+    It has a name that a reader of profiles recognises: popops::ScaledAdd<half,fast>. `words` are
+    the dtypes and texts in the angle brackets; empty ones are left out. `name` replaces that of the
+    class.
     """
     library = base.__module__.split(".")[2]
-    said = ",".join(w if isinstance(w, str) else w.__name__.lower() for w in words if w)
-    whole = f"{library}::{name or base.__name__}<{said}>"
-    return _template(base, whole, tuple(dtypes.items()), tuple(fixed.items()))
+    parameters = ",".join(w if isinstance(w, str) else w.__name__.lower() for w in words if w)
+    full_name = f"{library}::{name or base.__name__}<{parameters}>"
+    return _template(base, full_name, tuple(dtypes.items()), tuple(fixed.items()))
 
 
 @cache
@@ -40,11 +41,11 @@ def _template(base: type[Vertex], name: str, dtypes: Any, fixed: Any) -> type[Ve
 
 
 def put(
-    graph: Graph, into: ComputeSet, tile: int, codelet: type[Vertex], edges: Edges, *made: Tensor
+    graph: Graph, into: ComputeSet, tile: int, codelet: type[Vertex], edges: Edges, *results: Tensor
 ) -> None:
-    """A vertex on a tile, and beside it what it makes."""
+    """Add a vertex on a tile, and map its `results` to the same tile."""
     graph.set_tile_mapping(graph.add_vertex(into, codelet, edges), tile)
-    for tensor in made:
+    for tensor in results:
         graph.set_tile_mapping(tensor, tile)
 
 
@@ -54,21 +55,27 @@ def step(
     name: str,
     codelet: type[Vertex],
     work: Iterable[tuple[int, Edges]],
-    made: Sequence[str] = (),
+    results: Sequence[str] = (),
 ) -> None:
-    """A compute set with a vertex for each (tile, edges). What its fields `made` are connected to
-    is new, and lies where the vertex does."""
+    """Append a compute set with a vertex for each (tile, edges) of `work`.
+
+    The tensors connected to the fields named in `results` are new: they are mapped to the vertex's
+    tile.
+    """
     into = graph.add_compute_set(name)
     for tile, edges in work:
-        put(graph, into, tile, codelet, edges, *(edges[field] for field in made))
+        put(graph, into, tile, codelet, edges, *(edges[field] for field in results))
     prog.add(Execute(into))
 
 
 def pieces_of(
     graph: Graph, placed: Tensor, operands: dict[str, Tensor], **state: Any
 ) -> Iterator[tuple[int, Edges]]:
-    """For each tile that holds some of `placed` the matching elements of every operand, in the
-    order of `placed`; and `state`, the same for all."""
+    """Yield (tile, edges) for each tile that holds elements of `placed`.
+
+    The edges are the matching elements of every operand, in the order of `placed`, and `state`,
+    which is the same for all.
+    """
     flat = {field: tensor.flatten() for field, tensor in operands.items()}
     for tile, pieces in tile_pieces(graph, placed):
         yield tile, dict(zip(flat, take_each(flat.values(), pieces), strict=True)) | state
@@ -89,21 +96,25 @@ def add_per_tile(
 
 
 class TileShares:
-    """The intervals of a flat tensor that each of its tiles holds, from mapped pieces of it.
+    """The intervals of a flat tensor that each of its tiles holds, computed from mapped pieces.
 
-    `tile`: the tiles, ascending. `first`: where the first interval of each begins. `pattern`: a
-    number for each tile, equal where the intervals of two tiles differ only in `first`.
+    Attributes:
+        tile: the tiles, ascending.
+        first: the begin of the first interval of each tile.
+        pattern: a number for each tile, equal if the intervals of two tiles differ only in `first`.
     """
 
     def __init__(self, begin: Array, count: Array, tile: Array) -> None:
         order = order_of(tile)
         begin, end, tile = begin[order], (begin + count)[order], tile[order]
         is_first = np.append(True, (tile[1:] != tile[:-1]) | (begin[1:] != end[:-1]))[: len(tile)]
-        self._begin, self._end = begin[is_first], end[np.append(is_first[1:], True)[: len(tile)]]
+        self._begin = begin[is_first]
+        self._end = end[np.append(is_first[1:], True)[: len(tile)]]
         tile = tile[is_first]
         begins = np.flatnonzero(np.append(True, tile[1:] != tile[:-1])[: len(tile)])
         self._bounds = np.append(begins, len(tile))
-        self.tile, self.first = tile[begins], self._begin[begins]
+        self.tile = tile[begins]
+        self.first = self._begin[begins]
         numbers: dict[bytes | int, int] = {}
         self.pattern = np.zeros(len(begins), np.int64)
         self._examples: list[int] = []  # a tile of each pattern
@@ -122,11 +133,12 @@ class TileShares:
 
     def _intervals(self, i: int) -> list[tuple[int, int]]:
         low, high = self._bounds[i : i + 2].tolist()
-        begin, end = self._begin[low:high].tolist(), self._end[low:high].tolist()
+        begin = self._begin[low:high].tolist()
+        end = self._end[low:high].tolist()
         return list(zip(begin, end, strict=True))
 
     def column(self, flat: Tensor) -> Column:
-        """The elements of `flat` for each tile, as an edge of a vertex on that tile."""
+        """Return the elements of `flat` for each tile, as an edge of a vertex on that tile."""
         strides = flat.layout.strides
         if strides is None:
             return self._listed(flat)
@@ -137,7 +149,7 @@ class TileShares:
         return Column(origin + shift[self.pattern], self.pattern, [t.form for t in examples])
 
     def _listed(self, flat: Tensor) -> Column:
-        """`column` of a tensor whose elements are in no regular order."""
+        """Return `column` of a tensor whose elements have no regular order."""
         positions = flat.positions()
 
         def parts() -> Iterator[tuple[Array, Array]]:
@@ -151,34 +163,37 @@ class TileShares:
 
 
 def shared(
-    graph: Graph, operands: dict[str, Tensor], most: int, **state: Any
+    graph: Graph, operands: dict[str, Tensor], max_vertices: int, **state: Any
 ) -> Iterator[tuple[int, Edges]]:
-    """The rows of all operands, for `most` vertices at most, evenly over all tiles; and `state`,
-    the same for all."""
+    """Yield (tile, edges): the rows of all operands, for at most `max_vertices` vertices over all
+    tiles.
+
+    `state` is added to the edges, the same for all.
+    """
     rows = next(iter(operands.values())).shape[0]
-    parts = balanced_partition(rows, min(rows, most)) if rows else []
+    parts = balanced_partition(rows, min(rows, max_vertices)) if rows else []
     for tile, (begin, end) in dealt(parts, graph.target.num_tiles):
         yield tile, {field: tensor[begin:end] for field, tensor in operands.items()} | state
 
 
 def linear(graph: Graph, dtype: type[DType], shape: Sequence[int], name: str | None) -> Tensor:
-    """A new variable, mapped linearly."""
-    made = graph.add_variable(dtype, shape, name)
-    map_tensor_linearly(graph, made)
-    return made
+    """Return a new variable, mapped linearly."""
+    variable = graph.add_variable(dtype, shape, name)
+    map_tensor_linearly(graph, variable)
+    return variable
 
 
 def scalar(graph: Graph, dtype: type[DType], value: Any, name: str) -> Tensor:
-    """A tensor as it is; a number as a constant on tile 0."""
+    """Return a tensor as it is, and a number as a new constant on tile 0."""
     if isinstance(value, Tensor):
         return value
-    made = graph.add_constant(dtype, (), value, name)
-    graph.set_tile_mapping(made, 0)
-    return made
+    constant = graph.add_constant(dtype, (), value, name)
+    graph.set_tile_mapping(constant, 0)
+    return constant
 
 
 def beside(graph: Graph, x: Tensor, dtype: type[DType], values: Any, name: str) -> Tensor:
-    """A constant of x's shape, to which `values` are broadcast; it lies where x does."""
-    made = graph.add_constant(dtype, x.shape, np.broadcast_to(values, x.shape), name)
-    graph.map_pieces(made, *graph.mapped_pieces(x))
-    return made
+    """Return a constant of x's shape and tile mapping, to which `values` are broadcast."""
+    constant = graph.add_constant(dtype, x.shape, np.broadcast_to(values, x.shape), name)
+    graph.map_pieces(constant, *graph.mapped_pieces(x))
+    return constant

@@ -1,16 +1,22 @@
-"""Library functions: what each call of one is checked for, and under whose name it is refused.
+"""The decorator of library functions: it checks the arguments of every call, and names the call in
+errors.
 
     @library
     def transpose(graph: Graph, x: Matrix, prog: Program, debug_context: str = OWN) -> Tensor: ...
 
-The signature says what is checked before the body runs, in this order: the graph, the Sequence, the
-name, the flags; that each Tensor is one of the graph's and has as many dimensions as it says
-(`Row`, `Matrix`, …); that it lies on tiles (but for `Loose`); and that what a class says
-something about (`advised`) is one of it. Where the body ends in an error of Python's own, the first
-argument that is not what its annotation says is named. Within the call `calling()` is
-the function's name, so no check and no error has to be told it. A call of another library function
-has its own name, and gives this one back when it ends. All of a call's arguments are checked before
-the graph is changed: a caught error leaves it as it was.
+The signature decides what is checked before the body runs, in this order:
+
+* the graph, the Sequence, the name and the flags;
+* each Tensor belongs to the graph and has the number of dimensions that its annotation allows
+  (`Row`, `Matrix`, …);
+* each Tensor is mapped to tiles (except for `Loose`);
+* each argument annotated with an `advised` class is an instance of it.
+
+If the body raises one of Python's own errors, the error names the first argument that does not fit
+its annotation. During the call `calling()` returns the function's name, so that checks and errors
+need not pass it on. A call of another library function sets its own name, and restores this one
+when it ends. All arguments of a call are checked before the graph is changed: after a caught error
+the graph is as it was.
 """
 
 from __future__ import annotations
@@ -49,7 +55,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 A = TypeVar("A")
 C = TypeVar("C", bound=type[Any])
-OWN = "the function's name"  # as debug_context: the default becomes the name of the function
+OWN = "the function's name"  # as debug_context, whose default becomes the name of the function
 NAMES = "name", "debug_context"
 NAME = "give a name: text, in quotes."
 MOST_SIZE = 2**63
@@ -57,7 +63,11 @@ _calling = ContextVar("calling", default="")
 
 
 class Wants(NamedTuple):
-    """What a tensor must be, beside one of the graph's."""
+    """Requirements on a tensor argument, in addition to being a tensor of the graph.
+
+    `ranks` are the permitted numbers of dimensions, () for any; `mapped` is whether it must be
+    mapped to tiles.
+    """
 
     ranks: tuple[int, ...] = ()
     mapped: bool = True
@@ -66,16 +76,19 @@ class Wants(NamedTuple):
 Row = Annotated[Tensor, Wants((1,))]
 Matrix = Annotated[Tensor, Wants((2,))]
 AnyNumber = float  # NaN and infinities are permitted
-Rows = Annotated[Tensor, Wants(tuple(range(2, 10)))]  # and perhaps more dimensions
-Loose = Annotated[Tensor, Wants(mapped=False)]  # need not lie on tiles
-Free = Annotated[Tensor, None]  # the function checks it by itself
-# what an argument of the wrong kind ends in where the body does not expect it
+Rows = Annotated[Tensor, Wants(tuple(range(2, 10)))]  # two dimensions or more
+Loose = Annotated[Tensor, Wants(mapped=False)]  # need not be mapped to tiles
+Free = Annotated[Tensor, None]  # checked by the function itself
+# Python's errors that an argument of the wrong kind may cause in a body
 PYTHONS = (TypeError, ValueError, ArithmeticError, LookupError, AttributeError)
 
 
 def described(kind: C) -> C:
-    """Check the fields of a class that describes a call, where a caller makes an object of it. A
-    library function that makes one checks its own arguments, by its own names."""
+    """Check the fields of a class that describes a call when a user creates an instance.
+
+    An instance that a library function creates is not checked: the function checks its own
+    arguments, under their own names.
+    """
     unchecked = kind.__init__
     check_class(kind, lambda problem, advice: PoplibsError(problem, next_step=advice))
     checked_init = kind.__init__
@@ -90,13 +103,15 @@ def described(kind: C) -> C:
 
 
 def calling() -> str:
-    """The name of the library function that is being called."""
+    """Return the name of the library function that is being called."""
     return _calling.get()
 
 
 def refused(says: str, where: object = "", next_step: str = "") -> PoplibsError:
-    """The error of the call that is going on: `raise refused("wants …", x, "give …")`, or in
-    several lines as it is printed."""
+    """Return the error of the current call: `raise refused("wants …", x, "give …")`.
+
+    The text may also span several lines, with `where:` and `next:` as they are printed.
+    """
     return PoplibsError(
         f"{calling()}() {says}",
         where=where if isinstance(where, str) else repr(where),
@@ -105,40 +120,43 @@ def refused(says: str, where: object = "", next_step: str = "") -> PoplibsError:
 
 
 def as_given(value: object, argument: str, next_step: str) -> PoplibsError:
-    """The error of an argument that is no use: `raise as_given(plan, "plan", "give what
-    embedding_plan returns.")`."""
+    """Return the error for a wrong argument, with its value and name.
+
+    raise as_given(plan, "plan", "give what embedding_plan returns.")
+    """
     return refused(f"was given {shown(value)} as {argument}.", next_step=next_step)
 
 
 def library(function: Callable[P, R]) -> Callable[P, R]:
-    """`function`, of which every call is checked first. Its `debug_context`, where it is `OWN`, is
-    its name."""
-    name, signature = function.__qualname__, inspect.signature(function)
+    """Return `function` with its arguments checked at every call.
+
+    If the default of its `debug_context` is `OWN`, the default becomes the function's name.
+    """
+    name = function.__qualname__
+    signature = inspect.signature(function)
     parameters = [_as_seen(p, name) for p in signature.parameters.values()]
     signature = signature.replace(parameters=parameters)
     body: Callable[..., R] = function
-    names, defaults = (
-        signature.parameters.keys(),
-        {p.name: p.default for p in parameters if p.default is not p.empty},
-    )
+    names = signature.parameters.keys()
+    defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
     places = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
-    of_class = function.__name__.startswith("__")  # as `__init__`: called by the name of the class
-    # at the first call: types may stand below
+    of_class = function.__name__.startswith("__")  # such as `__init__`, called by the class's name
+    # evaluated at the first call, because types may be defined further down in the module
     wants = cache(lambda: _wants(get_type_hints(function, include_extras=True)))
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         # Not Signature.bind: it takes several times as long as all checks of an operation on a few
         # elements.
-        given = {**defaults, **dict(zip(places, args, strict=False)), **kwargs}
+        arguments = {**defaults, **dict(zip(places, args, strict=False)), **kwargs}
         twice = kwargs and not kwargs.keys().isdisjoint(places[: len(args)])
         before = _calling.set(type(args[0]).__name__ if of_class else name)
         try:
-            if twice or len(args) > len(places) or given.keys() != names:
-                return function(*args, **kwargs)  # Python says what does not fit
-            _check(given, *wants())
+            if twice or len(args) > len(places) or arguments.keys() != names:
+                return function(*args, **kwargs)  # Python's error names what does not fit
+            _check(arguments, *wants())
             with working(f"build {name}"):
-                return body(**given)
+                return body(**arguments)
         except (PoplibsError, *PYTHONS) as error:
             hints = get_type_hints(function, include_extras=True)
             is_kind = isinstance(error, (PoplibsError, TypeError)) and not of_class
@@ -148,7 +166,7 @@ def library(function: Callable[P, R]) -> Callable[P, R]:
                     str(error).splitlines()[0],
                     f"write {line}.",
                 ) from None
-            if not isinstance(error, IPUTeachError) and (misfit := _misfit_of(given, hints)):
+            if not isinstance(error, IPUTeachError) and (misfit := _misfit_of(arguments, hints)):
                 raise as_given(*misfit) from error
             raise
         finally:
@@ -158,9 +176,9 @@ def library(function: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
-def _misfit_of(given: dict[str, Any], hints: dict[str, Any]) -> tuple[Any, str, str] | None:
-    """The first argument that is not what its annotation says, its name, and what to give."""
-    for name, value in given.items():
+def _misfit_of(arguments: dict[str, Any], hints: dict[str, Any]) -> tuple[Any, str, str] | None:
+    """Return (value, name, what to give) of the first argument that does not fit its annotation."""
+    for name, value in arguments.items():
         kind = None if hints.get(name) is Free else kind_of(hints.get(name, Any))
         if kind is not None and not kind.accepts(value):
             return value, name, kind.advice(value)
@@ -168,31 +186,34 @@ def _misfit_of(given: dict[str, Any], hints: dict[str, Any]) -> tuple[Any, str, 
 
 
 def _as_seen(parameter: inspect.Parameter, name: str) -> inspect.Parameter:
-    """A parameter as help() shows it: what is checked is a Tensor to a caller, and `OWN` the
-    function's name."""
+    """Return a parameter as help() shows it: checked tensors as Tensor, and `OWN` as the name."""
     if parameter.annotation in ("Row", "Matrix", "Rows", "Loose", "Free"):
         parameter = parameter.replace(annotation="Tensor")
     return parameter.replace(default=name) if parameter.default is OWN else parameter
 
 
 def variant(
-    core: Callable[Concatenate[A, P], R], what: A, without: Sequence[str] = ()
+    core: Callable[Concatenate[A, P], R], fixed: A, without: Sequence[str] = ()
 ) -> Callable[[Callable[[], None]], Callable[P, R]]:
-    """`core` with its first argument settled, as a library function with the name and docstring of
-    what is decorated; and `without` some that have defaults."""
+    """Return a decorator that makes a library function from `core` with its first argument fixed.
+
+    The result has the name and docstring of the decorated stub. The parameters in `without`, which
+    need defaults, are left out of its signature.
+    """
     signature = inspect.signature(core)
-    _, *others = signature.parameters.values()
-    signature = signature.replace(parameters=[p for p in others if p.name not in without])
+    _, *free = signature.parameters.values()
+    signature = signature.replace(parameters=[p for p in free if p.name not in without])
 
     def named(stub: Callable[[], None]) -> Callable[P, R]:
         def function(*args: P.args, **kwargs: P.kwargs) -> R:
-            # a call that fits comes with all of them named
+            # `library` passes the arguments of a fitting call by keyword
             if args or kwargs.keys() != signature.parameters.keys():
                 _misfit(stub.__name__, signature, args, kwargs)
-            return core(what, *args, **kwargs)
+            return core(fixed, *args, **kwargs)
 
         update_wrapper(function, stub)
-        function.__annotations__, function.__wrapped__ = core.__annotations__, core  # type: ignore[attr-defined]
+        function.__annotations__ = core.__annotations__
+        function.__wrapped__ = core  # type: ignore[attr-defined]
         function.__signature__ = signature  # type: ignore[attr-defined]
         return library(function)
 
@@ -200,8 +221,10 @@ def variant(
 
 
 def _misfit(name: str, signature: inspect.Signature, args: Any, kwargs: Any) -> None:
-    """Raise what Python would, as nearly as may be: it would name the core, and count its first
-    argument."""
+    """Raise nearly the error that Python would.
+
+    Python's own error would name the core, and count its first argument.
+    """
     try:
         signature.bind(*args, **kwargs)
     except TypeError as error:
@@ -209,8 +232,8 @@ def _misfit(name: str, signature: inspect.Signature, args: Any, kwargs: Any) -> 
 
 
 def _wants(hints: dict[str, Any]) -> tuple[bool, list[str], dict[str, Wants], dict[str, Any]]:
-    """Whether a signature has a Sequence to append to, its flags, what it wants of which tensor,
-    and which arguments are of a class that is advised."""
+    """Return the requirements of a signature: (whether it has a Sequence to append to, its flags,
+    the `Wants` of each tensor, the class and advice of each argument of an advised class)."""
     hints = {n: h for n, h in hints.items() if n != "return"}
     of_tensors = {
         n: next(iter(getattr(h, "__metadata__", ())), None) if h is not Tensor else Wants()
@@ -230,41 +253,41 @@ def _wants(hints: dict[str, Any]) -> tuple[bool, list[str], dict[str, Wants], di
 
 
 def _advice(hint: Any) -> str:
-    """What to give where a hint says a class that is advised, or that or None."""
-    classes = (one for one in (*get_args(hint), hint) if isinstance(one, type))
-    return next((ADVICE[one] for one in classes if one in ADVICE), "")
+    """Return the advice of an advised class, or of one that may be None; "" for other hints."""
+    classes = (kind for kind in (*get_args(hint), hint) if isinstance(kind, type))
+    return next((ADVICE[kind] for kind in classes if kind in ADVICE), "")
 
 
 def _check(
-    given: dict[str, Any],
+    arguments: dict[str, Any],
     appends: bool,
     flags: list[str],
     tensors: dict[str, Wants],
     kinds: dict[str, Any],
 ) -> None:
-    """Raise `PoplibsError` unless the arguments are what the signature wants."""
-    graph: Any = given.get("graph", getattr(given.get("self"), "_graph", given))
-    if graph is not given:  # the function knows one
+    """Raise `PoplibsError` unless the arguments meet the requirements of the signature."""
+    graph: Any = arguments.get("graph", getattr(arguments.get("self"), "_graph", arguments))
+    if graph is not arguments:  # the function has a graph
         check_graph(graph)
         if appends:
-            check_prog(given["prog"])
-            check_name(given.get("debug_context", ""))
+            check_prog(arguments["prog"])
+            check_name(arguments.get("debug_context", ""))
     for name in flags:
-        if not isinstance(given[name], FLAG):
-            raise as_given(given[name], name, WORDS)
-    if graph is not given:
+        if not isinstance(arguments[name], FLAG):
+            raise as_given(arguments[name], name, WORDS)
+    if graph is not arguments:
         for name, wants in tensors.items():
-            check_tensor(graph, name, given[name], wants.ranks)
+            check_tensor(graph, name, arguments[name], wants.ranks)
         for name, wants in tensors.items():
             if wants.mapped:
-                check_mapped(graph, name, given[name])
+                check_mapped(graph, name, arguments[name])
     for name, (kind, advice) in kinds.items():
-        if not isinstance(given[name], kind):
-            raise as_given(given[name], name, advice)
+        if not isinstance(arguments[name], kind):
+            raise as_given(arguments[name], name, advice)
 
 
 def check_dtype(argument: str, tensor: Tensor, *dtypes: type[DType]) -> None:
-    """Raise `PoplibsError` unless `tensor` is of one of these dtypes."""
+    """Raise `PoplibsError` unless `tensor` has one of these dtypes."""
     if tensor.dtype not in dtypes:
         names = " and ".join(d.__name__ for d in dtypes)
         raise refused(
@@ -275,7 +298,7 @@ def check_dtype(argument: str, tensor: Tensor, *dtypes: type[DType]) -> None:
 
 
 def check_graph(graph: object) -> None:
-    """Raise `PoplibsError` unless `graph` is a graph."""
+    """Raise `PoplibsError` unless `graph` is a Graph."""
     if not isinstance(graph, Graph):
         raise as_given(graph, "its graph", "give the Graph first.")
 
@@ -304,8 +327,8 @@ def check_tensor(graph: Graph, argument: str, tensor: object, ranks: tuple[int, 
             "use one graph throughout.",
         )
     if ranks and tensor.rank not in ranks:
-        whole = len(ranks) > 2 and list(ranks) == list(range(ranks[0], ranks[-1] + 1))
-        wanted = f"{ranks[0]} to {ranks[-1]}" if whole else " or ".join(str(r) for r in ranks)
+        is_range = len(ranks) > 2 and list(ranks) == list(range(ranks[0], ranks[-1] + 1))
+        wanted = f"{ranks[0]} to {ranks[-1]}" if is_range else " or ".join(str(r) for r in ranks)
         raise refused(f"""wants {argument} with {wanted} dimension{"s" if wanted != "1" else ""}; it
             has {tensor.rank}.
             where: {tensor!r}
@@ -325,10 +348,11 @@ def check_mapped(graph: Graph, argument: str, tensor: Tensor) -> None:
             tensor).""")
 
 
-def check_same(what: str, a: object, b: object, where: str, advice: str) -> None:
-    """Raise `PoplibsError` unless two dtypes, or two shapes, are equal."""
+def check_same(kinds: str, a: object, b: object, where: str, advice: str) -> None:
+    """Raise `PoplibsError` unless two dtypes, two shapes or the like are equal. `kinds` is their
+    plural."""
     if a != b:
-        raise refused(f"was given two {what} that differ: {a} and {b}.", where, advice)
+        raise refused(f"was given two {kinds} that differ: {a} and {b}.", where, advice)
 
 
 def check_alike(
@@ -337,10 +361,10 @@ def check_alike(
     shape: Shape | None = None,
     **two: Tensor,
 ) -> None:
-    """Raise `PoplibsError` unless two tensors, by their names, are of one shape and one dtype.
+    """Raise `PoplibsError` unless two tensors, given by name, have the same shape and dtype.
 
-    `shapes` and `dtypes`: what to do else; without words dtypes may differ. `shape`: if it is not
-    the first tensor's that is wanted.
+    `shapes` and `dtypes` are the advice in the errors; if `dtypes` is empty, the dtypes may differ.
+    `shape` is what the second tensor's shape must be, by default the first one's.
     """
     (a, x), (b, y) = two.items()
     where = f"{a} {x!r} and {b} {y!r}"
@@ -352,34 +376,37 @@ def check_alike(
 def check_number(
     argument: str, value: object, dtype: type[DType], advice: str = "give a number."
 ) -> Any:
-    """`value` as a number of `dtype`. Raises `PoplibsError` if it is no number,
-    `TensorCreationError` if it does not fit."""
+    """Return `value` as a number of `dtype`.
+
+    Raises `PoplibsError` if it is no number, and `TensorCreationError` if it does not fit.
+    """
     numbers = (int, float, np.integer, np.floating, *((np.bool_,) if dtype is BOOL else ()))
     if not isinstance(value, numbers) or (isinstance(value, bool) and dtype is not BOOL):
         raise as_given(value, argument, advice)
     return to_host_array(value, dtype, f"{calling()}(), {argument}")[()]  # type: ignore[arg-type, unused-ignore]
 
 
-def check_sizes(target: object, least: int, **sizes: object) -> None:
-    """Raise `PoplibsError` unless `target` is a target and the sizes are whole numbers of at least
-    `least`."""
+def check_sizes(target: object, minimum: int, **sizes: object) -> None:
+    """Raise `PoplibsError` unless `target` is a Target and all sizes are integers of at least
+    `minimum`."""
     if not isinstance(target, Target):
         raise as_given(target, "its target", "give graph.target.")
     for name, size in sizes.items():
-        if not is_count(size, least):
-            raise as_given(size, name, f"give a whole number of {least} or more.")
+        if not is_count(size, minimum):
+            raise as_given(size, name, f"give a whole number of {minimum} or more.")
         if int(size) >= MOST_SIZE:  # type: ignore[call-overload]
             raise as_given(size, name, "give a whole number below 2**63.")
 
 
-def check_shape(given: object) -> Shape:
-    """`given` as a shape. Raises `PoplibsError`."""
-    shape = as_shape(given)
+def check_shape(argument: object) -> Shape:
+    """Return `argument` as a shape. Raises `PoplibsError`."""
+    shape = as_shape(argument)
     if shape is None:
-        raise refused(f"""was given the shape {shown(given)}.
+        raise refused(f"""was given the shape {shown(argument)}.
             next:  a shape is a tuple of whole numbers, none negative, as in (26, 64).""")
     return shape
 
 
-def is_count(value: object, least: int) -> bool:
-    return is_whole(value) and int(value) >= least
+def is_count(value: object, minimum: int) -> bool:
+    """Return whether `value` is an integer of at least `minimum`."""
+    return is_whole(value) and int(value) >= minimum

@@ -1,15 +1,16 @@
-"""Optimisers: a parameter takes one step against its slope, by torch's formulas.
+"""Optimisers: a parameter takes one step against its gradient, by torch's formulas.
 
     state = optim.adam(graph, weights, slope, rate, prog)       # in the program of one step
     graph.create_host_read("first", state["first"])             # a tensor as any other
     graph.create_host_write("rate", rate)                       # another rate: nothing is compiled
 
-PopLibs has none; frameworks make them of the calls that these are made of. `parameter` and `slope`
-are FLOAT or HALF, of one shape. `rate` is a number or one FLOAT: a tensor of it can be written
-between two runs. A call returns its state, tensors by name that are 0 at first and lie where the
-parameter does, FLOAT whatever that is: who reads them, and the parameter, when training stops, and
-writes them before it goes on, has the same training as without a stop. A call that is given such a
-`state` keeps it there. All is worked out in FLOAT and rounded once.
+PopLibs has no optimisers; frameworks build them from library calls, as these are built. `parameter`
+and `slope`, its gradient, are FLOAT or HALF, of one shape. `rate` is a number or one FLOAT: a
+tensor of it can be written between two runs. A call returns its state: tensors by name that are 0
+at first and mapped like the parameter, FLOAT whatever its dtype. To interrupt training, read them
+and the parameter, and write them before it goes on: the training is then the same as without a
+stop. A call that is given such a `state` keeps it there. All values are computed in FLOAT and
+rounded once.
 
 Rates that change with the step are functions for the host: `warm_up`, `cosine`, `stairs`.
 """
@@ -65,7 +66,11 @@ class _Step:
         given: State | None,
         *names: str,
     ) -> None:
-        self.graph, self.w, self.slope, self.prog, self.name = graph, w, slope, prog, name
+        self.graph = graph
+        self.w = w
+        self.slope = slope
+        self.prog = prog
+        self.name = name
         self.state: State = {}
         self.given = {} if given is None else given
         self._check_state(names)
@@ -100,38 +105,39 @@ class _Step:
             check_tensor(self.graph, name, tensor)
 
     def keep(self, name: str) -> Tensor:
-        """A tensor of the state, given or new and 0 at first; "step" is one number."""
+        """Return a tensor of the state, given or new and 0 at first; "step" is one number."""
         if name in self.given:
-            made = self.state[name] = self.given[name]
+            tensor = self.state[name] = self.given[name]
             shape = () if name == "step" else self.w.shape
-            where = f"{name} {made!r}"
-            check_dtype(name, made, FLOAT)
-            check_same("shapes", made.shape, shape, where, "give what an earlier call returned.")
-            return made
+            where = f"{name} {tensor!r}"
+            check_dtype(name, tensor, FLOAT)
+            check_same("shapes", tensor.shape, shape, where, "give what an earlier call returned.")
+            return tensor
         if name == "step":
-            made = self.graph.add_variable(FLOAT, (), f"{self.name}/{name}")
-            self.graph.set_tile_mapping(made, 0)
+            tensor = self.graph.add_variable(FLOAT, (), f"{self.name}/{name}")
+            self.graph.set_tile_mapping(tensor, 0)
         else:
-            made = like(self.graph, self.w, f"{self.name}/{name}", FLOAT)
-        self.graph.set_initial_value(made, 0)
-        self.state[name] = made
-        return made
+            tensor = like(self.graph, self.w, f"{self.name}/{name}", FLOAT)
+        self.graph.set_initial_value(tensor, 0)
+        self.state[name] = tensor
+        return tensor
 
     def set(self, first: Tensor, expression: Any, *others: Any) -> None:
         """`first` becomes the value of `expression(first, *others)`, of tensors and numbers."""
         result, tensors = in_float(expression, first, *others, out=first.dtype)
         map_in_place(self.graph, result, tensors, self.prog, self.name)
 
-    def scalar(self, expression: Any, *given: Any) -> Tensor | float:
-        """Evaluate a scalar expression: a tensor, or a number if it contains no tensor."""
-        result, tensors = in_float(expression, *given)
+    def scalar(self, expression: Any, *operands: Any) -> Tensor | float:
+        """Evaluate a scalar expression: a tensor, or a number if it contains no
+        tensor."""
+        result, tensors = in_float(expression, *operands)
         if not isinstance(result, expr.Expr):
             return float(result)
         return mapped(self.graph, result, tensors, self.prog, f"{self.name}/scalar")
 
 
 def _decayed(decay: float) -> Any:
-    """The slope, with the slope of decay / 2 times the squared parameter."""
+    """Return the gradient, plus the gradient of decay / 2 times the squared parameter."""
     return (lambda g, w: g + decay * w) if decay else (lambda g, w: g)
 
 
@@ -149,12 +155,12 @@ def sgd(
     scaled_velocity: bool = False,
     state: State | None = None,
 ) -> State:
-    """A step of stochastic descent: v = momentum v + g, w -= rate v, where g is the slope plus
-    `weight_decay` times w.
+    """Append a step of stochastic gradient descent: v = momentum v + g, w -= rate v, where g is the
+    gradient plus `weight_decay` times w.
 
-    As torch.optim.SGD without dampening. With `scaled_velocity` v = momentum v + rate g and w -= v,
-    as in Keras: the steps differ as soon as the rate changes. State: "velocity", v; none without
-    momentum. Raises `PoplibsError`.
+    The formula is that of torch.optim.SGD without dampening. With `scaled_velocity`, v = momentum v
+    + rate g and w -= v, as in Keras: the steps differ as soon as the rate changes. State:
+    "velocity", v; none without momentum. Raises `PoplibsError`.
     """
     numbers = {"momentum": momentum, "weight_decay": weight_decay}
     step = _Step(graph, parameter, slope, rate, prog, debug_context, numbers, state, "velocity")
@@ -192,15 +198,16 @@ def _adam(
 ) -> State:
     decay = (decays_by or 0.0) if weight_decay is None else weight_decay
     numbers = {"beta1": beta1, "beta2": beta2, "eps": eps, "weight_decay": decay}
-    kept = ("first", "second", "step")
-    step = _Step(graph, parameter, slope, rate, prog, debug_context, numbers, state, *kept)
-    apart = decays_by is not None
-    g, both = _decayed(0.0 if apart else decay), (slope, parameter)
-    first, second, count = map(step.keep, kept)
+    state_names = ("first", "second", "step")
+    step = _Step(graph, parameter, slope, rate, prog, debug_context, numbers, state, *state_names)
+    is_decoupled = decays_by is not None
+    g = _decayed(0.0 if is_decoupled else decay)
+    both = (slope, parameter)
+    first, second, count = map(step.keep, state_names)
     step.set(count, lambda n: n + 1.0)
     step.set(first, lambda m, d, w: m + (1 - beta1) * (g(d, w) - m), *both)
 
-    def square(g: Any) -> Any:  # of a slope of 1e20 only the scaled one is a FLOAT
+    def square(g: Any) -> Any:  # only the scaled square of a gradient of 1e20 is a finite FLOAT
         return (1 - beta2) * g * g if scaled_square else (1 - beta2) * (g * g)
 
     step.set(second, lambda v, d, w: v * beta2 + square(g(d, w)), *both)
@@ -210,7 +217,7 @@ def _adam(
 
     length = step.scalar(lambda rate, n: rate / left(beta1, n), step.rate, count)
     root = step.scalar(lambda n: expr.Sqrt(left(beta2, n)) if beta2 else 1.0, count)
-    shrink = step.scalar(lambda rate: 1 - rate * decay, step.rate) if apart else 1.0
+    shrink = step.scalar(lambda rate: 1 - rate * decay, step.rate) if is_decoupled else 1.0
 
     def stepped(w: Any, m: Any, v: Any, length: Any, root: Any, shrink: Any) -> Any:
         divisor = (expr.Sqrt(v) + eps) / root if eps_hat else expr.Sqrt(v) / root + eps
@@ -222,20 +229,21 @@ def _adam(
 
 @variant(_adam, None)
 def adam() -> None:
-    """A step of Adam: by running means of the slope and of its square, both freed of their first 0.
+    """Append a step of Adam, by running means of the gradient and of its square, both corrected for
+    their start at 0.
 
-    State: "first", "second", and "step", the number of steps, one FLOAT. `weight_decay`, 0 if not
-    given, times the parameter is a part of the slope, as in torch.optim.Adam. With `eps_hat`, `eps`
-    is added to the root of the running mean before that is freed of its first 0, as in Keras. With
-    `scaled_square` the slope is multiplied by 1 - beta2 before it is squared, as in torch.
-    Raises `PoplibsError`.
+    State: "first", "second", and "step", the number of steps, one FLOAT. `weight_decay` (default 0)
+    times the parameter is part of the gradient, as in torch.optim.Adam. With `eps_hat`, `eps` is
+    added to the root of the running mean before its correction, as in Keras. With `scaled_square`
+    the gradient is multiplied by 1 - beta2 before it is squared, as in torch. Raises
+    `PoplibsError`.
     """
 
 
 @variant(_adam, 0.01)
 def adamw() -> None:
-    """As `adam`, but that the weights decay apart from the slope: w -= rate `weight_decay` w, which
-    is 0.01 if not given. As torch.optim.AdamW. Raises `PoplibsError`."""
+    """Append a step like `adam`, with the weights decaying separately from the gradient: w -= rate
+    `weight_decay` w, by default 0.01. As torch.optim.AdamW. Raises `PoplibsError`."""
 
 
 @library
@@ -253,8 +261,8 @@ def lars(
     eps: float = 1e-8,
     state: State | None = None,
 ) -> State:
-    """A step whose length follows that of the parameter: v = momentum v + rate r (g + decay w), w
-    -= v.
+    """Return a step whose length follows that of the parameter: v = momentum v + rate r (g + decay
+    w), w -= v.
 
     r = `trust` |w| / (|g| + decay |w| + eps), or 1 where |w| or |g| is 0; |w| is the root of the
     sum of squares over the whole parameter, one layer (arXiv:1708.03888). State: "velocity", v.
@@ -268,10 +276,11 @@ def lars(
 
     def ratio(rate: Any, w: Any, g: Any) -> Any:
         w, g = expr.Sqrt(w), expr.Sqrt(g)
-        found = trust * w / (g + decay * w + eps)
-        return rate * expr.Select(found, 1.0, expr.And(w > 0.0, g > 0.0))
+        trust_ratio = trust * w / (g + decay * w + eps)
+        return rate * expr.Select(trust_ratio, 1.0, expr.And(w > 0.0, g > 0.0))
 
-    length, slanted = step.scalar(ratio, step.rate, *norms), _decayed(decay)
+    length = step.scalar(ratio, step.rate, *norms)
+    slanted = _decayed(decay)
     v = step.keep("velocity")
 
     def moved(v: Any, d: Any, w: Any, length: Any) -> Any:
@@ -283,22 +292,22 @@ def lars(
 
 
 def warm_up(step: int, steps: int, rate: float) -> float:
-    """The rate of step number `step`, counted from 0: in `steps` equal stairs up to `rate`, and
-    then that."""
+    """Return the rate of step number `step`, counted from 0: in `steps` equal stairs up to `rate`,
+    and then that."""
     _check_steps("warm_up", step, steps, rate)
     return rate * min(1.0, (step + 1) / steps)
 
 
 def cosine(step: int, steps: int, rate: float, last: float = 0.0) -> float:
-    """The rate of step number `step`, counted from 0: half a wave from `rate` down to `last` at
-    step `steps`, and then that."""
+    """Return the rate of step number `step`, counted from 0: half a wave from `rate` down to `last`
+    at step `steps`, and then that."""
     _check_steps("cosine", step, steps, rate, last)
     return last + (rate - last) * (1 + cos(pi * min(step, steps) / steps)) / 2
 
 
 def stairs(step: int, steps: int, rate: float, factor: float = 0.1) -> float:
-    """The rate of step number `step`, counted from 0: `rate`, times `factor` after every `steps`
-    steps."""
+    """Return the rate of step number `step`, counted from 0: `rate`, times `factor` after every
+    `steps` steps."""
     _check_steps("stairs", step, steps, rate, factor)
     return float(rate * factor ** (step // steps))
 

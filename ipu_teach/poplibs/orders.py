@@ -1,8 +1,8 @@
-"""Arguments that stand in the order of another language: the line to write instead.
+"""Suggest the right order for arguments written in the order of another language.
 
-Libraries in C++ take what a function works on, dtypes and parameters in an order of their own.
-Where a call is refused, and its arguments would all fit if each went to the first parameter of its
-kind, the error shows the call in that order.
+Libraries in C++ take operands, dtypes and parameters in an order of their own. When a call is
+refused, and its arguments would all fit if each went to the first free parameter of its kind, the
+error shows the call in that order.
 """
 
 from __future__ import annotations
@@ -18,37 +18,41 @@ from ipu_teach.graph.tensor import Tensor
 
 
 def in_order(name: str, signature: Signature, hints: Mapping[str, Any], args: Sequence[Any]) -> str:
-    """The call with `args` where they belong; empty if they stand there already, or not all of them
-    belong anywhere."""
+    """Return the call with `args` in the right order.
+
+    The text is empty if they are in that order already, or if not every one fits some parameter.
+    """
     places: list[Parameter] = list(signature.parameters.values())
-    free, found = list(places), dict[str, Any]()
+    free = list(places)
+    assigned = dict[str, Any]()
     for value in args:
         place = next((p for p in free if _fits(value, hints.get(p.name, Any))), None)
         if place is None:
             return ""
         free.remove(place)
-        found[place.name] = value
-    # Operands that change places among themselves are another sum, and no other order.
+        assigned[place.name] = value
+    # Two operands exchanged would be another calculation, so all operands count as one kind.
     tensors = [value for value in args if isinstance(value, Tensor)][:1]
     kinds = {
         p.name: "operand" if any(_fits(t, hints.get(p.name, Any)) for t in tensors) else p.name
         for p in places
     }
-    here = [kinds[p.name] for p in places[: len(args)]]
-    if [kinds[n] for n in found] == here or any(p.default is p.empty for p in free):
+    written = [kinds[p.name] for p in places[: len(args)]]
+    if [kinds[n] for n in assigned] == written or any(p.default is p.empty for p in free):
         return ""
-    plain = [p.name for p in places if p.name in found and p.default is p.empty]
-    words = [_in_words(name, found[name]) for name in plain]
-    said = [
-        f"{p.name}={_in_words(p.name, found[p.name])}"
+    required = [p.name for p in places if p.name in assigned and p.default is p.empty]
+    positional = [_in_words(name, assigned[name]) for name in required]
+    keywords = [
+        f"{p.name}={_in_words(p.name, assigned[p.name])}"
         for p in places
-        if p.name in found and p.name not in plain
+        if p.name in assigned and p.name not in required
     ]
-    return f"{name}({', '.join(words + said)})"
+    return f"{name}({', '.join(positional + keywords)})"
 
 
 def _in_words(name: str, value: Any) -> str:
-    """Dtypes, words and numbers as they are written; what is longer by its parameter's name."""
+    """Return dtypes, words and numbers as they are written, and other values by the parameter's
+    name."""
     parts = value if isinstance(value, (list, tuple)) else [value]
     if is_dataclass(value) and not isinstance(value, (type, Tensor)):
         parts = [part for part in vars(value).values() if part is not None]
@@ -57,12 +61,13 @@ def _in_words(name: str, value: Any) -> str:
 
 
 def _fits(value: Any, hint: Any) -> bool:
-    """Whether a value is of the kind that a parameter is annotated with."""
-    origin, inner = get_origin(hint), get_args(hint)
+    """Return whether a value fits a parameter's annotation."""
+    origin = get_origin(hint)
+    inner = get_args(hint)
     if hint is Any or isinstance(hint, TypeVar):
         return True
     if origin in (Union, UnionType):
-        return any(_fits(value, one) for one in inner)
+        return any(_fits(value, option) for option in inner)
     if origin is Annotated:
         return _fits(value, inner[0])
     if origin is type:

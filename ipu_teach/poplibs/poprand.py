@@ -1,16 +1,16 @@
 """Random numbers and dropout, on the generators of the tiles.
 
-A function draws for each element of a *reference* tensor, where that element lies. Every tile has
-six streams, one a worker, which follow from the `seed`, the `seed_modifier`, the tile and the
-worker alone; its elements, in the order of the reference, are shared out among the workers in
+A function draws a number for each element of a *reference* tensor, on the element's tile. Every
+tile has six streams, one a worker, which follow from the `seed`, the `seed_modifier`, the tile and
+the worker alone; its elements, in the order of the reference, are distributed over the workers in
 blocks. So equal seeds and layouts give equal numbers, in every run and on a machine of any size,
 and a mask can be drawn again for the backward pass. Give each call of a program a modifier of its
 own.
 
-`seed`: a tensor of two UNSIGNED_INT, which the program may change between runs; or None, and the
-workers' own generators go on, from `set_seed`, `set_hw_seeds` or the option prng.seed. The
-generator is `types.generator`'s; how PopLibs makes streams of a seed is not published (see
-docs/numbers.md), so the numbers are not those of a chip. Modelled cycles: PopLibs' estimates
+`seed` is a tensor of two UNSIGNED_INT, which the program may change between runs. If it is None,
+the workers' own generators continue, from `set_seed`, `set_hw_seeds` or the option prng.seed. The
+generator is that of `types.generator`. How PopLibs derives streams from a seed is not published
+(see docs/numbers.md), so the numbers are not those of a chip. Modelled cycles: PopLibs' estimates
 (poprandCycleEstimators.cpp), with those of setting the seed.
 """
 
@@ -52,16 +52,16 @@ FAILURES = -4.0
 
 
 class _Stream(RegisterVertex):
-    """What vertices with a seed have: seed and place, which say which stream. An empty seed stands
-    for none."""
+    """The common fields of vertices with a seed: the seed and the place, which determine the
+    stream. An empty seed stands for none."""
 
     seed: Input[Vector[UNSIGNED_INT]]
     modifier: UNSIGNED_INT
     tile: UNSIGNED_INT
 
     def streams(self) -> Array:
-        """A generator for each worker, uint64 (..., workers, 2): one that follows from the seed, or
-        the worker's own."""
+        """Return a generator for each worker, uint64 (..., workers, 2): one that follows from the
+        seed, or the worker's own."""
         generators = self.registers.generators
         if not self.seed.shape[-1]:
             return generators
@@ -84,10 +84,10 @@ class SetSeed(_Stream):
 
 
 class _Draw(_Stream):
-    """What all vertices that draw have beside their streams: the result."""
+    """The common field of all vertices that draw, besides their streams: the result."""
 
     out: Output[Vector[HALF]]
-    drawing: ClassVar[Callable[..., Size]]  # tile cycles of so many numbers, without the seed's
+    drawing: ClassVar[Callable[..., Size]]  # tile cycles of `n` numbers, without the seed's
 
     @property
     def each(self) -> int:
@@ -96,7 +96,7 @@ class _Draw(_Stream):
         return -(-int(self.out.shape[-1]) // workers)
 
     def in_order(self, drawn: Array) -> Array:
-        """The workers' numbers, one worker after the other."""
+        """Return the workers' numbers, one worker after the other."""
         numbers: Array = drawn.reshape(*drawn.shape[:-2], -1)[..., : self.out.shape[-1]].reshape(
             self.out.shape
         )
@@ -114,25 +114,28 @@ class Uniform(_Draw):
     high: FLOAT
 
     def compute(self) -> None:
-        low, high = self.low[..., None, None], self.high[..., None, None]
+        low = self.low[..., None, None]
+        high = self.high[..., None, None]
         self.out = self.in_order(generator.uniform(self.streams(), self.each, low, high))
 
     drawing = staticmethod(vertices.uniform)
 
 
 class LogUniform(_Draw):
-    """out = e to the power of what is evenly distributed between the logarithms of low and high."""
+    """out = e to the power of a number evenly distributed between the logarithms of low and
+    high."""
 
     low: FLOAT
     high: FLOAT
 
     def compute(self) -> None:
-        low, high = self.low[..., None, None], self.high[..., None, None]
+        low = self.low[..., None, None]
+        high = self.high[..., None, None]
         powers = np.exp(generator.uniform(self.streams(), self.each, np.log(low), np.log(high)))
         self.out = self.in_order(np.clip(powers, low, high))
 
     def drawing(self, n: int, dtype: type[DType], target: Target) -> Size:
-        """PopLibs composes it: the seed, Uniform, and an exponential in single precision."""
+        """Return PopLibs composes it: the seed, Uniform, and an exponential in single precision."""
         power = vertices.unary_op_1d("EXPONENT", n, FLOAT, target, in_place=True)
         return vertices.uniform(n, FLOAT, target) + power
 
@@ -161,7 +164,8 @@ class Normal(_Draw):
     deviation: FLOAT
 
     def compute(self) -> None:
-        mean, deviation = self.mean[..., None, None], self.deviation[..., None, None]
+        mean = self.mean[..., None, None]
+        deviation = self.deviation[..., None, None]
         self.out = self.in_order(generator.normal(self.streams(), self.each, mean, deviation))
 
     drawing = staticmethod(vertices.normal)
@@ -176,7 +180,9 @@ class TruncatedNormal(_Draw):
     alpha: ClassVar[float] = 2.0
 
     def compute(self) -> None:
-        streams, alpha, each = self.streams(), self.alpha, self.each
+        streams = self.streams()
+        alpha = self.alpha
+        each = self.each
         unit = generator.normal(streams, each)
         for _ in range(_draws(alpha) - 1):
             unit = np.where(np.absolute(unit) <= alpha, unit, generator.normal(streams, each))
@@ -213,17 +219,19 @@ class Dropout(_Draw):
     scale: FLOAT
 
     def compute(self) -> None:
-        kept = self.in_order(
+        is_kept = self.in_order(
             generator.bernoulli(self.streams(), self.each, self.keep[..., None, None])
         )
-        self.out = np.where(kept, self.x.astype(np.float32) * self.scale[..., None], np.float32(0))
+        self.out = np.where(
+            is_kept, self.x.astype(np.float32) * self.scale[..., None], np.float32(0)
+        )
 
     drawing = staticmethod(vertices.dropout)
 
 
 def _draws(alpha: float) -> int:
-    """How often a truncated normal is drawn, so that 1 in 10,000 at most is still outside `alpha`
-    deviations."""
+    """Return how often a truncated normal is drawn, so that 1 in 10,000 at most is still outside
+    `alpha` deviations."""
     outside = erfc(alpha / sqrt(2))
     return max(1, ceil(FAILURES / log10(outside))) if outside < 1 else 1
 
@@ -245,7 +253,7 @@ def _check_seed(graph: Graph, argument: str, seed: Tensor | None, modifier: obje
 
 
 class _Call:
-    """What all that draw are given: a seed, which is checked, and a reference."""
+    """The arguments of all calls that draw: a seed, which is checked, and a reference."""
 
     def __init__(
         self,
@@ -257,8 +265,12 @@ class _Call:
         name: str,
     ) -> None:
         _check_seed(graph, "seed", seed, modifier)
-        self.graph, self.seed, self.modifier = graph, seed, modifier
-        self.reference, self.prog, self.name = reference, prog, name
+        self.graph = graph
+        self.seed = seed
+        self.modifier = modifier
+        self.reference = reference
+        self.prog = prog
+        self.name = name
 
     def draw(
         self,
@@ -269,8 +281,11 @@ class _Call:
         /,
         **state: float,
     ) -> Tensor:
-        """One vertex on every tile that holds some of the reference; `x`: a tensor of its shape."""
-        graph, name, seed = self.graph, self.name, self.seed
+        """Return one vertex on every tile that holds some of the reference; `x`: a tensor of its
+        shape."""
+        graph = self.graph
+        name = self.name
+        seed = self.seed
         if seed is None:
             seed = graph.add_variable(UNSIGNED_INT, (0,), f"{name}/seed")
         out = like(graph, self.reference, f"{name}/out", dtype)
@@ -288,12 +303,12 @@ class _Call:
 def set_seed(
     graph: Graph, master_seed: Tensor, seed_modifier: int, prog: Program, debug_context: str = OWN
 ) -> None:
-    """Seed the generators of all workers of all tiles: with them goes on what is drawn without a
-    seed, or rounded by chance.
+    """Seed the generators of all workers of all tiles. Draws without a seed, and stochastic
+    rounding, continue from there.
 
-    Worker and tile decide with `master_seed` and `seed_modifier`, so no two streams are the same,
-    and none depends on how many tiles there are. Modelled cycles: PopLibs' estimate for SetSeed.
-    Raises `PoplibsError`.
+    The worker and the tile determine the stream together with `master_seed` and `seed_modifier`, so
+    no two streams are equal, and none depends on the number of tiles. Modelled cycles: PopLibs'
+    estimate for SetSeed. Raises `PoplibsError`.
     """
     _check_seed(graph, "master_seed", master_seed, seed_modifier)
     state = {"seed": master_seed, "modifier": int(seed_modifier)}
@@ -348,8 +363,8 @@ def log_uniform(
     """
     call = _Call(graph, seed, seed_modifier, reference, prog, debug_context)
     dtype = _out_type(out_type, (FLOAT, HALF))
-    least = float(np.finfo(np.float32).tiny)
-    low, high = _finite("min_val", min_val, least), _finite("max_val", max_val, least)
+    smallest = float(np.finfo(np.float32).tiny)
+    low, high = _finite("min_val", min_val, smallest), _finite("max_val", max_val, smallest)
     _check_bounds(low, high, min_val, max_val)
     return call.draw(LogUniform, dtype, low=low, high=high)
 
@@ -366,11 +381,11 @@ def normal(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """Normally distributed numbers, FLOAT or HALF: a tensor with the shape and mapping of
+    """Return normally distributed numbers, FLOAT or HALF: a tensor with the shape and mapping of
     `reference`.
 
-    They are as coarse as the hardware's, multiples of 1/32 deviation up to 5.8 of them. Raises
-    `PoplibsError`.
+    They are as coarse as the hardware's: multiples of 1/32 of the standard deviation, up to 5.8
+    standard deviations. Raises `PoplibsError`.
     """
     call = _Call(graph, seed, seed_modifier, reference, prog, debug_context)
     dtype = _out_type(out_type, (FLOAT, HALF))
@@ -391,10 +406,10 @@ def truncated_normal(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """Normally distributed numbers within `alpha` deviations of the mean, FLOAT or HALF; else as
-    `normal`.
+    """Return normally distributed numbers within `alpha` standard deviations of the mean, FLOAT or
+    HALF; otherwise like `normal`.
 
-    Numbers outside are drawn again, as often as leaves 1 in 10,000; what is left is drawn from a
+    Numbers outside are drawn again, often enough to leave 1 in 10,000; the rest is drawn from a
     triangle. `alpha` is from 0.1 to 5.8. Raises `PoplibsError`.
     """
     call = _Call(graph, seed, seed_modifier, reference, prog, debug_context)
@@ -415,8 +430,8 @@ def bernoulli(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """1 with probability `prob` (to one part in 65,536), else 0, of FLOAT, HALF or INT: shape and
-    mapping of `reference`."""
+    """Return 1 with probability `prob` (to one part in 65,536), else 0, of FLOAT, HALF or INT:
+    shape and mapping of `reference`."""
     call = _Call(graph, seed, seed_modifier, reference, prog, debug_context)
     dtype = _out_type(out_type, (FLOAT, HALF, INT))
     return call.draw(Bernoulli, dtype, probability=_finite("prob", prob, 0, 1))
@@ -460,8 +475,8 @@ def shaped_dropout(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """`dropout` with a mask of the shape of `reference`, which is broadcast to x's: whole rows are
-    kept or dropped.
+    """Return `dropout` with a mask of the shape of `reference`, which is broadcast to x's: whole
+    rows are kept or dropped.
 
     x and the result are FLOAT or HALF. The mask depends on the seed, the modifier and the layout of
     `reference`; the result has the mapping of x. Two compute sets, Bernoulli and a product, as in
@@ -477,8 +492,8 @@ def shaped_dropout(
     keep = _finite("keep_probability", keep_probability, 0, 1)
     factor = _finite("scale", scale)
     mask = call.draw(Bernoulli, x.dtype, probability=keep)
-    kept = expr._1 * expr._2 * factor
-    return popops.map(graph, kept, [x, mask], prog, debug_context)
+    scaled = expr._1 * expr._2 * factor
+    return popops.map(graph, scaled, [x, mask], prog, debug_context)
 
 
 def _check_bounds(low: Any, high: Any, min_val: object, max_val: object) -> None:
@@ -497,15 +512,17 @@ def _out_type(given: object, allowed: tuple[type[DType], ...]) -> type[DType]:
     return dtype
 
 
-def _finite(argument: str, value: object, least: float = -np.inf, most: float = np.inf) -> float:
-    """`value` as a number between two bounds. Raises `PoplibsError`."""
+def _finite(
+    argument: str, value: object, minimum: float = -np.inf, maximum: float = np.inf
+) -> float:
+    """Return `value` as a number between two bounds. Raises `PoplibsError`."""
     number = float(check_number(argument, value, FLOAT))
-    if not np.isfinite(number) or not least <= number <= most:
+    if not np.isfinite(number) or not minimum <= number <= maximum:
         bounds = (
-            f" from {least:g} to {most:g}"
-            if np.isfinite(most)
-            else f" of {least:g} or more"
-            if np.isfinite(least)
+            f" from {minimum:g} to {maximum:g}"
+            if np.isfinite(maximum)
+            else f" of {minimum:g} or more"
+            if np.isfinite(minimum)
             else ""
         )
         raise refused(

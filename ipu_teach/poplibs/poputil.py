@@ -80,7 +80,8 @@ def calc_linear_tile_mapping(
     min_elements_per_tile: int | None = None,
     grain_size: int | None = None,
 ) -> Mapping:
-    """A linear mapping of `shape` elements, not applied: for each tile its (begin, end) intervals.
+    """Return a linear mapping of `shape` elements, not applied: for each tile its (begin, end)
+    intervals.
 
     Elements keep their order. They are dealt out in grains of `grain_size` (default: a data path, 2
     FLOAT or 4 HALF), as evenly as that allows, to as few tiles as do when a tile may hold
@@ -97,15 +98,17 @@ def _linear_mapping(
     min_elements_per_tile: int | None,
     grain_size: int | None,
 ) -> Mapping:
-    """The same up to the last tile that gets any."""
-    dtype, count, target = as_dtype(dtype, "calc_linear_tile_mapping()"), prod(shape), graph.target
+    """Return the same up to the last tile that gets any."""
+    dtype = as_dtype(dtype, "calc_linear_tile_mapping()")
+    count = prod(shape)
+    target = graph.target
     grain = target.get_vector_width(dtype) if grain_size is None else grain_size
-    least = least_elements(dtype) if min_elements_per_tile is None else min_elements_per_tile
-    if not is_count(grain, 1) or not is_count(least, 0):
+    minimum = least_elements(dtype) if min_elements_per_tile is None else min_elements_per_tile
+    if not is_count(grain, 1) or not is_count(minimum, 0):
         raise PoplibsError(f"""A linear mapping was asked for with grain {shown(grain)} and at least
-            {shown(least)} elements a tile.
+            {shown(minimum)} elements a tile.
             next:  give whole numbers: a grain of 1 or more, and elements of 0 or more.""")
-    return linear_mapping(count, target.num_tiles, int(grain), int(least))
+    return linear_mapping(count, target.num_tiles, int(grain), int(minimum))
 
 
 @library
@@ -134,8 +137,8 @@ def broadcast_to_match(tensor: Tensor, shape: Tensor) -> tuple[Tensor, Tensor]: 
 def broadcast_to_match(
     tensor: Tensor, shape: Sequence[int] | Tensor
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """`tensor` seen in a larger shape, by numpy's rules: missing and single dimensions repeat their
-    elements. A view.
+    """Return `tensor` seen in a larger shape, by numpy's rules: missing and single dimensions
+    repeat their elements. A view.
 
     With a second tensor in place of the shape: both, seen in the shape that they have in common.
     """
@@ -149,7 +152,7 @@ def broadcast_to_match(
 
 
 def seen_in(tensor: Tensor, shape: Shape) -> Tensor:
-    """`broadcast_to_match` within the libraries, who know that it is a shape."""
+    """Return `broadcast_to_match` for the libraries, which know that the argument is a shape."""
     lead = len(shape) - tensor.rank
     fits = lead >= 0 and all(n in (1, w) for n, w in zip(tensor.shape, shape[lead:], strict=True))
     if not fits:
@@ -164,8 +167,8 @@ def seen_in(tensor: Tensor, shape: Shape) -> Tensor:
 
 
 def expand_to_match_ranks(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    """Both tensors with as many dimensions as the one that has more: dimensions of length 1 come in
-    front. Views."""
+    """Return both tensors with as many dimensions as the one that has more: dimensions of length 1
+    come in front. Views."""
     for name, tensor in (("a", a), ("b", b)):
         if not isinstance(tensor, Tensor):
             raise PoplibsError(
@@ -180,8 +183,8 @@ def expand_to_match_ranks(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
 def get_tile_imbalance(
     graph: Graph, tensor: Loose, min_elements_per_tile: int = 0, grain_size: int = 0
 ) -> int:
-    """How many elements the fullest tile holds beyond what it would in an even mapping; 0 for an
-    even one.
+    """Return how many elements the fullest tile holds beyond what it would in an even mapping; 0
+    for an even one.
 
     Even is an equal share, rounded up to `grain_size`, and at least `min_elements_per_tile`.
     """
@@ -210,18 +213,18 @@ def map_tensor_linearly_with_offset(
 
 @library
 def duplicate(graph: Graph, tensor: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """A new variable that holds what `tensor` holds when the program comes here, each element on
-    the same tile."""
-    made = like(graph, tensor, debug_context)
-    prog.add(Copy(tensor, made))
-    return made
+    """Return a new variable that holds what `tensor` holds when the program comes here, each
+    element on the same tile."""
+    copy = like(graph, tensor, debug_context)
+    prog.add(Copy(tensor, copy))
+    return copy
 
 
 @library
 def clone_n(
     graph: Graph, tensor: Tensor, n: int, name: str = "clones", dtype: type[DType] | None = None
 ) -> Tensor:
-    """[n, *shape]: n variables like `tensor`, one below the other, each on its tiles."""
+    """Return [n, *shape]: n variables like `tensor`, one below the other, each on its tiles."""
     check_sizes(graph.target, 1, n=n)
     if n > 10**6:
         raise refused(f"was asked for {n:,} clones.", next_step="ask for 1,000,000 at most.")
@@ -230,8 +233,8 @@ def clone_n(
 
 @library
 def clone_to_ipu(graph: Graph, tensor: Tensor, ipu: int, name: str = "clone_to_ipu") -> Tensor:
-    """A new variable like `tensor` on the tiles of IPU number `ipu` that have the same place in it
-    as the tensor's."""
+    """Return a new variable like `tensor` on the tiles of IPU number `ipu` that have the same place
+    in it as the tensor's."""
     return _on_ipu(graph, tensor, ipu, name)
 
 
@@ -240,12 +243,12 @@ def _on_ipu(graph: Graph, tensor: Tensor, ipu: int, name: str) -> Tensor:
     if not is_count(ipu, 0) or ipu >= target.num_ipus:
         raise refused(f"""was given IPU {shown(ipu)} of {target.num_ipus}.
             next:  IPUs are counted from 0; make a device with more: IPUModel(num_ipus=2).""")
-    made = graph.add_variable(tensor.dtype, tensor.shape, name)
+    copy_of_tensor = graph.add_variable(tensor.dtype, tensor.shape, name)
     mapping: Mapping = [[] for _ in range(target.num_tiles)]
     for tile, pieces in tile_pieces(graph, tensor):
         mapping[int(ipu) * target.tiles_per_ipu + tile % target.tiles_per_ipu] += pieces
-    graph.set_tile_mapping(made, mapping)
-    return made
+    graph.set_tile_mapping(copy_of_tensor, mapping)
+    return copy_of_tensor
 
 
 @library
@@ -253,20 +256,21 @@ def copy_to_ipu(
     graph: Graph, tensor: Tensor, ipu: int, prog: Program, debug_context: str = OWN
 ) -> Tensor:
     """As `clone_to_ipu`, and a copy of the tensor's elements there."""
-    made = _on_ipu(graph, tensor, ipu, debug_context)
-    prog.add(Copy(tensor, made))
-    return made
+    copy = _on_ipu(graph, tensor, ipu, debug_context)
+    prog.add(Copy(tensor, copy))
+    return copy
 
 
 @library
 def dim_is_split_over_tiles(graph: Graph, tensor: Tensor, dim: int) -> bool:
-    """Whether elements that differ in nothing but their place in `dim` lie on different tiles."""
+    """Return whether elements that differ only in their position in `dim` are on different
+    tiles."""
     return _split(graph, tensor, dim, 1)
 
 
 @library
 def dim_is_split_over_ipus(graph: Graph, tensor: Tensor, dim: int) -> bool:
-    """Whether elements that differ in nothing but their place in `dim` lie on different IPUs."""
+    """Return whether elements that differ only in their position in `dim` are on different IPUs."""
     return _split(graph, tensor, dim, graph.target.tiles_per_ipu)
 
 
@@ -287,27 +291,26 @@ def split_regions_between_workers(
     grain_size: int,
     min_elements_per_worker: int = 0,
 ) -> list[list[tuple[int, int]]]:
-    """`split_regions` for the workers of a tile: a part for each vertex."""
+    """Return `split_regions` for the workers of a tile: a part for each vertex."""
     check_sizes(target, 0)
     return split_regions(regions, grain_size, target.num_worker_contexts, min_elements_per_worker)
 
 
 @library
 def clone(graph: Graph, tensor: Tensor, name: str, dtype: type[DType] | None = None) -> Tensor:
-    """A new variable of the same shape, each element on the tile of its original; `dtype` if it is
-    to be another."""
+    """Return a new variable of the same shape, each element on the tile of its original; `dtype` if
+    it is to be another."""
     return like(graph, tensor, name, dtype)
 
 
 def like(graph: Graph, tensor: Tensor, name: str, dtype: type[DType] | None = None) -> Tensor:
-    """`clone` within the libraries, of a tensor that has been checked; its elements lie in the same
-    order."""
+    """Return `clone` for the libraries, of a checked tensor; its elements are in the same order."""
     order = in_memory_order(tensor)
     original = tensor.dim_shuffle(order)
     pieces = graph.mapped_pieces(original)
-    made = graph.add_variable(tensor.dtype if dtype is None else dtype, original.shape, name)
-    graph.map_pieces(made, *pieces)
-    return made.dim_shuffle([order.index(d) for d in range(tensor.rank)])
+    new_tensor = graph.add_variable(tensor.dtype if dtype is None else dtype, original.shape, name)
+    graph.map_pieces(new_tensor, *pieces)
+    return new_tensor.dim_shuffle([order.index(d) for d in range(tensor.rank)])
 
 
 def tile_pieces(graph: Graph, tensor: Tensor) -> list[tuple[int, list[tuple[int, int]]]]:
@@ -316,36 +319,41 @@ def tile_pieces(graph: Graph, tensor: Tensor) -> list[tuple[int, list[tuple[int,
 
 
 def take(flat: Tensor, pieces: Sequence[tuple[int, int]]) -> Tensor:
-    """The elements of some intervals of a one-dimensional tensor, side by side in one view."""
+    """Return the elements of some intervals of a one-dimensional tensor, side by side in one
+    view."""
     return take_each([flat], pieces)[0]
 
 
 def take_each(flats: Iterable[Tensor], pieces: Sequence[tuple[int, int]]) -> list[Tensor]:
-    """`take` of several tensors. How the elements lie is written down for all tiles whose intervals
-    lie alike."""
+    """Return `take` of several tensors. The layout is stored once for all tiles with equally laid
+    out intervals."""
     first = pieces[0][0]
     if len(pieces) == 1:
         return [flat[first : pieces[0][1]] for flat in flats]
     pattern = tuple([(begin - first, end - first) for begin, end in pieces])
-    found = []
+    pieces_found = []
     for flat in flats:
-        form, key = flat.form, pattern if flat.layout.strides else (first, *pattern)
+        form = flat.form
+        key = pattern if flat.layout.strides else (first, *pattern)
         if key not in form.picks:
-            found.append(flat[np.concatenate([np.arange(*piece) for piece in pieces])])
-            form.picks[key] = found[-1].offset - flat.offset - first * form.stride, found[-1].form
+            pieces_found.append(flat[np.concatenate([np.arange(*piece) for piece in pieces])])
+            form.picks[key] = (
+                pieces_found[-1].offset - flat.offset - first * form.stride,
+                pieces_found[-1].form,
+            )
             continue
         later, picked = form.picks[key]
-        found.append(Tensor(flat.offset + first * form.stride + later, picked))
-    return found
+        pieces_found.append(Tensor(flat.offset + first * form.stride + later, picked))
+    return pieces_found
 
 
 def template_vertex(name: str, *dtypes: type[DType]) -> str:
-    """The name of a codelet template's instance: `template_vertex("Scale", FLOAT)` is
+    """Return the name of a codelet template's instance: `template_vertex("Scale", FLOAT)` is
     "Scale<float>".
 
     `graph.add_vertex` finds it once the template was added: `graph.add_codelets(Scale)`. Raises
-    `PoplibsError` if `name` is no text or there is no dtype, `PoplarTypeError` for what is no
-    dtype.
+    `PoplibsError` if `name` is no text or there is no dtype, `PoplarTypeError` for an argument that
+    is no dtype.
     """
     if not isinstance(name, str) or not dtypes:
         raise PoplibsError(f"""template_vertex() was given {shown(name)} and {len(dtypes)} dtypes.

@@ -1,11 +1,11 @@
-"""Unit scaling: factors that keep weights, activations and gradients near a deviation of 1, so that
-narrow floats hold them.
+"""Unit scaling: factors that keep weights, activations and gradients near a standard deviation of
+1, so that narrow floats hold them.
 
-Where everything that is multiplied and added has a deviation of 1, products with sums over k terms
-have sqrt(k); a factor of 1 / sqrt(k) brings them back. Forward and backward have factors of their
-own, for they sum over different dimensions. So halves and 8-bit floats are used in the middle of
-their range from the first step, and no loss has to be scaled. Source: Blake, Orr and Luschi, "Unit
-Scaling: Out-of-the-Box Low-Precision Training" (arXiv:2303.11257).
+If all operands have a standard deviation of 1, products with sums over k terms have sqrt(k); a
+factor of 1 / sqrt(k) brings them back. Forward and backward pass have factors of their own, because
+they sum over different dimensions. So halves and 8-bit floats are used in the middle of their range
+from the first step, and no loss has to be scaled. Source: Blake, Orr and Luschi, "Unit Scaling:
+Out-of-the-Box Low-Precision Training" (arXiv:2303.11257).
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from ipu_teach.graph.layouts import is_whole
 from ipu_teach.poplibs.library import library, refused
 from ipu_teach.poplibs.popnn.kinds import FUNCTIONS, SLOPES, NonLinearityType, kind_of
 
-_RANGE, _POINTS = 12.0, 240_001  # of the normal distribution, for sums that stand for integrals
+# range and points of the normal distribution, for sums that approximate integrals
+_RANGE, _POINTS = 12.0, 240_001
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,8 @@ class LinearScales:
 
 @dataclass(frozen=True)
 class NonLinearityScales:
-    """Factors of a non-linearity: of what comes out (less its mean, which no factor moves), and of
-    the gradient."""
+    """Factors of a non-linearity: of its output (less its mean, which no factor moves), and of the
+    gradient."""
 
     output: float
     input_gradient: float
@@ -51,17 +52,19 @@ class NonLinearityScales:
 def linear_scales(
     batch: int, fan_in: int, fan_out: int, *, constrained: bool = False
 ) -> LinearScales:
-    """The factors for inputs [batch, fan_in] and weights [fan_in, fan_out], all of deviation 1.
+    """Return the factors for inputs [batch, fan_in] and weights [fan_in, fan_out], all with a
+    standard deviation of 1.
 
-    `constrained`: the same factor, the geometric mean, for the output and for the input's gradient,
-    as is needed where the gradient must be exact, not only to a factor. Raises `PoplibsError` for
-    sizes below 1.
+    With `constrained`, the output and the input's gradient have the same factor, the geometric
+    mean. That is needed if the gradient must be exact, and not only up to a factor. Raises
+    `PoplibsError` for sizes below 1.
     """
     for name, size in (("batch", batch), ("fan_in", fan_in), ("fan_out", fan_out)):
         if not is_whole(size) or size < 1:
             raise PoplibsError(f"""linear_scales() was given {shown(size)} as {name}.
                 next:  give a whole number of 1 or more.""")
-    forward, backward = 1 / sqrt(fan_in), 1 / sqrt(fan_out)
+    forward = 1 / sqrt(fan_in)
+    backward = 1 / sqrt(fan_out)
     if constrained:
         forward = backward = sqrt(forward * backward)
     return LinearScales(forward, backward, 1 / sqrt(batch))
@@ -69,11 +72,11 @@ def linear_scales(
 
 @library
 def non_linearity_scales(kind: NonLinearityType | str) -> NonLinearityScales:
-    """The factors for an elementwise non-linearity whose input and gradient are normally
-    distributed with deviation 1.
+    """Return the factors for an elementwise non-linearity whose input and gradient are normally
+    distributed with a standard deviation of 1.
 
-    Worked out by adding up the function over the distribution. Raises `PoplibsError` for SOFTMAX,
-    whose rows depend on each other, and for names that are none.
+    They are computed by adding up the function over the distribution. Raises `PoplibsError` for
+    SOFTMAX, whose rows depend on each other, and for unknown names.
     """
     chosen = kind_of(kind)
     if chosen.by_row:

@@ -1,9 +1,9 @@
-"""What happened, as data, and the questions one asks of it.
+"""The record of a run, as data, and the questions one asks of it.
 
-Beside `tiny`, which gives back values: every superstep that ran, tile by tile and vertex by vertex,
-from a log of step numbers alone; queries as libpva has them, the profile summary in Poplar's words,
-reasons for waiting; comparisons and "what if"; the host's own timeline; files that are saved,
-opened elsewhere and still answer. Nothing here runs a program.
+Beside `tiny`, which returns values, a report has every superstep that ran, tile by tile and vertex
+by vertex, from a log of step numbers alone. It offers the queries of libpva, the profile summary in
+Poplar's words, reasons for waiting, comparisons and "what if", the host's own timeline, and files
+that can be opened elsewhere and still answer. Nothing here runs a program.
 """
 
 from ipu_teach.report.block_times import BlockRun
@@ -14,7 +14,8 @@ from ipu_teach.report.host_trace import HostEvent, HostTrace
 from ipu_teach.report.log import ProgramRun, StepLog
 from ipu_teach.report.profile import Profile
 from ipu_teach.report.recording import Recording
-from ipu_teach.report.report import ComputeSetProfile, Report, StepRun, open_report
+from ipu_teach.report.report import Report, open_report
+from ipu_teach.report.steps import ComputeSetProfile, StepRun
 from ipu_teach.report.summary import print_profile_summary
 from ipu_teach.report.trace_file import chrome_trace
 from ipu_teach.report.why import Why

@@ -57,16 +57,17 @@ class BlockRun:
 
     @property
     def cycles(self) -> float:
-        """How long it took."""
+        """The cycles that the block took."""
         return self.cycles_to - self.cycles_from
 
 
 def blocks(
     report: Report, tile: object, block_filter: object, program_filter: object
 ) -> Table[BlockRun]:
-    """The blocks that ran, see `Execution.blocks`; where something is None, as the engine's options
-    say."""
-    settings, count = report.instrumentation_settings, report.target.num_tiles
+    """Return the blocks that ran, see `Execution.blocks`; where something is None, as the engine's
+    options say."""
+    settings = report.instrumentation_settings
+    count = report.target.num_tiles
     which = settings.block_tile if tile is None else tile
     if not is_whole(which) or not 0 <= int(which) < count:
         raise PoplarIndexError(f"""blocks() was asked for tile {shown(which)}.
@@ -85,7 +86,8 @@ def blocks(
     spans = Walk(report, keep=wanted).spans
     # the others came to no end among the steps in order
     spans = [span for span in spans if span.last != timeline.cut]
-    rows, inner = list[BlockRun](), defaultdict[Span, list[BlockRun]](list)
+    rows = list[BlockRun]()
+    inner = defaultdict[Span, list[BlockRun]](list)
     # an inner one before those around it
     for span, around in reversed(list(nested(spans, lambda s: (0, s.first, s.last)))):
         program = ProgramNode(BLOCK, span.place.node.name)
@@ -104,7 +106,8 @@ class _Timeline:
     order ends too early, or -1."""
 
     def __init__(self, report: Report, tile: int) -> None:
-        order, ipu = report.step_numbers, int(report.target.set_of(np.array(tile)))
+        order = report.step_numbers
+        ipu = int(report.target.set_of(np.array(tile)))
         done = np.zeros(len(report.profile.steps))
         for number in np.unique(order).tolist():
             done[number] = _done(report.phases(number, ipu), tile)

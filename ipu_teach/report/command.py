@@ -24,39 +24,51 @@ JOBS = {
 
 
 def main(words: Sequence[str]) -> int:
-    """Do what the words after `report` ask; the exit status. Raises the errors of reports."""
+    """Do the job that the words after `report` ask for, and return the exit status.
+
+    Raises the errors of reports.
+    """
     which = words[0] if words and words[0] in JOBS else ""
-    given = _parser(which).parse_args(words[1:] if which else words)
+    options = _parser(which).parse_args(words[1:] if which else words)
     if which == "compare":
-        found = compare(Report.open(given.before), Report.open(given.after))
-        print(found.changes.to_csv() if given.csv else found, end="" if given.csv else "\n")
+        comparison = compare(Report.open(options.before), Report.open(options.after))
+        print(
+            comparison.changes.to_csv() if options.csv else comparison,
+            end="" if options.csv else "\n",
+        )
         return 0
-    report = Report.open(given.file)
+    report = Report.open(options.file)
     if which == "trace":
-        out = given.out or f"{given.file}.json"
-        text = chrome_trace(report, given.tiles, host=given.host, blocks=given.blocks)
+        out = options.out or f"{options.file}.json"
+        text = chrome_trace(report, options.tiles, host=options.host, blocks=options.blocks)
         write_whole(out, text.encode("utf-8"), "report trace", "trace")
         print(f"{out}: open it in ui.perfetto.dev or chrome://tracing")
-    elif given.insights:
-        for one in report.insights():
-            print(plain(f"{one.text} Advice: {one.advice}" if one.advice else one.text))
-    elif given.csv:
-        print(Table(report.tables.get(SHOWN[given.csv], ())).to_csv(), end="")
+    elif options.insights:
+        for insight in report.insights():
+            print(
+                plain(
+                    f"{insight.text} Advice: {insight.advice}" if insight.advice else insight.text
+                )
+            )
+    elif options.csv:
+        print(Table(report.tables.get(SHOWN[options.csv], ())).to_csv(), end="")
     else:
         print_profile_summary(
             report,
-            given.sections,
-            show_execution_steps=given.steps,
-            show_var_storage=given.variables,
+            options.sections,
+            show_execution_steps=options.steps,
+            show_var_storage=options.variables,
         )
     return 0
 
 
 def _parser(which: str) -> argparse.ArgumentParser:
     called = f"{program()} report"
-    more = "" if which else f"Besides: {called} compare BEFORE AFTER, and {called} trace FILE."
+    other_jobs = (
+        "" if which else f"Besides: {called} compare BEFORE AFTER, and {called} trace FILE."
+    )
     parser = argparse.ArgumentParser(
-        prog=f"{called} {which}".strip(), description=JOBS[which], epilog=more
+        prog=f"{called} {which}".strip(), description=JOBS[which], epilog=other_jobs
     )
     add = parser.add_argument
     if which == "compare":

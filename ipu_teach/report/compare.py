@@ -17,7 +17,7 @@ from ipu_teach.errors import InvalidOptionError, shown
 from ipu_teach.report.report import Report
 from ipu_teach.report.table import Table, plain
 
-MOST_LINES = 12  # of each aspect, as text
+MOST_LINES = 12  # of text, for each aspect
 ASPECTS = (
     "total",
     "machine",
@@ -59,7 +59,9 @@ class Comparison:
     """
 
     def __init__(self, before: Report, after: Report, changes: Table[Change]) -> None:
-        self.before, self.after, self.changes = before, after, changes
+        self.before = before
+        self.after = after
+        self.changes = changes
 
     def __bool__(self) -> bool:
         return bool(self.changes)
@@ -85,8 +87,8 @@ class Comparison:
         Changed settings of the machine are causes, so they do not count.
         """
         for aspect in ("cycles", "variables", "memory"):
-            if found := self.of(aspect):
-                return found[0]
+            if changes := self.of(aspect):
+                return changes[0]
         return None
 
     def __str__(self) -> str:
@@ -102,17 +104,18 @@ class Comparison:
 
     def sentence(self) -> str:
         """Return the comparison as one or two sentences."""
-        before, after = self.before.total_cycles, self.after.total_cycles
+        before = self.before.total_cycles
+        after = self.after.total_cycles
         ratio = f", {after / before:.2f} times as many" if before and before != after else ""
         text = f"{before:,.0f} modelled cycles before, {after:,.0f} after{ratio}."
-        most = self.largest
-        if most is None:
+        largest = self.largest
+        if largest is None:
             return text
-        hidden = most.aspect == "cycles" and before == after
+        hidden = largest.aspect == "cycles" and before == after
         beside = ", which other steps hide" if hidden else ""
         return text + (
-            f" The largest effect: {most.aspect} of {plain(most.name)}, "
-            f"{most.change:+,.0f}{beside}."
+            f" The largest effect: {largest.aspect} of {plain(largest.name)}, "
+            f"{largest.change:+,.0f}{beside}."
         )
 
     def __repr__(self) -> str:
@@ -126,9 +129,9 @@ class Comparison:
             f"style='text-align:left'>{escape(plain(c.note))}</td></tr>"
             for c in self.changes[:50]
         )
-        more = ""
+        rest = ""
         if len(self.changes) > 50:
-            more = f"<p>{len(self.changes) - 50:,} smaller ones are in .changes</p>"
+            rest = f"<p>{len(self.changes) - 50:,} smaller ones are in .changes</p>"
         head = "".join(
             f"<th scope=col>{name}</th>"
             for name in ("name", "of", "before", "after", "change", "note")
@@ -136,7 +139,7 @@ class Comparison:
         table = (
             f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>" if rows else ""
         )
-        return f"<div class=ipu-view><p>{escape(repr(self))}</p>{table}{more}</div>"
+        return f"<div class=ipu-view><p>{escape(repr(self))}</p>{table}{rest}</div>"
 
 
 def _line(change: Change) -> str:
@@ -150,9 +153,9 @@ def compare(before: Report, after: Report) -> Comparison:
 
     Raises `InvalidOptionError` if an argument is not a report.
     """
-    for given in (before, after):
-        if not isinstance(given, Report):
-            raise InvalidOptionError(f"""compare() was given {shown(given)}, which is no report.
+    for argument in (before, after):
+        if not isinstance(argument, Report):
+            raise InvalidOptionError(f"""compare() was given {shown(argument)}, which is no report.
                 next:  give it two of engine.report.""")
     changes: list[Change] = []
     for aspect in ASPECTS:
@@ -165,14 +168,14 @@ def compare(before: Report, after: Report) -> Comparison:
 def _by_name(
     aspect: str, a: Mapping[str, float], b: Mapping[str, float], notes: dict[str, str] | None = None
 ) -> list[Change]:
-    whole = max(sum(a.values()), sum(b.values())) or 1
+    largest_sum = max(sum(a.values()), sum(b.values())) or 1
     return [
         Change(
             aspect,
             name,
             a.get(name, 0),
             b.get(name, 0),
-            abs(b.get(name, 0) - a.get(name, 0)) / whole,
+            abs(b.get(name, 0) - a.get(name, 0)) / largest_sum,
             (notes or {}).get(
                 name, "only after" if name not in a else "only before" if name not in b else ""
             ),
@@ -192,12 +195,12 @@ def _steps(of: Callable[[Report, int], float]) -> Callable[[str, Report, Report]
     """Return a function that compares a figure of the steps, summed over the run by name."""
 
     def total(report: Report) -> dict[str, float]:
-        found: dict[str, float] = {}
+        totals: dict[str, float] = {}
         for number, runs in enumerate(report.executions.tolist()):
             cost = report.step_cost(number)
             name = f"{cost.kind} {cost.name}" if cost.kind != "Execute" else cost.name
-            found[name] = found.get(name, 0) + runs * of(report, number)
-        return found
+            totals[name] = totals.get(name, 0) + runs * of(report, number)
+        return totals
 
     return _measured(total)
 
@@ -231,20 +234,25 @@ def _variables(aspect: str, before: Report, after: Report) -> list[Change]:
     places = [_places(report) for report in (before, after)]
     notes = {}
     for name in rows[0].keys() & rows[1].keys():
-        a, b = rows[0][name], rows[1][name]
+        a = rows[0][name]
+        b = rows[1][name]
         pairs = [
-            (what, getattr(a, what), getattr(b, what))
-            for what in ("dtype", "shape", "tiles", "always_live")
+            (attribute, getattr(a, attribute), getattr(b, attribute))
+            for attribute in ("dtype", "shape", "tiles", "always_live")
         ]
-        said = [f"{what.replace('_', ' ')} {x} before, {y} after" for what, x, y in pairs if x != y]
+        texts = [
+            f"{attribute.replace('_', ' ')} {x} before, {y} after"
+            for attribute, x, y in pairs
+            if x != y
+        ]
         if (
-            not said
+            not texts
             and before.target.num_tiles == after.target.num_tiles
             and places[0][name] != places[1][name]
         ):
-            said = ["on other tiles, or in other parts"]
-        if said:
-            notes[name] = "; ".join(said)
+            texts = ["on other tiles, or in other parts"]
+        if texts:
+            notes[name] = "; ".join(texts)
     return _by_name(aspect, sizes[0], sizes[1], notes)
 
 
@@ -252,14 +260,14 @@ def _places(report: Report) -> dict[str, bytes]:
     """Return the tile mapping of each variable as bytes that can be compared, by name."""
     memory = report.memory
     cuts = memory.variable.searchsorted(range(len(memory.names) + 1)).tolist()
-    found: dict[str, bytes] = {}
+    digests: dict[str, bytes] = {}
     for name, first, last in zip(memory.names, cuts, cuts[1:], strict=False):
-        found[name] = (
-            found.get(name, b"")
+        digests[name] = (
+            digests.get(name, b"")
             + memory.tile[first:last].tobytes()
             + memory.size[first:last].tobytes()
         )
-    return found
+    return digests
 
 
 def _nodes(report: Report) -> dict[str, float]:

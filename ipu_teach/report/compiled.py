@@ -1,5 +1,4 @@
-"""The profile of a program that has just been compiled: everything is worked out when somebody
-asks."""
+"""The profile of a program that has just been compiled. Everything is computed on request."""
 
 # mypy: disable-error-code=override
 # What a file's profile has as fields is worked out here when it is asked for.
@@ -42,7 +41,8 @@ class CompiledProfile(Profile):
         self.model = cost
         self._looped = dict(looped or {})
         self._compiled = cost.compiled
-        self.target, self.replicas = cost.target, cost.compiled.graph.replicas
+        self.target = cost.target
+        self.replicas = cost.compiled.graph.replicas
 
     @cached_property
     def variables(self) -> tuple[facts.VariableFacts, ...]:
@@ -60,7 +60,7 @@ class CompiledProfile(Profile):
 
     @cached_property
     def codelets(self) -> tuple[facts.CodeletFacts, ...]:
-        found = []
+        rows = []
         for c in self._classes:
             groups = [
                 g for listed in self.model.groups.values() for g in listed if g.table.codelet is c
@@ -72,14 +72,15 @@ class CompiledProfile(Profile):
             if slowest and slowest.uncompiled:
                 way = CPYTHON_ALONE + slowest.uncompiled
             if c in self._looped:
-                way, reason = WAYS[-1], "; ".join(filter(None, (reason, self._looped[c])))
+                way = WAYS[-1]
+                reason = "; ".join(filter(None, (reason, self._looped[c])))
             declared = tuple((name, field.declaration()) for name, field in c.fields.items())
-            found.append(
+            rows.append(
                 facts.CodeletFacts(
                     c.__name__, c.context, declared, reason, way, sources(c), codelet_ground(groups)
                 )
             )
-        return tuple(found)
+        return tuple(rows)
 
     @cached_property
     def compute_sets(self) -> tuple[facts.ComputeSetFacts, ...]:
@@ -95,7 +96,9 @@ class CompiledProfile(Profile):
             if g.table is table
         ]
         total = (
-            -1 if any(each < 0 for each, _ in flops) else sum(each * count for each, count in flops)
+            -1
+            if any(flops_of_vertex < 0 for flops_of_vertex, _ in flops)
+            else sum(flops_of_vertex * count for flops_of_vertex, count in flops)
         )
         return facts.VertexFacts(
             self._classes.index(table.codelet),
@@ -162,14 +165,14 @@ class CompiledProfile(Profile):
 
     def lines_on(self, number: int, tile: int) -> tuple[str, str]:
         tables = self._compiled.graph.executed(self.model.compiled_step(number))
-        here = [
+        parts_on_tile = [
             (table, row) for table in tables for row in np.flatnonzero(table.tiles == tile).tolist()
         ]
         added, placed = (
-            Counter(of(table, row) for table, row in here)
+            Counter(of(table, row) for table, row in parts_on_tile)
             for of in (FrozenTable.line, FrozenTable.placed_by)
         )
-        if not here:
+        if not parts_on_tile:
             return "", ""
         return in_words(added.most_common(1)[0][0]), in_words(placed.most_common(1)[0][0])
 
@@ -177,7 +180,8 @@ class CompiledProfile(Profile):
         return self.model.compiled_number(step)
 
     def line_of_move(self, number: int, tile: int, *, within: bool) -> str:
-        step, graph = self.model.compiled_step(number), self._compiled.graph
+        step = self.model.compiled_step(number)
+        graph = self._compiled.graph
         compute_set = self.model.compute_set(number)
         if compute_set is None:
             return ""
@@ -204,7 +208,8 @@ class CompiledProfile(Profile):
 
 
 def _rows_moved(part: p.RemoteCopyStep) -> facts.RowsMoved:
-    tensor, buffer = part.tensor, part.buffer
+    tensor = part.tensor
+    buffer = part.buffer
     variable = tensor.get_var_regions()[0].var.id
     size = tensor.num_elements * tensor.dtype.size
     return facts.RowsMoved(buffer.handle, part.rows, size, variable)
@@ -226,24 +231,24 @@ def runs_of(tiles: Array) -> tuple[tuple[int, int], ...]:
 
 
 def sources(codelet: type[Vertex]) -> tuple[tuple[str, str], ...]:
-    """(class and method, its text) of what a vertex class and its own bases define, where the text
-    is to be had. Of one of the libraries (class, what it does in a sentence): its text is no
-    learner's."""
+    """Return (class and method, its text) for the methods that a vertex class and its own bases
+    define, if the text can be found. For a library's class, return (class, a sentence about it),
+    because its text is not the learner's."""
     written = next(c for c in codelet.__mro__ if not c.__module__.startswith("ipu_teach.graph"))
     if is_library(written.__module__):
         sentence = " ".join((written.__doc__ or "").split()).partition(". ")[0].rstrip(".")
         return ((codelet.__name__, f"{sentence}."),) if sentence else ()
-    found: dict[str, tuple[str, str]] = {}
+    texts: dict[str, tuple[str, str]] = {}
     for owner in (
         c
         for c in codelet.__mro__
         if issubclass(c, Vertex) and not c.__module__.startswith("ipu_teach.graph")
     ):
         for name, value in vars(owner).items():
-            if isinstance(value, FunctionType) and name not in found and not name.startswith("__"):
+            if isinstance(value, FunctionType) and name not in texts and not name.startswith("__"):
                 try:
                     text = dedent(inspect.getsource(value)).rstrip()
                 except (OSError, TypeError, IndentationError):  # typed at a prompt, or made by exec
                     continue
-                found[name] = (f"{owner.__name__}.{name}", text)
-    return tuple(found.values())
+                texts[name] = (f"{owner.__name__}.{name}", text)
+    return tuple(texts.values())

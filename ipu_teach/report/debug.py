@@ -37,7 +37,7 @@ class DebugNode:
     bytes: int = 0
 
     def walk(self) -> Iterator[DebugNode]:
-        """This name and all below, in order."""
+        """Yield this name and all below, in order."""
         waiting = [self]
         while waiting:
             node = waiting.pop()
@@ -51,17 +51,18 @@ class DebugContexts(Table[DebugNode]):
     __slots__ = ()
 
     def walk(self) -> Table[DebugNode]:
-        """Every name, the outer before the inner."""
+        """Return every name, the outer before the inner."""
         return Table(inner for node in self for inner in node.walk())
 
     def find(self, pattern: str) -> Table[DebugNode]:
-        """The names in whose path the regular expression is found. Raises `InvalidOptionError`."""
+        """Return the names in whose path the regular expression is found. Raises
+        `InvalidOptionError`."""
         wanted = expression(pattern, "find()")
         return Table(node for node in self.walk() if wanted.search(node.path))
 
 
 def debug_contexts(report: Report) -> DebugContexts:
-    """The names of compute sets and variables as a tree; `.find("layer1")` looks one up."""
+    """Return the names of compute sets and variables as a tree; `.find("layer1")` looks one up."""
     root = DebugNode("", "", -1)
     runs = report.executions.tolist() if report.num_steps else [0] * len(report.profile.steps)
     profile = report.profile
@@ -79,12 +80,12 @@ def debug_contexts(report: Report) -> DebugContexts:
 
 
 def _way(root: DebugNode, path: str) -> Iterator[DebugNode]:
-    """The names from the outermost to the last one of a path."""
+    """Yield the names from the outermost to the last one of a path."""
     node = root
     for name in path.split("/"):
         inner = node.children.get(name)
         if inner is None:
-            whole = f"{node.path}/{name}" if node.depth >= 0 else name
-            inner = node.children[name] = DebugNode(name, whole, node.depth + 1)
+            full_path = f"{node.path}/{name}" if node.depth >= 0 else name
+            inner = node.children[name] = DebugNode(name, full_path, node.depth + 1)
         node = inner
         yield node

@@ -20,7 +20,7 @@ class Executions:
 
     @property
     def count(self) -> int:
-        """How often the step ran."""
+        """The number of executions of the step."""
         return sum(self.times.values())
 
     def total(self, amount: Callable[[int], float]) -> float:

@@ -46,16 +46,16 @@ class Timeline:
     def add(self, channel: str, label: str, start: int, size: int = 0, way: str = "") -> None:
         """Something that began at `start` (time.perf_counter_ns) is over now."""
         end = max(start + 1, time.perf_counter_ns())
-        kept = self._events[channel]
-        self._dropped += len(kept) == self._most
-        kept.append((channel, label, start, end, threading.get_ident(), size, way))
+        events = self._events[channel]
+        self._dropped += len(events) == self._most
+        events.append((channel, label, start, end, threading.get_ident(), size, way))
 
     def add_value(self, name: str, unit: str, value: float, series: str = "") -> None:
         """A series has this value now."""
         self._values.append((name, unit, time.perf_counter_ns(), value, series))
 
     def snapshot(self, since: int) -> HostTrace:
-        """What began at `since` or later. It is sorted when somebody asks."""
+        """Return what began at `since` or later. It is sorted when somebody asks."""
         raw: list[Noted] = []
         for events in list(self._events.values()):  # each in the order of their ends
             raw += takewhile(lambda event: event[3] > since, reversed(list(events)))
@@ -72,11 +72,11 @@ TIMELINE = Timeline()
 
 @contextmanager
 def tracepoint(label: str, channel: str = USER) -> Iterator[None]:
-    """What happens in the block is one event on the host's timeline. Also a decorator of
+    """Yield what happens in the block is one event on the host's timeline. Also a decorator of
     functions."""
-    for given in (label, channel):
-        if not isinstance(given, str):
-            raise InvalidOptionError(f"""tracepoint() was given {shown(given)}.
+    for argument in (label, channel):
+        if not isinstance(argument, str):
+            raise InvalidOptionError(f"""tracepoint() was given {shown(argument)}.
                 next:  give text: with tracepoint("load batch"):""")
     start = time.perf_counter_ns()
     try:
@@ -95,7 +95,7 @@ class Counter:
     series: str = ""
 
     def add(self, value: float) -> None:
-        """The value now. Raises `InvalidOptionError` for what is no finite number."""
+        """Record the current value. Raises `InvalidOptionError` if it is no finite number."""
         try:
             number = float(value)
         except (TypeError, ValueError):
@@ -107,6 +107,6 @@ class Counter:
 
 
 def counter(name: str, unit: str = "", series: str = "") -> Counter:
-    """A series of values on the host's timeline: its graph's name, its unit, and its own name if
-    the graph has several."""
+    """Return a series of values on the host's timeline: its graph's name, its unit, and its own
+    name if the graph has several."""
     return Counter(name, unit, series)

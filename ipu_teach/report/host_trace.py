@@ -1,5 +1,5 @@
-"""What the host did, as data: events that nest, transfers by stream, series of values, and how long
-the device starved."""
+"""The host's activity, as data: nested events, transfers by stream, series of values, and the time
+for which the device starved."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class Raw(NamedTuple):
 
 @dataclass(frozen=True)
 class HostEvent:
-    """One event: `start` and `duration` in seconds of the host, `depth` in how many others it lies,
-    `thread` which thread.
+    """One event: `start` and `duration` in seconds of the host, `depth` the number of events around
+    it, `thread` its thread.
 
     A stream copy has the `bytes` that it moved and its `direction`, "host to device" or "device to
-    host". An event of no duration is an instant.
+    host". An event without duration is an instant.
     """
 
     channel: str
@@ -78,8 +78,8 @@ class Value:
 
 @dataclass(frozen=True)
 class Waiting:
-    """How long the device waited for one of the host's functions: seconds in all, the longest, and
-    the share of all runs."""
+    """The time for which the device waited for one of the host's functions: seconds in all, the
+    longest wait, and the share of all runs."""
 
     name: str
     calls: int
@@ -90,8 +90,8 @@ class Waiting:
 
 @dataclass(frozen=True)
 class StreamUse:
-    """What went through one stream: transfers and bytes, seconds of the host in all, and how many
-    of them the device waited for the learner's function or iterator."""
+    """The use of one stream: transfers and bytes, seconds of the host in all, and the seconds for
+    which the device waited for the learner's function or iterator."""
 
     name: str
     direction: str
@@ -117,7 +117,8 @@ class HostTrace:
         since: int = 0,
         events: Iterable[HostEvent] | None = None,
     ) -> None:
-        self._raw, self._since = raw, since
+        self._raw = raw
+        self._since = since
         self._buffers: Callable[[], Table[Any]] = Table
         self.values = Table(values)
         self.dropped = dropped
@@ -127,14 +128,15 @@ class HostTrace:
     @cached_property
     def events(self) -> Table[HostEvent]:
         """Every event, in the order of their beginnings."""
-        kept = (Raw._make(e) for e in self._raw if e[2] >= self._since)
-        found = sorted(kept, key=lambda e: (e.start, -e.end))
+        raw_events = (Raw._make(e) for e in self._raw if e[2] >= self._since)
+        ordered = sorted(raw_events, key=lambda e: (e.start, -e.end))
         threads = {
-            thread: number for number, thread in enumerate(dict.fromkeys(e.thread for e in found))
+            thread: number for number, thread in enumerate(dict.fromkeys(e.thread for e in ordered))
         }
         rows = []
-        for event, around in nested(found, lambda e: (e.thread, e.start, e.end)):
-            start, duration = (event.start - self._since) / 1e9, (event.end - event.start) / 1e9
+        for event, around in nested(ordered, lambda e: (e.thread, e.start, e.end)):
+            start = (event.start - self._since) / 1e9
+            duration = (event.end - event.start) / 1e9
             place = len(around), threads[event.thread]
             rows.append(
                 HostEvent(
@@ -146,26 +148,26 @@ class HostTrace:
     def waiting(self) -> Table[Waiting]:
         """For which of the host's functions the device waited, the longest first."""
         total = sum(e.duration for e in self.events if is_run(e))
-        found: dict[str, list[float]] = {}
+        seconds: dict[str, list[float]] = {}
         for event in filter(is_wait, self.events):
-            found.setdefault(event.name, []).append(event.duration)
+            seconds.setdefault(event.name, []).append(event.duration)
         rows = [
             Waiting(n, len(d), sum(d), max(d), sum(d) / total if total else 0.0)
-            for n, d in found.items()
+            for n, d in seconds.items()
         ]
         return Table(sorted(rows, key=lambda row: -row.seconds))
 
     def streams(self) -> Table[StreamUse]:
-        """What went through each stream, in the order of their first transfers."""
-        found: dict[str, list[HostEvent]] = {}
+        """Return what went through each stream, in the order of their first transfers."""
+        by_stream: dict[str, list[HostEvent]] = {}
         waited: defaultdict[str, float] = defaultdict(float)
         for event, around in nested(self.events, lambda e: (e.thread, e.start, e.end)):
             if is_copy(event):
-                found.setdefault(event.name, []).append(event)
+                by_stream.setdefault(event.name, []).append(event)
             elif is_wait(event) and around and is_copy(around[-1]):
                 waited[around[-1].name] += event.duration
         rows = []
-        for name, of in found.items():
+        for name, of in by_stream.items():
             size, seconds = sum(e.bytes for e in of), sum(e.duration for e in of)
             rows.append(
                 StreamUse(
@@ -180,14 +182,15 @@ class HostTrace:
         return Table(rows)
 
     def beside(self, buffers: Callable[[], Table[Any]]) -> HostTrace:
-        """The same trace beside a report, which knows what was moved with each remote buffer."""
-        found = copy(self)
-        found._buffers = buffers
-        return found
+        """Return the same trace beside a report, which knows what was moved with each remote
+        buffer."""
+        trace = copy(self)
+        trace._buffers = buffers
+        return trace
 
     def buffers(self) -> Table[Any]:
-        """What the programs moved with each remote buffer: how often it was read and written, with
-        how many rows and bytes."""
+        """Return what the programs moved with each remote buffer: how often it was read and
+        written, with how many rows and bytes."""
         return self._buffers()
 
     @property
@@ -201,17 +204,17 @@ class HostTrace:
         return any(event.name == ON_THE_CLOCK for event in self.events if is_run(event))
 
     def series(self) -> dict[str, Table[Value]]:
-        """The values of each series by its name: that of its graph, and after a colon that of the
-        series, if it has one."""
-        found: dict[str, list[Value]] = {}
+        """Return the values of each series by its name: that of its graph, and after a colon that
+        of the series, if it has one."""
+        by_name: dict[str, list[Value]] = {}
         for value in self.values:
-            found.setdefault(
+            by_name.setdefault(
                 f"{value.name}: {value.series}" if value.series else value.name, []
             ).append(value)
-        return {name: Table(values) for name, values in found.items()}
+        return {name: Table(values) for name, values in by_name.items()}
 
     def sentence(self) -> str:
-        """The timeline in a sentence or two."""
+        """Return the timeline in a sentence or two."""
         runs = [e.duration for e in self.events if is_run(e)]
         moved = self.streams()
         text = (
@@ -234,17 +237,18 @@ class HostTrace:
     __repr__ = sentence
 
     def _repr_html_(self) -> str:
-        from ipu_teach.report.html import host_page  # which makes tables of reports too
+        # imported late, because html builds tables of reports
+        from ipu_teach.report.html import host_page
 
         return host_page(self)
 
     def written(self) -> HostTrace:
-        """As it stands in a file: of each channel the newest 20,000 events."""
-        seen: dict[str, int] = {}
+        """Return the form for a file: the newest 20,000 events of each channel."""
+        numbers: dict[str, int] = {}
         events = []
         for event in reversed(self.events):
-            seen[event.channel] = seen.get(event.channel, 0) + 1
-            if seen[event.channel] <= MOST_WRITTEN:
+            numbers[event.channel] = numbers.get(event.channel, 0) + 1
+            if numbers[event.channel] <= MOST_WRITTEN:
                 events.append(event)
         dropped = self.dropped + len(self.events) - len(events)
         return HostTrace(values=self.values, dropped=dropped, events=events[::-1])
@@ -254,21 +258,21 @@ HOST = keyed(HostTrace, events=many(row(HostEvent)), values=many(row(Value)), dr
 
 
 def nested(
-    found: Iterable[T], place: Callable[[T], tuple[Any, float, float]]
+    events: Iterable[T], place: Callable[[T], tuple[Any, float, float]]
 ) -> Iterator[tuple[T, tuple[T, ...]]]:
-    """Each of `found`, which are in the order of their beginnings, with those of its thread around
-    it, the outermost first.
+    """Yield each of `events`, which are in the order of their beginnings, with the events of its
+    thread around it, the outermost first.
 
     `place` gives (thread, start, end). Of two that begin together the longer one comes first.
     """
     open_: dict[Any, list[tuple[float, T]]] = {}
-    for one in found:
-        thread, start, end = place(one)
+    for event in events:
+        thread, start, end = place(event)
         around = open_.setdefault(thread, [])
         while around and (around[-1][0] < end or around[-1][0] <= start):
             around.pop()
-        yield one, tuple(inner for _, inner in around)
-        around.append((end, one))
+        yield event, tuple(inner for _, inner in around)
+        around.append((end, event))
 
 
 def is_copy(event: HostEvent) -> bool:
@@ -282,6 +286,6 @@ def is_run(event: HostEvent) -> bool:
 
 
 def is_wait(event: HostEvent) -> bool:
-    """Whether the device waits for one of the host's functions: what is prefetched keeps it waiting
-    for nothing, on silicon that happens beside a run."""
+    """Return whether the device waits for one of the host's functions in this event. It does not
+    wait for prefetched data, which on silicon is fetched during a run."""
     return event.channel == STREAMS and not event.name.endswith((COPY, PREFETCH))

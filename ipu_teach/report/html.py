@@ -62,7 +62,7 @@ TABLES = {
 
 
 def page(report: Report) -> str:
-    """The report as one HTML element."""
+    """Return the report as one HTML element."""
     first, *rest = (_table(name, rows) for name, rows in report.tables.items())
     sections = [_summary(report), first, _memory(report), *rest, _programs(report)]
     if report.sources:
@@ -73,10 +73,11 @@ def page(report: Report) -> str:
 
 
 def _table(name: str, table: Sequence[Any]) -> str:
-    """A section with the first rows of one of `Report.tables`, or the largest."""
-    most, columns, caption = TABLES[name]
+    """Return a section with the first rows of one of `Report.tables`, or the largest."""
+    maximum_column, columns, caption = TABLES[name]
     return _section(
-        f"{name}: {len(table):,}", _rows(table, columns.split(), f"{caption}; modelled", most)
+        f"{name}: {len(table):,}",
+        _rows(table, columns.split(), f"{caption}; modelled", maximum_column),
     )
 
 
@@ -95,14 +96,14 @@ def _sentence(report: Report) -> str:
 
 
 def _summary(report: Report) -> str:
-    # which prints reports, and so comes after them
+    # imported late, because it prints reports
     from ipu_teach.report.summary import summary_text
 
     sections = [
         "Target",
         "Graph",
         "Execution",
-        *["Runs"] * (len(report.runs) > 1),
+        *(["Runs"] if len(report.runs) > 1 else []),
         "Cycles by vertex type",
     ]
     text = summary_text(report, sections)
@@ -113,9 +114,10 @@ def _summary(report: Report) -> str:
 
 def _memory(report: Report) -> str:
     memory = report.memory
-    used, whole = memory.held_per_tile, int(memory.bytes_per_tile.sum())
+    used = memory.held_per_tile
+    total = int(memory.bytes_per_tile.sum())
     categories = [
-        (name, f"{size:,}", _bar(size, whole))
+        (name, f"{size:,}", _bar(size, total))
         for name, size in memory.by_category().items()
         if size
     ]
@@ -124,7 +126,7 @@ def _memory(report: Report) -> str:
     tiles = [(f"tile {t}", f"{int(used[t]):,}", _bar(int(used[t]), limit)) for t in fullest]
     regions = ", ".join(f"{name.lower()} {size:,}" for name, size in memory.by_region().items())
     return _section(
-        f"Memory: {whole:,} bytes",
+        f"Memory: {total:,} bytes",
         tabled(
             ("category", "bytes", "share"),
             categories,
@@ -153,7 +155,7 @@ def _programs(report: Report) -> str:
 
 
 def table_page(table: Table[Any]) -> str:
-    """The first rows of a table as one HTML element."""
+    """Return the first rows of a table as one HTML element."""
     if not table:
         return '<div class="ipu-view"><p>A table without rows.</p></div>'
     modelled = "; cycles are modelled" if any("cycles" in name for name in table.columns) else ""
@@ -162,8 +164,8 @@ def table_page(table: Table[Any]) -> str:
 
 
 def host_page(host: HostTrace) -> str:
-    """The host's timeline as one HTML element: a sentence, and tables to unfold. Its times are
-    measured."""
+    """Return the host's timeline as one HTML element: a sentence, and tables to unfold. Its times
+    are measured."""
     tables: dict[str, Table[Any]] = {
         "Streams": host.streams(),
         "Remote buffers": host.buffers(),
@@ -171,39 +173,43 @@ def host_page(host: HostTrace) -> str:
         "Counters": host.values,
         "Events": host.events,
     }
-    found = (
+    waiting = (
         _section(
             f"{name}: {len(rows):,}",
-            _rows(rows, rows.columns, "Measured, in seconds" * (name != "Remote buffers")),
+            _rows(rows, rows.columns, ("Measured, in seconds" if name != "Remote buffers" else "")),
         )
         for name, rows in tables.items()
         if rows
     )
-    return f'<div class="ipu-view report"><p>{_text(host.sentence())}</p>{"".join(found)}</div>'
+    return f'<div class="ipu-view report"><p>{_text(host.sentence())}</p>{"".join(waiting)}</div>'
 
 
-def _rows(table: Sequence[Any], columns: Sequence[str], caption: str, most: str = "") -> str:
-    """The first rows of a table with what they have as data; or those with the most in column
-    `most`, which gets bars."""
+def _rows(
+    table: Sequence[Any], columns: Sequence[str], caption: str, maximum_column: str = ""
+) -> str:
+    """Return the first rows of a table with their data columns; or, if `maximum_column` is given,
+    the rows with the largest values in it, drawn as bars."""
     rows = (
-        table.largest(most, MOST_ROWS) if most and isinstance(table, Table) else table[:MOST_ROWS]
+        table.largest(maximum_column, MOST_ROWS)
+        if maximum_column and isinstance(table, Table)
+        else table[:MOST_ROWS]
     )
-    found = [{name: getattr(row, name) for name in columns} for row in rows]
-    longest = max((row[most] for row in found), default=0) if most else 0
+    row_cells = [{name: getattr(row, name) for name in columns} for row in rows]
+    longest = max((row[maximum_column] for row in row_cells), default=0) if maximum_column else 0
     cells = (
         [
-            _bar(value, longest, _cell(value)) if name == most else _cell(value)
+            _bar(value, longest, _cell(value)) if name == maximum_column else _cell(value)
             for name, value in row.items()
         ]
-        for row in found
+        for row in row_cells
     )
-    left = len(table) - MOST_ROWS
-    more = f"<p>{left:,} more are in the report's data.</p>" if left > 0 else ""
-    return tabled((name.replace("_", " ") for name in columns), cells, caption) + more
+    remaining = len(table) - MOST_ROWS
+    rest = f"<p>{remaining:,} more are in the report's data.</p>" if remaining > 0 else ""
+    return tabled((name.replace("_", " ") for name in columns), cells, caption) + rest
 
 
 def _cell(value: object) -> str:
-    """A value as a table shows it."""
+    """Return a value as a table shows it."""
     if isinstance(value, float):
         return f"{value:,.1f}" if abs(value) >= 1000 else f"{value:.4g}"
     if isinstance(value, dict):
@@ -233,18 +239,18 @@ class _Markup(str):
     """Text that is HTML already."""
 
 
-def _bar(value: float, most: float, said: str = "") -> _Markup:
-    """A bar, with the share in words for those who do not see it; beside it what is said in place
-    of the share."""
-    share = 100 * value / most if most else 0.0
+def _bar(value: float, maximum: float, label: str = "") -> _Markup:
+    """Return a bar, with the share in words for readers who do not see it, and next to it `label`,
+    by default the share."""
+    share = 100 * value / maximum if maximum else 0.0
     return _Markup(
         f'<meter min="0" max="100" value="{share:.1f}">{share:.1f} %</meter> '
-        f"{said or f'{share:.1f} %'}"
+        f"{label or f'{share:.1f} %'}"
     )
 
 
 def tabled(heads: Iterable[str], rows: Iterable[Iterable[Any]], caption: str) -> str:
-    """Rows as a table in HTML; each begins with what it is about."""
+    """Return the rows as an HTML table; the first cell of each row is its heading."""
     head = "".join(f'<th scope="col">{_text(h)}</th>' for h in heads)
     lines = []
     for first, *rest in rows:

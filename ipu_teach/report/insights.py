@@ -1,7 +1,7 @@
-"""What stands out in a report, in words: does it fit, which tiles are fullest, what costs most, and
+"""The findings of a report, in words: whether it fits, the fullest tiles, the largest costs, and
 what one could try.
 
-The rules are few and say what they go by. Every figure is the report's own, and modelled.
+The rules are few and state their evidence. Every figure is the report's own, and modelled.
 """
 
 from __future__ import annotations
@@ -57,19 +57,19 @@ class Insight:
 
 
 def insights(report: Report) -> Table[Insight]:
-    """What stands out: does it fit, which tiles are fullest, what costs most, and what one could
-    try."""
-    found = [*_fit(report), *_fullest(report), *_skew(report), *_always_live(report)]
+    """Return the findings: whether the program fits, the fullest tiles, the largest costs, and what
+    one could try."""
+    insights_found = [*_fit(report), *_fullest(report), *_skew(report), *_always_live(report)]
     if report.num_steps:
-        found += [
+        insights_found += [
             *_balance(report),
             *_rearrangement(report),
             *_pieces(report),
             *_shares(report),
             *_ipus(report),
         ]
-        found += _unknown(report)
-    return Table(found)
+        insights_found += _unknown(report)
+    return Table(insights_found)
 
 
 def _lesson(topic: str) -> str:
@@ -83,19 +83,22 @@ def _advised(needed: bool, advice: str, topic: str) -> tuple[str, str]:
 
 
 def _fit(report: Report) -> Iterator[Insight]:
-    held, limit = report.memory.held_per_tile, report.target.bytes_per_tile
-    tile = int(np.argmax(held))
-    most, over = int(held[tile]), int((held > limit).sum())
-    share = f"{most:,} of {limit:,} bytes ({100 * most / limit:.1f} %)"
+    bytes_held = report.memory.held_per_tile
+    limit = report.target.bytes_per_tile
+    tile = int(np.argmax(bytes_held))
+    peak, over = int(bytes_held[tile]), int((bytes_held > limit).sum())
+    share = f"{peak:,} of {limit:,} bytes ({100 * peak / limit:.1f} %)"
     if over:
         part, size = max(report.memory.by_category(tile).items(), key=lambda item: item[1])
         data = part in (VARIABLES, CONSTANTS)
-        name, own = next(iter(report.memory.at_fullest(tile).items()), ("", 0))
-        # what can be the cause
-        part, size = (repr(name), own) if data and 10 * own >= size else (part.lower(), size)
+        name, own_bytes = next(iter(report.memory.at_fullest(tile).items()), ("", 0))
+        # the possible causes
+        part, size = (
+            (repr(name), own_bytes) if data and 10 * own_bytes >= size else (part.lower(), size)
+        )
         spread = (
             f"spread {part} over more tiles"
-            if over < len(held)
+            if over < len(bytes_held)
             else "use more tiles or IPUs: none has room"
         )
         yield Insight(
@@ -118,18 +121,19 @@ def _fit(report: Report) -> Iterator[Insight]:
     yield Insight(
         "fit",
         f"tile {tile}",
-        most,
+        peak,
         "bytes",
         text,
-        *_advised(most > NEARLY_FULL * limit, advice, MAPPING),
+        *_advised(peak > NEARLY_FULL * limit, advice, MAPPING),
     )
 
 
 def _fullest(report: Report) -> Iterator[Insight]:
-    """The fullest tiles, of those that hold at least half of what they can."""
-    held, limit = report.memory.held_per_tile, report.target.bytes_per_tile
-    for tile in np.argsort(-held, kind="stable")[:FULLEST].tolist():
-        if held[tile] < HALF_FULL * limit:
+    """Yield a finding for the fullest tiles, if they use at least half of their memory."""
+    bytes_held = report.memory.held_per_tile
+    limit = report.target.bytes_per_tile
+    for tile in np.argsort(-bytes_held, kind="stable")[:FULLEST].tolist():
+        if bytes_held[tile] < HALF_FULL * limit:
             return
         name, size = next(iter(report.memory.at_fullest(tile).items()), ("", 0))
         largest = (
@@ -137,14 +141,14 @@ def _fullest(report: Report) -> Iterator[Insight]:
             if size
             else "no variable lies on it"
         )
-        text = f"Tile {tile} holds {int(held[tile]):,} of {limit:,} bytes; {largest}."
-        yield Insight("full tile", f"tile {tile}", int(held[tile]), "bytes", text)
+        text = f"Tile {tile} holds {int(bytes_held[tile]):,} of {limit:,} bytes; {largest}."
+        yield Insight("full tile", f"tile {tile}", int(bytes_held[tile]), "bytes", text)
 
 
 def _skew(report: Report) -> Iterator[Insight]:
-    held = report.memory.held_per_tile
-    mean = float(held.mean())
-    skew = float(held.max()) / mean if mean else 1.0
+    bytes_held = report.memory.held_per_tile
+    mean = float(bytes_held.mean())
+    skew = float(bytes_held.max()) / mean if mean else 1.0
     uneven = skew > UNEVEN and mean < report.target.bytes_per_tile  # else no mapping fits
     text = f"The fullest tile holds {skew:.2f} times what an average tile holds."
     advice = "map the variables evenly, with poputil.map_tensor_linearly say."
@@ -164,19 +168,20 @@ def _always_live(report: Report) -> Iterator[Insight]:
 
 
 def _balance(report: Report) -> Iterator[Insight]:
-    """The compute set in which tiles wait longest for each other."""
+    """Yield the compute set in which tiles wait longest for each other."""
     computed = [
-        each
-        for each in executions(report)
-        if report.profile.steps[each.step].compute_set >= 0
-        and each.total(lambda number: report.step_cost(number).compute_duration)
+        execution
+        for execution in executions(report)
+        if report.profile.steps[execution.step].compute_set >= 0
+        and execution.total(lambda number: report.step_cost(number).compute_duration)
     ]
     if not computed:
         return
-    worst = max(computed, key=lambda each: each.total(partial(_waited, report)))
+    worst = max(computed, key=lambda execution: execution.total(partial(_waited, report)))
     lost = worst.total(partial(_waited, report))
     number = worst.longest(lambda number: report.step_cost(number).compute_duration)
-    name, balance = report.step_cost(number).name, _balance_of(report, number)
+    name = report.step_cost(number).name
+    balance = _balance_of(report, number)
     share = lost / report.total_cycles
     text = (
         f"The tiles wait longest for each other in {name!r}: its balance is {100 * balance:.0f} %"
@@ -194,35 +199,39 @@ def _computing(report: Report, number: int) -> list[Array]:
     I/O tiles are a set of their own: a step without them is not uneven."""
     cycles = np.split(report.step_cost(number).compute_cycles, report.target.set_starts[1:])
     at_work = report.profile.at_work(number).tolist()
-    return [each for each, works in zip(cycles, at_work, strict=True) if works and each.any()]
+    return [
+        per_tile
+        for per_tile, works in zip(cycles, at_work, strict=True)
+        if works and per_tile.any()
+    ]
 
 
 def _balance_of(report: Report, number: int) -> float:
     """Return mean over maximum of the compute cycles of the tiles that have a part in a step, of
     several IPUs each beside its own maximum."""
     sets = _computing(report, number)
-    possible = sum(len(each) * int(each.max()) for each in sets)
-    return sum(int(each.sum()) for each in sets) / possible if possible else 1.0
+    possible = sum(len(per_tile) * int(per_tile.max()) for per_tile in sets)
+    return sum(int(per_tile.sum()) for per_tile in sets) / possible if possible else 1.0
 
 
 def _waited(report: Report, number: int) -> float:
     """Return the cycles that a tile waits in one execution of a step for the slowest tile of its
     set, on average over the machine."""
     sets = _computing(report, number)
-    waits = sum(len(each) * int(each.max()) - int(each.sum()) for each in sets)
+    waits = sum(len(per_tile) * int(per_tile.max()) - int(per_tile.sum()) for per_tile in sets)
     return waits / report.target.num_tiles
 
 
 def _rearrangement(report: Report) -> Iterator[Insight]:
-    ran = report.exchanges.where(lambda row: row.executions)
-    if not ran:
+    exchanges_run = report.exchanges.where(lambda row: row.executions)
+    if not exchanges_run:
         return
-    worst = max(ran, key=lambda row: row.executions * row.bytes_received)
-    whole = sum(row.executions * row.bytes_received for row in ran)
+    worst = max(exchanges_run, key=lambda row: row.executions * row.bytes_received)
+    total = sum(row.executions * row.bytes_received for row in exchanges_run)
     moved = worst.executions * worst.bytes_received
     share = report.proportions["exchange"]
     text = (
-        f"Most bytes move in {worst.name or worst.kind!r}: {moved:,} of {whole:,} that cross "
+        f"Most bytes move in {worst.name or worst.kind!r}: {moved:,} of {total:,} that cross "
         "between tiles."
     )
     advice = (
@@ -240,32 +249,34 @@ def _rearrangement(report: Report) -> Iterator[Insight]:
 
 
 def _pieces(report: Report) -> Iterator[Insight]:
-    """The steps in which moving pieces within a tile takes longest, if it is more than a twentieth
-    of the step."""
-    ran = [report.step_cost(number) for number in np.flatnonzero(report.executions).tolist()]
-    found = [
+    """Yield the steps in which moving pieces within a tile takes longest, if it is more than a
+    twentieth of the step."""
+    costs = [report.step_cost(number) for number in np.flatnonzero(report.executions).tolist()]
+    pieces = [
         (int(cycles.max()), int(cycles.argmax()), cost, traffic)
-        for cost in ran
+        for cost in costs
         for traffic in cost.exchange
         for cycles, _ in [traffic.copy_cycles(report.target)]
     ]
-    for most, tile, cost, traffic in sorted(found, key=lambda entry: -entry[0])[:FULLEST]:
-        if most > GATHERING * cost.cycles and traffic.pieces[tile] > 1:
-            takes = (
-                f"In {cost.name!r} tile {tile} takes {most:,} of the step's {cost.cycles:,.0f} "
+    for largest, tile, cost, traffic in sorted(pieces, key=lambda entry: -entry[0])[:FULLEST]:
+        if largest > GATHERING * cost.cycles and traffic.pieces[tile] > 1:
+            duration = (
+                f"In {cost.name!r} tile {tile} takes {largest:,} of the step's {cost.cycles:,.0f} "
                 "cycles to move"
             )
             text = (
-                f"{takes} {int(traffic.pieces[tile]):,} pieces, {int(traffic.stayed[tile]):,} "
+                f"{duration} {int(traffic.pieces[tile]):,} pieces, {int(traffic.stayed[tile]):,} "
                 "bytes, within its memory."
             )
-            yield Insight("pieces", cost.name, most, "cycles", text, SIDE_BY_SIDE, _lesson(MAPPING))
+            yield Insight(
+                "pieces", cost.name, largest, "cycles", text, SIDE_BY_SIDE, _lesson(MAPPING)
+            )
 
 
 def _shares(report: Report) -> Iterator[Insight]:
     shares = report.proportions
     words = ", ".join(f"{name} {100 * share:.1f} %" for name, share in shares.items() if share)
-    most = max(shares, key=lambda name: shares[name])
+    dominant = max(shares, key=lambda name: shares[name])
     advice, lesson = "", ""
     if shares["host exchange"] > STREAMING:
         advice = (
@@ -282,8 +293,8 @@ def _shares(report: Report) -> Iterator[Insight]:
         lesson = _lesson(SUPERSTEPS)
     yield Insight(
         "proportions",
-        most,
-        shares[most],
+        dominant,
+        shares[dominant],
         "of the run",
         f"The average tile's time: {words}.",
         advice,
@@ -292,7 +303,7 @@ def _shares(report: Report) -> Iterator[Insight]:
 
 
 def _ipus(report: Report) -> Iterator[Insight]:
-    """The IPU that the others wait for longest."""
+    """Yield the IPU that the others wait for longest."""
     for row in report.ipus.largest("held_cycles", 1) if report.target.num_sets > 1 else ():
         sets = report.target.sets
         share = row.held_cycles / (sum(r.busy_cycles + r.waiting_cycles for r in report.ipus) or 1)

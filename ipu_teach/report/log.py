@@ -1,4 +1,4 @@
-"""Which steps ran, in which order, and with which cycles where these depend on data.
+"""The steps that ran, in order, with measured cycles where these depend on data.
 
 A long run is counted to its end; its order is kept up to a bound.
 """
@@ -42,10 +42,10 @@ RUNS = checked(
 
 @dataclass(frozen=True, eq=False)
 class RunLog:
-    """What ran, as a report keeps it. `order` (int32): the number of each step, up to `MOST_STEPS`
-    of them; `counts` (int64[up to compiled steps]): how often each ran in all. `unrecorded`: steps
-    that ran while profiling was disabled; `runs_left_out`: runs beyond the first `MOST_RUNS`;
-    `rows`: the numbers of the rows that remote buffers moved, in order, up to `MOST_ROWS`."""
+    """The log of a run in a report. `order` (int32) has the number of each step, up to `MOST_STEPS`
+    of them; `counts` (int64[up to compiled steps]) how often each ran in all. `unrecorded` counts
+    steps that ran while profiling was disabled, `runs_left_out` runs beyond the first `MOST_RUNS`.
+    `rows` has the numbers of the rows that remote buffers moved, in order, up to `MOST_ROWS`."""
 
     order: Annotated[Array, column(below="steps")]
     counts: Annotated[Array, column()]
@@ -71,7 +71,8 @@ class StepLog:
     def __init__(
         self, compiled_steps: int = 0, most: int = MOST_STEPS, moves: Array | None = None
     ) -> None:
-        self.compiled_steps, self.most = compiled_steps, most
+        self.compiled_steps = compiled_steps
+        self.most = most
         self._moves = np.zeros(compiled_steps, np.int64) if moves is None else moves
         self._moving = array("q")  # numbers of rows, in the run that is going on
         self.measured: list[Measured] = []
@@ -81,17 +82,18 @@ class StepLog:
         self.forget()
 
     def forget(self) -> None:
-        """Begin anew, with nothing run; the numbers of what was measured stay."""
+        """Discard the log, as if nothing had run; the numbers of measured steps stay."""
         self.order = array("i")
         # how often each ran of those that are not in `order`
         self.more: Array = np.zeros(0, np.int64)
         self.runs: list[ProgramRun] = []
         self.runs_left_out = self.unrecorded = self.total = 0
-        self._rows, self._all_rows = array("q"), True
+        self._rows = array("q")
+        self._all_rows = True
 
     def measure(self, step: int, cycles: Mapping[int, tuple[Array, Array]]) -> int:
-        """The number of an execution of compiled step `step`. `cycles`: by group those of its
-        vertices, and their rows."""
+        """Return the number of an execution of compiled step `step`. `cycles`: by group those of
+        its vertices, and their rows."""
         known, before = self._latest.get(step, (0, []))
         now = [array for array, _ in cycles.values()]
         if len(before) == len(now) and all(map(np.array_equal, before, now)):
@@ -116,26 +118,26 @@ class StepLog:
         if len(self._moving) < MOST_ROWS:
             self._moving.extend(rows)
 
-    def _rows_of(self, ran: Sequence[int]) -> tuple[array[int], bool]:
-        """(the numbers of the rows that the steps of a run moved, whether they are all): a step
-        that did not come to its end has none."""
+    def _rows_of(self, step_numbers: Sequence[int]) -> tuple[array[int], bool]:
+        """Return (the numbers of the rows that the steps of a run moved, whether they are all): a
+        step that did not come to its end has none."""
         if not self._moving:
             return self._moving, True
-        steps = np.array(ran, np.int64)
+        steps = np.array(step_numbers, np.int64)
         count = int(self._moves[steps[steps < self.compiled_steps]].sum())
         return self._moving[:count], count <= len(self._moving)
 
-    def add(self, ran: array[int]) -> None:
+    def add(self, steps: array[int]) -> None:
         """These steps ran, in this order."""
-        rows, whole = self._rows_of(ran)
+        rows, is_complete = self._rows_of(steps)
         if self._all_rows:
             self._rows.extend(rows[: MOST_ROWS - len(self._rows)])
-        self._all_rows &= whole and len(self._rows) < MOST_ROWS
+        self._all_rows &= is_complete and len(self._rows) < MOST_ROWS
         room = max(0, self.most - len(self.order))
-        self.order.extend(ran[:room] if room < len(ran) else ran)
-        if room < len(ran):
-            self.more = _sum(self.more, np.bincount(ran[room:]))
-        self.total += len(ran)
+        self.order.extend(steps[:room] if room < len(steps) else steps)
+        if room < len(steps):
+            self.more = _sum(self.more, np.bincount(steps[room:]))
+        self.total += len(steps)
 
     def note(self, run: ProgramRun) -> None:
         """A run came to its end."""
@@ -145,11 +147,11 @@ class StepLog:
             self.runs_left_out += 1
 
     def counts(self) -> Array:
-        """int64[highest number + 1]: how often each step ran."""
+        """Return int64[highest number + 1]: how often each step ran."""
         return _sum(self.more, np.bincount(self.order))
 
     def snapshot(self, going: Sequence[int] = (), run: ProgramRun | None = None) -> RunLog:
-        """What ran so far, with the steps of a run that is still going on."""
+        """Return what ran so far, with the steps of a run that is still going on."""
         order, tail = np.array(self.order, np.int32), np.array(going, np.int32)
         counts = _sum(self.counts(), np.bincount(tail))
         order = np.concatenate((order, tail[: self.most - len(order)]))
@@ -166,7 +168,7 @@ class StepLog:
 
 
 def _sum(a: Array, b: Array) -> Array:
-    """Two counts by number, of different lengths perhaps."""
+    """Return two counts by number, of different lengths perhaps."""
     total = np.zeros(max(len(a), len(b)), np.int64)
     total[: len(a)] += a
     total[: len(b)] += b

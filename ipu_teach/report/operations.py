@@ -1,12 +1,13 @@
-"""The run by operation: what one library call, or one of the learner's own names, cost in all.
+"""The run by operation: the total cost of one library call, or of one of the learner's own names.
 
-The steps of a compute set `layer1/mul/reduce` belong to the operation `layer1/mul`; those of one
-without a scope to an operation of its name. Copies and the host's transfers belong to the nearest
-named program around them, else to `copies`, `host exchange`, `streaming memory` or `control`. Every
-step is in one operation, so columns add up to the report's totals; but for the cycles of several
-IPUs, which work at the same time: those add up to the sum of all steps.
+The steps of a compute set `layer1/mul/reduce` belong to the operation `layer1/mul`; those of a
+compute set without a scope belong to an operation of its name. Copies and the host's transfers
+belong to the nearest named program around them, else to `copies`, `host exchange`, `streaming
+memory` or `control`. Every step is in one operation, so that columns add up to the report's totals.
+Cycles are an exception on several IPUs, which work at the same time: there they add up to the sum
+of all steps.
 
-`by_module` asks the programs instead, which the front ends name after the modules of a model.
+`by_module` uses the programs instead, which the front ends name after the modules of a model.
 """
 
 from __future__ import annotations
@@ -58,57 +59,62 @@ class Operation:
 
 @dataclass(frozen=True)
 class Module(Operation):
-    """One module of a model. `memory_bytes`: of its variables and its code, and of what tiles send
-    each other in its steps; of all tiles together, each at its fullest moment."""
+    """One module of a model. `memory_bytes` counts its variables, its code, and the data that tiles
+    send each other in its steps, over all tiles, each at its peak."""
 
     memory_bytes: int
 
 
 def by_module(report: Report) -> Table[Module]:
-    """The run by the named programs around its steps, the innermost, in the order of their first
-    steps: of a model of a front end by module or layer, forward and backward, and besides its
-    "inputs", "outputs", and "update", which is the optimiser with all that it keeps.
+    """Return the run by the innermost named programs around its steps, in the order of their first
+    steps.
 
-    Steps in no named program are of a module of their compute set's first name, as in `operations`.
-    Of memory the last row, "no module", has what is left: pointers, stacks, constants. So each
-    column adds up, that of memory to `memory.bytes_per_tile`.
+    For a model of a front end these are its modules or layers, forward and backward, and also
+    "inputs", "outputs", and "update", the optimiser with all of its state. Steps in no named
+    program belong to a module with the first name of their compute set, as in `operations`. The
+    last row, "no module", has the remaining memory: pointers, stacks, constants. So each column
+    adds up; memory adds up to `memory.bytes_per_tile`.
     """
-    profile, memory = report.profile, report.memory
-    around, owner = _around(profile, UPDATE), names(profile, 1)
+    profile = report.profile
+    memory = report.memory
+    around = _around(profile, UPDATE)
+    owner = names(profile, 1)
     members: dict[str, list[int]] = {}
     for number, name in enumerate(owner):
         owner[number] = around.get(profile.leaf(number).step) or name
         members.setdefault(owner[number], []).append(number)
-    held = Counter[str]()
+    bytes_by_module = Counter[str]()
     variables = memory.at_fullest()
     for name, size in variables.items():
         whose = UPDATE if name.rpartition(".")[0] in variables else name.partition("/")[0]
         while whose and whose not in members:  # layer.weight is of layer
             whose = whose.rpartition(".")[0]
-        held[whose or REST] += size
+        bytes_by_module[whose or REST] += size
     for place, size in zip(memory.liveness.places, memory.passing_at_fullest, strict=True):
-        held[owner[place.step]] += size
-    codes, rows = _vertex_code(profile), []
+        bytes_by_module[owner[place.step]] += size
+    codes = _vertex_code(profile)
+    rows = []
     for name, numbers in members.items():
         row = _operation(report, name, numbers, codes)
-        rows.append(Module(**vars(row), memory_bytes=row.code_bytes + held[name]))
+        rows.append(Module(**vars(row), memory_bytes=row.code_bytes + bytes_by_module[name]))
     code = sum(codes.values()) * report.target.vertex_code_bytes
-    left = int(memory.bytes_per_tile.sum()) - sum(row.memory_bytes for row in rows)
-    return Table([*rows, Module(REST, 0, 0, 0, 0, 0, 0, 0, 0, code, "", left)])
+    remaining = int(memory.bytes_per_tile.sum()) - sum(row.memory_bytes for row in rows)
+    return Table([*rows, Module(REST, 0, 0, 0, 0, 0, 0, 0, 0, code, "", remaining)])
 
 
 def operations(report: Report, depth: int | None = None) -> Table[Operation]:
-    """The run by library call and by the learner's own names, in the order of their first steps; of
-    long paths the first `depth` names."""
-    profile, target = report.profile, report.target
+    """Return the run by library call and by the learner's own names, in the order of their first
+    steps; of long paths the first `depth` names."""
+    profile = report.profile
+    target = report.target
     members: dict[str, list[int]] = {}
     for number, name in enumerate(names(profile, depth)):
         members.setdefault(name, []).append(number)
     codes = _vertex_code(profile)
     rows = [_operation(report, name, numbers, codes) for name, numbers in members.items()]
-    left = sum(codes.values()) * target.vertex_code_bytes
-    if left:
-        rows.append(Operation(UNUSED, 0, 0, 0, 0, 0, 0, 0, 0, left, ""))
+    remaining = sum(codes.values()) * target.vertex_code_bytes
+    if remaining:
+        rows.append(Operation(UNUSED, 0, 0, 0, 0, 0, 0, 0, 0, remaining, ""))
     return Table(rows)
 
 
@@ -120,7 +126,7 @@ def names(profile: Profile, depth: int | None = None) -> list[str]:
             next_step="give a whole number, or None.",
         )
     around = _around(profile)
-    found = []
+    operation_names = []
     for number, step in enumerate(profile.steps):
         cost = profile.cost(number)
         if step.compute_set >= 0:
@@ -128,40 +134,42 @@ def names(profile: Profile, depth: int | None = None) -> list[str]:
             scope = path[:-1] or path
         else:
             scope = (around.get(number) or _KINDS.get(cost.kind, "control")).split("/")
-        found.append("/".join(scope[:depth]))
-    return found
+        operation_names.append("/".join(scope[:depth]))
+    return operation_names
 
 
-def _around(profile: Profile, whole: str | None = None) -> dict[int, str]:
-    """The name of the nearest named program around each step, where there is one; but for one of
-    the name `whole`, which has all that is in it."""
-    found: dict[int, str] = {}
+def _around(profile: Profile, outermost: str | None = None) -> dict[int, str]:
+    """Return the name of the nearest named program around each step, if there is one. A program of
+    the name `outermost` takes in everything inside it."""
+    operation_of: dict[int, str] = {}
     for program in profile.programs:
         waiting = [(program, "")]
         while waiting:
             node, name = waiting.pop()
             if node.step >= 0:
-                found.setdefault(node.step, name)
-            elif node.kind in ("Sequence", "Block", "Call") and node.name and name != whole:
+                operation_of.setdefault(node.step, name)
+            elif node.kind in ("Sequence", "Block", "Call") and node.name and name != outermost:
                 name = node.name
             waiting += [(child, name) for child in reversed(node.children)]
-    return found
+    return operation_of
 
 
 def _operation(report: Report, name: str, numbers: list[int], codes: Counter[int]) -> Operation:
-    profile, target = report.profile, report.target
+    profile = report.profile
+    target = report.target
     runs = report.executions
     costs = [(int(runs[n]), profile.cost(n)) for n in numbers]
-    # one may be several steps
+    # an operation may be several steps
     sets = {profile.steps[n].compute_set: profile.parts(n) for n in numbers}
-    parts = [part for found in sets.values() for part in found]
+    parts = [part for sets_of_operation in sets.values() for part in sets_of_operation]
     flops = [
         int(runs[n]) * p.flops if p.flops >= 0 else -1 for n in numbers for p in profile.parts(n)
     ]
     code = sum(codes.pop(n, 0) for n in numbers) * target.vertex_code_bytes
     # the code is there once, however often it was measured
     for n in (n for n in numbers if n in profile.own_steps):
-        exchange, step = profile.cost(n).exchange, profile.steps[n]
+        exchange = profile.cost(n).exchange
+        step = profile.steps[n]
         tiles = [part.on for part in profile.parts(n)]
         code += int(control_code_bytes(exchange, tiles, step.to_device is not None, target).sum())
         code += sum(int(exchange_code_bytes(t, target).sum()) for t in exchange)
@@ -184,11 +192,14 @@ def _operation(report: Report, name: str, numbers: list[int], codes: Counter[int
 
 
 def _vertex_code(profile: Profile) -> Counter[int]:
-    """For each step on how many tiles it is the first to need code there, codelet by codelet, and
-    that of copy vertices for what lies side by side and for pieces. -1: compute sets that no
-    program executes."""
-    seen: defaultdict[object, Array] = defaultdict(lambda: np.zeros(profile.target.num_tiles, bool))
-    found, needed = Counter[int](), list[tuple[object, Array]]()
+    """Return, for each step, on how many tiles it is the first to need code: by codelet, and for
+    the copy vertices of contiguous data and of pieces. -1 stands for compute sets that no program
+    executes."""
+    has_code: defaultdict[object, Array] = defaultdict(
+        lambda: np.zeros(profile.target.num_tiles, bool)
+    )
+    code_bytes = Counter[int]()
+    needed = list[tuple[object, Array]]()
     executed = [(number, profile.steps[number].compute_set) for number in sorted(profile.own_steps)]
     for number, which in (*executed, *((-1, which) for which in range(len(profile.compute_sets)))):
         needed = [
@@ -197,7 +208,7 @@ def _vertex_code(profile: Profile) -> Counter[int]:
         ]
         for part in profile.compute_sets[which].parts if which >= 0 else ():
             needed.append((part.codelet, np.isin(np.arange(profile.target.num_tiles), part.on)))
-        for kind, here in needed:
-            found[number] += int((here & ~seen[kind]).sum())
-            seen[kind] = seen[kind] | here
-    return found
+        for kind, on_tiles in needed:
+            code_bytes[number] += int((on_tiles & ~has_code[kind]).sum())
+            has_code[kind] = has_code[kind] | on_tiles
+    return code_bytes

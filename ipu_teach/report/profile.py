@@ -1,8 +1,8 @@
-"""What a report knows of a compiled program, as plain data.
+"""A report's knowledge of a compiled program, as plain data.
 
-A `Profile` answers in two ways: `CompiledProfile` works each answer out of the compiled program
-when it is asked for, and `StoredProfile` has read it from a file. What stands on it (the report,
-its tables, comparisons) cannot tell which.
+A `Profile` has two forms: `CompiledProfile` computes each answer from the compiled program on
+request, and `StoredProfile` has read it from a file. The report, its tables and comparisons cannot
+tell them apart.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ def is_way(text: str) -> bool:
     return text in WAYS or text.startswith(CPYTHON_ALONE)
 
 
-# what libpva's visitors call a node of that kind
+# the name that libpva's visitors give to a node of that kind
 LIBPVA = {"Execute": "on_tile_execute", "Copy": "do_exchange"}
-NO_SYNC, INTERNAL, EXTERNAL = 0, 1, 2  # which tiles wait for each other before a step
+NO_SYNC, INTERNAL, EXTERNAL = 0, 1, 2  # the tiles that wait for each other before a step
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,9 @@ class VariableFacts:
 
 
 def named_replicas(variables: Iterable[VariableFacts], target: Target) -> int:
-    """How many replicas there are by the names of variables, which anybody may give."""
-    told = {without_replica(v.name)[1] for v in variables}
-    return max(n for n in (1, *told) if n and target.num_ipus % n == 0)
+    """Return how many replicas there are by the names of variables, which anybody may give."""
+    replicated = {without_replica(v.name)[1] for v in variables}
+    return max(n for n in (1, *replicated) if n and target.num_ipus % n == 0)
 
 
 @dataclass(frozen=True)
@@ -106,8 +106,8 @@ class ComputeSetFacts:
 
 @dataclass(frozen=True)
 class RowsMoved:
-    """A copy with a remote buffer: so many `rows` of it at a time, `bytes` in all, and the number
-    of the variable that they are moved to or from, of several the first."""
+    """A copy with a remote buffer: `rows` rows at a time, `bytes` in all, and the number of the
+    variable to or from which they are moved, the first of several."""
 
     buffer: str
     rows: Annotated[int, whole(1)]
@@ -117,9 +117,10 @@ class RowsMoved:
 
 @dataclass(frozen=True)
 class StepFacts:
-    """A compiled step. `compute_set`: which it executes, or -1. `sync`: who waits, under the sync
-    pattern FULL. `to_device`: which way the host's data goes, None for a step without the host.
-    `line`: where a Copy was made; `moves`: with which remote buffers, in order."""
+    """A compiled step. `compute_set` is the number of the one that it executes, or -1. `sync` says
+    who waits, under the sync pattern FULL. `to_device` is the direction of the host's data, None
+    for a step without the host. `line` is the line of a Copy; `moves` are its remote buffers, in
+    order."""
 
     compute_set: Annotated[int, whole(-1, below="compute_sets")] = -1
     sync: Annotated[int, whole(NO_SYNC, EXTERNAL)] = INTERNAL
@@ -150,7 +151,7 @@ class ProgramNode:
         return self.kind
 
     def walk(self) -> Iterator[tuple[int, ProgramNode]]:
-        """(depth, node) of this node and all below, in order."""
+        """Yield (depth, node) of this node and all below, in order."""
         waiting = [(0, self)]
         while waiting:
             depth, node = waiting.pop()
@@ -158,7 +159,7 @@ class ProgramNode:
             waiting += [(depth + 1, child) for child in reversed(node.children)]
 
     def leaves(self) -> Iterator[ProgramNode]:
-        """The leaves below, in order."""
+        """Yield the leaves below, in order."""
         return (node for _, node in self.walk() if node.step >= 0)
 
     def accept(self, visitor: object) -> None:
@@ -179,18 +180,19 @@ class ProgramNode:
 
 
 def snake(name: str) -> str:
-    """A class name in snake_case."""
+    """Return a class name in snake_case."""
     return "".join("_" + c.lower() if c.isupper() and i else c.lower() for i, c in enumerate(name))
 
 
 @dataclass(eq=False)
 class Profile(ABC):
-    """The facts of one compiled program, and what its steps cost.
+    """The facts of one compiled program, and the costs of its steps.
 
-    `variables`: in the order of their making, those of vertices' state last. `codelets`: every
-    vertex class in use. `compute_sets`: in the order of their making. `steps`: what the leaves of
-    the programs are, each once. `programs`: as trees. `memory`: the byte ledger. `edges`: how many
-    regions of memory the vertices hold. `replicas`: of how many replicas of one graph it is.
+    `variables` are in the order in which they were added, those of vertices' state last. `codelets`
+    are the vertex classes in use. `compute_sets` are in the order in which they were added. `steps`
+    are the leaves of the programs, each once. `programs` are trees. `memory` is the byte ledger.
+    `edges` counts the regions of memory that vertices hold. `replicas` is the number of replicas of
+    one graph.
     """
 
     target: Target
@@ -212,10 +214,10 @@ class Profile(ABC):
     @cached_property
     def _leaves(self) -> dict[int, ProgramNode]:
         """By step the first leaf of the programs that is it, in their order."""
-        found: dict[int, ProgramNode] = {}
+        leaves: dict[int, ProgramNode] = {}
         for leaf in (leaf for program in self.programs for leaf in program.leaves()):
-            found.setdefault(leaf.step, leaf)
-        return found
+            leaves.setdefault(leaf.step, leaf)
+        return leaves
 
     def origin(self, step: int) -> int:
         """Return the step of the programs of which `step` is a measured execution; `step` itself if
@@ -227,22 +229,22 @@ class Profile(ABC):
         return next(executing, step)
 
     def leaf(self, step: int) -> ProgramNode:
-        """The first leaf of the programs that is step `step`, or of which `step` is a measured
-        execution."""
+        """Return the first leaf of the programs that is step `step`, or of which `step` is a
+        measured execution."""
         leaf = self._leaves.get(self.origin(step))
         return leaf or ProgramNode(self.cost(step).kind, self.cost(step).name, step)
 
     def parts(self, step: int) -> tuple[VertexFacts, ...]:
-        """The vertices that a step executes, by codelet."""
+        """Return the vertices that a step executes, by codelet."""
         which = self.steps[step].compute_set
         return self.compute_sets[which].parts if which >= 0 else ()
 
     def vertices(self, step: int) -> dict[str, int]:
-        """How many vertices of each codelet a step executes."""
-        found = Counter[str]()
+        """Return how many vertices of each codelet a step executes."""
+        counts = Counter[str]()
         for part in self.parts(step):
-            found[self.codelets[part.codelet].name] += part.vertices
-        return dict(found)
+            counts[self.codelets[part.codelet].name] += part.vertices
+        return dict(counts)
 
     @cached_property
     def external(self) -> Array:
@@ -253,14 +255,15 @@ class Profile(ABC):
     def _together(self) -> Array:
         """int64[steps]: in each how many IPUs take part together, 0 where each does by itself."""
         steps = ((self.cost(n).kind, step.sync == EXTERNAL) for n, step in enumerate(self.steps))
-        found = [together(*step, self.target, self.replicas) for step in steps]
-        return np.array(found, np.int64)
+        groups = [together(*step, self.target, self.replicas) for step in steps]
+        return np.array(groups, np.int64)
 
     def by_set(self, number: int) -> tuple[Array, Array]:
-        """`StepCost.by_set` of step `number`."""
+        """Return `StepCost.by_set` of step `number`."""
         if number not in self._by_set:
-            group, here = int(self._together[number]), self.at_work(number)
-            self._by_set[number] = self.cost(number).by_set(group, here, self.target)
+            group = int(self._together[number])
+            at_work = self.at_work(number)
+            self._by_set[number] = self.cost(number).by_set(group, at_work, self.target)
         return self._by_set[number]
 
     @cached_property
@@ -272,23 +275,24 @@ class Profile(ABC):
         return bool(self._together[number])
 
     def at_work(self, number: int) -> Array:
-        """bool[sets]: which of `Target.sets` have a part in step `number`, be it one that holds up
-        others, too."""
+        """Return bool[sets]: which of `Target.sets` have a part in step `number`, be it one that
+        holds up others, too."""
         tiles = [part.on for part in self.parts(number)]
         return self.cost(number).at_work(tiles, self.target)
 
     @abstractmethod
     def cost(self, number: int) -> StepCost:
-        """One execution of step `number`."""
+        """Return one execution of step `number`."""
 
     @abstractmethod
     def codelet_cycles(self, number: int) -> dict[str, int]:
-        """Cycles of one execution of step `number`, summed by codelet; unknown ones count
-        nothing."""
+        """Return the cycles of one execution of step `number`, summed by codelet; unknown ones
+        count nothing."""
 
     @abstractmethod
     def transfers(self, number: int) -> tuple[Transfers, ...]:
-        """Who sends what to whom in step `number`: one entry for each of its exchanges."""
+        """Return which tile sends what to which in step `number`: one entry for each of its
+        exchanges."""
 
     def vertices_on(self, number: int) -> tuple[Array, Array, Array] | None:
         """By tile, of the vertices that step `number` executes: how many, the cycles of the
@@ -296,8 +300,8 @@ class Profile(ABC):
         return None
 
     def lines_on(self, number: int, tile: int) -> tuple[str, str]:
-        """The line that added most of those vertices on a tile, and the one that put most of them
-        there, in words; "" if that is not known, or if the first did both."""
+        """Return the line that added most of those vertices on a tile, and the one that put most of
+        them there, in words; "" if that is not known, or if the first did both."""
         return "", ""
 
     def line_of_move(self, number: int, tile: int, *, within: bool) -> str:
@@ -311,4 +315,4 @@ class Profile(ABC):
 
     @abstractmethod
     def at(self, target: Target) -> Profile:
-        """The same program at the rates of `target`."""
+        """Return the same program at the rates of `target`."""

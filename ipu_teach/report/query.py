@@ -17,12 +17,13 @@ from ipu_teach.graph.variable_table import without_replica
 from ipu_teach.report.block_times import BlockRun, blocks
 from ipu_teach.report.log import ProgramRun
 from ipu_teach.report.profile import Profile, ProgramNode, RowsMoved
+from ipu_teach.report.steps import ComputeSetProfile, IpuStep, StepRun
 from ipu_teach.report.table import T, Table
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
 if TYPE_CHECKING:
-    from ipu_teach.report.report import ComputeSetProfile, Report, StepRun
+    from ipu_teach.report.report import Report
 
 
 @dataclass(frozen=True)
@@ -92,16 +93,16 @@ class VariableTable(Table[VariableRow]):
         The row has the bytes and tiles of all replicas together.
         """
         groups = folded([v.name for v in self], [v.bytes for v in self])
-        found: list[VariableRow] = []
+        rows_folded: list[VariableRow] = []
         for name, rows in groups:
             first, *others = (self[i] for i in rows)
-            alike = all(
+            same_kind = all(
                 (v.ranges, v.always_live) == (first.ranges, first.always_live) for v in others
             )
             total, tiles = (sum(getattr(self[i], n) for i in rows) for n in ("bytes", "tiles"))
-            one = replace(first, name=name, bytes=total, tiles=tiles)
-            found += [one] if alike else [first, *others]
-        return VariableTable(found)
+            merged = replace(first, name=name, bytes=total, tiles=tiles)
+            rows_folded += [merged] if same_kind else [first, *others]
+        return VariableTable(rows_folded)
 
 
 def folded(names: Sequence[str], sizes: Sequence[int]) -> list[tuple[str, list[int]]]:
@@ -114,19 +115,25 @@ def folded(names: Sequence[str], sizes: Sequence[int]) -> list[tuple[str, list[i
     for i, name in enumerate(names):
         base, count = without_replica(name)
         groups.setdefault((base, count) if count > 1 else i, []).append(i)
-    found: list[tuple[str, list[int]]] = []
+    rows_by_size: list[tuple[str, list[int]]] = []
     for rows in groups.values():
-        name, each = names[rows[0]], sorted({sizes[i] for i in rows})
+        name = names[rows[0]]
+        distinct_sizes = sorted({sizes[i] for i in rows})
         if len(rows) > 1:
-            spread = f" of {each[0]:,} to {each[-1]:,} bytes" if len(each) > 1 else ""
+            spread = (
+                f" of {distinct_sizes[0]:,} to {distinct_sizes[-1]:,} bytes"
+                if len(distinct_sizes) > 1
+                else ""
+            )
             name = f"{without_replica(name)[0]}, {len(rows)} replicas{spread}"
-        found.append((name, rows))
-    return found
+        rows_by_size.append((name, rows))
+    return rows_by_size
 
 
 def variables(report: Report) -> VariableTable:
     """Return all variables with their bytes, tiles, live ranges and lines."""
-    memory, facts = report.memory, report.profile.variables
+    memory = report.memory
+    facts = report.profile.variables
     size = total_of(memory.variable, memory.size, len(facts)).tolist()
     tiles = np.bincount(memory.variable, minlength=len(facts)).tolist()
     ranges: list[list[tuple[int, int]]] = [[] for _ in facts]
@@ -173,7 +180,8 @@ class TileMemory(WithoutSome):
     """The bytes on one tile at the place where it is fullest."""
 
     def __init__(self, memory: MemoryLedger, tile: int) -> None:
-        self._memory, self._tile = memory, tile
+        self._memory = memory
+        self._tile = tile
 
     @property
     def total(self) -> Total:
@@ -264,7 +272,8 @@ def exchanges(report: Report) -> Table[ExchangeRow]:
             else np.zeros(1, np.int64)
         )
         if received.any():
-            tile, links = int(np.argmax(received)), sum(int(t.links.sum()) for t in cost.exchange)
+            tile = int(np.argmax(received))
+            links = sum(int(t.links.sum()) for t in cost.exchange)
             total = int(received.sum())
             cycles = cost.exchange_duration + cost.global_exchange_cycles
             rows.append(
@@ -301,17 +310,19 @@ class RowMove:
 
 def row_moves(report: Report) -> Iterator[RowMove]:
     """Yield the copies with remote buffers in order, as long as their row numbers were recorded."""
-    rows, steps, done = report.rows_moved, report.profile.steps, 0
+    rows = report.rows_moved
+    steps = report.profile.steps
+    done = 0
     moving = np.array([bool(step.moves) for step in steps], bool)
     order = report.step_numbers
     for index in np.flatnonzero(moving[order]).tolist() if moving.any() else ():
         step = steps[order[index]]
-        for what in step.moves:
-            if done + what.rows > len(rows):
+        for transfer in step.moves:
+            if done + transfer.rows > len(rows):
                 return
-            own = tuple(rows[done : done + what.rows].tolist())
-            yield RowMove(index, int(order[index]), what, bool(step.to_device), own)
-            done += what.rows
+            own_rows = tuple(rows[done : done + transfer.rows].tolist())
+            yield RowMove(index, int(order[index]), transfer, bool(step.to_device), own_rows)
+            done += transfer.rows
 
 
 @dataclass(frozen=True)
@@ -334,16 +345,17 @@ class BufferUse:
 
 def buffers(report: Report) -> Table[BufferUse]:
     """Return a row for each remote buffer that was used, in the order of the compiled steps."""
-    found: dict[str, Array] = {}
+    sizes_by_name: dict[str, Array] = {}
     for step, times in zip(report.profile.steps, report.executions.tolist(), strict=True):
         for move in step.moves if times else ():
-            use = found.setdefault(move.buffer, np.zeros((2, 3), np.int64))
+            use = sizes_by_name.setdefault(move.buffer, np.zeros((2, 3), np.int64))
             use[0 if step.to_device else 1] += times * np.array((1, move.rows, move.bytes))
-    kept: dict[str, set[int]] = {name: set() for name in found}
+    rows_by_name: dict[str, set[int]] = {name: set() for name in sizes_by_name}
     for moved in report.row_moves:
-        kept[moved.what.buffer].update(moved.rows)
+        rows_by_name[moved.what.buffer].update(moved.rows)
     rows: list[tuple[Any, ...]] = [
-        (name, *use.ravel().tolist(), len(kept[name])) for name, use in found.items()
+        (name, *use.ravel().tolist(), len(rows_by_name[name]))
+        for name, use in sizes_by_name.items()
     ]
     return Table(BufferUse(*row) for row in rows)
 
@@ -380,14 +392,17 @@ class IpuRow:
 
 def ipus(report: Report) -> Table[IpuRow]:
     """Return a row for each IPU: how long it works, and how long it and others wait."""
-    found, rows = report.overlap, []
-    for ipu, (waits, held) in enumerate(
-        zip(found.waits, found.waits.sum(axis=0).tolist(), strict=True)
+    overlap = report.overlap
+    rows = []
+    for ipu, (waits, holding) in enumerate(
+        zip(overlap.waits, overlap.waits.sum(axis=0).tolist(), strict=True)
     ):
-        idle, most = int(waits.sum()), int(waits.argmax())
-        by = report.step_cost(int(found.holding(ipu).argmax())).name if held else ""
-        shared = int((found.shared - found.idle)[:, ipu].sum())
-        rows.append(IpuRow(ipu, found.total - idle, idle, most if idle else -1, held, by, shared))
+        idle, longest = int(waits.sum()), int(waits.argmax())
+        by = report.step_cost(int(overlap.holding(ipu).argmax())).name if holding else ""
+        shared = int((overlap.shared - overlap.idle)[:, ipu].sum())
+        rows.append(
+            IpuRow(ipu, overlap.total - idle, idle, longest if idle else -1, holding, by, shared)
+        )
     return Table(rows)
 
 
@@ -395,7 +410,9 @@ class Lazily(Sequence[T]):
     """A sequence that makes each item when it is indexed."""
 
     def __init__(self, length: int, one: str, make: Callable[[int], T]) -> None:
-        self._length, self._one, self._make = length, one, make
+        self._length = length
+        self._one = one
+        self._make = make
 
     def __len__(self) -> int:
         return self._length
@@ -449,7 +466,7 @@ class LivenessStep:
 
     @property
     def program(self) -> ProgramNode:
-        """Where it is in the programs: a leaf with `name` and `type`."""
+        """The step's place in the programs: a leaf with `name` and `type`."""
         return self._profile.leaf(self._memory.liveness.places[self.number].step)
 
     @property
@@ -459,7 +476,7 @@ class LivenessStep:
 
     @property
     def not_always_live_memory(self) -> LivenessStep:
-        """What has its `bytes` and `variables`, by libpva's name: this."""
+        """The step itself, which has `bytes` and `variables`, under libpva's name."""
         return self
 
     @property
@@ -470,7 +487,7 @@ class LivenessStep:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Compilation(WithoutSome):
-    """What was compiled: `report.compilation.tiles[3].memory.total.including_gaps`, `.programs`,
+    """The compiled program: `report.compilation.tiles[3].memory.total.including_gaps`, `.programs`,
     `.compute_sets`."""
 
     _report: Report
@@ -488,7 +505,8 @@ class Compilation(WithoutSome):
     @property
     def tiles(self) -> Lazily[Tile]:
         """All tiles, with their memory."""
-        target, memory = self.target, self._report.memory
+        target = self.target
+        memory = self._report.memory
         return Lazily(
             target.num_tiles,
             "tile",
@@ -498,8 +516,11 @@ class Compilation(WithoutSome):
     @property
     def ipus(self) -> tuple[Table[Tile], ...]:
         """The tiles of each IPU."""
-        tiles, each = self.tiles, self.target.tiles_per_ipu
-        return tuple(tiles[first : first + each] for first in range(0, len(tiles), each))
+        tiles = self.tiles
+        tiles_per_ipu = self.target.tiles_per_ipu
+        return tuple(
+            tiles[first : first + tiles_per_ipu] for first in range(0, len(tiles), tiles_per_ipu)
+        )
 
     @property
     def always_live_variables(self) -> VariableTable:
@@ -526,20 +547,6 @@ class Compilation(WithoutSome):
             LivenessStep(i, node.kind, name, size, always, memory, self._report.profile)
             for i, (node, (name, size)) in enumerate(places)
         )
-
-
-@dataclass(frozen=True, eq=False)
-class IpuStep:
-    """The part of one IPU in a step.
-
-    `cycles` are the modelled cycles from its start to its end, 0 if the IPU takes no part.
-    `cycles_by_tile` is int64[tiles of the IPU]: the cycles in which each tile computes or
-    exchanges. `start` is the cycle in which the IPU begins the step.
-    """
-
-    cycles: int
-    cycles_by_tile: Array
-    start: int
 
 
 class Steps(Lazily[IpuStep | Any]):

@@ -58,18 +58,18 @@ RATES = frozenset(
 )
 
 T = TypeVar("T")
-# in the order in which a `Report` takes it
+# in the order of the arguments of `Report`
 Read = tuple[Profile, RunLog, HostTrace, InstrumentationSettings, PoplarVersion]
 
 
 def read(data: bytes) -> Read:
-    """The report in a file. Raises `ReportLoadError`."""
+    """Return the report in a file. Raises `ReportLoadError`."""
     return s.load(data, w.REPORT, _report)
 
 
 @dataclass(eq=False)
 class StoredProfile(Profile):
-    """What a file says of a compiled program."""
+    """The profile of a compiled program, read from a file."""
 
     costs: tuple[StepCost, ...]
     cycles: tuple[dict[str, int], ...]
@@ -93,11 +93,11 @@ class StoredProfile(Profile):
                     that was read from a file: the vertices are not in it.
                     next:  ask the report of the engine that ran it; a file answers for the rates of
                     exchange, sync, host and clock.""")
-        own = target.internal_sync_cycles
+        sync_cycles = target.internal_sync_cycles
         costs = tuple(
             cost.at(
                 target,
-                (step.sync != NO_SYNC) * own + (sync_of(group, target) if group else 0),
+                (step.sync != NO_SYNC) * sync_cycles + (sync_of(group, target) if group else 0),
             )
             for cost, step in zip(self.costs, self.steps, strict=True)
             for group in (together(cost.kind, step.sync == EXTERNAL, target, self.replicas),)
@@ -106,14 +106,22 @@ class StoredProfile(Profile):
 
 
 def _report(header: s.HeaderValue) -> Read:
-    profile, ran = _profile(header), _ran(header["run"])
+    profile = _profile(header)
+    run_log = _ran(header["run"])
     besides: w.Besides = w.BESIDES.read(header)
-    ran = replace(ran, rows=besides.rows)
-    return profile, ran, besides.host or HostTrace(), besides.settings, PoplarVersion(besides.kit)
+    run_log = replace(run_log, rows=besides.rows)
+    return (
+        profile,
+        run_log,
+        besides.host or HostTrace(),
+        besides.settings,
+        PoplarVersion(besides.kit),
+    )
 
 
 def _profile(header: s.HeaderValue) -> StoredProfile:
-    known, inner = header.known, header["notes"]
+    known = header.known
+    inner = header["notes"]
     target: Target = s.TARGET.read(header["target"])
     known.update(tiles=target.num_tiles, ipus=target.num_ipus, categories=CATEGORIES)
     s.told("texts", s.many(s.TEXT)).read(inner["texts"])
@@ -121,7 +129,7 @@ def _profile(header: s.HeaderValue) -> StoredProfile:
     notes: w.Notes = w.NOTES.read(inner)
 
     def noted(name: str, made: Sequence[T], **fields: Sequence[Any]) -> tuple[T, ...]:
-        """Records with what the notes say of them, by field."""
+        """Return the records with the texts of the notes, by field."""
         if any(len(values) != len(made) for values in fields.values()):
             header[name].fail("a list with its notes")
         rows = zip(made, *fields.values(), strict=True)
@@ -153,7 +161,8 @@ def _profile(header: s.HeaderValue) -> StoredProfile:
     if count * target.num_tiles > w.MOST_CELLS:
         header["steps"].fail(f"a list of at most {w.MOST_CELLS // target.num_tiles:,} steps")
     programs = known["programs"] = _programs(header)
-    edges, costs = s.whole().read(header["edges"]), s.many(w.COST).read(header["costs"])
+    edges = s.whole().read(header["edges"])
+    costs = s.many(w.COST).read(header["costs"])
     replicas = _replicas(header, variables, target)
     cycles = tuple(w.CYCLES.read(cost["codelets"]) for cost in header["costs"].items())
     messages = s.many(s.many(s.Codec(w.messages, _messages))).read(header["transfers"])
@@ -170,19 +179,20 @@ def _profile(header: s.HeaderValue) -> StoredProfile:
 
 
 def _replicas(header: s.HeaderValue, variables: Sequence[VariableFacts], target: Target) -> int:
-    """How many replicas ran; of older files, which do not say, by the names of their variables."""
+    """Return how many replicas ran; of older files, which do not say, by the names of their
+    variables."""
     if "replicas" not in header.value:
         return named_replicas(variables, target)
-    found = header["replicas"].whole(1, target.num_ipus)
-    if target.num_ipus % found:
+    replicas = header["replicas"].whole(1, target.num_ipus)
+    if target.num_ipus % replicas:
         header["replicas"].fail(f"a number that shares out {target.num_ipus} IPUs")
-    return found
+    return replicas
 
 
 def _programs(header: s.HeaderValue) -> tuple[ProgramNode, ...]:
-    made: list[ProgramNode] = []
+    nodes: list[ProgramNode] = []
     sizes: dict[ProgramNode, int] = {}
-    header.known["nodes"] = made
+    header.known["nodes"] = nodes
     for part in header["nodes"].items():
         node: ProgramNode = w.NODE.read(part)
         sizes[node] = 1 + sum(sizes[child] for child in node.children)
@@ -192,7 +202,7 @@ def _programs(header: s.HeaderValue) -> tuple[ProgramNode, ...]:
             and any(child.step >= 0 or child.children for child in node.children)
         ):
             part.fail(f"a program of at most {MOST_NODES:,} parts")
-        made.append(node)
+        nodes.append(node)
     roots: tuple[ProgramNode, ...] = s.numbers(w.NODES).read(header["programs"])
     if sum(sizes[root] for root in roots) > MOST_NODES:
         header["programs"].fail(f"programs of at most {MOST_NODES:,} parts")
@@ -237,13 +247,14 @@ def _memory(part: s.HeaderValue, target: Target) -> MemoryLedger:
 
 
 def _ran(part: s.HeaderValue) -> RunLog:
-    """What ran, checked against the numbers of steps and programs."""
-    order, counts = s.column(below="steps").read(part["order"]), s.column().read(part["counts"])
+    """Return what ran, checked against the numbers of steps and programs."""
+    order = s.column(below="steps").read(part["order"])
+    counts = s.column().read(part["counts"])
     part.known["ran"] = total = int(counts.sum())
     if len(order) > MOST_STEPS or len(counts) > len(part.known["steps"]) or total > s.MOST:
         part.fail("a run of the steps of the program")
-    found = np.bincount(order, minlength=len(counts))
-    if len(found) > len(counts) or np.any(found > counts):
+    counted = np.bincount(order, minlength=len(counts))
+    if len(counted) > len(counts) or np.any(counted > counts):
         part["order"].fail("the order of the steps that are counted")
-    ran: RunLog = w.RUN.read(part)
-    return replace(ran, order=order.astype(np.int32))
+    run_log: RunLog = w.RUN.read(part)
+    return replace(run_log, order=order.astype(np.int32))

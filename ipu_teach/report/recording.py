@@ -1,8 +1,8 @@
-"""The values of a run, beside its report: what some tensors held before it, and what each step
-changed.
+"""The values of a run, beside its report: the values of some tensors before it, and the changes of
+each step.
 
-`Engine.record` makes a `Recording`; it grows while the engine runs, by what changes alone, and
-stops at its bound.
+`Engine.record` returns a `Recording`; it grows with each change while the engine runs, and stops at
+its bound.
 """
 
 from __future__ import annotations
@@ -42,36 +42,39 @@ class Track:
         self._bits = np.dtype(f"u{tensor.dtype.size}")
 
     def begin(self, look: Look) -> None:
-        """Forget all, and keep what stands there now."""
+        """Discard everything, and keep the current values."""
         values, written = look(self.tensor)
-        self.first, self.first_written = values.reshape(-1).copy(), written.reshape(-1).copy()
-        self._now, self._written = self.first.view(self._bits), self.first_written
+        self.first = values.reshape(-1).copy()
+        self.first_written = written.reshape(-1).copy()
+        self._now = self.first.view(self._bits)
+        self._written = self.first_written
         self.changes: list[tuple[int, Array, Array, Array]] = []
 
     def note(self, place: int, look: Look) -> int:
-        """How many elements have changed; they are kept under `place`."""
+        """Return how many elements have changed; they are kept under `place`."""
         values, written = (part.reshape(-1) for part in look(self.tensor))
         now = np.ascontiguousarray(values).view(self._bits)
         at = np.flatnonzero((now != self._now) | (written != self._written))
         if len(at):
             self.changes.append((place, at.astype(np.int32), values[at], written[at]))
-            self._now, self._written = now.copy(), written.copy()
+            self._now = now.copy()
+            self._written = written.copy()
         return len(at)
 
     def readable(self, values: Array) -> Array:
-        """Values as a person reads them: fp8 in numbers."""
+        """Return the values as a person reads them: fp8 in numbers."""
         if self.tensor.has_metadata():
             return from_quarter(values, self.tensor.get_metadata())
         return values
 
 
-def _checked(graph: FrozenGraph, tensors: Sequence[object], most: object) -> list[Tensor]:
-    """The tensors, each once, if they can be recorded. Raises `InvalidOptionError`."""
-    if not is_whole(most) or not 1 <= most <= MOST_ENTRIES:
-        raise InvalidOptionError(f"""record() was given most={shown(most)}.
+def _checked(graph: FrozenGraph, tensors: Sequence[object], max_steps: object) -> list[Tensor]:
+    """Return the tensors, each once, if they can be recorded. Raises `InvalidOptionError`."""
+    if not is_whole(max_steps) or not 1 <= max_steps <= MOST_ENTRIES:
+        raise InvalidOptionError(f"""record() was given most={shown(max_steps)}.
             next:  give a whole number from 1 to {MOST_ENTRIES:,}: so many steps and changed
             elements are kept.""")
-    found: list[Tensor] = []
+    checked: list[Tensor] = []
     for tensor in tensors:
         if not isinstance(tensor, Tensor):
             raise InvalidOptionError(f"""record() was given {shown(tensor)}, which is no tensor.
@@ -80,10 +83,10 @@ def _checked(graph: FrozenGraph, tensors: Sequence[object], most: object) -> lis
             raise InvalidOptionError(f"""record() was given {tensor!r}, which has no elements.
                 next:  record a tensor that has some.""")
         for variable in {region.var for region in tensor.get_var_regions()}:
-            here = (
+            is_recorded = (
                 graph.variable_at(variable.start) if variable.start < graph.memory_bytes else None
             )
-            if here is not variable:
+            if is_recorded is not variable:
                 raise InvalidOptionError(f"""record() was given {tensor!r}, which this engine does
                     not know.
                     next:  give a tensor of the engine's own graph, made before the engine.""")
@@ -91,39 +94,47 @@ def _checked(graph: FrozenGraph, tensors: Sequence[object], most: object) -> lis
                 raise InvalidOptionError(f"""record() was given {tensor!r}, and {variable.name!r} is
                     a constant.
                     next:  record what is computed from it: a constant never changes.""")
-        if tensor not in found:
-            found.append(tensor)
-    if not found:
+        if tensor not in checked:
+            checked.append(tensor)
+    if not checked:
         raise InvalidOptionError("""record() was given nothing to record.
             next:  name the tensors whose values you want to see: engine.record(a, b).""")
-    count = sum(tensor.num_elements for tensor in found)
+    count = sum(tensor.num_elements for tensor in checked)
     if count > MOST_ELEMENTS:
         raise InvalidOptionError(f"""record() was given {counted(count, "element")}, and looks at
             all of them after each step.
             next:  record at most {MOST_ELEMENTS:,}: a slice, as in engine.record(a[:100]).""")
-    return found
+    return checked
 
 
 class Recording:
-    """What the recorded tensors held, step by step. `report`: that of the last run, None before the
-    first.
+    """The values of the recorded tensors, step by step. `report` is that of the last run, None
+    before the first.
 
-    `steps`: the number of the compiled step of each recorded step, in order, or `HOST`; `first`
+    `steps` has the number of the compiled step of each recorded step, in order, or `HOST`; `first`
     steps of the engine ran before it. `missed` steps ran after the recording was full. A run that
-    an error or Ctrl-C stopped is in it up to there.
+    an error or Ctrl-C stopped is recorded up to there.
     """
 
     def __init__(self, compiled: Compiled, tensors: Sequence[Tensor], most: int) -> None:
-        self.compiled, self.most = compiled, most
+        self.compiled = compiled
+        self.most = most
         self.tracks = tuple(Track(tensor) for tensor in _checked(compiled.graph, tensors, most))
         self.report: Report | None = None
         self._look: Look | None = None
-        self.first, self.steps, self.missed, self._entries = 0, list[int](), 0, 0
+        self.first = 0
+        self.steps = list[int]()
+        self.missed = 0
+        self._entries = 0
 
     def begin(self, first: int, look: Look) -> None:
-        """Record from now on, in place of what was: the machine has run `first` steps, and `look`
-        sees its memory."""
-        self.first, self.steps, self.missed, self._entries, self._look = first, [], 0, 0, look
+        """Record from now on and discard earlier values: the machine has run `first` steps, and
+        `look` reads its memory."""
+        self.first = first
+        self.steps = []
+        self.missed = 0
+        self._entries = 0
+        self._look = look
         self.report = None
         for track in self.tracks:
             track.begin(look)
@@ -141,31 +152,32 @@ class Recording:
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:
-        """What was recorded, in the order given."""
+        """The recorded tensors, in the order given."""
         return tuple(track.tensor for track in self.tracks)
 
     def values(self, tensor: Tensor, step: int) -> Array:
-        """The elements of a recorded tensor after step number `step` of the report (from 0), in its
-        shape and dtype.
+        """Return the elements of a recorded tensor after step number `step` of the report (from 0),
+        in its shape and dtype.
 
         Unwritten elements hold NaN, for integers the dtype's smallest value, for bool true. Raises
         `InvalidOptionError` for a tensor that is not recorded, `PoplarIndexError` for a step.
         """
         track = self.track(tensor, "values()")
-        ran = np.flatnonzero(np.array(self.steps, np.int64) != HOST)
-        if not is_whole(step) or not self.first <= step < self.first + len(ran):
+        device_steps = np.flatnonzero(np.array(self.steps, np.int64) != HOST)
+        if not is_whole(step) or not self.first <= step < self.first + len(device_steps):
             raise PoplarIndexError(f"""values() was asked for step {shown(step)}.
-                where: the recording has {counted(len(ran), "step")}, from number {self.first}
-                next:  give the number of one of them.""")
-        last, found = int(ran[step - self.first]), track.first.copy()
+                where: the recording has {counted(len(device_steps), "step")}, from number
+                {self.first} next:  give the number of one of them.""")
+        last = int(device_steps[step - self.first])
+        state = track.first.copy()
         for place, at, values, _ in track.changes:
             if place <= last:
-                found[at] = values
-        shaped: Array = found.reshape(tensor.shape)
+                state[at] = values
+        shaped: Array = state.reshape(tensor.shape)
         return shaped
 
     def track(self, tensor: object, call: str) -> Track:
-        """What is kept of a tensor. Raises `InvalidOptionError` if it is not recorded."""
+        """Return what is kept of a tensor. Raises `InvalidOptionError` if it is not recorded."""
         for track in self.tracks:
             if isinstance(tensor, Tensor) and tensor == track.tensor:
                 return track
@@ -176,14 +188,14 @@ class Recording:
 
     @staticmethod
     def name(track: Track) -> str:
-        """A track in words."""
+        """Return a track in words."""
         return track.tensor.graph.describe(track.tensor)
 
     def __repr__(self) -> str:
-        left = f"; {counted(self.missed, 'step')} after it was full" if self.missed else ""
+        missed = f"; {counted(self.missed, 'step')} after it was full" if self.missed else ""
         names = ", ".join(map(self.name, self.tracks))
         steps, changes = (
             counted(len(self.steps), "step"),
             counted(self._entries - len(self.steps), "change"),
         )
-        return f"Recording of {names}: {steps}, {changes}{left}"
+        return f"Recording of {names}: {steps}, {changes}{missed}"

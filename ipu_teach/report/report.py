@@ -1,5 +1,5 @@
-"""What happened, as data. A report has no engine inside: it holds what was compiled and which steps
-ran."""
+"""The record of a run, as data. A report contains no engine: it holds the compiled program and the
+steps that ran."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from importlib import resources
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -22,34 +21,30 @@ from ipu_teach.cost.phases import HOST, LINKS, STREAMING, Phase, link_cycles_of,
 from ipu_teach.cost.transfers import Transfers
 from ipu_teach.errors import (
     InvalidMachineModelError,
-    InvalidOptionError,
     NotOfferedError,
     PoplarIndexError,
     ProfilingDisabledError,
-    ReportLoadError,
     WithoutSome,
     counted,
-    did_you_mean,
     shown,
 )
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.graph.variable_table import of_replica
-from ipu_teach.report import debug, insights, operations, query, why
+from ipu_teach.report import debug, files, insights, operations, query, why
 from ipu_teach.report.host_trace import HostTrace
 from ipu_teach.report.html import page
 from ipu_teach.report.log import ProgramRun, RunLog
-from ipu_teach.report.profile import Profile, ProgramNode
-from ipu_teach.report.reader import read
+from ipu_teach.report.profile import Profile
 from ipu_teach.report.settings import InstrumentationSettings, PoplarVersion
+from ipu_teach.report.steps import ComputeSetProfile, StepRun
 from ipu_teach.report.table import Table
 from ipu_teach.report.walk import joints
-from ipu_teach.report.writer import REPORT, Besides, digest, serialize
-from ipu_teach.saving.archive import read_whole, write_whole
 from ipu_teach.target import Target, changed
 from ipu_teach.types import Array
 
 # Steps of one IPU that are summed up together; steps whose times are worked out at once.
-EVERY, CHUNK = 2**12, 2**16
+EVERY = 2**12
+CHUNK = 2**16
 # Fields of a machine that decide what is compiled, and not only how long it takes.
 COMPILED_FOR = (
     "num_ipus",
@@ -61,148 +56,14 @@ COMPILED_FOR = (
 )
 
 
-class Costed:
-    """What is read off the modelled `cost` of one execution."""
-
-    cost: StepCost
-
-    @property
-    def bytes_received(self) -> int:
-        """Bytes that cross between tiles."""
-        return sum(t.total for t in self.cost.exchange)
-
-    @property
-    def balance(self) -> float:
-        """Mean over maximum of the tiles' compute cycles: 1 is perfect, 0 means there was nothing
-        to do."""
-        return self.cost.balance
-
-
-@dataclass(frozen=True, eq=False)
-class ComputeSetProfile(Costed):
-    """One compute set: how often it ran, and what one execution costs (modelled; arrays by
-    tile)."""
-
-    COLUMNS: ClassVar = (
-        "name",
-        "executions",
-        "num_vertices",
-        "cycles",
-        "balance",
-        "bytes_received",
-        "flops",
-    )
-
-    name: str
-    executions: int
-    vertices: dict[str, int]
-    cost: StepCost
-    # floating-point operations of one execution; -1 where a codelet could not be traced
-    flops: int = -1
-
-    @property
-    def num_vertices(self) -> int:
-        """Vertices of all codelets in it."""
-        return sum(self.vertices.values())
-
-    @property
-    def cycles(self) -> int:
-        """Modelled cycles of one execution, sync and exchange included."""
-        return self.cost.cycles
-
-    @property
-    def cycles_per_tile(self) -> Array:
-        """int64[tiles]: compute cycles of one execution, idle threads included."""
-        return self.cost.compute_cycles
-
-
-@dataclass(frozen=True)
-class StepRun(Costed):
-    """One step of the run: when it started and how long it took, in modelled cycles since the run
-    began.
-
-    `cost` has its phases by tile; every execution of one step has the same. `step` is the number of
-    the compiled step. On several IPUs it starts with the first that takes part and ends with the
-    last; `ipus` has the times of each.
-    """
-
-    COLUMNS: ClassVar = (
-        "index",
-        "kind",
-        "name",
-        "start",
-        "end",
-        "cycles",
-        "bytes_received",
-        "balance",
-        "active_tiles",
-        "vertex_types",
-    )
-
-    index: int
-    kind: str
-    name: str
-    start: int
-    cycles: int
-    cost: StepCost = field(repr=False)
-    step: int
-    profile: Profile = field(repr=False, compare=False)
-    end: int = field(repr=False)
-    _starts: tuple[int, ...] = field(repr=False)
-
-    @property
-    def program(self) -> ProgramNode:
-        """Where it stands in the programs: a leaf with `name` and `type`."""
-        return self.profile.leaf(self.step)
-
-    @property
-    def vertex_types(self) -> str:
-        """The codelets that it executes, with how many vertices each has."""
-        return ", ".join(
-            f"{name} x {count:,}" for name, count in self.profile.vertices(self.step).items()
-        )
-
-    @property
-    def ipus(self) -> tuple[query.IpuStep, ...]:
-        """What each IPU does in it; where there are I/O tiles, each of `Target.sets`."""
-        each = np.split(self.cycles_by_tile, self.profile.target.set_starts[1:])
-        lasts = self.profile.by_set(self.step)[1].tolist()
-        return tuple(query.IpuStep(*step) for step in zip(lasts, each, self._starts, strict=True))
-
-    @property
-    def shares(self) -> tuple[tuple[int | None, int], ...]:
-        """(IPU, start) of each that does it by itself; (None, start) where there is one, or all do
-        it together. With I/O tiles the number is that of one of `Target.sets`."""
-        if len(self._starts) == 1 or of_all(self.profile.by_set(self.step)[0]):
-            return ((None, self.start),)
-        return tuple((number, ipu.start) for number, ipu in enumerate(self.ipus) if ipu.cycles)
-
-    @property
-    def all_cycles(self) -> int:
-        """`cycles`, by libpva's name."""
-        return self.cycles
-
-    @property
-    def active_tiles(self) -> int:
-        """Tiles that compute."""
-        return int(np.count_nonzero(self.cost.compute_cycles))
-
-    @property
-    def cycles_by_tile(self) -> Array:
-        """int64[tiles]: cycles in which each tile computes or exchanges on its IPU."""
-        busy: Array = self.cost.compute_cycles + self.cost.exchange_cycles
-        return busy
-
-
 @flagged
 @dataclass(frozen=True, eq=False, repr=False)
 class Report(WithoutSome):
     """An immutable snapshot of a run. Every figure of cycles, bytes or time in it is modelled.
 
-    It is made by `engine.report`, or read from a file by `Report.open`; both answer the same
-    questions. Of a run of more than 4,194,304 steps everything is counted, and the order of the
-    first ones is kept. If nothing but unrecorded steps ran, asking for the execution is a
-    `ProfilingDisabledError`.
+    It comes from `engine.report`, or from a file by `Report.open`; both answer the same questions.
+    A run of more than 4,194,304 steps is counted completely, and the order of its first steps is
+    kept. If only unrecorded steps ran, asking for the execution raises `ProfilingDisabledError`.
     """
 
     profile: Profile
@@ -232,66 +93,17 @@ class Report(WithoutSome):
 
     @property
     def unrecorded_steps(self) -> int:
-        """How many steps ran while profiling was disabled."""
+        """The number of steps that ran while profiling was disabled."""
         return self._ran.unrecorded
 
     # Files
 
-    def save(self, path: str | os.PathLike[str], *, host: bool = True) -> None:
-        """Write one file, `run.ipureport` say. An old one is replaced when the new one is complete,
-        or not at all.
-
-        `host=False` leaves out the host's times, so that equal runs are equal files.
-        """
-        write_whole(path, self.serialize(host=host), "save()", REPORT.noun)
-
-    def serialize(self, *, host: bool = True) -> bytes:
-        """The report as bytes, the same as `save` writes. Raises `NotOfferedError` for one that is
-        too large."""
-        names = (node.name for program in self.profile.programs for _, node in program.walk())
-        settings = self.instrumentation_settings.written(names)
-        events = self.host.written() if host else None
-        return serialize(
-            self.profile,
-            self._ran,
-            Besides(str(self.poplar_version), settings, events, self._ran.rows),
-        )
-
-    @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> Report:
-        """Read a file that `save` wrote. It answers what the live report answers, except `what_if`
-        of what would need the vertices, and chains of `why` end before them. Nothing in the file is
-        run, and everything is checked. Raises `ReportLoadError`."""
-        return read_whole(path, "open()", REPORT, cls.deserialize)
-
-    @classmethod
-    def deserialize(cls, data: bytes) -> Report:
-        """The report in `data`, as `open`."""
-        if not isinstance(data, (bytes, bytearray, memoryview)):
-            raise ReportLoadError(f"""deserialize() was given {shown(data)}.
-                next:  give the bytes that serialize() returned.""")
-        return cls(*read(bytes(data)))
-
-    @classmethod
-    def sample(cls, name: str = "products") -> Report:
-        """One of the reports that come with the kit, to look at: `products`, `spread` (the same
-        product with its rows cut in two) or `too_large` (a program that does not fit). Raises
-        `InvalidOptionError`."""
-        folder = resources.files("ipu_teach.report").joinpath("samples")
-        known = sorted(file.name.removesuffix(".ipureport") for file in folder.iterdir())
-        if name not in known:
-            raise InvalidOptionError(f"""There is no sample report {shown(name)}.
-                next:  {did_you_mean(name, known)}There are {", ".join(map(repr, known))}.""")
-        return cls.deserialize(folder.joinpath(f"{name}.ipureport").read_bytes())
-
-    def digest(self) -> str:
-        """64 hexadecimal digits, equal for equal programs and runs in every process and on every
-        machine.
-
-        The machine, the memory, the program tree, the modelled cycles and bytes of every step and
-        the steps that ran go into it; paths, lines and the host's times do not.
-        """
-        return digest(self.profile, self._ran)
+    save = files.save
+    serialize = files.serialize
+    open = classmethod(files.open)
+    deserialize = classmethod(files.deserialize)
+    sample = classmethod(files.sample)
+    digest = files.digest
 
     @property
     def target(self) -> Target:
@@ -325,32 +137,32 @@ class Report(WithoutSome):
 
     @property
     def steps_not_kept(self) -> int:
-        """How many of them, the last ones, are counted in every sum but missing from `steps` and
-        `step_numbers`."""
+        """The number of steps, the last ones, that are counted in every sum but missing from
+        `steps` and `step_numbers`."""
         return self.num_steps - len(self._ran.order)
 
     @cached_property
     def compute_sets(self) -> Table[ComputeSetProfile]:
         """Every compute set that some program executes, in the order of their making."""
-        found: dict[int, ComputeSetProfile] = {}
+        profiles: dict[int, ComputeSetProfile] = {}
         for number, executions in enumerate(self.executions.tolist()):
             which = self.profile.steps[number].compute_set
-            before = found.get(which)
+            before = profiles.get(which)
             if which >= 0 and (before is None or executions):
                 # Where cycles depend on data there is a step for each way it ran; the last one
                 # stands for all.
                 flops = [part.flops for part in self.profile.parts(number)]
-                found[which] = ComputeSetProfile(
+                profiles[which] = ComputeSetProfile(
                     self.profile.compute_sets[which].name,
                     executions + (before.executions if before else 0),
                     self.profile.vertices(number),
                     self.profile.cost(number),
                     -1 if min(flops, default=0) < 0 else sum(flops),
                 )
-        return Table(found[i] for i in sorted(found))
+        return Table(profiles[i] for i in sorted(profiles))
 
     def steps(self, first: int = 0, last: int | None = None) -> list[StepRun]:
-        """The steps of the run from number `first` up to `last`, in order."""
+        """Return the steps of the run from number `first` up to `last`, in order."""
         for bound in (first, 0 if last is None else last):
             if not is_whole(bound) or bound < 0:
                 raise PoplarIndexError(f"""steps({shown(first)}, {shown(last)}) was asked of a
@@ -389,25 +201,26 @@ class Report(WithoutSome):
         return self._ran.order
 
     def step_cost(self, number: int) -> StepCost:
-        """The modelled cost of one execution of compiled step `number`."""
+        """Return the modelled cost of one execution of compiled step `number`."""
         return query.Lazily(len(self.profile.steps), "compiled step", self.profile.cost)[number]
 
     @property
     def replicas(self) -> int:
-        """How many replicas of one graph ran; 1 if it was not replicated."""
+        """The number of replicas of one graph that ran; 1 if it was not replicated."""
         return self.profile.replicas
 
     def ipu_name(self, ipu: int) -> str:
-        """One of `Target.sets` in words, of a replicated graph with its replica: "IPU 3, replica 1
-        of 2"."""
-        sets, count = self.target.sets, self.replicas
+        """Return one of `Target.sets` in words, of a replicated graph with its replica: "IPU 3,
+        replica 1 of 2"."""
+        sets = self.target.sets
+        count = self.replicas
         return query.Lazily(
             len(sets), "IPU", lambda i: of_replica(sets[i], i * count // len(sets), count)
         )[ipu]
 
     def phases(self, number: int, ipu: int | None = None) -> tuple[Phase, ...]:
-        """The phases of one execution of compiled step `number`, in order; together they last its
-        `cycles`.
+        """Return the phases of one execution of compiled step `number`, in order; together they
+        last its `cycles`.
 
         With `ipu` those of one IPU, or where there are I/O tiles of one of `Target.sets`, as long
         as the step keeps it; of a step in which it has no part there are none.
@@ -421,8 +234,10 @@ class Report(WithoutSome):
         ):
             return ()
         meets = None if ipu is None or self.target.num_sets == 1 else self.overlap.meets[number]
-        own = None if meets is None or of_all(meets) else ipu
-        return phases(cost, self.target, bool(self.profile.steps[number].to_device), own, meets)
+        local_ipu = None if meets is None or of_all(meets) else ipu
+        return phases(
+            cost, self.target, bool(self.profile.steps[number].to_device), local_ipu, meets
+        )
 
     @property
     def rows_moved(self) -> Array:
@@ -436,8 +251,8 @@ class Report(WithoutSome):
         return list(query.row_moves(self))
 
     def transfers(self, number: int) -> tuple[Transfers, ...]:
-        """Who sends what to whom in compiled step `number`: one entry for each of its exchanges, as
-        in `StepCost.exchange`."""
+        """Return which tile sends what to which in compiled step `number`: one entry for each of
+        its exchanges, as in `StepCost.exchange`."""
         return query.Lazily(len(self.profile.steps), "compiled step", self.profile.transfers)[
             number
         ]
@@ -457,14 +272,14 @@ class Report(WithoutSome):
 
     @property
     def tables(self) -> dict[str, Sequence[Any]]:
-        """What the report's page shows, whole: each table by the name of its section."""
-        found: dict[str, Sequence[Any]] = {"Insights": self.insights()}
-        found |= {"Liveness": self.compilation.liveness_program_steps, "Variables": self.variables}
+        """Return the tables of the report's page in full, by the name of their section."""
+        tables: dict[str, Sequence[Any]] = {"Insights": self.insights()}
+        tables |= {"Liveness": self.compilation.liveness_program_steps, "Variables": self.variables}
         if self.num_steps:
-            found |= {"Operations": self.operations(), "Compute sets": self.compute_sets}
-            found |= {"Exchanges": self.exchanges, "Steps": self.execution.steps}
+            tables |= {"Operations": self.operations(), "Compute sets": self.compute_sets}
+            tables |= {"Exchanges": self.exchanges, "Steps": self.execution.steps}
         several = self.num_steps and self.target.num_sets > 1
-        return found | ({"IPUs": self.ipus} if several else {})
+        return tables | ({"IPUs": self.ipus} if several else {})
 
     @property
     def data(self) -> dict[str, list[dict[str, Any]]]:
@@ -478,13 +293,12 @@ class Report(WithoutSome):
         return {name: text for codelet in self.profile.codelets for name, text in codelet.sources}
 
     def what_if(self, **changes: Any) -> Report:
-        """The same compiled program and the same run, at other rates:
+        """Return the same compiled program and the same run, at other rates:
         `report.what_if(exchange_bytes_per_cycle=8)`.
 
-        `changes`: fields of `Target`, by name. Nothing is compiled or run again, so what decides
-        where things lie cannot change. Cycles that were given by number, with `set_perf_estimate`,
-        stay what they are. Raises `InvalidMachineModelError`, for a number of tiles or IPUs too:
-        `sweep` compiles for each.
+        `changes` are fields of `Target`, by name. Nothing is compiled or run again, so the tile
+        mapping cannot change, and cycles given with `set_perf_estimate` stay as they are. Raises
+        `InvalidMachineModelError`, also for a number of tiles or IPUs: `sweep` compiles for each.
         """
         for name in changes:
             if name in COMPILED_FOR:
@@ -510,7 +324,9 @@ class Report(WithoutSome):
         for whom."""
         sets = self.target.num_sets
         meets, lasts = np.full((2, len(self.profile.steps), sets), -1, np.int64)
-        order, several, at_work = self._ran.order, sets > 1, np.ones(lasts.shape, bool)
+        order = self._ran.order
+        several = sets > 1
+        at_work = np.ones(lasts.shape, bool)
         lasts[:] = 0
         for number in np.flatnonzero(self.executions).tolist():
             meets[number], lasts[number] = self.profile.by_set(number)
@@ -527,9 +343,9 @@ class Report(WithoutSome):
 
     @cached_property
     def total_cycles(self) -> int:
-        """Modelled cycles of everything that ran: on one IPU the sum of its steps, on several what
-        their clocks say at the end. Of steps whose order was not kept, as if no IPU waited between
-        external ones."""
+        """Modelled cycles of the whole run. On one IPU they are the sum of its steps, on several
+        the time on their clocks at the end. Steps whose order was not kept are counted as if no IPU
+        waited between external ones."""
         return self.overlap.total + self.overlap.least(self.executions)
 
     @property
@@ -599,15 +415,16 @@ class Report(WithoutSome):
             step = self.profile.cost(number) if times else None
             if step is None or not (step.host_cycles or step.global_exchange_cycles):
                 continue
-            kind, meets = STREAMING if step.streaming else HOST, self.overlap.meets[number]
+            kind = STREAMING if step.streaming else HOST
+            meets = self.overlap.meets[number]
             has_part = (self.overlap.lasts[number] > 0) & self.profile.at_work(number)
-            for own in np.flatnonzero(has_part).tolist():
+            for local_ipu in np.flatnonzero(has_part).tolist():
                 link = step.host_cycles
                 if self.target.num_sets > 1:
-                    link = link_cycles_of(step, self.target, own, meets)
-                waits[kind][own] += times * link
-                if meets[own] == 0 or self.target.num_sets == 1:
-                    waits[LINKS][own] += times * step.global_exchange_cycles
+                    link = link_cycles_of(step, self.target, local_ipu, meets)
+                waits[kind][local_ipu] += times * link
+                if meets[local_ipu] == 0 or self.target.num_sets == 1:
+                    waits[LINKS][local_ipu] += times * step.global_exchange_cycles
         sets = self.target.set_of(np.arange(self.target.num_tiles))
         return {kind: by_set[sets] for kind, by_set in waits.items()}
 
@@ -621,9 +438,10 @@ class Report(WithoutSome):
 
     @property
     def proportions(self) -> dict[str, float]:
-        """What part of the run the average tile spends on what; together 1, or nothing if nothing
-        ran."""
-        total, links = self.total_cycles, self.link_cycles_per_tile
+        """The shares of the run by activity of the average tile. They add up to 1, and are empty if
+        nothing ran."""
+        total = self.total_cycles
+        links = self.link_cycles_per_tile
         spent = {
             "compute": self.compute_cycles_per_tile,
             "exchange": self.exchange_cycles_per_tile,
@@ -636,13 +454,14 @@ class Report(WithoutSome):
 
     @property
     def grounds(self) -> dict[str, float]:
-        """What share of the modelled cycles rests on what (`target.GROUNDS`), together 1; and of
-        the vertices that ran, what share has "no estimate", whose cycles are missing."""
-        p, times = self.profile, enumerate(self.executions.tolist())
-        ran = (
+        """The shares of the modelled cycles by ground (`target.GROUNDS`), which add up to 1; under
+        "no estimate", the share of the vertices that ran without one, whose cycles are missing."""
+        p = self.profile
+        times = enumerate(self.executions.tolist())
+        steps_run = (
             (n, p.cost(i), p.several(i), p.codelet_cycles(i), p.vertices(i)) for i, n in times if n
         )
-        return shares(ran, {c.name: c.ground for c in p.codelets}, self.target)
+        return shares(steps_run, {c.name: c.ground for c in p.codelets}, self.target)
 
     @property
     def unknown_codelets(self) -> tuple[str, ...]:
@@ -650,18 +469,18 @@ class Report(WithoutSome):
         return tuple(sorted({name for _, step in self._costs for name in step.unknown}))
 
     def ways(self) -> dict[str, str]:
-        """How the host runs each codelet, all its vertices at once if it can.
+        """Return how the host runs each codelet, all its vertices at once if it can.
 
         "batch": all vertices at once; "scalar": a loop over the elements of each, compiled where
-        that pays; "CPython alone: line 9, np.sort": such a loop that cannot be compiled, and what
-        prevents it; "loop": vertex by vertex, in plain Python. Of a codelet that is run in several
-        ways, the slowest.
+        that pays; "CPython alone: line 9, np.sort": such a loop that cannot be compiled, and the
+        reason; "loop": vertex by vertex, in plain Python. A codelet that runs in several ways is
+        listed with the slowest.
         """
         return {c.name: c.way for c in self.profile.codelets}
 
     def unbatched(self) -> dict[str, str]:
-        """Codelets that did not run as one batch: for each the line and the reason that prevented
-        it.
+        """Return the codelets that did not run as one batch: for each the line and the reason that
+        prevented it.
 
         Of those that run vertex by vertex also what kept them from running as scalar loops.
         """
@@ -685,8 +504,8 @@ class Report(WithoutSome):
         return dict(counts.most_common())
 
     def cycles_by_codelet(self) -> dict[str, int]:
-        """Worker cycles (tile cycles for supervisor vertices) of the run, by codelet, most
-        first."""
+        """Return the worker cycles (tile cycles for supervisor vertices) of the run, by codelet,
+        most first."""
         totals: dict[str, int] = {}
         for number, n in enumerate(self.executions.tolist()):
             for name, cycles in self.profile.codelet_cycles(number).items() if n else ():
@@ -713,8 +532,8 @@ class Report(WithoutSome):
 def open_report(
     path: str | os.PathLike[str], debug_path: str | os.PathLike[str] | None = None
 ) -> Report:
-    """`Report.open`, by libpva's name. `debug_path`, Poplar's second file, is not needed: a report
-    is one file.
+    """Return `Report.open`, by libpva's name. `debug_path`, Poplar's second file, is not needed: a
+    report is one file.
 
     Raises `ReportLoadError`, which is a `FileNotFoundError` too where there is no such file.
     """

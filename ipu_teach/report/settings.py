@@ -1,5 +1,5 @@
-"""What of a run is recorded, as the engine's options say, and which version of the kit recorded
-it."""
+"""The recorded parts of a run, as set by the engine's options, and the version of the kit that
+recorded it."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ Named = Annotated[tuple[frozenset[str], frozenset[str]] | None, pair(NAMES, NAME
 
 
 def kit_version() -> str:
-    """The version of this kit."""
-    import ipu_teach  # which imports reports itself
+    """Return the version of this kit."""
+    import ipu_teach  # imported late, because it imports reports
 
     return ipu_teach.__version__
 
@@ -85,7 +85,7 @@ class InstrumentationSettings:
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> InstrumentationSettings:
-        """Those in an engine's options, which have Poplar's names."""
+        """Return those in an engine's options, which have Poplar's names."""
         level = (
             str(options["debug.computeInstrumentationLevel"])
             if options["debug.instrument"]
@@ -105,7 +105,7 @@ class InstrumentationSettings:
         )
 
     def written(self, names: Iterable[str]) -> InstrumentationSettings:
-        """As they stand in a file; `names`: of the programs."""
+        """Return the form for a file; `names` are those of the programs."""
         known = set(names)
-        blocks, programs = (frozenset(filter(found, known)) for found in self.finds)
+        blocks, programs = (frozenset(filter(is_found, known)) for is_found in self.finds)
         return replace(self, named=(blocks, programs))

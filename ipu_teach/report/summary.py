@@ -49,7 +49,7 @@ def summary_text(
     show_execution_steps: bool = False,
     show_var_storage: bool = False,
 ) -> str:
-    """What `print_profile_summary` prints."""
+    """Return what `print_profile_summary` prints."""
     if not isinstance(report, Report):
         raise InvalidOptionError(f"""print_profile_summary() was given {shown(report)}, which is no
             report.
@@ -94,7 +94,7 @@ def _target(report: Report) -> list[str]:
     return [
         f"Number of IPUs:         {t.num_ipus:,}{of}",
         f"Tiles per IPU:          {t.tiles_per_ipu:,}",
-        *[f"I/O Tiles per IPU:      {t.io_tiles:,}, the first of each"] * (t.io_tiles > 0),
+        *([f"I/O Tiles per IPU:      {t.io_tiles:,}, the first of each"] if t.io_tiles > 0 else []),
         f"Total Tiles:            {t.num_tiles:,}",
         f"Memory Per-Tile:        {t.bytes_per_tile / KIB:,.1f} kB",
         f"Total Memory:           {t.bytes_per_tile * t.num_tiles / KIB**2:,.1f} MB",
@@ -111,10 +111,10 @@ def _graph(report: Report) -> list[str]:
 
 def _memory(report: Report) -> list[str]:
     memory = report.memory
-    held = memory.held_per_tile
+    bytes_held = memory.held_per_tile
     used = memory.bytes_per_tile.sum()
     always = memory.always_live_bytes_per_tile.sum()
-    fullest = int(np.argmax(held))
+    fullest = int(np.argmax(bytes_held))
     lines = [
         f"Total for all IPUs:     {used:>12,} B ({always:,} B always live; modelled)",
         "  By Data Type:",
@@ -122,16 +122,17 @@ def _memory(report: Report) -> list[str]:
     lines += [
         f"    {name + ':':<20}{size:>12,} B" for name, size in memory.by_category().items() if size
     ]
-    share = 100 * int(held[fullest]) / report.target.bytes_per_tile
+    share = 100 * int(bytes_held[fullest]) / report.target.bytes_per_tile
     lines.append(
-        f"Fullest tile:           {int(held[fullest]):>12,} B ({share:.1f}% of tile {fullest}, "
+        f"Fullest tile:           {int(bytes_held[fullest]):>12,} B ({share:.1f}% of tile "
+        f"{fullest}, "
         "gaps included)"
     )
     return lines
 
 
 def _unrecorded(report: Report) -> list[str]:
-    """A line on the steps that are missing from the report."""
+    """Return a line on the steps that are missing from the report."""
     missing = report.unrecorded_steps
     return (
         [f"{missing:,} step{'s' if missing > 1 else ''} ran unrecorded, with profiling disabled."]
@@ -144,7 +145,8 @@ def _execution(report: Report) -> list[str]:
     if report.num_steps == 0:
         return ["Nothing has run since the engine was loaded."]
 
-    total, links = report.total_cycles, report.link_cycles_per_tile
+    total = report.total_cycles
+    links = report.link_cycles_per_tile
 
     def line(label: str, cycles: float) -> str:
         return f"{label:<54}{cycles:,.1f} ({100 * cycles / total if total else 0:.1f}% of total)"
@@ -177,8 +179,8 @@ def _execution(report: Report) -> list[str]:
     ]
 
 
-def _ipus(report: Report, most: int = 16) -> list[str]:
-    """How long each of several IPUs is at work, and whose steps hold up the others."""
+def _ipus(report: Report, maximum: int = 16) -> list[str]:
+    """Return how long each of several IPUs is at work, and whose steps hold up the others."""
     sets = report.target.sets
     rows = report.ipus if len(sets) > 1 else Table[IpuRow]()
     lines = [
@@ -189,9 +191,11 @@ def _ipus(report: Report, most: int = 16) -> list[str]:
             if row.waiting_cycles
             else "; waits for no other IPU)"
         )
-        for row in rows[:most]
+        for row in rows[:maximum]
     ]
-    lines += [f"… and {len(rows) - most:,} more IPUs, see report.ipus"] if len(rows) > most else []
+    lines += (
+        [f"… and {len(rows) - maximum:,} more IPUs, see report.ipus"] if len(rows) > maximum else []
+    )
     for row in rows.largest("held_cycles", 1):
         by = f"longest is its {row.held_by!r}"
         text = f"{sets[row.ipu]}, {row.held_cycles:,} cycles of them all; {by}"
@@ -200,38 +204,45 @@ def _ipus(report: Report, most: int = 16) -> list[str]:
     return lines
 
 
-def _runs(report: Report, most: int = 12) -> list[str]:
-    """What the runs of each program and name took. Of steps whose order was not kept nothing is
-    known here."""
-    found: dict[str, Array] = {}  # how many, their steps, cycles, and cycles of host copies
-    numbers, host = report.step_numbers, np.zeros(len(report.executions), np.int64)
+def _runs(report: Report, maximum: int = 12) -> list[str]:
+    """Return lines with the cycles of the runs, by program and name. Steps whose order was not kept
+    are not included."""
+    by_name: dict[str, Array] = {}  # how many, their steps, cycles, and cycles of host copies
+    numbers = report.step_numbers
+    host = np.zeros(len(report.executions), np.int64)
     for number in np.flatnonzero(report.executions).tolist():
         cost = report.step_cost(number)
         host[number] = 0 if cost.streaming else cost.host_cycles
     for run in report.runs:
-        here = slice(run.first, len(numbers) if run.last is None else min(run.last, len(numbers)))
-        _, starts, ends = report.overlap.spans(here.start, max(here.start, here.stop))
-        row = found.setdefault(
+        steps_of_run = slice(
+            run.first, len(numbers) if run.last is None else min(run.last, len(numbers))
+        )
+        _, starts, ends = report.overlap.spans(
+            steps_of_run.start, max(steps_of_run.start, steps_of_run.stop)
+        )
+        row = by_name.setdefault(
             f"{run.name or 'run'} (program {run.program})", np.zeros(4, np.int64)
         )
         row += (
             1,
             len(ends),
             ends.max() - starts.min() if len(ends) else 0,
-            host[numbers[here]].sum(),
+            host[numbers[steps_of_run]].sum(),
         )
     lines = [
         f"{f'{name}:':<40}{f'{count:,} x':>8}{steps:>12,} steps{cycles:>16,} cycles, {copies:,} of "
         "them host copies"
-        for name, (count, steps, cycles, copies) in found.items()
+        for name, (count, steps, cycles, copies) in by_name.items()
     ]
-    return lines[:most] + [f"… and {len(lines) - most:,} more, see report.runs"] * (
-        len(lines) > most
+    return lines[:maximum] + (
+        [f"… and {len(lines) - maximum:,} more, see report.runs"] if len(lines) > maximum else []
     )
 
 
 def _vertex_types(report: Report) -> list[str]:
-    ways, by_codelet, instances = report.ways(), report.cycles_by_codelet(), report.vertex_counts()
+    ways = report.ways()
+    by_codelet = report.cycles_by_codelet()
+    instances = report.vertex_counts()
     if not by_codelet:
         return ["No vertex has run since the engine was loaded."]
     width = max(28, *(len(name) for name in by_codelet))
@@ -243,13 +254,13 @@ def _vertex_types(report: Report) -> list[str]:
     return lines
 
 
-def _variables(report: Report, most: int = 100) -> list[str]:
+def _variables(report: Report, maximum: int = 100) -> list[str]:
     memory = report.memory
-    held = memory.by_variable()
-    names, sizes = list(held), list(held.values())
+    bytes_held = memory.by_variable()
+    names, sizes = list(bytes_held), list(bytes_held.values())
     groups = folded(names, sizes)
     lines = ["Variable storage:"]
-    for name, rows in groups[:most]:
+    for name, rows in groups[:maximum]:
         size = sum(sizes[i] for i in rows)
         tiles = np.unique(np.concatenate([memory.tiles_of(names[i]) for i in rows]))
         where = (
@@ -258,21 +269,21 @@ def _variables(report: Report, most: int = 100) -> list[str]:
             else f"{len(tiles):,} tiles, {tiles[0]} to {tiles[-1]}"
         )
         lines.append(f"  {name:<32} {size:>12,} B on {where}")
-    return lines + ([f"  … and {len(groups) - most:,} more"] if len(groups) > most else [])
+    return lines + ([f"  … and {len(groups) - maximum:,} more"] if len(groups) > maximum else [])
 
 
-def _steps(report: Report, most: int = 100) -> list[str]:
+def _steps(report: Report, maximum: int = 100) -> list[str]:
     lines = ["Execution steps (number, start, modelled cycles, kind, name):"]
     if report.num_steps == 0 and report.unrecorded_steps:
         return lines + ["  " + line for line in _unrecorded(report)]
-    for step in report.steps(0, most):
+    for step in report.steps(0, maximum):
         lines.append(
             f"  {step.index:>6}  {step.start:>14,.0f}  {step.cycles:>12,.0f}  {step.kind:<10}  "
             f"{step.name}"
         )
-    kept = len(report.step_numbers)
-    if kept > most:
-        lines.append(f"  … and {kept - most:,} more")
+    recorded = len(report.step_numbers)
+    if recorded > maximum:
+        lines.append(f"  … and {recorded - maximum:,} more")
     if report.steps_not_kept:
         lines.append(
             f"  … and {report.steps_not_kept:,} more, which are counted and whose order was not "

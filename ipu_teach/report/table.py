@@ -28,7 +28,7 @@ class Table(tuple[T, ...]):
             return ()
         return getattr(self[0], "COLUMNS", None) or tuple(f.name for f in fields(self[0]) if f.repr)
 
-    if not TYPE_CHECKING:  # which knows a tuple's
+    if not TYPE_CHECKING:  # type checkers know a tuple's method
 
         def __getitem__(self, index: Any) -> Any:
             try:
@@ -42,29 +42,30 @@ class Table(tuple[T, ...]):
                 ) from None
 
     def records(self) -> list[dict[str, Any]]:
-        """Every row as a dict of plain values."""
+        """Return every row as a dict of plain values."""
         return [{name: getattr(row, name) for name in self.columns} for row in self]
 
     data = property(records, doc="`records()`, by the name that the views have for it.")
 
     def named(self, pattern: str) -> Table[T]:
-        """The rows in whose name the regular expression is found. Raises `InvalidOptionError`."""
+        """Return the rows in whose name the regular expression is found. Raises
+        `InvalidOptionError`."""
         wanted = expression(pattern, "named()")
         return Table(row for row in self if wanted.search(getattr(row, "name", "")))
 
     def where(self, condition: Callable[[T], object]) -> Table[T]:
-        """The rows for which the function gives true."""
+        """Return the rows for which the function gives true."""
         return Table(row for row in self if condition(row))
 
     def largest(self, column: str, count: int = 10) -> Table[T]:
-        """The `count` rows with the most in a column, most first."""
+        """Return the `count` rows with the most in a column, most first."""
         if column not in self.columns and self:
             raise InvalidOptionError(f"""There is no column {shown(column)}.
                 next:  the columns are {", ".join(self.columns)}.""")
         return Table(sorted(self, key=lambda row: -getattr(row, column))[:count])
 
     def to_csv(self) -> str:
-        """The rows as comma-separated text, with a line of headings."""
+        """Return the rows as comma-separated text, with a line of headings."""
         out = io.StringIO()
         writer = csv.DictWriter(out, self.columns, lineterminator="\n")
         writer.writeheader()
@@ -72,7 +73,7 @@ class Table(tuple[T, ...]):
         return out.getvalue()
 
     def to_dataframe(self) -> Any:
-        """The rows as a pandas DataFrame. Raises `NotOfferedError` where pandas is not
+        """Return the rows as a pandas DataFrame. Raises `NotOfferedError` where pandas is not
         installed."""
         try:
             import pandas
@@ -82,7 +83,7 @@ class Table(tuple[T, ...]):
         return pandas.DataFrame.from_records(self.records(), columns=list(self.columns))
 
     def _repr_html_(self) -> str:
-        from ipu_teach.report.html import table_page  # which makes tables of its own
+        from ipu_teach.report.html import table_page  # imported late, because it builds tables
 
         return table_page(self)
 
@@ -91,7 +92,7 @@ class Table(tuple[T, ...]):
 
 
 def expression(pattern: object, call: str) -> re.Pattern[str]:
-    """A regular expression, compiled. Raises `InvalidOptionError`."""
+    """Return a regular expression, compiled. Raises `InvalidOptionError`."""
     try:
         return re.compile(pattern)  # type: ignore[call-overload, no-any-return]
     except (re.error, TypeError) as error:
@@ -101,12 +102,12 @@ def expression(pattern: object, call: str) -> re.Pattern[str]:
 
 
 def finds(pattern: object, call: str, empty: bool = True) -> Finds:
-    """A function that says whether a pattern is found in a name; the empty one is everywhere, or if
-    not `empty` nowhere. Raises `InvalidOptionError`."""
+    """Return a function that says whether a pattern is found in a name; the empty one is
+    everywhere, or if not `empty` nowhere. Raises `InvalidOptionError`."""
     wanted = expression(pattern, call)
     return lambda name: (empty or bool(pattern and name)) and wanted.search(name) is not None
 
 
 def plain(text: str) -> str:
-    """`text` without what a terminal or a page would take for a command."""
+    """Return `text` without what a terminal or a page would take for a command."""
     return "".join(c if c.isprintable() else "\ufffd" for c in text)

@@ -1,9 +1,8 @@
-"""A run in the form of Chrome's trace events, which Perfetto (ui.perfetto.dev) and chrome://tracing
-open.
+"""A run as Chrome's trace events, which Perfetto (ui.perfetto.dev) and chrome://tracing open.
 
-One row shows the steps, one their phases, of several IPUs two for each, and below them each chosen
-tile has a row for when it computes and when it exchanges, and one for its blocks. Times are
-modelled; a trace's microseconds are those of the modelled clock.
+One row shows the steps and one their phases (on several IPUs two rows for each). Below them each
+chosen tile has a row for its computing and exchanging, and one for its blocks. Times are modelled;
+a trace's microseconds are those of the modelled clock.
 """
 
 from __future__ import annotations
@@ -15,7 +14,8 @@ from typing import Any
 from ipu_teach.errors import InvalidOptionError, shown
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.report.host_trace import HostTrace
-from ipu_teach.report.report import Report, StepRun
+from ipu_teach.report.report import Report
+from ipu_teach.report.steps import StepRun
 
 MOST_EVENTS = 500_000
 MOST_TILES = 16  # with rows of their own, if nobody says which
@@ -33,9 +33,9 @@ def chrome_trace(
     host: bool = False,
     blocks: Iterable[int] = (),
 ) -> str:
-    """The run as JSON. `tiles`: those that get rows of their own; left out, all of a small machine,
-    else the 16 that are at work longest. `blocks`: tiles that get a row of their blocks, as
-    `report.execution.blocks` gives them. After `most_events` events the trace ends and says how
+    """Return the run as JSON. `tiles`: those that get rows of their own; left out, all of a small
+    machine, else the 16 that are at work longest. `blocks`: tiles that get a row of their blocks,
+    as `report.execution.blocks` gives them. After `most_events` events the trace ends and says how
     many steps are missing. `host` adds the host's events and counters, in their own, measured
     time."""
     chosen, marked = _chosen(report, tiles), _chosen(report, blocks)
@@ -43,7 +43,8 @@ def chrome_trace(
     events: list[_Event] = [
         _name("process_name", DEVICE, 0, f"{report.target.ipu_version}, modelled")
     ]
-    sets, tile_row = range(report.target.num_sets), _tile_row(report)
+    sets = range(report.target.num_sets)
+    tile_row = _tile_row(report)
     for ipu in sets:
         of = f" of {report.ipu_name(ipu)}" if len(sets) > 1 else ""
         events += [
@@ -60,21 +61,22 @@ def chrome_trace(
             )
     shown_steps = 0
     for step in report.steps_between():
-        found = list(_events(report, step, chosen, microseconds))
-        if len(events) + len(found) > most_events:
+        event_list = list(_events(report, step, chosen, microseconds))
+        if len(events) + len(event_list) > most_events:
             break
-        events += found
+        events += event_list
         shown_steps += 1
     events += _host(report.host) if host else ()
     missing = report.num_steps - shown_steps
-    other = {
+    other_data = {
         "steps": report.num_steps,
         "steps_missing": missing,
         "total_cycles": report.total_cycles,
         "modelled": True,
     }
     return json.dumps(
-        {"displayTimeUnit": "ns", "otherData": other, "traceEvents": events}, separators=(",", ":")
+        {"displayTimeUnit": "ns", "otherData": other_data, "traceEvents": events},
+        separators=(",", ":"),
     )
 
 
@@ -125,7 +127,7 @@ def _events(report: Report, step: StepRun, tiles: list[int], scale: float) -> It
 
 
 def _tile_row(report: Report) -> int:
-    """The row of tile 0."""
+    """Return the row of tile 0."""
     return max(10, STEPS + 2 * report.target.num_sets)
 
 
@@ -139,12 +141,12 @@ def _span(
     details: dict[str, Any],
     process: int = DEVICE,
 ) -> _Event:
-    """Something on a row; `scale`: microseconds of one unit. What takes the host no time is an
-    instant."""
+    """Return the event of an interval on a row; `scale` is the microseconds of one unit. An
+    interval that takes the host no time is an instant."""
     # Viewers count in whole nanoseconds: both ends are rounded, so that what touches still touches,
     # and what is inside stays.
     first, last = round(start * scale * 1000), round((start + lasts) * scale * 1000)
-    one = {
+    event = {
         "name": name,
         "cat": kind,
         "pid": process,
@@ -153,16 +155,16 @@ def _span(
         "args": details,
     }
     if last > first or process == DEVICE:
-        return {"ph": "X", "dur": (last - first) / 1000, **one}
-    return {"ph": "i", "s": "t", **one}
+        return {"ph": "X", "dur": (last - first) / 1000, **event}
+    return {"ph": "i", "s": "t", **event}
 
 
-def _name(what: str, process: int, row: int, name: str) -> _Event:
-    return {"ph": "M", "name": what, "pid": process, "tid": row, "args": {"name": name}}
+def _name(kind: str, process: int, row: int, name: str) -> _Event:
+    return {"ph": "M", "name": kind, "pid": process, "tid": row, "args": {"name": name}}
 
 
 def _host(host: HostTrace) -> Iterator[_Event]:
-    """The host's events and series."""
+    """Yield the host's events and series."""
     yield _name("process_name", HOST, 0, "host, measured")
     for event in host.events:
         moved = {"bytes": event.bytes, "direction": event.direction} if event.direction else {}

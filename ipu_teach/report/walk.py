@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 def joints(report: Report) -> list[int]:
-    """Before which steps of a run all IPUs wait for each other, though no step says so: where a run
-    begins, and where a predicate is read."""
+    """Return the steps of a run before which all IPUs wait for each other although no step says so:
+    where a run begins, and where a predicate is read."""
     nodes = (node for program in report.profile.programs for _, node in program.walk())
     begins = [run.first for run in report.runs]
     if any(node.predicate for node in nodes):
@@ -24,10 +24,10 @@ def joints(report: Report) -> list[int]:
 
 @dataclass(eq=False)
 class WalkPlace:
-    """A node of a program: `length` steps in one execution (-1: that depends on data), `first` are
-    those with which it can begin, `idle` says that it may run without any. `role` is what it is to
-    the node around it, say "then" or "case 3". `runs` and `cycles` (all of them together) are
-    filled by a `Walk`."""
+    """A node of a program: `length` steps in one execution (-1: that depends on data); `first` are
+    the steps with which it can begin; `idle` says that it may run without any. `role` is its role
+    in the node around it, such as "then" or "case 3". `runs` and `cycles` (of all runs together)
+    are filled in by a `Walk`."""
 
     node: ProgramNode
     depth: int
@@ -41,7 +41,7 @@ class WalkPlace:
 
     @property
     def title(self) -> str:
-        """The node in a few words: its role, what it is, and its name where that says more."""
+        """The node in a few words: its role, its kind, and its name if that adds something."""
         node = self.node
         text = node.name if node.name.startswith(node.kind) else f"{node.kind} {node.name}".strip()
         if node.predicate:
@@ -49,7 +49,7 @@ class WalkPlace:
         return f"{self.role}: {text}" if self.role else text
 
     def walk(self) -> Iterator[WalkPlace]:
-        """This place and all below, in order."""
+        """Yield this place and all below, in order."""
         yield self
         for child in self.children:
             yield from child.walk()
@@ -65,12 +65,12 @@ class Span:
 
 
 class Walk:
-    """Follows the steps of a run through the programs.
+    """A walk that follows the steps of a run through the programs.
 
-    The steps say which way an If, a Switch or a while loop went. Where two ways begin with the same
-    step, the first is taken. `spans`, with `most`: every execution of every place, up to that step
-    of the run; or, with `keep`, of those places for which it says true. Without both only sums are
-    made.
+    The steps show which way an If, a Switch or a while loop took. If two ways begin with the same
+    step, the first is assumed. `spans` has, with `most`, every execution of every place up to that
+    step of the run, or with `keep` those of the places for which it returns True. Without both,
+    only sums are computed.
     """
 
     def __init__(
@@ -80,13 +80,15 @@ class Walk:
         keep: Callable[[WalkPlace], bool] | None = None,
     ) -> None:
         self.report = report
-        own = _own_steps(report.profile)
-        self.roots = tuple(_place(node, 0, own) for node in report.profile.programs)
+        own_steps = _own_steps(report.profile)
+        self.roots = tuple(_place(node, 0, own_steps) for node in report.profile.programs)
         self.spans: list[Span] = []
         # steps whose cycles depend on data have a number for each of their costs
-        self._varies = bool(own)
+        self._varies = bool(own_steps)
         self._numbers = report.step_numbers
-        self._steps = [own.get(n, n) for n in self._numbers.tolist()] if own else self._numbers
+        self._steps = (
+            [own_steps.get(n, n) for n in self._numbers.tolist()] if own_steps else self._numbers
+        )
         places = [place for root in self.roots for place in root.walk()]
         self._kept = {p for p in places if (most is not None if keep is None else keep(p))}
         # Where nothing is kept, a part of known length is passed over in one stride.
@@ -99,7 +101,8 @@ class Walk:
         self.read: list[int] = []  # before which steps of the run a predicate was read
         self.unplaced = 0  # steps that are no part of any program as it was compiled
         for program, start, stop in runs:
-            self._at, self._end = start, last if stop is None else min(stop, last)
+            self._at = start
+            self._end = last if stop is None else min(stop, last)
             if self._at < self._end:
                 self._enter(self.roots[program])
                 self.unplaced += self._end - self._at
@@ -115,14 +118,16 @@ class Walk:
         for _ in range(times if place.length else 0):
             if self._at >= self._end:
                 return
-            start, slot = self._at, len(self.spans)
+            start = self._at
+            slot = len(self.spans)
             place.runs += 1
             self._inside(place)
             if place in self._kept and self._at > start:
                 self.spans.insert(slot, Span(place, start, self._at))
 
     def _inside(self, place: WalkPlace) -> None:
-        node, children = place.node, place.children
+        node = place.node
+        children = place.children
         if node.step >= 0:
             if self._steps[self._at] in place.first:
                 if self._varies:
@@ -152,7 +157,7 @@ class Walk:
                 self._enter(child, node.count if node.kind == "Repeat" else 1)
 
     def _taken(self, children: tuple[WalkPlace, ...]) -> WalkPlace | None:
-        """The branch that the next step begins, else one that has no step."""
+        """Return the branch that the next step begins, else one that has no step."""
         step = self._steps[self._at] if self._at < self._end else -1
         return next(
             (c for c in children if step in c.first), next((c for c in children if c.idle), None)
@@ -182,14 +187,14 @@ def _roles(node: ProgramNode) -> tuple[str, ...]:
     return ("",) * len(node.children)
 
 
-def _place(node: ProgramNode, depth: int, own: dict[int, int], role: str = "") -> WalkPlace:
+def _place(node: ProgramNode, depth: int, own_steps: dict[int, int], role: str = "") -> WalkPlace:
     children = tuple(
-        _place(child, depth + 1, own, part)
+        _place(child, depth + 1, own_steps, part)
         for child, part in zip(node.children, _roles(node), strict=True)
     )
     if node.step >= 0:
         return WalkPlace(
-            node, depth, children, 1, frozenset((own.get(node.step, node.step),)), False, role
+            node, depth, children, 1, frozenset((own_steps.get(node.step, node.step),)), False, role
         )
     if node.kind in ("If", "Switch"):
         first = frozenset[int]().union(*(c.first for c in children))
@@ -200,7 +205,9 @@ def _place(node: ProgramNode, depth: int, own: dict[int, int], role: str = "") -
         return WalkPlace(node, depth, children, -1, first, condition.idle, role)
     if node.kind == "Repeat" and node.count == 0:
         return WalkPlace(node, depth, children, 0, frozenset(), True, role)
-    first, idle, length = frozenset(), True, 0
+    first = frozenset()
+    idle = True
+    length = 0
     for child in children:
         if idle:
             first |= child.first

@@ -1,8 +1,8 @@
 """Chains of causes: why a step takes long, why tiles wait, why a tile is full.
 
-A chain ends at a line of the user's program. Each cause is taken from the figures of the report,
-and a chain ends where there are no more of them. A report that was read from a file has no
-vertices, so its chains can be shorter. Cycles and bytes are modelled.
+Each cause is computed from the figures of the report, and a chain ends at a line of the user's
+program, or where there are no more figures. A report read from a file has no vertices, so its
+chains can be shorter. Cycles and bytes are modelled.
 """
 
 from __future__ import annotations
@@ -118,7 +118,8 @@ def why(report: Report, what: object = None, *, tile: int | None = None) -> Why:
     if chosen is not None:
         executed = [Executions(chosen, {chosen: 1})]
     if tile is not None:
-        causes, question = partial(_tile, report, tile=int(tile)), f"Why tile {tile} waits:"
+        causes = partial(_tile, report, tile=int(tile))
+        question = f"Why tile {tile} waits:"
         longest = max(
             executed,
             key=lambda e: (
@@ -128,7 +129,8 @@ def why(report: Report, what: object = None, *, tile: int | None = None) -> Why:
         )
         number = longest.longest(lambda n: _waits(report, n, tile))
     elif what is not None and chosen is None:
-        causes, question = partial(_waiting, report), "Why tiles wait:"
+        causes = partial(_waiting, report)
+        question = "Why tiles wait:"
         longest = max(executed, key=lambda e: e.total(partial(lost_in, report)))
         number = longest.longest(partial(lost_in, report))
     else:
@@ -137,7 +139,8 @@ def why(report: Report, what: object = None, *, tile: int | None = None) -> Why:
         about = f"step {what}" if is_whole(what) else _name(report, number)
         if chosen is None:
             about = "the run"
-        causes, question = partial(_long, report), f"Why {about} takes so long:"
+        causes = partial(_long, report)
+        question = f"Why {about} takes so long:"
     return Why(question, tuple(causes(executed, longest, number)), number)
 
 
@@ -160,9 +163,9 @@ def lost_in(report: Report, number: int) -> float:
         return sum(map(lost, report.phases(number)))
     ends = np.append(target.set_starts, target.num_tiles)
     waits = 0.0
-    for own in np.flatnonzero(report.profile.at_work(number)).tolist():
-        tiles = slice(ends[own], ends[own + 1])
-        for phase in report.phases(number, own):
+    for ipu in np.flatnonzero(report.profile.at_work(number)).tolist():
+        tiles = slice(ends[ipu], ends[ipu + 1])
+        for phase in report.phases(number, ipu):
             if phase.busy is not None:
                 waits += float((phase.cycles - phase.busy[tiles]).sum())
     return waits / target.num_tiles
@@ -183,8 +186,8 @@ def _lost_between_sets(report: Report) -> float:
 
 def codelets_on(report: Report, number: int, tile: int) -> list[tuple[str, int]]:
     """Return (codelet, its number of tiles) for the codelets that a step executes on a tile."""
-    here = (p for p in report.profile.parts(number) if tile in p.on)
-    return [(report.profile.codelets[p.codelet].name, len(p.on)) for p in here]
+    parts_on_tile = (p for p in report.profile.parts(number) if tile in p.on)
+    return [(report.profile.codelets[p.codelet].name, len(p.on)) for p in parts_on_tile]
 
 
 def _n(value: SupportsFloat) -> str:
@@ -198,25 +201,25 @@ def _name(report: Report, number: int, times: int = 1) -> str:
     )
 
 
-def _step(report: Report, what: object) -> int:
+def _step(report: Report, step: object) -> int:
     """Return the number of the compiled step that `what` names."""
     order = report.step_numbers
-    if is_whole(what):
-        if not 0 <= what < len(order):
+    if is_whole(step):
+        if not 0 <= step < len(order):
             raise PoplarIndexError(
-                f"why() was asked of step {what}.",
+                f"why() was asked of step {step}.",
                 next_step=f"give one from 0 to {len(order) - 1:,}.",
             )
-        return int(order[what])
+        return int(order[step])
     named = {
         report.step_cost(n).name: n
         for n in sorted(set(order.tolist()), key=lambda n: report.step_cost(n).cycles)
     }
     # a StepRun has the number of its step
-    number = named.get(what) if isinstance(what, str) else getattr(what, "step", None)
+    number = named.get(step) if isinstance(step, str) else getattr(step, "step", None)
     if not is_whole(number) or number not in order:
-        raise InvalidOptionError(f"""why() was given {shown(what)}.
-            next:  {did_you_mean(what, named)}give the number of a step, its name, a step of
+        raise InvalidOptionError(f"""why() was given {shown(step)}.
+            next:  {did_you_mean(step, named)}give the number of a step, its name, a step of
             report.steps(), {WAITING!r}, {MEMORY!r}, or the error that said that memory is full.""")
     return number
 
@@ -224,8 +227,10 @@ def _step(report: Report, what: object) -> int:
 def _long(
     report: Report, executed: list[Executions], longest: Executions, number: int
 ) -> Iterator[Cause]:
-    cost, phases = report.step_cost(number), report.phases(number)
-    total, taken = report.total_cycles, longest.total(partial(_cycles, report))
+    cost = report.step_cost(number)
+    phases = report.phases(number)
+    total = report.total_cycles
+    taken = longest.total(partial(_cycles, report))
     if len(executed) > 1 and taken < DOMINATES * total:
         yield from _none_dominates(report, executed, longest)
         return
@@ -252,19 +257,20 @@ def _none_dominates(
     report: Report, executed: list[Executions], longest: Executions
 ) -> Iterator[Cause]:
     """Yield that no step takes a large share, and the kind of phase that takes most."""
-    steps, taken = len(executed), longest.total(partial(_cycles, report))
+    steps = len(executed)
+    taken = longest.total(partial(_cycles, report))
     yield Cause(
         f"The run takes {_n(report.total_cycles)} modelled cycles, and none of its {steps:,} steps "
         f"dominates: the longest, {_name(report, longest.step, longest.count)}, takes "
         f"{_n(taken)} of them."
     )
     by_kind: Counter[str] = Counter()
-    for each in executed:
-        for number, times in each.times.items():
+    for execution in executed:
+        for number, times in execution.times.items():
             for phase in report.phases(number):
                 by_kind[phase.kind] += times * phase.cycles
     kind, cycles = by_kind.most_common(1)[0]
-    runs = sum(each.count for each in executed)
+    runs = sum(execution.count for execution in executed)
     share = 100 * cycles / (sum(by_kind.values()) or 1)
     yield Cause(
         f"Over all steps, {kind} takes most: {_n(cycles)} cycles ({share:.1f} %), on average "
@@ -277,20 +283,21 @@ def _waiting(
 ) -> Iterator[Cause]:
     waits = partial(lost_in, report)
     between = _lost_between_sets(report)
-    within, most = sum(e.total(waits) for e in executed), longest.total(waits)
+    within = sum(e.total(waits) for e in executed)
+    longest_wait = longest.total(waits)
     total = report.total_cycles or 1
     share = f"{100 * (within + between) / total:.1f} %"
     yield Cause(f"{share} of the tiles' modelled time is waiting for other tiles.")
-    if between > most:
+    if between > longest_wait:
         sets = report.target.sets
         row = max(report.ipus, key=lambda row: row.held_cycles)
         yield Cause(
             f"Most of it, {100 * between / total:.1f} % of all time, is IPUs, or their I/O tiles, "
             f"that wait for each other: longest for {sets[row.ipu]} while it is in {row.held_by!r}."
         )
-    elif most:
+    elif longest_wait:
         name = _name(report, number, longest.count)
-        yield Cause(f"Most of it, {100 * most / total:.1f} % of all time, is in {name}.")
+        yield Cause(f"Most of it, {100 * longest_wait / total:.1f} % of all time, is in {name}.")
         yield from _slowest(report, number, max(report.phases(number), key=lost))
 
 
@@ -310,7 +317,7 @@ def _tile(
     )
     if longest.total(waits):
         shared = ((p, p.busy) for p in report.phases(number) if p.busy is not None)
-        phase, busy = max(shared, key=lambda one: one[0].cycles - int(one[1][tile]))
+        phase, busy = max(shared, key=lambda entry: entry[0].cycles - int(entry[1][tile]))
         where = f"It waits longest in {_name(report, number, longest.count)}"
         yield Cause(
             f"{where}: there its {phase.kind} is over after {_n(busy[tile])} cycles.", (tile,)
@@ -322,7 +329,8 @@ def _slowest(report: Report, number: int, phase: Phase) -> Iterator[Cause]:
     """Yield the causes of the length of a phase."""
     cost = report.step_cost(number)
     busy = phase.busy
-    line, placed = report.profile.steps[number].line, ""
+    line = report.profile.steps[number].line
+    placed = ""
     if busy is None:
         across = sum(int(t.links.sum()) for t in cost.exchange)
         moved = {
@@ -335,7 +343,8 @@ def _slowest(report: Report, number: int, phase: Phase) -> Iterator[Cause]:
             "tiles wait."
         )
     else:
-        tile, middle = int(np.argmax(busy)), _n(float(np.median(busy)))
+        tile = int(np.argmax(busy))
+        middle = _n(float(np.median(busy)))
         slow = (
             f"It lasts until its slowest tile is done: tile {tile} takes {_n(phase.cycles)}, the "
             f"median tile {middle}."
@@ -362,7 +371,8 @@ def _lines(report: Report, number: int, phase: Phase, tile: int) -> tuple[str, s
 
     An unknown line is "".
     """
-    profile, cost = report.profile, report.step_cost(number)
+    profile = report.profile
+    cost = report.step_cost(number)
     added, placed = profile.lines_on(number, tile)
     copied = profile.steps[number].line
     if profile.steps[number].compute_set < 0:
@@ -386,11 +396,12 @@ def _gathered(report: Report, number: int, tile: int) -> int:
 
 
 def _computed(report: Report, number: int, phase: Phase, tile: int) -> Iterator[Cause]:
-    """What the figures show of why a tile computes longest."""
+    """Yield what the figures show of why a tile computes longest."""
     cost = report.step_cost(number)
     target = report.target
-    found = report.profile.vertices_on(number)
-    names, cycles = codelets_on(report, number, tile), int(cost.compute_cycles[tile])
+    vertices = report.profile.vertices_on(number)
+    names = codelets_on(report, number, tile)
+    cycles = int(cost.compute_cycles[tile])
     gathered = _gathered(report, number, tile)
     if 2 * gathered > cycles:
         pieces, size = (
@@ -400,14 +411,14 @@ def _computed(report: Report, number: int, phase: Phase, tile: int) -> Iterator[
             f"It takes {_n(gathered)} of them to move {counted(pieces, 'piece')}, {size:,} bytes, "
             "within its memory."
         )
-    elif found is None:
-        said = (
+    elif vertices is None:
+        sentence = (
             f"{name}, which is on {many:,} of {counted(target.num_tiles, 'tile')}"
             for name, many in names[:2]
         )
-        text = f"Tile {tile} executes {' and '.join(said)}."
+        text = f"Tile {tile} executes {' and '.join(sentence)}."
     else:
-        count, longest = found[:2]
+        count, longest = vertices[:2]
         text = (
             f"Tile {tile} executes {counted(int(count[tile]), 'vertex', 'vertices')} of "
             f"{names[0][0]}"
@@ -421,9 +432,10 @@ def _computed(report: Report, number: int, phase: Phase, tile: int) -> Iterator[
             )
         text += "."
     yield Cause(text, (tile,))
-    if found is not None and 2 * gathered <= cycles and not found[2][tile]:
+    if vertices is not None and 2 * gathered <= cycles and not vertices[2][tile]:
         workers = target.num_worker_contexts
-        work, idle = _n((cycles - gathered) // workers), workers - int(found[0][tile])
+        work = _n((cycles - gathered) // workers)
+        idle = workers - int(vertices[0][tile])
         without = f", {idle} of them with nothing to do" if idle > 0 else ""
         yield Cause(
             f"{workers} workers share them, each with every {workers}th cycle{without}: the "
@@ -433,8 +445,9 @@ def _computed(report: Report, number: int, phase: Phase, tile: int) -> Iterator[
 
 
 def _moved(report: Report, number: int, phase: Phase, tile: int) -> Iterator[Cause]:
-    """What the figures show of why a tile exchanges longest."""
-    traffic, target = report.step_cost(number).exchange[phase.exchange], report.target
+    """Yield what the figures show of why a tile exchanges longest."""
+    traffic = report.step_cost(number).exchange[phase.exchange]
+    target = report.target
     into, out = int(traffic.received[tile]), int(traffic.sent[tile])
     way = int(arrival_cycles(target)[tile]) if into else 0
     receiving, sending, issuing = (int(b[tile]) for b in traffic.bounds(target))
@@ -442,32 +455,35 @@ def _moved(report: Report, number: int, phase: Phase, tile: int) -> Iterator[Cau
         f"{counted(int(traffic.sources[tile]), 'sender')} and "
         f"{counted(int(traffic.sends[tile]), 'piece')} to send"
     )
-    found, sizes = report.transfers(number)[phase.exchange], np.zeros(target.num_tiles, np.int64)
+    transfers = report.transfers(number)[phase.exchange]
+    sizes = np.zeros(target.num_tiles, np.int64)
     for source, size, to in zip(
-        found.source.tolist(), found.size.tolist(), found.receivers, strict=True
+        transfers.source.tolist(), transfers.size.tolist(), transfers.receivers, strict=True
     ):
         sizes[source] += size * bool((to == tile).any())
-    most = int(np.argmax(sizes))
+    busiest = int(np.argmax(sizes))
     text = {
         way: f"It receives {into:,} bytes, and the first of them needs {way} cycles to arrive.",
         issuing: f"It has {parts}, and to issue the instructions takes {issuing:,} cycles.",
         sending: f"It sends {out:,} bytes, the median tile {_n(np.median(traffic.sent))}.",
         receiving: (
             f"It receives {into:,} bytes, the median tile {_n(np.median(traffic.received))}; most "
-            f"of them, {int(sizes[most]):,}, come from tile {most}."
+            f"of them, {int(sizes[busiest]):,}, come from tile {busiest}."
         ),
     }[max(way, receiving, sending, issuing)]
-    yield Cause(text, (tile, most) if "come from" in text else (tile,))
+    yield Cause(text, (tile, busiest) if "come from" in text else (tile,))
 
 
 def _memory(report: Report, tile: int) -> Iterator[Cause]:
     memory = report.memory
     limit = report.target.bytes_per_tile
     tiles = counted(report.target.num_tiles, "tile")
-    held, usual = int(memory.held_per_tile[tile]), _n(np.median(memory.held_per_tile))
-    over = f", {held - limit:,} more than it has" if held > limit else ""
+    bytes_held = int(memory.held_per_tile[tile])
+    usual = _n(np.median(memory.held_per_tile))
+    over = f", {bytes_held - limit:,} more than it has" if bytes_held > limit else ""
     yield Cause(
-        f"Tile {tile} holds {held:,} of {limit:,} bytes{over}; the median tile holds {usual}.",
+        f"Tile {tile} holds {bytes_held:,} of {limit:,} bytes{over}; the median tile holds "
+        f"{usual}.",
         (tile,),
     )
     category, total = max(memory.by_category(tile).items(), key=lambda item: item[1])
@@ -515,13 +531,15 @@ def _several(report: Report, tile: int, category: str, sizes: dict[str, int]) ->
     made_in = {row.name: row.line for row in report.variables}
     by_line: Counter[str] = Counter()
     count: Counter[str] = Counter()
-    for each, held in sizes.items():
-        line = made_in.get(each, "")
-        by_line[line] += held
+    for variable, bytes_held in sizes.items():
+        line = made_in.get(variable, "")
+        by_line[line] += bytes_held
         count[line] += 1
-    line, held = by_line.most_common(1)[0]
+    line, bytes_held = by_line.most_common(1)[0]
     if line:
-        yield Cause(f"{count[line]:,} of them, {held:,} bytes, are made in {line}.", (tile,), line)
+        yield Cause(
+            f"{count[line]:,} of them, {bytes_held:,} bytes, are made in {line}.", (tile,), line
+        )
 
 
 def _line_of_buffers(report: Report, number: int, tile: int) -> str:

@@ -1,8 +1,6 @@
-"""A report written down: JSON for what has names, columns of numbers for what there is by tile,
-step or message.
+"""Write a report: JSON for named values, columns of numbers for values by tile, step or message.
 
-`stored` reads it back by the same declarations: the type hints of the records, and what stands
-here.
+`stored` reads it back by the same declarations: the type hints of the records, and this module.
 """
 
 from __future__ import annotations
@@ -42,12 +40,15 @@ from ipu_teach.types import Array
 REPORT = Format("report", 5, "Report.save", ReportLoadError, ReportNotFoundError)
 # places of the programs times tiles or variables: what a laptop can still sum up
 MOST_CELLS = 2**28
-MOST_MESSAGES = 2**22  # of one exchange
+MOST_MESSAGES = 2**22  # messages of one exchange
 
 CODELETS = s.many(s.row(CodeletFacts))
 COMPUTE_SETS = s.many(s.row(ComputeSetFacts))
 STEPS = s.many(s.row(StepFacts))
-COST, CYCLES, RUN, NODE = s.keyed(StepCost), s.named(s.whole()), s.keyed(RunLog), s.row(ProgramNode)
+COST = s.keyed(StepCost)
+CYCLES = s.named(s.whole())
+RUN = s.keyed(RunLog)
+NODE = s.row(ProgramNode)
 NODES = s.once("nodes", NODE)
 BY_CATEGORY = s.named(s.column("tiles"), CATEGORIES, "bytes by category")
 LEDGER = s.keyed(
@@ -80,8 +81,8 @@ VARIABLES = s.by_column(
 
 @dataclass(frozen=True)
 class Notes:
-    """Lines and texts, which may differ from machine to machine. They stand apart, for no digest
-    covers them."""
+    """Lines and texts, which may differ from machine to machine. They are separate because no
+    digest covers them."""
 
     variables: Annotated[tuple[str, ...], _numbered(s.ONCE.write, "texts")]
     steps: Annotated[tuple[str, ...], LINES]
@@ -94,8 +95,9 @@ class Notes:
 
 @dataclass(frozen=True)
 class Besides:
-    """What is not of the program: which kit made the report, how, what the host did, and which rows
-    of remote buffers were moved. Version 1 had what the host did alone."""
+    """Facts of a report besides the program: the version of the kit, the settings, the host's
+    activity, and the rows of remote buffers that were moved. Version 1 had only the host's
+    activity."""
 
     kit: Annotated[str, s.since(2)] = "0.0.0"
     settings: Annotated[InstrumentationSettings, s.keyed(InstrumentationSettings), s.since(2)] = (
@@ -110,10 +112,10 @@ class Besides:
 NOTES, BESIDES = s.keyed(Notes), s.keyed(Besides)
 
 
-def serialize(profile: Profile, ran: RunLog, besides: Besides) -> bytes:
-    """The file of a report. Raises `NotOfferedError`."""
+def serialize(profile: Profile, run_log: RunLog, besides: Besides) -> bytes:
+    """Return the file of a report. Raises `NotOfferedError`."""
     out = s.Columns()
-    header = facts(profile, ran, out)
+    header = facts(profile, run_log, out)
     if max(profile.replicas, named_replicas(profile.variables, profile.target)) > 1:
         header["replicas"] = profile.replicas  # no digest covers it, so that older ones hold
     header["notes"] = NOTES.write(notes_of(profile), out) | {"texts": out.table("texts")}
@@ -123,26 +125,30 @@ def serialize(profile: Profile, ran: RunLog, besides: Besides) -> bytes:
     return REPORT.pack(header | BESIDES.write(besides, out), out.arrays())
 
 
-def digest(profile: Profile, ran: RunLog) -> str:
-    """64 hexadecimal digits that say what was compiled, what it costs and what ran; no time, path
-    or line goes into it."""
+def digest(profile: Profile, run_log: RunLog) -> str:
+    """Return 64 hexadecimal digits for the compiled program, its costs and the steps that ran; no
+    time, path or line goes into them."""
     out = s.Columns()
-    found = hashlib.sha256(
-        json.dumps(facts(profile, ran, out), sort_keys=True, allow_nan=False).encode()
+    sha = hashlib.sha256(
+        json.dumps(facts(profile, run_log, out), sort_keys=True, allow_nan=False).encode()
     )
     for name, array in out.arrays().items():
-        found.update(name.encode())
-        found.update(array.astype(array.dtype.newbyteorder("<")).tobytes())
-    return found.hexdigest()
+        sha.update(name.encode())
+        sha.update(array.astype(array.dtype.newbyteorder("<")).tobytes())
+    return sha.hexdigest()
 
 
-def _too_large(what: str, advice: str = "save one of a smaller machine.") -> NotOfferedError:
-    return NotOfferedError(f"Saving a report {what} is not offered by this kit.", next_step=advice)
+def _too_large(subject: str, advice: str = "save one of a smaller machine.") -> NotOfferedError:
+    return NotOfferedError(
+        f"Saving a report {subject} is not offered by this kit.", next_step=advice
+    )
 
 
-def facts(profile: Profile, ran: RunLog, out: s.Columns) -> dict[str, Any]:
-    """All that a digest covers."""
-    live, tiles, known = profile.memory.liveness.live, profile.target.num_tiles, profile.variables
+def facts(profile: Profile, run_log: RunLog, out: s.Columns) -> dict[str, Any]:
+    """Return all that a digest covers."""
+    live = profile.memory.liveness.live
+    tiles = profile.target.num_tiles
+    known = profile.variables
     if max(len(profile.steps) * tiles, len(live) * tiles, live.size) > MOST_CELLS:
         raise _too_large(
             f"of {len(profile.steps):,} compiled steps, {tiles:,} tiles and {len(known):,} "
@@ -162,14 +168,15 @@ def facts(profile: Profile, ran: RunLog, out: s.Columns) -> dict[str, Any]:
         "nodes": out.table("nodes"),
         "edges": profile.edges,
         "memory": _memory(profile.memory, out),
-        "run": RUN.write(ran, out),
+        "run": RUN.write(run_log, out),
     }
 
 
 def _programs(profile: Profile, out: s.Columns) -> list[int]:
-    """The numbers of the programs among all their parts, where equal ones stand once and children
-    come first."""
-    roots, parts = [], 0
+    """Return the numbers of the programs among all their parts. Equal parts appear once, and
+    children come first."""
+    roots = []
+    parts = 0
     for program in profile.programs:
         order = [node for _, node in program.walk()]
         parts += len(order)
@@ -177,19 +184,19 @@ def _programs(profile: Profile, out: s.Columns) -> list[int]:
             raise _too_large(
                 f"of a program of more than {MOST_NODES:,} parts", "use Repeat for what runs often."
             )
-        found: dict[ProgramNode, Any] = {}
+        written: dict[ProgramNode, Any] = {}
         for node in reversed(order):
-            found[node] = NODES.write(
-                replace(node, children=tuple(found[child] for child in node.children)), out
+            written[node] = NODES.write(
+                replace(node, children=tuple(written[child] for child in node.children)), out
             )
-        roots.append(found[program])
+        roots.append(written[program])
     return roots
 
 
 def _memory(memory: MemoryLedger, out: s.Columns) -> dict[str, Any]:
     passing: dict[int, Any] = {}
-    for node, here in zip(memory.liveness.places, memory.passing, strict=True):
-        passing[node.step] = passing.get(node.step) or BY_CATEGORY.write(here, out)
+    for node, passing_bytes in zip(memory.liveness.places, memory.passing, strict=True):
+        passing[node.step] = passing.get(node.step) or BY_CATEGORY.write(passing_bytes, out)
     return {
         **LEDGER.write(memory, out),
         "passing": [[step, passing[step]] for step in sorted(passing)],
@@ -199,7 +206,7 @@ def _memory(memory: MemoryLedger, out: s.Columns) -> dict[str, Any]:
 
 
 def notes_of(profile: Profile) -> Notes:
-    """What a report says besides its facts."""
+    """Return what a report says besides its facts."""
     return Notes(
         tuple(v.line for v in profile.variables),
         tuple(s.line for s in profile.steps),
@@ -212,7 +219,7 @@ def notes_of(profile: Profile) -> Notes:
 
 
 def messages(transfers: Transfers, out: s.Columns) -> list[Any]:
-    """Who sends what to whom in one exchange."""
+    """Return which tile sends what to which in one exchange."""
     if len(transfers) > MOST_MESSAGES:
         raise _too_large(f"with an exchange of {len(transfers):,} messages")
     receivers = np.concatenate([np.zeros(0, np.int64), *transfers.receivers])

@@ -1,12 +1,12 @@
-"""The container of what is saved, executables and reports: one JSON header and columns of numbers,
-in an uncompressed zip file.
+"""The container of saved executables and reports: one JSON header and columns of numbers, in an
+uncompressed zip file.
 
 Members are `header.json` and `NAME.npy`, one-dimensional arrays that need no pickle. Nothing is
-compressed, so that no file unpacks to more than its own size. `schema` says what stands in a
-header, and checks it; a fault is the error of its `Format`.
+compressed, so that no file unpacks to more than its own size. `schema` declares the content of a
+header and checks it; a fault is the error of its `Format`.
 
-It stands low in the house, beside `graph`, because reports (`report`) and executables (`engine`),
-which are floors apart, are both saved with it, and it knows of neither.
+The module is on a low floor, beside `graph`, because reports (`report`) and executables (`engine`),
+which are floors apart, are both saved with it, and it depends on neither.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ KINDS: dict[str, np.dtype[Any]] = {
     "uint32": np.dtype("<u4"),
     "float64": np.dtype("<f8"),
 }
-_DATE = (1980, 1, 1, 0, 0, 0)  # so that equal contents are equal files
+_DATE = (1980, 1, 1, 0, 0, 0)  # a fixed date, so that equal contents are equal files
 
 
 @dataclass(frozen=True)
 class Format:
-    """A kind of file: what it holds, the newest version, what writes it, and the errors of a bad
-    one and of none."""
+    """A kind of file: its content, the newest version, the call that writes it, and the errors for
+    a damaged and for a missing file."""
 
     noun: str
     version: int
@@ -53,12 +53,12 @@ class Format:
 
     @property
     def name(self) -> str:
-        """What the header of such a file says that it is."""
+        """The name of the format in a file's header."""
         return f"ipu_teach {self.noun}"
 
     def pack(self, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> bytes:
-        """The file that holds `header`, with the name and the version of this format before it, and
-        `arrays` (of the dtypes in `KINDS`, one-dimensional)."""
+        """Return the file that holds `header`, with the name and the version of this format before
+        it, and `arrays` (of the dtypes in `KINDS`, one-dimensional)."""
         header = {"format": self.name, "version": self.version, **header}
         buffer = io.BytesIO()
         with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as file:
@@ -73,7 +73,7 @@ class Format:
 
 
 def unpack(data: bytes, form: Format) -> tuple[dict[str, Any], dict[str, Array]]:
-    """The header and the arrays in `data`, a file of the format `form`. Raises its error."""
+    """Return the header and the arrays in `data`, a file of the format `form`. Raises its error."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as file:
             members = _members(file, len(data), form)
@@ -130,23 +130,23 @@ def _array(name: str, content: bytes) -> Array:
     return np.frombuffer(content, dtype, offset=stream.tell()).astype(dtype.newbyteorder("="))
 
 
-def path_of(given: object, call: str) -> Path:
-    """The path that `call` was given. Raises `InvalidOptionError` for what is none."""
+def path_of(argument: object, call: str) -> Path:
+    """Return the path that `call` was given. Raises `InvalidOptionError` if it is no path."""
     try:
-        path = Path(os.fsdecode(given))  # type: ignore[arg-type]
+        path = Path(os.fsdecode(argument))  # type: ignore[arg-type]
     except TypeError:
         path = Path()
     if path.name and "\0" not in str(path):
         return path
     raise InvalidOptionError(
-        f"{call} was given the path {shown(given)}.", next_step="give the path of a file."
+        f"{call} was given the path {shown(argument)}.", next_step="give the path of a file."
     )
 
 
-def read_whole(given: object, call: str, form: Format, read: Callable[[bytes], T]) -> T:
-    """What `read` makes of a file. Raises `InvalidOptionError` for what is no path, and the error
-    of `form`, which names it."""
-    place = path_of(given, call)
+def read_whole(path: object, call: str, form: Format, read: Callable[[bytes], T]) -> T:
+    """Return what `read` makes of the bytes of a file. Raises `InvalidOptionError` if `path` is no
+    path, and the error of `form`, which names the file."""
+    place = path_of(path, call)
     try:
         return read(place.read_bytes())
     except OSError as error:
@@ -161,14 +161,14 @@ def read_whole(given: object, call: str, form: Format, read: Callable[[bytes], T
         ) from error.__cause__
 
 
-def write_whole(given: object, data: bytes, call: str, what: str) -> None:
+def write_whole(path: object, data: bytes, call: str, noun: str) -> None:
     """Write one file. An old one is replaced when the new one is complete, or not at all. `what`
     the errors call it."""
-    place = path_of(given, call)
+    place = path_of(path, call)
     try:
         places.write_whole(place, data)
     except OSError as error:
-        raise InvalidOptionError(f"""The {what} cannot be written to {shown(str(place))}:
+        raise InvalidOptionError(f"""The {noun} cannot be written to {shown(str(place))}:
             {error.strerror or error}.
             next:  give the path of a file in a folder that exists and may be written
             to.""") from None

@@ -1,9 +1,9 @@
-"""Vertex classes by name: what a saved executable says of each, and the class that it means when it
-is loaded.
+"""Vertex classes by name: their description in a saved executable, and the class found for it on
+loading.
 
 Python code is never stored. A class is described by its module and name, its fields, and a hash of
 the text of its methods and of its plain constants, so that another class of the same name is not
-taken for it.
+mistaken for it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FIELDS = many(pair(TEXT, TEXT, TEXT, whole(most=2)))  # name, kind, dtype and de
 
 
 def described(codelet: type[Vertex]) -> dict[str, Any]:
-    """What is written down of a class."""
+    """Return what is written down of a class."""
     result: dict[str, Any] = {
         "module": codelet.__module__,
         "name": codelet.__qualname__,
@@ -48,21 +48,21 @@ def described(codelet: type[Vertex]) -> dict[str, Any]:
 
 
 def resolve(part: HeaderValue, codelets: Iterable[type[Vertex]]) -> type[Vertex]:
-    """The class that `part` describes, among `codelets` and all of this process. Raises
+    """Return the class that `part` describes, among `codelets` and all of this process. Raises
     `ExecutableLoadError`."""
     name, module = TEXT.read(part["name"]), TEXT.read(part["module"])
-    given, known = _named(name, codelets), _named(name, _every(Vertex))
-    if not given and not known and "base" in part.value:
-        made = _remade(part, codelets)
-        given = [made] if made is not None else []
-    found = given or known
-    if not found:
+    supplied, known = _named(name, codelets), _named(name, _every(Vertex))
+    if not supplied and not known and "base" in part.value:
+        remade = _remade(part, codelets)
+        supplied = [remade] if remade is not None else []
+    codelet = supplied or known
+    if not codelet:
         raise ExecutableLoadError(f"""The executable uses the codelet {name}, and there is no such
             vertex class here.
             where: it was defined in {module}
             next:  {"define it" if module == "__main__" else f"import {module}"}, or pass it:
             Executable.load(path, codelets=[…]).""")
-    misfits = [(c, _misfit(c, part)) for c in found]
+    misfits = [(c, _misfit(c, part)) for c in codelet]
     fitting = [c for c, misfit in misfits if not misfit]
     if not fitting:
         raise ExecutableLoadError(f"""The codelet {name} is not the one that the executable was
@@ -74,7 +74,7 @@ def resolve(part: HeaderValue, codelets: Iterable[type[Vertex]]) -> type[Vertex]
         raise ExecutableLoadError(f"""There are several codelets {name} that fit.
             where: modules {modules}
             next:  pass the one that is meant: Executable.load(path, codelets=[…]).""")
-    return fitting[-1]  # of one module: a cell was run again, and the class is the newest
+    return fitting[-1]  # all are of one module: a cell was run again, and this class is the newest
 
 
 def _named(name: str, classes: Iterable[type[Vertex]]) -> list[type[Vertex]]:
@@ -82,27 +82,29 @@ def _named(name: str, classes: Iterable[type[Vertex]]) -> list[type[Vertex]]:
 
 
 def _every(base: type[Vertex]) -> Iterator[type[Vertex]]:
-    """All classes below `base`, in the order of their making within one parent."""
+    """Yield all classes below `base`, in the order of their making within one parent."""
     for child in base.__subclasses__():
         yield child
         yield from _every(child)
 
 
 def _misfit(codelet: type[Vertex], part: HeaderValue) -> str:
-    """How a class differs from what was written down, in words; "" if it does not."""
-    here, there = (
+    """Return how a class differs from its saved description, in words; an empty text if it does
+    not."""
+    fields_now, fields_saved = (
         {f[0]: f for f in fields} for fields in (_fields(codelet), FIELDS.read(part["fields"]))
     )
-    for name in [*there, *here]:
-        if here.get(name) != there.get(name):
+    for name in [*fields_saved, *fields_now]:
+        if fields_now.get(name) != fields_saved.get(name):
             return (
-                f"its field {name!r} was {_field_text(there.get(name))} and is "
-                f"{_field_text(here.get(name))}"
+                f"its field {name!r} was {_field_text(fields_saved.get(name))} and is "
+                f"{_field_text(fields_now.get(name))}"
             )
     context = TEXT.read(part["context"])
     if codelet.context != context:
         return f"it ran as a {context} and runs as a {codelet.context}"
-    saved, now = part["hash"].value, _fingerprint(codelet)
+    saved = part["hash"].value
+    now = _fingerprint(codelet)
     if saved is not None and now is not None and saved != now:
         return "the text of its methods has changed"
     return ""
@@ -120,8 +122,8 @@ def _field_text(field: Any) -> str:
 
 
 def _fingerprint(codelet: type[Vertex]) -> str | None:
-    """A hash of the methods' text and the plain constants of a class and its bases; None where the
-    text is not to be had."""
+    """Return a hash of the methods' text and the plain constants of a class and its bases; None
+    where the text is not to be had."""
     texts: dict[str, str] = {}
     for owner in reversed(codelet.__mro__):
         if owner in (object, Vertex, SupervisorVertex):
@@ -143,11 +145,11 @@ def _fingerprint(codelet: type[Vertex]) -> str | None:
 
 
 def _made_from(codelet: type[Vertex]) -> type[Vertex] | None:
-    """The class that `template` made this one from, if it did and could do so again."""
+    """Return the class that `template` made this one from, if it did and could do so again."""
     base: Any = codelet.__bases__[0]
-    own = {name: value for name, value in vars(codelet).items() if not name.startswith("__")}
+    attributes = {name: value for name, value in vars(codelet).items() if not name.startswith("__")}
     plain = dict(_constants(codelet))
-    rest = own.keys() - plain.keys() - codelet.fields.keys() - {"fields"}
+    rest = attributes.keys() - plain.keys() - codelet.fields.keys() - {"fields"}
     copied = (
         not rest
         and issubclass(base, Vertex)
@@ -158,7 +160,8 @@ def _made_from(codelet: type[Vertex]) -> type[Vertex] | None:
 
 
 def _remade(part: HeaderValue, codelets: Iterable[type[Vertex]]) -> type[Vertex] | None:
-    """The class that `template` would make of the base that `part` names, if that is here."""
+    """Return the class that `template` would make of the base that `part` names, if that is
+    here."""
     base = part["base"]
     name, base_name, module = (
         TEXT.read(place) for place in (part["name"], base["name"], base["module"])
@@ -169,25 +172,25 @@ def _remade(part: HeaderValue, codelets: Iterable[type[Vertex]]) -> type[Vertex]
             {base_name}, and there is no such vertex class here.
             where: it was defined in {module}
             next:  import {module} first.""")
-    found = bases[-1]
+    codelet = bases[-1]
     dtypes: dict[type[DType], type[DType]] = {}
     for field, _, dtype_name, _ in FIELDS.read(part["fields"]):
         dtype = dtype_named(dtype_name)
         if (
-            field not in found.fields
+            field not in codelet.fields
             or dtype is None
-            or dtypes.setdefault(found.fields[field].dtype, dtype) is not dtype
+            or dtypes.setdefault(codelet.fields[field].dtype, dtype) is not dtype
         ):
             return None
     constants = {key: _decoded(value) for key, value in base["constants"].entries()}
     if any(key.startswith("_") or callable(getattr(Vertex, key, None)) for key in constants):
         base["constants"].fail("a list of constants")
-    return template(found, name, dtypes, **constants)
+    return template(codelet, name, dtypes, **constants)
 
 
 def _constants(owner: type) -> Iterator[tuple[str, Any]]:
-    """Attributes of a class that are plain values: numbers, text, dtypes and numpy's functions.
-    Fields are none."""
+    """Yield the attributes of a class that are plain values: numbers, text, dtypes and numpy's
+    functions. Fields are none."""
     fields = getattr(owner, "fields", {})
     for name, value in vars(owner).items():
         plain = value is None or isinstance(value, (bool, int, float, str, np.ufunc))
@@ -208,8 +211,8 @@ def _encoded(value: Any) -> Any:
 
 
 def _ufunc_named(text: str) -> np.ufunc | None:
-    found = getattr(np, text, None)
-    return found if isinstance(found, np.ufunc) else None
+    ufunc = getattr(np, text, None)
+    return ufunc if isinstance(ufunc, np.ufunc) else None
 
 
 _DECODED: dict[str, Callable[[str], Any]] = {
@@ -223,5 +226,5 @@ def _decoded(part: HeaderValue) -> Any:
     if not isinstance(part.value, dict):
         return part.value if not isinstance(part.value, list) else part.fail("a constant")
     kind, text = next(iter(part.value.items()), ("", ""))
-    found = _DECODED[kind](text) if kind in _DECODED and isinstance(text, str) else None
-    return found if found is not None else part.fail(f"a constant ({shown(kind)})")
+    decoded = _DECODED[kind](text) if kind in _DECODED and isinstance(text, str) else None
+    return decoded if decoded is not None else part.fail(f"a constant ({shown(kind)})")

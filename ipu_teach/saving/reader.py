@@ -1,8 +1,7 @@
-"""A saved executable read back: a `Graph` and programs made anew through the calls that a learner
-would use.
+"""Read a saved executable: build a `Graph` and programs through the calls that a learner would use.
 
-Nothing of the file is trusted. Numbers are checked against the tables they point into, views
-against the variables that they should lie in, and the graph is compiled again after that, with
+Nothing in the file is trusted. Numbers are checked against the tables that they point into, and
+views against the variables that they should be part of. The graph is then compiled again, with
 every check.
 """
 
@@ -38,29 +37,31 @@ Read = tuple[Graph, list[p.Program], dict[str, bool], dict[str, Any]]
 
 
 def rebuild(data: bytes, codelets: Iterable[type[Vertex]], parsed: Parsed) -> Read:
-    """(graph, programs, checks, options) of a saved executable. Raises `ExecutableLoadError`.
+    """Return (graph, programs, checks, options) of a saved executable. Raises
+    `ExecutableLoadError`.
 
-    `parsed` checks the options: what they mean is for others to say.
+    `parsed` checks the options; their meaning is up to the engine.
     """
     listed = _listed(codelets)
     return s.load(data, w.EXECUTABLE, lambda header: _Reader(header, listed).read(parsed))
 
 
 def _listed(codelets: Iterable[type[Vertex]]) -> list[type[Vertex]]:
-    found = (
+    entries = (
         list(codelets)
         if isinstance(codelets, Iterable) and not isinstance(codelets, (str, type))
         else [None]
     )
-    if not all(isinstance(c, type) and issubclass(c, Vertex) for c in found):
+    if not all(isinstance(c, type) and issubclass(c, Vertex) for c in entries):
         raise ExecutableLoadError(f"""codelets was given {shown(codelets)}.
             next:  give a list of vertex classes: codelets=[DotProduct].""")
-    return [c for c in found if c is not None]
+    return [c for c in entries if c is not None]
 
 
 class _Reader:
     def __init__(self, header: s.HeaderValue, codelets: list[type[Vertex]]) -> None:
-        self.header, self.known = header, header.known
+        self.header = header
+        self.known = header.known
         self.known["codelets"] = [resolve(part, codelets) for part in header["codelets"].items()]
         self.graph = Graph(s.TARGET.read(header["target"]))
         self.known.update(
@@ -73,7 +74,8 @@ class _Reader:
         self._calls: dict[tuple[str, tuple[int, ...]], p.Program] = {}
 
     def read(self, parsed: Parsed) -> Read:
-        header, known = self.header, self.known
+        header = self.header
+        known = self.known
         checks = s.keyed(dict, races=s.FLAG, uninitialised=s.FLAG, estimates=s.FLAG).read(
             header["checks"]
         )
@@ -112,7 +114,8 @@ class _Reader:
     # Variables and views
 
     def _variables(self) -> None:
-        graph, size = self.graph, self.header["memory_bytes"]
+        graph = self.graph
+        size = self.header["memory_bytes"]
         for part in self.header["variables"].items():
             graph._new_variable(**w.VARIABLE.read(part))
         if graph.memory_bytes != size.whole(0, 2 * MOST_BYTES):
@@ -121,7 +124,7 @@ class _Reader:
         self._stops = np.array([v.stop for v in graph.variables], np.int64)
 
     def _inside(self, start: Array, stop: Array) -> bool:
-        """True if every byte from each `start` to its `stop` belongs to a variable."""
+        """Return whether every byte from each `start` to its `stop` belongs to a variable."""
         below = [covered(self._starts, self._stops, place) for place in (start, stop)]
         return bool(np.all(start >= 0) and np.all(below[1] - below[0] == stop - start))
 
@@ -155,7 +158,7 @@ class _Reader:
             ):
                 part.fail("a layout")
             layout = graph.strided(shape, strides)
-            # At most so many elements are touched: axes of stride 0 touch the same ones.
+            # At most that many elements are touched: axes of stride 0 touch the same ones.
             touched = prod(n for n, stride in zip(shape, strides, strict=True) if stride)
             if not layout.contiguous and size > MOST_PIECES and touched > MOST_PIECES:
                 part.fail(f"a layout of at most {MOST_PIECES:,} pieces")
@@ -202,8 +205,8 @@ class _Reader:
         content = self._slice("values", part, count * dtype.size)
         if dtype.numpy.kind == "b" and np.any(content > 1):
             part.fail("the start of true and false")
-        found: Array = content.copy().view(dtype.numpy)
-        return found
+        values: Array = content.copy().view(dtype.numpy)
+        return values
 
     # Vertices
 
@@ -268,7 +271,7 @@ class _Reader:
         table.layouts[name] = array("i", ids[numbers].tobytes())
 
     def _check_edges(self) -> None:
-        """Every region of every vertex lies in variables."""
+        """Check that every region of every vertex is inside variables."""
         frozen = FrozenGraph(self.graph)
         for compute_set, table in frozen.tables():
             for name, field in table.fields.items():
@@ -281,17 +284,22 @@ class _Reader:
     # Streams and programs
 
     def _host(self) -> None:
-        graph, modes = self.graph, {mode.value: mode for mode in ReplicatedStreamMode}
+        graph = self.graph
+        modes = {mode.value: mode for mode in ReplicatedStreamMode}
         for part in self.header["streams"].items():
             stream = w.STREAM.read(part)
             mode, depth = stream.pop("mode"), stream.pop("buffering_depth")
             replicas = self._replicas(part, stream, stream["num_elements"])
             if stream.pop("to_device"):
-                found = modes.get(s.TEXT.read(mode)) or part.fail("a stream")
-                made = graph.add_host_to_device_fifo(**stream, mode=found, buffering_depth=depth)
+                stream_mode = modes.get(s.TEXT.read(mode)) or part.fail("a stream")
+                new_stream = graph.add_host_to_device_fifo(
+                    **stream, mode=stream_mode, buffering_depth=depth
+                )
             else:
-                made = graph.add_device_to_host_fifo(**stream, options={"buffering_depth": depth})
-            graph.streams[made.handle] = replace(made, replicas=replicas)
+                new_stream = graph.add_device_to_host_fifo(
+                    **stream, options={"buffering_depth": depth}
+                )
+            graph.streams[new_stream.handle] = replace(new_stream, replicas=replicas)
         for part in self.header["host_accesses"].items():
             access = w.HOST_ACCESS.read(part)
             replicas = self._replicas(part, access, *access["tensor"].shape[:1])
@@ -300,20 +308,21 @@ class _Reader:
             known[access["handle"]] = replace(known[access["handle"]], replicas=replicas)
         if self.known.version > 1:  # version 1 had none
             for part in self.header["remote_buffers"].items():
-                given = w.REMOTE_BUFFER.read(part)
-                replicas = self._replicas(part, given, self.graph.replicas)
-                buffer = graph.add_remote_buffer(**given)
+                fields = w.REMOTE_BUFFER.read(part)
+                replicas = self._replicas(part, fields, self.graph.replicas)
+                buffer = graph.add_remote_buffer(**fields)
                 graph.remote_buffers[buffer.handle] = replace(buffer, replicas=replicas)
 
-    def _replicas(self, part: s.HeaderValue, given: dict[str, Any], shared: int = 1) -> int:
-        """How many replicas have what was `given`, of which as many have a share."""
-        count: int = given.pop("replicas", 1)
+    def _replicas(self, part: s.HeaderValue, fields: dict[str, Any], shared: int = 1) -> int:
+        """Return how many replicas have what was `given`, of which as many have a share."""
+        count: int = fields.pop("replicas", 1)
         if count not in (1, self.graph.replicas) or shared % count:
             part.fail("something that replicas have equal shares of")
         return count
 
     def _programs(self) -> list[p.Program]:
-        header, known = self.header, self.known
+        header = self.header
+        known = self.known
         known["steps"] = s.many(w.STEP).read(header["steps"])
         known["nodes"] = nodes = []
         sizes: list[int] = []
@@ -343,6 +352,6 @@ class _Reader:
         below = [self.known["nodes"][child] for child in children]
         if kind != "Call":
             return make(name, *below, **besides)
-        if (name, children) not in self._calls:  # those of one function are one program
+        if (name, children) not in self._calls:  # steps of one function are one program
             self._calls[name, children] = make(self.graph.add_function(below[0], name))
         return self._calls[name, children]

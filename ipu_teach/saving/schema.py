@@ -1,18 +1,18 @@
-"""How values stand in a saved file, said once: a `Codec` writes a value as JSON and columns, and
-reads it back checked.
+"""The form of values in a saved file, declared once: a `Codec` writes a value as JSON and columns,
+and reads it back checked.
 
 A format is declared, not written. It is a `Format` (its name, version and errors) and a record,
-whose type hints say what stands in the file:
+whose type hints declare the content of the file:
 
     class Lap:
         name: str                                   # text
-        tile: Annotated[int, whole(below="tiles")]  # of what `told` has told: a number, or a length
+        tile: Annotated[int, whole(below="tiles")]  # below a number or length that `told` recorded
         times: tuple[float, ...]                    # a list
         note: Annotated[str, since(2)] = ""         # files of version 1 have none
 
 `row(Lap)` is a list of its fields, `keyed(Lap)` an object. `FORMAT.pack(codec.write(laps, out),
-out.arrays())` is the file of some, with `out = Columns()`, and `load(data, FORMAT, codec.read)`
-reads it. What a hint cannot say is a `Codec` made by hand.
+out.arrays())` is the file of some laps, with `out = Columns()`, and `load(data, FORMAT,
+codec.read)` reads it. Where a hint is not enough, a `Codec` is written by hand.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ T = TypeVar("T")
 
 
 class Codec(NamedTuple):
-    """`write(value, columns)` gives what stands in the file, `read(part)` the value, or raises the
-    error of the file.
+    """A pair of functions: `write(value, columns)` returns the form in the file, `read(part)`
+    returns the value, or raises the error of the file.
 
-    Of a field: `since` is the first version of the format that has it, and `key` its name in the
+    For a field, `since` is the first version of the format that has it, and `key` its name in the
     file, "" for its own.
     """
 
@@ -68,8 +68,8 @@ class Codec(NamedTuple):
 
 
 class Columns:
-    """What stands in a file besides its header: arrays of numbers end to end, by kind, and lists of
-    what stands once."""
+    """The content of a file besides its header: arrays of numbers end to end, by kind, and lists of
+    values that are stored once."""
 
     def __init__(self, kinds: Mapping[str, np.dtype[Any]] = COLUMNS) -> None:
         self._parts = {kind: [np.zeros(0, dtype)] for kind, dtype in kinds.items()}
@@ -78,23 +78,26 @@ class Columns:
         self.tables: dict[str, dict[Hashable, tuple[int, Any]]] = {}
 
     def put(self, kind: str, values: Array) -> int:
-        """Where `values`, of that kind's dtype, begin."""
+        """Append `values`, of that kind's dtype, and return where they begin."""
         flat = np.ascontiguousarray(values).reshape(-1).view(self._parts[kind][0].dtype)
         self._parts[kind].append(flat)
         self._sizes[kind] += flat.size
         return self._sizes[kind] - flat.size
 
     def add(self, values: Iterable[Any]) -> list[Any]:
-        """Where whole numbers lie, of the smallest kind that holds them: (kind, place, length).
+        """Store whole numbers in the smallest kind that holds them, and return (kind, place,
+        length).
 
-        Equal ones lie there once, and one that is the same number throughout is ("=", that number,
+        Equal arrays are stored once, and an array of one number throughout is ("=", that number,
         length).
         """
         array = np.asarray(values).reshape(-1)
         low, high = (int(array.min()), int(array.max())) if array.size else (0, 0)
         if low == high:
             return ["=", low, array.size]
-        kind = next(k for k, (least, most) in RANGES.items() if least <= low and high <= most)
+        kind = next(
+            k for k, (lowest, highest) in RANGES.items() if lowest <= low and high <= highest
+        )
         narrow = np.ascontiguousarray(array, COLUMNS[kind])
         key = (kind, hashlib.sha256(narrow.tobytes()).digest())
         if key not in self._known:
@@ -102,31 +105,35 @@ class Columns:
         return [kind, self._known[key], array.size]
 
     def table(self, name: str) -> list[Any]:
-        """What stands once under that name, in order."""
+        """Return the values of a list that are stored once, in order."""
         return [entry for _, entry in self.tables.get(name, {}).values()]
 
     def arrays(self) -> dict[str, Array]:
-        """One array for each kind."""
+        """Return one array for each kind."""
         return {kind: np.concatenate(parts) for kind, parts in self._parts.items()}
 
 
 class Known(dict[str, Any]):
-    """The file that is being read: what was told so far, by its name for bounds, and its arrays."""
+    """The file that is being read: the values recorded so far, by their names for bounds, and its
+    arrays."""
 
     def __init__(self, form: Format, arrays: Mapping[str, Array], version: int = 1) -> None:
-        self.form, self.arrays, self.version = form, arrays, version
+        self.form = form
+        self.arrays = arrays
+        self.version = version
         self._made: dict[tuple[str, int, int], Array] = {}
         self._left = MOST_NUMBERS
 
     def bound(self, bound: Bound) -> int:
-        """The number that a bound is, or stands for."""
-        found = self[bound] if isinstance(bound, str) else bound
-        return found if isinstance(found, int) else len(found)
+        """Return the number that a bound is, or stands for."""
+        limit = self[bound] if isinstance(bound, str) else bound
+        return limit if isinstance(limit, int) else len(limit)
 
     def column(self, place: HeaderValue, count: int | None, least: int, most: int) -> Array:
-        """int64[count], each number from `least` to `most`: a column of the file. Any number of
-        them if `count` is None."""
-        kind, length = TEXT.read(place[0]), place[2].whole(0, MOST_NUMBERS)
+        """Return int64[count], each number from `least` to `most`: a column of the file. Any number
+        of them if `count` is None."""
+        kind = TEXT.read(place[0])
+        length = place[2].whole(0, MOST_NUMBERS)
         if count is not None and length != count:
             place.fail(f"a column of {count:,} numbers")
         if kind == "=":
@@ -146,10 +153,10 @@ class Known(dict[str, Any]):
             self._charge(place, length)
             self._made[kind, start, length] = stored[start : start + length].astype(np.int64)
             self._made[kind, start, length].flags.writeable = False
-        found = self._made[kind, start, length]
-        if length and (int(found.min()) < least or int(found.max()) > most):
+        cached = self._made[kind, start, length]
+        if length and (int(cached.min()) < least or int(cached.max()) > most):
             place.fail(f"a column of numbers from {least:,} to {most:,}")
-        return found
+        return cached
 
     def _charge(self, place: HeaderValue, length: int) -> None:
         """Columns may overlap in the file, so that it could ask for more numbers than it holds."""
@@ -166,7 +173,10 @@ class HeaderValue:
     def __init__(
         self, value: Any, key: str | int, known: Known, above: HeaderValue | None = None
     ) -> None:
-        self.value, self.key, self.known, self.above = value, key, known, above
+        self.value = value
+        self.key = key
+        self.known = known
+        self.above = above
 
     @property
     def where(self) -> str:
@@ -190,7 +200,8 @@ class HeaderValue:
         try:
             return HeaderValue(self.value[key], key, self.known, self)  # type: ignore[index]
         except LookupError:
-            form, place = self.known.form, HeaderValue(None, key, self.known, self).where
+            form = self.known.form
+            place = HeaderValue(None, key, self.known, self).where
         raise form.error(
             f"The {form.noun} is damaged: something is missing.",
             where=place,
@@ -198,13 +209,13 @@ class HeaderValue:
         )
 
     def items(self, wanted: str = "a list") -> Iterator[HeaderValue]:
-        """The values of a list."""
+        """Yield the values of a list."""
         if not isinstance(self.value, list):
             self.fail(wanted)
         return (HeaderValue(value, i, self.known, self) for i, value in enumerate(self.value))
 
     def entries(self) -> Iterator[tuple[str, HeaderValue]]:
-        """The names and values of an object."""
+        """Yield the names and values of an object."""
         if not isinstance(self.value, dict):
             self.fail("an object")
         return (
@@ -212,15 +223,15 @@ class HeaderValue:
         )
 
     def whole(self, least: int, most: int) -> int:
-        """The value, a whole number from `least` to `most`."""
+        """Return the value, a whole number from `least` to `most`."""
         if type(self.value) is not int or not least <= self.value <= most:
             self.fail(f"a whole number from {least:,} to {most:,}")
         return int(self.value)
 
 
 def load(data: bytes, form: Format, read: Callable[[HeaderValue], T]) -> T:
-    """What `read` makes of the header of a file. Raises the error of `form`, whatever is wrong with
-    the file."""
+    """Return what `read` makes of the header of a file. Raises the error of `form`, whatever is
+    wrong with the file."""
     value, arrays = unpack(data, form)
     header = HeaderValue(value, "header", Known(form, arrays))
     header.known.version = version = header["version"].whole(1, 10**6)
@@ -243,7 +254,7 @@ def load(data: bytes, form: Format, read: Callable[[HeaderValue], T]) -> T:
             where=error.where,
             next_step="save it again.",
         ) from error
-    except Exception as error:  # what slipped through the checks is damage too
+    except Exception as error:  # a fault that passed the checks is damage too
         raise form.error(f"""The {form.noun} is damaged: {type(error).__name__}:
             {shown(str(error))}.
             next:  save it again.""") from error
@@ -253,18 +264,18 @@ def load(data: bytes, form: Format, read: Callable[[HeaderValue], T]) -> T:
 
 
 def plain(kind: type, wanted: str) -> Codec:
-    """What JSON has a type for."""
+    """Return what JSON has a type for."""
     return Codec(lambda v, _: v, lambda p: p.value if type(p.value) is kind else p.fail(wanted))
 
 
 def whole(least: Bound = 0, most: Bound = MOST, below: Bound | None = None) -> Codec:
-    """A whole number from `least` to `most`, or `below` something."""
+    """Return a whole number from `least` to `most`, or `below` something."""
     bounds = _bounds(least, most, below)
     return Codec(lambda v, _: v, lambda p: p.whole(*bounds(p.known)))
 
 
 def _bounds(least: Bound, most: Bound, below: Bound | None) -> Callable[[Known], tuple[int, int]]:
-    """The least and the most, of what was told."""
+    """Return the function from recorded values to (minimum, maximum)."""
     if isinstance(least, int) and isinstance(most, int) and below is None:
         return lambda _, fixed=(least, most): fixed  # type: ignore[misc]
     return lambda known: (
@@ -274,7 +285,7 @@ def _bounds(least: Bound, most: Bound, below: Bound | None) -> Callable[[Known],
 
 
 def real(least: float = 0, most: float = 1e18) -> Codec:
-    """A number from `least` to `most`."""
+    """Return a number from `least` to `most`."""
 
     def read(part: HeaderValue) -> float:
         good = type(part.value) in (int, float) and least <= part.value <= most
@@ -284,20 +295,21 @@ def real(least: float = 0, most: float = 1e18) -> Codec:
 
 
 def rounded_up() -> Codec:
-    """A whole number; older files have fractions, which are rounded up."""
+    """Return a whole number; older files have fractions, which are rounded up."""
     return Codec(lambda v, _: v, lambda part: ceil(real().read(part)))
 
 
 def column(
     *shape: Bound, least: Bound = 0, most: Bound = MOST, below: Bound | None = None
 ) -> Codec:
-    """An array of whole numbers among the columns, of that shape; without one, of any length."""
+    """Return an array of whole numbers among the columns, of that shape; without one, of any
+    length."""
     bounds = _bounds(least, most, below)
 
     def read(part: HeaderValue) -> Array:
         sizes = [part.known.bound(n) for n in shape]
-        found = part.known.column(part, prod(sizes) if sizes else None, *bounds(part.known))
-        return found.reshape(sizes) if len(sizes) > 1 else found
+        values = part.known.column(part, prod(sizes) if sizes else None, *bounds(part.known))
+        return values.reshape(sizes) if len(sizes) > 1 else values
 
     return Codec(lambda v, out: out.add(v), read)
 
@@ -306,7 +318,8 @@ def column(
 
 
 def many(inner: Codec, most: int | None = None, wanted: str = "a list") -> Codec:
-    """A list, of at most `most` if that is said; an error calls it `wanted`."""
+    """Return the codec of a list of at most `most` items, if that is given; errors call it
+    `wanted`."""
 
     def read(part: HeaderValue) -> tuple[Any, ...]:
         if most is not None and isinstance(part.value, list) and len(part.value) > most:
@@ -317,7 +330,7 @@ def many(inner: Codec, most: int | None = None, wanted: str = "a list") -> Codec
 
 
 def numbers(inner: Codec | None = None, longest: int = LONGEST) -> Codec:
-    """A list of what stands in the file as numbers; whole ones, if it is not said."""
+    """Return the codec of a list that is stored as numbers, whole ones by default."""
     return many(inner or whole(), longest, f"a list of at most {longest:,} numbers")
 
 
@@ -330,7 +343,7 @@ def maybe(inner: Codec) -> Codec:
 
 
 def pair(*inner: Codec) -> Codec:
-    """A list with one entry for each of `inner`."""
+    """Return a list with one entry for each of `inner`."""
     return Codec(
         lambda v, out: [c.write(x, out) for c, x in zip(inner, v, strict=True)],
         lambda p: tuple(c.read(p[i]) for i, c in enumerate(inner)),
@@ -338,7 +351,7 @@ def pair(*inner: Codec) -> Codec:
 
 
 def named(inner: Codec, among: Iterable[str] | None = None, wanted: str = "an object") -> Codec:
-    """A dict with text for keys, which are some `among`."""
+    """Return a dict with text for keys, which are some `among`."""
 
     def read(part: HeaderValue) -> dict[str, Any]:
         if (
@@ -353,39 +366,40 @@ def named(inner: Codec, among: Iterable[str] | None = None, wanted: str = "an ob
 
 
 def checked(inner: Codec, good: Callable[[Any], bool], wanted: str) -> Codec:
-    """`inner`, for which `good` says true."""
+    """Return `inner`, for which `good` says true."""
 
     def read(part: HeaderValue) -> Any:
-        found = inner.read(part)
-        return found if good(found) else part.fail(wanted)
+        value = inner.read(part)
+        return value if good(value) else part.fail(wanted)
 
     return Codec(inner.write, read)
 
 
 def told(name: str, inner: Codec) -> Codec:
-    """`inner`, to which bounds of what is read later may refer by `name`."""
+    """Return `inner`, whose value is recorded: the bounds of values read later may refer to it by
+    `name`."""
 
     def read(part: HeaderValue) -> Any:
-        part.known[name] = found = inner.read(part)
-        return found
+        part.known[name] = value = inner.read(part)
+        return value
 
     return Codec(inner.write, read)
 
 
 def index(table: str) -> Codec:
-    """The number of what was told in `table`."""
+    """Return the codec of an index into the objects recorded in `table`."""
     number = whole(below=table)
     return Codec(lambda v, _: v, lambda p: p.known[table][number.read(p)])
 
 
 def once(table: str, inner: Codec, key: Callable[[Any], Hashable] | None = None) -> Codec:
-    """As `index`, of what stands once in the list `table` of the file: what has the same `key`, or
-    looks the same there."""
+    """Return a codec like `index`, for values stored once in the list `table` of the file. Values
+    are equal if they have the same `key`, or the same form in the file."""
 
     def write(value: Any, out: Columns) -> int:
-        here = out.tables.setdefault(table, {})
-        entry = None if key and key(value) in here else inner.write(value, out)
-        return here.setdefault(key(value) if key else repr(entry), (len(here), entry))[0]
+        rows = out.tables.setdefault(table, {})
+        entry = None if key and key(value) in rows else inner.write(value, out)
+        return rows.setdefault(key(value) if key else repr(entry), (len(rows), entry))[0]
 
     return Codec(write, index(table).read)
 
@@ -410,9 +424,9 @@ YOUNGER = (
 
 
 def _read_target(part: HeaderValue) -> Target:
-    given = {name: p.value for name, p in part["fields"].entries()}
+    fields = {name: p.value for name, p in part["fields"].entries()}
     # older files had no other
-    return make_target(TEXT.read(part["version"]), **{"codelet_prices": BY_HAND, **given})
+    return make_target(TEXT.read(part["version"]), **{"codelet_prices": BY_HAND, **fields})
 
 
 def _write_target(target: Target, _: Columns) -> dict[str, Any]:
@@ -430,13 +444,13 @@ TARGET = Codec(_write_target, _read_target)
 
 
 def by_column(make: Any, wanted: str, **columns: Codec) -> Codec:
-    """A list of what `make` makes of attributes, as a list with a column for each; an error calls
-    it `wanted`."""
+    """Return a list of what `make` makes of attributes, as a list with a column for each; an error
+    calls it `wanted`."""
     inner = pair(*columns.values())
 
     def read(part: HeaderValue) -> tuple[Any, ...]:
-        found = inner.read(part)
-        return tuple(map(make, *found)) if len({*map(len, found)}) == 1 else part.fail(wanted)
+        value = inner.read(part)
+        return tuple(map(make, *value)) if len({*map(len, value)}) == 1 else part.fail(wanted)
 
     return Codec(
         lambda v, out: inner.write([[getattr(x, name) for x in v] for name in columns], out), read
@@ -444,24 +458,26 @@ def by_column(make: Any, wanted: str, **columns: Codec) -> Codec:
 
 
 def since(version: int) -> Callable[[Codec], Codec]:
-    """Of a field, in its hint: older files lack it, and have its default. In a `row` such fields
-    stand last."""
+    """Mark a field, in its hint, that older files lack; they have its default. In a `row` such
+    fields come last."""
     return lambda c: c._replace(since=version)
 
 
 def key(name: str) -> Callable[[Codec], Codec]:
-    """Of a field, in its hint: its name in the file."""
+    """Give a field, in its hint, its name in the file."""
     return lambda c: c._replace(key=name)
 
 
 def codec(hint: Any) -> Codec:
-    """The codec that a type hint stands for."""
+    """Return the codec that a type hint stands for."""
     inner = get_args(hint)
     if get_origin(hint) is Annotated:
-        found = next((mark for mark in inner[1:] if isinstance(mark, Codec)), None) or codec(
+        codec_found = next((mark for mark in inner[1:] if isinstance(mark, Codec)), None) or codec(
             inner[0]
         )
-        return reduce(lambda c, mark: c if isinstance(mark, Codec) else mark(c), inner[1:], found)
+        return reduce(
+            lambda c, mark: c if isinstance(mark, Codec) else mark(c), inner[1:], codec_found
+        )
     if get_origin(hint) is tuple:
         return many(codec(inner[0])) if inner[-1] is ... else pair(*map(codec, inner))
     if get_origin(hint) in (Union, UnionType):
@@ -470,22 +486,23 @@ def codec(hint: Any) -> Codec:
 
 
 def schema(record: type) -> dict[str, Codec]:
-    """The codecs of a record's fields by name, in order; none of what is no record."""
+    """Return the codecs of a record's fields by name, in order; empty if the class is no record."""
     if not is_dataclass(record):
         return {}
     hints = get_type_hints(record, include_extras=True)
-    found = {f.name: codec(hints[f.name]) for f in fields(record)}
-    return {name: c for name, c in found.items() if c != NOTE}
+    codecs = {f.name: codec(hints[f.name]) for f in fields(record)}
+    return {name: c for name, c in codecs.items() if c != NOTE}
 
 
 def row(make: Any, **parts: Codec) -> Codec:
-    """A record as the list of its fields; or what `make` makes of attributes that are written by
-    `parts`."""
+    """Return a record as the list of its fields; or what `make` makes of attributes that are
+    written by `parts`."""
     of = parts or schema(make)
 
     def read(part: HeaderValue) -> Any:
-        here, version = enumerate(of.items()), part.known.version
-        return make(**{name: c.read(part[i]) for i, (name, c) in here if c.since <= version})
+        entries = enumerate(of.items())
+        version = part.known.version
+        return make(**{name: c.read(part[i]) for i, (name, c) in entries if c.since <= version})
 
     return Codec(lambda v, out: [c.write(getattr(v, name), out) for name, c in of.items()], read)
 
@@ -495,8 +512,11 @@ def keyed(make: Any, **parts: Codec) -> Codec:
     of = parts or schema(make)
 
     def read(part: HeaderValue) -> Any:
-        here, version = of.items(), part.known.version
-        return make(**{name: c.read(part[c.key or name]) for name, c in here if c.since <= version})
+        entries = of.items()
+        version = part.known.version
+        return make(
+            **{name: c.read(part[c.key or name]) for name, c in entries if c.since <= version}
+        )
 
     return Codec(
         lambda v, out: {c.key or name: c.write(getattr(v, name), out) for name, c in of.items()},
@@ -505,11 +525,11 @@ def keyed(make: Any, **parts: Codec) -> Codec:
 
 
 def tagged(kinds: Mapping[str, Codec], kind: Callable[[Any], str], wanted: str) -> Codec:
-    """An object that says in `kind` which of `kinds` it is: objects all of them. `kind` says it of
-    a value."""
+    """Return an object that says in `kind` which of `kinds` it is: objects all of them. `kind` says
+    it of a value."""
 
     def read(part: HeaderValue) -> Any:
-        found = TEXT.read(part["kind"])
-        return kinds[found].read(part) if found in kinds else part["kind"].fail(wanted)
+        tag = TEXT.read(part["kind"])
+        return kinds[tag].read(part) if tag in kinds else part["kind"].fail(wanted)
 
     return Codec(lambda v, out: {"kind": kind(v), **kinds[kind(v)].write(v, out)}, read)

@@ -1,10 +1,9 @@
-"""A compiled program written down: what `archive` stores, from what `Compiled` holds. `reader`
-reads it back.
+"""Write a compiled program: turn the content of `Compiled` into the form that `archive` stores.
+`reader` reads it back.
 
-Views become numbers in two tables: layouts (how elements lie) and tensors (a dtype, an offset and a
-layout). A program's tree becomes a list of nodes in which equal ones appear once, children first.
-Each kind of step and of program is said once, for both ways: what stands in the file, and what is
-made of it.
+Views become numbers in two tables: layouts (the positions of elements) and tensors (a dtype, an
+offset and a layout). A program's tree becomes a list of nodes in which equal ones appear once,
+children first. Each kind of step and of program is declared once, for writing and for reading.
 """
 
 from __future__ import annotations
@@ -32,13 +31,13 @@ EXECUTABLE = Format("executable", 3, "Executable.save", ExecutableLoadError, Exe
 
 
 def written(compiled: Compiled, checks: Mapping[str, bool], options: Mapping[str, Any]) -> bytes:
-    """The file of an executable. Raises `NotOfferedError` for a program that cannot be written
-    down."""
+    """Return the file of an executable. Raises `NotOfferedError` for a program that cannot be
+    written down."""
     return _Writer(compiled).file(checks, options)
 
 
-def _refuse(what: str) -> NoReturn:
-    raise NotOfferedError(f"""{what} in a saved executable is not offered by this kit.
+def _refuse(subject: str) -> NoReturn:
+    raise NotOfferedError(f"""{subject} in a saved executable is not offered by this kit.
         next:  run it from the graph, in the process that builds it: Engine(graph, program).""")
 
 
@@ -46,7 +45,7 @@ def _refuse(what: str) -> NoReturn:
 
 
 def in_table(table: str, write: Callable[[Any, s.Columns], Any] = lambda v, _: v) -> s.Codec:
-    """The number of an entry of `table`, which may be empty."""
+    """Return the number of an entry of `table`, which may be empty."""
     read = s.index(table).read
     return s.Codec(
         write,
@@ -111,7 +110,7 @@ REMOTE_BUFFER = s.row(
 
 
 def _handle(table: str, wanted: str) -> s.Codec:
-    """What was told in `table` under its handle."""
+    """Return the codec of an object recorded in `table`, by its handle."""
     return s.Codec(
         lambda v, _: v.handle,
         lambda part: part.known[table].get(s.TEXT.read(part)) or part.fail(wanted),
@@ -236,9 +235,9 @@ def _of(size: int | None, make: Callable[..., p.Program], **besides: s.Codec) ->
 def _switch(
     _: str, *below: p.Program, predicate: Tensor, cases: tuple[int, ...], checked: bool
 ) -> p.Program:
-    made = p.Switch(predicate, list(zip(cases, below, strict=False)), below[-1])
-    made.checked = checked
-    return made
+    switch = p.Switch(predicate, list(zip(cases, below, strict=False)), below[-1])
+    switch.checked = checked
+    return switch
 
 
 CASES = s.numbers(s.whole(-(2**63), 2**63))
@@ -271,7 +270,9 @@ class _Writer:
         self._states = iter(self.graph.state_values)
 
     def file(self, checks: Mapping[str, bool], options: Mapping[str, Any]) -> bytes:
-        graph, compiled, out = self.graph, self.compiled, self.out
+        graph = self.graph
+        compiled = self.compiled
+        out = self.out
         self._number_layouts()
         # each state has a hidden variable at the end
         count = len(graph.variables) - len(graph.state_values)
@@ -315,12 +316,12 @@ class _Writer:
             LAYOUT.write(self.graph.layouts[number], self.out)
 
     def _tensors_in_use(self) -> list[Tensor]:
-        found = [t for t, _ in self.graph.initial_values] + [
+        tensors = [t for t, _ in self.graph.initial_values] + [
             a.tensor for a in self.compiled.host_accesses.values()
         ]
         parts = [part for step in self.compiled.steps for part in c.parts(step)]
-        found += [v for part in parts for v in vars(part).values() if isinstance(v, Tensor)]
-        return found + [t for program in self.compiled.programs for _, t in program.predicates()]
+        tensors += [v for part in parts for v in vars(part).values() if isinstance(v, Tensor)]
+        return tensors + [t for program in self.compiled.programs for _, t in program.predicates()]
 
     def _mapping(self, end: int) -> list[int]:
         tiles = self.graph.tile_map
@@ -343,7 +344,8 @@ class _Writer:
         renumbered = np.full(len(self.graph.layouts), -1, np.int64)
         known: dict[Any, Any] = self.out.tables.get("layouts", {})
         renumbered[list(known)] = [number for number, _ in known.values()]
-        edges, state = {}, {}
+        edges = {}
+        state = {}
         for name, field in table.fields.items():
             if field.kind == "state":
                 dtype, _, values = next(self._states)
@@ -371,8 +373,8 @@ class _Writer:
         return number
 
     def _nodes(self, node: c.Node) -> list[int]:
-        """The number of a node; of a leaf in which copies were merged, those of all that it was
-        made of."""
+        """Return the number of a node; of a leaf in which copies were merged, those of all that it
+        was made of."""
         entries: list[dict[str, Any]]
         if node.step >= 0:
             entries = [

@@ -1,26 +1,31 @@
-"""Pictures for a notebook. Each says in words what it shows, for readers who do not see it.
+"""Pictures for a notebook. Each also says in words what it shows, for readers who do not see it.
 
 Beside `tiny`, which prints: a view is a function from a report, a recording or a tensor to a
-`Scene`, marks placed once with what changes from frame to frame; three renderers draw all of them,
-a poster, a figure for slides and a live player that needs no kernel. Every picture has its sentence
-and its table, with the same numbers.
+`Scene`. A scene has marks, placed once, and the changes from frame to frame. Three renderers draw
+all scenes: a poster, a figure for slides, and a live player that needs no kernel. Every picture has
+a sentence and a table with the same numbers.
 
-`bsp(report)` is a run as an animation of its supersteps, `bsp(report, other)` two runs on one axis,
-`run(recording)` a run with its numbers, which travel and change, `timeline(report)` a run on the
-axis of time, to zoom into, `program(report)` its program tree with counts and cycles,
-`exchange(report)` who sends what to whom, `balance(report)` why tiles wait, `host(report)` the host
-beside the device, `streaming(report)` which rows of streaming memory are on the chip when,
-`pipeline(ticks, report)` which stage has which micro-batch when, `ring(report)` which chunk is on
-which link between IPUs, `patches(x, matrix)` where the rows of a matrix of patches lie.
-`tile(report, tile)` opens a tile, `code(report, Codelet)` has the lines of a codelet with its
-prices, `turns(Codelet, element, …)` what the loops of one vertex did, turn by turn.
-`memory(report)` says what each tile holds, `liveness(report)` what is live when, `recompute(layers,
-kept)` what a chain of layers keeps alive and what that costs, `tiles(tensor)` where each element
-lives. `sweep(found)` is a curve over several runs. `numbers(FLOAT, HALF)` are number lines,
-`formats(values, HALF)` says which values a dtype holds, and by which factor it holds them all,
-`sparse(partitioner, csr)` drops blocks into buckets, `crossing(cycles)` compares products by their
-density, `machine(device)` is a zoom from a tile to 64 IPUs. Views of one report on a page follow
-each other. `explore(build, …)` puts sliders to any of them. `picture` and `images` are plots.
+Views of a run: `bsp(report)` animates its supersteps, `bsp(report, other)` two runs on one axis;
+`run(recording)` shows its numbers as they move and change; `timeline(report)` is an axis of time to
+zoom into; `program(report)` is the program tree with counts and cycles; `exchange(report)` shows
+which tile sends what to which, `balance(report)` why tiles wait, `host(report)` the host beside the
+device, `streaming(report)` which rows of streaming memory are on the chip, `pipeline(ticks,
+report)` which stage has which micro-batch, `ring(report)` which chunk is on which link between
+IPUs.
+
+Views of tiles and codelets: `tile(report, tile)` opens a tile, `code(report, Codelet)` lists the
+lines of a codelet with their costs, `turns(Codelet, element, …)` shows the loops of one vertex,
+iteration by iteration. Views of memory: `memory(report)` shows the content of each tile,
+`liveness(report)` the live variables of each step, `recompute(layers, kept)` what a chain of layers
+keeps alive and what that costs, `tiles(tensor)` the tile of each element, `patches(x, matrix)`
+where the rows of a matrix of patches are in memory.
+
+Further views: `sweep(found)` is a curve over several runs. `numbers(FLOAT, HALF)` draws number
+lines. `formats(values, HALF)` shows which values a dtype holds, and which factor makes it hold them
+all. `sparse(partitioner, csr)` distributes blocks over buckets, `crossing(cycles)` compares
+products by their density, `machine(device)` zooms from a tile to 64 IPUs. `explore(build, …)` adds
+sliders to any view. `picture` and `images` are plots. Views of one report on a page follow each
+other.
 """
 
 from ipu_teach.show.balance import balance

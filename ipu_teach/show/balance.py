@@ -1,11 +1,9 @@
-"""The view `balance`: why tiles wait, for whom, and what evenly shared work would take.
+"""The view `balance`: why tiles wait, for which tile, and how long evenly shared work would take.
 
-Above the whole run, in each phase with its tiles sorted by their time, so that the grey area is the
-time that is lost. Below the chosen superstep the same way, how many tiles take how long, and where
-on the machine those are that wait.
-
-Of several IPUs a row for each, and in place of supersteps the stretches at whose ends they wait for
-each other.
+Above is the whole run, with the tiles of each phase sorted by their time, so that the grey area is
+the time that is lost. Below is the chosen superstep in the same form: how many tiles take how long,
+and where on the machine the waiting tiles are. With several IPUs there is a row for each, and in
+place of supersteps the stretches at whose ends they wait for each other.
 """
 
 from __future__ import annotations
@@ -42,7 +40,7 @@ FIFTHS = tuple(
     for i, fill in enumerate(palette.FILL[:5])
 )
 CODES = (*STATES, *FIFTHS, Code("tiles that take so long", "T", "#009e73", "#1cb288", ""))
-MOST_STEPS = 500  # of each run
+MOST_STEPS = 500  # supersteps of each run
 MOST_LANES = 64
 BINS = 24
 BARS = 240.0, 84.0  # width and height of the bins
@@ -57,15 +55,16 @@ def balance(
 ) -> View:
     """How much of the tiles' time is waiting, and in which superstep is most of it lost?
 
-    Why tiles wait in the run of `report`; with `other`, in two runs above each other on one axis
-    of time.
+    The view shows why tiles wait in the run of `report`; with `other`, in two runs above each other
+    on one axis of time. Up to 500 supersteps of a run are shown, and fewer if the scene would be
+    larger than 150 kB; the view says so. The time of even work is the mean over the tiles, phase by
+    phase.
 
-    Up to 500 supersteps of a run are shown, and fewer in a scene that would be larger than 150 kB;
-    the view says so. What even work would take is the mean of the tiles, phase by phase. `why`: a
-    chain of causes, `report.why(…)`, whose tiles get one colour. `at`: the superstep at which it
-    rests, as for `show.bsp`; left out, the one in which most is lost in all. Raises
-    `InvalidOptionError` for something that is no report, in which nothing has run that takes time,
-    or that does not show the step.
+    `why` is a chain of causes, `report.why(…)`, whose tiles get one colour. `at` is the superstep
+    at which the picture rests, as for `show.bsp`; by default the one that loses the most in all.
+
+    Raises `InvalidOptionError` if an argument is no report, if nothing that takes time has run, or
+    if the picture does not show the step.
     """
     runs = [_Run(checked(report, "balance"), "first report")]
     if other is not None:
@@ -75,7 +74,7 @@ def balance(
     scene_of = (
         partial(_scene, runs)
         if other
-        else lambda most: linked(_scene(runs, most), report, ("tiles of run",))
+        else lambda max_runs: linked(_scene(runs, max_runs), report, ("tiles of run",))
     )
     return because(fitting(scene_of, MOST_STEPS), report, why, at)
 
@@ -91,129 +90,142 @@ class _Lost:
 
 class _Run:
     def __init__(self, report: Report, name: str) -> None:
-        self.report, self.name = report, name
-        self.several, self.tiles = report.target.num_sets > 1, report.target.num_tiles
+        self.report = report
+        self.name = name
+        self.several = report.target.num_sets > 1
+        self.tiles = report.target.num_tiles
         self.group = "stretch" if self.several else "superstep"
-        found, self.which = segments(report, len(report.step_numbers))
-        runs = np.bincount(self.which, minlength=len(found)).tolist()
-        lost = (float(self.times(stretch)[1].mean()) for stretch in found)
-        self.all = [_Lost(*one) for one in zip(found, runs, lost, strict=True)]
-        self.cycles = sum(one.runs * one.stretch.cycles for one in self.all)
+        stretches, self.which = segments(report, len(report.step_numbers))
+        runs = np.bincount(self.which, minlength=len(stretches)).tolist()
+        lost = (float(self.times(stretch)[1].mean()) for stretch in stretches)
+        self.all = [_Lost(*entry) for entry in zip(stretches, runs, lost, strict=True)]
+        self.cycles = sum(entry.runs * entry.stretch.cycles for entry in self.all)
 
     def phases(self, stretch: Segment) -> list[tuple[Span, Array]]:
-        """Those in which tiles do something one by one, and for how long each that takes part."""
-        return [(s, s.phase.busy[s.own]) for s in stretch.spans if s.phase.busy is not None]
+        """Return those in which tiles do something one by one, and for how long each that takes
+        part."""
+        return [(s, s.phase.busy[s.tiles]) for s in stretch.spans if s.phase.busy is not None]
 
     def times(self, stretch: Segment) -> tuple[Array, Array]:
-        """(work, waits), int64[tiles]: how long each tile is at work, and how long it waits."""
+        """Return (work, waits), int64[tiles]: how long each tile is at work, and how long it
+        waits."""
         waits = np.zeros(self.tiles, np.int64)
         of = self.report.target.set_of(np.arange(self.tiles))
         for ipu, begin, until, _ in stretch.waits:
             waits[of == ipu] += until - begin
         work = np.zeros_like(waits)
         for span, busy in self.phases(stretch):
-            work[span.own] += busy
-            waits[span.own] += span.phase.cycles - busy
+            work[span.tiles] += busy
+            waits[span.tiles] += span.phase.cycles - busy
         return work, waits
 
     @property
     def waiting(self) -> float:
         """The share of the tiles' time that is waiting."""
-        return sum(one.runs * one.mean for one in self.all) / self.cycles
+        return sum(lost.runs * lost.mean for lost in self.all) / self.cycles
 
     def named(self, stretch: Segment) -> tuple[str, str]:
-        """(kind, name) of what a stretch is."""
+        """Return (kind, name) of a stretch."""
         if len(stretch.steps) != 1:
-            return "", stretch.apart
+            return "", stretch.summary
         cost = self.report.step_cost(*stretch.steps)
         return cost.kind, cost.name
 
     def title(self, stretch: Segment) -> str:
-        """What a stretch is, in words."""
+        """Return what a stretch is, in words."""
         return " ".join(self.named(stretch)).strip()
 
-    def longest(self, one: _Lost) -> Span | None:
-        """The phase in which most is lost, if more is lost in it than by IPUs that wait for the
-        last."""
-        lost = [(int((s.phase.cycles - busy).sum()), s) for s, busy in self.phases(one.stretch)]
-        most, span = max(lost, key=lambda pair: pair[0], default=(0, None))
-        between = one.mean * self.tiles - sum(cycles for cycles, _ in lost)
-        return span if most > between else None
+    def longest(self, entry: _Lost) -> Span | None:
+        """Return the phase in which most is lost, if more is lost in it than by IPUs that wait for
+        the last."""
+        lost = [(int((s.phase.cycles - busy).sum()), s) for s, busy in self.phases(entry.stretch)]
+        max_runs, span = max(lost, key=lambda pair: pair[0], default=(0, None))
+        between = entry.mean * self.tiles - sum(cycles for cycles, _ in lost)
+        return span if max_runs > between else None
 
-    def slowest(self, one: _Lost) -> str:
+    def slowest(self, lost: _Lost) -> str:
         """For whom most time is lost, "" if none is."""
-        span = self.longest(one)
+        span = self.longest(lost)
         if span is None or span.phase.busy is None:
-            return one.stretch.names[one.stretch.last] if one.mean else ""
+            return lost.stretch.names[lost.stretch.last] if lost.mean else ""
         return slowest(span.phase.busy)[0].removeprefix("tile ")
 
-    def told(self, one: _Lost) -> str:
-        """Whom the tiles wait for, why, and what it would take if all were as long at work as the
-        mean of them."""
-        stretch, cycles, span = one.stretch, one.stretch.cycles, self.longest(one)
-        if one.mean < 0.0005 * cycles:
+    def told(self, lost: _Lost) -> str:
+        """Return which tile the others wait for and why, and how long the phase would take if all
+        tiles worked as long as their mean."""
+        stretch = lost.stretch
+        cycles = lost.stretch.cycles
+        span = self.longest(lost)
+        if lost.mean < 0.0005 * cycles:
             return "no tile waits for another" if cycles else "takes no time"
         if span is None or span.phase.busy is None:
             last = max(filter(stretch.lasts, stretch.parts), key=lambda part: part.cycles)
-            most = (
+            max_runs = (
                 f"for {stretch.names[stretch.last]}, longest with "
                 f"{label(self.report.step_cost(last.step).name, 40)}; "
-                f"done are {stretch.told(' after ')}"
+                f"done are {stretch.ends_text(' after ')}"
             )
         else:
             (who, many), ipu = slowest(span.phase.busy), span.part.ipu
-            most = (
+            max_runs = (
                 f"in {span.phase.kind}{'' if ipu is None else f' of {stretch.names[ipu]}'}: {who} "
                 f"{'take' if many else 'takes'} {number(span.phase.cycles)}, the median tile "
-                f"{number(float(np.median(span.phase.busy[span.own])))}{self._cause(span)}"
+                f"{number(float(np.median(span.phase.busy[span.tiles])))}{self._cause(span)}"
             )
         return (
-            f"{100 * one.mean / cycles:.1f} % of the tiles' time in this {self.group} is waiting, "
-            f"most {most}; at the mean of all tiles it would take "
-            f"{number(round(cycles - one.mean))} instead of {number(cycles)}"
+            f"{100 * lost.mean / cycles:.1f} % of the tiles' time in this {self.group} is waiting, "
+            f"most {max_runs}; at the mean of all tiles it would take "
+            f"{number(round(cycles - lost.mean))} instead of {number(cycles)}"
         )
 
     def _cause(self, span: Span) -> str:
-        """What the figures show of why a tile is the slowest."""
+        """Return what the figures show of why a tile is the slowest."""
         assert span.phase.busy is not None
-        step, number_of, tile = span.part.step, span.phase.exchange, int(span.phase.busy.argmax())
+        step = span.part.step
+        number_of = span.phase.exchange
+        tile = int(span.phase.busy.argmax())
         if number_of >= 0:
             traffic = self.report.step_cost(step).exchange[number_of]
             received, sent = (
-                f"{int(a[tile]):,} bytes, the median {int(np.median(a[span.own])):,}"
+                f"{int(a[tile]):,} bytes, the median {int(np.median(a[span.tiles])):,}"
                 for a in (traffic.received, traffic.sent)
             )
             return f"; tile {tile} receives {received}, and sends {sent}"
-        said = codelets_on(self.report, step, tile)[:2]
-        names = [f"{name} on {many:,}" for name, many in said]
+        sentences = codelets_on(self.report, step, tile)[:2]
+        names = [f"{name} on {many:,}" for name, many in sentences]
         return (
-            f"; tile {tile} executes {' and '.join(names)} of {self.tiles:,} tiles" if said else ""
+            f"; tile {tile} executes {' and '.join(names)} of {self.tiles:,} tiles"
+            if sentences
+            else ""
         )
 
 
-def _scene(runs: list[_Run], most: int) -> Scene:
+def _scene(runs: list[_Run], max_runs: int) -> Scene:
     ipus = [run.report.target.num_sets for run in runs]
-    span, rows_ = max(run.cycles for run in runs), int(np.lcm.reduce(ipus))
+    span = max(run.cycles for run in runs)
+    rows_ = int(np.lcm.reduce(ipus))
     count = max(1, min(MOST_LANES, *(run.tiles for run in runs)) // rows_) * rows_
     lanes_of = [LanesOf(run.report, count, count) for run in runs]
     stills: list[Still] = []
     frames: list[int] = []
-    panels, rows, lost = Panels(), list[tuple[str, ...]](), list[float]()
+    panels = Panels()
+    rows = list[tuple[str, ...]]()
+    lost = list[float]()
     for run, lanes in zip(runs, lanes_of, strict=True):
         report = run.report
         name = run.name if len(runs) > 1 else "run"
-        shown = _shown(run, most, panels)
+        shown = _shown(run, max_runs, panels)
         of = dict.fromkeys(shown, 0)  # the still of each
-        for which, one in enumerate(run.all):
-            cycles, (kind, title) = one.stretch.cycles, run.named(one.stretch)
-            waits = 100 * one.mean / cycles if cycles else 0.0
-            ran = f"{one.runs:,}", number(cycles), f"{waits:.1f} %", run.slowest(one)
-            rows.append((run.name, kind, label(title, 48), *ran))
+        for which, entry in enumerate(run.all):
+            cycles, (kind, title) = entry.stretch.cycles, run.named(entry.stretch)
+            waits = 100 * entry.mean / cycles if cycles else 0.0
+            executions = f"{entry.runs:,}", number(cycles), f"{waits:.1f} %", run.slowest(entry)
+            rows.append((run.name, kind, label(title, 48), *executions))
             if which in of:
                 of[which] = len(stills)
-                stills.append(_still(run, one, name, lanes, len(stills)))
-                panels.drawings.append(lanes.drawing(one.stretch))
-                lost.append(one.runs * one.mean)
+                stills.append(_still(run, entry, name, lanes, len(stills)))
+                panels.drawings.append(lanes.drawing(entry.stretch))
+                lost.append(entry.runs * entry.mean)
         frames += [of[which] for which in shown]
         heading = (
             f"{100 * run.waiting:.1f} % waiting of {number(run.cycles)} modelled cycles, "
@@ -227,16 +239,19 @@ def _scene(runs: list[_Run], most: int) -> Scene:
     heading = f"the {runs[0].group}, slowest first" + ", IPU by IPU" * runs[0].several
     ends = lanes_of[0].ends if len(set(ipus)) == 1 else ()
     panels.put(Lanes("lanes", heading, count=count, ends=ends), left=64, right=424, high=240)
-    ends, each = ("0", "the slowest"), 100 / BINS
+    ends = ("0", "the slowest")
+    bin_width = 100 / BINS
     histograms = [still.about["histogram"][1]["n"] for still in stills]
     pictures = tuple(
         stacks([(len(CODES) - 1, many)], *BARS, int(many.max()), "tiles", ends)
         for many in histograms
     )
     shares = tuple(
-        f"{number(round(i * each, 1))} to {number(round((i + 1) * each, 1))} %" for i in range(BINS)
+        f"{number(round(i * bin_width, 1))} to {number(round((i + 1) * bin_width, 1))} %"
+        for i in range(BINS)
     )
-    heading, places = "tiles by their time at work", stack_places(BINS, *BARS)
+    heading = "tiles by their time at work"
+    places = stack_places(BINS, *BARS)
     panels.put(painted("histogram", heading, *BARS, pictures, places, shares), left=464)
     for i, run in enumerate(runs):
         name, heading = (run.name, run.name) if len(runs) > 1 else ("run", "tiles that wait")
@@ -245,7 +260,7 @@ def _scene(runs: list[_Run], most: int) -> Scene:
             left=464 + 126 * i,
             down=130 + 10 * run.several,
         )
-    # of equal ones the first, and each still once
+    # the first of equal ones, and each still once
     worst = sorted({still: f for f, still in reversed([*enumerate(frames)])}.values())
     worst.sort(key=lambda f: -lost[frames[f]])
     return panels.scene(
@@ -263,33 +278,33 @@ def _scene(runs: list[_Run], most: int) -> Scene:
     )
 
 
-def _shown(run: _Run, most: int, panels: Panels) -> list[int]:
-    """The stretches that are shown, in order: those of the first `most` supersteps, at least
+def _shown(run: _Run, max_runs: int, panels: Panels) -> list[int]:
+    """Return the stretches that are shown, in order: those of the first `most` supersteps, at least
     one."""
     edges = np.append(cuts(run.report), len(run.report.step_numbers))
-    count = max(1, int(np.searchsorted(edges, most, "right")) - 1)
+    count = max(1, int(np.searchsorted(edges, max_runs, "right")) - 1)
     whose = f"Of the {run.name} the picture shows"
     panels.first(int(edges[: count + 1][-1]), run.report.num_steps, "supersteps", whose)
     return list(map(int, run.which[:count]))
 
 
-def _still(run: _Run, one: _Lost, name: str, lanes: LanesOf, number_of: int) -> Still:
-    stretch, cycles, (work, waits) = one.stretch, one.stretch.cycles, run.times(one.stretch)
+def _still(run: _Run, lost: _Lost, name: str, lanes: LanesOf, number_of: int) -> Still:
+    stretch, cycles, (work, waits) = lost.stretch, lost.stretch.cycles, run.times(lost.stretch)
     code = len(STATES) + np.clip(np.ceil(5 * waits / (cycles or 1)).astype(np.int64) - 1, 0, 4)
     values = {"work": work, "waits": waits}
     where = "" if name == "run" else f"{name}: "
     grid = f"tiles of {name}"
     say = f"{where}tile {{i}}: at work {{work}} modelled cycles, waits {{waits}}"
-    own = [s.phase for s in stretch.spans if stretch.lasts(s.part)]
+    own_parts = [s.phase for s in stretch.spans if stretch.lasts(s.part)]
     busy: Array = np.zeros(lanes.count, np.int64)  # lane by lane, in each phase of its own order
     for span, times in run.phases(stretch):
         every: Array = np.zeros(run.tiles, np.int64)
-        every[span.own] = times
+        every[span.tiles] = times
         busy += lanes.of(every)
     return Still(
         label(f"{where}{run.title(stretch)}", 60),
-        run.told(one),
-        state_of(own),
+        run.told(lost),
+        state_of(own_parts),
         cycles,
         True,
         {grid: (code, cycles or 1, len(STATES))},
@@ -306,7 +321,7 @@ def _still(run: _Run, one: _Lost, name: str, lanes: LanesOf, number_of: int) -> 
 
 
 def _histogram(work: Array) -> Array:
-    """int64[BINS]: how many tiles are at work how long, in equal parts up to the slowest."""
+    """Return int64[BINS]: how many tiles are at work how long, in equal parts up to the slowest."""
     return np.histogram(work, BINS, (0, max(1, float(work.max()))))[0].astype(np.int64)
 
 
@@ -316,19 +331,21 @@ def _title(runs: list[_Run]) -> str:
         return (
             f"Waiting: {shares[0]} of the tiles' time in the first run, {shares[1]} in the second"
         )
-    worst = max(runs[0].all, key=lambda one: one.runs * one.mean)
-    where = f", most of it in {label(runs[0].title(worst.stretch), 40)}" * (runs[0].waiting > 0)
+    worst = max(runs[0].all, key=lambda lost: lost.runs * lost.mean)
+    where = (
+        f", most of it in {label(runs[0].title(worst.stretch), 40)}" if runs[0].waiting > 0 else ""
+    )
     return f"{shares[0]} of the tiles' time is waiting{where}"
 
 
 def _sentence(runs: list[_Run]) -> str:
-    said = []
+    sentences = []
     for run in runs:
-        worst = max(run.all, key=lambda one: one.runs * one.mean)
+        worst = max(run.all, key=lambda lost: lost.runs * lost.mean)
         head = f"{run.name[0].upper()}{run.name[1:]}, " if len(runs) > 1 else ""
-        said.append(
+        sentences.append(
             f"{head}{number(run.cycles)} modelled cycles on {tiles_of(run.report)}: "
             f"{100 * run.waiting:.1f} % of their time is waiting. Most is lost in "
             f"{label(run.title(worst.stretch), 48)}: {run.told(worst)}."
         )
-    return " ".join(said)
+    return " ".join(sentences)

@@ -27,23 +27,25 @@ class Blocks:
     def __init__(self, report: Report, tiles: object, total: float, which: dict[str, Any]) -> None:
         listed: list[Any] = list(tiles) if isinstance(tiles, (list, tuple, range)) else [tiles]
         if not 1 <= len(listed) <= MOST_TILES or None in listed:
-            asked = shown(tiles) if None in listed else counted(len(listed), "tile")
-            raise InvalidOptionError(f"""show.timeline() was asked for the blocks of {asked}.
+            requested = shown(tiles) if None in listed else counted(len(listed), "tile")
+            raise InvalidOptionError(f"""show.timeline() was asked for the blocks of {requested}.
                 next:  give one tile, or from 1 to {MOST_TILES} of them: blocks=[0, 3].""")
-        found = [report.execution.blocks(tile, **which) for tile in listed]
+        blocks_by_tile = [report.execution.blocks(tile, **which) for tile in listed]
         self.tiles = [int(tile) if is_whole(tile) else tile for tile in listed]
-        every = [[one for one in blocks if one.cycles_from < total] for blocks in found]
+        every = [
+            [block for block in blocks if block.cycles_from < total] for blocks in blocks_by_tile
+        ]
         self.missing = max(0, sum(map(len, every)) - MOST_BLOCKS)
         self.by_tile = [blocks[: MOST_BLOCKS // len(every)] for blocks in every]
-        self.all = [one for blocks in self.by_tile for one in blocks]
+        self.all = [block for blocks in self.by_tile for block in blocks]
         if not self.all:
             raise InvalidOptionError(f"""show.timeline() was asked for the blocks of
                 {self._where()}, and there are none.
                 next:  put Block around parts of the program, or name programs with program_filter:
                 {shown(".")} takes all.""")
-        names = dict.fromkeys(one.name for one in self.all)
+        names = dict.fromkeys(block.name for block in self.all)
         hues = dict(zip(names, cycle(palette.NESTED), strict=False))
-        self._code = [hues[one.name] for one in self.all]
+        self._code = [hues[block.name] for block in self.all]
 
     @property
     def codes(self) -> tuple[Code, ...]:
@@ -51,21 +53,23 @@ class Blocks:
         return tuple(dict.fromkeys(self._code))
 
     def flame(self, codes: Sequence[Code], pitch: float) -> Flame:
-        """The boxes, as a mark; `codes` are those of the scene."""
-        boxes, first, colours = list[tuple[int, int, int, str, int]](), 0, iter(self._code)
+        """Return the boxes, as a mark; `codes` are those of the scene."""
+        boxes = list[tuple[int, int, int, str, int]]()
+        first = 0
+        colours = iter(self._code)
         for tile, blocks in zip(self.tiles, self.by_tile, strict=True):
             who = f"tile {tile}: " if len(self.tiles) > 1 else ""
-            for one, colour in zip(blocks, colours, strict=False):
-                ends = round(one.cycles_from), round(one.cycles_to)
-                boxes.append((first + one.depth, *ends, who + one.name, codes.index(colour)))
-            first += 1 + max((one.depth for one in blocks), default=0)
+            for block, colour in zip(blocks, colours, strict=False):
+                ends = round(block.cycles_from), round(block.cycles_to)
+                boxes.append((first + block.depth, *ends, who + block.name, codes.index(colour)))
+            first += 1 + max((block.depth for block in blocks), default=0)
         return flame("blocks", f"the blocks on {self._where()}", pitch, boxes, timed=True)
 
     def sentence(self) -> str:
-        """The blocks in a sentence."""
+        """Return the blocks in a sentence."""
         spent: dict[str, list[float]] = {}
-        for one in self.all:
-            spent.setdefault(one.name, []).append(one.cycles)
+        for block in self.all:
+            spent.setdefault(block.name, []).append(block.cycles)
         worst = max(spent, key=lambda name: sum(spent[name]))
         times = counted(len(spent[worst]), "time")
         return (
@@ -74,13 +78,13 @@ class Blocks:
         )
 
     def table(self) -> Table:
-        """Every block."""
+        """Return every block."""
         return HEADS, tuple(map(_row, self.all))
 
     def _where(self) -> str:
         return f"tile{'s' if len(self.tiles) > 1 else ''} {', '.join(map(str, self.tiles))}"
 
 
-def _row(one: BlockRun) -> tuple[str, ...]:
-    ends = number(one.cycles_from), number(one.cycles_to), number(one.cycles)
-    return str(one.tile), label(one.name, 48), one.type, str(one.depth), *ends
+def _row(block: BlockRun) -> tuple[str, ...]:
+    ends = number(block.cycles_from), number(block.cycles_to), number(block.cycles)
+    return str(block.tile), label(block.name, 48), block.type, str(block.depth), *ends

@@ -1,5 +1,5 @@
-"""Boxes with numbers in them, what travels between them, and the list and the line of one: as
-shapes, for stills."""
+"""The shapes of boxes with numbers in them, of the packets between them, and of the list and the
+history of one box, for stills."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ROUND = {digits: Context(digits, ROUND_HALF_UP) for digits in (1, 2, 3, 4)}  # a
 
 
 def value(text: str) -> float:
-    """A number's text as a number: True is 1, and what is not written NaN."""
+    """Return a number's text as a number: True is 1, and what is not written NaN."""
     return (
         float(text == "True")
         if text in ("True", "False")
@@ -43,47 +43,50 @@ def value(text: str) -> float:
 
 
 def short(text: str, room: float) -> str:
-    """A number in at most four significant digits, fewer where there is no room, "" where there is
-    none at all."""
-    most = int(room / OF_LETTER)
-    if text == "?" or len(text) <= most and not set(text) & set(".e"):
-        return text if most else ""
+    """Return a number in at most four significant digits, fewer where there is no room, "" where
+    there is none at all."""
+    max_letters = int(room / OF_LETTER)
+    if text == "?" or len(text) <= max_letters and not set(text) & set(".e"):
+        return text if max_letters else ""
     tries = (
         [text, text[:1]]
         if text in ("True", "False")
         else [f"{float(ROUND[digits].create_decimal(value(text))):g}" for digits in (4, 3, 2, 1)]
     )
-    return next((said for said in tries if len(said) <= most), "")
+    return next((candidate for candidate in tries if len(candidate) <= max_letters), "")
 
 
 class Places:
-    """Where the boxes and cells of a board are."""
+    """The places of a board's boxes and cells."""
 
     def __init__(self, board: Board) -> None:
         self.board = board
         self.wide = (board.width - GUTTER * (board.block > 0) + BETWEEN) / board.across - BETWEEN
         # of each box its column, its row, and how many names of IPUs stand above it
         self.spots: list[tuple[int, int, int]] = []
-        self.heads: dict[int, int] = {}  # of each IPU its first box
-        down, along = -1, board.across
+        self.heads: dict[int, int] = {}  # the first box of each IPU
+        down = -1
+        along = board.across
         for box in range(len(board.tiles)):
             if along + 1 >= board.across or board.ipu(box) not in self.heads:
-                down, along = down + 1, -1
+                down = down + 1
+                along = -1
             self.heads.setdefault(board.ipu(box), box)
             along += 1
             self.spots.append((along, down, len(self.heads) * (board.block > 0)))
         self.tall = (down + 1) * (board.high + BETWEEN) - BETWEEN + HEAD * self.spots[-1][2]
         room = self.wide - 8 - 32 * np.reshape(board.left, (-1, len(board.per))).any(axis=0)
-        self.pitch = np.minimum(BROADEST, room / np.array(board.per))  # of the cells of each row
+        # the pitch of the cells of each row
+        self.pitch = np.minimum(BROADEST, room / np.array(board.per))
 
     def corner(self, box: int) -> tuple[float, float]:
-        """The upper left corner of a box."""
+        """Return the upper left corner of a box."""
         along, down, heads = self.spots[box]
         y = self.board.y + down * (self.board.high + BETWEEN) + HEAD * heads
         return self.board.x + along * (self.wide + BETWEEN), y
 
     def cells(self) -> Array:
-        """float[count, 4]: x, y, width and height of the cells."""
+        """Return float[count, 4]: x, y, width and height of the cells."""
         corner = np.array([self.corner(b) for b in range(len(self.board.tiles))])[self.board.box]
         pitch = self.pitch[self.board.row]
         x = corner[:, 0] + 4 + self.board.place * pitch
@@ -92,7 +95,7 @@ class Places:
 
 
 def value_codes(board: Board, texts: list[str]) -> Array:
-    """int[count]: the code of each cell's number."""
+    """Return int[count]: the code of each cell's number."""
     codes = np.full(len(texts), board.unwritten)
     known = np.array([text != "?" for text in texts], bool)
     values = np.array([value(text) for text in texts if text != "?"])
@@ -103,22 +106,24 @@ def value_codes(board: Board, texts: list[str]) -> Array:
 
 
 def outline(x: float, y: float, width: float, height: float) -> Array:
-    """The rim of a box, as points."""
+    """Return the rim of a box, as points."""
     return np.array([(x, y), (x + width, y), (x + width, y + height), (x, y + height), (x, y)])
 
 
 def rim(
     x: float, y: float, width: float, height: float, thick: float, role: str = "ink"
 ) -> Iterator[Shape]:
-    """The same, as strokes."""
+    """Yield the same, as strokes."""
     points = pairwise(outline(x, y, width, height).tolist())
     return (Stroke(((a, b), (c, d)), thick, role) for (a, b), (c, d) in points)
 
 
 def paint_board(scene: Scene, board: Board, frame: int, progress: float) -> Iterator[Shape]:
-    """The boxes with what their tiles do, and the cells with their numbers."""
-    still, places = scene.stills[int(scene.frames[frame])], Places(board)
-    texts, cells = scene.numbers[board.name].at(frame), places.cells()
+    """Yield the boxes with what their tiles do, and the cells with their numbers."""
+    still = scene.stills[int(scene.frames[frame])]
+    places = Places(board)
+    texts = scene.numbers[board.name].at(frame)
+    cells = places.cells()
     yield Words(board.x, board.y - 8, board.heading, ink="soft")
     for flows in (m for m in scene.marks if isinstance(m, Flows) and m.between == board.name):
         messages, _ = under_way(scene, frame, progress, flows.name)
@@ -136,32 +141,35 @@ def paint_board(scene: Scene, board: Board, frame: int, progress: float) -> Iter
         yield Words(
             x + 4, y + 14, f"tile {tile}" if places.wide > 70 else f"{tile}", 11, ink="soft"
         )
-    for one in np.unique(state).tolist():
-        if scene.codes[one].letter:
-            x, y = corners[state == one].T + np.array([[places.wide - 18], [3]])
-            yield Boxes(one, rectangles(x, y, 14.0, 14.0))
+    for value in np.unique(state).tolist():
+        if scene.codes[value].letter:
+            x, y = corners[state == value].T + np.array([[places.wide - 18], [3]])
+            yield Boxes(value, rectangles(x, y, 14.0, 14.0))
             yield from (
-                Words(a + 7, b + 11, scene.codes[one].letter, 11, "middle", one)
+                Words(a + 7, b + 11, scene.codes[value].letter, 11, "middle", value)
                 for a, b in zip(x, y, strict=True)
             )
     shown = value_codes(board, texts)
-    for one in np.unique(shown):
-        yield Boxes(int(one), cells[shown == one])
-    more = []
+    for value in np.unique(shown):
+        yield Boxes(int(value), cells[shown == value])
+    rest = []
     for row, rim_code in enumerate(board.rims):
         for box in range(len(board.tiles)):
-            here = cells[(board.box == box) & (board.row == row)]
-            if len(here):
-                wide = places.pitch[row] * len(here) - 1
+            inside = cells[(board.box == box) & (board.row == row)]
+            if len(inside):
+                wide = places.pitch[row] * len(inside) - 1
                 if len(board.rims) > 1:
-                    yield Outline(rim_code, outline(here[0, 0], here[0, 1], wide, CELL), False, 1.5)
+                    yield Outline(
+                        rim_code, outline(inside[0, 0], inside[0, 1], wide, CELL), False, 1.5
+                    )
                 if left := int(board.left[box, row]):
-                    x, y = float(here[-1, 0] + places.pitch[row]) + 1, float(here[0, 1]) + 11
-                    more.append(Words(x, y, f"+{left:,}", 11, ink="soft"))
-    yield from more
+                    x = float(inside[-1, 0] + places.pitch[row]) + 1
+                    y = float(inside[0, 1]) + 11
+                    rest.append(Words(x, y, f"+{left:,}", 11, ink="soft"))
+    yield from rest
     reads, writes = still.touches.get(board.name, (np.zeros(0, np.int64), np.zeros(0, np.int64)))
-    for some, width in ((reads, 1.0), (writes, 2.5)):
-        for x, y, wide, high in cells[some].tolist():
+    for marked, width in ((reads, 1.0), (writes, 2.5)):
+        for x, y, wide, high in cells[marked].tolist():
             if wide < NARROW:
                 yield Stroke(((x, y + high + 1), (x + wide + 1, y + high + 1)), width)
             else:
@@ -170,8 +178,8 @@ def paint_board(scene: Scene, board: Board, frame: int, progress: float) -> Iter
     yield from rim(x - 2, y - 2, wide + 4, high + 4, 3)
     digits = zip(cells.tolist(), texts, shown.tolist(), strict=True)
     words = [
-        Words(x + w / 2, y + 11, short(t, w), 11, "middle", one)
-        for (x, y, w, _), t, one in digits
+        Words(x + w / 2, y + 11, short(t, w), 11, "middle", value)
+        for (x, y, w, _), t, value in digits
         if w >= DIGITS
     ]
     yield from sorted(words, key=lambda w: (w.ink, w.y))
@@ -180,8 +188,8 @@ def paint_board(scene: Scene, board: Board, frame: int, progress: float) -> Iter
 def under_way(
     scene: Scene, frame: int, progress: float, name: str
 ) -> tuple[tuple[Message, ...], float]:
-    """(the messages of a frame, how much of their time is over): what arrived stays until the
-    superstep changes something."""
+    """Return (the messages of a frame, how much of their time is over): what arrived stays until
+    the superstep changes something."""
     for back in range(frame, -1, -1):
         still = scene.stills[int(scene.frames[back])]
         if still.flows.get(name):
@@ -194,17 +202,18 @@ def under_way(
 def paint_packets(
     scene: Scene, name: str, board: Board, frame: int, progress: float
 ) -> Iterator[Shape]:
-    """The messages between the boxes of a board, each with the number that it carries, or with its
-    bytes."""
+    """Yield the messages between the boxes of a board, each with the number that it carries, or
+    with its bytes."""
     places, (messages, now) = Places(board), under_way(scene, frame, progress, name)
     if any(board.link(message) for message in messages):
         yield from _links(scene, places, messages)
         return
     if len(messages) > MOST_PACKETS:  # arrows, under the cells
         return
-    cells, still = places.cells(), scene.stills[int(scene.frames[frame])]
+    cells = places.cells()
+    still = scene.stills[int(scene.frames[frame])]
     begun = np.cumsum([scene.stills[i].first for i in scene.frames.tolist()])
-    last = int(np.searchsorted(begun, begun[frame], "right")) - 1  # of the same superstep
+    last = int(np.searchsorted(begun, begun[frame], "right")) - 1  # same superstep
     before, after = (scene.numbers[board.name].at(f) for f in (frame, last))
     landed: Counter[int] = Counter()
     boxes: dict[int, list[tuple[float, float, float, float]]] = {}
@@ -217,7 +226,8 @@ def paint_packets(
             if message.count == 1 and cell >= 0
             else f"{message.size:,} B"
         )
-        wide, ends = OF_LETTER * len(text) + 8, list[tuple[float, float]]()
+        wide = OF_LETTER * len(text) + 8
+        ends = list[tuple[float, float]]()
         for box in (message.source, int(message.receivers[0])):
             x, y = (board.x + board.width / 2, board.y - 12) if box < 0 else places.corner(box)
             if box >= 0 and cell >= 0 and board.box[cell] == box:
@@ -231,18 +241,21 @@ def paint_packets(
         part = min(1.0, max(0.0, (now - message.begin) / ((message.end - message.begin) or 1)))
         (x, y), (u, v) = ends
         yield Stroke(((x, y), (u, v)), 1, "line")
-        x, y = x + part * (u - x), y + part * (v - y)
+        x = x + part * (u - x)
+        y = y + part * (v - y)
         code = board.rims[int(board.row[cell])] if cell >= 0 else still.code
         boxes.setdefault(code, []).append((x - wide / 2, y - 8, wide, 16.0))
         words.append(Words(x, y + 4, text, 11, "middle", code))
-    yield from (Boxes(code, np.array(some)) for code, some in boxes.items())
+    yield from (Boxes(code, np.array(marked)) for code, marked in boxes.items())
     yield from sorted(words, key=lambda w: w.ink)
 
 
 def _arrows(places: Places, messages: tuple[Message, ...]) -> Iterator[Shape]:
-    """Arrows from box to box, those of the box in question the darkest; the host's are words."""
+    """Yield the arrows from box to box, those of the box in question the darkest; the host's are
+    words."""
     board = places.board
-    focus, size = int(board.box[board.focus]), sum(message.size for message in messages)
+    focus = int(board.box[board.focus])
+    size = sum(message.size for message in messages)
     words = f"{len(messages)} messages, {size:,} B"
     ends = [(m.source, int(m.receivers[0])) for m in messages]
     pairs = sorted((focus in pair, *pair) for pair in ends if -1 not in pair)
@@ -250,20 +263,21 @@ def _arrows(places: Places, messages: tuple[Message, ...]) -> Iterator[Shape]:
         pairs = [pair for pair in pairs if pair[0]]
         words += f"; arrows: tile {board.tiles[focus]}"
     yield Words(board.right, board.y - 8, words, anchor="end", ink="soft")
-    for own, source, to in pairs:
+    for own_pair, source, to in pairs:
         (x, y), (u, v) = places.corner(source), places.corner(to)
         start = (x + places.wide * 0.3, y + board.high - 8)
         end = (u + places.wide * 0.7, v + board.high - 8)
-        yield Stroke((start, end), 1.5 if own else 1, "ink" if own else "line", True)
+        yield Stroke((start, end), 1.5 if own_pair else 1, "ink" if own_pair else "line", True)
 
 
 def _links(scene: Scene, places: Places, links: tuple[Message, ...]) -> Iterator[Shape]:
-    """An arrow beside the boxes for each two IPUs between which something is under way."""
+    """Yield an arrow beside the boxes for each two IPUs between which something is under way."""
     code = next((i for i, code in enumerate(scene.codes) if code.letter == "L"), 0)
     right = places.board.right
     for link in links:
         a, b = (places.corner(box)[1] for box in (link.source, int(link.receivers[0])))
-        a, b = a + places.board.high / 2 + 8, b + places.board.high / 2 - 8
+        a = a + places.board.high / 2 + 8
+        b = b + places.board.high / 2 - 8
         y = a + (b - a) * 0.4
         yield Stroke(
             ((right - GUTTER + 6, a), (right - 8, y), (right - GUTTER + 8, b)), 2, arrow=True
@@ -273,14 +287,15 @@ def _links(scene: Scene, places: Places, links: tuple[Message, ...]) -> Iterator
 
 
 def paint_sheet(scene: Scene, mark: Sheet, frame: int) -> Iterator[Shape]:
-    """A tensor of two dimensions as an image, in the colours of its cells."""
+    """Yield a tensor of two dimensions as an image, in the colours of its cells."""
     board = scene.mark(mark.of)
     assert isinstance(board, Board)
     yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
     codes = value_codes(board, scene.numbers[board.name].at(frame))
     rows = -(-len(mark.place) // mark.columns)
     side = min(mark.width / mark.columns, mark.height / rows)
-    x, y = mark.x + mark.place % mark.columns * side, mark.y + mark.place // mark.columns * side
+    x = mark.x + mark.place % mark.columns * side
+    y = mark.y + mark.place // mark.columns * side
     for code in np.unique(codes).tolist():
         at = codes == code
         yield Boxes(code, rectangles(x[at], y[at], side, side))
@@ -288,35 +303,37 @@ def paint_sheet(scene: Scene, mark: Sheet, frame: int) -> Iterator[Shape]:
 
 
 def paint_detail(scene: Scene, mark: Detail, frame: int) -> Iterator[Shape]:
-    """The cells of the focus' box as a list, with what they held before beside what has just
-    changed."""
+    """Yield the cells of the focused box as a list, with the former values beside those that have
+    just changed."""
     board = scene.mark(mark.of)
     assert isinstance(board, Board)
     box = int(board.box[board.focus])
     yield Words(mark.x, mark.y - 8, f"tile {board.tiles[box]} holds", ink="soft")
     now, before = (scene.numbers[board.name].at(f) for f in (frame, frame - 1))
-    here = np.flatnonzero(board.box == box).tolist()
+    inside = np.flatnonzero(board.box == box).tolist()
     fit = int(mark.height // LINE)
-    shown = here if len(here) <= fit else here[: fit - 1]
+    shown = inside if len(inside) <= fit else inside[: fit - 1]
     for line, cell in enumerate(shown):
         yield Words(mark.x, mark.y + 12 + LINE * line, board.said(cell), 12, ink="soft")
     for line, cell in enumerate(shown):
-        y, right = mark.y + 12 + LINE * line, mark.right
+        y = mark.y + 12 + LINE * line
+        right = mark.right
         yield Words(right, y, short(now[cell], 60), 12, "end")
         if now[cell] != before[cell] and frame:
             old = short(before[cell], 60)
             yield Words(right - 70, y, old, 12, "end", "soft")
             yield Stroke(((right - 70 - OF_LETTER * len(old), y - 4), (right - 70, y - 4)), 1)
-    if len(shown) < len(here):
-        more = f"and {len(here) - len(shown):,} more"
-        yield Words(mark.x, mark.y + 12 + LINE * len(shown), more, 12, ink="soft")
+    if len(shown) < len(inside):
+        texts = f"and {len(inside) - len(shown):,} more"
+        yield Words(mark.x, mark.y + 12 + LINE * len(shown), texts, 12, ink="soft")
 
 
 def paint_trail(scene: Scene, mark: Trail, edges: Array) -> Iterator[Shape]:
-    """The focus' number over the run: `edges` (0 to 1) says when frames begin."""
+    """Yield the focus' number over the run: `edges` (0 to 1) says when frames begin."""
     board = scene.mark(mark.of)
     assert isinstance(board, Board)
-    numbers, cell = scene.numbers[board.name], board.focus
+    numbers = scene.numbers[board.name]
+    cell = board.focus
     at = numbers.cell == cell
     texts = [numbers.texts[i] for i in (int(numbers.first[cell]), *numbers.value[at].tolist())]
     values = np.array([value(text) for text in texts])

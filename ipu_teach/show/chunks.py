@@ -55,9 +55,11 @@ class Chunks:
     """
 
     def __init__(self, model: CostModel, tiles_per_ipu: int, group: Mapping[int, int]) -> None:
-        self.model, self.graph, self.group = model, model.compiled.graph, group
+        self.model = model
+        self.graph = model.compiled.graph
+        self.group = group
         tile = self.graph.tile_map.at(np.arange(self.graph.memory_bytes))
-        self.ipu: Array = np.maximum(tile, 0) // tiles_per_ipu  # of each byte
+        self.ipu: Array = np.maximum(tile, 0) // tiles_per_ipu  # the IPU of each byte
         self.per_ipu = tiles_per_ipu
         self._numbers: dict[Label, int] = {}
         self._moves: dict[int, tuple[Array, Array]] = {}
@@ -84,7 +86,8 @@ class Chunks:
         a sum that contains it.
         """
         sent: Counter[tuple[int, int, int]] = Counter()
-        meets_itself, step = False, self.model.compiled_step(number)
+        meets_itself = False
+        step = self.model.compiled_step(number)
         if (compute_set := self.model.compute_set(number)) is not None:
             changed = []
             for table in compute_set.tables:
@@ -100,7 +103,8 @@ class Chunks:
         for destination in _from_host(step):
             at = _bytes(destination)
             self.of[at] = [self._number(Label(i, 1 << i, -1)) for i in self.ipu[at].tolist()]
-        known, chunks = self.labels, dict[Pair, list[Chunk]]()
+        known = self.labels
+        chunks = dict[Pair, list[Chunk]]()
         for (a, b, label), size in sent.items():
             complete = known[label].parts == self.group.get(a, 0)
             chunks.setdefault((a, b), []).append(Chunk(known[label].began, complete, size))
@@ -137,7 +141,8 @@ class Chunks:
     ) -> Iterator[tuple[Array, Array, bool]]:
         """Yield (bytes, labels, whether a sum repeats a part) of each field that vertices write."""
         ipu = table.tiles.astype(np.int64) // self.per_ipu
-        reads, writes = [], []
+        reads = []
+        writes = []
         for name, field in table.fields.items():
             intervals = self.graph.intervals(table, name)
             index, at = expand(intervals.start, intervals.stop - intervals.start)
@@ -153,17 +158,20 @@ class Chunks:
             if len(parts) == len(reads) and reads:
                 labels, again = self._joined(parts, ipu[row], round_)
             else:
-                labels, again = self._all_read(reads, row, ipu), False
+                labels = self._all_read(reads, row, ipu)
+                again = False
             yield at, labels, again
 
     def _joined(self, parts: list[Array], ipu: Array, round_: int) -> tuple[Array, bool]:
         """Join labels element by element, on these IPUs; return whether a sum repeats a part."""
-        labels, again = parts[0], False
+        labels = parts[0]
+        again = False
         for added in parts[1:]:
             rows = labels, added, ipu
             keys = combined(*rows)
             different = np.unique(keys)
-            known, joined = self.labels, list[int]()
+            known = self.labels
+            joined = list[int]()
             for a, b, own_ipu in zip(*_columns(different, rows), strict=True):
                 x, y = known[a], known[b]
                 again |= bool(round_ in (x.round, y.round) and x.parts & y.parts)
@@ -173,7 +181,8 @@ class Chunks:
 
     def _all_read(self, reads: list[tuple[Array, Array]], row: Array, ipu: Array) -> Array:
         """Return the labels that vertices write whose fields are not equally long."""
-        known, of_row = self.labels, dict[int, set[int]]()
+        known = self.labels
+        of_row = dict[int, set[int]]()
         for rows, labels in reads:
             for r, label in np.stack(_distinct_rows(rows, labels), axis=1).tolist():
                 of_row.setdefault(r, set()).add(label)

@@ -34,7 +34,8 @@ from ipu_teach.show.view import View
 from ipu_teach.target import BY_HAND, COMPILED, Target
 from ipu_teach.types import Array
 
-LINE, WORST = BYTES.lettered("L", "line"), CHOSEN.lettered("M", "line that takes most")
+LINE = BYTES.lettered("L", "line")
+WORST = CHOSEN.lettered("M", "line that takes most")
 START = HUES[2].lettered("S", "start of vertices")
 PART = HUES[6].lettered("P", "part of a line, or the whole")
 CODES = (LINE, WORST, START, PART)
@@ -49,7 +50,7 @@ NAMED = {
     ROUNDED: "rounded up to whole cycles",
 }
 COLUMNS: tuple[str, ...] = ("times", "cycles", "share")
-INDENT = "\u00a0" * 4  # of a line in a picture, which keeps no other spaces
+INDENT = "\u00a0" * 4  # spaces that indent a line in a picture, which keeps no other spaces
 OTHER = {COMPILED: BY_HAND, BY_HAND: COMPILED}
 # how often a step ran, a group that it executes, cycles of its vertices
 GroupsRun = list[tuple[int, Group, Array]]
@@ -60,17 +61,19 @@ CodeRow = tuple[int, str, tuple[str, ...], float, int]
 def code(what: Report | Observed, codelet: type[Vertex] | str | None = None) -> View:
     """Which line of a codelet takes the cycles?
 
-    The lines of a codelet in the run of a report, or of one vertex that `observe` looked at.
+    The view lists the lines of a codelet in the run of a report, or of one vertex that `observe`
+    looked at. For a run, it shows the cycles of all vertices of `codelet`, its class or its name;
+    by default the one with the most cycles. These are worker cycles, and for vertices that have the
+    tile to themselves tile cycles. A column has the cycles at the other price of codelets,
+    "compiled" or "by hand". If a formula of a library gives the cycles, the view says so.
 
-    Of a run: the cycles of all vertices of `codelet`, its class or its name; left out, it is the
-    one with most. They are worker cycles, and of vertices that have the tile to themselves the
-    tile's. A column has those at the other price of codelets, "compiled" or "by hand". Where a
-    formula of a library gives them, the view says so. Raises `InvalidOptionError` for what is no
-    report, a codelet that did not run, and one whose lines nobody has counted.
+    Raises `InvalidOptionError` if `what` is no report, if the codelet did not run, or if its lines
+    could not be counted.
     """
     if not isinstance(what, Observed):
         return _of_run(what, codelet)
-    name, total = what.codelet.__name__, what.cycles
+    name = what.codelet.__name__
+    total = what.cycles
     if not what.lines:
         raise _uncounted(name, f"show.turns({name}, …) shows what its loops did.")
     lines = line_rows(what.codelet, what.lines, what.start, total)
@@ -79,7 +82,8 @@ def code(what: Report | Observed, codelet: type[Vertex] | str | None = None) -> 
 
 
 def _of_run(report: Report, codelet: type[Vertex] | str | None) -> View:
-    model, found = model_of(report, "code"), defaultdict[type[Vertex], GroupsRun](list)
+    model = model_of(report, "code")
+    groups_of = defaultdict[type[Vertex], GroupsRun](list)
     # the steps that execute a codelet: its first row is theirs
     shown_by = defaultdict[type[Vertex], dict[int, int]](dict)
     # worker cycles of moving edges into and out of their places, in the steps that need it
@@ -87,70 +91,74 @@ def _of_run(report: Report, codelet: type[Vertex] | str | None) -> View:
     for step, times in enumerate(report.executions.tolist()):
         groups = list(model.vertices(step)) if times else []
         for group, cycles in groups:
-            found[group.table.codelet].append((times, group, cycles))
-        for one in {group.table.codelet for group, _ in groups}:
-            shown_by[one][step] = 0
-            moved[one] += times * sum(
+            groups_of[group.table.codelet].append((times, group, cycles))
+        for name_of in {group.table.codelet for group, _ in groups}:
+            shown_by[name_of][step] = 0
+            moved[name_of] += times * sum(
                 int(t.copy_cycles(model.target)[1].sum()) for t in report.step_cost(step).exchange
             )
     spent = {
-        one: sum(times * int(np.maximum(c, 0).sum()) for times, _, c in ran)
-        for one, ran in found.items()
+        name_of: sum(times * int(np.maximum(c, 0).sum()) for times, _, c in groups_run)
+        for name_of, groups_run in groups_of.items()
     }
-    named = {one.__name__: one for one in found}
+    named = {name_of.__name__: name_of for name_of in groups_of}
     chosen = (
-        max(spent, key=lambda one: spent[one], default=None)
+        max(spent, key=lambda name_of: spent[name_of], default=None)
         if codelet is None
         else named.get(str(codelet), codelet)
     )
-    if not isinstance(chosen, type) or chosen not in found:
-        asked = getattr(codelet, "__name__", codelet)
+    if not isinstance(chosen, type) or chosen not in groups_of:
+        requested = getattr(codelet, "__name__", codelet)
         advice = f"those of {', '.join(named)} did" if named else "execute a compute set"
-        raise InvalidOptionError(f"""show.code() was asked for {shown(asked)}, of which no vertex
-            ran.
-            next:  {did_you_mean(asked, named)}{advice}.""")
-    name, total, ran, target = chosen.__name__, spent[chosen], found[chosen], model.target
-    start, lines = _priced(ran, target)
+        raise InvalidOptionError(f"""show.code() was asked for {shown(requested)}, of which no
+            vertex ran.
+            next:  {did_you_mean(requested, named)}{advice}.""")
+    name = chosen.__name__
+    total = spent[chosen]
+    groups_run = groups_of[chosen]
+    target = model.target
+    start, lines = _priced(groups_run, target)
     if not lines and not of_library(chosen):
         raise _uncounted(name, f"show.code(observe({name}, …)) counts them for one vertex.")
     rest = total - start - sum(cycles for *_, cycles in lines)
-    runs = sum(times * len(c) for times, _, c in ran)
+    runs = sum(times * len(c) for times, _, c in groups_run)
     head = f"{counted(runs, 'vertex', 'vertices')} of {name} ran, {number(total)} modelled cycles"
     columns = COLUMNS
-    others, whole = None, list[float | None]()
+    others = None
+    totals = list[float | None]()
     if lines and not of_library(chosen):
-        other = OTHER[target.codelet_prices]
-        others = _priced(ran, replace(target, codelet_prices=other))
-        columns = ("times", target.codelet_prices, other, "share")
-        whole = [None if rest else others[0] + sum(cycles for *_, cycles in others[1])]
+        other_prices = OTHER[target.codelet_prices]
+        others = _priced(groups_run, replace(target, codelet_prices=other_prices))
+        columns = ("times", target.codelet_prices, other_prices, "share")
+        totals = [None if rest else others[0] + sum(cycles for *_, cycles in others[1])]
         head += f" {target.codelet_prices}" + (
-            "" if whole[0] is None else f", {number(whole[0])} {other}"
+            "" if totals[0] is None else f", {number(totals[0])} {other_prices}"
         )
     rows = [
-        row(0, name, runs, total, total, PART, *whole),
+        row(0, name, runs, total, total, PART, *totals),
         *line_rows(chosen, lines, start, total, others),
     ]
-    more = (
+    texts = (
         (1, why(chosen), rest),
         (0, "besides: moving edges into place in its steps", moved[chosen]),
     )
     rows += [
-        row(depth, text, None, cycles, total, PART, *whole and [None])
-        for depth, text, cycles in more
+        row(depth, text, None, cycles, total, PART, *totals and [None])
+        for depth, text, cycles in texts
         if cycles
     ]
     view = _view(name, head, columns, rows)
     return View(linked(view.scene, report, (), shown_by[chosen]), repr(view))
 
 
-def _priced(ran: GroupsRun, target: Target) -> tuple[int, LineCosts]:
-    """(cycles of the start of those vertices that were counted line by line, their lines
+def _priced(groups_run: GroupsRun, target: Target) -> tuple[int, LineCosts]:
+    """Return (cycles of the start of those vertices that were counted line by line, their lines
     together)."""
     start = 0
     times_of = Counter[Statement]()
     cycles_of = Counter[Statement]()
     parts = defaultdict[Statement, Counter[str]](Counter)
-    for times, group, _ in ran:
+    for times, group, _ in groups_run:
         free = group.rows[group.table.estimates[group.rows] < 0]
         lines = line_cycles(group, int(free[0]), target) if len(free) else LineCosts()
         start += times * len(free) * bool(lines) * start_of(group.table.codelet, target)
@@ -166,7 +174,7 @@ def _priced(ran: GroupsRun, target: Target) -> tuple[int, LineCosts]:
 
 
 def why(codelet: type[Vertex]) -> str:
-    """Where cycles come from that no line has."""
+    """Return the reason for cycles that belong to no line."""
     return (
         "by a formula of PopLibs, not by lines"
         if of_library(codelet)
@@ -184,12 +192,12 @@ def _view(name: str, head: str, columns: tuple[str, ...], rows: list[CodeRow]) -
     mark = tree(name, columns, rows)
     rows = [(n, t.replace(INDENT, ""), cells, share, c) for n, t, cells, share, c in rows]
     worst = next((one for one in rows if one[4] == CODES.index(WORST)), None)
-    most = (
+    worst_line = (
         f", {rows[1][1]}"
         if worst is None
         else f"; most in line {worst[1].rstrip(':')}, {percent(worst[3])}"
     )
-    sentence = f"{head}{most}."
+    sentence = f"{head}{worst_line}."
     title = f"{name}: its cycles have no lines"
     if worst is not None:
         title = f"Line {worst[1].partition(':')[0]} takes {percent(worst[3])} of {name}"
@@ -214,22 +222,22 @@ def row(
     cycles: float,
     total: float,
     code: Code,
-    *other: float | None,
+    *other_prices: float | None,
 ) -> CodeRow:
-    """A row of `COLUMNS`. `total`: the cycles that are the whole; `other`: those at another price,
-    for a column of its own."""
-    more = ("" if o is None else number(o) for o in other)
+    """Return a row of `COLUMNS`. `total`: the cycles that are the whole; `other`: those at another
+    price, for a column of its own."""
+    rest = ("" if o is None else number(o) for o in other_prices)
     cells = (
         "" if times is None else f"{times:,}",
         number(cycles),
-        *more,
+        *rest,
         percent(cycles / (total or 1)),
     )
     return depth, text, cells, cycles / (total or 1), CODES.index(code)
 
 
 def percent(share: float) -> str:
-    """A share in words."""
+    """Return a share in words."""
     return f"{100 * share:.1f} %"
 
 
@@ -240,14 +248,15 @@ def line_rows(
     total: float,
     others: tuple[float, LineCosts] | None = None,
 ) -> Iterator[CodeRow]:
-    """A row for the start, one for each line, and below it its parts, if it has several. Lines
-    that cost nothing keep their place."""
+    """Yield a row for the start, one for each line, and below it its parts, if it has several.
+    Lines that cost nothing keep their place."""
     if not lines:
         return
-    worst, main = max(cycles for *_, cycles in lines), lines[0].line.method
+    worst = max(cycles for *_, cycles in lines)
+    main = lines[0].line.method
     deep = indents(codelet)
-    there = others[1] if others else LineCosts()
-    spent = {line: cycles for line, _, cycles in there}
+    prices = others[1] if others else LineCosts()
+    spent = {line: cycles for line, _, cycles in prices}
     yield row(1, "start of vertices", None, start, total, START, *others[:1] if others else ())
     idle = (LineCycles(line, 0, 0) for line in without_cost(codelet, lines))
     for line, times, cycles in sorted([*lines, *idle], key=lambda o: (o.line.method != main, o)):
@@ -259,12 +268,12 @@ def line_rows(
         code = WORST if cycles == worst else LINE
         yield row(1, text, times, cycles, total, code, *[spent.get(line, 0)] * bool(others))
         for name, part in lines.parts[line].items() if len(lines.parts[line]) > 1 else ():
-            again = [there.parts.get(line, {}).get(name, 0)] * bool(others)
+            again = [prices.parts.get(line, {}).get(name, 0)] * bool(others)
             yield row(2, NAMED[name], None, part, total, PART, *again)
 
 
 def tree(heading: str, columns: tuple[str, ...], rows: list[CodeRow]) -> Tree:
-    """The rows as a mark, all unfolded."""
+    """Return the rows as a mark, all unfolded."""
     depth, texts, cells, shares, codes = zip(*rows, strict=True)
     inner = np.append(np.diff(depth) > 0, False).astype(np.int64)
     share = np.round(1000 * np.array(shares)).astype(np.int64)
@@ -277,17 +286,17 @@ def tree(heading: str, columns: tuple[str, ...], rows: list[CodeRow]) -> Tree:
         depth=np.array(depth),
         labels=tuple(INDENT.join(map(label, text.split(INDENT))) for text in texts),
         columns=columns,
-        cells=tuple(cell for each in cells for cell in each),
+        cells=tuple(cell for row in cells for cell in row),
         parts=parts,
         open=inner,
-        column=max(68, 7.2 * max(len(cell) for each in cells for cell in each) + 8),
+        column=max(68, 7.2 * max(len(cell) for row in cells for cell in row) + 8),
     )
 
 
 def rows_scene(
     view: str, title: str, sentence: str, codes: tuple[Code, ...], mark: Tree, table: Table
 ) -> Scene:
-    """A picture of rows and nothing else."""
+    """Return a picture of rows and nothing else."""
     panels = Panels()
     panels.put(mark)
     panels.notes.append("Cycles are modelled.")

@@ -1,5 +1,5 @@
-"""What the messages of a recorded run carry, in words: the recorded elements that cross in a
-superstep, with their values."""
+"""The content of messages in a recorded run, in words: the recorded elements that are exchanged in
+a superstep, with their values."""
 
 from __future__ import annotations
 
@@ -23,16 +23,18 @@ Carried = dict[tuple[int, int], list[str]]
 
 
 def said(track: Track, values: Array, written: Array) -> list[str]:
-    """Recorded values as texts, "?" for what is not written."""
+    """Return the recorded values as texts, "?" for unwritten elements."""
     pairs = zip(track.readable(values), written.tolist(), strict=True)
     return [str(value) if known else "?" for value, known in pairs]
 
 
 def carried(recording: Recording, once: bool = False) -> Carried:
-    """A line for each pair of tiles between which recorded elements cross, as far as there is
-    room. Of what the host sends and receives there is none. `once`: of each compiled step the
-    first time that it runs."""
-    report, names, tracks = recording.report, Names(), recording.tracks
+    """Return a line for each pair of tiles that exchange recorded elements, as far as there is
+    room. The host's transfers have none. With `once`, only the first execution of each compiled
+    step counts."""
+    report = recording.report
+    names = Names()
+    tracks = recording.tracks
     assert report is not None
     address = np.concatenate([t.address for t in tracks])
     elements = Elements(model_of(report, "run"), address, names, np.arange(report.target.num_tiles))
@@ -47,29 +49,32 @@ def carried(recording: Recording, once: bool = False) -> Carried:
         base += len(track.address)
 
     def lines(crossing: dict[Pair, Array]) -> list[str]:
-        found = []
+        by_frame = []
         for (source, to), cells in list(crossing.items())[:MOST_PAIRS]:
-            some = [
+            parts = [
                 f"{names.element(int(name[c]), int(index[c]))} = {texts[c]}"
                 for c in cells[:MOST_NAMED].tolist()
             ]
-            more = f" and {len(cells) - MOST_NAMED:,} more" if len(cells) > MOST_NAMED else ""
-            found.append(f"{source} to {to}: {', '.join(some)}{more}")
-        return found
+            rest = f" and {len(cells) - MOST_NAMED:,} more" if len(cells) > MOST_NAMED else ""
+            by_frame.append(f"{source} to {to}: {', '.join(parts)}{rest}")
+        return by_frame
 
-    told, number, room, seen = Carried(), recording.first - 1, MOST_LETTERS, {HOST}
+    told = Carried()
+    number = recording.first - 1
+    room = MOST_LETTERS
+    visited = {HOST}
     for place, step in enumerate(recording.steps):
         number += step != HOST
         does = None
-        if step not in seen:
+        if step not in visited:
             does = elements.step(step, report.profile.steps[step].compute_set)
             does = None if does.by_host else does
-            seen |= {step} if once else set()
-        here = lines(does.comes) if does and not does.after else []
+            visited |= {step} if once else set()
+        received = lines(does.comes) if does and not does.after else []
         for cell, text in changes[place]:
             texts[cell] = text
         if does:
-            told[number, 0] = here + lines(does.comes if does.after else does.copied)
+            told[number, 0] = received + lines(does.comes if does.after else does.copied)
             told[number, 1] = lines(does.goes)
             room -= sum(map(len, told[number, 0] + told[number, 1]))
         if room < 0:
@@ -78,14 +83,15 @@ def carried(recording: Recording, once: bool = False) -> Carried:
 
 
 def with_content(scene: Scene, told: Carried, frames: dict[int, tuple[int, int]]) -> Scene:
-    """The scene with what its messages carry: `frames` says of which step and exchange a frame
-    is."""
-    found = {f"{frame}": told[key] for frame, key in frames.items() if told.get(key)}
-    return replace(scene, data={**scene.data, "content": found}) if told else scene
+    """Return the scene with the content of its messages: `frames` gives the step and exchange of
+    each frame."""
+    by_frame = {f"{frame}": told[key] for frame, key in frames.items() if told.get(key)}
+    return replace(scene, data={**scene.data, "content": by_frame}) if told else scene
 
 
 def report_of(what: Report | Recording, once: bool = False) -> tuple[Report | Recording, Carried]:
-    """(the report, what its messages carry) of what a view was given."""
+    """Return (the report, the content of its messages) for the report or recording that a view was
+    given."""
     if isinstance(what, Recording) and what.report is not None:
         return what.report, carried(what, once)
     return what, {}

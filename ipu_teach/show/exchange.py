@@ -1,8 +1,9 @@
-"""The view `exchange`: who sends what to whom, an exchange at a time.
+"""The view `exchange`: which tile sends what to which, one exchange at a time.
 
-On the left a matrix, senders across and receivers down, with the bytes that each tile sends above
-it and those that each receives beside it; on the right one tile with its partners. Words name the
-pattern. Bytes are what arrives: what several tiles hear is sent once, and counts at each of them.
+On the left is a matrix, senders across and receivers down, with the bytes that each tile sends
+above it and those that each receives beside it. On the right is one tile with its partners. Words
+name the pattern. Bytes are counted where they arrive: data for several tiles is sent once, and
+counts at each of them.
 """
 
 from __future__ import annotations
@@ -37,25 +38,27 @@ SIDE = 272.0
 def exchange(run: Report | Recording, *, at: At = None) -> View:
     """Which tile sends how much to which, and in what pattern?
 
-    Every exchange of the run in a report as a matrix of senders and receivers, with the pattern
-    in words.
+    The view shows every exchange of a run as a matrix of senders and receivers, with the pattern in
+    words. For a recording, the words also list the recorded elements in the messages, the first
+    time that an exchange runs.
 
-    Of a recording, the words say what of the recorded tensors the messages carry, the first time
-    that an exchange runs. More than 64 tiles share 64 columns and rows. Of more than 40 exchanges,
-    and fewer in a scene that would be larger than 150 kB, those with most bytes are shown; the view
-    says so. `at`: where the picture rests, the number of a superstep of the run or the name of a
-    step; left out, at the longest. Raises `InvalidOptionError` for something that is no report, in
-    which nothing crosses between tiles, or that does not show the step.
+    More than 64 tiles share 64 columns and rows. Of more than 40 exchanges, and of fewer if the
+    scene would be larger than 150 kB, those with the most bytes are shown; the view says so. `at`
+    is where the picture rests, the number of a superstep of the run or the name of a step; by
+    default at the longest exchange.
+
+    Raises `InvalidOptionError` if `run` is no report, if no tile sends to another, or if the
+    picture does not show the step.
     """
-    given, told = report_of(run, once=True)
-    report = checked(given, "exchange")
-    found = _exchanges(report)
-    if not found:
+    source_report, texts = report_of(run, once=True)
+    report = checked(source_report, "exchange")
+    exchanges = _exchanges(report)
+    if not exchanges:
         raise InvalidOptionError("""show.exchange() was given a run in which nothing crosses between
             tiles.
             next:  show.tiles(tensor) says where elements live; what a vertex needs from another
             tile is exchanged.""")
-    return fitting(partial(_scene, report, found, told, at), MOST_EXCHANGES, least=2)
+    return fitting(partial(_scene, report, exchanges, texts, at), MOST_EXCHANGES, min_frames=2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,26 +84,26 @@ class Exchange:
 
 
 def _exchanges(report: Report) -> list[Exchange]:
-    found = []
+    exchanges = []
     numbers, runs = np.unique(report.step_numbers, return_counts=True)
     for step, times in zip(numbers.tolist(), runs.tolist(), strict=True):
-        name, sent = step_name(report, step), report.transfers(step)
+        name = step_name(report, step)
+        sent = report.transfers(step)
         for phase in report.phases(step):
             sends = sent[phase.exchange] if phase.exchange >= 0 else ()
             if len(sends) and isinstance(sends, Transfers) and phase.busy is not None:
                 heard = [len(to) for to in sends.receivers]
-                source, size = (np.repeat(some, heard) for some in (sends.source, sends.size))
+                source, size = (np.repeat(column, heard) for column in (sends.source, sends.size))
                 slowest = np.flatnonzero(phase.busy == phase.busy.max())
-                ran = (name, step, times, phase.cycles, slowest)
+                executed = (name, step, times, phase.cycles, slowest)
                 to = np.concatenate(sends.receivers)
-                found.append(Exchange(*ran, sends, source, to, size, phase.exchange))
-    return found
+                exchanges.append(Exchange(*executed, sends, source, to, size, phase.exchange))
+    return exchanges
 
 
 def pattern(source: Array, to: Array, tiles_per_ipu: int = 0) -> tuple[str, str]:
-    """(the name of the pattern in which tiles `source[i]` send to tiles `to[i]`, what it means
-    here). What one message in twenty does otherwise does not make it another. `tiles_per_ipu`: of
-    several IPUs."""
+    """Return (name, meaning) of the pattern in which tiles `source[i]` send to tiles `to[i]`. One
+    message in twenty may deviate from it. `tiles_per_ipu` is given for several IPUs."""
     pairs = np.unique(np.stack((source, to)), axis=1)
     senders, receivers = np.unique(pairs[0]), np.unique(pairs[1])
     many, heard = counted(len(senders), "tile"), counted(len(receivers), "tile")
@@ -114,12 +117,13 @@ def pattern(source: Array, to: Array, tiles_per_ipu: int = 0) -> tuple[str, str]
         whom = "both their neighbours" if "both" in ring else "the next one"
         return f"a ring over IPUs {ring}", f"where {many} send to {whom}"
     everybody = np.union1d(senders, receivers)
-    apart, n = np.diff(everybody), len(everybody)
+    gaps = np.diff(everybody)
+    n = len(everybody)
     away, odd = _usual(pairs[1] - pairs[0])
-    # as a circle of all that take part
+    # the tiles that take part, as a circle
     turn, strange = _usual(np.diff(np.searchsorted(everybody, pairs), axis=0)[0] % n)
-    if n > 2 and not strange and pairs.shape[1] == n * len(turn) and not np.ptp(apart):
-        on = [int(apart[0]) * (d if 2 * d <= n else d - n) for d in turn]
+    if n > 2 and not strange and pairs.shape[1] == n * len(turn) and not np.ptp(gaps):
+        on = [int(gaps[0]) * (d if 2 * d <= n else d - n) for d in turn]
         if sum(on) in (on[0], 0):
             return "ring", f"{many} send to {_far(on, tiles_per_ipu)}, all round"
     if away and set(away) == {-d for d in away}:
@@ -142,37 +146,37 @@ def pattern(source: Array, to: Array, tiles_per_ipu: int = 0) -> tuple[str, str]
 
 
 def ring_of_ipus(pairs: Array) -> str:
-    """The IPUs of a ring, in the order in which it goes round; empty if each does not send to the
-    next one alone, or to the next and the last."""
+    """Return the IPUs of a ring, in the order in which it goes round; empty if each does not send
+    to the next one alone, or to the next and the last."""
     after: dict[int, set[int]] = {}
-    for here, there in pairs.T.tolist():
-        after.setdefault(here, set()).add(there)
+    for source, target in pairs.T.tolist():
+        after.setdefault(source, set()).add(target)
     both = all(len(to) == 2 and all(i in after.get(j, ()) for j in to) for i, to in after.items())
     if len(after) < (4 if both else 3) or not (both or all(len(to) == 1 for to in after.values())):
         return ""
     ring = [min(after)]
     while onward := after[ring[-1]] - set(ring):
-        ring.append(max(onward))  # of both ways the one that PopLibs calls clockwise
+        ring.append(max(onward))  # of the two directions, the one that PopLibs calls clockwise
         if ring[-1] not in after:
             return ""
-    whole = len(ring) == len(after) and ring[0] in after[ring[-1]]
-    return ", ".join(map(str, ring)) + ", both ways" * both if whole else ""
+    is_ring = len(ring) == len(after) and ring[0] in after[ring[-1]]
+    return ", ".join(map(str, ring)) + ", both ways" * both if is_ring else ""
 
 
 def _usual(away: Array) -> tuple[list[int], int]:
-    """(up to four distances that all but one in twenty have, none if there are no such; how many
-    have another)."""
-    found, often = np.unique(away, return_counts=True)
+    """Return (up to four distances that all but one in twenty have, none if there are no such; how
+    many have another)."""
+    exchanges, often = np.unique(away, return_counts=True)
     order = np.argsort(-often, kind="stable")[:4]
     enough = np.flatnonzero(np.cumsum(often[order]) >= USUAL * len(away))
-    kept = order[: enough[0] + 1] if len(enough) else order[:0]
-    return sorted(found[kept].tolist()), len(away) - int(often[kept].sum())
+    usual = order[: enough[0] + 1] if len(enough) else order[:0]
+    return sorted(exchanges[usual].tolist()), len(away) - int(often[usual].sum())
 
 
-def _far(away: list[int], each: int) -> str:
-    """Tiles so far away, forward and back; `each`: the tiles of an IPU, of several."""
-    same = bool(each) and not any(d % each for d in away)
-    far = [f"{d // each if same else d}" for d in sorted({abs(d) for d in away})]
+def _far(away: list[int], per_bin: int) -> str:
+    """Return the tiles so far away, forward and back; `each`: the tiles of an IPU, of several."""
+    same = bool(per_bin) and not any(d % per_bin for d in away)
+    far = [f"{d // per_bin if same else d}" for d in sorted({abs(d) for d in away})]
     which = f"the {'same tile of the IPU' if same else 'tile'}{'s' * (len(away) > 1)} "
     if far == ["1"] and len(away) > 1:
         return which + "next to them"
@@ -184,15 +188,15 @@ def _but(odd: int) -> str:
     return f", but for {counted(odd, 'message')}" if odd else ""
 
 
-def _scene(report: Report, every: list[Exchange], told: Carried, at: At, most: int) -> Scene:
+def _scene(report: Report, every: list[Exchange], texts: Carried, at: At, maximum: int) -> Scene:
     tiles = report.target.num_tiles
     per_ipu = report.target.tiles_per_ipu if report.target.num_ipus > 1 else 0
-    each = -(-tiles // MOST_BINS)
-    while per_ipu % each:  # a row has tiles of one IPU
-        each += 1
-    bins = -(-tiles // each)
-    kept = set(sorted(range(len(every)), key=lambda i: -every[i].total)[:most])
-    shown = [one for i, one in enumerate(every) if i in kept]
+    per_bin = -(-tiles // MOST_BINS)
+    while per_ipu % per_bin:  # a row has tiles of one IPU
+        per_bin += 1
+    bins = -(-tiles // per_bin)
+    usual = set(sorted(range(len(every)), key=lambda i: -every[i].total)[:maximum])
+    shown = [exchange for i, exchange in enumerate(every) if i in usual]
     panels = Panels()
     panels.notes = [
         "Bytes are counted where they arrive; what several tiles hear is sent once. Cycles are "
@@ -203,32 +207,37 @@ def _scene(report: Report, every: list[Exchange], told: Carried, at: At, most: i
             f"The picture shows the {len(shown)} of {len(every)} exchanges in which most bytes "
             "arrive."
         )
-    if each > 1:
+    if per_bin > 1:
         panels.notes.append(
-            f"A row and a column stand for up to {each} tiles: the sum of their bytes."
+            f"A row and a column stand for up to {per_bin} tiles: the sum of their bytes."
         )
-    matrices = [_binned(one, each, bins) for one in shown]
+    matrices = [_binned(exchange, per_bin, bins) for exchange in shown]
     largest = max(int(sizes.max()) for sizes, _ in matrices)
     bounds = np.unique([max(1, -(-largest // part)) for part in (16, 8, 4, 2, 1)])
     stills = []
-    for which, (one, (sizes, messages)) in enumerate(zip(shown, matrices, strict=True)):
-        sent = np.bincount(one.transfers.source // each, one.transfers.size, bins).astype(np.int64)
+    for which, (exchange, (sizes, messages)) in enumerate(zip(shown, matrices, strict=True)):
+        sent = np.bincount(
+            exchange.transfers.source // per_bin, exchange.transfers.size, bins
+        ).astype(np.int64)
         received = sizes.reshape(bins, bins).sum(axis=1)
         bars = (Bar(MARGIN, 0, sent, 0), Bar(MARGIN, 0, received, 0))
         panels.drawings.append(Drawing(int(max(sent.max(), received.max())), bars, "bytes"))
         code = np.where(sizes > 0, 1 + np.searchsorted(bounds, sizes), NOTHING)
-        name = one.name + (f", {one.runs:,} times" if one.runs > 1 else "")
+        name = exchange.name + (f", {exchange.runs:,} times" if exchange.runs > 1 else "")
         cells = {"matrix": (code, 1, NOTHING)}
         lanes = {"matrix": (which, 0, panels.drawings[-1].span)}
-        said = {"bytes": sizes, "messages": messages}
-        note, say = _note(one, per_ipu), "{bytes} bytes in {messages} messages"
-        still = Still(name, note, MARGIN, one.cycles, True, cells, lanes, say=say, values=said)
+        numbers_of = {"bytes": sizes, "messages": messages}
+        note = _note(exchange, per_ipu)
+        say = "{bytes} bytes in {messages} messages"
+        still = Still(
+            name, note, MARGIN, exchange.cycles, True, cells, lanes, say=say, values=numbers_of
+        )
         stills.append(still)
     if per_ipu:
         ipus = report.target.num_ipus
         ticks = tuple(f"{i}" for i in range(0, ipus, -(-ipus // 6)))
     elif bins >= 8:
-        ticks = tuple(f"{each * (bins * i // 4):,}" for i in range(4))
+        ticks = tuple(f"{per_bin * (bins * i // 4):,}" for i in range(4))
     else:
         ticks = tuple(f"{i}" for i in range(bins))
     poster = max(range(len(shown)), key=lambda i: shown[i].cycles)
@@ -239,9 +248,9 @@ def _scene(report: Report, every: list[Exchange], told: Carried, at: At, most: i
         count=bins**2,
         bins=bins,
         tiles=tiles,
-        each=each,
+        each=per_bin,
         ticks=ticks,
-        ipu=per_ipu // each,
+        ipu=per_ipu // per_bin,
         link=LINK if per_ipu else 0,
     )
     panels.put(matrix, left=64, right=64 + SIDE, down=44, high=SIDE)
@@ -258,18 +267,18 @@ def _scene(report: Report, every: list[Exchange], told: Carried, at: At, most: i
         group="exchange",
     )
     first = dict[tuple[int, int], tuple[int, int]]()
-    for n, which in told:
+    for n, which in texts:
         first.setdefault((int(report.step_numbers[n]), which), (n, which))
-    keys = ((which, (one.step, one.number)) for which, one in enumerate(shown))
-    scene = with_content(scene, told, {which: first[key] for which, key in keys if key in first})
-    parts = {one.step: which for which, one in reversed(list(enumerate(shown)))}
+    keys = ((which, (exchange.step, exchange.number)) for which, exchange in enumerate(shown))
+    scene = with_content(scene, texts, {which: first[key] for which, key in keys if key in first})
+    parts = {exchange.step: which for which, exchange in reversed(list(enumerate(shown)))}
     return rests(linked(scene, report, parts=parts), report, at, parts=parts)
 
 
-def _binned(one: Exchange, each: int, bins: int) -> tuple[Array, Array]:
-    """(int64[bins * bins] bytes, messages): from the column's tiles to the row's."""
-    cell = one.to // each * bins + one.source // each
-    sizes = np.bincount(cell, one.size, bins**2).astype(np.int64)
+def _binned(exchange: Exchange, per_bin: int, bins: int) -> tuple[Array, Array]:
+    """Return (int64[bins * bins] bytes, messages): from the column's tiles to the row's."""
+    cell = exchange.to // per_bin * bins + exchange.source // per_bin
+    sizes = np.bincount(cell, exchange.size, bins**2).astype(np.int64)
     return sizes, np.bincount(cell, minlength=bins**2).astype(np.int64)
 
 
@@ -284,19 +293,23 @@ def _codes(bounds: Array) -> tuple[Code, ...]:
     return (palette.PAPER, *steps, *unused, margin)
 
 
-def _note(one: Exchange, per_ipu: int) -> str:
-    name, what = pattern(one.source, one.to, per_ipu)
-    pairs = len(np.unique(np.stack((one.source, one.to)), axis=1).T)
-    several = pairs != len(one.transfers) and name != "broadcast"
-    over = int(one.size[one.source // per_ipu != one.to // per_ipu].sum()) if per_ipu else 0
-    how_many = "all" if over == one.total else f"{over:,} of them"
-    last = one.slowest
+def _note(exchange: Exchange, per_ipu: int) -> str:
+    name, pattern_name = pattern(exchange.source, exchange.to, per_ipu)
+    pairs = len(np.unique(np.stack((exchange.source, exchange.to)), axis=1).T)
+    several = pairs != len(exchange.transfers) and name != "broadcast"
+    over = (
+        int(exchange.size[exchange.source // per_ipu != exchange.to // per_ipu].sum())
+        if per_ipu
+        else 0
+    )
+    how_many = "all" if over == exchange.total else f"{over:,} of them"
+    last = exchange.slowest
     who = f"tile {last[0]} is" if len(last) == 1 else f"{len(last):,} tiles are"
-    sent = np.bincount(one.transfers.source, one.transfers.size).astype(np.int64)
-    received = np.bincount(one.to, one.size).astype(np.int64)
+    sent = np.bincount(exchange.transfers.source, exchange.transfers.size).astype(np.int64)
+    received = np.bincount(exchange.to, exchange.size).astype(np.int64)
     return (
-        f"{name}, {what}: {one.total:,} bytes arrive from "
-        f"{counted(len(one.transfers), 'message')}"
+        f"{name}, {pattern_name}: {exchange.total:,} bytes arrive from "
+        f"{counted(len(exchange.transfers), 'message')}"
         f"{f' between {pairs:,} pairs of tiles' * several}"
         f"{f', {how_many} over links between IPUs' * bool(over)}; {_most(sent, 'send')}, and "
         f"{_most(received, 'receive')}; {who} the slowest"
@@ -304,7 +317,7 @@ def _note(one: Exchange, per_ipu: int) -> str:
 
 
 def _most(sizes: Array, verb: str) -> str:
-    """Who sends or receives most, and how much."""
+    """Return which tile sends or receives the most, and how much."""
     first, *others = np.flatnonzero(sizes == sizes.max()).tolist()
     if others:
         return f"{len(others) + 1:,} tiles {verb} most, {sizes[first]:,} each"
@@ -312,17 +325,17 @@ def _most(sizes: Array, verb: str) -> str:
 
 
 def _title(every: list[Exchange], per_ipu: int) -> str:
-    """The pattern of the longest exchange."""
-    worst = max(every, key=lambda one: one.cycles)
-    name, told = pattern(worst.source, worst.to, per_ipu)
-    return f"{name[0].upper()}{name[1:]}: {told}"
+    """Return the pattern of the longest exchange."""
+    worst = max(every, key=lambda exchange: exchange.cycles)
+    name, texts = pattern(worst.source, worst.to, per_ipu)
+    return f"{name[0].upper()}{name[1:]}: {texts}"
 
 
 def _sentence(every: list[Exchange], tiles: int, per_ipu: int) -> str:
-    worst = max(every, key=lambda one: one.cycles)
+    worst = max(every, key=lambda exchange: exchange.cycles)
     note = _note(worst, per_ipu)
     others = "the only one" if len(every) == 1 else f"there are {len(every):,} different ones"
-    total = sum(one.total * one.runs for one in every)
+    total = sum(exchange.total * exchange.runs for exchange in every)
     return (
         f"{note[0].upper()}{note[1:]}. This is the longest exchange, {worst.name}, "
         f"{number(worst.cycles)} modelled cycles; {others} on {counted(tiles, 'tile')}. In the run "
@@ -332,12 +345,17 @@ def _sentence(every: list[Exchange], tiles: int, per_ipu: int) -> str:
 
 def _table(every: list[Exchange], per_ipu: int) -> Table:
     rows = []
-    for one in every:
-        name = pattern(one.source, one.to, per_ipu)[0]
+    for exchange in every:
+        name = pattern(exchange.source, exchange.to, per_ipu)[0]
         for source, size, to in zip(
-            one.transfers.source, one.transfers.size, one.transfers.receivers, strict=True
+            exchange.transfers.source,
+            exchange.transfers.size,
+            exchange.transfers.receivers,
+            strict=True,
         ):
             several = f"{counted(len(to), 'tile')}, {to[0]} to {to[-1]}"
             heard = several if len(to) > 1 else f"{to[0]}"
-            rows.append((one.name, f"{one.runs:,}", name, f"{source}", heard, f"{size:,}"))
+            rows.append(
+                (exchange.name, f"{exchange.runs:,}", name, f"{source}", heard, f"{size:,}")
+            )
     return ("exchange", "runs", "pattern", "sender", "receivers", "bytes"), tuple(rows)

@@ -23,7 +23,7 @@ Setting = Sequence[Any]
 
 
 class Explore:
-    """What `explore` returns: a notebook shows it as the last value of a cell. `view` is the
+    """The result of `explore`: a notebook shows it as the last value of a cell. `view` is the
     picture of the first setting."""
 
     def __init__(
@@ -65,13 +65,13 @@ class Explore:
 def explore(build: Callable[..., View], **settings: Setting) -> Explore:
     """What changes in a picture when a setting changes?
 
-    A picture that is made anew as sliders move.
+    The picture is drawn again as sliders move. `build` is called with a value for each setting, by
+    name, and returns a view, such as `show.bsp(engine.report)`. A setting is (lowest, highest) of
+    whole numbers, (lowest, highest, step) of numbers, or a list of choices. It begins with the
+    default that `build` has for it, else with its lowest or first.
 
-    `build` is called with a value for each setting, by name, and returns a view, say
-    `show.bsp(engine.report)`. A setting is (lowest, highest) of whole numbers, (lowest, highest,
-    step) of numbers, or a list of choices. It begins with the default that `build` has for it, else
-    with its lowest or first. Raises `InvalidOptionError` for settings that are none of these, for a
-    default that is none of them, and if `build` returns no view.
+    Raises `InvalidOptionError` for any other setting, for a default that is outside a setting, and
+    if `build` returns no view.
     """
     if not settings:
         raise InvalidOptionError("""explore() was given no setting to change.
@@ -86,19 +86,20 @@ def explore(build: Callable[..., View], **settings: Setting) -> Explore:
 def _longest(
     build: Callable[..., View], settings: dict[str, Setting], start: dict[str, Any], view: View
 ) -> float:
-    """The longest axis of time of the picture at the start, and at both ends of each setting."""
-    found = axis_of(view)
-    for name, setting in settings.items() if found else ():
+    """Return the longest axis of time of the picture at the start, and at both ends of each
+    setting."""
+    longest = axis_of(view)
+    for name, setting in settings.items() if longest else ():
         last = setting[1] if isinstance(setting, tuple) else setting[-1]
         for value in dict.fromkeys((setting[0], last)):
             if value != start[name]:
                 with suppress(IPUTeachError):  # the slider shows it when it comes there
-                    found = max(found, axis_of(_built(build, {**start, name: value})))
-    return found
+                    longest = max(longest, axis_of(_built(build, {**start, name: value})))
+    return longest
 
 
 def _start(build: Callable[..., View], name: str, setting: Setting) -> Any:
-    """The value with which a setting begins."""
+    """Return the value with which a setting begins."""
     parameters = inspect.signature(build).parameters
     default = parameters[name].default if name in parameters else inspect.Parameter.empty
     if default is inspect.Parameter.empty:
@@ -151,7 +152,7 @@ def _words(setting: Setting) -> str:
 def widget(
     build: Callable[..., View], settings: dict[str, Setting], start: dict[str, Any], view: View
 ) -> Any:
-    """The sliders above the player, as an ipywidgets box."""
+    """Return the sliders above the player, as an ipywidgets box."""
     import anywidget
     import ipywidgets as w
     import traitlets
@@ -191,7 +192,7 @@ def _slider(w: Any, name: str, setting: Setting, value: Any) -> Any:
     }
     if isinstance(setting, list):
         return w.SelectionSlider(options=setting, value=value, **look)
-    whole = all(isinstance(v, int) for v in setting)
-    kind = w.IntSlider if whole else w.FloatSlider
-    step = setting[2] if len(setting) == 3 else 1 if whole else (setting[1] - setting[0]) / 100
+    is_integer = all(isinstance(v, int) for v in setting)
+    kind = w.IntSlider if is_integer else w.FloatSlider
+    step = setting[2] if len(setting) == 3 else 1 if is_integer else (setting[1] - setting[0]) / 100
     return kind(value=value, min=setting[0], max=setting[1], step=step, **look)

@@ -1,8 +1,8 @@
-"""The view `formats`: which of some values a dtype holds, and how one factor brings them all back;
-beside it, a value between two numbers that is rounded by chance ten thousand times.
+"""The view `formats`: which values a dtype holds, and how one factor brings them all back.
 
-Values stand by their power of two, over the reach of each dtype. Frame by frame they are multiplied
-by 2, until the largest fits, and a little further, where it no longer does.
+It can also show a value between two numbers that is rounded stochastically ten thousand times.
+Values are placed by their power of two, over the range of each dtype. Frame by frame they are
+multiplied by 2, until the largest fits, and a little further, where it no longer does.
 """
 
 from __future__ import annotations
@@ -57,49 +57,55 @@ def formats(
 ) -> View:
     """Which values does a dtype keep, and which become 0 or too large?
 
-    Which of `values` (finite numbers of any shape) FLOAT, HALF and QUARTER[format, scale] hold:
-    as they are, and times powers of two up to the largest that fits the first dtype, where it
-    rests.
+    The view shows which of `values` (finite numbers of any shape) FLOAT, HALF and QUARTER[format,
+    scale] hold: as they are, and times powers of two up to the largest factor that fits the first
+    dtype, where it rests. At most four dtypes.
 
-    `coin`: a value that is rounded stochastically to the first dtype, so many `throws` in all, with
-    words drawn from `seed`; or `thrown`, what another way of rounding made of it. At most four
-    dtypes. Raises `InvalidOptionError`, and `PoplarTypeError` for another dtype.
+    `coin` is a value that is rounded stochastically to the first dtype, `throws` times, with random
+    words from `seed`. `thrown` has the results of another way of rounding instead.
+
+    Raises `InvalidOptionError`, and `PoplarTypeError` for another dtype.
     """
     if not 1 <= len(dtypes) <= MOST_DTYPES:
         raise InvalidOptionError(f"""show.formats() was given {counted(len(dtypes), "dtype")}.
             next:  give one to {MOST_DTYPES}: show.formats(values, HALF).""")
     (grid, scale), sizes = grid_of(dtypes[0], "show.formats()"), sizes_of(values, "show.formats()")
     best = fitting_power(float(sizes.max()), grid.largest * 2.0**scale)
-    each = -(-abs(best) // MOST_STEPS) or 1
-    way = [*range(0, best, each if best > 0 else -each), *range(best, best + BEYOND + 1), best]
-    found = [[histogram(np.ldexp(sizes, k), dtype) for dtype in dtypes] for k in way]
-    said = f"{sizes.size:,} values {found[0][0]}; times 2^{best} {found[-1][0]}."
-    panels, about = Panels(), [dict[str, tuple[str, dict[str, Array]]]() for _ in way]
+    shift_step = -(-abs(best) // MOST_STEPS) or 1
+    way = [
+        *range(0, best, shift_step if best > 0 else -shift_step),
+        *range(best, best + BEYOND + 1),
+        best,
+    ]
+    histograms = [[histogram(np.ldexp(sizes, k), dtype) for dtype in dtypes] for k in way]
+    sentence = f"{sizes.size:,} values {histograms[0][0]}; times 2^{best} {histograms[-1][0]}."
+    panels = Panels()
+    about = [dict[str, tuple[str, dict[str, Array]]]() for _ in way]
     if coin is not None:
         ends, landed = _landed(coin, dtypes[0], throws, thrown, seed)
         many = np.rint(len(landed) ** (np.arange(len(way)) / (len(way) - 1))).astype(int).tolist()
         panels.put(_coin(float(coin), ends, landed, many), left=LEFT)
-        for told, n in zip(about, many, strict=True):
-            told["coin"] = "{label}: {n} of the throws", {"n": _on(ends, landed[:n])}
+        for fate_text, n in zip(about, many, strict=True):
+            fate_text["coin"] = "{label}: {n} of the throws", {"n": _on(ends, landed[:n])}
         low, high = _on(ends, landed) / len(landed)
-        said += (
+        sentence += (
             f" {coin:.6g}, rounded by chance {len(landed):,} times, became {ends[1]:.6g} in "
             f"{100 * high:.1f} % of them and {ends[0]:.6g} in {100 * low:.1f} %: "
             f"{landed.mean():.6g} on average."
         )
     mark, bins = _histogram(way, sizes, dtypes)
     panels.put(mark, left=LEFT if coin is None else RIGHT)
-    for told, part in zip(about, bins, strict=True):
-        told["values"] = "{label}: {n} values", {"n": part}
+    for fate_text, part in zip(about, bins, strict=True):
+        fate_text["values"] = "{label}: {n} values", {"n": part}
     stills = [
-        Still(f"times 2^{k}", "; ".join(map(str, row)), HELD, 0, True, about=told,
-              pictures=dict.fromkeys(told, i))
-        for i, (k, row, told) in enumerate(zip(way, found, about, strict=True))
+        Still(f"times 2^{k}", "; ".join(map(str, row)), HELD, 0, True, about=fate_text,
+              pictures=dict.fromkeys(fate_text, i))
+        for i, (k, row, fate_text) in enumerate(zip(way, histograms, about, strict=True))
     ]  # fmt: skip
     rows = [
         (h.dtype.__name__, f"2^{k}")
         + tuple(f"{100 * share:.3g} %" for share in (h.underflow, h.subnormal, h.overflow))
-        for k, row in zip(way[:-1], found, strict=False)
+        for k, row in zip(way[:-1], histograms, strict=False)
         for h in row
     ]
     return View(
@@ -108,7 +114,7 @@ def formats(
             f"Times 2^{best} the values fit {dtypes[0].__name__} best"
             if best
             else f"The values fit {dtypes[0].__name__} best as they are",
-            said,
+            sentence,
             foot=12,
             codes=CODES,
             stills=stills,
@@ -122,11 +128,11 @@ def formats(
 def _landed(
     coin: float, dtype: type[DType], throws: int, thrown: ArrayLike | None, seed: int
 ) -> tuple[Array, Array]:
-    """(the number below and the one above, where each throw landed)."""
+    """Return (the number below, the number above, the result of each rounding)."""
     number = isinstance(coin, (int, float)) and not isinstance(coin, bool) and isfinite(coin)
     if not number or not is_whole(throws) or not 1 <= throws <= MOST_THROWS:
-        what = f"{shown(throws)} throws" if number else f"the coin {shown(coin)}"
-        raise InvalidOptionError(f"""show.formats() was given {what}.
+        subject = f"{shown(throws)} throws" if number else f"the coin {shown(coin)}"
+        raise InvalidOptionError(f"""show.formats() was given {subject}.
             next:  give a finite number, and 1 to {MOST_THROWS:,} throws.""")
     grid, scale = grid_of(dtype, "show.formats()")
     words = np.random.default_rng(seed).integers(0, 2**32, throws, np.uint32)
@@ -144,17 +150,18 @@ def _landed(
 
 
 def _on(ends: Array, landed: Array) -> Array:
-    """How many throws landed on each of two numbers."""
+    """Return how many roundings gave each of two numbers."""
     return np.array([np.count_nonzero(landed == end) for end in ends])
 
 
 def _coin(value: float, ends: Array, landed: Array, many: list[int]) -> Painted:
-    """A number line with two numbers and the value; how many throws landed on each, and their
-    mean."""
-    inner, drawn = np.array([BAR / 2 + 10, COIN - BAR / 2 - 10]), list[tuple[Shape, ...]]()
+    """Return a number line with two numbers and the value, with how many roundings gave each
+    number, and their mean."""
+    inner = np.array([BAR / 2 + 10, COIN - BAR / 2 - 10])
+    drawn = list[tuple[Shape, ...]]()
     for n in many:
         mean = float(landed[:n].mean())
-        at, there = np.interp([value, mean], ends, inner).tolist()
+        at, mean_at = np.interp([value, mean], ends, inner).tolist()
         shapes: list[Shape] = [Stroke(((0, HIGH), (COIN, HIGH)), 1, "line")]
         for x, end, on in zip(inner.tolist(), ends, _on(ends, landed[:n]).tolist(), strict=True):
             tall = on / n * (HIGH - 40)
@@ -165,7 +172,7 @@ def _coin(value: float, ends: Array, landed: Array, many: list[int]) -> Painted:
         shapes += [
             Stroke(((at, HIGH), (at, HIGH - 22)), 2),
             Words(at, HIGH - 26, f"{value:.6g}", 11, "middle"),
-            Stroke(((there, HIGH + 22), (there, HIGH + 2)), 2, arrow=True),
+            Stroke(((mean_at, HIGH + 22), (mean_at, HIGH + 2)), 2, arrow=True),
             Words(COIN / 2, HIGH + 36, f"mean {mean:.6g}", 11, "middle"),
             Words(COIN / 2, 12, counted(n, "throw"), 11, "middle", "soft"),
         ]
@@ -178,32 +185,41 @@ def _coin(value: float, ends: Array, landed: Array, many: list[int]) -> Painted:
 def _histogram(
     way: list[int], sizes: Array, dtypes: tuple[type[DType], ...]
 ) -> tuple[Painted, list[Array]]:
-    """Bars by powers of two over the reach of each dtype; and how many values stand in each, frame
-    by frame."""
-    reaches, sizes = [], sizes[sizes > 0]
+    """Return the bars by powers of two over the range of each dtype, and how many values are in
+    each, frame by frame."""
+    reaches = []
+    sizes = sizes[sizes > 0]
     for dtype in dtypes:
         grid, scale = grid_of(dtype, "show.formats()")
-        least = grid.least_exponent + scale
-        reaches.append((least - grid.mantissa_bits, least, frexp(grid.largest)[1] + scale))
+        lowest_exponent = grid.least_exponent + scale
+        reaches.append(
+            (lowest_exponent - grid.mantissa_bits, lowest_exponent, frexp(grid.largest)[1] + scale)
+        )
     power = np.frexp(sizes)[1] - 1
     low = int(min(power.min(initial=0) + min(way), reaches[0][0])) - 2
     high = int(max(power.max(initial=0) + max(way) + 1, reaches[0][2])) + 2
-    span, pitch = high - low, WIDE / (high - low)
-    top, drawn, counts = np.bincount(power - power.min(initial=0)).max(initial=1), [], []
+    span = high - low
+    pitch = WIDE / (high - low)
+    top = np.bincount(power - power.min(initial=0)).max(initial=1)
+    drawn = []
+    counts = []
     below = _reaches(dtypes, reaches, low, high)
     for k in way:
         bins = np.zeros((len(CODES) - 1, span), np.int64)
         np.add.at(bins, (fates(np.ldexp(sizes, k), dtypes[0]), power + k - low), 1)
         counts.append(bins.sum(axis=0))
         tall = bins / top * (HIGH - 16)
-        x, wide, tops = (np.arange(span) + 0.06) * pitch, 0.88 * pitch, HIGH - tall.cumsum(axis=0)
+        x = (np.arange(span) + 0.06) * pitch
+        wide = 0.88 * pitch
+        tops = HIGH - tall.cumsum(axis=0)
         boxes = [
             Boxes(code, rectangles(x, tops[code], wide, tall[code])[part > 0], upright=True)
             for code, part in enumerate(bins)
             if part.any()
         ]
         drawn.append((*below, *boxes, Words(WIDE, 12, f"times 2^{k}", 11, "end")))
-    heading, tall_ = f"by powers of two, as {dtypes[0].__name__}", HIGH + UNDER + ROW * len(reaches)
+    heading = f"by powers of two, as {dtypes[0].__name__}"
+    tall_ = HIGH + UNDER + ROW * len(reaches)
     places = side_by_side(span, WIDE, HIGH)
     labels = [f"2^{p} to 2^{p + 1}" for p in range(low, high)]
     return painted("values", heading, WIDE, tall_, drawn, places, labels), counts
@@ -212,10 +228,11 @@ def _histogram(
 def _reaches(
     dtypes: tuple[type[DType], ...], reaches: list[tuple[int, int, int]], low: int, high: int
 ) -> list[Shape]:
-    """The axis, and below it from which power of two to which each dtype goes."""
-    pitch, each = WIDE / (high - low), next(2**k for k in range(12) if (high - low) / 2**k <= 9)
+    """Return the axis, and below it from which power of two to which each dtype goes."""
+    pitch = WIDE / (high - low)
+    shift_step = next(2**k for k in range(12) if (high - low) / 2**k <= 9)
     shapes: list[Shape] = [Stroke(((0, HIGH), (WIDE, HIGH)), 1, "line")]
-    for p in range(ceil(low / each) * each, high + 1, each):
+    for p in range(ceil(low / shift_step) * shift_step, high + 1, shift_step):
         x = (p - low) * pitch
         shapes.append(Stroke(((x, HIGH), (x, HIGH + 4)), 1, "line"))
         shapes.append(Words(x, HIGH + 15, f"2^{p}", 11, "middle", "soft"))
@@ -223,6 +240,6 @@ def _reaches(
         first, normal, last = ((min(max(p, low), high) - low) * pitch for p in ends)
         y = HIGH + UNDER + ROW * i
         for code, a, b in ((SUBNORMAL, first, normal), (HELD, normal, last)):
-            shapes += [Boxes(code, rectangles(a, y, b - a, 7.0))] * (b > a)
+            shapes += [Boxes(code, rectangles(a, y, b - a, 7.0))] if b > a else []
         shapes.append(Words(normal, y + 17, dtype.__name__, 11))
     return shapes

@@ -1,10 +1,10 @@
-"""The view `host`: what goes between host and device, beside what the device does, and what the
-host did meanwhile.
+"""The view `host`: the transfers between host and device, the device's work, and the host's
+functions.
 
-Above, on the modelled axis of cycles, the device and a lane for each stream while its bytes cross;
-below, on an axis of its own, in seconds that were measured, the host's runs, transfers and
-functions. Measured times differ from run to run, and so does this picture. Where the host's times
-are modelled too, all of it is on the one axis, with what the device waits for.
+Above, on the modelled axis of cycles, are the device and a lane for each stream while its bytes are
+transferred. Below, on an axis of its own in measured seconds, are the host's runs, transfers and
+functions. Measured times differ from run to run, and so does this picture. If the host's times are
+modelled too, everything is on one axis, with the device's waiting.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CODES = (
 )
 CODE = {phase.name: i for i, phase in enumerate(palette.PHASES)}
 RUN, WAITS, OTHER = range(len(palette.PHASES), len(CODES))
-MOST_STEPS = 512  # of the run, and as many events of each of the host's lanes
+MOST_STEPS = 512  # supersteps of the run, and events of each of the host's lanes
 MOST_LANES = 12
 PITCH = 22.0
 
@@ -39,27 +39,28 @@ PITCH = 22.0
 def host(report: Report) -> View:
     """How much of a run is transfer with the host?
 
-    Streams and host transfers of the run in `report` beside the device, and the host's own
-    times, which are measured.
+    The view shows streams and host transfers of the run in `report` beside the device, and the
+    host's own times, which are measured. The first 512 supersteps are shown, and fewer if the scene
+    would be larger than 150 kB; the view says so.
 
-    The first 512 supersteps are shown, and fewer in a scene that would be larger than 150 kB; the
-    view says so. Raises `InvalidOptionError` for something that is no report, or in which nothing
-    went between host and device.
+    Raises `InvalidOptionError` if `report` is no report, or if nothing was transferred between host
+    and device.
     """
     if not checked(report, "host").host_bytes + report.streaming_bytes:
         raise InvalidOptionError("""show.host() was given a run in which nothing goes between host
             and device.
             next:  show.timeline(report) shows the device alone; a Copy from or to a stream involves
             the host, one from or to a remote buffer streaming memory.""")
-    return fitting(lambda most: _scene(report, most), MOST_STEPS)
+    return fitting(lambda max_pieces: _scene(report, max_pieces), MOST_STEPS)
 
 
-def _scene(report: Report, most: int) -> Scene:
-    device, start = _device(report, most)
-    trace, clock = report.host, report.target.tile_clock_frequency
-    measured, seconds = _measured(report, most)
+def _scene(report: Report, max_pieces: int) -> Scene:
+    device, start = _device(report, max_pieces)
+    trace = report.host
+    clock = report.target.tile_clock_frequency
+    measured, seconds = _measured(report, max_pieces)
     panels = Panels()
-    panels.first(most, report.num_steps, "supersteps")
+    panels.first(max_pieces, report.num_steps, "supersteps")
     panels.notes += [] if trace.events else ["The report has no times of the host."]
     heads = "all modelled: device, link, host", ""
     if not trace.modelled:
@@ -78,7 +79,8 @@ def _scene(report: Report, most: int) -> Scene:
         ((device, start, "modelled cycles"), (measured, seconds, "measured us"))
     ):
         if rows:
-            say, name = f"{{label}}: {{long}} {unit}, {{pieces}} times", ("device", "host")[which]
+            say = f"{{label}}: {{long}} {unit}, {{pieces}} times"
+            name = ("device", "host")[which]
             panels.lanes_of(name, heads[which], rows, span, unit, left=190, pitch=PITCH, say=say)
     total = report.total_cycles
     links = (
@@ -92,7 +94,7 @@ def _scene(report: Report, most: int) -> Scene:
         if size
     )
     longest = max(links, key=lambda link: link[-1])[0]
-    told = [trace.sentence()] if trace.events else []
+    sentences = [trace.sentence()] if trace.events else []
     if trace.starved_share:
         note += (
             f"; the device waits {100 * trace.starved_share:.1f} % of the "
@@ -108,7 +110,7 @@ def _scene(report: Report, most: int) -> Scene:
         "host",
         f"{100 * sum(link[-1] for link in links) / total:.1f} % of the run is transfer with the "
         f"host{' or streaming memory' * bool(report.streaming_bytes)}",
-        " ".join([f"The host beside the device: {crossing}.", *told]),
+        " ".join([f"The host beside the device: {crossing}.", *sentences]),
         foot=22,
         codes=CODES,
         stills=(Still("the whole run", note, CODE[longest], 0, True, lanes=panels.lanes),),
@@ -116,19 +118,21 @@ def _scene(report: Report, most: int) -> Scene:
     )
 
 
-def _device(report: Report, most: int) -> tuple[dict[str, list[Piece]], int]:
+def _device(report: Report, max_pieces: int) -> tuple[dict[str, list[Piece]], int]:
     """(by name what the device and its link do in the first `most` steps of the run, and for which
     functions it waits where the host's times are modelled; how long it takes), in cycles."""
     names = ["device"] if report.target.num_sets == 1 else list(report.target.sets)
-    found: dict[str, list[Piece]] = {name: [] for name in names}
-    clock, trace, now = report.target.tile_clock_frequency, report.host, 0.0
+    pieces: dict[str, list[Piece]] = {name: [] for name in names}
+    clock = report.target.tile_clock_frequency
+    trace = report.host
+    now = 0.0
     waits = [event for event in trace.events if trace.modelled and is_wait(event)][::-1]
 
     def add(rows: list[str], code: int, start: float, long: float) -> None:
         for name in rows:
-            found.setdefault(name, []).append((code, round(start), round(long)))
+            pieces.setdefault(name, []).append((code, round(start), round(long)))
 
-    stretches, order = segments(report, most)
+    stretches, order = segments(report, max_pieces)
     for stretch in (stretches[i] for i in order.tolist()):
         while waits and waits[-1].start * clock < now + 0.5:
             wait = waits.pop()
@@ -138,15 +142,16 @@ def _device(report: Report, most: int) -> tuple[dict[str, list[Piece]], int]:
             start = now + part.start
             for phase in report.phases(part.step, part.ipu):
                 rows = names if part.ipu is None else [names[part.ipu]]
-                stream = [_stream(report, part.step)] * (phase.kind in (HOST, STREAMING))
+                stream = [_stream(report, part.step)] if phase.kind in (HOST, STREAMING) else []
                 add([*rows, *stream], CODE[phase.kind], start, phase.cycles)
                 start += phase.cycles
         now += stretch.cycles
-    return found, round(now)
+    return pieces, round(now)
 
 
 def _stream(report: Report, step: int, name: str = "") -> str:
-    cost, loads = report.step_cost(step), report.profile.steps[step].to_device
+    cost = report.step_cost(step)
+    loads = report.profile.steps[step].to_device
     way = "to device" if loads else "to host"
     if cost.streaming:
         way = "from streaming memory" if loads else "to streaming memory"
@@ -154,35 +159,38 @@ def _stream(report: Report, step: int, name: str = "") -> str:
 
 
 def _sums(report: Report) -> dict[str, Counter[str]]:
-    """What went through each stream in the whole run, and with each remote buffer: of several that
-    share a step each takes all of its cycles."""
-    found: dict[str, Counter[str]] = {}
+    """Return what went through each stream in the whole run, and with each remote buffer: of
+    several that share a step each takes all of its cycles."""
+    pieces: dict[str, Counter[str]] = {}
     for step, times in enumerate(report.executions.tolist()):
-        cost, moves = report.step_cost(step), report.profile.steps[step].moves
+        cost = report.step_cost(step)
+        moves = report.profile.steps[step].moves
         parts = [(m.buffer, m.bytes, m.rows) for m in moves] or [("", cost.host_bytes, 0)]
         for name, size, rows in parts if times and cost.host_bytes else ():
             sums = {"transfers": 1, "bytes": size, "modelled cycles": cost.host_cycles}
             sums |= {"rows": rows} if rows else {}
-            use = found.setdefault(_stream(report, step, name), Counter())
+            use = pieces.setdefault(_stream(report, step, name), Counter())
             use.update({what: times * count for what, count in sums.items()})
-    return found
+    return pieces
 
 
-def _measured(report: Report, most: int) -> tuple[dict[str, list[Piece]], int]:
+def _measured(report: Report, max_pieces: int) -> tuple[dict[str, list[Piece]], int]:
     """(by name what the host did during its runs, in microseconds since the first of them began,
     how long it took)."""
     events = list(report.host.events)
     runs = [event for event in events if is_run(event)]
     if not runs or report.host.modelled:
         return {}, 0
-    begin, end = runs[0].start, max(event.end for event in runs)
+    begin = runs[0].start
+    end = max(event.end for event in runs)
     rows: dict[str, list[Piece]] = {}
     for event in events:
         if begin <= event.start <= end:
-            start, long = round(1e6 * (event.start - begin)), max(1, round(1e6 * event.duration))
+            start = round(1e6 * (event.start - begin))
+            long = max(1, round(1e6 * event.duration))
             rows.setdefault(label(event.name, 28), []).append((_code(event), start, long))
     longest = sorted(rows, key=lambda name: -sum(piece[2] for piece in rows[name]))[:MOST_LANES]
-    return {name: pieces[:most] for name, pieces in rows.items() if name in longest}, max(
+    return {name: pieces[:max_pieces] for name, pieces in rows.items() if name in longest}, max(
         1, round(1e6 * (end - begin))
     )
 

@@ -1,7 +1,8 @@
-"""The links between the IPUs of a machine, as the picture of its ladder.
+"""The links between the IPUs of a machine, drawn as its ladder.
 
-Rungs stand, rails lie, and where the ladder's ends meet the outermost rails go all round. Links are
-as thick as their bandwidth, each way by itself; of a run in the colour of how long each is busy.
+Rungs are vertical, rails horizontal, and where the ends of the ladder are joined the outermost
+rails go round. Links are as thick as their bandwidth, one line for each direction. For a run, their
+colour shows how long each is busy.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from ipu_teach.show.shapes import LETTER, Boxes, Shape, Words, rectangles
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
-LOADS = (  # of a link, beside the busiest one
+LOADS = (  # colours of a link by its load, relative to the busiest one
     replace(palette.NEAR_ZERO[0], name="a link that carries nothing"),
     *(
         replace(colour, name=f"a link busy {name} of the busiest's time", pattern=pattern)
@@ -48,7 +49,8 @@ class Ladder:
     given."""
 
     def __init__(self, target: Target, report: Report | None) -> None:
-        self.target, self.links = target, links_of(target)
+        self.target = target
+        self.links = links_of(target)
         self.bytes, self.busy = Counter[Link](), Counter[Link]()
         self.total = 0 if report is None else report.total_cycles
         for step, runs in enumerate([] if report is None else report.executions.tolist()):
@@ -59,35 +61,37 @@ class Ladder:
         self.ran = report is not None
 
     def said(self, link: Link) -> str:
-        """What a link carries in the run, and for how long."""
-        size, busy = self.bytes[link], self.busy[link]
+        """Return what a link carries in the run, and for how long."""
+        size = self.bytes[link]
+        busy = self.busy[link]
         return f"{size:,} bytes, {number(busy)} modelled cycles busy, {self._share(link)}"
 
     def sentence(self) -> str:
-        """What all links carry, and the busiest of them."""
+        """Return what all links carry, and the busiest of them."""
         if not self.ran:
             return ""
         if not self.bytes:
             return " In the run nothing goes over a link between IPUs."
-        most = max(self.busy.values())
-        first, *more = (link for link in self.links if self.busy[link] == most)
+        busiest = max(self.busy.values())
+        first, *rest = (link for link in self.links if self.busy[link] == busiest)
         return (
             f" In the run {len(self.bytes)} of {len(self.links)} links, each way counted, carry "
             f"{sum(self.bytes.values()):,} bytes; busiest is that from IPU {first[0]} to IPU "
-            f"{first[1]}{f', with {len(more)} more' * bool(more)}: {self.said(first)} of the run."
+            f"{first[1]}{f', with {len(rest)} more' * bool(rest)}: {self.said(first)} of the run."
         )
 
     def _share(self, link: Link) -> str:
         return f"{100 * self.busy[link] / (self.total or 1):.2g} %"
 
     def mark(self, first: int, plain: int, ipu: int) -> Painted:
-        """The picture. `first`: the code of `LOADS[0]`; `plain` that of a link of no run, and `ipu`
-        that of an IPU."""
+        """Return the picture. `first`: the code of `LOADS[0]`; `plain` that of a link of no run,
+        and `ipu` that of an IPU."""
         columns = -(-self.target.num_ipus // 2)
         self._pitch = (WIDE - 2 * RIM) / columns
         self._wide = min(60.0, 0.4 * self._pitch)
         self._top = ROOM + 2 * TURN * (around(self.target) > 0)
-        places, shapes = list[Array](), list[Shape]()
+        places = list[Array]()
+        shapes = list[Shape]()
         worst = max(self.busy.values(), default=0)
         for link in self.links:
             parts = self._parts(link)
@@ -96,7 +100,8 @@ class Ladder:
             shapes += [Boxes(code, part[None]) for part in parts]
             places.append(parts[0])
             x, y, wide, tall = parts[0]
-            text, back = self._share(link), link[0] > link[1]
+            text = self._share(link)
+            back = link[0] > link[1]
             half = len(text) * LETTER / 2
             if self.busy[link] and 2 * half < NARROWER * (self._pitch - self._wide):
                 if wide < tall:  # a rung: beside it, on its own side
@@ -111,7 +116,8 @@ class Ladder:
         for i, name in enumerate(names):
             x, y = self._corner(i)
             shapes.append(Boxes(ipu, rectangles(x, y, self._wide, HIGH)))
-            x, inside = x + self._wide / 2, len(names[-1]) <= room
+            x = x + self._wide / 2
+            inside = len(names[-1]) <= room
             beside = y - 4 if i % 2 == 0 else y + HIGH + 11  # a number for which there is no room
             shapes.append(
                 Words(x, y + HIGH / 2 + 4, name, 11, "middle", ipu)
@@ -120,16 +126,17 @@ class Ladder:
             )
         rates = [f"{link_rate(link, self.target):,.4g}" for link in self.links]
         ends = np.array(self.links).T
-        told = "IPU {from} to IPU {to}: {bytes} bytes in the run, {busy} modelled cycles busy"
+        template = "IPU {from} to IPU {to}: {bytes} bytes in the run, {busy} modelled cycles busy"
         values = {"from": ends[0], "to": ends[1]}
         for name, some in (("bytes", self.bytes), ("busy", self.busy)) if self.ran else ():
             values[name] = np.array([some[link] for link in self.links])
         heading = (
             f"{counted(len(self.links) // 2, 'link')}, each way: rungs {rates[0]}"
-            + f", rails {rates[-1]}" * (self.target.num_ipus > 2)
+            + (f", rails {rates[-1]}" if self.target.num_ipus > 2 else "")
             + " bytes a cycle"
         )
-        say, high = told if self.ran else "IPU {from} to IPU {to}", 2 * (self._top + HIGH) + BETWEEN
+        say = template if self.ran else "IPU {from} to IPU {to}"
+        high = 2 * (self._top + HIGH) + BETWEEN
         return painted(
             "links", heading, WIDE, high, [shapes], np.array(places), say=say, values=values
         )
@@ -139,22 +146,24 @@ class Ladder:
         return x, self._top + ipu % 2 * (HIGH + BETWEEN)
 
     def _parts(self, link: Link) -> list[Array]:
-        """Where a link lies: float[4] of each of its pieces, the longest first."""
+        """Return the places of a link: float[4] for each of its pieces, the longest first."""
         thick = min(THICK, 0.3 * self._wide) * link_rate(link, self.target)
         thick /= max(self.target.link_bytes_per_cycle, self.target.rail_bytes_per_cycle)
         (a, b), back = sorted(link), link[0] > link[1]
         (x, y), (u, _) = self._corner(a), self._corner(b)
-        if a ^ b == 1:  # both ways lie side by side
+        if a ^ b == 1:  # both directions are drawn side by side
             aside = self._wide / 2 + (1 if back else -1 - thick)
             return [np.array((x + aside, y + HIGH, thick, BETWEEN))]
         down = y + HIGH / 2 + (-1 - thick if back else 1)
         if b - a == 2:
             return [np.array((x + self._wide, down, u - x - self._wide, thick))]
         # all round: out of the first one, above or below all, and into the last
-        aside, out = 0.75 * TURN * (1 if back else 2), ROOM + (0 if back else TURN)
+        aside = 0.75 * TURN * (1 if back else 2)
+        out = ROOM + (0 if back else TURN)
         along = y - out - thick if a % 2 == 0 else y + HIGH + out
         low, high = sorted((along, down))
-        left, right = x - aside - thick, u + self._wide + aside
+        left = x - aside - thick
+        right = u + self._wide + aside
         return [
             np.array((left, along, right + thick - left, thick)),
             *(np.array((end, low, thick, high + thick - low)) for end in (left, right)),

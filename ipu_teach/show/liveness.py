@@ -1,10 +1,10 @@
-"""The view `liveness`: what is in memory at every step of the programs, and which variables need to
-be.
+"""The view `liveness`: the content of memory at every step of the programs, and the variables that
+are needed.
 
-Above the bytes of all tiles together, below them those of the fullest tile, step by step; under the
-curves a lane for each of the largest variables that come and go, with the steps at which they are
-live. The steps are the leaves of the programs, each once, however often it runs; on an axis of
-cycles each is as wide as one execution of it takes. Every number is modelled.
+Above are the bytes of all tiles together, below them those of the fullest tile, step by step. Under
+the curves is a lane for each of the largest variables that are not always live, with the steps at
+which they are. The steps are the leaves of the programs, each once, however often it runs; on an
+axis of cycles each is as wide as one execution of it takes. Every number is modelled.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ MOST_LISTED = 40  # variables below the picture
 LISTED = ("Constants", "Vertex state")  # categories of what the list has as variables
 MOST_NAMED = 4  # variables in the words for a step
 LEFT = 150.0
-HIGH = 104.0  # of a curve
+HIGH = 104.0  # height of a curve
 PITCH = 15.0  # of a lane
 
 
@@ -61,24 +61,25 @@ def liveness(
 ) -> View:
     """In which step is most memory needed, and by which variables?
 
-    Live bytes at every step of the programs in `report`, or those of two reports over each
-    other. Nothing need have run.
+    The view shows the live bytes at every step of the programs in `report`, or those of two reports
+    in one picture. Nothing needs to have run. `always=False` leaves out the variables that are
+    always live. `axis="cycles"` makes a step as wide as the modelled cycles of one execution, so
+    that two programs can be compared in time.
 
-    `always=False` leaves out what is always live; `axis="cycles"` makes a step as wide as the
-    modelled cycles of one execution of it, so that of two programs one sees which takes longer.
+    Programs of more than 2,000 steps, and of fewer if the scene would be larger than 150 kB, are
+    shown with several steps at a place, of which the fullest counts; the view says so. `at` is
+    where the picture of one report rests, the number of a superstep of the run or the name of its
+    step; by default where most bytes are live.
 
-    Programs of more than 2,000 steps, and fewer of a scene that would be larger than 150 kB, are
-    shown several to a place, of which the fullest counts; the view says so. `at`: where the picture
-    of one report rests, the number of a superstep of the run or the name of its step; left out,
-    where most is live. Raises `InvalidOptionError` for something that is no report, for programs
-    without a step, for a step that did not run, and for another axis.
+    Raises `InvalidOptionError` if an argument is no report, for programs without a step, for a step
+    that did not run, and for another axis.
     """
     seen_whole("liveness", other, at)
     if axis not in AXES:
         raise InvalidOptionError(f"""show.liveness() was given axis={shown(axis)}.
             next:  {did_you_mean(axis, AXES)}Give "steps" or "cycles".""")
     runs = [
-        _Run(checked(r, "liveness", ran=False), always, axis == CYCLES)
+        _Run(checked(r, "liveness", must_have_run=False), always, axis == CYCLES)
         for r in (report, *([] if other is None else [other]))
     ]
     if not all(run.places for run in runs):
@@ -100,7 +101,7 @@ class _Named:
 
     @classmethod
     def of(cls, name: str, rows: list[VariableRow], places: int) -> _Named:
-        """These variables together."""
+        """Return the variables as one entry."""
         change: Array = np.zeros(places + 1, np.int64)
         for row in rows:
             for first, last in row.ranges:
@@ -115,8 +116,8 @@ class _Named:
 
 @dataclass(frozen=True, eq=False)
 class _Run:
-    """One report, with its bytes step by step: with what is `always` live or without, on an axis of
-    steps or of `cycles`."""
+    """One report, with its bytes step by step: with or without those that are `always` live, on an
+    axis of steps or of `cycles`."""
 
     report: Report
     always: bool
@@ -129,7 +130,7 @@ class _Run:
 
     @cached_property
     def names(self) -> list[str]:
-        """What each step is."""
+        """The name of each step."""
         return [label(f"{n.kind} {n.name}".strip(), 48) for n in self.report.memory.liveness.places]
 
     @cached_property
@@ -144,88 +145,97 @@ class _Run:
         memory = self.report.memory
         path = self.report.target.data_path_width // 8
         with_gaps = -(-memory.size // path) * path
-        whole, one = np.zeros((3, self.places), np.int64), np.zeros((3, self.places), np.int64)
+        all_bytes, passing_bytes = (
+            np.zeros((3, self.places), np.int64),
+            np.zeros((3, self.places), np.int64),
+        )
         always = memory.always_live_bytes_per_tile
-        whole[ALWAYS], one[ALWAYS] = always.sum(), always[self.fullest]
+        all_bytes[ALWAYS], passing_bytes[ALWAYS] = always.sum(), always[self.fullest]
         for place, passing in enumerate(memory.passing):
-            for here in passing.values():
-                whole[BUFFER, place] += here.sum()
-                one[BUFFER, place] += here[self.fullest[place]]
-        whole[COMING] = (
-            np.array([size for _, size in memory.bytes_by_place()], np.int64) - whole[BUFFER]
+            for bytes_of in passing.values():
+                all_bytes[BUFFER, place] += bytes_of.sum()
+                passing_bytes[BUFFER, place] += bytes_of[self.fullest[place]]
+        all_bytes[COMING] = (
+            np.array([size for _, size in memory.bytes_by_place()], np.int64) - all_bytes[BUFFER]
         )
         for place, tile in enumerate(self.fullest.tolist()):
-            here = memory.tile == tile
-            one[COMING, place] = with_gaps[
-                here & memory.liveness.live[place, memory.variable]
+            bytes_of = memory.tile == tile
+            passing_bytes[COMING, place] = with_gaps[
+                bytes_of & memory.liveness.live[place, memory.variable]
             ].sum()
-            always_here = here & memory.liveness.always[memory.variable]
-            one[ALWAYS, place] += (with_gaps - memory.size)[always_here].sum()
-        return whole, one
+            always_here = bytes_of & memory.liveness.always[memory.variable]
+            passing_bytes[ALWAYS, place] += (with_gaps - memory.size)[always_here].sum()
+        return all_bytes, passing_bytes
 
     @cached_property
     def codes(self) -> tuple[int, ...]:
-        """What of the bytes counts."""
+        """The codes of the bytes that count."""
         return (ALWAYS, COMING, BUFFER) if self.always else (COMING, BUFFER)
 
     @cached_property
     def height(self) -> tuple[Array, Array]:
         """int64[places] each, of all tiles and of the fullest: the bytes that count."""
-        whole, one = (part[list(self.codes)].sum(axis=0) for part in self.bytes)
-        return whole, one
+        all_bytes, passing_bytes = (part[list(self.codes)].sum(axis=0) for part in self.bytes)
+        return all_bytes, passing_bytes
 
     @cached_property
     def edges(self) -> Array:
         """int64[places + 1]: where on the axis each step begins, and the end."""
         if not self.cycles:
             return np.arange(self.places + 1)
-        profile, places = self.report.profile, self.report.memory.liveness.places
+        profile = self.report.profile
+        places = self.report.memory.liveness.places
         cycles = [profile.cost(number).cycles for number in range(len(profile.steps))]
-        for ran in np.unique(self.report.step_numbers).tolist():  # or as they were measured in it
-            cycles[profile.leaf(ran).step] = max(cycles[profile.leaf(ran).step], cycles[ran])
+        for step in np.unique(self.report.step_numbers).tolist():  # or as they were measured in it
+            cycles[profile.leaf(step).step] = max(cycles[profile.leaf(step).step], cycles[step])
         return np.cumsum([0, *(cycles[place.step] for place in places)])
 
-    def shown(self, which: int, each: float, count: int) -> Array:
-        """int64[count]: the step that stands at each place of the axis, of several the one with the
-        most bytes of all tiles or (1) of the fullest; -1 beyond the last."""
-        begin = np.arange(count) * each
+    def shown(self, which: int, per_column: float, count: int) -> Array:
+        """Return int64[count]: the step at each place of the axis. Of several steps it is the one
+        with the most bytes of all tiles or (1) of the fullest; -1 beyond the last."""
+        begin = np.arange(count) * per_column
         begin = begin[begin < self.edges[-1]]
         first = np.searchsorted(self.edges, begin, "right") - 1
-        last = np.maximum(first + 1, np.searchsorted(self.edges, begin + each - 1e-6))
+        last = np.maximum(first + 1, np.searchsorted(self.edges, begin + per_column - 1e-6))
         ends = zip(first.tolist(), last.tolist(), strict=True)
-        found = [a + int(np.argmax(self.height[which][a:b])) for a, b in ends]
-        return np.pad(found, (0, count - len(found)), constant_values=-1)
+        positions = [a + int(np.argmax(self.height[which][a:b])) for a, b in ends]
+        return np.pad(positions, (0, count - len(positions)), constant_values=-1)
 
     def peak(self) -> str:
         """When the programs need most, in words."""
-        whole, one = self.height
-        at, worst = int(np.argmax(whole)), int(np.argmax(one))
+        all_bytes, passing_bytes = self.height
+        at, worst = int(np.argmax(all_bytes)), int(np.argmax(passing_bytes))
         always = self.bytes[0][ALWAYS, at]
-        text = f"most at step {at + 1} ({self.names[at]}): {whole[at]:,} bytes on all tiles, " + (
-            f"{always:,} of them always live" if self.always else f"without {always:,} always live"
+        text = (
+            f"most at step {at + 1} ({self.names[at]}): {all_bytes[at]:,} bytes on all tiles, "
+            + (
+                f"{always:,} of them always live"
+                if self.always
+                else f"without {always:,} always live"
+            )
         )
         return (
             f"{text}; the fullest tile is {self.fullest[worst]} at step {worst + 1}, with "
-            f"{one[worst]:,} bytes"
+            f"{passing_bytes[worst]:,} bytes"
         )
 
     @cached_property
     def live(self) -> list[str]:
         """The largest variables that come and go and are live at each step, in words."""
-        found = list[str]()
+        positions = list[str]()
         for place in range(self.places):
-            here = self.report.memory.live_at(place)
-            sizes = list(here.values())
-            groups = folded(list(here), sizes)
+            bytes_of = self.report.memory.live_at(place)
+            sizes = list(bytes_of.values())
+            groups = folded(list(bytes_of), sizes)
             rows = [(name, sum(sizes[i] for i in group)) for name, group in groups]
-            found.append(self._named(sorted(rows, key=lambda row: -row[1])))
-        return found
+            positions.append(self._named(sorted(rows, key=lambda row: -row[1])))
+        return positions
 
     @staticmethod
-    def _named(found: list[tuple[str, int]]) -> str:
-        named = ", ".join(f"{label(name, 24)} {size:,}" for name, size in found[:MOST_NAMED])
-        more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
-        return named + more or "none"
+    def _named(positions: list[tuple[str, int]]) -> str:
+        named = ", ".join(f"{label(name, 24)} {size:,}" for name, size in positions[:MOST_NAMED])
+        rest = f" and {len(positions) - MOST_NAMED} more" if len(positions) > MOST_NAMED else ""
+        return named + rest or "none"
 
     def ranges(self, width: int) -> list[tuple[str, int, list[tuple[int, int]]]]:
         """(name, bytes, the steps from .. up to which it is live) of the largest variables that
@@ -234,36 +244,40 @@ class _Run:
 
     @cached_property
     def passing(self) -> list[_Named]:
-        """What comes and goes under each name, the largest first."""
+        """The temporary bytes by name, the largest first."""
         groups: dict[str, list[VariableRow]] = {}
         for row in self.report.variables.folded():
             if row.bytes and row.ranges:
                 groups.setdefault(row.name, []).append(row)
         named = [_Named.of(name, rows, self.places) for name, rows in groups.items()]
-        return sorted(named, key=lambda one: -one.bytes)
+        return sorted(named, key=lambda passing_bytes: -passing_bytes.bytes)
 
-    def listed(self, each: float, count: int) -> tuple[object, dict[int, list[int]], object]:
-        """([name, bytes, the places from .. up to which it is live] of the largest variables and of
-        what else is always live, how many more variables are live at a place, with their bytes; the
-        buffers of each of `count` places). A place is `each` wide. All together are the bytes of a
-        step."""
-        rows, less = list[tuple[str, int, list[tuple[int, int]]]](), dict[int, list[int]]()
-        for name, here in self.report.memory.bytes_per_tile_by_category.items():
+    def listed(self, per_column: float, count: int) -> tuple[object, dict[int, list[int]], object]:
+        """Return ([name, bytes, the places from .. up to which it is live] of the largest variables
+        and of what else is always live, how many more variables are live at a place, with their
+        bytes; the buffers of each of `count` places). A place is `each` wide. All together are the
+        bytes of a step."""
+        rows = list[tuple[str, int, list[tuple[int, int]]]]()
+        less = dict[int, list[int]]()
+        for name, bytes_of in self.report.memory.bytes_per_tile_by_category.items():
             # constants and the state of vertices are variables by their names
-            if here.any() and name not in (VARIABLES, *LISTED, BUFFERS, LANDING):
+            if bytes_of.any() and name not in (VARIABLES, *LISTED, BUFFERS, LANDING):
                 always = f"{palette.MEMORY[name].name}, always"
-                rows.append((always, int(here.sum()), [(0, count)]))
+                rows.append((always, int(bytes_of.sum()), [(0, count)]))
         others = len(rows)
         for row in (v for v in self.report.variables.folded().largest("bytes", 10**9) if v.bytes):
             parts = ((0, self.places),) if row.always_live else row.ranges
             places = [
-                (int(self.edges[first] / each + 1e-6), ceil(self.edges[last] / each - 1e-6))
+                (
+                    int(self.edges[first] / per_column + 1e-6),
+                    ceil(self.edges[last] / per_column - 1e-6),
+                )
                 for first, last in parts
             ]
             called = label(row.name, 40) + ", always" * row.always_live
-            alike = next((i for i, r in enumerate(rows) if (r[0], r[2]) == (called, places)), -1)
-            if alike >= 0:  # of one name, live at the same time
-                rows[alike] = (called, rows[alike][1] + row.bytes, places)
+            same_row = next((i for i, r in enumerate(rows) if (r[0], r[2]) == (called, places)), -1)
+            if same_row >= 0:  # variables of one name, live at the same time
+                rows[same_row] = (called, rows[same_row][1] + row.bytes, places)
                 continue
             if parts and len(rows) < MOST_LISTED + others:
                 rows.append((called, row.bytes, places))
@@ -272,18 +286,21 @@ class _Run:
                 few, size = less.get(place, (0, 0))
                 less[place] = [few + 1, size + row.bytes]
         rows.sort(key=lambda row: -row[1])
-        return rows, less, pack(_at(self.bytes[0][BUFFER], self.shown(0, each, count)))
+        return rows, less, pack(_at(self.bytes[0][BUFFER], self.shown(0, per_column, count)))
 
 
 def _at(values: Array, steps: Array) -> Array:
-    """The values of some steps, 0 of -1."""
+    """Return the values of some steps, 0 of -1."""
     return np.where(steps < 0, 0, values[steps])
 
 
-def _scene(runs: list[_Run], at: At, most: int) -> Scene:
-    span, cycles = max(int(run.edges[-1]) for run in runs), runs[0].cycles
-    steps = -(-span // most)  # at a place
-    each, count = (span / most, most) if cycles else (float(steps), -(-span // steps))
+def _scene(runs: list[_Run], at: At, max_places: int) -> Scene:
+    span = max(int(run.edges[-1]) for run in runs)
+    cycles = runs[0].cycles
+    steps = -(-span // max_places)  # at a place
+    per_column, count = (
+        (span / max_places, max_places) if cycles else (float(steps), -(-span // steps))
+    )
     panels = Panels()
     if not cycles and steps > 1:
         panels.notes.append(
@@ -294,7 +311,7 @@ def _scene(runs: list[_Run], at: At, most: int) -> Scene:
         for which, run in enumerate(runs)
         for name, size, parts in run.ranges(MOST_LANES // len(runs))
     ]
-    lanes.sort(key=lambda lane: (lane[2][0], -lane[1]))  # by birth
+    lanes.sort(key=lambda lane: (lane[2][0], -lane[1]))  # in the order in which they begin to live
     several = sum(len(run.passing) for run in runs)
     if several > len(lanes):
         panels.notes.append(
@@ -306,7 +323,9 @@ def _scene(runs: list[_Run], at: At, most: int) -> Scene:
     for which, (name, heading) in enumerate(
         (("all tiles", "bytes, all tiles together"), ("fullest tile", fullest))
     ):
-        panels.put(_curve(name, heading + less, runs, which, each, count), left=LEFT, high=HIGH)
+        panels.put(
+            _curve(name, heading + less, runs, which, per_column, count), left=LEFT, high=HIGH
+        )
         panels.below()
     panels.below(46)
     if lanes:
@@ -319,11 +338,14 @@ def _scene(runs: list[_Run], at: At, most: int) -> Scene:
             "live", heading, count=len(lanes), labels=names, say=say, values=values, whole=True
         )
         panels.put(live, left=LEFT, high=PITCH * len(lanes), drawing=drawing)
-    places_of = np.stack([run.shown(0, each, count) for run in runs], axis=1)
+    places_of = np.stack([run.shown(0, per_column, count) for run in runs], axis=1)
     pairs = [tuple(pair) for pair in places_of.tolist()]
-    places = {pair: i for i, pair in enumerate(dict.fromkeys(pairs))}  # those that differ
+    places = {pair: i for i, pair in enumerate(dict.fromkeys(pairs))}  # the distinct pairs
     stills = tuple(_still(runs, at_once, bool(lanes)) for at_once in places)
-    heights = [_at(run.height[0], own) for run, own in zip(runs, places_of.T, strict=True)]
+    heights = [
+        _at(run.height[0], places_of_run)
+        for run, places_of_run in zip(runs, places_of.T, strict=True)
+    ]
     titles = ["Live"] if len(runs) == 1 else ["First report, live", "Second report, live"]
     scene = panels.scene(
         "liveness",
@@ -338,7 +360,8 @@ def _scene(runs: list[_Run], at: At, most: int) -> Scene:
         group="moment" if cycles else "step",
         data={
             "live": [
-                [title, *run.listed(each, count)] for title, run in zip(titles, runs, strict=True)
+                [title, *run.listed(per_column, count)]
+                for title, run in zip(titles, runs, strict=True)
             ]
         },
     )
@@ -346,20 +369,22 @@ def _scene(runs: list[_Run], at: At, most: int) -> Scene:
         return scene
     report = runs[0].report
     leaves = enumerate(report.memory.liveness.places)
-    begins = {node.step: min(count - 1, int(runs[0].edges[i] / each)) for i, node in leaves}
+    begins = {node.step: min(count - 1, int(runs[0].edges[i] / per_column)) for i, node in leaves}
     return rests(linked(scene, report, parts=begins), report, at, parts=begins)
 
 
-def _curve(name: str, heading: str, runs: list[_Run], which: int, each: float, count: int) -> Curve:
+def _curve(
+    name: str, heading: str, runs: list[_Run], which: int, per_column: float, count: int
+) -> Curve:
     series: list[Series] = []
-    at = [run.shown(which, each, count) for run in runs]
+    at = [run.shown(which, per_column, count) for run in runs]
     if len(runs) == 1:
         below: Array = np.zeros(count, np.int64)
         for code in runs[0].codes:
-            here = _at(runs[0].bytes[which][code], at[0])
-            if here.any():
-                series.append(Series(CODES[code].name, code, below + here, below))
-                below = below + here
+            bytes_of = _at(runs[0].bytes[which][code], at[0])
+            if bytes_of.any():
+                series.append(Series(CODES[code].name, code, below + bytes_of, below))
+                below = below + bytes_of
         top = int(below.max())
     else:
         totals = [_at(run.height[which], steps) for run, steps in zip(runs, at, strict=True)]
@@ -377,15 +402,15 @@ def _curve(name: str, heading: str, runs: list[_Run], which: int, each: float, c
         series=tuple(series),
         limit=runs[0].report.target.bytes_per_tile if which == 1 and runs[0].always else 0,
         named=which == 1,
-        each=each if runs[0].cycles else 0.0,
+        each=per_column if runs[0].cycles else 0.0,
     )
 
 
 def _lane_bars(
     lanes: list[tuple[str, int, list[tuple[int, int]], int]], runs: list[_Run]
 ) -> tuple[Bar, ...]:
-    """The first range of every lane, the second of every lane, and so on."""
-    found = []
+    """Return the first range of every lane, the second of every lane, and so on."""
+    positions = []
     code: int | Array = (
         COMING if len(runs) == 1 else np.array([(ONE, TWO)[which] for *_, which in lanes])
     )
@@ -395,30 +420,31 @@ def _lane_bars(
             for _, _, parts, which in lanes
         ]
         start, stop = np.array(ends).T
-        found.append(Bar(code, start, stop - start, 0))
-    return tuple(found)
+        positions.append(Bar(code, start, stop - start, 0))
+    return tuple(positions)
 
 
 def _still(runs: list[_Run], steps: tuple[int, ...], lanes: bool) -> Still:
-    """What is live at a place of the axis, where each report is at one of its steps, or (-1) at
-    none."""
-    said, head = [], ""
+    """Return what is live at a place of the axis, where each report is at one of its steps, or (-1)
+    at none."""
+    parts = []
+    head = ""
     spans = [(r.edges[at], r.edges[at + 1]) for r, at in zip(runs, steps, strict=True) if at >= 0]
     for which, (run, at) in enumerate(zip(runs, steps, strict=True)):
         if at < 0:
             over = "is at its end" if run.cycles else "has no such step"
-            said.append(f"{'ab'[which]} {over}")
+            parts.append(f"{'ab'[which]} {over}")
             continue
         tile = int(run.fullest[at])
         words = (
             f"{run.bytes[0][:, at].sum():,} bytes on all tiles, {run.bytes[1][:, at].sum():,} on "
             f"tile {tile}; of what comes and goes: {run.live[at]}"
         )
-        said.append(f"{'ab'[which]}: {words}" if len(runs) > 1 else words)
+        parts.append(f"{'ab'[which]}: {words}" if len(runs) > 1 else words)
         head = head or run.names[at]
     begin, end = float(max(a for a, _ in spans)), float(min(b for _, b in spans))
     channel = {"live": (0, begin, end)} if lanes else {}
-    return Still(head, "; ".join(said), ALWAYS if len(runs) == 1 else ONE, 0, True, lanes=channel)
+    return Still(head, "; ".join(parts), ALWAYS if len(runs) == 1 else ONE, 0, True, lanes=channel)
 
 
 def _title(runs: list[_Run]) -> str:
@@ -430,8 +456,8 @@ def _title(runs: list[_Run]) -> str:
     change = 100 * abs(peaks[1] - peaks[0]) / peaks[0] if peaks[0] else 0.0
     if not change:
         return "Both runs need equally much memory at their peaks"
-    more = "more" if peaks[1] > peaks[0] else "less"
-    return f"At its peak the second run needs {change:.1f} % {more} memory than the first"
+    rest = "more" if peaks[1] > peaks[0] else "less"
+    return f"At its peak the second run needs {change:.1f} % {rest} memory than the first"
 
 
 def _sentence(runs: list[_Run]) -> str:
@@ -440,7 +466,7 @@ def _sentence(runs: list[_Run]) -> str:
             f"What is live at {counted(runs[0].places, 'step')} of the programs, modelled: "
             f"{runs[0].peak()}."
         )
-    said = "; ".join(
+    parts = "; ".join(
         f"{'ab'[which]}, {counted(run.places, 'step')}, needs {run.peak()}"
         for which, run in enumerate(runs)
     )
@@ -449,7 +475,7 @@ def _sentence(runs: list[_Run]) -> str:
     if runs[0].cycles:
         a, b = (int(run.edges[-1]) for run in runs)
         change += f", {100 * (b - a) / a:+.1f} % of {a:,} modelled cycles"
-    return f"What is live in two reports, modelled: {said}{change}."
+    return f"What is live in two reports, modelled: {parts}{change}."
 
 
 def _table(runs: list[_Run]) -> Table:
@@ -476,20 +502,20 @@ def _table(runs: list[_Run]) -> Table:
             "bytes there",
             "live variables",
         ), rows
-    found = []
+    positions = []
     for i in range(max(run.places for run in runs)):
         cells = [f"{i + 1}"]
         for run in runs:
-            there = i < run.places
+            is_inside = i < run.places
             cells += (
                 [run.names[i], f"{run.bytes[0][:, i].sum():,}", f"{run.bytes[1][:, i].sum():,}"]
-                if there
+                if is_inside
                 else ["", "", ""]
             )
-        found.append(tuple(cells))
+        positions.append(tuple(cells))
     heads = tuple(
-        f"{what} ({which})"
+        f"{caption} ({which})"
         for which in "ab"
-        for what in ("what", "bytes on all tiles", "bytes of the fullest tile")
+        for caption in ("what", "bytes on all tiles", "bytes of the fullest tile")
     )
-    return ("step", *heads), tuple(found)
+    return ("step", *heads), tuple(positions)

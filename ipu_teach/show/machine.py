@@ -30,7 +30,7 @@ CODES = (
     palette.FILL[0].lettered("B", "the size before"),
     *LOADS,
 )
-PIPES = {  # and the figure that says how wide it is
+PIPES = {  # by pipe: the figure that gives its width
     "memory": "data_path_width",
     "exchange": "exchange_bytes_per_cycle",
     "links": "link_bytes_per_cycle",
@@ -42,9 +42,10 @@ SIZES = (0, 1, 4, 16, 64)  # IPUs; 0 is a tile
 def machine(given: Target | Device | Report) -> View:
     """How fast is each path between memories, tiles, IPUs and the host?
 
-    A machine from a tile to 64 IPUs, whose pipes are as wide as their bandwidth; of several IPUs
-    with their links. Of a report, the machine on which it ran, and how long each link is busy in
-    the run. Raises `InvalidOptionError`."""
+    The view zooms from a tile to 64 IPUs. Pipes are as wide as their bandwidth; several IPUs are
+    shown with their links. For a report, it shows the machine on which it ran, and how long each
+    link is busy in the run. Raises `InvalidOptionError`.
+    """
     report = given if isinstance(given, Report) else None
     target = report.target if report else target_of(given)
     if target is None:
@@ -54,9 +55,10 @@ def machine(given: Target | Device | Report) -> View:
 
 
 def pipes(target: Target, num_ipus: int) -> list[int]:
-    """Bytes a second through all memories of a machine of so many IPUs (0: of a tile), its
-    exchange, links and host."""
-    clock, tiles = target.tile_clock_frequency, max(1, num_ipus * target.tiles_per_ipu)
+    """Return the bytes a second through all memories of a machine of `num_ipus` IPUs (0: of a
+    tile), its exchange, links and host."""
+    clock = target.tile_clock_frequency
+    tiles = max(1, num_ipus * target.tiles_per_ipu)
     memory = tiles * target.data_path_width / 8 * clock
     exchange = tiles * target.exchange_bytes_per_cycle * clock
     links = num_ipus * target.link_bytes_per_cycle * clock if num_ipus > 1 else 0.0
@@ -65,7 +67,7 @@ def pipes(target: Target, num_ipus: int) -> list[int]:
 
 
 def rate(bytes_a_second: float) -> str:
-    """A bandwidth in words: 7.83 TB/s."""
+    """Return a bandwidth in words: 7.83 TB/s."""
     unit, size = next(
         ((u, s) for u, s in (("PB/s", 1e15), ("TB/s", 1e12), ("GB/s", 1e9)) if bytes_a_second >= s),
         ("MB/s", 1e6),
@@ -103,8 +105,8 @@ def _scene(target: Target, report: Report | None) -> Scene:
         rows += [
             (name, pipe, r, figures[pipe], sources[pipe]) for pipe, r in said.items() if r != "none"
         ]
-        there = ", ".join(f"{pipe} {r}" for pipe, r in said.items() if r != "none")
-        notes.append(f"{memory:,.1f} MiB of memory, modelled {there}")
+        rate_texts = ", ".join(f"{pipe} {r}" for pipe, r in said.items() if r != "none")
+        notes.append(f"{memory:,.1f} MiB of memory, modelled {rate_texts}")
         stills.append(
             Still(
                 name, notes[-1], 4, 0, True, values={"rate": np.array([r // 10**6 for r in wide])}
@@ -163,13 +165,13 @@ def _scene(target: Target, report: Report | None) -> Scene:
         notes=(
             "Each IPU has its own link to the host. Pipes are as wide as their bandwidth, size by "
             "size, and at least a pixel.",
-            *(BESIDE,) * (target.num_ipus > 1),
+            *((BESIDE,) if target.num_ipus > 1 else ()),
         ),
     )
 
 
 def _finding(memory: int, host: int) -> str:
-    """How much faster one path is than the other."""
+    """Return how much faster one path is than the other."""
     fast, slow = max(memory, host), max(1, min(memory, host))
     times = f"{fast / slow:,.0f}" if fast >= 10 * slow else f"{fast / slow:.2g}"
     if memory >= host:
@@ -178,12 +180,13 @@ def _finding(memory: int, host: int) -> str:
 
 
 def _source(target: Target, figure: str) -> str:
-    """Where a figure of this machine comes from: one that was set has no published source."""
+    """Return where a figure of this machine comes from; a figure that the user set has no published
+    source."""
     if ground(target, figure) == GIVEN:
         return "set for this machine"
     return source(target.ipu_version, figure)
 
 
 def unit(figure: str) -> str:
-    """The unit of a figure of a machine."""
+    """Return the unit of a figure of a machine."""
     return str(Target.__dataclass_fields__[figure].metadata["unit"])

@@ -1,8 +1,5 @@
-"""What the painter and the player both measure by. `static/make_scripts.py` writes it to
-static/measures.js.
-
-Lengths are in units of the drawing.
-"""
+"""The measures of the painter and the player. `static/make_scripts.py` writes them to
+static/measures.js. Lengths are in units of the drawing."""
 
 from __future__ import annotations
 
@@ -17,7 +14,9 @@ NAMED = 40.0  # a step narrower than this has no name above its lanes
 BAR = 150.0  # width of a tree's column of bars
 # height of the bars above a matrix, width of those beside it; tiles beside another; how wide a link
 # between IPUs is drawn
-MARGIN, MOST_PARTNERS, LINK = 26.0, 12, 16.0
+MARGIN = 26.0
+MOST_PARTNERS = 12
+LINK = 16.0
 # of a zoom: its square; height of a pipe with its words; its most width
 SIDE, SLOT, THICK = 232.0, 58.0, 24.0
 # Of a board's box: its name, the cells of a tensor, and between boxes; of a cell its height, its
@@ -25,7 +24,9 @@ SIDE, SLOT, THICK = 232.0, 58.0, 24.0
 # digit.
 # Links between IPUs stand in its gutter. More messages than are packets become arrows; of more than
 # are arrows, those of the tile in question.
-GUTTER, MOST_PACKETS, MOST_ARROWS = 72.0, 12, 256
+GUTTER = 72.0
+MOST_PACKETS = 12
+MOST_ARROWS = 256
 HEAD = 20.0
 ROW = 18.0
 BETWEEN = 6.0

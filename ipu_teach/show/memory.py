@@ -1,15 +1,14 @@
-"""The view `memory`: what every tile holds at its fullest moment, by category, against the memory
-that it has.
+"""The view `memory`: the bytes on every tile at its fullest moment, by category.
 
-Above left the tiles, coloured by how full they are; beside them the fullest, an average and the
-emptiest tile against the limit, and what all tiles hold together; below a stack for each tile.
-Every number is modelled.
+Above left are the tiles, coloured by how full they are. Beside them are the fullest, an average and
+the emptiest tile against the limit, and the bytes of all tiles together. Below is a stack for each
+tile. Every number is modelled.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -27,14 +26,14 @@ from ipu_teach.show.stack import stack_places, stacks as stacks_of
 from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
 
-MOST_CELLS = 4096  # more tiles are drawn several to a cell
-MOST_STACKS = 172  # more tiles are sorted, and share them
-MOST_NAMED = 16  # variables of a tile, and fewer of a scene that would be larger than 150 kB
-TOPS = (1000, 200, 100, 50, 20, 10, 5, 2, 1)  # thousandths of the limit at which colours end
-SIDE = 246.0  # of the square that holds the tiles
+MOST_CELLS = 4096  # on a machine of more tiles, a cell stands for several tiles
+MOST_STACKS = 172  # on a machine of more tiles, they are sorted and a stack stands for several
+MOST_NAMED = 16  # variables listed for a tile; fewer if the scene would be larger than 150 kB
+TOPS = (1000, 200, 100, 50, 20, 10, 5, 2, 1)  # last colour's end, in thousandths of the limit
+SIDE = 246.0  # of the square with the tiles
 WIDE = 688.0  # of all stacks together, at most
-MIDDLE = 430.0  # where the lanes beside it begin
-SWITCHES = (  # the second is there if there are gaps
+MIDDLE = 430.0  # where the lanes beside the square begin
+SWITCHES = (  # (key, title, what the key does, whether it is on); the second only if there are gaps
     ("m", "Scale to the limit", "scales the bars to the limit and back", False),
     ("g", "Include gaps", "leaves out the gaps and brings them back", True),
 )
@@ -43,216 +42,309 @@ SWITCHES = (  # the second is there if there are gaps
 def memory(report: Report, *, why: Why | None = None) -> View:
     """Which tile is fullest, and what is in its memory?
 
-    What every tile holds at its fullest moment, by category. Nothing need have run.
+    The view shows every tile at its fullest moment. Nothing needs to have run.
 
-    The categories are those of `MemoryLedger`, gaps included; variables are told apart by whether
-    they are always live. Of a machine of more than 4,096 tiles each cell stands for several, and
-    shows the fullest of them. `why`: a chain of causes, `report.why("memory")`, whose tiles get one
-    colour. Raises `InvalidOptionError` for something that is no report.
+    The categories are those of `MemoryLedger`, gaps included; always-live variables are a category
+    of their own. On a machine of more than 4,096 tiles, each cell stands for several tiles and
+    shows the fullest of them. `why` is a chain of causes, `report.why("memory")`; its tiles get one
+    colour.
+
+    :raises InvalidOptionError: if `report` is not a report, or `why` is not a chain of causes.
     """
-    checked(report, "memory", ran=False)
-    view = fitting(
-        lambda most: linked(_scene(report, most), report, ("tiles", "stack")), MOST_NAMED, 2
-    )
-    return because(view, report, why)
+    checked(report, "memory", must_have_run=False)
+
+    def scene(most_named: int) -> Scene:
+        return linked(_MemoryScene(report).scene(most_named), report, ("tiles", "stack"))
+
+    return because(fitting(scene, MOST_NAMED, 2), report, why)
 
 
 def parts(report: Report) -> list[tuple[Code, Array]]:
-    """(what, int64[tiles] bytes) of all that some tile holds: first what is always live, gaps
-    last."""
+    """Return (category, int64[tiles] bytes) for each category that some tile contains.
+
+    Always-live categories come first, gaps last.
+    """
     ledger = report.memory
     by_category = ledger.bytes_per_tile_by_category
     always = ledger.always_live_variables_per_tile
     passing = (BUFFERS, LANDING)
-    found = [(palette.VARIABLES, always)]
-    found += [
-        (palette.MEMORY[c], here)
-        for c, here in by_category.items()
-        if c not in (VARIABLES, *passing)
+    categories = [(palette.VARIABLES, always)]
+    categories += [
+        (palette.MEMORY[name], per_tile)
+        for name, per_tile in by_category.items()
+        if name not in (VARIABLES, *passing)
     ]
-    found += [(palette.COMING, by_category[VARIABLES] - always)]
-    found += [(palette.MEMORY[c], by_category[c]) for c in passing]
-    return [
-        (code, here) for code, here in (*found, (palette.GAPS, ledger.gaps_per_tile)) if here.any()
-    ]
+    categories += [(palette.COMING, by_category[VARIABLES] - always)]
+    categories += [(palette.MEMORY[name], by_category[name]) for name in passing]
+    categories += [(palette.GAPS, ledger.gaps_per_tile)]
+    return [(code, per_tile) for code, per_tile in categories if per_tile.any()]
 
 
-def _scene(report: Report, most_named: int) -> Scene:
-    target, limit = report.target, report.target.bytes_per_tile
-    held = parts(report)
-    total = np.sum([here for _, here in held], axis=0).astype(np.int64)
-    each = -(-target.num_tiles // MOST_CELLS)
-    shown = _fullest_of(total, each, target.tiles_per_ipu)  # the tile that each cell shows
-    count, most = len(shown), int(total.max())
-    # fifths of the limit, or where all tiles are in the first of them, of a part of it
-    top = min(t for t in TOPS if min(most, limit) * 1000 <= t * limit)
-    fill = np.minimum(np.maximum(-(-5000 * total[shown] // (limit * top)) - 1, 0), 4)
-    seen, fill = np.unique(
-        np.where(total[shown] > limit, len(palette.FILL) - 1, fill), return_inverse=True
-    )
-    codes = (*(code for code, _ in held), *(palette.filled(i, top) for i in seen.tolist()))
-    fill += len(held)
-    order = np.argsort(total, kind="stable")
-    ends = {"fullest": int(np.argmax(total)), "emptiest": int(order[0])}
-    gauge = np.array(
-        [
-            [here[ends["fullest"]], round(float(here.mean())), here[ends["emptiest"]]]
-            for _, here in held
-        ]
-    )
-    sums = np.array([int(here.sum()) for _, here in held])
-    always = report.memory.always_live_bytes_per_tile
-    amounts = {"total": total, "always": always} | {
-        f"part{i}": here for i, (_, here) in enumerate(held)
-    }
-    told = "{total} of " + f"{limit:,} bytes, {{always}} of them always live; "
-    told += "; ".join(f"{code.name} {{part{i}}}" for i, (code, _) in enumerate(held))
-    values = {"tile": shown} | {name: amount[shown] for name, amount in amounts.items()}
-    stacks, stacked, about = {name: amount[shown] for name, amount in amounts.items()}, count, {}
-    if count > MOST_STACKS:
-        stacked = MOST_STACKS
-        stacks = {name: means(amount[order[::-1]], stacked) for name, amount in amounts.items()}
-        about["stack"] = (f"column {{i}} of the tiles sorted by bytes: a mean of {told}", stacks)
-    # Few stacks stand on whole units, which are short to write; many fill the width.
-    key, pitch = np.arange(count), WIDE / stacked if stacked > 24 else int(WIDE / stacked)
-    panels = Panels()
-    panels.notes += _notes(each, stacked, target.num_tiles)
-    scale = "the limit" if top == 1000 else f"{top / 10:g} % of the limit"
-    heading = f"{counted(target.num_tiles, 'tile')}, in fifths of {scale}"
-    cells = grid("tiles", target, SIDE, heading, count // target.num_ipus, key=key)
-    panels.put(replace(cells, side=float(int(cells.side))) if count <= MOST_RECTANGLES else cells)
-    held_ = gauge.sum(axis=0).tolist()
-    labels = tuple(
-        f"{name} {n:,}"
-        for name, n in zip(
-            (f"fullest, tile {ends['fullest']}", "average", f"emptiest, tile {ends['emptiest']}"),
-            held_,
-            strict=True,
+@dataclass(frozen=True, eq=False)
+class _Columns:
+    """The stacks: a column for each cell, or for an equal part of the sorted tiles.
+
+    `amounts` are bytes by name: "total", "always", and "part0", "part1", … for the categories.
+    """
+
+    count: int
+    pitch: float
+    amounts: Mapping[str, Array]
+    is_sorted: bool
+
+
+class _MemoryScene:
+    """The memory of a report, for its scene.
+
+    Attributes:
+        parts: (category, int64[tiles] bytes), see `parts`.
+        total: int64[tiles]: the bytes of all categories.
+        tiles_per_cell: the number of neighbouring tiles for which a cell stands.
+        shown: int64[cells]: the fullest tile of each cell.
+    """
+
+    def __init__(self, report: Report) -> None:
+        self.report = report
+        self.target = report.target
+        self.limit = report.target.bytes_per_tile
+        self.parts = parts(report)
+        self.total: Array = np.sum([per_tile for _, per_tile in self.parts], axis=0)
+        self.total = self.total.astype(np.int64)
+        self.tiles_per_cell = -(-self.target.num_tiles // MOST_CELLS)
+        self.shown = _fullest_of(self.total, self.tiles_per_cell, self.target.tiles_per_ipu)
+        self.maximum = int(self.total.max())
+        # The colours are fifths of the limit. If all tiles are in its first fifth, they are fifths
+        # of a part of the limit.
+        self.top = min(t for t in TOPS if min(self.maximum, self.limit) * 1000 <= t * self.limit)
+
+    def scene(self, most_named: int) -> Scene:
+        """Return the scene, which lists at most so many variables of a tile."""
+        amounts = {"total": self.total, "always": self.report.memory.always_live_bytes_per_tile}
+        amounts |= {f"part{i}": per_tile for i, (_, per_tile) in enumerate(self.parts)}
+        description = "{total} of " + f"{self.limit:,} bytes, {{always}} of them always live; "
+        description += "; ".join(
+            f"{code.name} {{part{i}}}" for i, (code, _) in enumerate(self.parts)
         )
-    )
-    gauges = Lanes(
-        "gauge",
-        "the line: a tile's limit",
-        count=3,
-        labels=labels,
-        say="{label} bytes",
-        values={"bytes": gauge.sum(axis=0)},
-        limit=limit,
-    )
-    panels.put(
-        gauges, left=MIDDLE, high=66, drawing=Drawing(max(limit, most), _beside(gauge), "bytes")
-    )
-    names = tuple(
-        f"{label(code.name, 22)} {n:,}" for (code, _), n in zip(held, sums.tolist(), strict=True)
-    )
-    values_, say = {"bytes": sums}, "{label} bytes on all tiles together"
-    together = Lanes(
-        "sums", "all tiles together", count=len(held), labels=names, say=say, values=values_
-    )
-    bars = Bar(np.arange(len(held)), 0, sums, int(sums.max()))
-    panels.put(
-        together,
-        left=MIDDLE,
-        down=100,
-        high=SIDE - 100,
-        drawing=Drawing(int(sums.max()), (bars,), "bytes"),
-    )
-    panels.below(46)
-    wide, high, bars_ = pitch * stacked, 190.0, [(i, stacks[f"part{i}"]) for i in range(len(held))]
-    gaps = held[-1][0] is palette.GAPS
-    below = ("tile 0", f"tile {shown[-1]:,}") if stacked == count else ("fullest", "emptiest")
-    pictures = tuple(  # as the switches say: without gaps, to the height of all that a tile has
-        stacks_of(
-            bars_[: len(held) - less], wide, high, top, "bytes", below, limit, stacks["always"]
+        columns = self._columns(amounts)
+        about = {}
+        if columns.is_sorted:
+            say = f"column {{i}} of the tiles sorted by bytes: a mean of {description}"
+            about["stack"] = (say, columns.amounts)
+        panels = Panels()
+        panels.notes += _notes(self.tiles_per_cell, columns.count, self.target.num_tiles)
+        self._put_tiles(panels)
+        self._put_gauges(panels)
+        self._put_sums(panels)
+        panels.below(46)
+        self._put_stacks(panels, columns)
+        fill_codes, fill = self._fill()
+        still = Still(
+            label="bytes at each tile's fullest moment",
+            note=_note(self.report, self.total),
+            code=0,
+            cycles=0,
+            first=True,
+            cells={"tiles": (fill, 1, int(fill.max()))},
+            lanes=panels.lanes,
+            values={"tile": self.shown} | {n: amount[self.shown] for n, amount in amounts.items()},
+            say=f"tile {{tile}}: {description}",
+            about=about,
         )
-        for less in range(1 + gaps)
-        for top in (most, max(most, limit))
-    )
-    heading, places = _stack_heading(each, stacked, count), stack_places(stacked, wide, high)
-    own: dict[str, Any] = {
-        "key": key if stacked == count else None,
-        "switches": SWITCHES[: 1 + gaps],
-    }
-    panels.put(painted("stack", heading, wide, high, pictures, places, **own))
-    still = Still(
-        "bytes at each tile's fullest moment",
-        _note(report, total),
-        0,
-        0,
-        True,
-        {"tiles": (fill, 1, int(fill.max()))},
-        panels.lanes,
-        values=values,
-        say=f"tile {{tile}}: {told}",
-        about=about,
-    )
-    return panels.scene(
-        "memory",
-        _title(report, held, total),
-        _sentence(report, held, total),
-        foot=24,
-        codes=codes,
-        stills=(still,),
-        table=_table(report, held, total),
-        data={"held": _variables(report, shown, most_named)},
-    )
+        return panels.scene(
+            "memory",
+            _title(self.report, self.parts, self.total),
+            _sentence(self.report, self.parts, self.total),
+            foot=24,
+            codes=(*(code for code, _ in self.parts), *fill_codes),
+            stills=(still,),
+            table=_table(self.report, self.parts, self.total),
+            data={"held": _variables(self.report, self.shown, most_named)},
+        )
+
+    def _fill(self) -> tuple[tuple[Code, ...], Array]:
+        """Return (the colours for how full tiles are, int64[cells] the code of each cell)."""
+        total = self.total[self.shown]
+        fifth = np.minimum(np.maximum(-(-5000 * total // (self.limit * self.top)) - 1, 0), 4)
+        fifth = np.where(total > self.limit, len(palette.FILL) - 1, fifth)
+        used, inverse = np.unique(fifth, return_inverse=True)
+        codes = tuple(palette.filled(i, self.top) for i in used.tolist())
+        return codes, inverse + len(self.parts)
+
+    def _columns(self, amounts: Mapping[str, Array]) -> _Columns:
+        """Return the columns of the stacks; of many cells, the sorted tiles in equal parts."""
+        count = len(self.shown)
+        is_sorted = count > MOST_STACKS
+        if is_sorted:
+            count = MOST_STACKS
+            fullest_first = np.argsort(self.total, kind="stable")[::-1]
+            columns = {n: means(amount[fullest_first], count) for n, amount in amounts.items()}
+        else:
+            columns = {n: amount[self.shown] for n, amount in amounts.items()}
+        # Few stacks have a whole pitch, which is short to write; many fill the width.
+        pitch = WIDE / count if count > 24 else int(WIDE / count)
+        return _Columns(count, pitch, columns, is_sorted)
+
+    def _put_tiles(self, panels: Panels) -> None:
+        """Put the tiles, coloured by how full they are."""
+        count = len(self.shown)
+        scale = "the limit" if self.top == 1000 else f"{self.top / 10:g} % of the limit"
+        heading = f"{counted(self.target.num_tiles, 'tile')}, in fifths of {scale}"
+        cells_per_ipu = count // self.target.num_ipus
+        key = np.arange(count)
+        cells = grid("tiles", self.target, SIDE, heading, cells_per_ipu, key=key)
+        if count <= MOST_RECTANGLES:
+            cells = replace(cells, side=float(int(cells.side)))
+        panels.put(cells)
+
+    def _put_gauges(self, panels: Panels) -> None:
+        """Put a lane each for the fullest tile, an average, and the emptiest tile."""
+        fullest = int(np.argmax(self.total))
+        emptiest = int(np.argsort(self.total, kind="stable")[0])
+        gauge = np.array(
+            [
+                [per_tile[fullest], round(float(per_tile.mean())), per_tile[emptiest]]
+                for _, per_tile in self.parts
+            ]
+        )
+        sums = gauge.sum(axis=0)
+        names = (f"fullest, tile {fullest}", "average", f"emptiest, tile {emptiest}")
+        lanes = Lanes(
+            "gauge",
+            "the line: a tile's limit",
+            count=3,
+            labels=tuple(f"{name} {n:,}" for name, n in zip(names, sums.tolist(), strict=True)),
+            say="{label} bytes",
+            values={"bytes": sums},
+            limit=self.limit,
+        )
+        drawing = Drawing(max(self.limit, self.maximum), _end_to_end(gauge), "bytes")
+        panels.put(lanes, left=MIDDLE, high=66, drawing=drawing)
+
+    def _put_sums(self, panels: Panels) -> None:
+        """Put a lane for each category, with its bytes on all tiles together."""
+        sums = np.array([int(per_tile.sum()) for _, per_tile in self.parts])
+        count = len(sums)
+        lanes = Lanes(
+            "sums",
+            "all tiles together",
+            count=count,
+            labels=tuple(
+                f"{label(code.name, 22)} {n:,}"
+                for (code, _), n in zip(self.parts, sums.tolist(), strict=True)
+            ),
+            say="{label} bytes on all tiles together",
+            values={"bytes": sums},
+        )
+        bars = Bar(np.arange(count), 0, sums, int(sums.max()))
+        drawing = Drawing(int(sums.max()), (bars,), "bytes")
+        panels.put(lanes, left=MIDDLE, down=100, high=SIDE - 100, drawing=drawing)
+
+    def _put_stacks(self, panels: Panels, columns: _Columns) -> None:
+        """Put the stacks, with a picture for each position of the switches."""
+        wide = columns.pitch * columns.count
+        high = 190.0
+        bars = [(i, columns.amounts[f"part{i}"]) for i in range(len(self.parts))]
+        has_gaps = self.parts[-1][0] is palette.GAPS
+        if columns.is_sorted:
+            ends = ("fullest", "emptiest")
+        else:
+            ends = ("tile 0", f"tile {self.shown[-1]:,}")
+        pictures = tuple(
+            stacks_of(
+                bars[: len(bars) - left_out],
+                width=wide,
+                height=high,
+                top=top,
+                unit="bytes",
+                ends=ends,
+                limit=self.limit,
+                level=columns.amounts["always"],
+            )
+            for left_out in range(1 + has_gaps)
+            for top in (self.maximum, max(self.maximum, self.limit))
+        )
+        mark = painted(
+            "stack",
+            _stack_heading(self.tiles_per_cell, columns.count, len(self.shown)),
+            wide,
+            high,
+            pictures,
+            places=stack_places(columns.count, wide, high),
+            key=None if columns.is_sorted else np.arange(columns.count),
+            switches=SWITCHES[: 1 + has_gaps],
+        )
+        panels.put(mark)
 
 
-def _variables(report: Report, shown: Array, most: int) -> list[object]:
-    """[names, the different lists of (name, bytes) by turns with what is left, which of them each
-    cell has, the fullest cell]: the largest variables of each tile at its fullest moment."""
+def _variables(report: Report, shown: Array, maximum: int) -> list[object]:
+    """Return the largest variables of each tile at its fullest moment, for the player.
+
+    The list is [names, the distinct lists, the list of each cell (packed), the fullest cell]. A
+    list alternates between the number of a name and its bytes, for at most `maximum` variables, and
+    ends with how many variables remain, and their bytes.
+    """
     names: dict[str, int] = {}
-    kinds: dict[tuple[int, ...], int] = {}
-    of = []
+    lists: dict[tuple[int, ...], int] = {}
+    list_of = []
     for tile in shown.tolist():
-        here = list(report.memory.at_fullest(tile).items())
+        variables = list(report.memory.at_fullest(tile).items())
         listed = [
             part
-            for name, size in here[:most]
+            for name, size in variables[:maximum]
             for part in (names.setdefault(label(name, 40), len(names)), size)
         ]
-        left = here[most:]
-        of.append(kinds.setdefault((*listed, len(left), sum(size for _, size in left)), len(kinds)))
+        rest = variables[maximum:]
+        entry = (*listed, len(rest), sum(size for _, size in rest))
+        list_of.append(lists.setdefault(entry, len(lists)))
     fullest = int(np.argmax(report.memory.held_per_tile[shown]))
-    return [list(names), [list(kind) for kind in kinds], pack(np.array(of)), fullest]
+    return [list(names), [list(entry) for entry in lists], pack(np.array(list_of)), fullest]
 
 
-def _fullest_of(total: Array, each: int, tiles_per_ipu: int) -> Array:
-    """int64[cells]: of every `each` neighbours on an IPU the fullest tile."""
-    if each == 1:
+def _fullest_of(total: Array, tiles_per_cell: int, tiles_per_ipu: int) -> Array:
+    """Return int64[cells]: the fullest tile of every `tiles_per_cell` neighbours on an IPU."""
+    if tiles_per_cell == 1:
         return np.arange(len(total))
-    found = []
+    fullest = []
     for first in range(0, len(total), tiles_per_ipu):
-        for begin in range(first, first + tiles_per_ipu, each):
-            found.append(
-                begin + int(np.argmax(total[begin : min(begin + each, first + tiles_per_ipu)]))
-            )
-    return np.array(found, np.int64)
+        for begin in range(first, first + tiles_per_ipu, tiles_per_cell):
+            end = min(begin + tiles_per_cell, first + tiles_per_ipu)
+            fullest.append(begin + int(np.argmax(total[begin:end])))
+    return np.array(fullest, np.int64)
 
 
-def _beside(parts_: Array) -> tuple[Bar, ...]:
-    """The bars of lanes, each beginning where the one before it ends. `parts_`: int64[parts,
-    lanes]."""
-    ends = np.cumsum(parts_, axis=0)
+def _end_to_end(lengths: Array) -> tuple[Bar, ...]:
+    """Return the bars of lanes, each beginning at the end of the previous one.
+
+    `lengths` is int64[parts, lanes].
+    """
+    ends = np.cumsum(lengths, axis=0)
     return tuple(
-        Bar(i, end - here, here, 0) for i, (here, end) in enumerate(zip(parts_, ends, strict=True))
+        Bar(code, end - length, length, 0)
+        for code, (length, end) in enumerate(zip(lengths, ends, strict=True))
     )
 
 
-def _stack_heading(each: int, columns: int, count: int) -> str:
-    if columns < count:
+def _stack_heading(tiles_per_cell: int, columns: int, cells: int) -> str:
+    """Return the heading of the stacks."""
+    if columns < cells:
         return "bytes of a tile, fullest first"
-    what = "bytes by tile" if each == 1 else f"bytes of the fullest of {each} tiles"
-    return what if count > MOST_RECTANGLES else f"{what}; below the line always live"
+    if tiles_per_cell == 1:
+        heading = "bytes by tile"
+    else:
+        heading = f"bytes of the fullest of {tiles_per_cell} tiles"
+    return heading if cells > MOST_RECTANGLES else f"{heading}; below the line always live"
 
 
-def _notes(each: int, columns: int, tiles: int) -> list[str]:
+def _notes(tiles_per_cell: int, columns: int, tiles: int) -> list[str]:
+    """Return the notes on how the numbers were put together."""
     notes = [
         "Bytes are modelled, each tile at its own fullest moment, which may be at different steps. "
         "An average is rounded."
     ]
-    if each > 1:
-        notes.append(f"A cell stands for up to {each} tiles and shows the fullest of them.")
+    if tiles_per_cell > 1:
+        notes.append(
+            f"A cell stands for up to {tiles_per_cell} tiles and shows the fullest of them."
+        )
     if columns == MOST_STACKS:
         notes.append(
             f"The {columns} columns are the tiles sorted by bytes, {number(tiles / columns)} to a "
@@ -262,41 +354,47 @@ def _notes(each: int, columns: int, tiles: int) -> list[str]:
 
 
 def _note(report: Report, total: Array) -> str:
-    fullest, limit = int(np.argmax(total)), report.target.bytes_per_tile
+    """Return a description of the fullest tile, and the number of tiles over the limit."""
+    fullest = int(np.argmax(total))
+    limit = report.target.bytes_per_tile
     always = int(report.memory.always_live_bytes_per_tile[fullest])
-    over, equal = int((total > limit).sum()), int((total == total[fullest]).sum()) - 1
-    more = f", and {equal:,} more are as full" if equal else ""
+    over = int((total > limit).sum())
+    equal = int((total == total[fullest]).sum()) - 1
+    rest = f", and {equal:,} more are as full" if equal else ""
     text = (
-        f"the fullest tile is {fullest}{more}: {int(total[fullest]):,} of {limit:,} bytes "
+        f"the fullest tile is {fullest}{rest}: {int(total[fullest]):,} of {limit:,} bytes "
         f"({100 * total[fullest] / limit:.1f} %), {always:,} always live"
     )
     return text + (f"; {counted(over, 'tile')} over the limit" if over else "")
 
 
-def _title(report: Report, held: list[tuple[Code, Array]], total: Array) -> str:
-    """Which tile is fullest, and of what."""
-    fullest, limit = int(np.argmax(total)), report.target.bytes_per_tile
+def _title(report: Report, categories: list[tuple[Code, Array]], total: Array) -> str:
+    """Return the title: the fullest tile, and its largest category."""
+    fullest = int(np.argmax(total))
+    limit = report.target.bytes_per_tile
     share = f"{100 * total[fullest] / limit:.1f} % of its memory"
-    kind = max(held, key=lambda part: int(part[1][fullest]))[0].name
+    largest = max(categories, key=lambda part: int(part[1][fullest]))[0].name
     if (over := int((total > limit).sum())) > 0:
         return f"{counted(over, 'tile')} over the limit; tile {fullest} needs {share}"
-    return f"Tile {fullest} is fullest, {share}: most of it {kind}"
+    return f"Tile {fullest} is fullest, {share}: most of it {largest}"
 
 
-def _sentence(report: Report, held: list[tuple[Code, Array]], total: Array) -> str:
-    largest = sorted(held, key=lambda part: -int(part[1].sum()))[:3]
-    names = ", ".join(f"{code.name} {int(here.sum()):,}" for code, here in largest)
+def _sentence(report: Report, categories: list[tuple[Code, Array]], total: Array) -> str:
+    """Return the sentence: the bytes of all tiles, the largest categories, the fullest tile."""
+    largest = sorted(categories, key=lambda part: -int(part[1].sum()))[:3]
+    names = ", ".join(f"{code.name} {int(per_tile.sum()):,}" for code, per_tile in largest)
     return (
         f"The memory of {counted(report.target.num_tiles, 'tile')}, modelled: {int(total.sum()):,} "
         f"bytes, most of all {names}; {_note(report, total)}."
     )
 
 
-def _table(report: Report, held: list[tuple[Code, Array]], total: Array) -> Table:
+def _table(report: Report, categories: list[tuple[Code, Array]], total: Array) -> Table:
+    """Return the table: a row for each tile, fullest first, with its bytes by category."""
     order = np.argsort(-total, kind="stable")
     always = report.memory.always_live_bytes_per_tile
     rows = tuple(
-        (f"{t}", f"{total[t]:,}", f"{always[t]:,}", *(f"{here[t]:,}" for _, here in held))
+        (f"{t}", f"{total[t]:,}", f"{always[t]:,}", *(f"{sizes[t]:,}" for _, sizes in categories))
         for t in order.tolist()
     )
-    return ("tile", "bytes", "always live", *(code.name for code, _ in held)), rows
+    return ("tile", "bytes", "always live", *(code.name for code, _ in categories)), rows

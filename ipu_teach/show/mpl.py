@@ -1,4 +1,4 @@
-"""A scene drawn by matplotlib: png and pdf for slides, and gif. Imported when one of them is asked
+"""Draw a scene by matplotlib: png and pdf for slides, and gif. Imported when one of them is asked
 for."""
 
 from __future__ import annotations
@@ -30,23 +30,24 @@ MOST_PICTURES = 400
 def figure(
     scene: Scene, frame: int | None = None, progress: float | None = None, dark: bool = False
 ) -> Figure:
-    """A frame as a matplotlib figure, 7.5 inches wide; left out, it is the poster."""
+    """Return a frame as a matplotlib figure, 7.5 inches wide; left out, it is the poster."""
     theme = DARK if dark else LIGHT
     chosen = scene.poster if frame is None else frame
-    above, height = headline_height(scene), scene.height + caption_height(scene)
-    made = Figure(figsize=(WIDTH / 96, (above + height) / 96), facecolor=theme["paper"])
-    FigureCanvasAgg(made)
-    axes = made.add_axes((0, 0, 1, 1))
+    above = headline_height(scene)
+    height = scene.height + caption_height(scene)
+    canvas_figure = Figure(figsize=(WIDTH / 96, (above + height) / 96), facecolor=theme["paper"])
+    FigureCanvasAgg(canvas_figure)
+    axes = canvas_figure.add_axes((0, 0, 1, 1))
     axes.set_xlim(0, WIDTH)
     axes.set_ylim(height, -above)
     axes.set_axis_off()
-    for shape in (*paint(scene, chosen, progress, whole=frame is None), *caption(scene, chosen)):
+    for shape in (*paint(scene, chosen, progress, is_whole=frame is None), *caption(scene, chosen)):
         _add(axes, shape, scene.codes, dark)
     for words in headline(scene):
         _add(axes, words, scene.codes, dark)
         axes.texts[-1].set_fontweight("bold")
     axes.set_ylim(height, -above)
-    return made
+    return canvas_figure
 
 
 def write(scene: Scene, path: Path, ending: str, frame: int | None, width: int, dark: bool) -> None:
@@ -77,8 +78,8 @@ def write(scene: Scene, path: Path, ending: str, frame: int | None, width: int, 
 
 
 def _places(frames: int) -> Iterator[tuple[int, float]]:
-    """(frame, progress) of every picture of a gif; of a long run only the ends of evenly chosen
-    frames."""
+    """Yield (frame, progress) of every picture of a gif; of a long run only the ends of evenly
+    chosen frames."""
     if frames * STEPS <= MOST_PICTURES:
         yield from ((f, (k + 1) / STEPS) for f in range(frames) for k in range(STEPS))
     else:
@@ -88,7 +89,7 @@ def _places(frames: int) -> Iterator[tuple[int, float]]:
 
 
 def _filled(code: Code, dark: bool) -> dict[str, Any]:
-    """How an area in the colour and the pattern of a code is drawn."""
+    """Return how an area in the colour and the pattern of a code is drawn."""
     style = {"facecolor": code.colour(dark), "hatch": HATCH[code.pattern]}
     return {"edgecolor": "#00000055", "linewidth": 0, **style}
 
@@ -115,12 +116,12 @@ def _add(axes: Any, shape: Shape, codes: tuple[Code, ...], dark: bool) -> None:
             )
             extent = (shape.x, shape.x + shape.width, shape.y + shape.height, shape.y)
             pixels = np.searchsorted(found, shape.codes)
-            most = max(1, len(found) - 1)
+            levels = max(1, len(found) - 1)
             axes.imshow(
                 pixels,
                 cmap=colours,
                 vmin=0,
-                vmax=most,
+                vmax=levels,
                 extent=extent,
                 interpolation="nearest",
                 aspect="auto",
@@ -136,7 +137,7 @@ def _add(axes: Any, shape: Shape, codes: tuple[Code, ...], dark: bool) -> None:
             )
             anchor = {"start": "left", "middle": "center", "end": "right"}[shape.anchor]
             words = shape.text.replace("$", r"\$")  # a name is no formula
-            made = axes.text(
+            canvas_figure = axes.text(
                 shape.x,
                 shape.y,
                 words,
@@ -147,7 +148,7 @@ def _add(axes: Any, shape: Shape, codes: tuple[Code, ...], dark: bool) -> None:
                 zorder=4,
             )
             if isinstance(shape.ink, int):
-                made.set_path_effects(
+                canvas_figure.set_path_effects(
                     [withStroke(linewidth=3 * POINT, foreground=codes[shape.ink].colour(dark))]
                 )
         case Stroke():

@@ -35,7 +35,8 @@ CODES = (
 EVEN, GROWING, THERE, CLOSE, CLOSER, LANDS = range(6)
 MOST_NUMBERS = 120  # in the window around the value; closer ones are drawn as one bar
 MOST_TICKS = 9
-WIDE, PITCH, TALL, BELOW = 652.0, 36.0, 14.0, 18.0  # of a picture, a row, a bar; above it are words
+# the width of a picture, the pitch of its rows, the height of a bar; words are above it
+WIDE, PITCH, TALL, BELOW = 652.0, 36.0, 14.0, 18.0
 Window = tuple[float, float]
 
 
@@ -52,52 +53,54 @@ class NumberLine:
     lands: float
 
     def spacing(self, value: float) -> float:
-        """How far `value` is from the next number further from zero."""
-        held = min(max(abs(value), self.normal), self.largest)
-        return ldexp(1.0, frexp(held)[1] - 1) / self.steps
+        """Return how far `value` is from the next number further from zero."""
+        magnitude = min(max(abs(value), self.normal), self.largest)
+        return ldexp(1.0, frexp(magnitude)[1] - 1) / self.steps
 
     def from_zero(self, number: float) -> int:
-        """The how manieth of its numbers it is, from zero up or down."""
-        held = abs(number)
-        doubled = frexp(max(held, self.normal))[1] - frexp(self.normal)[1]
-        return int(copysign(held / self.spacing(held) + doubled * self.steps, number))
+        """Return the rank of a number of the type, from zero up or down."""
+        magnitude = abs(number)
+        doubled = frexp(max(magnitude, self.normal))[1] - frexp(self.normal)[1]
+        return int(copysign(magnitude / self.spacing(magnitude) + doubled * self.steps, number))
 
     def ends(self, window: Window) -> Window:
-        """The lowest and the highest of its numbers in the window: the first is higher if there is
-        none."""
+        """Return the lowest and the highest of its numbers in the window: the first is higher if
+        there is none."""
         low, high = (self.spacing(end) for end in window)
-        first, last = ceil(window[0] / low) * low, floor(window[1] / high) * high
+        first = ceil(window[0] / low) * low
+        last = floor(window[1] / high) * high
         return max(first, -self.largest), min(last, self.largest)
 
     def many(self, window: Window) -> int:
-        """How many of its numbers are in the window."""
+        """Return how many of its numbers are in the window."""
         first, last = self.ends(window)
         return self.from_zero(last) - self.from_zero(first) + 1 if first <= last else 0
 
-    def within(self, window: Window, most: int) -> list[float]:
-        """Its numbers from the first end of the window to the second, the lowest `most` of them."""
-        (here, last), found = self.ends(window), list[float]()
-        while here <= last and len(found) < most:
-            found.append(here)
+    def within(self, window: Window, max_numbers: int) -> list[float]:
+        """Return its numbers from the first end of the window to the second, the lowest `most` of
+        them."""
+        (value, last), boxes_of_code = self.ends(window), list[float]()
+        while value <= last and len(boxes_of_code) < max_numbers:
+            boxes_of_code.append(value)
             # below zero, the next one is nearer to it: half as far where a power of two begins
-            step = self.spacing(here)
-            begins = here < 0 and -here > self.normal and frexp(here)[0] == -0.5
-            here += step / 2 if begins else step
-        return found
+            step = self.spacing(value)
+            begins = value < 0 and -value > self.normal and frexp(value)[0] == -0.5
+            value += step / 2 if begins else step
+        return boxes_of_code
 
 
 def numbers(*dtypes: type[DType], value: float = 0.1) -> View:
     """How far from a value does each dtype land?
 
-    The number lines of FLOAT, HALF and QUARTER[format, scale], and where `value` lands in each,
-    rounded to nearest.
+    The view shows the number lines of FLOAT, HALF and QUARTER[format, scale], and the number to
+    which `value` is rounded in each.
 
-    Raises `InvalidOptionError` for no dtype and for a value that is not finite, `PoplarTypeError`
-    for a dtype that has no such line.
+    Raises `InvalidOptionError` if no dtype is given or a value is not finite, `PoplarTypeError` for
+    a dtype without such a line.
     """
     if not dtypes or not is_finite(value):
-        what = f"the value {shown(value)}" if dtypes else "no dtype"
-        raise InvalidOptionError(f"""show.numbers() was given {what}.
+        subject = f"the value {shown(value)}" if dtypes else "no dtype"
+        raise InvalidOptionError(f"""show.numbers() was given {subject}.
             next:  give dtypes and a finite number: show.numbers(FLOAT, HALF, value=0.1).""")
     lines = [_line(dtype, float(value)) for dtype in dtypes]
     return View(_scene(lines, float(value)))
@@ -105,36 +108,39 @@ def numbers(*dtypes: type[DType], value: float = 0.1) -> View:
 
 def _line(dtype: Any, value: float) -> NumberLine:
     grid, power = grid_of(dtype, "show.numbers()")
-    scale, steps = 2.0**power, 2**grid.mantissa_bits
+    scale = 2.0**power
+    steps = 2**grid.mantissa_bits
     lands = scale * float(grid.round(np.array([value / scale]))[0])
     normal = 2.0**grid.least_exponent * scale
     return NumberLine(dtype.__name__, normal / steps, normal, grid.largest * scale, steps, lands)
 
 
 def _scene(lines: list[NumberLine], value: float) -> Scene:
-    said = "; ".join(_told(line, value) for line in lines)
+    description = "; ".join(_told(line, value) for line in lines)
     low = min(frexp(line.smallest)[1] for line in lines) - 1
     span = max(frexp(line.largest)[1] for line in lines) - low
     half = max(line.spacing(value) for line in lines)
     window = (value - half, value + half)
     row = ("lands", "off", "spacing", "smallest", "normal", "largest", "to a power of two")
-    each = next(2**k for k in range(12) if span / 2**k <= MOST_TICKS)
+    tick_step = next(2**k for k in range(12) if span / 2**k <= MOST_TICKS)
     powers = [
-        ((p - low) / span, f"2^{p}") for p in range(-(-low // each) * each, low + span + 1, each)
+        ((p - low) / span, f"2^{p}")
+        for p in range(-(-low // tick_step) * tick_step, low + span + 1, tick_step)
     ]
     ends = [(part, f"{window[0] + 2 * half * part:.6g}") for part in (0.0, 0.5, 1.0)]
     panels = Panels()
-    reach, around = "powers of two; numbers from each to the next", f"around {value:.6g}"
+    reach = "powers of two; numbers from each to the next"
+    around = f"around {value:.6g}"
     panels.put(_rows("reach", reach, [_reach(line, low, span) for line in lines], powers), left=34)
     panels.below(54)
     panels.put(_rows("around", around, [_around(line, window) for line in lines], ends), left=34)
     return panels.scene(
         "numbers",
         _title(lines, value),
-        f"{value:.9g} on {counted(len(lines), 'number line')}: {said}.",
+        f"{value:.9g} on {counted(len(lines), 'number line')}: {description}.",
         foot=22,
         codes=CODES,
-        stills=(Still(f"where {value:.9g} lands", said, 0, 0, True),),
+        stills=(Still(f"where {value:.9g} lands", description, 0, 0, True),),
         table=(
             ("dtype", *row),
             ((line.name, *(f"{v:.9g}" for v in _row(line, value))) for line in lines),
@@ -144,7 +150,7 @@ def _scene(lines: list[NumberLine], value: float) -> Scene:
 
 
 def _title(lines: list[NumberLine], value: float) -> str:
-    """How far from the value it lands, on the line that is furthest off."""
+    """Return how far from the value it lands, on the line that is furthest off."""
     worst = max(lines, key=lambda line: abs(line.lands - value))
     if worst.lands == value:
         return f"{value:.9g} is a number of {', '.join(line.name for line in lines)}"
@@ -179,14 +185,14 @@ DtypeRow = tuple[str, list[tuple[int, float, float]]]
 def _reach(line: NumberLine, low: int, span: int) -> DtypeRow:
     """From which power of two to which."""
     begin, normal, end = (round(log2(v)) - low for v in (line.smallest, line.normal, line.largest))
-    said = f"{line.name}: 2^{begin + low} to 2^{end + low}; {line.steps:,} numbers each"
+    description = f"{line.name}: 2^{begin + low} to 2^{end + low}; {line.steps:,} numbers each"
     parts = ((EVEN, begin, normal - begin), (GROWING, normal, end - normal))
-    return said, [(code, first / span, long / span) for code, first, long in parts]
+    return description, [(code, first / span, long / span) for code, first, long in parts]
 
 
 def _around(line: NumberLine, window: Window) -> DtypeRow:
-    """A mark for each number in the window, or one bar where they are too close; and where the
-    value lands."""
+    """Return a mark for each number in the window, or one bar where they are too close; and where
+    the value lands."""
 
     def mark(code: int, number: float, wide: float) -> tuple[int, float, float]:
         return code, (number - window[0]) / (window[1] - window[0]) - wide / 2, wide
@@ -202,17 +208,20 @@ def _around(line: NumberLine, window: Window) -> DtypeRow:
 
 
 def _rows(name: str, heading: str, rows: list[DtypeRow], ticks: list[tuple[float, str]]) -> Painted:
-    """A row of boxes for each dtype, with what is said of it above, over an axis."""
+    """Return a row of boxes for each dtype, with its text above, over an axis."""
     high = PITCH * len(rows)
     shapes = list[Shape]()
-    for i, (said, boxes) in enumerate(rows):
-        top, foot = PITCH * i + BELOW, PITCH * (i + 1) + 2
+    for i, (description, boxes) in enumerate(rows):
+        top = PITCH * i + BELOW
+        foot = PITCH * (i + 1) + 2
         shapes += [Stroke(((WIDE * x, top), (WIDE * x, foot)), 1, "line") for x, _ in ticks]
         for code in sorted({code for code, *_ in boxes}):
-            found = [(WIDE * x, top, WIDE * wide, TALL) for c, x, wide in boxes if c == code]
-            shapes.append(Boxes(code, np.array(found)))
-        shapes.append(Words(0, top - 5, said, 11))
+            boxes_of_code = [
+                (WIDE * x, top, WIDE * wide, TALL) for c, x, wide in boxes if c == code
+            ]
+            shapes.append(Boxes(code, np.array(boxes_of_code)))
+        shapes.append(Words(0, top - 5, description, 11))
     shapes += [Words(WIDE * x, high + 14, text, 11, "middle", "soft") for x, text in ticks]
     places = rectangles(0, PITCH * np.arange(len(rows)), WIDE, PITCH)
-    told = tuple(said for said, _ in rows)
-    return painted(name, heading, WIDE, high, [shapes], places, told, "{label}.")
+    texts = tuple(description for description, _ in rows)
+    return painted(name, heading, WIDE, high, [shapes], places, texts, "{label}.")

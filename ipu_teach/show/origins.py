@@ -39,23 +39,21 @@ class Names:
         return tuple(name for name, _ in self._numbers)
 
     def element(self, number: int, index: int) -> str:
-        """An element of a variable by its name: u[3, 4]."""
+        """Return an element of a variable by its name: u[3, 4]."""
         return element(*list(self._numbers)[number], index)
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
-        """() for what has none."""
+        """Return the shapes of a name's parts; () for an object without any."""
         return tuple(shape for _, shape in self._numbers)
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """What a step does to some elements, by their numbers.
-
-    `comes`: by (from, to) the elements that cross before it computes; `goes`: those that it makes
-    and sends. With `after` what comes are elements as they are when the step is over. `by_host`:
-    the host sends or receives.
-    """
+    """The effect of a step on some elements, by their numbers. `comes` has, by (from, to), the
+    elements exchanged before it computes, `goes` those that it writes and sends. With `after`, the
+    incoming elements have their values at the end of the step. `by_host`: the host sends or
+    receives."""
 
     reads: Array
     writes: Array
@@ -71,11 +69,13 @@ NONE: Array = np.zeros(0, np.int64)
 
 
 class Elements:
-    """Some elements, by the byte `address` of each: `tile` says where they lie. Of what crosses,
-    that between tiles `seen`."""
+    """Some elements, by the byte `address` of each; `tile` has their tiles. Only exchanges between
+    tiles in `seen` are recorded."""
 
     def __init__(self, model: CostModel, address: Array, names: Names, seen: Array) -> None:
-        self.model, self.graph, self.names = model, model.compiled.graph, names
+        self.model = model
+        self.graph = model.compiled.graph
+        self.names = names
         self.address = address
         self.tile = self.graph.tile_map.at(address).astype(np.int64)
         self.seen = seen
@@ -105,7 +105,7 @@ class Elements:
         return which, self._order[place]
 
     def step(self, number: int, compute_set: int) -> Step:
-        """What compiled step `number` does, which executes `compute_set`, or (-1) none."""
+        """Return what compiled step `number` does, which executes `compute_set`, or (-1) none."""
         if compute_set >= 0:
             does = self._execute(self.graph.compute_sets[compute_set].tables)
             besides = self._copy(p.moves(self.model.compiled_step(number)))
@@ -134,76 +134,82 @@ class Elements:
         return self._copy(p.moves(step))
 
     def _execute(self, tables: tuple[FrozenTable, ...]) -> Step:
-        reads, comes, goes = [NONE], [(NONE, NONE, NONE)], [(NONE, NONE, NONE)]
-        made = [(NONE, NONE, NONE, NONE)]
+        reads = [NONE]
+        comes = [(NONE, NONE, NONE)]
+        crossing_out = [(NONE, NONE, NONE)]
+        written = [(NONE, NONE, NONE, NONE)]
         for table in tables:
             codelet = self.names(table.codelet.__name__)
             for name, field in table.fields.items():
                 if field.kind in ("input", "inout"):
-                    found = self.graph.touched(table, name)
-                    which, cell = self.within(found.start, found.stop)
+                    parts = self.graph.touched(table, name)
+                    which, cell = self.within(parts.start, parts.stop)
                     reads.append(cell)
-                    tile = table.tiles[found.row[which]].astype(np.int64)
+                    tile = table.tiles[parts.row[which]].astype(np.int64)
                     far = np.isin(tile, self.seen) & (tile != self.tile[cell])
                     comes.append((self.tile[cell][far], tile[far], cell[far]))
                 if field.kind in ("output", "inout"):
-                    found = self.graph.intervals(table, name)
-                    which, cell = self.within(found.start, found.stop)
-                    row = found.row[which]
+                    parts = self.graph.intervals(table, name)
+                    which, cell = self.within(parts.start, parts.stop)
+                    row = parts.row[which]
                     tile = table.tiles[row].astype(np.int64)
-                    made.append(
+                    written.append(
                         (cell, np.full(len(cell), codelet), table.order[row].astype(np.int64), tile)
                     )
-                    goes.append((tile, self.tile[cell], cell))
-        how = "written by vertex {index} of {name} on tile {tile}"
-        return Step(*_touched(how, False, reads, made), _crossing(comes), _crossing(goes))
+                    crossing_out.append((tile, self.tile[cell], cell))
+        phrase = "written by vertex {index} of {name} on tile {tile}"
+        return Step(
+            *_touched(phrase, False, reads, written), _crossing(comes), _crossing(crossing_out)
+        )
 
     def _copy(self, sides: list[tuple[Tensor, Tensor]]) -> Step:
-        made, comes, reads = [(NONE, NONE, NONE, NONE)], [(NONE, NONE, NONE)], [NONE]
+        written = [(NONE, NONE, NONE, NONE)]
+        comes = [(NONE, NONE, NONE)]
+        reads = [NONE]
         for source, destination in sides:
-            there, here = (
+            to_tile, positions = (
                 side.positions().reshape(-1) * side.dtype.size for side in (source, destination)
             )
-            which, cell = self.within(here, here + 1)
-            name, index = self.named(there[which])
-            tile = self.graph.tile_map.at(there[which]).astype(np.int64)
-            made.append((cell, name, index, tile))
+            which, cell = self.within(positions, positions + 1)
+            name, index = self.named(to_tile[which])
+            tile = self.graph.tile_map.at(to_tile[which]).astype(np.int64)
+            written.append((cell, name, index, tile))
             comes.append((tile, self.tile[cell], cell))
-            reads.append(self.within(there, there + 1)[1])
-        how = "copied from {name}[{index}] on tile {tile}"
-        return Step(*_touched(how, True, reads, made), _crossing(comes), {}, True)
+            reads.append(self.within(to_tile, to_tile + 1)[1])
+        phrase = "copied from {name}[{index}] on tile {tile}"
+        return Step(*_touched(phrase, True, reads, written), _crossing(comes), {}, True)
 
     def _outside(self, tensor: Tensor, into: bool, name: str, noun: str) -> Step:
-        """What comes from the host, or goes there."""
-        here = tensor.positions().reshape(-1) * tensor.dtype.size
-        which, cell = self.within(here, here + 1)
+        """Return what comes from the host, or goes there."""
+        positions = tensor.positions().reshape(-1) * tensor.dtype.size
+        which, cell = self.within(positions, positions + 1)
         away = np.full(len(cell), HOST)
         if not into:
-            goes = _crossing([(self.tile[cell], away, cell)])
-            return Step(np.unique(cell), NONE, (), {}, goes, by_host=True)
+            crossing_out = _crossing([(self.tile[cell], away, cell)])
+            return Step(np.unique(cell), NONE, (), {}, crossing_out, by_host=True)
         named = np.full(len(cell), self.names(name))
-        how = f"element {{index}} of {noun} {{name}}"
+        phrase = f"element {{index}} of {noun} {{name}}"
         comes = _crossing([(away, self.tile[cell], cell)])
-        touched = _touched(how, False, [NONE], [(cell, named, which, away)])
+        touched = _touched(phrase, False, [NONE], [(cell, named, which, away)])
         return Step(*touched, comes, {}, True, True)
 
 
 def _touched(
-    how: str, element: bool, reads: list[Array], made: list[tuple[Array, Array, Array, Array]]
+    phrase: str, element: bool, reads: list[Array], written: list[tuple[Array, Array, Array, Array]]
 ) -> tuple[Array, Array, tuple[Origins, ...]]:
-    """(the elements that are read, those that are written, where these come from)."""
-    cell, *more = (np.concatenate(column) for column in zip(*made, strict=True))
-    origins = (Origins(how, element, cell, *more),) if len(cell) else ()
+    """Return (the elements that are read, those that are written, where these come from)."""
+    cell, *columns = (np.concatenate(column) for column in zip(*written, strict=True))
+    origins = (Origins(phrase, element, cell, *columns),) if len(cell) else ()
     return np.unique(np.concatenate(reads)), np.unique(cell), origins
 
 
 def _all(steps: list[Step]) -> Step:
-    """Steps of one kind that are done at once, as one."""
+    """Return the steps of one kind that are done at once, as one."""
     reads, writes = (
         np.unique(np.concatenate(sides))
         for sides in zip(*((s.reads, s.writes) for s in steps), strict=True)
     )
-    comes, goes = (
+    comes, crossing_out = (
         {
             pair: np.concatenate([way[pair] for way in ways if pair in way])
             for way in ways
@@ -212,18 +218,20 @@ def _all(steps: list[Step]) -> Step:
         for ways in zip(*((s.comes, s.goes) for s in steps), strict=True)
     )
     origins = tuple(origin for s in steps for origin in s.origins)
-    return replace(steps[0], reads=reads, writes=writes, origins=origins, comes=comes, goes=goes)
+    return replace(
+        steps[0], reads=reads, writes=writes, origins=origins, comes=comes, goes=crossing_out
+    )
 
 
-def _crossing(found: list[tuple[Array, Array, Array]]) -> dict[Pair, Array]:
+def _crossing(parts: list[tuple[Array, Array, Array]]) -> dict[Pair, Array]:
     """By (from, to) the elements that go from one tile to another, each once."""
-    source, to, element = (np.concatenate(column) for column in zip(*found, strict=True))
+    source, to, element = (np.concatenate(column) for column in zip(*parts, strict=True))
     rows = np.unique(np.stack((source, to, element), axis=1)[source != to], axis=0)
     first = np.flatnonzero(
         np.append(True, np.any(rows[1:, :2] != rows[:-1, :2], axis=1))[: len(rows)]
     )
     return {
-        (int(some[0, 0]), int(some[0, 1])): some[:, 2]
-        for some in np.split(rows, first[1:])
-        if len(some)
+        (int(group[0, 0]), int(group[0, 1])): group[:, 2]
+        for group in np.split(rows, first[1:])
+        if len(group)
     }

@@ -1,12 +1,11 @@
-"""Numbers as short text, the same text everywhere: what a picture carries along must be small, and
-equal for equal runs.
+"""Numbers as short text, the same text everywhere: a picture's data must be small, and equal for
+equal runs.
 
-Four forms, whichever is shortest: one number if all are equal; runs, as in "3*5,4" for five threes
+Of four forms the shortest is used: one number if all are equal; runs, as in "3*5,4" for five threes
 and a four; steps, "d" and then the runs of the differences between neighbours, the first of them
-from zero; or bits, "b" + lowest + ":" + bits for each
-+ ":" + the differences from the lowest, six bits a character. Runs that come again and again are
-  said once, with how often: "12(1*15,-15,)". No compressor is used: their output changes from build
-  to build.
+from zero; or bits, "b" + lowest + ":" + bits for each + ":" + the differences from the lowest, six
+bits a character. A repeated sequence of runs is written once, with its count: "12(1*15,-15,)". No
+compressor is used, because their output changes from build to build.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ ALPHABET = np.frombuffer(
 
 
 def pack(values: Array) -> int | str:
-    """`values` (whole numbers, any shape, read row by row) in the shortest of the forms; "" if
-    there are none."""
+    """Return `values` (whole numbers, any shape, read row by row) in the shortest of the forms; ""
+    if there are none."""
     flat = np.asarray(values, np.int64).reshape(-1)
     if not len(flat):
         return ""
@@ -49,14 +48,14 @@ def _runs(flat: Array) -> str:
     return AGAIN.sub(_again, text) if len(text) < LONGEST else text
 
 
-def _again(found: re.Match[str]) -> str:
-    return min(found[0], f"{len(found[0]) // len(found[1])}({found[1]})", key=len)
+def _again(match: re.Match[str]) -> str:
+    return min(match[0], f"{len(match[0]) // len(match[1])}({match[1]})", key=len)
 
 
 def _bits(flat: Array, lowest: int, highest: int) -> str:
     width = (highest - lowest).bit_length()
-    each = ((flat - lowest)[:, None] >> np.arange(width)[::-1]) & 1
-    stream = each.reshape(-1).astype(np.uint8)
+    bits = ((flat - lowest)[:, None] >> np.arange(width)[::-1]) & 1
+    stream = bits.reshape(-1).astype(np.uint8)
     padded = np.append(stream, np.zeros(-len(stream) % 6, np.uint8)).reshape(-1, 6)
     sixes = padded @ np.array([32, 16, 8, 4, 2, 1], np.uint8)
     return f"b{lowest}:{width}:{ALPHABET[sixes].tobytes().decode('ascii')}"

@@ -73,10 +73,10 @@ COLUMNS = 320  # of the raster of a tape
 
 
 def paint(
-    scene: Scene, frame: int, progress: float | None = None, whole: bool = False
+    scene: Scene, frame: int, progress: float | None = None, is_whole: bool = False
 ) -> Iterator[Shape]:
-    """The shapes of frame number `frame` when `progress` (0 to 1) of it is over, left out where a
-    step stops.
+    """Yield the shapes of frame number `frame` when `progress` (0 to 1) of it is over, left out
+    where a step stops.
 
     `whole` shows all of its lanes.
     """
@@ -87,7 +87,7 @@ def paint(
             case Cells():
                 yield from _cells(scene, mark, still, progress)
             case Lanes():
-                yield from _lanes(scene, mark, still, progress, whole)
+                yield from _lanes(scene, mark, still, progress, is_whole)
             case Flows():
                 yield from _flows(scene, mark, still, frame, progress)
             case Track():
@@ -128,8 +128,8 @@ def paint(
 
 
 def cell_codes(mark: Cells, still: Still, progress: float) -> Array:
-    """int[count]: the code of each cell. A cell keeps its first code until its time is over, then
-    it has the second."""
+    """Return int[count]: the code of each cell. A cell keeps its first code until its time is over,
+    then it has the second."""
     code, until, then = still.cells[mark.name]
     now = progress * still.cycles
     until = np.broadcast_to(np.asarray(until), mark.count)
@@ -139,13 +139,13 @@ def cell_codes(mark: Cells, still: Still, progress: float) -> Array:
 
 
 def _cells(scene: Scene, mark: Cells, still: Still, progress: float) -> Iterator[Shape]:
-    if mark.name not in still.cells:  # those of another report
+    if mark.name not in still.cells:  # cells of another report
         return
     if mark.heading:
         yield Words(mark.x, mark.y - (20 if mark.names else 8), mark.heading, ink="soft")
     for block, name in enumerate(mark.names):
-        left, top = (float(v) for v in mark.place(np.array(block * mark.block)))
-        yield Words(left, top - 4, name, 11, ink="soft")
+        row_left, top = (float(v) for v in mark.place(np.array(block * mark.block)))
+        yield Words(row_left, top - 4, name, 11, ink="soft")
     codes = cell_codes(mark, still, progress)
     if mark.count > MOST_RECTANGLES:
         rows = -(-mark.block // mark.columns)
@@ -153,8 +153,8 @@ def _cells(scene: Scene, mark: Cells, still: Still, progress: float) -> Iterator
             part = codes[first : first + mark.block]
             pixels = np.full((rows, mark.columns), -1)
             pixels.flat[: len(part)] = part
-            left, top = map(float, mark.place(np.array(first)))
-            yield Raster(left, top, mark.columns * mark.side, rows * mark.side, pixels)
+            row_left, top = map(float, mark.place(np.array(first)))
+            yield Raster(row_left, top, mark.columns * mark.side, rows * mark.side, pixels)
         return
     x, y = mark.place(np.arange(mark.count))
     for code in np.unique(codes):
@@ -163,13 +163,16 @@ def _cells(scene: Scene, mark: Cells, still: Still, progress: float) -> Iterator
 
 
 def _cell_labels(scene: Scene, mark: Cells, codes: Array) -> Iterator[Shape]:
-    """The label of each cell and the letter of its code, or of a small cell one of them."""
+    """Yield the label of each cell and the letter of its code, or of a small cell one of them."""
     x, y = mark.place(np.arange(mark.count))
-    tall, two = mark.side >= 2 * SMALLEST_LABEL, mark.side >= TWO_LINES * SMALLEST_LABEL
+    tall = mark.side >= 2 * SMALLEST_LABEL
+    two = mark.side >= TWO_LINES * SMALLEST_LABEL
     lines: list[Words] = []
     for i, code in enumerate(codes.tolist()):
-        letter, name = scene.codes[code].letter, mark.labels[i] if mark.labels else f"{i}"
-        fits, size = NAME * len(name) < mark.side, 12 if tall else 11
+        letter = scene.codes[code].letter
+        name = mark.labels[i] if mark.labels else f"{i}"
+        fits = NAME * len(name) < mark.side
+        size = 12 if tall else 11
         both = bool(two and letter and fits)
         text = name if fits and (both or not letter) else letter
         middle = float(x[i] + mark.side * 0.47)
@@ -183,12 +186,12 @@ def _cell_labels(scene: Scene, mark: Cells, codes: Array) -> Iterator[Shape]:
 
 
 def _lanes(
-    scene: Scene, mark: Lanes, still: Still, progress: float, whole: bool
+    scene: Scene, mark: Lanes, still: Still, progress: float, is_whole: bool
 ) -> Iterator[Shape]:
     chosen, start, stop = still.lanes[mark.name]
     drawing = scene.drawings[chosen]
-    shown = drawing.span if whole or mark.whole else start + progress * (stop - start)
-    full = mark.axis or drawing.span  # what the whole width stands for
+    shown = drawing.span if is_whole or mark.whole else start + progress * (stop - start)
+    full = mark.axis or drawing.span  # the length of the whole width
     if mark.heading:
         yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
         span = f"{number(drawing.span)} {drawing.unit}"
@@ -197,7 +200,7 @@ def _lanes(
     yield Stroke(((mark.x, mark.y), (mark.x, bottom)), 1, "line")
     yield Stroke(((mark.right, mark.y), (mark.right, bottom)), 1, "line")
     scale = mark.width / full if full else 0.0
-    if mark.axis and drawing.span < mark.axis:  # where all go on
+    if mark.axis and drawing.span < mark.axis:  # the part that continues in all lanes
         x = mark.x + drawing.span * scale
         yield Stroke(((x, mark.y - 3), (x, bottom + 3)), 1.5)
     yield from _lane_boxes(mark, [(0.0, drawing)], scale, shown)
@@ -222,8 +225,8 @@ def _lane_labels(mark: Lanes | Tape) -> Iterator[Shape]:
 
 
 def _layers(drawing: Drawing, count: int) -> Iterator[tuple[bool, Array, Array, Array]]:
-    """(whether on top, code, begin, end) of what is drawn for every bar: what comes after it as far
-    as it goes, then itself."""
+    """Return (whether on top, code, begin, end) of the boxes for every bar: the rest that follows
+    it, then the bar itself."""
     for bar in drawing.bars:
         code, begin, middle = bar.of(count)
         if bar.rest >= 0:
@@ -232,7 +235,7 @@ def _layers(drawing: Drawing, count: int) -> Iterator[tuple[bool, Array, Array, 
 
 
 def pixels_in_turn(spent: Array) -> Array:
-    """int[rows, columns]: for each row and column the code that is owed most of `spent`,
+    """Return int[rows, columns]: for each row and column the code that is owed most of `spent`,
     float[rows, codes, columns].
 
     A pixel pays for a column's width, so along each row every code has its share, however short its
@@ -243,8 +246,8 @@ def pixels_in_turn(spent: Array) -> Array:
     for column in range(columns):
         owed += spent[:, :, column]
         # never what the column has nothing of
-        there = np.where(spent[:, :, column] > 0, owed, -np.inf)
-        pixels[:, column] = np.argmax(there, axis=1)
+        backlog = np.where(spent[:, :, column] > 0, owed, -np.inf)
+        pixels[:, column] = np.argmax(backlog, axis=1)
         owed[np.arange(rows), pixels[:, column]] -= spent[:, :, column].sum(axis=1)
     return pixels
 
@@ -260,7 +263,8 @@ def _flows(scene: Scene, mark: Flows, still: Still, frame: int, progress: float)
     thin = min(1.0, max(0.4, cells.side / 30)) * min(1.0, max(0.4, 20 / max(1, len(messages))))
     fan = len(messages) > MOST_SPOKES and cells.side < SMALLEST_LABEL
     for message in messages:
-        width, many = (1 + 2.5 * (message.size / largest) ** 0.5) * thin, len(message.receivers)
+        width = (1 + 2.5 * (message.size / largest) ** 0.5) * thin
+        many = len(message.receivers)
         yield from _message(cells, message, width, fan or many > MOST_SPOKES)
 
 
@@ -268,7 +272,7 @@ def _message(cells: Cells, message: Message, width: float, folded: bool) -> Iter
     half = cells.side * 0.47
     x, y = (float(v) + half for v in cells.place(np.array(message.source)))
     to_x, to_y = ((v + half).tolist() for v in cells.place(message.receivers))
-    if folded:  # the sender has a frame, who hears it a dot
+    if folded:  # the sender gets a frame, each receiver a dot
         yield from rim(x - half, y - half, 2 * half, 2 * half, 1.5)
         dot = cells.side * 0.15
         yield from (
@@ -294,30 +298,32 @@ def _toward(
 ) -> tuple[float, float]:
     """From `start` towards `end` as far as the rim of a square that is `reach` wide to each side,
     at most to the end."""
-    x, y = end[0] - start[0], end[1] - start[1]
+    x = end[0] - start[0]
+    y = end[1] - start[1]
     part = min(1.0, reach / (max(abs(x), abs(y)) or 1))
     return start[0] + part * x, start[1] + part * y
 
 
 def bend(x: float, y: float, to_x: float, to_y: float) -> tuple[float, float]:
-    """The control point of a curve that leaves the straight line a little to its left, so that both
-    directions are seen."""
+    """Return the control point of a curve that leaves the straight line a little to its left, so
+    that both directions are seen."""
     return (x + to_x) / 2 + 0.18 * (to_y - y), (y + to_y) / 2 - 0.18 * (to_x - x)
 
 
 def track_edges(scene: Scene) -> Array:
-    """float[frames + 1]: where each frame begins on the track, from 0 to 1. A frame without cycles
-    has no width."""
+    """Return float[frames + 1]: where each frame begins on the track, from 0 to 1. A frame without
+    cycles has no width."""
     edges = scene.begins
     return edges / edges[-1] if edges[-1] else np.linspace(0, 1, len(edges))
 
 
 def pieces(scene: Scene) -> tuple[Array, Array]:
-    """(code, cycles) of every piece of the run: the phases of its frames where a tape has their
-    drawings, else its frames."""
+    """Return (code, cycles) of every piece of the run: the phases of its frames where a tape has
+    their drawings, else its frames."""
     if scene.clock is not None:
         return np.array([s.code for s in scene.stills])[scene.frames], np.diff(scene.clock)
-    found, tapes = [], [m for m in scene.marks if isinstance(m, Tape)]
+    pieces_found = []
+    tapes = [m for m in scene.marks if isinstance(m, Tape)]
     for still in scene.stills:
         drawn = [
             scene.drawings[n].bars
@@ -328,8 +334,8 @@ def pieces(scene: Scene) -> tuple[Array, Array]:
             if drawn
             else []
         )
-        found.append(np.array(bars or [(still.code, still.cycles)], np.float64))
-    run = np.concatenate([found[i] for i in scene.frames.tolist()])
+        pieces_found.append(np.array(bars or [(still.code, still.cycles)], np.float64))
+    run = np.concatenate([pieces_found[i] for i in scene.frames.tolist()])
     return run[:, 0].astype(np.int64), run[:, 1]
 
 
@@ -341,30 +347,32 @@ def _track(scene: Scene, mark: Track, frame: int, progress: float) -> Iterator[S
         yield from _strip(mark, scene.columns, codes, cycles)
     elif len(codes) > MOST_RECTANGLES:
         columns, rows = STRIP
-        places, found = np.linspace(0, ends[-1], columns + 1), np.unique(codes)
+        places = np.linspace(0, ends[-1], columns + 1)
+        pieces_found = np.unique(codes)
         spent = [
             np.diff(np.interp(places, ends, np.append(0.0, np.cumsum(cycles * (codes == c)))))
-            for c in found
+            for c in pieces_found
         ]
         pixels = stacked_pixels(np.array(spent) * columns / ends[-1] * rows, rows)
         yield Raster(
-            mark.x, mark.y, mark.width, mark.height, np.where(pixels < 0, -1, found[pixels])
+            mark.x, mark.y, mark.width, mark.height, np.where(pixels < 0, -1, pieces_found[pixels])
         )
     else:
-        left = mark.x + ends * mark.width / (ends[-1] or 1)
+        row_left = mark.x + ends * mark.width / (ends[-1] or 1)
         for code in np.unique(codes):
             at = np.flatnonzero(codes == code)
-            wide = left[at + 1] - left[at]
-            yield Boxes(int(code), rectangles(left[at], mark.y, wide, mark.height))
+            wide = row_left[at + 1] - row_left[at]
+            yield Boxes(int(code), rectangles(row_left[at], mark.y, wide, mark.height))
     cursor = float(edges[frame] + progress * (edges[frame + 1] - edges[frame]))
     yield Stroke(((cursor, mark.y - 4), (cursor, mark.bottom + 4)), 2)
-    below, whole = mark.bottom + 16, f"{number(ends[-1])} modelled cycles"
+    below = mark.bottom + 16
+    is_whole = f"{number(ends[-1])} modelled cycles"
     yield Words(mark.x, below, "0", 11, ink="soft")
-    yield Words(mark.right, below, whole, 11, "end", "soft")
+    yield Words(mark.right, below, is_whole, 11, "end", "soft")
 
 
 def _strip(mark: Track, edges: Array, codes: Array, cycles: Array) -> Iterator[Shape]:
-    """A long run in columns between `edges`, each with its shares one above the other. Equal
+    """Yield a long run in columns between `edges`, each with its shares one above the other. Equal
     neighbours are one box."""
     ends = np.append(0.0, np.cumsum(cycles))
     known = np.unique(codes)
@@ -378,18 +386,20 @@ def _strip(mark: Track, edges: Array, codes: Array, cycles: Array) -> Iterator[S
     new = np.abs(np.diff(tops, axis=1)).max(axis=0) * mark.height > 0.01
     firsts = np.flatnonzero(np.append(True, new))
     x = mark.x + edges * mark.width / (ends[-1] or 1)
-    left, right = x[firsts], x[np.append(firsts[1:], parts.shape[1])]
+    row_left, right = x[firsts], x[np.append(firsts[1:], parts.shape[1])]
     for i, code in enumerate(known.tolist()):
-        top, high = tops[i, firsts] * mark.height, parts[i, firsts] * mark.height
-        boxes = rectangles(left, mark.y + top, right - left, high)
+        top = tops[i, firsts] * mark.height
+        high = parts[i, firsts] * mark.height
+        boxes = rectangles(row_left, mark.y + top, right - row_left, high)
         for tall in np.unique(np.round(high, 1)):
-            alike = (np.round(high, 1) == tall) & (high > 0.05)
-            if alike.any():
-                yield Boxes(code, boxes[alike])
+            same_height = (np.round(high, 1) == tall) & (high > 0.05)
+            if same_height.any():
+                yield Boxes(code, boxes[same_height])
 
 
 def _flame(scene: Scene, mark: Flame) -> Iterator[Shape]:
-    before, begin = scene.begins, 0 if mark.timed else min(mark.first.tolist(), default=0)
+    before = scene.begins
+    begin = 0 if mark.timed else min(mark.first.tolist(), default=0)
     begin, end = scene.data.get("window", (begin, len(scene.frames)))
     span = mark.span or float(before[end] - before[begin]) or 1
     yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
@@ -397,21 +407,23 @@ def _flame(scene: Scene, mark: Flame) -> Iterator[Shape]:
         yield Words(mark.x - 5, mark.y + (row + 0.68) * mark.pitch, name, 11, "end", "soft")
     ends = (mark.first, mark.last) if mark.timed else (before[mark.first], before[mark.last])
     shown = [np.clip((end - before[begin]) / span, 0, 1) for end in ends]
-    left, right = (mark.x + mark.width * part for part in shown)
+    row_left, right = (mark.x + mark.width * part for part in shown)
     top = mark.y + mark.depth * mark.pitch
-    gap = np.where(right - left > 4, 0.8, 0)  # between neighbours
-    wide = np.maximum(right - left - gap, 0.3)
+    gap = np.where(right - row_left > 4, 0.8, 0)  # between neighbours
+    wide = np.maximum(right - row_left - gap, 0.3)
     for code in np.unique(mark.code):
-        at = (mark.code == code) & ((right > left) | (ends[0] == ends[1]))
-        yield Boxes(int(code), rectangles(left[at], top[at], wide[at], mark.pitch - 1.5))
+        at = (mark.code == code) & ((right > row_left) | (ends[0] == ends[1]))
+        yield Boxes(int(code), rectangles(row_left[at], top[at], wide[at], mark.pitch - 1.5))
     lines = []
     for i in np.flatnonzero(wide > 30).tolist():
-        name, most = mark.names[int(mark.title[i])], int((wide[i] - 8) / NAME)
+        name = mark.names[int(mark.title[i])]
+        max_letters = int((wide[i] - 8) / NAME)
         # the pattern says that it waits; where room is short the name says for whom
-        words = label(name if len(name) <= most else name.removeprefix(WAITS), most)
+        words = label(name if len(name) <= max_letters else name.removeprefix(WAITS), max_letters)
         if len(words) < 5 and words.endswith("…"):  # too little of the name to know it by
             continue
-        x, y = float(left[i]) + 4, float(top[i] + mark.pitch * 0.68)
+        x = float(row_left[i]) + 4
+        y = float(top[i] + mark.pitch * 0.68)
         lines.append(Words(x, y, words, 11, "start", int(mark.code[i])))
     yield from sorted(lines, key=lambda w: w.ink)
 
@@ -453,9 +465,9 @@ def _tape(scene: Scene, mark: Tape, frame: int, progress: float) -> Iterator[Sha
 def _lane_boxes(
     mark: Lanes | Tape, drawings: list[tuple[float, Drawing]], scale: float, shown: float = np.inf
 ) -> Iterator[Shape]:
-    """The bars of drawings from some cycle on, as far as `shown`. Equal neighbours are one box,
-    with lines of paper between lanes; what comes after a bar is drawn under it, as wide as both,
-    which is shorter to say."""
+    """Yield the bars of drawings from some cycle on, as far as `shown`. Equal neighbours are one
+    box, with lines of paper between lanes. The rest of a bar is drawn under it, as wide as both,
+    which takes less data."""
     pitch = mark.height / mark.count
     gap = pitch * 0.08 if pitch > 5 else 0.0
     within: set[int] = set()  # lanes that begin within a box
@@ -472,13 +484,14 @@ def _lane_boxes(
         for lane, lanes in zip(
             starts.tolist(), np.diff(np.append(starts, mark.count)).tolist(), strict=True
         ):
-            y, high = mark.y + lane * pitch + gap, lanes * pitch - 2 * gap
+            y = mark.y + lane * pitch + gap
+            high = lanes * pitch - 2 * gap
             box = (float(x[lane]), y, float(wide[lane]), high)
             if box[2] > 0:
                 boxes.setdefault((top, int(code[lane]), lanes), []).append(box)
                 within.update(range(lane + 1, lane + lanes))
-    for (_, one, _), found in sorted(boxes.items()):
-        yield Boxes(one, np.array(found))
+    for (_, key_part, _), pieces_found in sorted(boxes.items()):
+        yield Boxes(key_part, np.array(pieces_found))
     for lane in sorted(within) if gap else ():
         y = mark.y + lane * pitch
         yield Stroke(((mark.x, y), (mark.x + mark.width, y)), 2 * gap, "paper")
@@ -487,14 +500,16 @@ def _lane_boxes(
 def _tape_raster(
     mark: Tape, run: list[tuple[int, Drawing]], before: Array, scale: float, codes: int
 ) -> Iterator[Shape]:
-    """Of a run too long to draw bar by bar; every lane has the shares of its whole run."""
-    first, last = run[0][0], run[-1][0] + 1
+    """Return the raster of a run too long to draw bar by bar; every lane has the shares of its
+    whole run."""
+    first = run[0][0]
+    last = run[-1][0] + 1
     wide = before[last] * scale
     columns = max(1, round(COLUMNS * wide / mark.width))
     at = np.linspace(0, before[last], columns + 1)
     # the frame of each edge
     within = np.clip(np.searchsorted(before[first : last + 1], at, "right") - 1, 0, len(run) - 1)
-    made: dict[int, Array] = {}  # by drawing: float[lanes, codes], the time of each code
+    rasters: dict[int, Array] = {}  # by drawing: float[lanes, codes], the time of each code
     spent, total = np.zeros((mark.count, codes, columns + 1)), np.zeros((mark.count, codes))
     edges_of = np.split(np.arange(columns + 1), np.searchsorted(within, np.arange(1, len(run))))
     for (frame, drawing), edges in zip(run, edges_of, strict=True):
@@ -502,10 +517,11 @@ def _tape_raster(
             spent[:, :, edges] = total[:, :, None] + _spent(
                 drawing, mark.count, codes, at[edges] - before[frame]
             )
-        if id(drawing) not in made:
-            made[id(drawing)] = _spent(drawing, mark.count, codes, np.array([np.inf]))[:, :, 0]
-        total += made[id(drawing)]
-    pixels, pitch = pixels_in_turn(np.diff(spent, axis=2)), mark.height / mark.count
+        if id(drawing) not in rasters:
+            rasters[id(drawing)] = _spent(drawing, mark.count, codes, np.array([np.inf]))[:, :, 0]
+        total += rasters[id(drawing)]
+    pixels = pixels_in_turn(np.diff(spent, axis=2))
+    pitch = mark.height / mark.count
     if total.sum(axis=1).all():
         yield Raster(mark.x, mark.y, wide, mark.height, pixels)
         return
@@ -514,19 +530,20 @@ def _tape_raster(
 
 
 def _spent(drawing: Drawing, count: int, codes: int, until: Array) -> Array:
-    """float[lanes, codes, times]: how long each lane has had each code until some time of the
-    drawing."""
-    found, lanes = np.zeros((count, codes, len(until))), np.arange(count)
+    """Return float[lanes, codes, times]: how long each lane has had each code until some time of
+    the drawing."""
+    pieces_found = np.zeros((count, codes, len(until)))
+    lanes = np.arange(count)
     for bar in drawing.bars:
         code, begin, middle = (part[:, None] for part in bar.of(count))
-        found[lanes, code[:, 0]] += np.clip(np.minimum(until, middle) - begin, 0, None)
+        pieces_found[lanes, code[:, 0]] += np.clip(np.minimum(until, middle) - begin, 0, None)
         if bar.rest >= 0:
-            found[lanes, bar.rest] += np.clip(np.minimum(until, bar.end) - middle, 0, None)
-    return found
+            pieces_found[lanes, bar.rest] += np.clip(np.minimum(until, bar.end) - middle, 0, None)
+    return pieces_found
 
 
 def _steps(mark: Curve, values: Array) -> Array:
-    """float[2n, 2]: the points of a line that keeps each value for the width of a frame."""
+    """Return float[2n, 2]: the points of a line that keeps each value for the width of a frame."""
     edges = mark.x + np.arange(len(values) + 1) * (mark.width / mark.count)
     x = np.repeat(edges, 2)[1:-1]
     return np.stack(
@@ -572,7 +589,8 @@ def _tree(mark: Tree) -> Iterator[Shape]:
     yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
     for x, words in zip(starts, mark.columns, strict=True):
         yield Words(x, mark.y - 8, words, 12, "end", "soft")
-    rows, inner = mark.visible(), mark.has_children()
+    rows = mark.visible()
+    inner = mark.has_children()
     first = max(54, NAME * max(map(len, mark.cells[:: len(starts)])))
     for row, i in enumerate(rows):
         top = mark.y + row * mark.pitch
@@ -583,16 +601,16 @@ def _tree(mark: Tree) -> Iterator[Shape]:
         yield Words(x + 14, top + mark.pitch * 0.7, label(mark.labels[i], room), 12)
         for k, start in enumerate(starts):
             yield Words(start, top + mark.pitch * 0.7, mark.cells[i * len(starts) + k], 12, "end")
-    left: Array = np.full(len(rows), right - BAR)
+    row_left: Array = np.full(len(rows), right - BAR)
     upper = mark.y + (np.arange(len(rows)) + 0.2) * mark.pitch
     for code, part in mark.parts.items():
         wide = BAR * part[rows] / 1000
-        yield Boxes(int(code), rectangles(left, upper, wide, mark.pitch * 0.6)[wide > 0])
-        left = left + wide
+        yield Boxes(int(code), rectangles(row_left, upper, wide, mark.pitch * 0.6)[wide > 0])
+        row_left = row_left + wide
 
 
 def headline(scene: Scene) -> Iterator[Words]:
-    """The title above the drawing, in at most two lines."""
+    """Yield the title above the drawing, in at most two lines."""
     lines = wrap(scene.title, OF_TITLE, max_lines=2, placeholder=" …")
     for row, line in enumerate(lines):
         y = 22 - headline_height(scene) + TITLE_LINE * row
@@ -600,13 +618,13 @@ def headline(scene: Scene) -> Iterator[Words]:
 
 
 def headline_height(scene: Scene) -> float:
-    """How much room the title takes above the drawing."""
+    """Return how much room the title takes above the drawing."""
     return 10 + TITLE_LINE * len(wrap(scene.title, OF_TITLE, max_lines=2, placeholder=" …"))
 
 
 def caption(scene: Scene, frame: int) -> Iterator[Shape]:
-    """Below the drawing: what the frame is, in words, and what the codes mean that the scene
-    uses."""
+    """Yield the shapes below the drawing: the frame in words, and the meaning of the codes that the
+    scene uses."""
     still = scene.stills[int(scene.frames[frame])]
     y = scene.height + 14
     head = f"{still.label}, {number(still.cycles)} modelled cycles" if still.cycles else still.label
@@ -624,28 +642,31 @@ def caption(scene: Scene, frame: int) -> Iterator[Shape]:
 LEGEND_ROW = 20.0
 TITLE_SIZE, TITLE_LINE, OF_TITLE = 16, 22.0, 76  # its size, its line, letters to a line
 LINE = 18.0
-MOST_LINES = 3  # of the note
+MOST_LINES = 3  # lines of the note
 
 
 def legend_words(scene: Scene, code: int) -> str:
-    """A code as the legend names it."""
+    """Return a code as the legend names it."""
     return f"{scene.codes[code].letter} {scene.codes[code].name}".strip()
 
 
 def legend_places(scene: Scene) -> list[tuple[int, float, int]]:
-    """(code, x, row) of each entry of the legend."""
-    found, x, row = [], 16.0, 0
+    """Return (code, x, row) of each entry of the legend."""
+    pieces_found = []
+    x = 16.0
+    row = 0
     for code in scene.legend:
         wide = 34 + 6.6 * len(legend_words(scene, code))
         if x > 16 and x + wide > WIDTH:
-            x, row = 16.0, row + 1
-        found.append((code, x, row))
+            x = 16.0
+            row = row + 1
+        pieces_found.append((code, x, row))
         x += wide
-    return found
+    return pieces_found
 
 
 def caption_height(scene: Scene) -> float:
-    """Height of the words and the legend below the drawing."""
+    """Return the height of the words and the legend below the drawing."""
     return (
         50
         + LINE * note_lines(scene)
@@ -654,11 +675,11 @@ def caption_height(scene: Scene) -> float:
 
 
 def note_lines(scene: Scene) -> int:
-    """How many lines the longest note takes: the same for every frame, so that nothing moves from
-    one to the next."""
+    """Return how many lines the longest note takes: the same for every frame, so that nothing moves
+    from one to the next."""
     return max(1, *(len(_lines(still.note, MOST_LINES)) for still in scene.stills))
 
 
-def _lines(text: str, most: int) -> list[str]:
-    """A text in at most so many lines that fit the width."""
-    return wrap(text, 104, max_lines=most, placeholder=" …")
+def _lines(text: str, max_lines: int) -> list[str]:
+    """Return a text in at most `max_lines` lines that fit the width."""
+    return wrap(text, 104, max_lines=max_lines, placeholder=" …")

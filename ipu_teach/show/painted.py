@@ -28,13 +28,13 @@ class Once:
         self._number: dict[str, int] = {}
 
     def picture(self, shapes: Sequence[Shape]) -> list[Any]:
-        """[how many, the numbers of these shapes]."""
-        numbers = [self._of(_together(list(alike))) for _, alike in groupby(shapes, _style)]
+        """Return [how many, the numbers of these shapes]."""
+        numbers = [self._of(_together(list(group))) for _, group in groupby(shapes, _style)]
         return [len(numbers), pack(np.array(numbers))]
 
     def _of(self, shape: list[Any]) -> int:
         number = self._number.setdefault(json.dumps(shape), len(self.all))
-        self.all += [shape] * (number == len(self.all))
+        self.all += [shape] if number == len(self.all) else []
         return number
 
 
@@ -60,7 +60,13 @@ def _together(shapes: list[Any]) -> list[Any]:
         case Boxes():
             x, _, wide, _ = [pack(tenths(side)) for side in shape.boxes.T]
             parts = ((s.code, *(pack(tenths(side)) for side in s.boxes.T[1::2])) for s in shapes)
-            return ["b", len(shape.boxes), x, wide, *(part for each in parts for part in each)]
+            return [
+                "b",
+                len(shape.boxes),
+                x,
+                wide,
+                *(part for part_list in parts for part in part_list),
+            ]
         case Raster():
             place = tenths((shape.x, shape.y, shape.width, shape.height)).tolist()
             return ["r", *place, *shape.codes.shape, pack(shape.codes)]
@@ -94,7 +100,7 @@ def _together(shapes: list[Any]) -> list[Any]:
 
 
 def beside(pictures: Sequence[Sequence[Shape]]) -> int:
-    """How far words reach to the left of where their mark begins."""
+    """Return how far words reach to the left of where their mark begins."""
     words = (shape for picture in pictures for shape in picture if isinstance(shape, Words))
     reach = (LETTER * len(w.text) * ANCHORS.index(w.anchor) / 2 - w.x for w in words if w.x < 0)
     return round(max(reach, default=0))

@@ -1,5 +1,5 @@
-"""Two runs with their lanes in pairs: what stands above each other, lane by lane, where tile k of
-both stands side by side, below the names of their steps. It rests on the step that differs most."""
+"""Two runs with their lanes in pairs: tile k of both runs is side by side, below the names of their
+steps. The picture rests on the step that differs most."""
 
 from __future__ import annotations
 
@@ -14,29 +14,35 @@ from ipu_teach.types import Array
 
 
 def paired(scene: Scene) -> Scene:
-    """The same of a scene with two tapes of as many lanes. Both are in one place then, where each
-    has every other lane."""
+    """Return the same of a scene with two tapes of as many lanes. Both are in one place then, where
+    each has every other lane."""
     tapes = [mark for mark in scene.marks if isinstance(mark, Tape)]
-    first, lanes = tapes[0], tapes[0].count
-    labels = tuple(f"{lane} {one}" for lane in range(lanes) for one in "ab")
+    first = tapes[0]
+    lanes = tapes[0].count
+    labels = tuple(f"{lane} {letter}" for lane in range(lanes) for letter in "ab")
     heading = label(
-        "; ".join(f"{one}, {tape.heading}" for one, tape in zip("ab", tapes, strict=True)), 104
+        "; ".join(f"{letter}, {tape.heading}" for letter, tape in zip("ab", tapes, strict=True)),
+        104,
     )
-    whole = replace(first, heading=heading, labels=labels, count=2 * lanes, height=2 * first.height)
-    whole = replace(whole, y=first.y + 28, named=19.0)  # and the second below that
-    marks = (whole, replace(whole, name=tapes[1].name, heading="", named=5.0))
-    names, drawings, stills = [tape.name for tape in tapes], list(scene.drawings), list[Still]()
+    merged_mark = replace(
+        first, heading=heading, labels=labels, count=2 * lanes, height=2 * first.height
+    )
+    merged_mark = replace(merged_mark, y=first.y + 28, named=19.0)  # the second below it
+    marks = (merged_mark, replace(merged_mark, name=tapes[1].name, heading="", named=5.0))
+    names = [tape.name for tape in tapes]
+    drawings = list(scene.drawings)
+    stills = list[Still]()
     for still in scene.stills:
         ((name, (number, *_)),) = still.lanes.items()
         which = names.index(name)
         drawings[number] = _every_other(scene.drawings[number], which, lanes)
         say, values = still.about[name]
-        told = (
+        texts = (
             say.replace(f"{{i}} of the {name}", "{label}"),
             {key: _spread(v, which, lanes, -1) for key, v in values.items()},
         )
-        stills.append(replace(still, about=dict.fromkeys(names, told)))
-    lower = scene.height - (tapes[1].y - whole.y) - tapes[1].height + whole.height
+        stills.append(replace(still, about=dict.fromkeys(names, texts)))
+    lower = scene.height - (tapes[1].y - merged_mark.y) - tapes[1].height + merged_mark.height
     differs, poster = _differs(scene)
     return replace(
         scene,
@@ -51,30 +57,31 @@ def paired(scene: Scene) -> Scene:
 
 
 def _differs(scene: Scene) -> tuple[str, int]:
-    """(which step takes another time in the second run, and by how much, a frame that shows it)."""
+    """Return (which step takes another time in the second run, and by how much, a frame that shows
+    it)."""
     spent: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
-    frames: dict[str, int] = {}  # by step the last run that has it
+    frames: dict[str, int] = {}  # by step: the last run that has it
     for frame, which in enumerate(scene.frames.tolist()):
         still = scene.stills[which]
         run, _, name = still.label.partition(": ")
         frames[name] = frames[name] if spent[name][run != "first report"] else frame
         spent[name][run != "first report"] += still.cycles
-    name = max(spent, key=lambda one: abs(spent[one][1] - spent[one][0]))
+    name = max(spent, key=lambda letter: abs(spent[letter][1] - spent[letter][0]))
     a, b = map(number, spent[name])
     if a == b:
         return "No step takes another time.", scene.poster
     return f"{name} differs most: {a} cycles in the first, {b} in the second.", frames[name]
 
 
-def _spread(values: Any, which: int, lanes: int, other: Any) -> Array:
-    """Values in every other one of twice as many lanes, and `other` in those between."""
-    found = np.empty((lanes, 2), np.int64)
-    found[:, which], found[:, 1 - which] = values, other
-    return found.reshape(-1)
+def _spread(values: Any, which: int, lanes: int, base_value: Any) -> Array:
+    """Return the values in every other one of twice as many lanes, and `other` in those between."""
+    spread = np.empty((lanes, 2), np.int64)
+    spread[:, which], spread[:, 1 - which] = values, base_value
+    return spread.reshape(-1)
 
 
 def _every_other(drawing: Drawing, which: int, lanes: int) -> Drawing:
-    """The same in every other lane; those between are empty."""
+    """Return the same in every other lane; those between are empty."""
     bars = []
     for bar in drawing.bars:
         begin = _spread(bar.start, which, lanes, bar.end)

@@ -1,9 +1,9 @@
-"""The colours of all pictures: what a tile is doing has one colour, one letter and one pattern
+"""The colours of all pictures: each activity of a tile has one colour, one letter and one pattern
 everywhere.
 
 The hues are those that Okabe and Ito chose so that people with any colour vision tell them apart
 (Color Universal Design, 2008), darkened or lightened where a theme needs it. A letter and a pattern
-say the same without colour.
+carry the same meaning without colour.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class Code:
-    """What a mark can mean. `light` and `dark` are its colours on a light and on a dark page;
+    """A meaning of a mark. `light` and `dark` are its colours on a light and on a dark page;
     `pattern` is one of "" (plain), "/" (hatched), "." (dotted), "-" (horizontal lines), "|"
-    (vertical lines) and "x" (crossed). A legend names what has a letter, or is `listed` without
-    one."""
+    (vertical lines) and "x" (crossed). A legend names the codes that have a letter, or are `listed`
+    without one."""
 
     name: str
     letter: str
@@ -26,11 +26,11 @@ class Code:
     listed: bool = False
 
     def colour(self, dark: bool) -> str:
-        """Its colour on a page."""
+        """Return its colour on a page."""
         return self.dark if dark else self.light
 
     def lettered(self, letter: str, name: str = "") -> Code:
-        """The same with another letter, and another name if one is given."""
+        """Return the same with another letter, and another name if one is given."""
         return replace(self, letter=letter, name=name or self.name)
 
 
@@ -46,7 +46,7 @@ PHASES = (SYNC, EXCHANGE, COMPUTE, LINKS, HOST, STREAMING)  # each has the name 
 STATES = (REST, SYNC, WAIT, EXCHANGE, COMPUTE, LINKS, HOST, STREAMING)  # of a tile
 STATE = {phase.name: STATES.index(phase) for phase in PHASES}  # by the kind of a phase
 
-# Two that views take for what has no colour of its own: teal and lilac.
+# Teal and lilac, for views whose subject has no colour of its own.
 SO = Code("", "", "#4db6ac", "#2f8f86", "")
 OTHERWISE = Code("", "", "#c2a5cf", "#8e6fa3", "/")
 # Seven that stand for nothing by themselves: neighbours in a row of tiles differ, and each tile has
@@ -75,17 +75,19 @@ RANGES = ("#440154", "#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#a0
 
 
 def of_tiles(num_tiles: int) -> tuple[tuple[Code, ...], int]:
-    """(the colours of tiles, how many neighbours share one): no two tiles look alike that do not
-    stand side by side."""
+    """Return (the colours of tiles, how many neighbours share one). Only neighbouring tiles have
+    the same colour."""
     if num_tiles <= len(TILES):
         return TILES[:num_tiles], 1
-    each = -(-num_tiles // len(RANGES))
-    firsts = range(0, num_tiles, each)
-    names = (f"tiles {first:,} to {min(first + each, num_tiles) - 1:,}" for first in firsts)
+    tiles_per_range = -(-num_tiles // len(RANGES))
+    firsts = range(0, num_tiles, tiles_per_range)
+    names = (
+        f"tiles {first:,} to {min(first + tiles_per_range, num_tiles) - 1:,}" for first in firsts
+    )
     return tuple(
         Code(name, "", colour, colour, "", True)
         for name, colour in zip(names, RANGES, strict=False)
-    ), each
+    ), tiles_per_range
 
 
 # What lies in a tile's memory: first what is always live, then what comes and goes, last what is
@@ -126,8 +128,8 @@ FILL = (
 
 
 def filled(fifth: int, top: int) -> Code:
-    """The code of `FILL` with that number, where the last fifth ends at `top` thousandths of the
-    limit."""
+    """Return the code of `FILL` with that number, where the last fifth ends at `top` thousandths of
+    the limit."""
     name = f"up to {(fifth + 1) * top / 50:g} % of the limit"
     return replace(FILL[fifth], name=name) if fifth < len(FILL) - 1 else FILL[fifth]
 
@@ -165,7 +167,7 @@ RIMS = tuple(  # of tensors: none of these colours means anything else where the
         ("#7d6a55", "#b39f88"),
     )
 )
-NESTED = tuple(  # of blocks that stand above phases, which have none of these colours
+NESTED = tuple(  # for blocks above phases, which have none of these colours
     replace(code, listed=False) for code in (RIMS[3], HUES[2], *RIMS[1:3], *RIMS[4:])
 )
 
@@ -176,8 +178,8 @@ DARK = {"paper": "#14171a", "ink": "#e8ebee", "soft": "#a4adb7", "line": "#444c5
 
 
 def ink_on(colour: str) -> str:
-    """Black or white, whichever is easier to read on `colour` (relative luminance as in WCAG
-    2.2)."""
+    """Return black or white, whichever is easier to read on `colour` (relative luminance as in
+    WCAG 2.2)."""
     parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
     red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
     return "#000000" if 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179 else "#ffffff"

@@ -100,17 +100,21 @@ class Panels:
         say: str,
         without: int = -1,
     ) -> None:
-        """Put lanes by their labels, below all that was put, with their pieces. What `say` quotes:
-        "long", how long these are but for those of the code `without`, and "pieces", how many."""
-        long = [sum(n for code, _, n in own if code != without) for own in rows.values()]
-        values = {"long": np.array(long), "pieces": np.array([len(own) for own in rows.values()])}
+        """Put lanes by their labels, with their pieces, below the other panels. `say` may quote
+        "long", the length of the pieces without those of the code `without`, and "pieces", their
+        number."""
+        long = [sum(n for code, _, n in pieces if code != without) for pieces in rows.values()]
+        values = {
+            "long": np.array(long),
+            "pieces": np.array([len(pieces) for pieces in rows.values()]),
+        }
         mark = Lanes(
             name,
             heading,
             count=len(rows),
             labels=tuple(rows),
             say=say,
-            values={what: each for what, each in values.items() if f"{{{what}}}" in say},
+            values={noun: value for noun, value in values.items() if f"{{{noun}}}" in say},
             whole=True,
         )
         drawing = Drawing(span, bars(list(rows.values())), unit)
@@ -121,10 +125,10 @@ class Panels:
         """Go on below all that was put, if there is any."""
         self.y = self.bottom + gap if self.marks else self.y
 
-    def first(self, shown: int, of: int, what: str, whose: str = "The picture shows") -> None:
-        """A note that only the first of so many are shown, if they are not all."""
+    def first(self, shown: int, of: int, noun: str, whose: str = "The picture shows") -> None:
+        """Add a note that only the first `shown` of `of` items are shown, if that is so."""
         if shown < of:
-            self.notes.append(f"{whose} the first {shown:,} of {of:,} {what}.")
+            self.notes.append(f"{whose} the first {shown:,} of {of:,} {noun}.")
 
     def scene(
         self,
@@ -138,8 +142,8 @@ class Panels:
         frames: Array | None = None,
         **rest: Any,
     ) -> Scene:
-        """The picture, `foot` longer than what it holds. `rest` are fields of `Scene`; its frames
-        are its stills if left out."""
+        """Return the scene of these panels, `foot` higher than their content. `rest` are fields of
+        `Scene`; its frames are its stills by default."""
         height = max(self.y, self.bottom) + foot
         notes = tuple(dict.fromkeys((*self.notes, *rest.pop("notes", ()))))
         drawings, stills, (heads, rows) = tuple(self.drawings), tuple(stills), table
@@ -159,10 +163,10 @@ class Panels:
 
 
 def bars(rows: Sequence[Sequence[Piece]]) -> tuple[Bar, ...]:
-    """The first piece of every lane, the second of every lane, and so on."""
-    most = max(map(len, rows))
-    pieces: Array = np.array([[*row] + [(0, 0, 0)] * (most - len(row)) for row in rows])
-    return tuple(Bar(pieces[:, i, 0], pieces[:, i, 1], pieces[:, i, 2], 0) for i in range(most))
+    """Return the first piece of every lane, the second of every lane, and so on."""
+    longest = max(map(len, rows))
+    pieces: Array = np.array([[*row] + [(0, 0, 0)] * (longest - len(row)) for row in rows])
+    return tuple(Bar(pieces[:, i, 0], pieces[:, i, 1], pieces[:, i, 2], 0) for i in range(longest))
 
 
 def grid(
@@ -173,17 +177,20 @@ def grid(
     each_ipu: int = 0,
     *,
     largest: float = np.inf,
-    **more: Any,
+    **options: Any,
 ) -> Cells:
-    """The tiles of a machine in a square of side `room`, IPU by IPU, each under its number where
-    there is room; of each `each_ipu` cells, left out one for each tile."""
-    ipus, cells = target.num_ipus, each_ipu or target.tiles_per_ipu
+    """Return the tiles of a machine in a square of side `room`, IPU by IPU, each under its number
+    where there is room; of each `each_ipu` cells, left out one for each tile."""
+    ipus = target.num_ipus
+    cells = each_ipu or target.tiles_per_ipu
     across, columns = int(np.ceil(np.sqrt(ipus))), int(np.ceil(np.sqrt(cells)))
     named = ipus > 1 and room / across >= BROAD
     gap = NAMED * (across - 1) if named else 0.0
     side = room / (across * columns + GAP * (across - 1))
     side = round(min(largest, side, (room - gap) / (across * columns)), 3)
-    heading = heading or counted(target.num_tiles, "tile") + f" on {ipus} IPUs" * (ipus > 1)
+    heading = heading or counted(target.num_tiles, "tile") + (
+        f" on {ipus} IPUs" if ipus > 1 else ""
+    )
     return Cells(
         name,
         heading,
@@ -194,7 +201,7 @@ def grid(
         across=across,
         gap=round(max(GAP, NAMED / side * named), 3),
         names=tuple(f"IPU {ipu}" for ipu in range(ipus)) if named else (),
-        **more,
+        **options,
     )
 
 
@@ -206,11 +213,11 @@ def flame(
     timed: bool,
     beside: tuple[str, ...] = (),
 ) -> Flame:
-    """Nested boxes: of each its row, its begin and its end, what it is, and its code."""
+    """Return nested boxes: for each its row, begin, end, title and code."""
     names: dict[str, int] = {}
     rows = [
-        (row, first, last, names.setdefault(label(what, 48), len(names)), code)
-        for row, first, last, what, code in boxes
+        (row, first, last, names.setdefault(label(noun, 48), len(names)), code)
+        for row, first, last, noun, code in boxes
     ]
     depth, first, last, title, code = np.array(rows, np.int64).reshape(-1, 5).T
     return Flame(
@@ -238,8 +245,9 @@ def boxes_in_rows(
     rows: Sequence[str],
     cells: Sequence[Cell],
 ) -> Painted:
-    """A box in each cell, with the names of the rows beside them."""
-    wide, codes = width / columns, np.array([cell[2] for cell in cells])
+    """Return a box in each cell, with the names of the rows beside them."""
+    wide = width / columns
+    codes = np.array([cell[2] for cell in cells])
     places = np.array([(c * wide, r * pitch, 0.94 * wide, 0.9 * pitch) for r, c, *_ in cells])
     shapes: list[Shape] = [Boxes(int(code), places[codes == code]) for code in np.unique(codes)]
     for row, column, code, texts, _ in cells:
@@ -248,8 +256,8 @@ def boxes_in_rows(
         shapes += [Words(*at, text, 11 if wide > 36 else 9, "middle", code)] * bool(text)
     for row in range(0, len(rows), int(np.ceil(12 / pitch))):
         shapes.append(Words(-6, (row + 0.45) * pitch + 4, rows[row], 11, "end"))
-    said = [cell[-1] for cell in cells]
-    return painted(name, heading, width, pitch * len(rows), [shapes], places, said, "{label}")
+    cell_texts = [cell[-1] for cell in cells]
+    return painted(name, heading, width, pitch * len(rows), [shapes], places, cell_texts, "{label}")
 
 
 def painted(
@@ -261,28 +269,29 @@ def painted(
     places: Array | None = None,
     labels: Iterable[str] = (),
     say: str = "",
-    **more: Any,
+    **options: Any,
 ) -> Painted:
-    """What stands still, in its pictures, with the `places` of its parts, of each its label, and
-    what is said of one. `more` are fields of `Painted`."""
+    """Return fixed shapes, in pictures, with the `places` of their parts, the label of each part,
+    and the text about one. `options` are fields of `Painted`."""
     places = side_by_side(0, width, height) if places is None else places
-    more |= {"pictures": tuple(map(tuple, pictures)), "count": len(places), "places": places}
-    more |= {"width": width, "height": height, "labels": tuple(labels), "say": say}
-    return Painted(name, heading, **more)
+    options |= {"pictures": tuple(map(tuple, pictures)), "count": len(places), "places": places}
+    options |= {"width": width, "height": height, "labels": tuple(labels), "say": say}
+    return Painted(name, heading, **options)
 
 
 def side_by_side(count: int, width: float, height: float) -> Array:
-    """The places of so many parts side by side."""
+    """Return the places of `count` parts side by side."""
     wide = width / max(1, count)
     return rectangles(np.arange(count) * wide, 0, wide, height)
 
 
 def tall(mark: Cells | Rows | Painted) -> float:
-    """The height of what has one of its own, as it shows at first."""
+    """Return the height of a mark that has one of its own, as it shows at first."""
     if isinstance(mark, Painted):
         return mark.height
     if isinstance(mark, Cells):
-        blocks, rows = -(-mark.count // mark.block // mark.across), -(-mark.block // mark.columns)
+        blocks = -(-mark.count // mark.block // mark.across)
+        rows = -(-mark.block // mark.columns)
         return mark.side * (blocks * rows + mark.gap * (blocks - 1))
     rows = len(mark.visible()) if isinstance(mark, Tree) else int(mark.depth.max(initial=0)) + 1
     return mark.pitch * rows

@@ -15,8 +15,9 @@ from ipu_teach.types import Array
 
 
 def paint_matrix(scene: Scene, mark: Matrix, still: Still) -> Iterator[Shape]:
-    """The squares, the bars above and beside them, the ticks and the diagonal."""
-    side, drawing = mark.width / mark.bins, scene.drawings[still.lanes[mark.name][0]]
+    """Yield the squares, the bars above and beside them, the ticks and the diagonal."""
+    side = mark.width / mark.bins
+    drawing = scene.drawings[still.lanes[mark.name][0]]
     codes = np.broadcast_to(still.cells[mark.name][0], mark.count).reshape(mark.bins, mark.bins)
     yield Words(mark.x, mark.y - MARGIN - 16, mark.heading, ink="soft")
     if mark.count > MOST_RECTANGLES:
@@ -24,12 +25,15 @@ def paint_matrix(scene: Scene, mark: Matrix, still: Still) -> Iterator[Shape]:
     else:
         for code in np.unique(codes):
             row, column = np.nonzero(codes == code)
-            x, y = mark.x + column * side, mark.y + row * side
+            x = mark.x + column * side
+            y = mark.y + row * side
             yield Boxes(int(code), rectangles(x, y, side, side))
-    right, bottom = mark.right, mark.bottom
+    right = mark.right
+    bottom = mark.bottom
     for bar, upright in zip(drawing.bars, (True, False), strict=True):
         length = np.broadcast_to(bar.length, mark.bins) / (drawing.span or 1) * MARGIN
-        start, wide = np.arange(mark.bins) * side + 0.04 * side, 0.92 * side
+        start = np.arange(mark.bins) * side + 0.04 * side
+        wide = 0.92 * side
         boxes = (
             rectangles(mark.x + start, mark.y - 3 - length, wide, length)
             if upright
@@ -37,19 +41,23 @@ def paint_matrix(scene: Scene, mark: Matrix, still: Still) -> Iterator[Shape]:
         )
         assert isinstance(bar.code, int)
         yield Boxes(bar.code, boxes[length > 0], upright)
-    first, last = (mark.x, mark.y), (right, bottom)
-    above, below = (right, mark.y), (mark.x, bottom)
+    first = (mark.x, mark.y)
+    last = (right, bottom)
+    above = (right, mark.y)
+    below = (mark.x, bottom)
     for ends in ((first, above), (first, below), (first, last), (above, last), (below, last)):
         yield Stroke(ends, 1, "line")
     block = mark.ipu * side
     for to, source in links(mark, codes) if mark.ipu else ():
-        x, y = mark.x + source * block, mark.y + to * block
+        x = mark.x + source * block
+        y = mark.y + to * block
         yield Outline(mark.link, outline(x, y, block, block), False)
     for text in mark.ticks:
         at = (int(text.replace(",", "")) // mark.each + 0.5) * side
         name = text
         if mark.ipu:
-            name, at = f"IPU {text}", (int(text) + 0.5) * block
+            name = f"IPU {text}"
+            at = (int(text) + 0.5) * block
         yield Words(mark.x + at, bottom + 14, name, 11, "middle", "soft")
         yield Words(mark.x - 5, mark.y + at + 4, name, 11, "end", "soft")
     by = "IPU" if mark.ipu else "tile"
@@ -58,15 +66,16 @@ def paint_matrix(scene: Scene, mark: Matrix, still: Still) -> Iterator[Shape]:
 
 
 def links(mark: Matrix, codes: Array) -> Array:
-    """int[n, 2]: pairs of IPUs of which the first gets something from the other over a link."""
+    """Return int[n, 2]: pairs of IPUs of which the first gets something from the other over a
+    link."""
     ipus = mark.bins // mark.ipu
-    found = np.asarray(codes.reshape(ipus, mark.ipu, ipus, mark.ipu).any(axis=(1, 3)))
-    return np.argwhere(found & ~np.eye(ipus, dtype=bool))
+    sectors = np.asarray(codes.reshape(ipus, mark.ipu, ipus, mark.ipu).any(axis=(1, 3)))
+    return np.argwhere(sectors & ~np.eye(ipus, dtype=bool))
 
 
 def around(sizes: Array, middle: int) -> list[tuple[int, int, int]]:
-    """(partner, bytes from it, bytes to it) of bin `middle` of a matrix of bytes, those with most
-    first."""
+    """Return (partner, bytes from it, bytes to it) of bin `middle` of a matrix of bytes, those with
+    most first."""
     received, sent = sizes[middle], sizes[:, middle]
     both = received + sent
     both[middle] = 0
@@ -75,47 +84,52 @@ def around(sizes: Array, middle: int) -> list[tuple[int, int, int]]:
 
 
 def busiest(drawing: Drawing) -> int:
-    """The bin that sends and receives most."""
+    """Return the bin that sends and receives most."""
     sent, received = (np.asarray(bar.length) for bar in drawing.bars)
     return int(np.argmax(sent + received))
 
 
 def bin_name(mark: Matrix, which: int) -> str:
-    """The tiles of a row or column."""
-    first, last = which * mark.each, min((which + 1) * mark.each, mark.tiles) - 1
+    """Return the tiles of a row or column."""
+    first = which * mark.each
+    last = min((which + 1) * mark.each, mark.tiles) - 1
     return f"{first:,}" if first == last else f"{first:,} to {last:,}"
 
 
 def paint_partners(scene: Scene, mark: Partners, still: Still) -> Iterator[Shape]:
-    """The busiest tile in the middle, its partners in a column to each side."""
+    """Yield the busiest tile in the middle, its partners in a column to each side."""
     matrix = scene.mark(mark.of)
     assert isinstance(matrix, Matrix)
     middle = busiest(scene.drawings[still.lanes[matrix.name][0]])
     sizes: Array = np.broadcast_to(still.values["bytes"], matrix.count).reshape(
         matrix.bins, matrix.bins
     )
-    found = around(sizes, middle)
+    sectors = around(sizes, middle)
     tiles = "tile" if matrix.each == 1 else "tiles"
-    own = bin_name(matrix, middle)
+    bin_label = bin_name(matrix, middle)
     on = f"of IPU {middle // matrix.ipu} " if matrix.ipu else ""
-    yield Words(mark.x, mark.y - 8, f"bytes between {tiles} {own} {on}and others", ink="soft")
-    most = max((max(a, b) for _, a, b in found), default=1)
-    x, y = mark.x + mark.width / 2, mark.y + mark.height / 2
-    shown = found[:MOST_PARTNERS]
+    yield Words(mark.x, mark.y - 8, f"bytes between {tiles} {bin_label} {on}and others", ink="soft")
+    most = max((max(a, b) for _, a, b in sectors), default=1)
+    x = mark.x + mark.width / 2
+    y = mark.y + mark.height / 2
+    shown = sectors[:MOST_PARTNERS]
     told = [
-        [bin_name(matrix, i), *[f"{a:,} in"] * (a > 0), *[f"{b:,} out"] * (b > 0)]
+        [bin_name(matrix, i), *([f"{a:,} in"] if a > 0 else []), *([f"{b:,} out"] if b > 0 else [])]
         + [f"IPU {i // (matrix.ipu or 1)}"] * bool(matrix.ipu)
         for i, a, b in shown
     ]
-    wide, half = NAME * max((len(t) for t in sum(told, [])), default=0) + 6, -(-len(shown) // 2)
+    wide = NAME * max((len(t) for t in sum(told, [])), default=0) + 6
+    half = -(-len(shown) // 2)
     for place, ((which, received, sent), lines) in enumerate(zip(shown, told, strict=True)):
         way, k = (-1, place) if place < half else (1, place - half)  # on the right, on the left
         rows = half if way < 0 else len(shown) - half
         v = mark.y + (k + 0.5) / rows * mark.height
         edge = x - way * mark.width / 2
-        far, near = (edge + way * wide, v), (x - way * (NAME * len(own) / 2 + 8), y + (v - y) / 4)
-        across, down = near[0] - far[0], near[1] - far[1]
-        both = 4.0 if received and sent else 0.0  # beside each other
+        far = (edge + way * wide, v)
+        near = (x - way * (NAME * len(bin_label) / 2 + 8), y + (v - y) / 4)
+        across = near[0] - far[0]
+        down = near[1] - far[1]
+        both = 4.0 if received and sent else 0.0  # side by side
         if matrix.ipu and which // matrix.ipu != middle // matrix.ipu:
             yield Outline(matrix.link, np.array((far, near)), False, LINK)
         for size, inward, shift in ((received, True, both), (sent, False, -both)):
@@ -130,7 +144,7 @@ def paint_partners(scene: Scene, mark: Partners, still: Still) -> Iterator[Shape
             up = v + 4 + 13 * (line - (len(lines) - 1) / 2)
             anchor = "end" if way < 0 else "start"
             yield Words(edge, up, text, 11 if line else 12, anchor, "soft" if line else "ink")
-    yield Words(x, y + 5, own, 14, "middle")
-    if len(found) > len(shown):
-        more = f"and {len(found) - len(shown):,} others"
-        yield Words(mark.right, mark.bottom + 12, more, 12, "end", "soft")
+    yield Words(x, y + 5, bin_label, 14, "middle")
+    if len(sectors) > len(shown):
+        rest = f"and {len(sectors) - len(shown):,} others"
+        yield Words(mark.right, mark.bottom + 12, rest, 12, "end", "soft")

@@ -1,7 +1,8 @@
-"""The view `patches`: a window glides over an image, its row of the matrix of patches lights up,
-and lines lead from the row to where its elements lie in the memory of tiles.
+"""The view `patches`: the window over an image, its row in the matrix of patches, and that row's
+elements in memory.
 
-A switch shows the same elements as another tensor has them, say with channels first.
+A switch shows the same elements in the memory order of another tensor, such as one with channels
+first.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ SWITCH = ("c", "Channels the other way", "shows the other layout and back", Fals
 def patches(x: Tensor, matrix: Tensor, other: Tensor | None = None) -> View:
     """From which places in memory is each row of a matrix of patches picked?
 
-    How a matrix of patches is made of an image: window by window its row, and where the elements
-    of that row lie.
+    The view shows how a matrix of patches is taken from an image: window by window its row, and
+    where the elements of that row are. `x` [1, rows, columns, channels] or a view of that shape has
+    at most 256 elements; `matrix` [windows, numbers] is a view of it. `other` is a tensor like x
+    with another layout or mapping; a switch shows where the same elements would be there. 36
+    windows are drawn; the view says so.
 
-    `x` [1, rows, columns, channels] or a view of that shape, of at most 256 elements; `matrix`
-    [windows, numbers], a view of it. `other`: a tensor like x that lies in another way; a switch
-    shows where the same elements would be there. 36 windows are drawn; the view says so. Raises
-    `InvalidOptionError` for something else.
+    Raises `InvalidOptionError` for any other argument.
     """
     for tensor in (x, matrix, *([] if other is None else [other])):
         if not isinstance(tensor, Tensor):
@@ -63,7 +64,7 @@ def patches(x: Tensor, matrix: Tensor, other: Tensor | None = None) -> View:
 
 @dataclass(frozen=True, eq=False)
 class _Lies:
-    """Where the elements of an image lie: by element its tile and its place on it."""
+    """The places of an image's elements: for each element its tile and its position on it."""
 
     tile: Array
     place: Array
@@ -74,51 +75,52 @@ class _Lies:
         address = (tensor.offset + tensor.layout.positions).reshape(-1)
         tile = tensor.graph.tile_map().at(address * tensor.dtype.size).astype(np.int64)
         place = np.zeros(len(address), np.int64)
-        for one in np.unique(tile):
-            place[tile == one] = np.argsort(np.argsort(address[tile == one]))
+        for layout in np.unique(tile):
+            place[tile == layout] = np.argsort(np.argsort(address[tile == layout]))
         return cls(tile, place, int(np.bincount(np.maximum(tile, 0)).max()))
 
     def pieces(self, elements: Array) -> int:
-        """How many pieces of memory these elements are: neighbours on a tile are one."""
+        """Return how many pieces of memory these elements are: neighbours on a tile are one."""
         key = np.unique(self.tile[elements] * 10**6 + self.place[elements])
         return int(1 + (np.diff(key) > 1).sum()) if len(key) else 0
 
 
 class _Windows:
-    """The rows of a matrix as elements of the image, -1 for what is none of it."""
+    """The rows of a matrix as elements of the image, -1 for an element that is not in it."""
 
     def __init__(self, x: Tensor, matrix: Tensor, other: Tensor | None) -> None:
-        self.x, self.lies = x, [_Lies.of(one) for one in (x, other) if one is not None]
+        self.x = x
+        self.lies = [_Lies.of(layout) for layout in (x, other) if layout is not None]
         address = (x.offset + x.layout.positions).reshape(-1)
         order = np.argsort(address)
         wanted = matrix.offset + matrix.layout.positions
-        found = np.minimum(np.searchsorted(address[order], wanted), len(order) - 1)
-        hits = address[order][found] == wanted
-        self.rows: Array = np.where(hits, order[found], -1)
+        nearest = np.minimum(np.searchsorted(address[order], wanted), len(order) - 1)
+        hits = address[order][nearest] == wanted
+        self.rows: Array = np.where(hits, order[nearest], -1)
         if (self.rows < 0).all() or x.graph is not matrix.graph:
             raise InvalidOptionError("""show.patches() was given a matrix that has nothing of the
                 image.
                 next:  give a view of it, as patches(x, 3).""")
 
     def seen(self, row: int) -> tuple[Array, Array]:
-        """(the elements of a window, those that the window before it has, too)."""
-        mine = np.unique(self.rows[row][self.rows[row] >= 0])
-        return mine, np.intersect1d(mine, self.rows[row - 1]) if row else mine[:0]
+        """Return (the elements of a window, those that the window before it has, too)."""
+        own_cells = np.unique(self.rows[row][self.rows[row] >= 0])
+        return own_cells, np.intersect1d(own_cells, self.rows[row - 1]) if row else own_cells[:0]
 
     def told(self, row: int) -> tuple[str, str]:
-        """Where a window is, and what it sees."""
-        (mine, shared), (_, down, across, channels) = self.seen(row), self.x.shape
-        _, i, j, _ = np.unravel_index(mine, (1, down, across, channels))
+        """Return where a window is, and which elements it covers."""
+        (own_cells, shared), (_, down, across, channels) = self.seen(row), self.x.shape
+        _, i, j, _ = np.unravel_index(own_cells, (1, down, across, channels))
         where = "constants alone"
-        if len(mine):
+        if len(own_cells):
             where = f"rows {i.min()} to {i.max()}, columns {j.min()} to {j.max()}"
-        pieces = " or ".join(f"{lies.pieces(mine)}" for lies in self.lies)
-        tiles = counted(len(np.unique(self.lies[0].tile[mine])), "tile")
+        pieces = " or ".join(f"{lies.pieces(own_cells)}" for lies in self.lies)
+        tiles = counted(len(np.unique(self.lies[0].tile[own_cells])), "tile")
         before = f"; the window before has {len(shared)} of them, too" * bool(row)
-        return where, f"{counted(len(mine), 'element')} in {pieces} pieces on {tiles}{before}"
+        return where, f"{counted(len(own_cells), 'element')} in {pieces} pieces on {tiles}{before}"
 
     def sentence(self) -> str:
-        """What the matrix would take as a copy, and of how many pieces a row is."""
+        """Return what the matrix would take as a copy, and of how many pieces a row is."""
         windows, numbers = self.rows.shape
         ways = [
             np.mean([lies.pieces(self.seen(row)[0]) for row in range(windows)])
@@ -142,14 +144,16 @@ class _Windows:
         return f"A window is picked from {ways[0]:.3g} pieces of memory on average{other}"
 
     def scene(self) -> Scene:
-        """One frame a window."""
-        panels, shown_ = Panels(), min(len(self.rows), MOST_ROWS)
+        """Return one frame a window."""
+        panels = Panels()
+        shown_ = min(len(self.rows), MOST_ROWS)
         panels.first(shown_, len(self.rows), "windows")
         _, down, across, channels = self.x.shape
         side = min(SIDE, (MATRIX - 24) / (channels * (across + 1)), 200 / down)
         _, i, j, c = np.unravel_index(np.arange(self.x.num_elements), self.x.shape)
         image = np.stack((side * (j + c * (across + 1)), side * i), axis=1)
-        wide, high = (WIDE - MATRIX) / self.rows.shape[1], min(14.0, 200 / shown_)
+        wide = (WIDE - MATRIX) / self.rows.shape[1]
+        high = min(14.0, 200 / shown_)
         low = max(side * down, high * shown_) + 72
         tiles = sorted({t for lies in self.lies for t in lies.tile.tolist()})
         memory = []
@@ -170,7 +174,8 @@ class _Windows:
             f"row {a}, column {b}, channel {d}: number {p} of tile {t}"
             for a, b, d, p, t in zip(i, j, c, self.lies[0].place, self.lies[0].tile, strict=True)
         ]
-        high, switches = low + 40 * len(tiles), (SWITCH,) * (len(memory) - 1)
+        high = low + 40 * len(tiles)
+        switches = (SWITCH,) * (len(memory) - 1)
         mark = painted(
             "patches", "", WIDE, high, pictures, squares, labels, "{label}", switches=switches
         )
@@ -179,9 +184,9 @@ class _Windows:
             Still(*self.told(row), NEW, 0, True, pictures={"patches": row}) for row in range(shown_)
         )
         rows = (
-            [row + 1, len(mine), len(shared), *(lies.pieces(mine) for lies in self.lies)]
+            [row + 1, len(own_cells), len(shared), *(lies.pieces(own_cells) for lies in self.lies)]
             for row in range(len(self.rows))
-            for mine, shared in (self.seen(row),)
+            for own_cells, shared in (self.seen(row),)
         )
         heads = ("window", "elements", "of the window before", "pieces", "pieces otherwise")
         return panels.scene(
@@ -204,26 +209,27 @@ class _Windows:
         memory: Array,
         pitch: float,
     ) -> list[Shape]:
-        """The image, the matrix and the memory with what a window sees, and lines to that."""
-        mine, shared = self.seen(row)
+        """Return the image, the matrix and the memory with the elements of a window, and lines to
+        them."""
+        own_cells, shared = self.seen(row)
         kind = np.full(len(squares), PLAIN)
-        kind[mine], kind[shared] = NEW, SHARED
+        kind[own_cells], kind[shared] = NEW, SHARED
         boxes = rectangles(memory[:, 0], memory[:, 1], 0.9 * pitch, LANE)
         (wide, high), numbers = cell, self.rows[row]
         x = MATRIX + wide * np.arange(len(numbers))
-        own = rectangles(x, high * row, 0.9 * wide, 0.9 * high)
+        own_boxes = rectangles(x, high * row, 0.9 * wide, 0.9 * high)
         lit = np.where(numbers < 0, ZERO, kind[numbers])
         others = np.delete(np.arange(rows), row)
         plain = rectangles(MATRIX, high * others, WIDE - MATRIX, 0.9 * high)
-        found: list[Shape] = [Boxes(PLAIN, plain)]
+        nearest: list[Shape] = [Boxes(PLAIN, plain)]
         for code in (PLAIN, NEW, SHARED, ZERO):
-            for which, part in ((kind, squares), (kind, boxes), (lit, own)):
+            for which, part in ((kind, squares), (kind, boxes), (lit, own_boxes)):
                 if (which == code).any():
-                    found.append(Boxes(code, part[which == code]))
+                    nearest.append(Boxes(code, part[which == code]))
         for n, element in enumerate(numbers.tolist()):
             if element >= 0:
                 start = float(MATRIX + wide * (n + 0.45)), float(high * (row + 0.95))
                 end = float(memory[element, 0] + 0.45 * pitch), float(memory[element, 1])
                 middle = (start[0] + end[0]) / 2, end[1] - 30
-                found.append(Stroke((start, middle, end), 1, "ink"))
-        return found
+                nearest.append(Stroke((start, middle, end), 1, "ink"))
+        return nearest

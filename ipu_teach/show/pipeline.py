@@ -1,5 +1,5 @@
-"""The view `pipeline`: which stage has which micro-batch in which tick, what is bubble, and what
-each stage holds meanwhile; below it the run, IPU by IPU, on the axis of modelled time."""
+"""The view `pipeline`: which stage has which micro-batch in which tick, the bubble, and the
+activations that each stage stores; below it the run, IPU by IPU, on the axis of modelled time."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ from ipu_teach.types import Array
 
 MOST_TICKS, MOST_STAGES = 128, 32
 WIDE, HIGH = 554.0, 240.0
-NARROWER = 0.47  # to what a narrow page presses it, where words keep their size
+NARROWER = 0.47  # the factor by which a narrow page shrinks it; words keep their size
 GOES = {FORWARD: len(STATES), BACKWARD: len(STATES) + 1}
-BUBBLE, HELD = len(STATES) + 2, len(STATES) + 3
+BUBBLE = len(STATES) + 2
+HELD = len(STATES) + 3
 CODES = (
     *STATES,
     NESTED[1].lettered("F", FORWARD),
@@ -41,15 +42,17 @@ CODES = (
 def pipeline(ticks: Iterable[Iterable[tuple[str, int, int]]], report: Report | None = None) -> View:
     """How much of a pipeline's schedule is bubble, and what does each stage hold?
 
-    What a schedule does, stage by stage and tick by tick, with what each stage holds; and with
-    the `report` of its run, how long each IPU is at work.
+    The view shows a schedule stage by stage and tick by tick, with the micro-batches that each
+    stage stores; with the `report` of its run, also how long each IPU works. `ticks` are those of
+    `schedules.pipeline_schedule`. The first 128 ticks, 32 stages and 3,000 supersteps are drawn,
+    and fewer if the scene would be larger than 150 kB; the view says so, and its table has all
+    ticks.
 
-    `ticks`: as `schedules.pipeline_schedule` gives them. The first 128 ticks, 32 stages and 3,000
-    supersteps are drawn, and fewer of what would be larger than 150 kB; the view says so, and its
-    table has all ticks. Raises `InvalidOptionError` for ticks that are none, and for a stage that
-    has two things to do in one.
+    Raises `InvalidOptionError` for malformed ticks, and for a stage with two micro-batches in one
+    tick.
     """
-    every, busy = list[list[Work]](), set[tuple[int, int]]()
+    every = list[list[Work]]()
+    busy = set[tuple[int, int]]()
     with suppress(TypeError):
         every += [[Work(*one) for one in now] for now in ticks]
     works = [(t, *work) for t, now in enumerate(every) for work in now]
@@ -72,26 +75,30 @@ def pipeline(ticks: Iterable[Iterable[tuple[str, int, int]]], report: Report | N
 
 
 def held(every: Ticks, stages: int) -> Array:
-    """int64[stages, ticks]: how many micro-batches a stage holds, the one at work included."""
-    found = np.zeros((stages, len(every)), np.int64)
+    """Return int64[stages, ticks]: how many micro-batches a stage holds, the one at work
+    included."""
+    stashed = np.zeros((stages, len(every)), np.int64)
     back = {(s, b) for now in every for kind, s, b in now if kind == BACKWARD}
     for t, now in enumerate(every):
         for kind, s, b in now:
             if kind == FORWARD:
-                found[s, t : None if (s, b) in back else t + 1] += 1
+                stashed[s, t : None if (s, b) in back else t + 1] += 1
             else:
-                found[s, t + 1 :] -= 1
-    return found
+                stashed[s, t + 1 :] -= 1
+    return stashed
 
 
-def _scene(every: Ticks, report: Report | None, most: int) -> Scene:
+def _scene(every: Ticks, report: Report | None, max_ticks: int) -> Scene:
     stages = 1 + max(work.stage for now in every for work in now)
-    works, most_held, holds = sum(map(len, every)), stash(every, stages), held(every, stages)
-    ticks, rows = min(len(every), most, MOST_TICKS), min(stages, MOST_STAGES)
+    works = sum(map(len, every))
+    most_held = stash(every, stages)
+    holds = held(every, stages)
+    ticks, rows = min(len(every), max_ticks, MOST_TICKS), min(stages, MOST_STAGES)
     panels = Panels()
     panels.first(ticks, len(every), "ticks")
     panels.first(rows, stages, "stages")
-    wide, high = WIDE / ticks, min(26.0, HIGH / rows)
+    wide = WIDE / ticks
+    high = min(26.0, HIGH / rows)
     cells: dict[tuple[int, int], Cell] = {
         (s, t): (s, t, BUBBLE, (), f"tick {t}: stage {s} has no work")
         for s in range(rows)
@@ -99,11 +106,12 @@ def _scene(every: Ticks, report: Report | None, most: int) -> Scene:
     }
     for t, now in enumerate(every[:ticks]):
         for kind, s, b in (work for work in now if work.stage < rows):
-            long, short = f"{kind[0].upper()}{b}", f"{b}"
+            long = f"{kind[0].upper()}{b}"
+            short = f"{b}"
             fits = len(long) * LETTER + 4 < NARROWER * wide  # on a narrow page, too
             texts = (long, short) if fits else (short,)
-            said = f"tick {t}: stage {s} goes {kind} with micro-batch {b}"
-            cells[s, t] = s, t, GOES[kind], texts, said
+            description = f"tick {t}: stage {s} goes {kind} with micro-batch {b}"
+            cells[s, t] = s, t, GOES[kind], texts, description
     heading = "the schedule: a column for each tick, in each box the micro-batch"
     names = [f"stage {s}" for s in range(rows)]
     boxes = boxes_in_rows("ticks", heading, WIDE, high, ticks, names, [*cells.values()])
@@ -131,7 +139,7 @@ def _scene(every: Ticks, report: Report | None, most: int) -> Scene:
         "micro-batches."
     )
     if report is not None:
-        sentence += f" {_run(panels, report, most)}"
+        sentence += f" {_run(panels, report, max_ticks)}"
     still = Still("the whole schedule", sentence, BUBBLE, 0, True, lanes=panels.lanes)
     return panels.scene(
         "pipeline",
@@ -151,25 +159,35 @@ def _scene(every: Ticks, report: Report | None, most: int) -> Scene:
     )
 
 
-def _run(panels: Panels, report: Report, most: int) -> str:
+def _run(panels: Panels, report: Report, max_ticks: int) -> str:
     """Put a lane for each IPU, and say how much of its time it waits."""
-    names, pieces = report.target.sets, defaultdict[tuple[int, int], list[tuple[int, int]]](list)
-    panels.first(most, report.num_steps, "supersteps", "The run shows")
+    names = report.target.sets
+    pieces = defaultdict[tuple[int, int], list[tuple[int, int]]](list)
+    panels.first(max_ticks, report.num_steps, "supersteps", "The run shows")
     shown = 0
-    for step in report.steps_between(0, most):
+    for step in report.steps_between(0, max_ticks):
         shown = max(shown, step.end)
-        for own, start in step.shares:
-            code, works = state_of(report.phases(step.step, own)), at_work(report, step.step)
-            end = start + int(report.overlap.lasts[step.step, own or 0])
-            for ipu in np.flatnonzero(works).tolist() if own is None else (own,):
+        for ipu_of_step, start in step.shares:
+            code = state_of(report.phases(step.step, ipu_of_step))
+            works = at_work(report, step.step)
+            end = start + int(report.overlap.lasts[step.step, ipu_of_step or 0])
+            for ipu in np.flatnonzero(works).tolist() if ipu_of_step is None else (ipu_of_step,):
                 pieces[ipu, code].append((start, end))
     lanes = dict[str, list[Piece]]()
     for ipu, name in list(enumerate(names))[:MOST_STAGES]:
-        mine = {code: merged(some) for (i, code), some in pieces.items() if i == ipu}
-        ends = merged([piece for some in mine.values() for piece in some.tolist()]).ravel()
+        by_code = {
+            code: merged(pieces_of_code) for (i, code), pieces_of_code in pieces.items() if i == ipu
+        }
+        ends = merged(
+            [piece for pieces_of_code in by_code.values() for piece in pieces_of_code.tolist()]
+        ).ravel()
         gaps = np.append(np.insert(ends, 0, 0), shown).reshape(-1, 2)
-        mine[WAITING] = gaps[gaps[:, 1] > gaps[:, 0]]
-        lanes[name] = [(c, a, b - a) for c, some in mine.items() for a, b in some.tolist()]
+        by_code[WAITING] = gaps[gaps[:, 1] > gaps[:, 0]]
+        lanes[name] = [
+            (c, a, b - a)
+            for c, pieces_of_code in by_code.items()
+            for a, b in pieces_of_code.tolist()
+        ]
     put_lanes(panels, "run", "the run; grey: an IPU waits", lanes, shown, "modelled cycles")
     waits = 100 * (1 - float(np.mean([row.busy for row in report.ipus])))
     return (

@@ -45,8 +45,8 @@ class Picture:
 
 
 def picture(figure: Figure, alt: str) -> Picture:
-    """A matplotlib figure as a `Picture`. `alt` says in a sentence or two what it shows; it may not
-    be empty."""
+    """Return a matplotlib figure as a `Picture`. `alt` says in a sentence or two what it shows; it
+    may not be empty."""
     _check_alt(alt)
     if not hasattr(figure, "savefig"):
         raise InvalidOptionError(
@@ -62,8 +62,8 @@ def picture(figure: Figure, alt: str) -> Picture:
 def images(
     pictures: Array, alt: str, titles: Sequence[Any] | None = None, *, diverging: bool = False
 ) -> Picture:
-    """A row or two of grey images, or (`diverging`) of signed values: red below zero, blue above,
-    white at zero.
+    """Return a row or two of grey images, or (`diverging`) of signed values: red below zero, blue
+    above, white at zero.
 
     `pictures`: (n, height, width). `titles`: one for each, printed above it.
     """
@@ -78,13 +78,13 @@ def images(
     columns = min(len(stack), 5)
     rows = -(-len(stack) // columns)
     figure = Figure(figsize=(1.5 * columns, 1.7 * rows), layout="constrained")
-    how: dict[str, Any] = {"cmap": "gray_r"}
+    image_options: dict[str, Any] = {"cmap": "gray_r"}
     if diverging:
         limit = float(np.abs(stack[np.isfinite(stack)].astype(np.float64)).max(initial=0)) or 1.0
-        how = {"cmap": "RdBu", "vmin": -limit, "vmax": limit}
+        image_options = {"cmap": "RdBu", "vmin": -limit, "vmax": limit}
     for i, image in enumerate(stack):
         axes = figure.add_subplot(rows, columns, i + 1)
-        axes.imshow(image, **how)
+        axes.imshow(image, **image_options)
         axes.set_axis_off()
         if titles is not None:
             axes.set_title(str(titles[i]), fontsize=10)
@@ -92,7 +92,7 @@ def images(
 
 
 def _stack(pictures: Array) -> Array:
-    """The pictures as an array of numbers with three dimensions, none of them empty."""
+    """Return the pictures as an array of numbers with three dimensions, none of them empty."""
     try:
         stack = np.asarray(pictures)
     except ValueError:

@@ -1,9 +1,9 @@
 """The view `program`: the programs as a tree, with how often each part ran and how many cycles it
 took.
 
-A part folds and unfolds; what is folded keeps the sums of what is under it. Every number of cycles
-is modelled. Of several IPUs, which work at the same time, a part has the cycles of the one that has
-most to do in it, and its share of that IPU's clock; the table has them all.
+A part folds and unfolds; a folded part shows the sums of its parts. Every number of cycles is
+modelled. Several IPUs work at the same time: a part then has the cycles of the IPU with the most
+work in it, and its share of that IPU's clock; the table has them all.
 """
 
 from __future__ import annotations
@@ -33,14 +33,13 @@ PITCH = 20.0
 def program(report: Report) -> View:
     """Which part of the program takes the cycles?
 
-    The programs in `report` as a tree, with the runs and the cycles of each part. Nothing need
-    have run.
+    The view shows the programs in `report` as a tree, with the runs and the cycles of each part.
+    Nothing needs to have run. Trees of more than 1,000 parts are shown up to there; the view says
+    so. The steps that ran show which way an If or a loop went.
 
-    Trees of more than 1,000 parts are shown up to there; the view says so. Which way an If or a
-    loop went is read off the steps that ran. Raises `InvalidOptionError` for something that is no
-    report, or holds no program.
+    Raises `InvalidOptionError` if `report` is no report, or has no program.
     """
-    walk = Walk(checked(report, "program", ran=False))
+    walk = Walk(checked(report, "program", must_have_run=False))
     places = [place for root in walk.roots for place in root.walk()]
     if not places:
         raise InvalidOptionError(
@@ -56,23 +55,29 @@ def program(report: Report) -> View:
 
 def _scene(report: Report, walk: Walk, all_places: list[WalkPlace]) -> Scene:
     places = all_places[:MOST_ROWS]
-    several, clocks = report.target.num_sets > 1, _kinds(report, walk)
+    several = report.target.num_sets > 1
+    clocks = _kinds(report, walk)
     spent = {
-        p: [own.total() for own in clocks[id(p)]] if several else [p.cycles] for p in all_places
+        p: [cycles_per_ipu.total() for cycles_per_ipu in clocks[id(p)]] if several else [p.cycles]
+        for p in all_places
     }
-    own = {place: max(cycles) for place, cycles in spent.items()}
-    total = report.total_cycles if several else sum(own[root] for root in walk.roots)
+    cycles_per_ipu = {place: max(cycles) for place, cycles in spent.items()}
+    total = report.total_cycles if several else sum(cycles_per_ipu[root] for root in walk.roots)
     cells: list[str] = []
     for place in places:
-        cells += [f"{place.runs:,}", number(own[place]), f"{100 * own[place] / (total or 1):.1f} %"]
+        cells += [
+            f"{place.runs:,}",
+            number(cycles_per_ipu[place]),
+            f"{100 * cycles_per_ipu[place] / (total or 1):.1f} %",
+        ]
         cells[-2:-2] = [_whose(spent[place], report.target.sets)] * several
     names = {id(root): run_names(report, number) for number, root in enumerate(walk.roots)}
-    told = _numbered(all_places)
-    titles = [f"{names[id(p)]}: {p.title}" if names.get(id(p)) else told[id(p)] for p in places]
+    numbers = _numbered(all_places)
+    titles = [f"{names[id(p)]}: {p.title}" if names.get(id(p)) else numbers[id(p)] for p in places]
     depth = np.array([place.depth for place in places])
     counts = np.array([sum(1 for _ in place.walk()) - 1 for place in places])
     opened = _opened(depth, counts)
-    kinds = {key: max(found, key=Counter.total) for key, found in clocks.items()}
+    kinds = {key: max(kinds_by_place, key=Counter.total) for key, kinds_by_place in clocks.items()}
     named = [
         code.name for code in palette.PHASES if any(kinds[id(place)][code.name] for place in places)
     ]
@@ -130,25 +135,27 @@ def _scene(report: Report, walk: Walk, all_places: list[WalkPlace]) -> Scene:
 def _numbered(places: Sequence[WalkPlace]) -> dict[int, str]:
     """By the id of a place its title. Steps beside each other that are called the same are counted:
     Copy 2 of 3."""
-    found = {id(place): place.title for place in places}
+    titles = {id(place): place.title for place in places}
     for place in places:
-        alike = Counter(child.title for child in place.children if child.node.step < 0)
+        same_title = Counter(child.title for child in place.children if child.node.step < 0)
         for child in place.children:
-            if alike[child.title] > 1 and child.title == child.node.kind:  # it has no name
-                found[id(child)] = _by_content(child)
+            if same_title[child.title] > 1 and child.title == child.node.kind:  # it has no name
+                titles[id(child)] = _by_content(child)
         steps = [child for child in place.children if child.node.step >= 0]
-        often, seen = Counter(child.title for child in steps), Counter[str]()
+        often = Counter(child.title for child in steps)
+        numbered = Counter[str]()
         for child in steps:
-            seen[child.title] += 1
+            numbered[child.title] += 1
             if often[child.title] > 1:
                 kind, *name = child.title.split(" ", 1)
-                which = f"{kind} {seen[child.title]} of {often[child.title]}"
-                found[id(child)] = ": ".join([which, *name])
-    return found
+                which = f"{kind} {numbered[child.title]} of {often[child.title]}"
+                titles[id(child)] = ": ".join([which, *name])
+    return titles
 
 
 def _by_content(place: WalkPlace) -> str:
-    """A part without a name by the first of the steps within it: Sequence: forward0, …"""
+    """Return the title of a part without a name, by the first of its steps: Sequence: forward0,
+    …"""
     names = list(dict.fromkeys(leaf.title for leaf in place.walk() if leaf.node.step >= 0))
     named = [name for name in names if name.startswith("Execute ")] or names
     first = named[0].removeprefix("Execute ") if named else "nothing"
@@ -156,14 +163,18 @@ def _by_content(place: WalkPlace) -> str:
 
 
 def _whose(cycles: Sequence[float], sets: Sequence[str]) -> str:
-    """Which IPU has most to do, or how many have."""
-    most = [ipu for ipu, own in enumerate(cycles) if own == max(cycles) > 0]
-    several = "all" if len(most) == len(cycles) else f"{len(most)} of {len(cycles)}" * bool(most)
-    return sets[most[0]] if len(most) == 1 else several
+    """Return which IPU has most to do, or how many have."""
+    busiest = [
+        ipu for ipu, cycles_per_ipu in enumerate(cycles) if cycles_per_ipu == max(cycles) > 0
+    ]
+    several = (
+        "all" if len(busiest) == len(cycles) else f"{len(busiest)} of {len(cycles)}" * bool(busiest)
+    )
+    return sets[busiest[0]] if len(busiest) == 1 else several
 
 
 def _opened(depth: Array, counts: Array) -> Array:
-    """bool[parts], as numbers: unfolded level by level while at most `FIRST_ROWS` show."""
+    """Return bool[parts], as numbers: unfolded level by level while at most `FIRST_ROWS` show."""
     level = 0
     while (depth <= level + 1).sum() <= FIRST_ROWS and level < depth.max():
         level += 1
@@ -172,36 +183,37 @@ def _opened(depth: Array, counts: Array) -> Array:
 
 
 def _kinds(report: Report, walk: Walk) -> dict[int, list[Counter[str]]]:
-    """By the id of a place: of each IPU the cycles of each kind of phase in it. Where the cycles of
-    a step depend on data, and the step stands at several places, each gets of every kind what it
-    has of all."""
-    ran, ipus = report.executions.tolist() if report.num_steps else [], report.target.num_sets
+    """Return, by the id of a place, the cycles of each kind of phase in it for each IPU. If a
+    step's cycles depend on data and the step is at several places, each place gets the same share
+    of every kind as of the total."""
+    executions = report.executions.tolist() if report.num_steps else []
+    ipus = report.target.num_sets
     steps: dict[int, list[Counter[str]]] = {}
-    whole = Counter[int]()
-    for step, times in ((n, many) for n, many in enumerate(ran) if many):
+    all_kinds = Counter[int]()
+    for step, times in ((n, many) for n, many in enumerate(executions) if many):
         leaf = report.profile.leaf(step).step
-        whole[leaf] += times * report.step_cost(step).cycles
+        all_kinds[leaf] += times * report.step_cost(step).cycles
         for ipu, clock in enumerate(steps.setdefault(leaf, [Counter() for _ in range(ipus)])):
             # of a step of all it has its cycles only if it has a part in it
             for phase in report.phases(step, ipu) if at_work(report, step)[ipu] else ():
                 clock[phase.kind] += times * phase.cycles
-    found: dict[int, list[Counter[str]]] = {}
-    # those within come first
+    titles: dict[int, list[Counter[str]]] = {}
+    # the inner ones come first
     for place in reversed([place for root in walk.roots for place in root.walk()]):
-        part = place.cycles / (whole[place.node.step] or 1)
-        found[id(place)] = [
+        part = place.cycles / (all_kinds[place.node.step] or 1)
+        titles[id(place)] = [
             Counter({kind: round(part * cycles) for kind, cycles in clock.items()})
             for clock in steps.get(place.node.step, [Counter()] * ipus)
         ]
         for child in place.children:
-            for clock, below in zip(found[id(place)], found[id(child)], strict=True):
+            for clock, below in zip(titles[id(place)], titles[id(child)], strict=True):
                 clock.update(below)
-    return found
+    return titles
 
 
 def _pieces(kinds: list[Counter[str]], total: float) -> dict[str, Array]:
-    """The thousandths of the run that each row spends on each kind of phase, by its code; rounding
-    keeps their sum."""
+    """Return the thousandths of the run that each row spends on each kind of phase, by its code;
+    rounding keeps their sum."""
     ends = np.cumsum([[row[code.name] for code in palette.PHASES] for row in kinds], axis=1)
     parts = np.diff(np.round(1000 * ends / (total or 1)).astype(np.int64), axis=1, prepend=0)
     return {f"{code}": parts[:, code] for code in np.flatnonzero(parts.any(axis=0)).tolist()}
@@ -210,7 +222,7 @@ def _pieces(kinds: list[Counter[str]], total: float) -> dict[str, Array]:
 def _title(
     places: list[WalkPlace], total: float, spent: Mapping[WalkPlace, Sequence[float]]
 ) -> str:
-    """Which step takes most of the cycles."""
+    """Return which step takes most of the cycles."""
     leaves = [place for place in places if place.node.step >= 0]
     if not total or not leaves:
         return "Nothing that takes time has run"
@@ -226,10 +238,11 @@ def _sentence(
     spent: Mapping[WalkPlace, Sequence[float]],
     target: Target,
 ) -> str:
-    """`spent`: of each place its cycles, on each of several IPUs."""
+    """Return `spent`: of each place its cycles, on each of several IPUs."""
     leaves = [place for place in places if place.node.step >= 0]
     clocks = [sum(clock) for clock in zip(*(spent[root] for root in walk.roots), strict=True)]
-    ipu, several = clocks.index(max(clocks)), len(clocks) > 1
+    ipu = clocks.index(max(clocks))
+    several = len(clocks) > 1
     text = (
         f"{counted(len(walk.roots), 'program')} of {counted(len(places), 'part')}, {number(total)} "
         f"modelled cycles{f' on {target.num_ipus} IPUs' * (target.num_ipus > 1)}"
@@ -237,10 +250,10 @@ def _sentence(
     if not total:
         return f"{text}: nothing that takes time has run."
     worst = max(leaves, key=lambda place: spent[place][ipu])
-    most = (
+    busiest = (
         f"most of those of {target.sets[ipu]}, which has most to do," if several else "most of them"
     )
     return (
-        f"{text}; {most} in {label(worst.title, 48)}: {number(spent[worst][ipu])} in "
+        f"{text}; {busiest} in {label(worst.title, 48)}: {number(spent[worst][ipu])} in "
         f"{counted(worst.runs, 'run')}, {100 * spent[worst][ipu] / total:.1f} %."
     )

@@ -1,9 +1,9 @@
 """The view `recompute`: what is alive when, for each choice of the inputs that a chain keeps, and
 what each choice costs.
 
-On the left the steps of the schedule, with a lane for the input of each layer; on the right a dot
-for each choice, the further down the less memory and the further left the quicker. Those that no
-other beats in both are joined by a line.
+On the left are the steps of the schedule, with a lane for the input of each layer. On the right is
+a dot for each choice: further down means less memory, further left means faster. The choices that
+no other beats in both are joined by a line.
 """
 
 from __future__ import annotations
@@ -45,12 +45,11 @@ def recompute(
 ) -> View:
     """How much memory does recomputation save, and what does it cost?
 
-    What is alive when in a chain of so many layers, and what that costs, for several choices of
-    the layers whose inputs are `kept`, by name, as `schedules.recompute` takes them.
-
-    With `reports` by the same names costs are the bytes of the fullest tile and the modelled cycles
-    of these runs; else how many inputs are alive at most, and how many layers are computed again.
-    At most 64 choices. Raises `InvalidOptionError`.
+    The view shows what is alive when in a chain of `layers` layers, and what that costs, for
+    several choices of the layers whose inputs are `kept`, by name, as `schedules.recompute` takes
+    them. With `reports` by the same names, costs are the bytes of the fullest tile and the modelled
+    cycles of these runs; else the maximum number of live inputs, and the number of recomputed
+    layers. At most 64 choices. Raises `InvalidOptionError`.
     """
     if not isinstance(kept, Mapping) or not kept or len(kept) > MOST:
         raise InvalidOptionError(f"""show.recompute() was given {shown(kept)} as its choices.
@@ -62,16 +61,17 @@ def recompute(
     plans = [schedule(layers, keep) for keep in kept.values()]
     lives = [alive(layers, plan) for plan in plans]
     ends = [np.array(live)[:, 1:3].T for live in lives]
-    most = [
+    peaks_alive = [
         int(np.cumsum(np.bincount(a, minlength=b.max() + 1) - np.bincount(b)).max())
         for a, b in ends
     ]
     again = [sum(kind == RECOMPUTE for kind, _ in plan) for plan in plans]
     runs = [] if reports is None else [checked(reports[name], "recompute") for name in kept]
-    peaks = np.array([int(r.memory.held_per_tile.max()) for r in runs] or most)
+    peaks = np.array([int(r.memory.held_per_tile.max()) for r in runs] or peaks_alive)
     costs = np.array([r.total_cycles for r in runs] or again)
     limit = min((r.target.bytes_per_tile for r in runs), default=0)
-    names, base = [label(name, 24) for name in kept], most.index(max(most))
+    names = [label(name, 24) for name in kept]
+    base = peaks_alive.index(max(peaks_alive))
     panels = Panels()
     pitch = HIGH / layers
     rows = rectangles(0, np.arange(layers) * pitch, WIDE, pitch * 0.9)
@@ -80,41 +80,46 @@ def recompute(
     numbers = map(str, range(layers))
     inputs = painted("alive", heading, WIDE, HIGH + UNDER, pictures, rows, numbers, say)
     x, up = (0.06 + 0.88 * (v - v.min()) / max(1, int(np.ptp(v))) for v in (costs, peaks))
-    x, y = WIDE * x, HIGH * (1 - up)
+    x = WIDE * x
+    y = HIGH * (1 - up)
     beaten = [
         bool(((costs <= c) & (peaks <= p) & ((costs < c) | (peaks < p))).any())
         for c, p in zip(costs, peaks, strict=True)
     ]
-    what = (
+    title_text = (
         ("bytes of the fullest tile", "modelled cycles")
         if runs
         else ("inputs alive at most", "layers computed again")
     )
-    places, dots = rectangles(x - 6, y - 6, 12.0, 12.0), np.stack((x, y, costs, peaks))
-    pictures = [_dots(dots, beaten, names, i, what[1]) for i in range(len(names))]
-    say, heading = f"{{label}}: {{peak}} {what[0]}, {{cost}} {what[1]}", " over ".join(what)
+    places = rectangles(x - 6, y - 6, 12.0, 12.0)
+    dots = np.stack((x, y, costs, peaks))
+    pictures = [_dots(dots, beaten, names, i, title_text[1]) for i in range(len(names))]
+    say = f"{{label}}: {{peak}} {title_text[0]}, {{cost}} {title_text[1]}"
+    heading = " over ".join(title_text)
     values = {"peak": peaks, "cost": costs}
     choices = painted(
         "choices", heading, WIDE, HIGH + UNDER, pictures, places, names, say, values=values
     )
     panels.put(inputs, left=LEFT)
     panels.put(choices, left=RIGHT)
-    told = [
-        f"at most {counted(most[i], 'input')} of {layers} alive, "
+    texts = [
+        f"at most {counted(peaks_alive[i], 'input')} of {layers} alive, "
         f"{counted(again[i], 'layer')} computed again"
         for i in range(len(names))
     ]
     for i in range(len(runs)):
-        told[i] += f"; {peaks[i]:,} bytes on the fullest tile, {costs[i]:,} modelled cycles"
+        texts[i] += f"; {peaks[i]:,} bytes on the fullest tile, {costs[i]:,} modelled cycles"
         ratios = (100 * (of[i] - of[base]) / of[base] for of in (peaks, costs))
-        told[i] += f" ({', '.join(f'{r:+.1f} %' for r in ratios)} of {names[base]})" * (i != base)
+        texts[i] += (
+            f" ({', '.join(f'{r:+.1f} %' for r in ratios)} of {names[base]})" if i != base else ""
+        )
     stills = [
         Still(name, note, CHOSEN, 0, True, pictures={"alive": i, "choices": i})
-        for i, (name, note) in enumerate(zip(names, told, strict=True))
+        for i, (name, note) in enumerate(zip(names, texts, strict=True))
     ]
-    least = int(np.lexsort((costs, peaks))[0])
+    cheapest = int(np.lexsort((costs, peaks))[0])
     cells = [
-        (name, f"{len({0, *keep})}", f"{most[i]}", f"{again[i]}")
+        (name, f"{len({0, *keep})}", f"{peaks_alive[i]}", f"{again[i]}")
         + ((f"{peaks[i]:,}", f"{costs[i]:,}", "yes" if peaks[i] <= limit else "no") if runs else ())
         for i, (name, keep) in enumerate(zip(names, kept.values(), strict=True))
     ]
@@ -122,26 +127,29 @@ def recompute(
     return View(
         panels.scene(
             "recompute",
-            f"{names[least]} keeps least alive: {most[least]} of {counted(layers, 'input')}",
-            f"Of {counted(len(names), 'choice')} the smallest is {names[least]}: {told[least]}.",
+            f"{names[cheapest]} keeps least alive: {peaks_alive[cheapest]} of "
+            f"{counted(layers, 'input')}",
+            f"Of {counted(len(names), 'choice')} the smallest is {names[cheapest]}: "
+            f"{texts[cheapest]}.",
             foot=12,
             codes=CODES,
             stills=stills,
-            poster=least,
+            poster=cheapest,
             group="choice",
-            table=(heads + (*what, "fits") * bool(runs), cells),
+            table=(heads + (*title_text, "fits") * bool(runs), cells),
         )
     )
 
 
 def alive(layers: int, plan: Collection[Step]) -> list[tuple[int, int, int, int]]:
-    """(layer, from, to, code) of the inputs of a chain by half steps of its plan: what a step makes
-    is there from its middle on, and what it needs last is there up to its end."""
+    """Return (layer, from, to, code) of the inputs of a chain by half steps of its plan: the result
+    of a step exists from its middle on, and its last operand up to its end."""
     again = {layer + 1 for kind, layer in plan if kind == RECOMPUTE}
-    since, found = {0: (0, KEPT)}, list[tuple[int, int, int, int]]()
+    since = {0: (0, KEPT)}
+    alive_spans = list[tuple[int, int, int, int]]()
 
     def over(layer: int, time: int) -> None:
-        found.append((layer, since[layer][0], time, since[layer][1]))
+        alive_spans.append((layer, since[layer][0], time, since[layer][1]))
 
     for step, (kind, layer) in enumerate(plan):
         if kind in (FORWARD, RECOMPUTE) and layer + 1 < layers:
@@ -149,11 +157,12 @@ def alive(layers: int, plan: Collection[Step]) -> list[tuple[int, int, int, int]
             since[layer + 1] = 2 * step + 1, brief if kind == FORWARD else AGAIN
         if kind not in (FORWARD, RECOMPUTE) or kind == FORWARD and layer in again:
             over(layer, 2 * step + 2)
-    return found
+    return alive_spans
 
 
 def _triangle(live: list[tuple[int, int, int, int]], steps: int, layers: int) -> tuple[Shape, ...]:
-    wide, pitch = WIDE / (2 * steps), HIGH / layers
+    wide = WIDE / (2 * steps)
+    pitch = HIGH / layers
     shapes: list[Shape] = []
     for code in (KEPT, BRIEF, AGAIN):
         boxes = [
@@ -168,17 +177,19 @@ def _triangle(live: list[tuple[int, int, int, int]], steps: int, layers: int) ->
 def _dots(
     dots: Array, beaten: list[bool], names: list[str], chosen: int, unit: str
 ) -> tuple[Shape, ...]:
-    """A dot for each choice, and a line through those that no other beats. `dots`: x, y, cost and
-    peak of each."""
+    """Return a dot for each choice, and a line through those that no other beats. `dots`: x, y,
+    cost and peak of each."""
     x, y, costs, peaks = dots
-    low, left = ((0.0, HIGH), (WIDE, HIGH)), ((0.0, 0.0), (0.0, HIGH))
-    shapes: list[Shape] = [Stroke(low, 1, "line"), Stroke(left, 1, "line")]
+    low = ((0.0, HIGH), (WIDE, HIGH))
+    lower_left = ((0.0, 0.0), (0.0, HIGH))
+    shapes: list[Shape] = [Stroke(low, 1, "line"), Stroke(lower_left, 1, "line")]
     front = [(float(x[i]), float(y[i])) for i in np.argsort(x) if not beaten[i]]
     shapes += [Stroke(ends, 1.5) for ends in pairwise(front)]
     for i in sorted(range(len(names)), key=lambda i: (i == chosen, not beaten[i])):
         code = CHOSEN if i == chosen else BEATEN if beaten[i] else BEST
         shapes.append(Boxes(code, rectangles(x[i] - 5, y[i] - 5, 10.0, 10.0)))
-    at, end = (float(x[chosen]), float(y[chosen]) - 10), "end" if x[chosen] > WIDE / 2 else "start"
+    at = (float(x[chosen]), float(y[chosen]) - 10)
+    end = "end" if x[chosen] > WIDE / 2 else "start"
     long = LETTER * len(names[chosen]) * (-1 if end == "end" else 1)
     # the line through the best choices does not strike the name through
     shapes.append(Stroke(((at[0], at[1] - 4), (at[0] + long, at[1] - 4)), 13, "paper"))

@@ -1,4 +1,4 @@
-"""What several views ask of a report, in one place: whether something ran, and the text of its
+"""Facts of a report that several views need: whether something ran, and the text of its
 codelets."""
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ LONGEST_SOURCE = 40  # lines of a method
 MOST_SHARES = 8  # IPUs with their share of work in words
 
 
-def checked(report: object, call: str, ran: bool = True) -> Report:
+def checked(report: object, call: str, must_have_run: bool = True) -> Report:
     """`report`, if it is one, and with `ran` if something has run in it. Raises
     `InvalidOptionError`."""
     if not isinstance(report, Report):
         raise InvalidOptionError(f"""show.{call}() was given {shown(report)}, which is no report.
             next:  give it engine.report.""")
-    if ran and not report.num_steps:
+    if must_have_run and not report.num_steps:
         raise InvalidOptionError(f"""show.{call}() was given a report in which nothing has run.
             next:  engine.run(), then engine.report.""")
     return report
 
 
 def no_time(call: str) -> InvalidOptionError:
-    """That a run takes no time, of which a view shows nothing else."""
+    """Return the error for a run that takes no time, in a view that shows nothing else."""
     return InvalidOptionError(f"""show.{call}() was given a run that takes no modelled time.
         next:  run a program that copies or computes.""")
 
@@ -53,12 +53,12 @@ def linked(
     tile: int | None = None,
     only: int | None = None,
 ) -> Scene:
-    """The scene, to follow others of the same report on a page: by the tile in the marks `tiles`,
-    as far as each of their parts is one, and by the cycle at which it stands. `parts`, where its
-    frames are not those of the run: which frame, or which row of its tree, shows a compiled step;
-    then the first 500 supersteps are followed. Several IPUs are at several steps at a time: of them
-    the tile alone is followed. `tile`: the one that all of it is about; `only`: the one superstep
-    of the run that it shows."""
+    """Return the scene, linked to others of the same report on a page: by the tile in the marks
+    `tiles`, if each of their parts is one tile, and by the current cycle. If the frames are not
+    those of the run, `parts` says which frame, or which row of its tree, shows a compiled step;
+    then the first 500 supersteps are followed. Several IPUs are at several steps at a time, so that
+    only the tile is followed. `tile` is the one that the whole scene is about; `only` is the one
+    superstep of the run that it shows."""
     parts = {} if report.target.num_ipus > 1 else parts
     marks = (m for m in scene.marks if isinstance(m, (Box, Cells)) and m.name in tiles)
     names = [
@@ -69,13 +69,13 @@ def linked(
     ]
     link: dict[str, object] = {"report": report.digest()[:16], "tiles": names}
     if parts is not None:
-        own = _shown_by(report, parts)
+        ipu_part = _shown_by(report, parts)
         order = report.step_numbers[:MOST_MOMENTS].tolist()
         starts = np.cumsum([0, *(report.step_cost(n).cycles for n in order)])
         known = [
-            (int(starts[k]), own[n])
+            (int(starts[k]), ipu_part[n])
             for k, n in enumerate(order)
-            if own[n] >= 0 and only in (None, k)
+            if ipu_part[n] >= 0 and only in (None, k)
         ]
         link["moments"] = [
             len(known),
@@ -87,7 +87,7 @@ def linked(
 
 
 def _shown_by(report: Report, parts: Mapping[int, int]) -> list[int]:
-    """The frame that shows each compiled step, or -1."""
+    """Return the frame that shows each compiled step, or -1."""
     steps = range(len(report.profile.steps))
     return [parts.get(n, parts.get(report.profile.leaf(n).step, -1)) for n in steps]
 
@@ -102,67 +102,72 @@ def frames_at(
     parts: Mapping[int, int] | None = None,
     begins: Array | None = None,
 ) -> Array:
-    """bool[frames]: those that show superstep `at` of the run, a step of that name, or a phase of
-    that kind. `stills`: of each frame, whose groups begin with the supersteps `begins`, left out
-    with each, or of several IPUs each stretch; or `parts` says as in `linked` what frames are,
-    without phases."""
+    """Return bool[frames]: those that show superstep `at` of the run, a step of that name, or a
+    phase of that kind. `stills`: of each frame, whose groups begin with the supersteps `begins`,
+    left out with each, or of several IPUs each stretch; or `parts` says as in `linked` what frames
+    are, without phases."""
     order = report.step_numbers
-    ran: Array = np.arange(len(order))
+    must_have_run: Array = np.arange(len(order))
     if isinstance(at, str) and at in STATE and parts is None:
         return np.array([still.code == STATE[at] for still in stills])
     if is_whole(at):
-        ran = ran[at : at + 1] if at >= 0 else ran[:0]
+        must_have_run = must_have_run[at : at + 1] if at >= 0 else must_have_run[:0]
     else:
         known = np.unique(order).tolist() if isinstance(at, str) else []
-        ran = ran[np.isin(order, [n for n in known if report.step_cost(n).name == at])]
+        must_have_run = must_have_run[
+            np.isin(order, [n for n in known if report.step_cost(n).name == at])
+        ]
     if parts is not None:
         shown_by = np.array(_shown_by(report, parts), np.int64)
-        return np.isin(np.arange(len(stills)), shown_by[order[ran]])
+        return np.isin(np.arange(len(stills)), shown_by[order[must_have_run]])
     group = np.cumsum([still.first for still in stills]) - 1
     edges = cuts(report) if begins is None else begins
-    return np.isin(group, np.searchsorted(edges, ran[ran >= edges[0]], "right") - 1)
+    return np.isin(
+        group, np.searchsorted(edges, must_have_run[must_have_run >= edges[0]], "right") - 1
+    )
 
 
-def resting(view: str, stills: Sequence[Still], report: Report, at: At, **how: Any) -> int:
-    """The longest frame that shows `at`; `how` to find it is said to `frames_at`. Raises
+def resting(view: str, stills: Sequence[Still], report: Report, at: At, **options: Any) -> int:
+    """Return the longest frame that shows `at`; `options` go to `frames_at`. Raises
     `InvalidOptionError` if none does."""
-    chosen = frames_at(stills, report, at, **how)
+    chosen = frames_at(stills, report, at, **options)
     if not chosen.any():
         names = {report.step_cost(n).name for n in np.unique(report.step_numbers).tolist()}
         raise InvalidOptionError(f"""show.{view}() was given at={shown(at)}, which the picture
             does not show.
             next:  {did_you_mean(at, names)}give the number of a superstep, from 0 on,
-            {"or " * ("parts" in how)}the name of a
-            step{', or a kind of phase, say "exchange"' * ("parts" not in how)}.""")
+            {"or " * ("parts" in options)}the name of a
+            step{', or a kind of phase, say "exchange"' * ("parts" not in options)}.""")
     return int(np.argmax(np.where(chosen, [still.cycles for still in stills], -1)))
 
 
-def rests(scene: Scene, report: Report, at: At, **how: Any) -> Scene:
-    """The scene at rest there; as it is, if `at` is None."""
+def rests(scene: Scene, report: Report, at: At, **options: Any) -> Scene:
+    """Return the scene at rest there; as it is, if `at` is None."""
     if at is None:
         return scene
     stills = [scene.stills[i] for i in scene.frames.tolist()]
-    return replace(scene, poster=resting(scene.view, stills, report, at, **how))
+    return replace(scene, poster=resting(scene.view, stills, report, at, **options))
 
 
-def seen_whole(call: str, other: object, at: At) -> None:
+def seen_whole(call: str, second: object, at: At) -> None:
     """Raises `InvalidOptionError` where two runs are to rest somewhere."""
-    if other is not None and at is not None:
+    if second is not None and at is not None:
         raise InvalidOptionError(f"""show.{call}() was given a step to rest at, and two runs, which
             are seen whole.
             next:  leave out at=.""")
 
 
 def because(view: View, report: Report, why: Why | None, at: At = None) -> View:
-    """The view at rest `at` some step, or with the tiles of a chain of causes in one colour, at the
-    step that it is about. Raises `InvalidOptionError`."""
+    """Return the view at rest `at` some step, or with the tiles of a chain of causes in one colour,
+    at the step that it is about. Raises `InvalidOptionError`."""
     if why is None:
         return view if at is None else View(rests(view.scene, report, at))
     if not isinstance(why, Why):
         raise InvalidOptionError(f"""show.{view.scene.view}() was given why={shown(why)}, which is
             no chain of causes.
             next:  give report.why(…), of the same report.""")
-    scene, tiles = view.scene, report.target.num_tiles
+    scene = view.scene
+    tiles = report.target.num_tiles
     members = np.isin(np.arange(tiles), why.tiles)
     grids = {m.name for m in scene.marks if isinstance(m, Cells) and m.count == tiles}
     stills = []
@@ -176,21 +181,21 @@ def because(view: View, report: Report, why: Why | None, at: At = None) -> View:
                 then,
             )
         stills.append(replace(still, cells=cells))
-    said = " ".join(
+    sentence = " ".join(
         [why.question, *(f"{i}. {cause.text}" for i, cause in enumerate(why.causes, 1))]
     )
-    notes = (*scene.notes, label(said, 2000))
+    notes = (*scene.notes, label(sentence, 2000))
     scene = replace(scene, codes=(*scene.codes, CAUSE), stills=tuple(stills), notes=notes)
-    ran = np.flatnonzero(report.step_numbers == why.step)[:1].tolist()
+    must_have_run = np.flatnonzero(report.step_numbers == why.step)[:1].tolist()
     moments = [scene.stills[i] for i in scene.frames.tolist()]
-    if at is None and ran and frames_at(moments, report, ran[0]).any():
-        at = ran[0]
+    if at is None and must_have_run and frames_at(moments, report, must_have_run[0]).any():
+        at = must_have_run[0]
     return View(rests(scene, report, at))
 
 
 def model_of(report: object, call: str) -> CostModel:
-    """What a run has cost, vertex by vertex. Raises as `checked` does, and for a report that was
-    read from a file."""
+    """Return what a run has cost, vertex by vertex. Raises as `checked` does, and for a report that
+    was read from a file."""
     profile = checked(report, call).profile
     if not isinstance(profile, CompiledProfile):
         raise InvalidOptionError(f"""show.{call}() was given a report from a file, which holds tiles
@@ -200,43 +205,43 @@ def model_of(report: object, call: str) -> CostModel:
 
 
 def run_names(report: Report, program: int | None = None) -> str:
-    """The names that `Engine.run` was given for its runs, or for those of one program, each once;
-    "" if there are none."""
+    """Return the names that `Engine.run` was given for its runs, or for those of one program, each
+    once; "" if there are none."""
     runs = [r.name for r in report.runs if r.name and program in (None, r.program)]
     return label(", ".join(dict.fromkeys(runs)), 48)
 
 
-def titled(report: Report, what: str) -> str:
-    """The title of a picture of a run: `what` it is, after the names of the runs."""
+def titled(report: Report, subject: str) -> str:
+    """Return the title of a picture of a run: `what` it is, after the names of the runs."""
     names = run_names(report)
-    return f"{names}: {what}" if names else what
+    return f"{names}: {subject}" if names else subject
 
 
 def step_name(report: Report, step: int, longest: int = 48) -> str:
-    """A compiled step by its kind and its name."""
+    """Return a compiled step by its kind and its name."""
     cost = report.step_cost(step)
     return label(f"{cost.kind} {cost.name}".strip(), longest)
 
 
 def state_of(phases: Sequence[Phase]) -> int:
-    """The code of the longest of some phases, that of rest if there are none."""
+    """Return the code of the longest of some phases, that of rest if there are none."""
     return STATE[max(phases, key=lambda phase: phase.cycles).kind] if phases else 0
 
 
 def phase_cycles(phases: Sequence[Phase]) -> str:
-    """How long each of some phases takes."""
+    """Return how long each of some phases takes."""
     return ", ".join(f"{phase.kind} {number(phase.cycles)}" for phase in phases)
 
 
 def tiles_of(report: Report) -> str:
-    """The machine of a report: "8 tiles of 2 IPUs", or "of 2 IPUs (2 replicas)"."""
+    """Return the machine of a report: "8 tiles of 2 IPUs", or "of 2 IPUs (2 replicas)"."""
     ipus = report.target.num_ipus
-    words = counted(report.target.num_tiles, "tile") + f" of {ipus} IPUs" * (ipus > 1)
-    return words + f" ({report.replicas} replicas)" * (report.replicas > 1)
+    words = counted(report.target.num_tiles, "tile") + (f" of {ipus} IPUs" if ipus > 1 else "")
+    return words + (f" ({report.replicas} replicas)" if report.replicas > 1 else "")
 
 
 def run_of(report: Report) -> str:
-    """How a sentence about a run begins."""
+    """Return how a sentence about a run begins."""
     return (
         f"A run of {counted(report.num_steps, 'superstep')} on {tiles_of(report)}, "
         f"{number(report.total_cycles)} modelled cycles"
@@ -244,17 +249,18 @@ def run_of(report: Report) -> str:
 
 
 def slowest(busy: Array) -> tuple[str, bool]:
-    """(the tiles that are at it longest, whether there are several): "tile 3 and 49 more"."""
-    most = np.flatnonzero(busy == busy.max())
-    more = f" and {len(most) - 1:,} more" if len(most) > 1 else ""
-    return f"tile {most[0]}{more}", len(most) > 1
+    """Return (the tiles that are at it longest, whether there are several): "tile 3 and 49
+    more"."""
+    busiest = np.flatnonzero(busy == busy.max())
+    rest = f" and {len(busiest) - 1:,} more" if len(busiest) > 1 else ""
+    return f"tile {busiest[0]}{rest}", len(busiest) > 1
 
 
-def waited_for(phase: Phase, own: Array | slice = slice(None)) -> str:
-    """Which tiles a phase waits for, and what share of the time of the tiles that take part is
-    waiting."""
+def waited_for(phase: Phase, ipu_part: Array | slice = slice(None)) -> str:
+    """Return which tiles a phase waits for, and what share of the time of the tiles that take part
+    is waiting."""
     assert phase.busy is not None
-    waiting = 1 - float(phase.busy[own].mean()) / phase.cycles
+    waiting = 1 - float(phase.busy[ipu_part].mean()) / phase.cycles
     if waiting < 0.0005:
         return "all tiles are equally fast"
     who, several = slowest(phase.busy)
@@ -265,7 +271,7 @@ def waited_for(phase: Phase, own: Array | slice = slice(None)) -> str:
 
 
 def waits_title(phase: Phase) -> str:
-    """Which tiles of a phase make how many others wait, as the beginning of a title."""
+    """Return which tiles of a phase make how many others wait, as the beginning of a title."""
     assert phase.busy is not None
     longest = np.flatnonzero(phase.busy == phase.busy.max())
     others = len(phase.busy) - len(longest)
@@ -276,54 +282,57 @@ def waits_title(phase: Phase) -> str:
 
 
 def ipus_title(report: Report) -> str:
-    """Which of several IPUs makes the others wait longest, as a title."""
-    rows, sets = report.ipus, report.target.sets
-    held = rows.largest("held_cycles", 1)[0]
+    """Return which of several IPUs makes the others wait longest, as a title."""
+    rows = report.ipus
+    sets = report.target.sets
+    longest_held = rows.largest("held_cycles", 1)[0]
     busy = 100 * float(np.mean([row.busy for row in rows]))
-    if not held.held_cycles:
+    if not longest_held.held_cycles:
         return f"No IPU waits for another; they are at work {busy:.1f} % of the time"
-    step = f" in {label(held.held_by, 32)}" if held.held_by else ""
-    return f"{sets[held.ipu]} makes the others wait longest{step}"
+    step = f" in {label(longest_held.held_by, 32)}" if longest_held.held_by else ""
+    return f"{sets[longest_held.ipu]} makes the others wait longest{step}"
 
 
 def ipus_at_work(report: Report) -> str:
-    """How much of a run each of several IPUs is at work, and whose steps hold up the others."""
-    rows, sets = report.ipus, report.target.sets
+    """Return how much of a run each of several IPUs is at work, and whose steps hold up the
+    others."""
+    rows = report.ipus
+    sets = report.target.sets
     shares = ", ".join(f"{sets[row.ipu]} {100 * row.busy:.1f} %" for row in rows[:MOST_SHARES])
-    held = rows.largest("held_cycles", 1)[0]
+    longest_held = rows.largest("held_cycles", 1)[0]
     if report.replicas > 1:
         busy = np.reshape([row.busy for row in rows], (report.replicas, -1)).mean(axis=1)
         ends = dict.fromkeys(f"{100 * share:.1f}" for share in (busy.min(), busy.max()))
         shares = f"the {report.replicas} replicas {' to '.join(ends)} %"
     many = len(rows) > MOST_SHARES and report.replicas == 1
-    more = f", and {len(rows) - MOST_SHARES:,} more" * many
-    if not held.held_cycles:
-        return f"At work are {shares}{more}: none waits for another."
+    rest = f", and {len(rows) - MOST_SHARES:,} more" * many
+    if not longest_held.held_cycles:
+        return f"At work are {shares}{rest}: none waits for another."
     by = (
-        f"{sets[held.ipu]}, while it is in {label(held.held_by, 40)}"
-        if held.held_by
-        else sets[held.ipu]
+        f"{sets[longest_held.ipu]}, while it is in {label(longest_held.held_by, 40)}"
+        if longest_held.held_by
+        else sets[longest_held.ipu]
     )
-    return f"At work are {shares}{more}; the others wait longest for {by}."
+    return f"At work are {shares}{rest}; the others wait longest for {by}."
 
 
 def sources(report: Report, number: int) -> tuple[tuple[str, str], ...]:
-    """(class and method, its text) of every codelet that compiled step `number` executes, where the
-    text is to be had."""
+    """Return (class and method, its text) of every codelet that compiled step `number` executes,
+    where the text is to be had."""
     codelets = dict.fromkeys(part.codelet for part in report.profile.parts(number))
     return tuple(
-        found for codelet in codelets for found in report.profile.codelets[codelet].sources
+        source for codelet in codelets for source in report.profile.codelets[codelet].sources
     )
 
 
 def numbered(name: str, text: str) -> str:
-    """A method under its name, each line with its number within it; of a library's vertex, whose
-    name is no method's, the sentence that says what it does."""
+    """Return a method under its name, each line with its number within it; of a library's vertex,
+    whose name is no method's, the sentence that says what it does."""
     if "." not in name:
         return f"{name}: {text}"
     lines = text.splitlines()
-    kept = [f"{n:>3}  {line}" for n, line in enumerate(lines[:LONGEST_SOURCE], start=1)]
-    more = (
+    numbered_lines = [f"{n:>3}  {line}" for n, line in enumerate(lines[:LONGEST_SOURCE], start=1)]
+    rest = (
         [f"     … {len(lines) - LONGEST_SOURCE} more lines"] if len(lines) > LONGEST_SOURCE else []
     )
-    return "\n".join((name, *kept, *more))
+    return "\n".join((name, *numbered_lines, *rest))

@@ -1,9 +1,9 @@
-"""The view `run`: the numbers of a recorded run. They travel from tile to tile, vertices read and
+"""The view `run`: the numbers of a recorded run. They move from tile to tile, vertices read and
 write them, they change.
 
-Every tile is a box with the elements that lie on it. A superstep plays in beats: sync, exchange,
-compute, and the change of what was written. What a message carries is what the step moves of the
-recorded elements; when it arrives is modelled: when its receiver has all that it waits for.
+Every tile is a box with its elements. A superstep plays in beats: sync, exchange, compute, and the
+change of the written elements. A message carries the recorded elements that the step moves. Its
+arrival is modelled: the moment when its receiver has all that it waits for.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ WAIT, CHANGE = BEATS.index(palette.WAIT), BEATS.index(palette.CHANGE)
 UNWRITTEN = len(BEATS)
 STEPS = UNWRITTEN + 2  # the first code of the values
 
-HIGHEST = 220.0  # of a tensor as an image
+HIGHEST = 220.0  # height of a tensor as an image
 MOST_TILES = 64
 MOST_CELLS = 512
 MOST_TENSORS = 6
@@ -78,14 +78,14 @@ MOST_BYTES = 70_000
 def run(recording: Recording, *tensors: Tensor, at: At = None) -> View:
     """Which numbers move between tiles in each superstep, and which change?
 
-    The recorded run with its numbers: what every tile holds, what travels, what each superstep
-    changes.
+    The view shows a recorded run with its numbers: the content of every tile, the messages, and the
+    changes of each superstep. `tensors` selects those of the recording to show. At most 64 tiles
+    and 512 elements are drawn, and as many supersteps as a scene of 70 kB holds; the view says what
+    it leaves out. Cycles are modelled, values are those of the run. `at` is where it rests, as for
+    `show.bsp`; by default where the most data is moving between tiles.
 
-    `tensors`: those of the recording to show, else all. At most 64 tiles and 512 elements are
-    drawn, and as many supersteps as a scene of 70 kB holds; the view says what it leaves out.
-    Cycles are modelled, values are those of the run. `at`: where it rests, as for `show.bsp`; left
-    out, where most is under way between tiles. Raises `InvalidOptionError` for something that
-    is no recording, or in which nothing has run, or a tensor that is not in it.
+    Raises `InvalidOptionError` if the argument is no recording, if nothing has run, or if a tensor
+    is not in it.
     """
     if not isinstance(recording, Recording):
         raise InvalidOptionError(f"""show.run() was given {shown(recording)}, which is no recording.
@@ -118,9 +118,10 @@ class _Maker:
         tiles = [
             recording.compiled.graph.tile_map.at(track.address).astype(np.int64) for track in tracks
         ]
-        self.ipus, self.per_ipu = self.report.target.num_ipus, self.report.target.tiles_per_ipu
-        held = np.unique(np.concatenate(tiles))
-        self.held = held[held >= 0]
+        self.ipus = self.report.target.num_ipus
+        self.per_ipu = self.report.target.tiles_per_ipu
+        distinct_tiles = np.unique(np.concatenate(tiles))
+        self.held = distinct_tiles[distinct_tiles >= 0]
         ipu = self.held // self.per_ipu
         rank = np.arange(len(ipu)) - np.searchsorted(ipu, ipu)  # within the IPU
         self.most = max(1, MOST_TILES // self.ipus)
@@ -133,16 +134,18 @@ class _Maker:
             per //= 2
         self.per = np.minimum(per, counts.max(axis=0))
         self.left = np.maximum(counts - self.per, 0)
-        self.own: list[Array] = []  # of each tensor the elements that are drawn, tile by tile
-        box, row, place = [], [], []
+        self.own: list[Array] = []  # for each tensor the drawn elements, tile by tile
+        box = []
+        row = []
+        place = []
         for which, tile in enumerate(tiles):
             order = np.argsort(tile, kind="stable")
             order = order[np.isin(tile[order], self.tiles)]
             within = np.arange(len(order)) - np.searchsorted(tile[order], tile[order])
-            kept = order[within < per]
-            self.own.append(kept)
-            box.append(np.searchsorted(self.tiles, tile[kept]))
-            row.append(np.full(len(kept), which))
+            within_box = order[within < per]
+            self.own.append(within_box)
+            box.append(np.searchsorted(self.tiles, tile[within_box]))
+            row.append(np.full(len(within_box), which))
             place.append(within[within < per])
         self.box, self.row, self.place = (np.concatenate(parts) for parts in (box, row, place))
         self.elements = Elements(
@@ -152,8 +155,11 @@ class _Maker:
             self.tiles,
         )
         before = np.cumsum([0, *(len(track.address) for track in tracks)])
-        drawn = np.concatenate([first + own for first, own in zip(before, self.own, strict=False)])
-        self.cell = np.full(before[-1], -1)  # of every element: where it is drawn, or -1
+        drawn = np.concatenate(
+            [first + own_cells for first, own_cells in zip(before, self.own, strict=False)]
+        )
+        # for every element the cell in which it is drawn, or -1
+        self.cell = np.full(before[-1], -1)
         self.cell[drawn] = np.arange(len(drawn))
         self.named, self.index = self.elements.named(self.elements.address[drawn])
         self.rows = [self.named[self.row == which] for which in range(len(tracks))]
@@ -163,7 +169,7 @@ class _Maker:
         self.size = np.repeat([track.tensor.dtype.size for track in tracks], np.diff(before))
         self.stills: list[Still] = []
         self.sources: dict[str, int] = {}
-        # by still: whether tiles send to tiles in it, and bytes of its messages
+        # by still: whether tiles send to tiles in it, and the bytes of its messages
         self.moved: dict[int, tuple[bool, int]] = {}
         # By still: which step it is, of those that a Repeat runs. And how much of the time of the
         # run each recorded step is.
@@ -174,24 +180,24 @@ class _Maker:
         self.repeated = {below.step for node in loops for _, below in node.walk()}
         # By such a step, how often it had run when the recording began, and how often in all.
         leaves = [profile.leaf(n).step for n in range(len(profile.steps))]
-        ran = np.array(leaves, np.int64)[self.report.step_numbers].tolist()
-        earlier = Counter(ran[: recording.first])
+        steps_run = np.array(leaves, np.int64)[self.report.step_numbers].tolist()
+        earlier = Counter(steps_run[: recording.first])
         self.times = {
             leaf: (earlier[leaf], count)
-            for leaf, count in Counter(ran).items()
+            for leaf, count in Counter(steps_run).items()
             if leaf in self.repeated
         }
         self.gains = self._gains()
-        # What the host wrote before the first step stands there when it begins.
+        # Values that the host wrote before the first step are there when it begins.
         self.begins = int(recording.steps[0] == BY_HOST)
 
-    def scene(self, most: int) -> Scene:
-        frames, changed_in, whole, clock = self._frames(most)
+    def scene(self, max_frames: int) -> Scene:
+        frames, changed_in, device_steps, clock = self._frames(max_frames)
         numbers = self._numbers(changed_in)
         spans, bounds, ramp = self._ramp(numbers)
-        middle = len(frames) // 2  # of beats that move as much, the one nearest to it
+        middle = len(frames) // 2  # of beats that move the same amount, the one nearest to it
         known = self._known(numbers, len(frames))
-        enough = known >= known.max() / 2  # where little is written, little is seen
+        enough = known >= known.max() / 2  # a beat that writes little shows little
 
         def rank(f: int) -> tuple[bool, bool, int, int]:
             moves, size = self.moved.get(int(frames[f]), (False, 0))
@@ -236,7 +242,8 @@ class _Maker:
             block=self.per_ipu if self.ipus > 1 else 0,
         )
         board_high = Places(board).tall
-        panels, tall = Panels(), max(board_high, 200.0)
+        panels = Panels()
+        tall = max(board_high, 200.0)
         panels.put(board, right=edge, high=board_high)
         image = self._sheet(edge + 24)
         if image is not None:
@@ -256,7 +263,7 @@ class _Maker:
         panels.put(Trail("trail", of="board"), high=34)
         panels.below(20)
         panels.put(Track(), high=18)
-        panels.notes += self._notes(whole)
+        panels.notes += self._notes(device_steps)
         return panels.scene(
             "run",
             titled(self.report, self._title(tensors, frames[poster], numbers)),
@@ -274,7 +281,7 @@ class _Maker:
         )
 
     def _sheet(self, left: float) -> Sheet | None:
-        """The one tensor as an image, if it has two dimensions and all of it is drawn."""
+        """Return the one tensor as an image, if it has two dimensions and all of it is drawn."""
         shape = self.tracks[0].tensor.shape
         if len(self.tracks) > 1 or len(shape) != 2 or min(shape) < 2:
             return None
@@ -294,29 +301,31 @@ class _Maker:
     # Frames
 
     def _gains(self) -> list[int]:
-        """By how much each recorded step makes the run longer: what an IPU does while another is at
-        work for longer does not."""
-        cuts, clocks = set(self.report.overlap.cuts.tolist()), [0] * self.report.target.num_sets
-        found, at = [], self.recording.first
+        """Return by how much each recorded step makes the run longer. Work of an IPU while another
+        works for longer adds nothing."""
+        cuts = set(self.report.overlap.cuts.tolist())
+        clocks = [0] * self.report.target.num_sets
+        messages_by_pair = []
+        at = self.recording.first
         for step in self.recording.steps:
             before = max(clocks)
             if step != BY_HOST:
                 clocks = [before] * len(clocks) if at in cuts else clocks
                 parts(self.report, step, clocks)
                 at += 1
-            found.append(max(clocks) - before)
-        return found
+            messages_by_pair.append(max(clocks) - before)
+        return messages_by_pair
 
-    def _frames(self, most: int) -> tuple[Array, dict[int, int], int, Array]:
-        """(the still of each beat, by the place of a step in the recording the frame of its change,
-        supersteps shown, when each beat begins and the end).
+    def _frames(self, max_frames: int) -> tuple[Array, dict[int, int], int, Array]:
+        """Return (the still of each beat; by the place of a step in the recording, the frame of its
+        change; supersteps shown; when each beat begins, and the end).
 
-        As many supersteps as change at most so many cells.
+        The frames cover as many supersteps as change at most `max_frames` cells.
         """
-        changing: Counter[int] = Counter()  # by the place of a step, how many cells it changes
-        for own, track in zip(self.own, self.tracks, strict=True):
+        changing: Counter[int] = Counter()  # by the place of a step: how many cells it changes
+        for own_cells, track in zip(self.own, self.tracks, strict=True):
             drawn = np.zeros(len(track.address), bool)
-            drawn[own] = True
+            drawn[own_cells] = True
             upto = bisect_left(
                 track.changes, self.begins + MOST_FRAMES, key=lambda change: change[0]
             )
@@ -324,15 +333,15 @@ class _Maker:
                 changing[place] += int(np.count_nonzero(drawn[at]))
         kinds: dict[int, tuple[list[int], int]] = {}
         frames: list[int] = []
-        lasts: list[int] = []  # by frame; of a step that overlaps with others its last beats count
+        lasts: list[int] = []  # by frame; for a step that overlaps with others, only its last beats
         changed_in: dict[int, int] = {}
-        whole = 0
+        device_steps = 0
         for place, step in enumerate(self.recording.steps[self.begins :], self.begins):
             if step not in kinds:
                 kinds[step] = self._kind(step)
             phases, change = kinds[step]
-            most -= changing[place]
-            if frames and (most < 0 or len(frames) + len(phases) + 1 > MOST_FRAMES):
+            max_frames -= changing[place]
+            if frames and (max_frames < 0 or len(frames) + len(phases) + 1 > MOST_FRAMES):
                 break
             frames += phases
             left = self.gains[place] - np.cumsum([self.stills[i].cycles for i in phases[::-1]])
@@ -342,11 +351,11 @@ class _Maker:
                 changed_in[place] = len(frames)
                 frames.append(change)
                 lasts.append(0)
-            whole += step != BY_HOST
-        return np.array(frames), changed_in, whole, np.cumsum([0, *lasts])
+            device_steps += step != BY_HOST
+        return np.array(frames), changed_in, device_steps, np.cumsum([0, *lasts])
 
     def _kind(self, step: int) -> tuple[list[int], int]:
-        """The stills of a step: of its phases, and of the change after them."""
+        """Return the stills of a step: of its phases, and of the change after them."""
         first = len(self.stills)
         if step == BY_HOST:
             self.stills.append(
@@ -355,16 +364,17 @@ class _Maker:
             return [], first
         cost = self.report.step_cost(step)
         does = self.elements.step(step, self.report.profile.steps[step].compute_set)
-        name, source = step_name(self.report, step), self._source(step)
+        name = step_name(self.report, step)
+        source = self._source(step)
         leaf = self.report.profile.leaf(step).step
         self.rounds |= {first: leaf} if leaf in self.repeated else {}
         # the tiles whose IPU takes part
         of = self.report.target.set_of(np.arange(self.report.target.num_tiles))
-        own = at_work(self.report, step)[of]
+        own_cells = at_work(self.report, step)[of]
         for phase in self.report.phases(step):
             note = "every tile waits for the last one" if phase.kind == SYNC else ""
             if phase.busy is not None:
-                note = waited_for(phase, own)
+                note = waited_for(phase, own_cells)
             messages = tuple(self._messages(phase, does))
             if phase.exchange >= 0:
                 arrive = f"{cost.exchange[phase.exchange].total:,} bytes arrive; "
@@ -373,8 +383,10 @@ class _Maker:
                 phase.kind in (EXCHANGE, LINKS) and bool(messages),
                 sum(m.size for m in messages),
             )
-            busy = np.where(own, phase.cycles if phase.busy is None else phase.busy, phase.cycles)
-            code = np.where(own, STATE[phase.kind], STATES.index(REST))
+            busy = np.where(
+                own_cells, phase.cycles if phase.busy is None else phase.busy, phase.cycles
+            )
+            code = np.where(own_cells, STATE[phase.kind], STATES.index(REST))
             self.stills.append(
                 Still(
                     f"{phase.kind}: {name}",
@@ -408,39 +420,42 @@ class _Maker:
         return list(range(first, last)), last
 
     def _messages(self, phase: Phase, does: Step) -> Iterator[Message]:
-        """What is under way in a phase: a message for each pair of tiles, with the cells that it
-        carries; between IPUs one for each two of them, from first box to first box."""
+        """Yield what is under way in a phase: a message for each pair of tiles, with the cells that
+        it carries; between IPUs one for each two of them, from first box to first box."""
         if phase.kind in (HOST, STREAMING):
             under_way = [(does.comes or does.goes, does.after)]
         elif phase.kind in (EXCHANGE, LINKS) and not does.by_host:
-            first, last = [(does.comes, does.after), (does.copied, True)], [(does.goes, True)]
+            first = [(does.comes, does.after), (does.copied, True)]
+            last = [(does.goes, True)]
             under_way = first + last if phase.kind == LINKS else last if phase.exchange else first
         else:
             return
         tiles = self.tiles.tolist()
         boxes = {tile: box for box, tile in enumerate(tiles)} | {BY_HOST: BY_HOST}
         firsts = {tile // self.per_ipu: boxes[tile] for tile in reversed(tiles)}
-        found: dict[tuple[int, int, bool], list[Array]] = defaultdict(list)
+        messages_by_pair: dict[tuple[int, int, bool], list[Array]] = defaultdict(list)
         for crossing, after in under_way:
             for ends, cells in crossing.items():
                 ipus = [tile // self.per_ipu for tile in ends]
                 links = min(ends) >= 0 and ipus[0] != ipus[1]
                 a, b = map(firsts.get, ipus) if links else map(boxes.get, ends)
                 if a is not None and b is not None and links == (phase.kind == LINKS):
-                    found[a, b, after].append(cells)
-        for (source, to, after), some in found.items():
-            cells = np.concatenate(some)
-            seen, size = self._drawn(cells), int(self.size[cells].sum())
+                    messages_by_pair[a, b, after].append(cells)
+        for (source, to, after), subset in messages_by_pair.items():
+            cells = np.concatenate(subset)
+            is_drawn = self._drawn(cells)
+            size = int(self.size[cells].sum())
             end = phase.cycles if phase.busy is None else int(phase.busy[tiles[to]])
-            yield Message(source, np.array([to]), size, 0, end, seen, len(cells), after)
+            yield Message(source, np.array([to]), size, 0, end, is_drawn, len(cells), after)
 
     def _undrawn(self, step: int, phase: Phase, messages: tuple[Message, ...]) -> str:
-        """How much of what arrives in a phase is in none of its `messages`, in words: it was not
-        recorded, or one of its ends is a tile without a box."""
+        """Return, in words, how much of the data that arrives in a phase is in none of its
+        `messages`: it was not recorded, or one of its ends is a tile without a box."""
         sent = self.report.transfers(step)[phase.exchange] if phase.exchange >= 0 else ()
         if not isinstance(sent, Transfers) or phase.kind not in (EXCHANGE, LINKS):
             return ""
-        links, arrives = phase.kind == LINKS, 0
+        links = phase.kind == LINKS
+        arrives = 0
         for source, size, to in zip(sent.source, sent.size, sent.receivers, strict=True):
             away = to // self.per_ipu != source // self.per_ipu
             arrives += int(size) * int(np.count_nonzero(away == links))
@@ -453,64 +468,77 @@ class _Maker:
         )
 
     def _drawn(self, elements: Array) -> Array:
-        """The cells of those elements that are drawn."""
+        """Return the cells of those elements that are drawn."""
         cells = self.cell[elements]
         return cells[cells >= 0]
 
-    def _origins(self, found: tuple[Origins, ...]) -> dict[str, tuple[Origins, ...]]:
+    def _origins(self, messages_by_pair: tuple[Origins, ...]) -> dict[str, tuple[Origins, ...]]:
         drawn = []
-        for some in found:
-            seen = np.flatnonzero(self.cell[some.cell] >= 0)
-            columns = {name: getattr(some, name)[seen] for name in ("name", "index", "tile")}
+        for subset in messages_by_pair:
+            is_drawn = np.flatnonzero(self.cell[subset.cell] >= 0)
+            columns = {name: getattr(subset, name)[is_drawn] for name in ("name", "index", "tile")}
             drawn += (
-                [replace(some, cell=self.cell[some.cell[seen]], **columns)] if len(seen) else []
+                [replace(subset, cell=self.cell[subset.cell[is_drawn]], **columns)]
+                if len(is_drawn)
+                else []
             )
         return {"board": tuple(drawn)} if drawn else {}
 
     def _source(self, step: int) -> int:
-        """The number of the text beside a step: the learner's line, and the codelets that it
+        """Return the number of the text beside a step: the learner's line, and the codelets that it
         runs."""
         profile = self.report.profile
         facts = profile.steps[step]
         parts = profile.compute_sets[facts.compute_set].parts if facts.compute_set >= 0 else ()
         lines = dict.fromkeys(line for line in (facts.line, *(part.line for part in parts)) if line)
-        text = "\n".join((*lines, *(numbered(*found) for found in sources(self.report, step))))
+        text = "\n".join(
+            (
+                *lines,
+                *(numbered(*messages_by_pair) for messages_by_pair in sources(self.report, step)),
+            )
+        )
         return self.sources.setdefault(text, len(self.sources)) if text else -1
 
     # Numbers
 
     def _numbers(self, changed_in: dict[int, int]) -> CellTexts:
         texts: dict[str, int] = {}
-        first, changes, base = [], [np.zeros((0, 3), np.int64)], 0
-        for own, track in zip(self.own, self.tracks, strict=True):
+        first = []
+        changes = [np.zeros((0, 3), np.int64)]
+        base = 0
+        for own_cells, track in zip(self.own, self.tracks, strict=True):
 
             def of(values: Array, written: Array, track: Recorded = track) -> Array:
                 numbers = [texts.setdefault(t, len(texts)) for t in said(track, values, written)]
                 return np.array(numbers, np.int64)
 
             cell = np.full(len(track.address), -1)
-            cell[own] = base + np.arange(len(own))
-            start, start_written = track.first.copy(), track.first_written.copy()
+            cell[own_cells] = base + np.arange(len(own_cells))
+            start = track.first.copy()
+            start_written = track.first_written.copy()
             last = max(changed_in, default=-1)
             for place, at, values, written in track.changes:
                 if place > last >= self.begins:
                     break
                 if place < self.begins:
                     start[at], start_written[at] = values, written
-                elif place in changed_in and (here := cell[at] >= 0).any():
-                    number_of = of(values[here], written[here])
+                elif place in changed_in and (has_cells := cell[at] >= 0).any():
+                    number_of = of(values[has_cells], written[has_cells])
                     frame = np.full(len(number_of), changed_in[place])
-                    changes.append(np.stack((frame, cell[at][here], number_of), axis=1))
-            first.append(of(start[own], start_written[own]))
-            base += len(own)
-        found = np.concatenate(changes)
-        frame, changed, value = found[np.lexsort((found[:, 1], found[:, 0]))].T
+                    changes.append(np.stack((frame, cell[at][has_cells], number_of), axis=1))
+            first.append(of(start[own_cells], start_written[own_cells]))
+            base += len(own_cells)
+        messages_by_pair = np.concatenate(changes)
+        frame, changed, value = messages_by_pair[
+            np.lexsort((messages_by_pair[:, 1], messages_by_pair[:, 0]))
+        ].T
         return CellTexts(tuple(texts), np.concatenate(first), frame, changed, value)
 
     def _known(self, numbers: CellTexts, frames: int) -> Array:
-        """int64[frames]: how many of the drawn cells are written in each frame."""
+        """Return int64[frames]: how many of the drawn cells are written in each frame."""
         written = np.array([text != "?" for text in numbers.texts], bool)
-        now, change = numbers.first.copy(), np.zeros(frames + 1, np.int64)
+        now = numbers.first.copy()
+        change = np.zeros(frames + 1, np.int64)
         columns = (numbers.frame.tolist(), numbers.cell.tolist(), numbers.value.tolist())
         for frame, cell, value_ in zip(*columns, strict=True):
             change[frame] += int(written[value_]) - int(written[now[cell]])
@@ -526,10 +554,13 @@ class _Maker:
         cells = np.append(np.arange(len(self.row)), numbers.cell)
         values = np.array([value(text) for text in numbers.texts])
         values = values[np.append(numbers.first, numbers.value)]
-        some = [
+        subset = [
             values[(self.row[cells] == row) & np.isfinite(values)] for row in range(len(self.own))
         ]
-        ends = [(float(own.min()), float(own.max())) if len(own) else (0.0, 0.0) for own in some]
+        ends = [
+            (float(own_cells.min()), float(own_cells.max())) if len(own_cells) else (0.0, 0.0)
+            for own_cells in subset
+        ]
         spans = [f"{low:,.6g} to {high:,.6g}" for low, high in ends]
         if min(low for low, _ in ends) < 0:
             sides = np.array([-5, -3, -1, 1, 3, 5]) / 7
@@ -541,25 +572,26 @@ class _Maker:
             edges = [low + (high - low or 1) * np.arange(1, 4) / 4 for low, high in ends]
             colours = (*palette.NEAR_ZERO, *palette.ABOVE)
             words = ["lowest quarter of its tensor", "second", "third", "highest quarter"]
-        bounds = tuple(tuple(float(f"{e:.6g}") for e in own.tolist()) for own in edges)
+        bounds = tuple(tuple(float(f"{e:.6g}") for e in own_cells.tolist()) for own_cells in edges)
         ramp = (replace(colour, name=name) for colour, name in zip(colours, words, strict=True))
         return spans, bounds, tuple(ramp)
 
     # Words
 
-    def _notes(self, whole: int) -> tuple[str, ...]:
+    def _notes(self, device_steps: int) -> tuple[str, ...]:
         notes = [
             "Values are those of the run, cycles are modelled. Each beat plays equally long; the "
             "strip below is to scale.",
             "A message is under way until its receiver has all that it waits for; the order of "
             "messages is not modelled.",
         ]
-        ran = (
+        steps_run = (
             len(self.recording.steps) - self.recording.steps.count(BY_HOST) + self.recording.missed
         )
-        if whole < ran:
+        if device_steps < steps_run:
             notes.append(
-                f"The picture shows the first {whole:,} of {counted(ran, 'superstep')} of the "
+                f"The picture shows the first {device_steps:,} of "
+                f"{counted(steps_run, 'superstep')} of the "
                 "recorded run."
             )
         if self.recording.first:
@@ -571,26 +603,30 @@ class _Maker:
                 "The IPUs go through steps of their own at the same time. Here one plays after the "
                 "other; in the strip each has what it makes the run longer."
             )
-        drawn, tiles, each = len(self.box), len(self.held), " of each IPU" * (self.ipus > 1)
+        drawn = len(self.box)
+        tiles = len(self.held)
+        scope = " of each IPU" if self.ipus > 1 else ""
         if self.left.any():
             notes.append(
                 f"Of {drawn + int(self.left.sum()):,} elements on these tiles {drawn:,} are drawn."
             )
         if tiles > len(self.tiles):
             notes.append(
-                f"Of {tiles:,} tiles that hold some of it the first {self.most}{each} are drawn."
+                f"Of {tiles:,} tiles that hold some of it the first {self.most}{scope} are drawn."
             )
         return tuple(notes)
 
     def _title(self, tensors: str, rests: int, numbers: CellTexts) -> str:
-        """What moves where the picture rests, or how much changes."""
-        still, ipus = self.stills[rests], self.report.target.num_ipus > 1
+        """Return what moves where the picture rests, or how much changes."""
+        still = self.stills[rests]
+        ipus = self.report.target.num_ipus > 1
         messages = still.flows.get("messages", ())
-        between, size = [m for m in messages if m.source >= 0 <= int(m.receivers[0])], 0
+        between = [m for m in messages if m.source >= 0 <= int(m.receivers[0])]
+        size = 0
         if not between:
             changes, elements = (
-                counted(len(some), noun)
-                for some, noun in ((numbers.cell, "change"), (self.box, "element"))
+                counted(len(subset), noun)
+                for subset, noun in ((numbers.cell, "change"), (self.box, "element"))
             )
             return f"{changes} of {elements} of {label(tensors, 40)}"
         size = sum(m.size for m in between)
@@ -604,21 +640,24 @@ class _Maker:
     def _sentence(self, tensors: str, numbers: CellTexts) -> str:
         known = sorted((value(text), text) for text in numbers.texts if np.isfinite(value(text)))
         span = f" Values go from {known[0][1]} to {known[-1][1]}." if known else ""
-        ran = len(self.recording.steps) - self.recording.steps.count(BY_HOST)
+        steps_run = len(self.recording.steps) - self.recording.steps.count(BY_HOST)
         changes, elements = counted(len(numbers.cell), "change"), counted(len(self.box), "element")
         return (
-            f"The numbers of {tensors} in {counted(ran, 'superstep')} on {tiles_of(self.report)}, "
+            f"The numbers of {tensors} in {counted(steps_run, 'superstep')} on "
+            f"{tiles_of(self.report)}, "
             f"{number(sum(self.gains))} modelled cycles. "
             f"The picture has {changes} of {elements}.{span}"
         )
 
     def _table(self, board: Board, numbers: CellTexts, frames: Array) -> Table:
-        now, rows = [numbers.texts[i] for i in numbers.first.tolist()], []
+        now = [numbers.texts[i] for i in numbers.first.tolist()]
+        rows = []
         superstep = np.cumsum([self.stills[i].first for i in frames.tolist()])
         for frame, cell, text in zip(
             numbers.frame.tolist(), numbers.cell.tolist(), numbers.value.tolist(), strict=True
         ):
             old, now[cell] = now[cell], numbers.texts[text]
-            ran, tile = f"{superstep[frame]:,}", f"{self.tiles[self.box[cell]]}"
-            rows.append((ran, tile, board.said(cell), old, now[cell]))
+            steps_run = f"{superstep[frame]:,}"
+            tile = f"{self.tiles[self.box[cell]]}"
+            rows.append((steps_run, tile, board.said(cell), old, now[cell]))
         return ("superstep", "tile", "element", "old", "new"), tuple(rows)

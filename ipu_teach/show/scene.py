@@ -1,15 +1,14 @@
-"""What a picture shows, before anybody draws it: marks with their places, and for each frame what
-they say.
+"""The content of a picture, before it is drawn: marks with their places, and for each frame their
+state.
 
 A `Scene` is drawn by three renderers: `svg` (posters and stills), `mpl` (png, gif and pdf for
 slides) and `static/player.js` (live, in the notebook), to which a view may add marks and keys of
-its own in `static/<view>.js`. Marks are placed once. What changes from frame to frame are
+its own in `static/<view>.js`. Marks are placed once. The parts that change from frame to frame are
 *channels*: the code (colour, letter, pattern) of each cell and how long it keeps it, the bars of
-each lane, the messages that fly, the words. A *still* is one such set of channels; a frame is the
-number of a still, so what a program repeats a thousand times is stored once. What equal stills do
-not share, the values of a run, is `CellTexts`: what stands there at first, and the changes frame by
-frame; who draws them keeps a whole set every few frames. A mark `of` another one shows more of what
-is chosen there.
+each lane, the messages, the words. A *still* is one such set of channels; a frame is the number of
+a still, so that a program's repetitions are stored once. The values of a run, which equal stills do
+not share, are `CellTexts`: the texts at first, and the changes frame by frame; a renderer keeps a
+full set every few frames. A mark `of` another one shows details of the part chosen there.
 
 Lengths are in units of the drawing, 720 wide; a frame lasts `cycles` modelled cycles.
 """
@@ -49,8 +48,8 @@ Table = tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]  # headings, rows
 
 @dataclass(frozen=True, eq=False)
 class Placed:
-    """What stands at a place of the drawing, its upper left corner, under a heading. `Panels.put`
-    says which place."""
+    """A mark at a place of the drawing, given by its upper left corner, under a heading.
+    `Panels.put` gives the place."""
 
     name: str
     heading: str = ""
@@ -60,7 +59,7 @@ class Placed:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Sized(Placed):
-    """What is so wide and so high."""
+    """A mark with a width and a height."""
 
     width: float = 0.0
     height: float = 0.0
@@ -78,15 +77,15 @@ class Sized(Placed):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Box(Sized):
-    """What fills a box, with `count` things in it."""
+    """A mark that fills a box, with `count` things in it."""
 
     count: int
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Rows(Placed):
-    """What stands in rows, each `pitch` high, with `count` things in them, `depth` rows down or so
-    deep in a tree."""
+    """A mark of rows, each `pitch` high, with `count` things in them, in `depth` rows or levels of
+    a tree."""
 
     width: float = 0.0
     pitch: float
@@ -97,12 +96,12 @@ class Rows(Placed):
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Cells(Placed):
     """Equal squares in rows of `columns`, `block` of them to a block, blocks `across` to a row and
-    `gap` cells apart; `names`, if given, stand above the blocks.
+    `gap` cells apart; `names`, if given, are above the blocks.
 
-    `key` (one for each cell): cells, and lanes, with equal keys light up together. `same`: a second
-    key, which marks the partner in another group, such as the same element in another view.
-    `labels`: a word for each, drawn where there is room. `say` and `values`, if given, take the
-    place of the still's for these cells.
+    `key` (one for each cell): cells, and lanes, with equal keys light up together. `same` is a
+    second key, which marks the partner in another group, such as the same element in another view.
+    `labels` has a word for each, drawn where there is room. `say` and `values`, if given, replace
+    the still's for these cells.
     """
 
     side: float
@@ -119,8 +118,9 @@ class Cells(Placed):
     values: Mapping[str, Array] = field(default_factory=dict)
 
     def place(self, numbers: Array) -> tuple[Array, Array]:
-        """(x, y) of the upper left corner of each cell."""
-        block, within = numbers // self.block, numbers % self.block
+        """Return (x, y) of the upper left corner of each cell."""
+        block = numbers // self.block
+        within = numbers % self.block
         rows = -(-self.block // self.columns)
         x = within % self.columns + block % self.across * (self.columns + self.gap)
         y = within // self.columns + block // self.across * (rows + self.gap)
@@ -159,7 +159,7 @@ class Bar:
     rest: int = -1
 
     def of(self, count: int) -> tuple[Array, Array, Array]:
-        """(code, from, to) in each of so many lanes, without what follows."""
+        """Return (code, from, to) in each of `count` lanes, without the rest that follows."""
         code = np.broadcast_to(np.asarray(self.code), count)
         begin = np.broadcast_to(np.asarray(self.start, np.float64), count)
         return code, begin, begin + np.asarray(self.length, np.float64)
@@ -167,8 +167,7 @@ class Bar:
 
 @dataclass(frozen=True, eq=False)
 class Drawing:
-    """What all lanes show together. `span` is what their whole width stands for; `unit` is its
-    noun."""
+    """The bars of all lanes together. `span` is the length of their whole width, in `unit`s."""
 
     span: float
     bars: tuple[Bar, ...]
@@ -192,11 +191,12 @@ class Track(Sized):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Flame(Rows):
-    """Nested boxes above the time axis: box i is `depth[i]` rows down and lasts from frame
-    `first[i]` until `last[i]` begins.
+    """Nested boxes above the time axis: box i is in row `depth[i]` and lasts from frame `first[i]`
+    until `last[i]` begins.
 
     With `timed` those two are modelled cycles since the first frame. Its name is `names[title[i]]`,
-    its colour `code[i]`. Rows are `pitch` high, and `rows` stand beside them. `span` as for `Tape`.
+    its colour `code[i]`. Rows are `pitch` high, and `rows` are the texts beside them. `span` as for
+    `Tape`.
     """
 
     first: Array
@@ -211,12 +211,12 @@ class Flame(Rows):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Tape(Box):
-    """Lanes over the whole run: each frame shows its drawing (`Still.lanes`) in the part of the
-    width that it lasts.
+    """Lanes over the whole run: each frame shows its drawing (`Still.lanes`) in its part of the
+    width.
 
-    Frames without one are no part of it. `span`, if not 0, is the cycles that the width stands for;
-    `ends` as for `Lanes`. `named`, if not 0: so far above it stand the names of its steps, and the
-    heading above them.
+    Frames without a drawing are left out. `span`, if not 0, is the number of cycles of the whole
+    width; `ends` as for `Lanes`. `named`, if not 0, is the height at which the names of its steps
+    are, with the heading above them.
     """
 
     labels: tuple[str, ...] = ()
@@ -237,11 +237,12 @@ class Series:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Curve(Box):
-    """Values frame by frame, as steps; `top` is what the whole height stands for, and `limit`, if
-    not 0, gets a line.
+    """Values frame by frame, as steps; `top` is the value at the full height, and `limit`, if not
+    0, gets a line.
 
-    With `named` the labels of frames stand below it, as far as there is room, each with its number,
-    or where a frame is `each` cycles wide with the cycle at which it begins."""
+    With `named` the labels of frames are below it, as far as there is room, each with its number,
+    or where a frame is `each` cycles wide with the cycle at which it begins.
+    """
 
     top: float
     unit: str
@@ -253,17 +254,16 @@ class Curve(Box):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Painted(Box):
-    """Shapes as they were painted, for what stands still: they count from the upper left corner of
-    the mark.
+    """Fixed shapes: their coordinates count from the upper left corner of the mark.
 
-    A still shows one of the `pictures` (`Still.pictures`, left out the first). `places` are those
+    A still shows one of the `pictures` (`Still.pictures`, the first by default). `places` are those
     of the parts that one can point at, float[count, 4] of x, y, width and height; `key`, `labels`,
-    `say` and `values` as for `Cells`. A page that gives the mark another width stretches what is
-    within it; words keep their size, and what stands beside it its distance.
+    `say` and `values` as for `Cells`. A page that gives the mark another width stretches it; words
+    keep their size, and marks beside it keep their distance.
 
-    `switches` choose among pictures too, of each its key, its title, what the key does, and whether
-    it is on at first. Each still has then so many pictures, of which number 2^k is the one where
-    the switch k alone is turned.
+    `switches` choose among pictures too: each has its key, its title, the effect of the key, and
+    whether it is on at first. With k switches, each still has 2^k pictures, of which number 2^k is
+    the one where only switch k is turned.
     """
 
     pictures: tuple[tuple[Shape, ...], ...]
@@ -275,17 +275,17 @@ class Painted(Box):
     switches: tuple[tuple[str, str, str, bool], ...] = ()
 
     def shown(self, still: Still) -> tuple[Shape, ...]:
-        """What a still shows of it, before a switch is turned."""
+        """Return what a still shows of it, before a switch is turned."""
         return self.pictures[still.pictures.get(self.name, 0) * 2 ** len(self.switches)]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Tree(Rows):
-    """Rows that fold: row i stands `depth[i]` deep under the nearest row above that is less deep.
+    """Rows that fold: row i is at depth `depth[i]`, under the nearest row above that is less deep.
 
     `columns` are headings, `cells` the texts below them, row by row; `parts` are the pieces of the
     rows' bars from left to right, thousandths of the longest by the number of their code. `open`
-    says which rows show what is under them at first; columns are `column` wide.
+    says which rows show their children at first; columns are `column` wide.
     """
 
     labels: tuple[str, ...]
@@ -298,21 +298,21 @@ class Tree(Rows):
     column: float = 112
 
     def visible(self) -> list[int]:
-        """The rows that show at first."""
-        found, hidden = [], 0  # rows deeper than `hidden` are folded away, if it is not 0
+        """Return the rows that show at first."""
+        data, hidden = [], 0  # rows deeper than `hidden` are folded away, if it is not 0
         for row, (depth, opened) in enumerate(
             zip(self.depth.tolist(), self.open.tolist(), strict=True)
         ):
             if hidden and depth >= hidden:
                 continue
-            found.append(row)
+            data.append(row)
             hidden = 0 if opened else depth + 1
-        return found
+        return data
 
     def has_children(self) -> Array:
-        """bool[count]."""
-        found: Array = np.append(self.depth[1:] > self.depth[:-1], False)
-        return found
+        """Return bool[count]."""
+        data: Array = np.append(self.depth[1:] > self.depth[:-1], False)
+        return data
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -341,10 +341,10 @@ class Matrix(Box):
     """Squares, `bins` across and down, for `tiles` of which `each` share a row and a column:
     senders across, receivers down.
 
-    `Still.cells` has their codes; of its drawing (`Still.lanes`) the first bar says what every
-    column sends, which is drawn above it, and the second what every row receives, beside it.
-    `ticks` are the first tiles at equal distances, or of several IPUs their numbers; then `ipu`
-    rows are those of one, and `link` is the code of what goes from one to another.
+    `Still.cells` has their codes. In its drawing (`Still.lanes`), the first bars show the bytes
+    that every column sends, drawn above it, and the second the bytes that every row receives,
+    beside it. `ticks` are the first tiles at equal distances, or for several IPUs their numbers;
+    then `ipu` rows belong to one, and `link` is the code of inter-IPU messages.
     """
 
     bins: int
@@ -357,7 +357,7 @@ class Matrix(Box):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Aside(Sized):
-    """What stands beside the mark `of` and is about what is chosen there."""
+    """A mark beside the mark `of`, about the part chosen there."""
 
     of: str
 
@@ -369,15 +369,15 @@ class Partners(Aside):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Board(Box):
-    """Tiles as boxes, `across` to a row and `high` each, and in them `count` cells with numbers.
+    """Tiles as boxes, `across` to a row and `high` each, with `count` cells of numbers in them.
 
-    Box b is tile `tiles[b]`. Cell i stands in box `box[i]`, in its row `row[i]` (of one tensor,
-    whose rim has the code `rims[row]`), at place `place[i]` of at most `per[row]`. It is element
-    `index[i]` of `names[named[i]]`, flat in `shapes`. `left` (boxes x rows): elements of a row that
-    are not drawn. A value has the code `steps` + how many of its row's `bounds` are not above it;
-    what is not written has the code `unwritten`, and NaN the one after. `focus`: the cell that is
-    meant if none is chosen. `block`: the tiles of an IPU, or 0 if there is but one; of several each
-    begins a row of boxes, below its name.
+    Box b is tile `tiles[b]`. Cell i is in box `box[i]`, in its row `row[i]` (of one tensor, whose
+    rim has the code `rims[row]`), at place `place[i]` of at most `per[row]`. It is element
+    `index[i]` of `names[named[i]]`, flat in `shapes`. `left` (boxes x rows) counts the elements of
+    a row that are not drawn. A value has the code `steps` + how many of its row's `bounds` are not
+    above it; an unwritten element has the code `unwritten`, and NaN the one after. `focus` is the
+    cell that is meant if none is chosen. `block` is the number of tiles of an IPU, or 0 if there is
+    only one; each of several IPUs begins a row of boxes, below its name.
     """
 
     tiles: tuple[int, ...]
@@ -409,25 +409,25 @@ class Board(Box):
         return -1 not in ends and ends[0] != ends[1]
 
     def said(self, cell: int) -> str:
-        """The element in a cell by its name: u[3, 4]."""
+        """Return the element in a cell by its name: u[3, 4]."""
         return self.element(int(self.named[cell]), int(self.index[cell]))
 
     def element(self, name: int, index: int) -> str:
-        """An element of one of the variables."""
+        """Return an element of one of the variables."""
         return element(self.names[name], self.shapes[name], index)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Sheet(Aside):
-    """The cells of a board as an image of so many columns: cell i of the board is pixel `place[i]`,
-    row by row."""
+    """The cells of a board as an image of `columns` columns: cell i of the board is pixel
+    `place[i]`, row by row."""
 
     columns: int
     place: Array
 
 
 class Detail(Aside):
-    """The cells of the box of a board in which the chosen cell stands, as a list with their
+    """The cells of the box of a board that contains the chosen cell, as a list with their
     numbers."""
 
 
@@ -474,9 +474,9 @@ class Message:
 
 @dataclass(frozen=True, eq=False)
 class CellTexts:
-    """What the cells of a mark hold, as words: `texts[first[i]]` at first. From frame `frame[k]`
-    on, which ascends, cell `cell[k]` holds `texts[value[k]]`. A text is a number as Python writes
-    it, True or False, or "?" for what is not written."""
+    """The texts in the cells of a mark: `texts[first[i]]` at first. From frame `frame[k]` on
+    (ascending), cell `cell[k]` contains `texts[value[k]]`. A text is a number as Python writes it,
+    True or False, or "?" for an unwritten element."""
 
     texts: tuple[str, ...]
     first: Array
@@ -485,18 +485,19 @@ class CellTexts:
     value: Array
 
     def at(self, frame: int) -> list[str]:
-        """The text of each cell in a frame."""
-        now, done = self.first.copy(), int(np.searchsorted(self.frame, frame, "right"))
+        """Return the text of each cell in a frame."""
+        now = self.first.copy()
+        done = int(np.searchsorted(self.frame, frame, "right"))
         now[self.cell[:done]] = self.value[:done]
         return [self.texts[i] for i in now.tolist()]
 
 
 @dataclass(frozen=True, eq=False)
 class Origins:
-    """Where what is written into some cells of a board comes from: `how` quotes {name}, {index} and
-    {tile}, one for each cell.
+    """The origins of the values written into some cells of a board: `how` quotes {name}, {index}
+    and {tile}, one for each cell.
 
-    With `element` name and index are an element's, else they are quoted as they are.
+    With `element` name and index are those of an element, else they are quoted as they are.
     """
 
     how: str
@@ -509,18 +510,18 @@ class Origins:
 
 @dataclass(frozen=True, eq=False)
 class Still:
-    """One set of channels. A still of 0 cycles has no time; `source` numbers a text of the scene's
-    `sources`, or is -1.
+    """One set of channels. A still of 0 cycles takes no time; `source` numbers a text of the
+    scene's `sources`, or is -1.
 
-    `at` is the part of it that is over where a step, or a picture of the frame, stops. `about` says
-    for a group (what, its values) in place of `say` and `values`.
+    `at` is the fraction of it that is over where a step, or a picture of the frame, stops. `about`
+    gives (text, values) for a group in place of `say` and `values`.
 
     `cells`: for each group (code, how long in cycles, code afterwards), numbers or arrays. `lanes`:
     for each group (number of its drawing, from, to): the part that appears during the frame.
     `flows`: for each group its messages. `touches`: for each board the cells that are read and
-    those that are written. `origins`: where these come from. `pictures`: of what is painted which
-    picture shows. `values` are arrays that `say` quotes for one cell: "{i}" is its number, "{name}"
-    its value, "{-name}" what is left of the cycles.
+    those that are written. `origins`: where these come from. `pictures`: for painted marks the
+    number of the picture. `values` are arrays that `say` quotes for one cell: "{i}" is its number,
+    "{name}" its value, "{-name}" the rest of the cycles.
     """
 
     label: str
@@ -543,15 +544,15 @@ class Still:
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """A picture. `sentence` says in words what it shows, with its numbers; `table` says it in full:
+    """A picture. `sentence` says in words what it shows, with its numbers; `table` has all of them:
     (headings, rows).
 
-    `poster` is the frame that stands for the whole. `notes` say what was left out or put together.
-    `group` is what a sequence of frames up to the next `first` one is called. `sources` are texts
-    of several lines, shown below. `data` is what the scripts of a view need besides, by name:
-    "link" says by what views of one report follow each other, "window" from which frame to which a
-    part is shown of an axis of time. `clock`, where frames overlap in
-    time: when each begins, and the end.
+    `poster` is the frame that represents the whole. `notes` say what was left out or merged.
+    `group` is the noun for a sequence of frames up to the next `first` one. `sources` are texts of
+    several lines, shown below. `data` has further facts for the scripts of a view, by name: "link"
+    is the key by which views of one report follow each other, "window" the first and last frame of
+    the shown part of an axis of time. `clock` is for frames that overlap in time: when each begins,
+    and the end.
     """
 
     view: str
@@ -587,13 +588,15 @@ class Scene:
         if not rounds:
             return None
         marks = [self.begins[first + k * period] for k in range(rounds + 1)]
-        begin, end, whole = marks[0], marks[-1], self.begins[-1] or 1
-        room = max(1, round(MOST_COLUMNS * (end - begin) / whole))
-        each, apart = max(1, room // rounds), -(-rounds // room)  # columns of a round, or rounds
-        inner = [*marks[::apart], end] if apart > 1 else marks
-        parts = [np.linspace(a, b, each + 1)[:-1] for a, b in pairwise(inner)]
+        begin = marks[0]
+        end = marks[-1]
+        whole_numbers = self.begins[-1] or 1
+        room = max(1, round(MOST_COLUMNS * (end - begin) / whole_numbers))
+        per_round, gap = max(1, room // rounds), -(-rounds // room)  # columns of a round, or rounds
+        inner = [*marks[::gap], end] if gap > 1 else marks
+        parts = [np.linspace(a, b, per_round + 1)[:-1] for a, b in pairwise(inner)]
         for a, b, place in ((0.0, begin, 0), (end, self.begins[-1], len(parts) + 1)):
-            count = max(1, round(MOST_COLUMNS * (b - a) / whole))
+            count = max(1, round(MOST_COLUMNS * (b - a) / whole_numbers))
             parts.insert(place, np.linspace(a, b, count + 1)[:-1])
         columns: Array = np.unique(np.append(np.concatenate(parts), self.begins[-1]))
         return columns
@@ -603,36 +606,36 @@ class Scene:
         """Of the codes that some part of the scene shows those with a letter, and those listed
         without one."""
         strip = any(isinstance(mark, Track) for mark in self.marks)
-        found = {s.code for s in self.stills if strip}
+        data = {s.code for s in self.stills if strip}
         for still in self.stills:
             for code, _, then in still.cells.values():
-                found |= {then, *np.unique(code).tolist()}
+                data |= {then, *np.unique(code).tolist()}
         for bar in (bar for drawing in self.drawings for bar in drawing.bars):
             code, length = np.broadcast_arrays(bar.code, bar.length)
-            found |= {bar.rest, *np.unique(code[length > 0]).tolist()}
+            data |= {bar.rest, *np.unique(code[length > 0]).tolist()}
         for mark in self.marks:
-            found |= {s.code for s in mark.series} if isinstance(mark, Curve) else set()
-            found |= set(mark.code.tolist()) if isinstance(mark, Flame) else set()
+            data |= {s.code for s in mark.series} if isinstance(mark, Curve) else set()
+            data |= set(mark.code.tolist()) if isinstance(mark, Flame) else set()
             tree = mark.parts if isinstance(mark, Tree) else {}
-            found |= {int(code) for code, part in tree.items() if part.any()}
+            data |= {int(code) for code, part in tree.items() if part.any()}
             for picture in mark.pictures if isinstance(mark, Painted) else ():
-                found |= colours_of(picture)[0]
-            found |= {mark.part, mark.first, *mark.codes} if isinstance(mark, Zoom) else set()
-            found |= {mark.link} if isinstance(mark, Matrix) else set()
+                data |= colours_of(picture)[0]
+            data |= {mark.part, mark.first, *mark.codes} if isinstance(mark, Zoom) else set()
+            data |= {mark.link} if isinstance(mark, Matrix) else set()
             if isinstance(mark, Board):
-                found |= {
+                data |= {
                     *(mark.rims if len(mark.rims) > 1 else ()),
                     mark.unwritten,
                     *range(mark.steps, mark.steps + max(map(len, mark.bounds)) + 1),
                 }
                 nan = any(text == "nan" for text in self.numbers[mark.name].texts)
-                found |= {mark.unwritten + 1} if nan else set()
+                data |= {mark.unwritten + 1} if nan else set()
         return [
-            i for i, code in enumerate(self.codes) if i in found and (code.letter or code.listed)
+            i for i, code in enumerate(self.codes) if i in data and (code.letter or code.listed)
         ]
 
     def json(self) -> str:
-        """The scene as the player reads it: one line of ASCII that may stand inside a script
+        """Return the scene for the player: one line of ASCII that is safe inside a script
         element."""
         shapes = Once()
         data: dict[str, Any] = {
@@ -662,68 +665,72 @@ class Scene:
         if self.sources:
             data["sources"] = self.sources
         if self.numbers:
-            data["numbers"] = {name: _texts(own) for name, own in self.numbers.items()}
+            data["numbers"] = {
+                name: _texts(cell_texts) for name, cell_texts in self.numbers.items()
+            }
         data |= self.data
         text = json.dumps(data, separators=(",", ":"))
         return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
     def mark(self, name: str) -> Mark:
-        """The mark of that name."""
+        """Return the mark of that name."""
         return next(m for m in self.marks if m.name == name)
 
 
 def _rounds(frames: Array) -> tuple[int, int, int]:
-    """(the first frame, frames in a round, rounds) of the longest part of a run that repeats
+    """Return (the first frame, frames in a round, rounds) of the longest part of a run that repeats
     itself; 0 rounds if none does."""
-    found = (0, 0, 0)
+    data = (0, 0, 0)
     if not len(frames):
-        return found
-    places, covered = np.flatnonzero(frames == frames[len(frames) // 2])[:MOST_PERIODS], 0
+        return data
+    places = np.flatnonzero(frames == frames[len(frames) // 2])[:MOST_PERIODS]
+    covered = 0
     for period in (int(place - places[0]) for place in places[1:]):
         again = np.append(frames[:-period] == frames[period:], False)
         ends = np.flatnonzero(np.diff(again, prepend=False))
         for first, last in ends[: len(ends) // 2 * 2].reshape(-1, 2).tolist():
             rounds = (last - first) // period + 1
             if rounds > 1 and rounds * period > covered:
-                found, covered = (first, period, rounds), rounds * period
-    return found
+                data = (first, period, rounds)
+                covered = rounds * period
+    return data
 
 
 def label(text: object, longest: int = LONGEST_LABEL) -> str:
-    """A name as a picture shows it: on one line, without characters that cannot be seen, shortened
-    if need be."""
+    """Return a name as a picture shows it: on one line, without characters that cannot be seen,
+    shortened if need be."""
     line = " ".join("".join(c if c.isprintable() else " " for c in str(text)).split())
     return line if len(line) <= longest else line[: longest - 1] + "…"
 
 
 def element(name: str, shape: tuple[int, ...], index: int) -> str:
-    """An element of a variable by its name: u[3, 4]."""
+    """Return an element of a variable by its name: u[3, 4]."""
     return f"{name}[{', '.join(map(str, np.unravel_index(index, shape)))}]" if shape else name
 
 
 def means(values: Array, count: int) -> Array:
-    """int64[…, count]: the means of `count` equal parts of `values`, along the last axis, as they
-    stand.
+    """Return int64[…, count]: the means of `count` equal parts of `values`, along the last axis, in
+    their order.
 
-    A value that lies in two parts has its share in each. Rounding keeps the sum: all parts are off
-    by less than one together.
+    A value on the border of two parts has its share in each. Rounding keeps the sum: all parts
+    together are off by less than one.
     """
     part = values.shape[-1] / count
     below = np.cumsum(np.insert(values, 0, 0, axis=-1), axis=-1)
     at = np.arange(count + 1) * part
     number = np.minimum(at.astype(np.int64), values.shape[-1] - 1)
     edges = below[..., number] + values[..., number] * (at - number)
-    found: Array = np.diff(np.round(edges / part), axis=-1).astype(np.int64)
-    return found
+    data: Array = np.diff(np.round(edges / part), axis=-1).astype(np.int64)
+    return data
 
 
 def quantiles(values: Array, count: int) -> Array:
-    """int64[…, count]: the means of `values` from the largest down."""
+    """Return int64[…, count]: the means of `values` from the largest down."""
     return means(np.sort(values)[..., ::-1], count)
 
 
 def number(value: float) -> str:
-    """Cycles as text: whole, or with one digit after the point where they are not."""
+    """Return the cycles as text: whole, or with one digit after the point where they are not."""
     return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
 
 
@@ -734,29 +741,29 @@ def _numbers(value: float | Array) -> Any:
 
 
 def _mark(mark: Mark, shapes: Once) -> dict[str, Any]:
-    """The fields of a mark that say something."""
-    found: dict[str, Any] = {"kind": type(mark).__name__.lower()}
+    """Return the fields of a mark that say something."""
+    data: dict[str, Any] = {"kind": type(mark).__name__.lower()}
     for name, value in vars(mark).items():
         if isinstance(mark, Painted) and name in ("pictures", "places"):
-            found[name] = (
+            data[name] = (
                 [shapes.picture(p) for p in value]
                 if name == "pictures"
                 else [pack(tenths(v)) for v in value.T]
             )
         elif isinstance(value, np.ndarray):
-            found[name] = pack(value)
+            data[name] = pack(value)
         elif isinstance(value, tuple) and value and isinstance(value[0], Series):
-            found[name] = [
+            data[name] = [
                 [s.name, s.code, pack(s.values), *([] if s.base is None else [pack(s.base)])]
                 for s in value
             ]
         elif isinstance(value, Mapping):
-            found |= {name: {k: pack(v) for k, v in value.items()}} if value else {}
+            data |= {name: {k: pack(v) for k, v in value.items()}} if value else {}
         elif value not in (None, (), "") and value is not False:
-            found[name] = _numbers(round(value, 3)) if isinstance(value, float) else value
-    if isinstance(mark, Painted) and (left := beside(mark.pictures)):
-        found["left"] = left
-    return found
+            data[name] = _numbers(round(value, 3)) if isinstance(value, float) else value
+    if isinstance(mark, Painted) and (overlap := beside(mark.pictures)):
+        data["left"] = overlap
+    return data
 
 
 def _drawing(drawing: Drawing) -> list[Any]:
@@ -770,17 +777,17 @@ def _drawing(drawing: Drawing) -> list[Any]:
 
 
 def _still(still: Still) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    data: dict[str, Any] = {
         "label": still.label,
         "code": still.code,
         "cycles": _numbers(still.cycles),
     }
-    some = {"note": still.note, "first": int(still.first), "say": still.say}
-    found |= {k: v for k, v in some.items() if v}
+    items = {"note": still.note, "first": int(still.first), "say": still.say}
+    data |= {k: v for k, v in items.items() if v}
     if still.source >= 0:
-        found["source"] = still.source
+        data["source"] = still.source
     if still.at != 1:
-        found["at"] = round(still.at, 4)
+        data["at"] = round(still.at, 4)
     values = {k: pack(v) for k, v in still.values.items()}
     # How long the cells of the first group keep their code is said there, and not once more among
     # the values.
@@ -801,7 +808,7 @@ def _still(still: Still) -> dict[str, Any]:
             k: [say, {n: pack(v) for n, v in values.items()}]
             for k, (say, values) in still.about.items()
         },
-        "touches": {k: [_listed(some) for some in both] for k, both in still.touches.items()},
+        "touches": {k: [_listed(items) for items in both] for k, both in still.touches.items()},
         "origins": {
             k: [
                 [
@@ -810,16 +817,16 @@ def _still(still: Still) -> dict[str, Any]:
                     len(o.cell),
                     *(pack(v) for v in (o.cell, o.name, o.index, o.tile)),
                 ]
-                for o in some
+                for o in items
             ]
-            for k, some in still.origins.items()
+            for k, items in still.origins.items()
         },
     }
-    return found | {k: v for k, v in channels.items() if v}
+    return data | {k: v for k, v in channels.items() if v}
 
 
 def _told_once(stills: list[dict[str, Any]]) -> list[str]:
-    """The words that several stills share. In their place these get numbers."""
+    """Return the words that several stills share. In their place these get numbers."""
     often = Counter(still[k] for still in stills for k in WORDS if still.get(k))
     shared = [text for text, n in often.items() if n > 1 and len(text) > SHORT]
     numbers = {text: i for i, text in enumerate(shared)}
@@ -828,32 +835,36 @@ def _told_once(stills: list[dict[str, Any]]) -> list[str]:
     return shared
 
 
-def _texts(own: CellTexts) -> list[Any]:
-    """[how many whole numbers, packed, the end of each, other texts]; of each cell the text that it
-    has at first; how many changes, and when, which cell, and to what."""
-    end = ".0" if any(text.endswith(".0") for text in own.texts) else ""
-    whole = [t for t in own.texts if WHOLE.fullmatch(t.removesuffix(end)) and t.endswith(end)]
-    texts = dict.fromkeys((*whole, *own.texts))
+def _texts(cell_texts: CellTexts) -> list[Any]:
+    """Return [how many whole numbers, packed, the end of each, other texts]; of each cell the text
+    that it has at first; how many changes, and when, which cell, and to what."""
+    end = ".0" if any(text.endswith(".0") for text in cell_texts.texts) else ""
+    whole_numbers = [
+        t for t in cell_texts.texts if WHOLE.fullmatch(t.removesuffix(end)) and t.endswith(end)
+    ]
+    texts = dict.fromkeys((*whole_numbers, *cell_texts.texts))
     number = {text: i for i, text in enumerate(texts)}
-    place = np.array([number[text] for text in own.texts], np.int64)
-    sizes = np.array([int(text.removesuffix(end)) for text in whole], np.int64)
-    named = [len(whole), pack(sizes), end, *[*texts][len(whole) :]]
-    changes = own.frame, own.cell, place[own.value]
-    return [named, pack(place[own.first]), len(own.cell), *map(pack, changes)]
+    place = np.array([number[text] for text in cell_texts.texts], np.int64)
+    sizes = np.array([int(text.removesuffix(end)) for text in whole_numbers], np.int64)
+    named = [len(whole_numbers), pack(sizes), end, *[*texts][len(whole_numbers) :]]
+    changes = cell_texts.frame, cell_texts.cell, place[cell_texts.value]
+    return [named, pack(place[cell_texts.first]), len(cell_texts.cell), *map(pack, changes)]
 
 
-def _messages(some: Sequence[Message]) -> list[Any]:
-    """How many they are, then column by column: how many receive each, and who; how many cells it
-    carries, and which; source, size, begin, end, whether the cells are those after, and how many
-    there were."""
-    cells = [np.zeros(0, np.int64) if m.cells is None else m.cells for m in some]
-    lists = ([m.receivers for m in some], cells)
-    parts = ((np.array(list(map(len, each))), np.concatenate(each)) for each in lists)
+def _messages(items: Sequence[Message]) -> list[Any]:
+    """Return how many they are, then column by column: how many receive each, and who; how many
+    cells it carries, and which; source, size, begin, end, whether the cells are those after, and
+    how many there were."""
+    cells = [np.zeros(0, np.int64) if m.cells is None else m.cells for m in items]
+    lists = ([m.receivers for m in items], cells)
+    parts = (
+        (np.array(list(map(len, per_round))), np.concatenate(per_round)) for per_round in lists
+    )
     packed = (pack(part) for both in parts for part in both)
-    columns = [(m.source, m.size, m.begin, m.end, m.after, m.count) for m in some]
-    return [len(some), *packed, *map(pack, np.array(columns, np.int64).T)]
+    columns = [(m.source, m.size, m.begin, m.end, m.after, m.count) for m in items]
+    return [len(items), *packed, *map(pack, np.array(columns, np.int64).T)]
 
 
-def _listed(some: Array) -> Any:
-    """One number as it is, several or none as [how many, packed]."""
-    return int(some[0]) if len(some) == 1 else [len(some), pack(some)]
+def _listed(items: Array) -> Any:
+    """Return one number as it is, several or none as [how many, packed]."""
+    return int(items[0]) if len(items) == 1 else [len(items), pack(items)]

@@ -35,8 +35,8 @@ class Raster:
 
 @dataclass(frozen=True)
 class Words:
-    """Text at its left end, middle or right end (`anchor`: "start", "middle", "end"); `ink`: "ink",
-    "soft", or on a code."""
+    """Text anchored at its left end, middle or right end (`anchor`: "start", "middle", "end");
+    `ink`: "ink", "soft", or on a code."""
 
     x: float
     y: float
@@ -74,13 +74,13 @@ Shape = Boxes | Raster | Words | Stroke | Outline
 def rectangles(
     x: Array | float, y: Array | float, width: Array | float, height: Array | float
 ) -> Array:
-    """float[n, 4]: rectangles by their columns; what all of them share is one number."""
+    """Return float[n, 4]: rectangles by their columns; what all of them share is one number."""
     columns = np.broadcast_arrays(*map(np.atleast_1d, (x, y, width, height)))
     return np.stack(columns, axis=1).astype(np.float64)
 
 
 def moved(shape: Shape, x: float, y: float) -> Shape:
-    """The same shape, so much further right and down."""
+    """Return the same shape, so much further right and down."""
     match shape:
         case Boxes():
             return replace(shape, boxes=shape.boxes + (x, y, 0, 0))
@@ -92,15 +92,15 @@ def moved(shape: Shape, x: float, y: float) -> Shape:
 
 
 def colours_of(shapes: Sequence[Shape]) -> tuple[set[int], set[int]]:
-    """(the codes that occur in some shapes, those on which words stand)."""
-    found: set[int] = set()
+    """Return (the codes that occur in some shapes, those behind words)."""
+    codes: set[int] = set()
     inks = {
         shape.ink for shape in shapes if isinstance(shape, Words) and isinstance(shape.ink, int)
     }
     for shape in shapes:
         match shape:
             case Boxes() | Outline():
-                found.add(shape.code)
+                codes.add(shape.code)
             case Raster():
-                found.update(int(c) for c in np.unique(shape.codes) if c >= 0)
-    return found | inks, inks
+                codes.update(int(c) for c in np.unique(shape.codes) if c >= 0)
+    return codes | inks, inks

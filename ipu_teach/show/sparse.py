@@ -1,8 +1,8 @@
-"""The views `sparse`, of a pattern in the buckets of a dynamic product, and `crossing`, of what
-products take by density.
+"""The views `sparse`, of a pattern in the buckets of a dynamic product, and `crossing`, of the
+cycles of products by density.
 
-Blocks drop into the buckets of their parts, row of blocks by row of blocks. What finds its bucket
-full spills into the nearest one before it with room, step by step, and the steps stand below.
+Blocks drop into the buckets of their parts, one row of blocks after another. A block whose bucket
+is full spills into the nearest earlier one with room, step by step; the steps are shown below.
 """
 
 from __future__ import annotations
@@ -42,20 +42,22 @@ SIDE, LEFT, RIGHT, WIDE, HIGH, BAR = 236.0, 40.0, 324.0, 372.0, 220.0, 24.0
 def sparse(partitioner: Partitioner, csr: CSRMatrix) -> View:
     """Which blocks of a sparse matrix find no room in their own bucket?
 
-    What a dynamic product makes of a pattern: which blocks find room in the bucket of their own
-    part, which spill, how far, and in how many steps buckets go round.
+    The view shows how a dynamic product distributes a pattern: which blocks find room in the bucket
+    of their own part, which spill, how far, and in how many steps buckets are exchanged. Of more
+    than 128 buckets the first are shown, and a matrix of more than 64 rows or columns of blocks is
+    shown in squares of several.
 
-    Of more than 128 buckets the first are shown, and of a matrix of more than 64 rows or columns of
-    blocks squares of several. Raises `InvalidOptionError`, and `PoplibsError` for a pattern that
-    the budget does not hold.
+    Raises `InvalidOptionError`, and `PoplibsError` for a pattern that the budget does not hold.
     """
     if not isinstance(partitioner, Partitioner):
         raise InvalidOptionError(f"""show.sparse() was given {shown(partitioner)}, which is no
             Partitioner.
             next:  give it one, and a pattern: show.sparse(Partitioner(params, FLOAT, target),
             csr).""")
-    cut, data = partitioner.cut, partitioner.encode(csr)
-    count, rounds = cut.num_buckets, data.rounds
+    cut = partitioner.cut
+    data = partitioner.encode(csr)
+    count = cut.num_buckets
+    rounds = data.rounds
     slots = data.meta_info[1:].reshape(count, cut.slots, PLACES).astype(np.int64)
     bucket, slot = np.nonzero(slots[:, :, 0] != EMPTY)
     part, row, column = slots[bucket, slot].T
@@ -66,9 +68,14 @@ def sparse(partitioner: Partitioner, csr: CSRMatrix) -> View:
     drops = min(DROPS, len(order))
     turn = np.empty(len(order), np.int64)  # the frame in which it drops
     turn[order] = 1 + np.arange(len(order)) * drops // max(1, len(order))
-    told = np.unique(np.linspace(0, rounds, min(rounds, STEPS) + 1).round().astype(int))[1:]
-    moments = [(frame, 0) for frame in range(drops + 1)] + [(drops, int(step)) for step in told]
-    states, matrices, rings, bars = [], [], [], []
+    shown_rounds = np.unique(np.linspace(0, rounds, min(rounds, STEPS) + 1).round().astype(int))[1:]
+    moments = [(frame, 0) for frame in range(drops + 1)] + [
+        (drops, int(step)) for step in shown_rounds
+    ]
+    states = []
+    matrices = []
+    rings = []
+    bars = []
     top = max(cut.slots, int(np.bincount(part, minlength=1).max(initial=1)))
     for frame, step in moments:
         state = np.where(far == 0, OWN, np.where(far <= step, GUEST, OVER))
@@ -80,9 +87,11 @@ def sparse(partitioner: Partitioner, csr: CSRMatrix) -> View:
         np.stack([_each(state, code, part, bucket, count) for code in (OWN, GUEST, OVER)])
         for state in states
     ]
-    panels, shown_ = Panels(), min(count, MOST)
+    panels = Panels()
+    shown_ = min(count, MOST)
     b, (m, k) = cut.b, csr.shape
-    heading, tall = f"{m:,} x {k:,} in blocks of {b} x {b}", SIDE * min(1, m / k)
+    heading = f"{m:,} x {k:,} in blocks of {b} x {b}"
+    tall = SIDE * min(1, m / k)
     panels.put(painted("matrix", heading, SIDE, tall, matrices), left=LEFT)
     heading = f"{counted(count, 'bucket')} with room for {cut.slots}"
     labels = [f"bucket {i} on tile {cut.tiles[i, 0]}" for i in range(shown_)]
@@ -103,15 +112,16 @@ def sparse(partitioner: Partitioner, csr: CSRMatrix) -> View:
         pictures = dict.fromkeys(("matrix", "buckets", "steps"), i)
         about = {"buckets": (say, values)}
         stills.append(Still(name, note, OWN, 0, True, about=about, pictures=pictures))
-    own, guests, _ = shares[-1]
+    own_share, guests, _ = shares[-1]
     sentence = (
         f"{counted(csr.num_blocks, 'block')} of {b} x {b} in {counted(count, 'bucket')} "
-        f"with room for {cut.slots}: {own.sum():,} are in their own, {guests.sum():,} spill, and "
+        f"with room for {cut.slots}: {own_share.sum():,} are in their own, {guests.sum():,} spill, "
+        "and "
         f"buckets go round in {counted(rounds, 'step')}: {total:,} modelled cycles are planned, of "
         f"which {rounds * cut.step_cycles:,} are of these steps."
     )
     spilled = np.bincount(part[far > 0], minlength=count)
-    numbers = zip(range(count), cut.tiles[:, 0], own, guests, spilled, strict=True)
+    numbers = zip(range(count), cut.tiles[:, 0], own_share, guests, spilled, strict=True)
     return View(
         panels.scene(
             "sparse",
@@ -131,71 +141,78 @@ def sparse(partitioner: Partitioner, csr: CSRMatrix) -> View:
 
 
 def _each(state: Array, code: int, part: Array, bucket: Array, count: int) -> Array:
-    """By bucket, how many blocks of a code stand there; one without room stands at its part."""
-    where, these = (bucket if code == GUEST else part), state == code
+    """Return, by bucket, the number of blocks with a code; a block without room counts at its
+    part."""
+    where = bucket if code == GUEST else part
+    these = state == code
     return np.bincount(where[these], minlength=count)
 
 
 def _matrix(cut: Cut, csr: CSRMatrix, row: Array, column: Array, state: Array) -> tuple[Shape, ...]:
-    """The blocks of a matrix, and the lines between its parts."""
-    high, wide = csr.block_rows, csr.block_columns
+    """Return the blocks of a matrix, and the lines between its parts."""
+    high = csr.block_rows
+    wide = csr.block_columns
     rows, columns = min(high, BINS), min(wide, BINS)
     tall = SIDE * min(1.0, high / wide)
     codes = np.full((rows, columns), -1)
     np.maximum.at(codes, (row * rows // high, column * columns // wide), state)
-    dy, dx = tall / rows, SIDE / columns
-    found: list[Shape] = []
+    dy = tall / rows
+    dx = SIDE / columns
+    shapes: list[Shape] = []
     for code in np.unique(codes[codes >= 0]).tolist():
         y, x = np.nonzero(codes == code)
         boxes = rectangles((x + 0.06) * dx, (y + 0.06) * dy, 0.88 * dx, 0.88 * dy)
-        found.append(Boxes(code, boxes))
+        shapes.append(Boxes(code, boxes))
     for upright, cuts, size in ((False, cut.rows, high), (True, cut.columns, wide)):
         ends = [0, *(end for _, end in cuts)] if len(cuts) <= BINS // 2 else [0, size]
         for at in (end / size for end in ends):
             line = ((SIDE * at, 0.0), (SIDE * at, tall))
-            found.append(
+            shapes.append(
                 Stroke(line if upright else ((0, tall * at), (SIDE, tall * at)), 1, "line")
             )
-    return tuple(found)
+    return tuple(shapes)
 
 
 def _ring(cut: Cut, part: Array, bucket: Array, state: Array, top: int) -> tuple[Shape, ...]:
-    """Buckets side by side, with a line at their room; what finds none stands above it."""
+    """Return the buckets side by side, with a line at their capacity; blocks without room are above
+    it."""
     count = cut.num_buckets
-    pitch, unit = WIDE / min(count, MOST), HIGH / top
-    found: list[Shape] = []
+    pitch = WIDE / min(count, MOST)
+    unit = HIGH / top
+    shapes: list[Shape] = []
     low: Array = np.zeros(count)
     for code in (OWN, GUEST, OVER):
         many = _each(state, code, part, bucket, count)
         tall = many * unit
         x = np.arange(count) * pitch + 0.1 * pitch
         boxes = rectangles(x, HIGH - low - tall, 0.8 * pitch, tall)[:MOST]
-        found += [Boxes(code, boxes[many[:MOST] > 0], upright=True)] * bool(many[:MOST].any())
+        shapes += [Boxes(code, boxes[many[:MOST] > 0], upright=True)] * bool(many[:MOST].any())
         low = low + tall
     line = HIGH - cut.slots * unit
-    found += [
+    shapes += [
         Stroke(((0, HIGH), (WIDE, HIGH)), 1, "line"),
         Stroke(((0, line), (WIDE, line)), 1.5),
         Words(WIDE, HIGH + 28, "buckets in their ring", 11, "end", "soft"),
     ]
-    each = -(-int(LETTER * len(str(count)) + 6) // max(1, int(pitch)))
-    for i in range(0, min(count, MOST), max(1, each)):
-        found.append(Words((i + 0.5) * pitch, HIGH + 14, f"{i}", 11, "middle", "soft"))
-    return tuple(found)
+    label_step = -(-int(LETTER * len(str(count)) + 6) // max(1, int(pitch)))
+    for i in range(0, min(count, MOST), max(1, label_step)):
+        shapes.append(Words((i + 0.5) * pitch, HIGH + 14, f"{i}", 11, "middle", "soft"))
+    return tuple(shapes)
 
 
 def _steps(cut: Cut, rounds: int, done: int) -> tuple[Shape, ...]:
-    """The first multiplication and the steps, by modelled cycles."""
+    """Return the first multiplication and the steps, by modelled cycles."""
     wide = RIGHT + WIDE - LEFT
     ends = np.cumsum([0, cut.cycles] + [cut.step_cycles] * rounds)
     ends = ends / ends[-1] * wide
-    found: list[Shape] = []
+    shapes: list[Shape] = []
     for i, (begin, end) in enumerate(pairwise(ends.tolist())):
-        code, text = DONE if i <= done else COMES, "multiply" if i == 0 else f"{i}"
-        found.append(Boxes(code, rectangles(begin, 0, max(end - begin - 3, 0.5), BAR)))
+        code = DONE if i <= done else COMES
+        text = "multiply" if i == 0 else f"{i}"
+        shapes.append(Boxes(code, rectangles(begin, 0, max(end - begin - 3, 0.5), BAR)))
         if LETTER * len(text) + 4 < end - begin:
-            found.append(Words((begin + end) / 2, 16, text, 11, "middle", code))
-    return (*found, Words(wide, BAR + 14, "modelled cycles, planned", 11, "end", "soft"))
+            shapes.append(Words((begin + end) / 2, 16, text, 11, "middle", code))
+    return (*shapes, Words(wide, BAR + 14, "modelled cycles, planned", 11, "end", "soft"))
 
 
 @checks("unit")
@@ -209,31 +226,41 @@ def crossing(cycles: Mapping[str, Mapping[float, float]], unit: str = "modelled 
     6 of them. Raises `InvalidOptionError`.
     """
     names = list(cycles) if isinstance(cycles, Mapping) else []
-    found = [dict(cycles[n]) if isinstance(cycles[n], Mapping) else {} for n in names]
-    good = 2 <= len(names) <= len(palette.HUES) and 2 <= len(found[0]) <= 32
-    good = good and all(one.keys() == found[0].keys() for one in found)
-    if not good or not all(_above_0(n) for one in found for pair in one.items() for n in pair):
+    shapes = [dict(cycles[n]) if isinstance(cycles[n], Mapping) else {} for n in names]
+    good = 2 <= len(names) <= len(palette.HUES) and 2 <= len(shapes[0]) <= 32
+    good = good and all(
+        cycles_by_density.keys() == shapes[0].keys() for cycles_by_density in shapes
+    )
+    if not good or not all(
+        _above_0(n)
+        for cycles_by_density in shapes
+        for pair in cycles_by_density.items()
+        for n in pair
+    ):
         raise InvalidOptionError(f"""show.crossing() was given {shown(cycles)}.
             next:  give two to six curves by name, each by the same densities, with numbers above 0:
             {{"dense": {{0.5: 900, 0.25: 900}}, "sparse": {{0.5: 950, 0.25: 500}}}}.""")
-    at = sorted(found[0], reverse=True)
-    table = np.array([[one[d] for d in at] for one in found], float)
-    said = [f"1/{1 / d:.0f}" if abs(1 / d - round(1 / d)) < 1e-6 else f"{d:.3g}" for d in at]
-    wins = [[said[i] for i in np.flatnonzero(row < table[0])[:1]] for row in table[1:]]
+    at = sorted(shapes[0], reverse=True)
+    table = np.array([[cycles_by_density[d] for d in at] for cycles_by_density in shapes], float)
+    labels = [f"1/{1 / d:.0f}" if abs(1 / d - round(1 / d)) < 1e-6 else f"{d:.3g}" for d in at]
+    wins = [[labels[i] for i in np.flatnonzero(row < table[0])[:1]] for row in table[1:]]
     by = [
         f"by {name} at {won[0]}" if won else f"never by {name}"
         for name, won in zip(names[1:], wins, strict=True)
     ]
     sentence = f"{names[0][:1].upper()}{names[0][1:]} is overtaken {', '.join(by)}."
-    many, wide = len(at), WIDE + 150
-    x, logs = np.linspace(16, wide - 16, many), np.log2(table)
+    many = len(at)
+    wide = WIDE + 150
+    x = np.linspace(16, wide - 16, many)
+    logs = np.log2(table)
     y = 10 + (HIGH - 20) * (logs.max() - logs) / max(1e-9, np.ptp(logs))
-    panels, heading = Panels(), f"{unit} by density, both by powers of two"
-    pictures = [_curves(x, y, names, said, i) for i in range(many)]
+    panels = Panels()
+    heading = f"{unit} by density, both by powers of two"
+    pictures = [_curves(x, y, names, labels, i) for i in range(many)]
     places = side_by_side(many, wide, HIGH)
-    panels.put(painted("curves", heading, wide, HIGH + 34, pictures, places, said), left=LEFT)
+    panels.put(painted("curves", heading, wide, HIGH + 34, pictures, places, labels), left=LEFT)
     stills = []
-    for i, (d, column) in enumerate(zip(said, table.T.tolist(), strict=True)):
+    for i, (d, column) in enumerate(zip(labels, table.T.tolist(), strict=True)):
         words = "; ".join(f"{n}: {number(v)}" for n, v in zip(names, column, strict=True))
         about = {"curves": ("density {label}", dict[str, Array]())}
         stills.append(Still(f"density {d}", words, 0, 0, True, about=about, pictures={"curves": i}))
@@ -241,7 +268,7 @@ def crossing(cycles: Mapping[str, Mapping[float, float]], unit: str = "modelled 
         Code(label(name, 24), "", hue.light, hue.dark, hue.pattern, True)
         for name, hue in zip(names, palette.HUES, strict=False)
     )
-    last = max((said.index(won[0]) for won in wins if won), default=0)
+    last = max((labels.index(won[0]) for won in wins if won), default=0)
     return View(
         panels.scene(
             "crossing",
@@ -254,7 +281,10 @@ def crossing(cycles: Mapping[str, Mapping[float, float]], unit: str = "modelled 
             group="density",
             table=(
                 ("density", *names),
-                ((d, *map(number, own)) for d, own in zip(said, table.T.tolist(), strict=True)),
+                (
+                    (d, *map(number, own_share))
+                    for d, own_share in zip(labels, table.T.tolist(), strict=True)
+                ),
             ),
         )
     )
@@ -264,15 +294,20 @@ def _above_0(n: object) -> bool:
     return isinstance(n, (int, float, np.number)) and bool(isfinite(n) and n > 0)
 
 
-def _curves(x: Array, y: Array, names: list[str], said: list[str], here: int) -> tuple[Shape, ...]:
-    """Curves, a line at a density, and a dot where it meets each of them."""
-    wide, found = WIDE + 150, list[Shape]()
-    found += [Stroke(((0, HIGH), (wide, HIGH)), 1, "line")]
-    found += [Stroke(((x[here], 0), (x[here], HIGH)), 1.5)]
+def _curves(
+    x: Array, y: Array, names: list[str], labels: list[str], position: int
+) -> tuple[Shape, ...]:
+    """Return the curves, a line at a density, and a dot where it meets each of them."""
+    wide = WIDE + 150
+    shapes = list[Shape]()
+    shapes += [Stroke(((0, HIGH), (wide, HIGH)), 1, "line")]
+    shapes += [Stroke(((x[position], 0), (x[position], HIGH)), 1.5)]
     for code, line in enumerate(y):
-        found.append(Outline(code, np.stack((x, line), axis=1), False, 3.0))
-        found.append(Boxes(code, rectangles(x[here] - 5, line[here] - 5, 10.0, 10.0)))
-        found.append(Words(wide + 6, line[-1] + 4, label(names[code], 24), 11))
-    for i, d in enumerate(said):
-        found.append(Words(float(x[i]), HIGH + 15, d, 11, "middle", "ink" if i == here else "soft"))
-    return (*found, Words(wide, HIGH + 30, "density", 11, "end", "soft"))
+        shapes.append(Outline(code, np.stack((x, line), axis=1), False, 3.0))
+        shapes.append(Boxes(code, rectangles(x[position] - 5, line[position] - 5, 10.0, 10.0)))
+        shapes.append(Words(wide + 6, line[-1] + 4, label(names[code], 24), 11))
+    for i, d in enumerate(labels):
+        shapes.append(
+            Words(float(x[i]), HIGH + 15, d, 11, "middle", "ink" if i == position else "soft")
+        )
+    return (*shapes, Words(wide, HIGH + 30, "density", 11, "end", "soft"))

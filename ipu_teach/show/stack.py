@@ -25,71 +25,75 @@ def stacks(
     limit: float = np.inf,
     level: Array | None = None,
 ) -> tuple[Shape, ...]:
-    """Stacks of `parts`, (code, how much in each stack) from below, in a box whose height stands
-    for `top`.
+    """Return the stacks of `parts`, (code, how much in each stack) from below, in a box whose
+    height stands for `top`.
 
     A line at `limit`, where it fits; each stack has a line across at its `level`, where stacks are
     wide enough. `ends` are words below the first and the last, where there is no room for all of
     their numbers.
     """
-    count, scale, found = len(parts[0][1]), height / (top or 1), list[Shape]()
-    pitch, rows = width / count, np.arange(count)
+    count = len(parts[0][1])
+    scale = height / (top or 1)
+    shapes = list[Shape]()
+    pitch = width / count
+    rows = np.arange(count)
     wide = stack_width(pitch)
-    found.append(Words(width, -8, f"to {number(round(top))} {unit}", 12, "end", "soft"))
+    shapes.append(Words(width, -8, f"to {number(round(top))} {unit}", 12, "end", "soft"))
     if count > MOST_RECTANGLES:
-        found.append(Raster(0, 0, width, height, stack_raster(parts, top)))
+        shapes.append(Raster(0, 0, width, height, stack_raster(parts, top)))
     else:
         begin: Array = np.zeros(count)
-        for code, here in parts:
-            end = begin + here
+        for code, heights in parts:
+            end = begin + heights
             high = (end - begin) * scale
             boxes = rectangles(rows * pitch, height - end * scale, wide, high)
-            seen, begin = high >= SMALLEST_BOX, end
-            found += [Boxes(code, boxes[seen], upright=True)] * bool(seen.any())
+            is_visible = high >= SMALLEST_BOX
+            begin = end
+            shapes += [Boxes(code, boxes[is_visible], upright=True)] * bool(is_visible.any())
         level = np.zeros(count) if level is None else level
         starts = np.flatnonzero(np.append(True, np.diff(level) != 0))
         for first, last in zip(starts.tolist(), np.append(starts[1:], count).tolist(), strict=True):
             y = height - float(level[first]) * scale
             line = Stroke(((first * pitch - 2, y), ((last - 1) * pitch + wide + 2, y)), 1.5)
-            found += [line] * bool(level[first])  # what stands on the ground has its line
-    found.append(Stroke(((0, height), (width, height)), 1, "line"))
+            shapes += [line] * bool(level[first])  # a box on the ground has its own line
+    shapes.append(Stroke(((0, height), (width, height)), 1, "line"))
     if limit <= top:
         y = height - limit * scale
-        found += (
+        shapes += (
             Stroke(((0, y), (width, y)), 2),
             Words(width, y + 13, f"limit {number(limit)}", 11, "end"),
         )
     if pitch >= SMALLEST_LABEL:
         return (
-            *found,
+            *shapes,
             *(
                 Words(i * pitch + wide / 2, height + 14, f"{i}", 11, "middle", "soft")
                 for i in range(count)
             ),
         )
     return (
-        *found,
+        *shapes,
         Words(0, height + 14, ends[0], 11, "start", "soft"),
         Words(width, height + 14, ends[1], 11, "end", "soft"),
     )
 
 
 def stack_places(count: int, width: float, height: float) -> Array:
-    """float[count, 4]: where each of so many stacks can be pointed at."""
+    """Return float[count, 4]: the places where each of `count` stacks can be pointed at."""
     pitch = width / count
     return rectangles(np.arange(count) * pitch, 0, stack_width(pitch), height)
 
 
 def stack_width(pitch: float) -> float:
-    """How wide a stack is, of `pitch` from one to the next: even, so that its middle is on a whole
-    unit, where it is wide."""
+    """Return how wide a stack is, of `pitch` from one to the next: even, so that its middle is on a
+    whole unit, where it is wide."""
     return float(2 * int(pitch * 0.43)) if pitch >= 8 else pitch * (0.86 if pitch > 4 else 1)
 
 
 def stack_raster(parts: Sequence[tuple[int, Array]], top: float) -> Array:
-    """Codes by (row, column), upright."""
+    """Return the codes by (row, column), upright."""
     codes: Array = np.array([code for code, _ in parts])
-    pixels = stacked_pixels(np.array([here for _, here in parts]) * ROWS / (top or 1), ROWS)
+    pixels = stacked_pixels(np.array([heights for _, heights in parts]) * ROWS / (top or 1), ROWS)
     # From below: the empty rows, which come first, are on top.
     order = np.argsort(np.where(pixels < 0, -1, len(codes) - pixels), axis=0, kind="stable")
     pixels = np.take_along_axis(pixels, order, axis=0)
@@ -97,11 +101,11 @@ def stack_raster(parts: Sequence[tuple[int, Array]], top: float) -> Array:
 
 
 def stacked_pixels(amounts: Array, rows: int) -> Array:
-    """int[rows, columns]: `amounts` (float[codes, columns], in rows) as pixels, one above the
-    other; -1 where nothing is.
+    """Return int[rows, columns]: `amounts` (float[codes, columns], in rows) as pixels, one above
+    the other; -1 for empty pixels.
 
-    What a column has too much or too little of by rounding, the next makes good, so that shares of
-    the whole are kept.
+    The next column makes up for what rounding adds to or takes from one, so that shares of the
+    whole are kept.
     """
     # first what stays empty
     amounts = np.concatenate((rows - amounts.sum(axis=0, keepdims=True), amounts))
@@ -110,8 +114,8 @@ def stacked_pixels(amounts: Array, rows: int) -> Array:
         owed += amounts[:, column]
         given: Array = np.maximum(np.floor(owed), 0).astype(np.int64)
         while (short := rows - int(given.sum())) != 0:
-            most = owed - given if short > 0 else np.where(given > 0, given - owed, -np.inf)
-            given[int(np.argmax(most))] += 1 if short > 0 else -1
+            excess = owed - given if short > 0 else np.where(given > 0, given - owed, -np.inf)
+            given[int(np.argmax(excess))] += 1 if short > 0 else -1
         pixels[:, column] = np.repeat(np.arange(len(given)), given) - 1
         owed -= given
     return pixels

@@ -1,9 +1,9 @@
 """The view `streaming`: which row of which remote buffer is on the chip when, and whether its
 transfer hides behind other work.
 
-Above, on the axis of modelled time, what is loaded, what else is done and what is stored: a load is
-hidden where something stands below it. Then a lane for each row, with its transfers, and from each
-load to the last step that uses it; below, to scale, the rows that moved and what the tiles hold.
+Above, on the axis of modelled time, are loads, other work and stores: a load is hidden if there is
+work below it. Then comes a lane for each row, with its transfers, from each load to the last step
+that uses it. Below, to scale, are the rows that moved and the memory of the tiles.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ipu_teach.show.scene import Scene, Still, label, number
 from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
 
-MOST_STEPS = 3000  # of the run
+MOST_STEPS = 3000  # supersteps of the run
 MOST_ROWS = 32  # with a lane of their own
 LEFT, PITCH = 150.0, 15.0
 HELD = palette.FILL[2].lettered("T", "what the tiles hold")
@@ -35,13 +35,14 @@ MOVING, WAITING = STATES.index(palette.STREAMING), STATES.index(palette.WAIT)
 def streaming(given: Report | Recording) -> View:
     """How much of the transfers with streaming memory is hidden behind work?
 
-    Loads, work and stores of a run on the axis of modelled time, and which rows of its remote
-    buffers are on the chip when. A transfer takes its whole superstep, with sync and exchange, so
-    that it is longer than `report.streaming_cycles`, the link's own.
+    The view shows loads, work and stores of a run on the axis of modelled time, and which rows of
+    its remote buffers are on the chip when. A transfer occupies its whole superstep, with sync and
+    exchange, so that it is longer than `report.streaming_cycles`, the link's own. Up to 3,000
+    supersteps are shown, fewer if the scene would be larger than 150 kB, and the first 32 rows; the
+    view says so, and its table has all rows.
 
-    Up to 3,000 supersteps are shown, fewer of a scene that would be larger than 150 kB, and the
-    first 32 rows; the view says so, and its table has all rows. Raises `InvalidOptionError` for
-    something that is no report and no recording, and for a run without a remote buffer.
+    Raises `InvalidOptionError` if the argument is no report and no recording, and for a run without
+    a remote buffer.
     """
     report = checked(given.report if isinstance(given, Recording) else given, "streaming")
     if not report.streaming_bytes:
@@ -53,38 +54,40 @@ def streaming(given: Report | Recording) -> View:
 
 
 def merged(pieces: Iterable[tuple[int, int]]) -> Array:
-    """int64[n, 2]: what some stretches of time, from .. to, cover, in order and apart from each
-    other."""
-    found: list[list[int]] = []
+    """Return int64[n, 2]: what some stretches of time, from .. to, cover, in order and apart from
+    each other."""
+    intervals: list[list[int]] = []
     for begin, end in sorted(pieces):
-        if found and begin <= found[-1][1]:
-            found[-1][1] = max(end, found[-1][1])
+        if intervals and begin <= intervals[-1][1]:
+            intervals[-1][1] = max(end, intervals[-1][1])
         elif end > begin:
-            found.append([begin, end])
-    return np.array(found, np.int64).reshape(-1, 2)
+            intervals.append([begin, end])
+    return np.array(intervals, np.int64).reshape(-1, 2)
 
 
 class _Run:
     """When the first `most` supersteps of a run moved rows, and what else they did."""
 
-    def __init__(self, report: Report, most: int) -> None:
+    def __init__(self, report: Report, max_pieces: int) -> None:
         self.report = report
-        self.spans: dict[int, tuple[int, int]] = {}  # of each superstep that moves rows
+        self.spans: dict[
+            int, tuple[int, int]
+        ] = {}  # the begin and end of each superstep that moves rows
         self.lanes: dict[str, list[tuple[int, int]]] = {"loads": [], "stores": []}
-        work: dict[int, list[tuple[int, int]]] = defaultdict(list)  # by code
-        code = cache(lambda step, own: state_of(report.phases(step, own)))
-        self.ends = np.zeros(min(most, len(report.step_numbers)), np.int64)
-        for step in report.steps_between(0, most):
+        work: dict[int, list[tuple[int, int]]] = defaultdict(list)  # intervals by code
+        code = cache(lambda step, ipu_of_step: state_of(report.phases(step, ipu_of_step)))
+        self.ends = np.zeros(min(max_pieces, len(report.step_numbers)), np.int64)
+        for step in report.steps_between(0, max_pieces):
             self.ends[step.index] = step.end
             lane = self.lanes["loads" if report.profile.steps[step.step].to_device else "stores"]
-            for own, start in step.shares:
-                end = start + int(report.overlap.lasts[step.step, own or 0])
+            for ipu_of_step, start in step.shares:
+                end = start + int(report.overlap.lasts[step.step, ipu_of_step or 0])
                 if step.cost.streaming:
                     lane.append((start, end))
                     first, last = self.spans.get(step.index, (start, end))
                     self.spans[step.index] = min(start, first), max(end, last)
                 else:
-                    work[code(step.step, own)].append((start, end))
+                    work[code(step.step, ipu_of_step)].append((start, end))
         self.total = int(self.ends.max(initial=0))
         self.work = {code: merged(pieces) for code, pieces in work.items()}
         moving, working = (
@@ -97,11 +100,12 @@ class _Run:
         )
         self.moving = int(np.diff(moving).sum())
         self.bare = np.stack((edges[:-1], edges[1:]), 1)[moves & ~works]  # all wait for a transfer
-        self._edges, hidden = edges, np.diff(edges) * (moves & works)
+        self._edges = edges
+        hidden = np.diff(edges) * (moves & works)
         self._hidden = np.append(0, np.cumsum(hidden))  # up to each edge
         self.hidden = int(self._hidden[-1])
         self.rows: dict[tuple[str, int], list[Piece]] = {}
-        # of each row: loads, stores, its bytes, modelled cycles of its transfers, and those hidden
+        # for each row: loads, stores, its bytes, modelled cycles of its transfers, and those hidden
         self.sums: dict[tuple[str, int], list[int]] = {}
         self.moves = [move for move in report.row_moves if move.index in self.spans]
         self.buffers = list(dict.fromkeys(move.what.buffer for move in self.moves))
@@ -110,30 +114,35 @@ class _Run:
     def _find_rows(self) -> None:
         """The pieces of each row: its transfers, and from a load until its variable is needed no
         more, or loaded anew."""
-        order, memory = self.report.step_numbers[: len(self.ends)], self.report.memory
+        order = self.report.step_numbers[: len(self.ends)]
+        memory = self.report.memory
         steps = np.array([node.step for node in memory.liveness.places])
         needed: dict[int, Array] = {}  # by variable, bool[steps]: at which it is live
         again: dict[int, int] = {}  # by variable: the superstep that loads it next
         for move in reversed(self.moves):
-            (begin, end), what = self.spans[move.index], move.what
-            if what.variable not in needed:
-                always = memory.liveness.always[what.variable]
-                live = needed[what.variable] = np.full(len(self.report.profile.steps), always)
-                live[steps[memory.liveness.live[:, what.variable]]] = True
-            later = needed[what.variable][order[move.index + 1 : again.get(what.variable)]]
+            (begin, end), sentence_head = self.spans[move.index], move.what
+            if sentence_head.variable not in needed:
+                always = memory.liveness.always[sentence_head.variable]
+                live = needed[sentence_head.variable] = np.full(
+                    len(self.report.profile.steps), always
+                )
+                live[steps[memory.liveness.live[:, sentence_head.variable]]] = True
+            later = needed[sentence_head.variable][
+                order[move.index + 1 : again.get(sentence_head.variable)]
+            ]
             uses = len(later) if later.all() else int(np.argmin(later))
             until = int(self.ends[move.index + uses])
-            code = len(STATES) + self.buffers.index(what.buffer) % len(NESTED)
+            code = len(STATES) + self.buffers.index(sentence_head.buffer) % len(NESTED)
             hidden = round(float(np.diff(np.interp((begin, end), self._edges, self._hidden))[0]))
             for row in move.rows:
                 pieces = [(MOVING, begin, end - begin)]
-                pieces += [(code, end, until - end)] * (move.loads and until > end)
-                self.rows.setdefault((what.buffer, row), [])[:0] = pieces
-                sums = self.sums.setdefault((what.buffer, row), [0] * 5)
-                more = int(move.loads), int(not move.loads), 0, end - begin, hidden
-                sums[:] = [a + b for a, b in zip(sums, more, strict=True)]
-                sums[2] = what.bytes // what.rows
-            again |= {what.variable: move.index} if move.loads else {}
+                pieces += [(code, end, until - end)] if move.loads and until > end else []
+                self.rows.setdefault((sentence_head.buffer, row), [])[:0] = pieces
+                sums = self.sums.setdefault((sentence_head.buffer, row), [0] * 5)
+                load_facts = int(move.loads), int(not move.loads), 0, end - begin, hidden
+                sums[:] = [a + b for a, b in zip(sums, load_facts, strict=True)]
+                sums[2] = sentence_head.bytes // sentence_head.rows
+            again |= {sentence_head.variable: move.index} if move.loads else {}
 
     @property
     def bytes(self) -> int:
@@ -141,14 +150,19 @@ class _Run:
         return sum(sums[2] for sums in self.sums.values())
 
     def sentence(self) -> str:
-        """What of the run is transfer, and what of that is hidden."""
-        moving, total, what = self.moving, self.total, "Rows of streaming memory move"
+        """Return what of the run is transfer, and what of that is hidden."""
+        moving = self.moving
+        total = self.total
+        sentence_head = "Rows of streaming memory move"
         if self.rows:
             rows, buffers = counted(len(self.rows), "row"), counted(len(self.buffers), "buffer")
-            what = f"{rows} of {buffers} move, {counted(self.bytes, 'byte')} of streaming memory"
+            sentence_head = (
+                f"{rows} of {buffers} move, {counted(self.bytes, 'byte')} of streaming memory"
+            )
         best = max(total - moving + self.hidden, moving)
         return (
-            f"{what}: {100 * moving / total:.1f} % of {number(total)} modelled cycles is transfer, "
+            f"{sentence_head}: {100 * moving / total:.1f} % of {number(total)} modelled cycles is "
+            "transfer, "
             f"of which {100 * self.hidden / moving:.1f} % is hidden behind work; with all of it "
             f"hidden that can be, the run would take {100 * best / total:.1f} % of its time."
         )
@@ -157,17 +171,20 @@ class _Run:
 def put_lanes(
     panels: Panels, name: str, heading: str, rows: Mapping[str, list[Piece]], span: int, unit: str
 ) -> None:
-    """Lanes by their labels, with their pieces; how long they are is said without waiting."""
+    """Put lanes by their labels, with their pieces; the length in their texts leaves waiting
+    out."""
     say = f"{{label}}: {{long}} {unit}"
     panels.lanes_of(
         name, heading, rows, span, unit, left=LEFT, pitch=PITCH, say=say, without=WAITING
     )
 
 
-def _scene(run: _Run, most: int) -> Scene:
-    report, panels, count = run.report, Panels(), len(run.report.step_numbers)
-    panels.first(min(most, len(run.ends)), count, "supersteps")
-    shown = int(run.ends[:most].max())
+def _scene(run: _Run, max_pieces: int) -> Scene:
+    report = run.report
+    panels = Panels()
+    count = len(run.report.step_numbers)
+    panels.first(min(max_pieces, len(run.ends)), count, "supersteps")
+    shown = int(run.ends[:max_pieces].max())
 
     def cut(pieces: Iterable[Piece]) -> list[Piece]:
         return [(c, a, min(long, shown - a)) for c, a, long in pieces if a < shown]
@@ -197,10 +214,11 @@ def _scene(run: _Run, most: int) -> Scene:
         )
         for i, b in enumerate(run.buffers[: len(NESTED)])
     ]
-    held = len(STATES) + len(colours)
-    off, on = run.bytes or report.streaming_bytes, int(report.memory.bytes_per_tile.sum())
+    num_codes = len(STATES) + len(colours)
+    off = run.bytes or report.streaming_bytes
+    on = int(report.memory.bytes_per_tile.sum())
     limit = report.target.bytes_per_tile * report.target.num_tiles
-    sizes = {"rows that moved": [(MOVING, 0, off)], tiles_of(report): [(held, 0, on)]}
+    sizes = {"rows that moved": [(MOVING, 0, off)], tiles_of(report): [(num_codes, 0, on)]}
     heading = f"bytes, to scale: the tiles have {limit:,}"
     put_lanes(panels, "bytes", heading, sizes, max(off, limit), "bytes")
     still = Still("the whole run", run.sentence(), MOVING, 0, True, lanes=panels.lanes)

@@ -20,7 +20,7 @@ from ipu_teach.show.scene import WIDTH, Scene
 from ipu_teach.show.shapes import Boxes, Outline, Raster, Shape, Stroke, Words, colours_of
 from ipu_teach.types import Array
 
-# What a pattern draws in a square of 6 by 6.
+# The shapes of a pattern in a square of 6 by 6.
 STROKES = {
     "/": "M-1 7L7-1",
     ".": "M2.5 3h1",
@@ -31,15 +31,15 @@ STROKES = {
 
 
 def svg(scene: Scene, frame: int | None = None) -> str:
-    """The SVG source of a frame at its end. Left out, it is the poster: the chosen frame, with all
-    of its superstep's lanes."""
+    """Return the SVG source of a frame at its end. Left out, it is the poster: the chosen frame,
+    with all of its superstep's lanes."""
     chosen = scene.poster if frame is None else frame
     above = headline_height(scene)
     title = "".join(
         f'<text class="i" font-weight="bold" x="{_n(w.x)}" y="{_n(w.y)}">{escape(w.text)}</text>'
         for w in headline(scene)
     )
-    shapes = [*paint(scene, chosen, whole=frame is None), *caption(scene, chosen)]
+    shapes = [*paint(scene, chosen, is_whole=frame is None), *caption(scene, chosen)]
     shapes = [shape for shape in map(_visible, shapes) if shape is not None]
     used, inks = colours_of(shapes)
     patterns = "".join(_pattern(i, scene.codes[i]) for i in sorted(used) if scene.codes[i].pattern)
@@ -73,11 +73,11 @@ ARROW = (
 
 
 def _visible(shape: Shape) -> Shape | None:
-    """A shape without what is too small to be seen, or None if that is all of it."""
+    """Return a shape without what is too small to be seen, or None if that is all of it."""
     if not isinstance(shape, Boxes):
         return shape
-    seen = np.round(shape.boxes[:, 2:], 1).min(axis=1) > 0
-    return replace(shape, boxes=shape.boxes[seen]) if seen.any() else None
+    is_visible = np.round(shape.boxes[:, 2:], 1).min(axis=1) > 0
+    return replace(shape, boxes=shape.boxes[is_visible]) if is_visible.any() else None
 
 
 def _style(codes: Sequence[Code], used: set[int], inks: set[int], areas: set[int]) -> str:
@@ -116,7 +116,7 @@ def _pattern(number: int, code: Code) -> str:
 
 
 def _kind(shape: Shape) -> object:
-    """Equal for shapes that can share an element."""
+    """Return a key that is equal for shapes that can share an element."""
     match shape:
         case Words():
             return shape.ink, shape.anchor, shape.size
@@ -136,7 +136,7 @@ def _thick(shape: Boxes) -> str:
 
 
 def _together(shapes: list[Shape], codes: Sequence[Code]) -> str:
-    """Neighbours of one kind say their style once."""
+    """Return the neighbours of one kind say their style once."""
     first = shapes[0]
     if isinstance(first, Boxes):
         # A box is a thick stroke along its middle, which takes half as many letters as its outline.
@@ -156,7 +156,7 @@ def _together(shapes: list[Shape], codes: Sequence[Code]) -> str:
         d = _path(*(line.points for line in shapes if isinstance(line, Stroke)))
         return f'<path class="{STROKE[first.role]}" stroke-width="{_n(first.width)}" d="{d}"/>'
     if isinstance(first, Outline) and not first.filled:
-        d = _path(*(one.points.tolist() for one in shapes if isinstance(one, Outline)))
+        d = _path(*(outline.points.tolist() for outline in shapes if isinstance(outline, Outline)))
         return f'<path class="b{first.code}" stroke-width="{_n(first.width)}" d="{d}"/>'
     if not isinstance(first, Words):
         return _shape(first, codes)
@@ -164,7 +164,7 @@ def _together(shapes: list[Shape], codes: Sequence[Code]) -> str:
     role += {"start": "", "middle": " m", "end": " e"}[first.anchor] + (
         " o" if isinstance(first.ink, int) else ""
     )
-    role += " f" * (first.size == 11)
+    role += " f" if first.size == 11 else ""
     size = "" if first.size in (11, 12) else f' style="font-size:{_n(first.size)}px"'
     words = groupby(
         (w for w in shapes if isinstance(w, Words)), lambda w: (w.y, len(w.text) == 1 or id(w))
@@ -173,18 +173,21 @@ def _together(shapes: list[Shape], codes: Sequence[Code]) -> str:
 
 
 def _line(words: list[Words]) -> str:
-    """Words on a line: several of one character are one element, which says where each character
-    stands."""
-    places, text = " ".join(_n(w.x) for w in words), "".join(w.text for w in words)
+    """Return the words on a line: several of one character are one element, with the place of each
+    character."""
+    places = " ".join(_n(w.x) for w in words)
+    text = "".join(w.text for w in words)
     return f'<text x="{places}" y="{_n(words[0].y)}">{escape(text)}</text>'
 
 
 def dashed(shape: Boxes) -> dict[str, list[list[float]]]:
-    """The boxes by the dashes with which they are drawn: four or more of a length, equally far
-    apart in a row, are one."""
-    along, found = int(shape.upright), dict[str, list[list[float]]]()
-    boxes, first = shape.boxes.tolist(), 0
-    # of each box how far it is from the last, and what else it has
+    """Return the boxes by the dashes with which they are drawn: four or more of a length, equally
+    far apart in a row, are one."""
+    along = int(shape.upright)
+    values = dict[str, list[list[float]]]()
+    boxes = shape.boxes.tolist()
+    first = 0
+    # for each box its distance from the last, and its other numbers
     steps = np.diff(shape.boxes, axis=0, prepend=np.nan)
     again = np.abs(np.diff(steps, axis=0, prepend=np.nan)).max(axis=1) < 0.02
     still = np.abs(np.delete(steps, along, axis=1)).max(axis=1) < 0.02
@@ -192,7 +195,8 @@ def dashed(shape: Boxes) -> dict[str, list[list[float]]]:
         last = first + 1
         while last < len(boxes) and still[last] and (again[last] or last == first + 1):
             last += 1
-        box, length = boxes[first], boxes[first][2 + along]
+        box = boxes[first]
+        length = boxes[first][2 + along]
         pitch = (boxes[last - 1][along] - box[along]) / max(1, last - 1 - first)
         dash = ""
         if last - first > 3 and pitch > length:
@@ -200,15 +204,17 @@ def dashed(shape: Boxes) -> dict[str, list[list[float]]]:
             box[2 + along] = pitch * (last - 1 - first) + length
         else:
             last = first + 1
-        found.setdefault(dash, []).append(box)
+        values.setdefault(dash, []).append(box)
         first = last
-    return found
+    return values
 
 
 def _middles(boxes: list[list[float]], upright: bool) -> str:
-    """The middles of boxes as a path, each from that end, and said from there or from the last,
-    that is shorter."""
-    path, pen, stroke = "", (0.0, 0.0), "v" if upright else "h"
+    """Return the middles of boxes as a path, each from that end, and said from there or from the
+    last, that is shorter."""
+    path = ""
+    pen = (0.0, 0.0)
+    stroke = "v" if upright else "h"
     for x, y, w, h in np.round(boxes, 1).tolist():
         (u, v), length = ((x + w / 2, y), h) if upright else ((x, y + h / 2), w)
         u, v = round(u, 1), round(v, 1)
@@ -218,14 +224,16 @@ def _middles(boxes: list[list[float]], upright: bool) -> str:
             across, down = _n(a - pen[0]), _n(b - pen[1])
             for move in (f"M{_n(a)} {_n(b)}", f"m{across} {down}".replace(" -", "-")):
                 ways.append((f"{move}{stroke}{_n(along)}", end))
-        way, pen = min(ways, key=lambda one: len(one[0]))
+        way, pen = min(ways, key=lambda outline: len(outline[0]))
         path += way
     return path
 
 
 def _path(*lines: Sequence[Sequence[float]]) -> str:
-    """Straight lines, each through its points; one that begins where the last ends goes on."""
-    path, pen = "", ("", "")
+    """Return the straight lines, each through its points; one that begins where the last ends goes
+    on."""
+    path = ""
+    pen = ("", "")
     for line in lines:
         for place, point in enumerate(line):
             x, y = _n(point[0]), _n(point[1])
@@ -262,23 +270,24 @@ def _shape(shape: Shape, codes: Sequence[Code]) -> str:
                 if len(rest) == 1
                 else f"M{_n(x)} {_n(y)}Q" + " ".join(f"{_n(a)} {_n(b)}" for a, b in rest)
             )
-            role, head = STROKE[shape.role], ' marker-end="url(#a)"' if shape.arrow else ""
+            role = STROKE[shape.role]
+            head = ' marker-end="url(#a)"' if shape.arrow else ""
             return f'<path class="{role}" stroke-width="{_n(shape.width)}" d="{d}"{head}/>'
         case Boxes() | Words():
             return _together([shape], codes)
 
 
 def raster_png(pixels: Array, codes: Sequence[Code], dark: bool) -> bytes:
-    """A raster of codes as PNG; -1 is paper. At most 15 codes may occur."""
-    found = np.unique(pixels)
+    """Return a raster of codes as PNG; -1 is paper. At most 15 codes may occur."""
+    values = np.unique(pixels)
     colours = [
         (DARK if dark else LIGHT)["paper"] if c < 0 else codes[c].colour(dark)
-        for c in found.tolist()
+        for c in values.tolist()
     ]
-    return indexed_png(np.searchsorted(found, pixels), colours)
+    return indexed_png(np.searchsorted(values, pixels), colours)
 
 
 def _n(value: float) -> str:
-    """A length with at most one digit after the point."""
+    """Return a length with at most one digit after the point."""
     text = f"{value:.1f}".replace("-0.0", "0.0")
     return text[:-2] if text.endswith(".0") else text

@@ -52,14 +52,14 @@ def sweep(
 ) -> View:
     """Which of several runs is quickest, and what limits the others?
 
-    What `sweep` found, or reports by the value that tells them apart: `show.sweep({16: a, 32:
-    b})`.
+    The view shows the result of `sweep`, or reports by the value that distinguishes them:
+    `show.sweep({16: a, 32: b})`. `parameter` names these values ("rows a tile"). Runs are in the
+    order given, or in that of their values if all are numbers. In place of reports there may be
+    numbers, in `unit`. With `weak`, a machine of n times the tiles has n times the work, and
+    ideally takes as long. Up to 64 runs are shown.
 
-    `parameter` says what these values are ("rows a tile"). Runs stand in the order given, or where
-    all values are numbers, in theirs. In place of reports there may be numbers, which are of
-    `unit`. With `weak` a machine of n times the tiles has n times the work, and takes ideally as
-    long. Up to 64 runs are shown. Raises `InvalidOptionError` for something else, for nothing,
-    and for a report in which nothing has run, unless the sweep says that it does not fit.
+    Raises `InvalidOptionError` for any other argument, for nothing, and for a report in which
+    nothing has run, unless the sweep says that it does not fit.
     """
     runs: list[Run]
     if isinstance(found, Sweep):
@@ -87,7 +87,7 @@ def sweep(
         raise InvalidOptionError(
             "show.sweep() was given nothing that has run.", next_step="give it a report at least."
         )
-    notes = (f"The picture shows {MOST} of {len(runs):,}.",) * (len(runs) > MOST)
+    notes = (f"The picture shows {MOST} of {len(runs):,}.",) if len(runs) > MOST else ()
     return View(_scene(runs[:MOST], parameter, unit, notes, weak))
 
 
@@ -112,18 +112,21 @@ def _scene(runs: list[Run], parameter: str, unit: str, notes: tuple[str, ...], w
             * (1e9 / report.target.tile_clock_frequency if len(clocks) > 1 else 1)
         )
         shares[i] = [report.proportions[name] for name in PARTS]
-    ran = np.flatnonzero(times >= 0).tolist()
-    best, worst = min(ran, key=times.__getitem__), max(ran, key=times.__getitem__)
+    valid_runs = np.flatnonzero(times >= 0).tolist()
+    best = min(valid_runs, key=times.__getitem__)
+    worst = max(valid_runs, key=times.__getitem__)
     parts = np.diff(
         np.round(np.cumsum(shares, axis=1) * times[:, None]).astype(np.int64), axis=1, prepend=0
     )
-    some = {i: name for i, name in enumerate(PARTS) if parts[:, i].any()}
-    least, most, verb = ("quickest", "slowest", "long") if reports else ("least", "most", "much")
-    said = {best: least, worst: most} if times[best] < times[worst] else {}
+    part_names = {i: name for i, name in enumerate(PARTS) if parts[:, i].any()}
+    best_word, worst_word, verb = (
+        ("quickest", "slowest", "long") if reports else ("least", "most", "much")
+    )
+    said = {best: best_word, worst: worst_word} if times[best] < times[worst] else {}
     rows = [(f"{name}, does not fit", *[""] * (len(PARTS) + 1)) for _, name, _ in runs]
     told = [f"{name}." for name, *_ in rows]
-    for i in ran:
-        split = ", ".join(f"{part} {parts[i, k]:,}" for k, part in some.items())
+    for i in valid_runs:
+        split = ", ".join(f"{part} {parts[i, k]:,}" for k, part in part_names.items())
         rows[i] = (
             runs[i][1] + (f", {said[i]}" if i in said else ""),
             _figure(times[i]),
@@ -133,57 +136,69 @@ def _scene(runs: list[Run], parameter: str, unit: str, notes: tuple[str, ...], w
             f"{rows[i][0]}: {rows[i][1]} {unit}{f'; the average tile: {split}' if split else ''}."
         )
     others = [(i, int((times == times[i]).sum()) - 1) for i in (best, worst)]  # that are equal
-    quick, slow = (runs[i][1] + f" and {n:,} more" * (n > 0) + f", {rows[i][1]}" for i, n in others)
+    quick, slow = (
+        runs[i][1] + (f" and {n:,} more" if n > 0 else "") + f", {rows[i][1]}" for i, n in others
+    )
     ratio = f", {times[worst] / times[best]:.2f} times as {verb}" if times[best] else ""
     note = (
-        f"{least} {quick} {unit}; {most} {slow}{ratio}" if said else f"each {rows[best][1]} {unit}"
+        f"{best_word} {quick} {unit}; {worst_word} {slow}{ratio}"
+        if said
+        else f"each {rows[best][1]} {unit}"
     )
     # Heights are whole numbers: those of reports their cycles, others ten thousandths of the
     # largest that is not cut.
     longest = float(times[worst])
-    # of several, those far above the others are cut, so that these can be told apart
-    near = times[times <= 3 * np.median(times[ran])].max()
-    tall = longest if longest <= 2 * near or len(ran) < FEW else float(near)
-    top, scale = _above(tall), 1 if reports else 10_000 / (tall or 1)
+    # of several runs, those far above the others are cut, so that the others can be told apart
+    near = times[times <= 3 * np.median(times[valid_runs])].max()
+    tall = longest if longest <= 2 * near or len(valid_runs) < FEW else float(near)
+    top = _above(tall)
+    scale = 1 if reports else 10_000 / (tall or 1)
     heights = np.where(times < 0, -1, np.round(times * scale)).astype(np.int64)
-    pitch, cut = WIDE / len(runs), {i for i in ran if times[i] > top}
+    pitch = WIDE / len(runs)
+    cut = {i for i in valid_runs if times[i] > top}
     # all figures, if there is room for them
-    every = pitch > LETTER * max(len(rows[i][1]) for i in ran)
+    every = pitch > LETTER * max(len(rows[i][1]) for i in valid_runs)
     marked = {
-        i: (f"{said[i]}, " if i in said else "") + rows[i][1] + ", cut" * (i in cut)
-        for i in dict.fromkeys((*said, *cut, *(ran if every else ())))
+        i: (f"{said[i]}, " if i in said else "") + rows[i][1] + (", cut" if i in cut else "")
+        for i in dict.fromkeys((*said, *cut, *(valid_runs if every else ())))
     }
-    bars, values = {i: parts[:, i] for i in some}, [value for value, *_ in runs]
+    bars = {i: parts[:, i] for i in part_names}
+    values = [value for value, *_ in runs]
     axis = f"to {_figure(top)} {unit}" + ", more is cut" * bool(cut)
-    head = "the line: whole runs" if some else ""
-    # what as many times the tiles should take
+    head = "the line: whole runs" if part_names else ""
+    # the ideal time with as many times the tiles
     tiles = np.array([r.target.num_tiles for r in reports.values()])
     ideal: Array | None = None
     law = "the same" if weak else "1/n"
-    if len(reports) == len(ran) and len(set(tiles.tolist())) > 1:
+    if len(reports) == len(valid_runs) and len(set(tiles.tolist())) > 1:
         ideal = np.zeros(len(runs))
-        ideal[ran] = times[ran[0]] * (1 if weak else tiles[0] / tiles)
+        ideal[valid_runs] = times[valid_runs[0]] * (1 if weak else tiles[0] / tiles)
         same = "n times the tiles and the work, the same time"
         ideally = same if weak else "n times the tiles, 1/n of the time"
         notes += (f"The pale line is the ideal: {ideally}.",)
-        note += f"; ideal, {law} from {runs[ran[0]][1]}: {_figure(round(ideal[best]))}"
-        rows = [(*row, _figure(round(ideal[i])) if i in ran else "") for i, row in enumerate(rows)]
+        note += f"; ideal, {law} from {runs[valid_runs[0]][1]}: {_figure(round(ideal[best]))}"
+        rows = [
+            (*row, _figure(round(ideal[i])) if i in valid_runs else "")
+            for i, row in enumerate(rows)
+        ]
     panels = Panels()
     places = side_by_side(len(runs), WIDE, HIGH + 18)
     shapes = trend(
         heights, top * scale, bars, values, marked, WIDE, HIGH, axis, parameter, said, ideal
     )
     panels.put(painted("runs", head, WIDE, HIGH, [shapes], places, told, "{label}"), left=34)
-    columns = ("run", unit, *PARTS) if some else ("run", unit)
-    columns += (f"ideal, {law}",) * (ideal is not None)
+    columns = ("run", unit, *PARTS) if part_names else ("run", unit)
+    columns += (f"ideal, {law}",) if ideal is not None else ()
     title = f"{counted(len(runs), 'run')} side by side"
     headline = f"All runs take the same, {rows[best][1]} {unit}"
     if said:
-        headline = f"{least.capitalize()}: {runs[best][1]}; {most}: {runs[worst][1]}{ratio}"
-    notes += ("Under the line stands each run as its average tile spends it.",) * bool(some)
+        headline = (
+            f"{best_word.capitalize()}: {runs[best][1]}; {worst_word}: {runs[worst][1]}{ratio}"
+        )
+    notes += ("Under the line stands each run as its average tile spends it.",) * bool(part_names)
     table = columns, (row[: len(columns)] for row in rows)
     still = Still("the runs", note, 0, 0, True)
-    codes = tuple(PARTS.values()) if some else (palette.PAPER,)
+    codes = tuple(PARTS.values()) if part_names else (palette.PAPER,)
     return panels.scene(
         "sweep",
         headline,
@@ -196,12 +211,12 @@ def _scene(runs: list[Run], parameter: str, unit: str, notes: tuple[str, ...], w
     )
 
 
-def _above(most: float) -> float:
-    """A round number that leaves room for words above the highest point."""
-    step = 10.0 ** floor(log10(most)) / 2 if most else 1.0
-    return -(-1.15 * most // step) * step or 1.0
+def _above(maximum: float) -> float:
+    """Return a round number that leaves room for words above the highest point."""
+    step = 10.0 ** floor(log10(maximum)) / 2 if maximum else 1.0
+    return -(-1.15 * maximum // step) * step or 1.0
 
 
 def _figure(value: float) -> str:
-    """As `number`, with four digits of what is small."""
+    """Return a figure like `number`, with four digits if it is small."""
     return number(value) if value >= 1000 or float(value).is_integer() else f"{value:.4g}"

@@ -1,9 +1,9 @@
-"""The view `tile`: one tile opened up. Which worker runs which vertex when, what its memory holds,
-and its code line by line.
+"""The view `tile`: one tile opened up. Which worker runs which vertex when, the content of its
+memory, and its code line by line.
 
 A tile takes as long as its busiest worker, and a worker issues once in as many cycles as there are
-workers: tile time = 6 x busiest worker. Who runs what comes from the schedule that the cycles come
-from.
+workers: tile time = 6 x busiest worker. The assignment of vertices to workers is that of the
+schedule behind the cycles.
 """
 
 from __future__ import annotations
@@ -68,13 +68,13 @@ class Held(NamedTuple):
 def tile(report: Report, tile: int | None = None, step: str | int | None = None) -> View:
     """What keeps the workers of a tile busy, and which of them is last?
 
-    A tile, by its number, in the steps of a run in which it executes vertices, or in one of
-    them.
+    The view shows a tile, by its number, in the steps of a run in which it executes vertices, or in
+    one of them. `step` is the name of a compute set, or the number of a compiled step; by default
+    the picture begins with the step that costs the most, and `tile` is the slowest in it. Up to 24
+    steps are shown, those that cost the most; the view says so.
 
-    `step`: the name of a compute set, or the number of a compiled step. Left out, the picture
-    begins with the step that costs most, and `tile` is the slowest in it. Up to 24 steps are shown,
-    those that cost most; the view says so. Raises `InvalidOptionError` for what is no report, or
-    one in which no vertex ran, `PoplarIndexError` for a tile that there is not.
+    Raises `InvalidOptionError` if `report` is no report or no vertex ran, `PoplarIndexError` if
+    there is no such tile.
     """
     model = model_of(report, "tile")
     begun = dict(zip(*np.unique(report.step_numbers, return_index=True), strict=True))
@@ -85,13 +85,13 @@ def tile(report: Report, tile: int | None = None, step: str | int | None = None)
     names = dict.fromkeys(report.step_cost(n).name for n in runs)
     steps = [n for n in runs if step is None or step in (n, report.step_cost(n).name)]
     if not steps:
-        asked = (
+        requested = (
             f"was asked for {shown(step)}, which no step of the run is"
             if runs
             else "was given a run without vertices"
         )
         advice = f"there are {', '.join(names)}" if names else "execute a compute set"
-        raise InvalidOptionError(f"""show.tile() {asked}.
+        raise InvalidOptionError(f"""show.tile() {requested}.
             next:  {did_you_mean(step, names)}{advice}.""")
     costly = max(steps, key=lambda n: runs[n] * report.step_cost(n).compute_duration)
     where = (
@@ -112,32 +112,34 @@ def tile(report: Report, tile: int | None = None, step: str | int | None = None)
 
 
 def held_by(model: CostModel, step: int, tile: int) -> list[Held]:
-    """The vertices of a tile in a step, in the order in which they start; those that have it to
-    themselves come last."""
-    found, workers = list[tuple[int, Group, int, int]](), model.target.num_worker_contexts
+    """Return the vertices of a tile in a step, in the order in which they start; those that have it
+    to themselves come last."""
+    groups_found = list[tuple[int, Group, int, int]]()
+    workers = model.target.num_worker_contexts
     for group, cycles in model.vertices(step):
-        here = np.flatnonzero(group.table.tiles[group.rows] == tile)
-        rows = group.rows[here].tolist()
-        found += [
+        rows_on_tile = np.flatnonzero(group.table.tiles[group.rows] == tile)
+        rows = group.rows[rows_on_tile].tolist()
+        groups_found += [
             (int(group.table.order[r]), group, r, c)
-            for r, c in zip(rows, cycles[here].tolist(), strict=True)
+            for r, c in zip(rows, cycles[rows_on_tile].tolist(), strict=True)
         ]
-    found.sort(key=lambda one: one[0])
-    shared = [one for one in found if one[1].table.codelet.context == "worker"]
-    known = np.array([max(0, one[3]) for one in shared], np.int64)
+    groups_found.sort(key=lambda vertex: vertex[0])
+    shared = [vertex for vertex in groups_found if vertex[1].table.codelet.context == "worker"]
+    known = np.array([max(0, vertex[3]) for vertex in shared], np.int64)
     before = end = _moves(model.step(step), tile, model.target)[0]
-    held = list[Held]()
+    vertices_held = list[Held]()
     for (number, group, row_, spent), worker, start in zip(
         shared, *(part.tolist() for part in shared_out(known, workers)), strict=True
     ):
-        cycles, begin = workers * spent if spent > 0 else spent, before + workers * start
-        held.append(Held(number, group, row_, cycles, worker, begin))
-        end = max(end, held[-1].start + max(0, held[-1].cycles))
-    for one in found:
-        if one[1].table.codelet.context != "worker":
-            held.append(Held(*one, -1, end))
-            end += max(0, one[3])
-    return held
+        cycles = workers * spent if spent > 0 else spent
+        begin = before + workers * start
+        vertices_held.append(Held(number, group, row_, cycles, worker, begin))
+        end = max(end, vertices_held[-1].start + max(0, vertices_held[-1].cycles))
+    for vertex in groups_found:
+        if vertex[1].table.codelet.context != "worker":
+            vertices_held.append(Held(*vertex, -1, end))
+            end += max(0, vertex[3])
+    return vertices_held
 
 
 def _moves(cost: StepCost, tile: int, target: Target) -> tuple[int, int]:
@@ -149,9 +151,10 @@ def _moves(cost: StepCost, tile: int, target: Target) -> tuple[int, int]:
 def _scene(
     report: Report, model: CostModel, tile: int, taken: list[int], first: int, of: int
 ) -> Scene:
-    steps, workers = {n: held_by(model, n, tile) for n in taken}, model.target.num_worker_contexts
-    every = [one for held in steps.values() for one in held]
-    used = list(dict.fromkeys(one.group.table.codelet for one in every))
+    steps = {n: held_by(model, n, tile) for n in taken}
+    workers = model.target.num_worker_contexts
+    every = [vertex for vertices_held in steps.values() for vertex in vertices_held]
+    used = list(dict.fromkeys(vertex.group.table.codelet for vertex in every))
     hues = [HUES[i % len(HUES)].lettered(f"{i + 1}", c.__name__) for i, c in enumerate(used)]
     shades = (
         replace(hue, pattern=pattern, letter="" if pattern else hue.letter)
@@ -159,36 +162,42 @@ def _scene(
         for pattern in ("", "/")
     )
     names, codes, sizes = _blocks(report, tile)
-    bytes_, limit = int(report.memory.held_per_tile[tile]), report.target.bytes_per_tile
-    panels, stills = Panels(), list[Still]()
+    bytes_ = int(report.memory.held_per_tile[tile])
+    limit = report.target.bytes_per_tile
+    panels = Panels()
+    stills = list[Still]()
     memory = Drawing(int(sizes.max()), (Bar(codes, 0, sizes, 0),), "bytes")
     panels.drawings.append(memory)
-    table, numbers = list[tuple[str, ...]](), list[list[list[object]]]()
-    for n, held in steps.items():
+    table = list[tuple[str, ...]]()
+    numbers = list[list[list[object]]]()
+    for n, vertices_held in steps.items():
         cost = report.step_cost(n)
         workers_drawn = (len(panels.drawings), 0, cost.compute_duration)
         lanes = {"workers": workers_drawn, "memory": (0, memory.span, memory.span)}
-        by_worker = [[one for one in held if one.worker in (w, -1)] for w in range(workers)]
-        busy = np.array([sum(max(0, one.cycles) for one in lane) for lane in by_worker])
+        by_worker = [
+            [vertex for vertex in vertices_held if vertex.worker in (w, -1)] for w in range(workers)
+        ]
+        busy = np.array([sum(max(0, vertex.cycles) for vertex in lane) for lane in by_worker])
         values = {"vertices": np.array(list(map(len, by_worker))), "busy": busy}
         name = label(f"{cost.name} on tile {tile}", 60)
-        why_ = _cause(cost, tile, held, by_worker, report.target)
+        why_ = _cause(cost, tile, vertices_held, by_worker, report.target)
         stills.append(
             Still(name, why_, 0, cost.compute_duration, True, lanes=lanes, say=SAY, values=values)
         )
         panels.drawings.append(_drawing(cost, tile, by_worker, used, report.target))
         numbers.append(
             [
-                [len(lane), pack(np.array([one.number for one in lane], np.int64))]
+                [len(lane), pack(np.array([vertex.number for vertex in lane], np.int64))]
                 for lane in by_worker
             ]
         )
-        for one in held:
-            spent = f"{one.cycles:,}" if one.cycles >= 0 else "no estimate"
-            who = f"{one.worker}" if one.worker >= 0 else "all"
-            codelet = one.group.table.codelet.__name__
-            table.append((name, who, f"{one.number}", codelet, f"{one.start:,}", spent))
-    rows, heading = _code(model, used, every), f"its memory: {bytes_:,} of {limit:,} bytes"
+        for vertex in vertices_held:
+            spent = f"{vertex.cycles:,}" if vertex.cycles >= 0 else "no estimate"
+            who = f"{vertex.worker}" if vertex.worker >= 0 else "all"
+            codelet = vertex.group.table.codelet.__name__
+            table.append((name, who, f"{vertex.number}", codelet, f"{vertex.start:,}", spent))
+    rows = _code(model, used, every)
+    heading = f"its memory: {bytes_:,} of {limit:,} bytes"
     labels = tuple(f"worker {i}" for i in range(workers))
     lanes_ = Lanes("workers", "its workers, in turn", count=workers, labels=labels)
     panels.put(lanes_, left=80, high=20.0 * min(workers, 12))
@@ -218,84 +227,103 @@ def _scene(
 
 
 def _title(report: Report, tile: int, step: int) -> str:
-    """How long a tile works in a step, and which waits for which."""
+    """Return how long a tile works in a step, and which waits for which."""
     cost = report.step_cost(step)
-    own, name = int(cost.compute_cycles[tile]), label(cost.name, 32)
+    own_cycles = int(cost.compute_cycles[tile])
+    name = label(cost.name, 32)
     others = int((cost.compute_cycles < cost.compute_duration).sum())
     waits = f"makes {counted(others, 'other')} wait" if others else "takes as long as all others"
-    if own < cost.compute_duration:
-        waits = f"waits {cost.compute_duration - own:,}"
-    return f"Tile {tile} works {own:,} modelled cycles in {name!r} and {waits}"
+    if own_cycles < cost.compute_duration:
+        waits = f"waits {cost.compute_duration - own_cycles:,}"
+    return f"Tile {tile} works {own_cycles:,} modelled cycles in {name!r} and {waits}"
 
 
 def _drawing(
     cost: StepCost, tile: int, by_worker: list[list[Held]], used: list[Any], target: Target
 ) -> Drawing:
-    """The slots of the workers until the slowest tile is done: the first vertices of all, the
-    second ones, and so on."""
+    """Return the slots of the workers until the slowest tile is done: the first vertices of all,
+    the second ones, and so on."""
     (before, after) = _moves(cost, tile, target)
-    own = int(cost.compute_cycles[tile])
+    own_cycles = int(cost.compute_cycles[tile])
     span = cost.compute_duration
-    bars = [Bar(BASE.index(IDLE), 0, own, span, BASE.index(palette.WAIT) if own < span else -1)]
+    bars = [
+        Bar(
+            BASE.index(IDLE),
+            0,
+            own_cycles,
+            span,
+            BASE.index(palette.WAIT) if own_cycles < span else -1,
+        )
+    ]
     bars += [
         Bar(BASE.index(MOVES), start, length, 0)
-        for start, length in ((0, before), (own - after, after))
+        for start, length in ((0, before), (own_cycles - after, after))
         if length
     ]
     for k in range(max(map(len, by_worker))):
         kth = [lane[k] if k < len(lane) else None for lane in by_worker]
         shade = [
-            len(BASE) + 2 * used.index(one.group.table.codelet) + k % 2 * (one.worker >= 0)
-            if one
+            len(BASE) + 2 * used.index(vertex.group.table.codelet) + k % 2 * (vertex.worker >= 0)
+            if vertex
             else 0
-            for one in kth
+            for vertex in kth
         ]
-        start, length = (np.array([one[i] if one else 0 for one in kth]) for i in (5, 3))
+        start, length = (np.array([vertex[i] if vertex else 0 for vertex in kth]) for i in (5, 3))
         bars.append(Bar(np.array(shade), start, np.maximum(length, 0), 0))
     return Drawing(span, tuple(bars), "modelled cycles")
 
 
 def _cause(
-    cost: StepCost, tile: int, held: list[Held], by_worker: list[list[Held]], target: Target
+    cost: StepCost,
+    tile: int,
+    vertices_held: list[Held],
+    by_worker: list[list[Held]],
+    target: Target,
 ) -> str:
-    """Why the tile takes as long as it does."""
-    own = int(cost.compute_cycles[tile])
+    """Return why the tile takes as long as it does."""
+    own_cycles = int(cost.compute_cycles[tile])
     slowest = int(np.argmax(cost.compute_cycles))
     workers = len(by_worker)
-    alone = sum(max(0, one.cycles) for one in held if one.worker < 0)
+    alone = sum(max(0, vertex.cycles) for vertex in vertices_held if vertex.worker < 0)
     moves = sum(_moves(cost, tile, target))
-    each = (own - alone - moves) // workers
-    parts = [f"{workers} x {each:,}, its busiest worker"] * bool(each)
+    per_worker = (own_cycles - alone - moves) // workers
+    parts = [f"{workers} x {per_worker:,}, its busiest worker"] * bool(per_worker)
     parts += [f"{alone:,} of vertices that have it to themselves"] * bool(alone)
     parts += [f"{moves:,} of moving edges into place"] * bool(moves)
     text = (
-        f"it takes {own:,} modelled cycles{' = ' * bool(parts)}{' + '.join(parts)}; "
-        f"{counted(len(held), 'vertex', 'vertices')}"
+        f"it takes {own_cycles:,} modelled cycles{' = ' * bool(parts)}{' + '.join(parts)}; "
+        f"{counted(len(vertices_held), 'vertex', 'vertices')}"
     )
     text += f" on {counted(workers, 'worker')}"
-    free, missing = sum(not lane for lane in by_worker), sum(one.cycles < 0 for one in held)
+    free, missing = (
+        sum(not lane for lane in by_worker),
+        sum(vertex.cycles < 0 for vertex in vertices_held),
+    )
     text += (
-        f", {free} of them without one: {free} more of up to {each:,} cycles would take no longer"
-        if each and free
+        f", {free} of them without one: {free} more of up to {per_worker:,} cycles would take no "
+        "longer"
+        if per_worker and free
         else ""
     )
     text += f"; {missing:,} have no estimate" if missing else ""
     return text + (
-        f"; it waits {cost.compute_duration - own:,} for tile {slowest}"
-        if own < cost.compute_duration
+        f"; it waits {cost.compute_duration - own_cycles:,} for tile {slowest}"
+        if own_cycles < cost.compute_duration
         else ""
     )
 
 
 def _blocks(report: Report, tile: int) -> tuple[tuple[str, ...], Array, Array]:
-    """(names, codes, bytes) of what the tile holds at its fullest moment: its variables, then the
+    """Return (names, codes, bytes) of the content of the tile at its peak: its variables, then the
     rest by category."""
-    memory, held = report.memory, list(report.memory.at_fullest(tile).items())
+    memory = report.memory
+    vertices_held = list(report.memory.at_fullest(tile).items())
     blocks = [
-        (without_replica(name)[0], palette.VARIABLES, size) for name, size in held[:MOST_BLOCKS]
+        (without_replica(name)[0], palette.VARIABLES, size)
+        for name, size in vertices_held[:MOST_BLOCKS]
     ]
-    rest = sum(size for _, size in held[MOST_BLOCKS:])
-    blocks.append((f"{len(held) - MOST_BLOCKS} more", palette.VARIABLES, rest))
+    rest = sum(size for _, size in vertices_held[MOST_BLOCKS:])
+    blocks.append((f"{len(vertices_held) - MOST_BLOCKS} more", palette.VARIABLES, rest))
     others = {
         c: size
         for c, size in memory.by_category(tile).items()
@@ -308,18 +336,27 @@ def _blocks(report: Report, tile: int) -> tuple[tuple[str, ...], Array, Array]:
     return texts, np.array([BASE.index(code) for code in codes]), np.array(sizes)
 
 
-def _code(model: CostModel, used: list[Any], held: list[Held]) -> list[CodeRow]:
-    """The codelets of the tile that take longest, each by that of its vertices which does."""
+def _code(model: CostModel, used: list[Any], vertices_held: list[Held]) -> list[CodeRow]:
+    """Return the codelets of the tile that take longest, each by that of its vertices which
+    does."""
     worst = [
-        max((one for one in held if one.group.table.codelet is c), key=lambda one: one.cycles)
+        max(
+            (vertex for vertex in vertices_held if vertex.group.table.codelet is c),
+            key=lambda vertex: vertex.cycles,
+        )
         for c in used
     ]
     rows: list[CodeRow] = []
-    for one in sorted(worst, key=lambda one: -one.cycles)[:MOST_CODELETS]:
-        codelet, lines = one.group.table.codelet, line_cycles(one.group, one.row, model.target)
-        total = max(0, one.cycles) // (1 if one.worker < 0 else model.target.num_worker_contexts)
-        rows.append(row(0, f"{codelet.__name__}, vertex {one.number}", 1, total, total, PART))
-        each = line_rows(codelet, lines, start_of(codelet, model.target), total)
-        counted_ = [one for one in each if one[0] < 2 and any(one[2])]  # show.code has more
+    for vertex in sorted(worst, key=lambda vertex: -vertex.cycles)[:MOST_CODELETS]:
+        codelet = vertex.group.table.codelet
+        lines = line_cycles(vertex.group, vertex.row, model.target)
+        total = max(0, vertex.cycles) // (
+            1 if vertex.worker < 0 else model.target.num_worker_contexts
+        )
+        rows.append(row(0, f"{codelet.__name__}, vertex {vertex.number}", 1, total, total, PART))
+        rows_of_codelet = line_rows(codelet, lines, start_of(codelet, model.target), total)
+        counted_ = [
+            vertex for vertex in rows_of_codelet if vertex[0] < 2 and any(vertex[2])
+        ]  # show.code has more
         rows += counted_ or [row(1, why(codelet), None, total, total, PART)]
     return rows

@@ -1,7 +1,7 @@
-"""The view `tiles`: where each element of a tensor lives.
+"""The view `tiles`: the tile of each element of a tensor.
 
-Above, the elements of one view or of two, each with the number of its tile; below, the tiles and
-the bytes that they hold of what is shown. Pointing at an element lights its tile, and at a tile its
+Above are the elements of one view or of two, each with the number of its tile; below, the tiles and
+the bytes of these elements on them. Pointing at an element lights its tile, and at a tile its
 elements; in two views of one variable the same element lights in both.
 """
 
@@ -62,14 +62,16 @@ def tiles(tensor: Tensor, other: Tensor | None = None) -> View:
     the first.
     """
     shown_ = [tensor] if other is None else [tensor, other]
-    for one in shown_:
-        if not isinstance(one, Tensor):
-            raise InvalidOptionError(f"""show.tiles() was given {shown(one)}, which is no tensor.
+    for tensor_shown in shown_:
+        if not isinstance(tensor_shown, Tensor):
+            raise InvalidOptionError(f"""show.tiles() was given {shown(tensor_shown)}, which is no
+                tensor.
                 next:  give it a variable of a graph, or a view of one.""")
-        if not one.num_elements:
-            raise InvalidOptionError(f"""show.tiles() was given {shown(one)}, which has no elements.
+        if not tensor_shown.num_elements:
+            raise InvalidOptionError(f"""show.tiles() was given {shown(tensor_shown)}, which has
+                no elements.
                 next:  give it one that has some.""")
-        if one.graph is not tensor.graph:
+        if tensor_shown.graph is not tensor.graph:
             raise InvalidOptionError(
                 "show.tiles() was given tensors of two graphs.",
                 next_step="show them in two pictures.",
@@ -79,42 +81,46 @@ def tiles(tensor: Tensor, other: Tensor | None = None) -> View:
 
 def _scene(tensors: list[Tensor]) -> Scene:
     target = tensors[0].graph.target
-    colours, each = palette.of_tiles(target.num_tiles)
+    colours, per_tile = palette.of_tiles(target.num_tiles)
     panels = Panels()
     room = (WIDTH - 32 - 24 * (len(tensors) - 1)) / len(tensors)
     channels: dict[str, tuple[int | Array, float | Array, int]] = {}
     for which, tensor in enumerate(tensors):
         cells, where = _elements(tensor, f"elements {which}", room, panels.notes)
         panels.put(cells, left=16 + which * (room + 24))
-        channels[cells.name] = _still(_code(where, each))
+        channels[cells.name] = _still(_code(where, per_tile))
     panels.below(34 if target.num_ipus == 1 else 48)  # the IPUs have their names above them
     sizes = bytes_by_tile(tensors)
     numbers = np.arange(target.num_tiles)
-    held = np.where(sizes > 0, _code(numbers, each), EMPTY)
-    say, values = "tile {i}: {bytes} bytes", {"bytes": sizes}
+    codes_held = np.where(sizes > 0, _code(numbers, per_tile), EMPTY)
+    say = "tile {i}: {bytes} bytes"
+    values = {"bytes": sizes}
     panels.put(grid("tiles", target, TILES, largest=LARGEST, key=numbers, say=say, values=values))
-    most, heading = int(sizes.max()), "bytes, tile by tile"
+    largest = int(sizes.max())
+    heading = "bytes, tile by tile"
     if target.num_tiles <= MOST_LANES:
         several = target.num_ipus > 1 and target.num_tiles > MOST_NAMED
         ends = ipu_names(target.num_ipus) * several
         lanes = Lanes("bytes", heading, count=target.num_tiles, key=numbers, ends=ends)
-        drawing = Drawing(most, (Bar(held, 0, sizes, most),), "bytes")
+        drawing = Drawing(largest, (Bar(codes_held, 0, sizes, largest),), "bytes")
     else:
-        ranked, ends = quantiles(sizes, MOST_LANES), ("fullest", "emptiest")
+        ranked = quantiles(sizes, MOST_LANES)
+        ends = ("fullest", "emptiest")
         heading = "bytes of a tile, fullest first"
         ranks = "lane {i} of the tiles sorted by bytes: {bytes} bytes a tile"
         lanes = Lanes(
             "bytes", heading, count=MOST_LANES, say=ranks, values={"bytes": ranked}, ends=ends
         )
-        drawing = Drawing(most, (Bar(BYTES, 0, ranked, most),), "bytes")
+        drawing = Drawing(largest, (Bar(BYTES, 0, ranked, largest),), "bytes")
         panels.notes.append(
             f"The {MOST_LANES} lanes are the tiles sorted by bytes, "
             f"{number(target.num_tiles / MOST_LANES)} to a lane."
         )
     panels.put(lanes, left=300 if lanes.ends else 260, high=TILES, drawing=drawing)
-    words, cells_ = " and ".join(map(_words, tensors)), {**channels, "tiles": _still(held)}
+    words = " and ".join(map(_words, tensors))
+    cells_ = {**channels, "tiles": _still(codes_held)}
     shown_: dict[str, Any] = {"values": values, "say": say}
-    still = Still(words, _note(sizes), int(held[0]), 0, True, cells_, panels.lanes, **shown_)
+    still = Still(words, _note(sizes), int(codes_held[0]), 0, True, cells_, panels.lanes, **shown_)
     names = " and ".join(map(_name, tensors))
     title = f"Where {names} live{'s' * (len(tensors) == 1)}"
     return panels.scene(
@@ -130,21 +136,24 @@ def _scene(tensors: list[Tensor]) -> Scene:
 
 def _title(tensors: list[Tensor], names: str, sizes: Array) -> str:
     """On how many tiles tensors are, and how evenly."""
-    held = sizes[sizes > 0]
-    verb, tiles = "is" if len(tensors) == 1 else "are", counted(len(sizes), "tile")
-    if not len(held):
+    codes_held = sizes[sizes > 0]
+    verb = "is" if len(tensors) == 1 else "are"
+    tiles = counted(len(sizes), "tile")
+    if not len(codes_held):
         return f"{names} {verb} on no tile"
     even = (
-        f"{held[0]:,} bytes each"
-        if held.min() == held.max()
-        else (f"{held.min():,} to {held.max():,} bytes each")
+        f"{codes_held[0]:,} bytes each"
+        if codes_held.min() == codes_held.max()
+        else (f"{codes_held.min():,} to {codes_held.max():,} bytes each")
     )
-    return f"{names} {verb} on {len(held):,} of {tiles}, {even}"
+    return f"{names} {verb} on {len(codes_held):,} of {tiles}, {even}"
 
 
 def _elements(tensor: Tensor, name: str, room: float, notes: list[str]) -> tuple[Cells, Array]:
-    """(the cells of a tensor's elements, the tile of each, -1 for none)."""
-    count, heading, shape = tensor.num_elements, _words(tensor), tensor.shape
+    """Return (the cells of a tensor's elements, the tile of each, -1 for none)."""
+    count = tensor.num_elements
+    heading = _words(tensor)
+    shape = tensor.shape
     if tensor.rank < 2:
         shape = (-(-count // LINE), min(LINE, count)) if count <= MOST_ACROSS**2 else (1, count)
     axes = [*range(len(shape))]
@@ -152,13 +161,18 @@ def _elements(tensor: Tensor, name: str, room: float, notes: list[str]) -> tuple
         axes[-3:] = axes[-1], *axes[-3:-1]
     sheets = prod(shape[axis] for axis in axes[:-2])
     if sheets > MOST_SHEETS:
-        shape, axes, sheets = (prod(shape[:-1]), shape[-1]), [0, 1], 1
+        shape = (prod(shape[:-1]), shape[-1])
+        axes = [0, 1]
+        sheets = 1
     down, across = (shape[axis] for axis in axes[-2:])
-    tall, wide, channels = -(-down // MOST_ACROSS), -(-across // MOST_ACROSS), 1
+    tall = -(-down // MOST_ACROSS)
+    wide = -(-across // MOST_ACROSS)
+    channels = 1
     if sheets > 1:
         while sheets * -(-down // wide) * -(-across // wide) > MOST_ACROSS**2:
             wide += 1
-        tall, channels = wide, shape[axes[-3]]
+        tall = wide
+        channels = shape[axes[-3]]
         heading += f": sheets of {down:,} x {across:,}, by dimensions {axes[-2]} and {axes[-1]}"
     if wide * tall > 1:
         notes.append(
@@ -182,7 +196,7 @@ def _elements(tensor: Tensor, name: str, room: float, notes: list[str]) -> tuple
     )
     starts = np.array([v.start for v in tensor.graph.variables], np.int64)
     index = np.unravel_index(chosen, tensor.shape if tensor.rank > 1 else (count,))
-    values: dict[str, Array] = {f"i{axis}": each for axis, each in enumerate(index)}
+    values: dict[str, Array] = {f"i{axis}": per_tile for axis, per_tile in enumerate(index)}
     say = f"element [{', '.join(f'{{{name}}}' for name in values)}] of {_name(tensor)}: "
     say += "byte {byte} of its variable, tile {tile}"
     values |= {"byte": byte - starts[tensor.graph.variable_map().at(byte)], "tile": where}
@@ -205,27 +219,28 @@ def _elements(tensor: Tensor, name: str, room: float, notes: list[str]) -> tuple
 
 
 def _side(sheets: int, beside: int, rows: int, columns: int, room: float) -> float:
-    """How large a cell can be where so many sheets stand side by side."""
+    """Return the largest cell size with which all sheets fit side by side."""
     down = -(-sheets // beside)
-    wide, high = beside * (columns + GAP) - GAP, down * (rows + GAP) - GAP
+    wide = beside * (columns + GAP) - GAP
+    high = down * (rows + GAP) - GAP
     return round(min(LARGEST, room / wide, PANEL_HEIGHT / high), 3)
 
 
 def _positions(tensor: Tensor, chosen: Array) -> Array:
-    """Where the elements with these numbers, counted in the order of the view, lie relative to its
-    first one."""
+    """Return the positions, relative to the first element, of the elements with these numbers in
+    the order of the view."""
     layout = tensor.layout
     if layout.strides is None:
         return layout.positions.reshape(-1)[chosen]
     index = np.unravel_index(chosen, layout.shape) if layout.shape else ()
-    found = np.zeros(len(chosen), np.int64)
+    offsets = np.zeros(len(chosen), np.int64)
     for stride, along in zip(layout.strides, index, strict=True):
-        found += stride * along
-    return found
+        offsets += stride * along
+    return offsets
 
 
 def bytes_by_tile(tensors: list[Tensor]) -> Array:
-    """int64[tiles]: bytes of the memory behind the tensors on each tile, each byte once."""
+    """Return int64[tiles]: bytes of the memory behind the tensors on each tile, each byte once."""
     graph = tensors[0].graph
     start, stop = (
         np.concatenate(ends) for ends in zip(*(t.byte_extent() for t in tensors), strict=True)
@@ -239,42 +254,48 @@ def bytes_by_tile(tensors: list[Tensor]) -> Array:
 
 
 def _still(codes: Array) -> tuple[Array, int, int]:
-    """The channel of cells that keep their codes."""
+    """Return the channel of cells that keep their codes."""
     return codes, 1, int(codes[0])
 
 
-def _code(where: Array, each: int) -> Array:
-    return np.where(where < 0, NOWHERE, BYTES + 1 + where // each)
+def _code(where: Array, per_tile: int) -> Array:
+    return np.where(where < 0, NOWHERE, BYTES + 1 + where // per_tile)
 
 
 def _name(tensor: Tensor) -> str:
-    """The tensor as a learner may have written it: its variable, and the view of it where one call
-    says which."""
-    graph, layout = tensor.graph, tensor.layout
+    """Return the tensor as a learner may have written it: its variable, and the view of it where
+    one call says which."""
+    graph = tensor.graph
+    layout = tensor.layout
     text = graph.describe(tensor).replace("'", "")
     first = tensor.offset * tensor.dtype.size
-    one = next(
+    tensor_shown = next(
         (v for v in graph.variables if v.start <= first < v.start + prod(v.shape) * v.dtype.size),
         None,
     )
-    if one is None or layout.strides is None or text.endswith(" and others"):
+    if tensor_shown is None or layout.strides is None or text.endswith(" and others"):
         return label(text, 32)
-    strides = tuple(prod(one.shape[i + 1 :]) for i in range(len(one.shape)))
-    skipped = (first - one.start) // tensor.dtype.size
-    whole = tensor.num_elements == prod(one.shape)
-    if whole and (tensor.shape, layout.strides) == (one.shape, strides):
-        how = ""
-    elif whole and (tensor.shape, layout.strides) == (one.shape[::-1], strides[::-1]):
-        how = ".transpose()"
-    elif whole and layout.strides == tuple(prod(tensor.shape[i + 1 :]) for i in range(tensor.rank)):
-        how = f".reshape({tensor.shape})"
-    elif strides and (tensor.shape, layout.strides) == (one.shape[1:], strides[1:]):
-        how = f"[{skipped // strides[0]}]"
-    elif strides and (tensor.shape[1:], layout.strides) == (one.shape[1:], strides):
-        how = f"[{skipped // strides[0]}:{skipped // strides[0] + tensor.shape[0]}]"
+    strides = tuple(prod(tensor_shown.shape[i + 1 :]) for i in range(len(tensor_shown.shape)))
+    skipped = (first - tensor_shown.start) // tensor.dtype.size
+    is_whole_variable = tensor.num_elements == prod(tensor_shown.shape)
+    if is_whole_variable and (tensor.shape, layout.strides) == (tensor_shown.shape, strides):
+        suffix = ""
+    elif is_whole_variable and (tensor.shape, layout.strides) == (
+        tensor_shown.shape[::-1],
+        strides[::-1],
+    ):
+        suffix = ".transpose()"
+    elif is_whole_variable and layout.strides == tuple(
+        prod(tensor.shape[i + 1 :]) for i in range(tensor.rank)
+    ):
+        suffix = f".reshape({tensor.shape})"
+    elif strides and (tensor.shape, layout.strides) == (tensor_shown.shape[1:], strides[1:]):
+        suffix = f"[{skipped // strides[0]}]"
+    elif strides and (tensor.shape[1:], layout.strides) == (tensor_shown.shape[1:], strides):
+        suffix = f"[{skipped // strides[0]}:{skipped // strides[0] + tensor.shape[0]}]"
     else:
-        return label(f"a view of {one.name}", 32)
-    return label(one.name, 24) + how
+        return label(f"a view of {tensor_shown.name}", 32)
+    return label(tensor_shown.name, 24) + suffix
 
 
 def _words(tensor: Tensor) -> str:
@@ -283,23 +304,23 @@ def _words(tensor: Tensor) -> str:
 
 
 def _note(sizes: Array) -> str:
-    """How evenly the bytes are spread."""
+    """Return how evenly the bytes are spread."""
     total, holding = int(sizes.sum()), int((sizes > 0).sum())
     if not holding:
         return "none of it is on a tile yet"
-    most, least = int(sizes.max()), int(sizes[sizes > 0].min())
-    fullest = np.flatnonzero(sizes == most)
+    largest, smallest = int(sizes.max()), int(sizes[sizes > 0].min())
+    fullest = np.flatnonzero(sizes == largest)
     text = f"{total:,} bytes on {counted(holding, 'tile')}"
-    if least == most:
-        return text + f", {most:,} each" * (holding > 1)
+    if smallest == largest:
+        return text + (f", {largest:,} each" if holding > 1 else "")
     where = f"tile {fullest[0]}" if len(fullest) == 1 else counted(len(fullest), "tile")
-    return text + f", the most {most:,} on {where}, the least {least:,}"
+    return text + f", the most {largest:,} on {where}, the least {smallest:,}"
 
 
 def _table(tensors: list[Tensor]) -> Table:
-    each = [bytes_by_tile([t]) for t in tensors]
-    some = np.flatnonzero(sum(each))
+    per_tile = [bytes_by_tile([t]) for t in tensors]
+    tiles_used = np.flatnonzero(sum(per_tile))
     names = tuple(f"bytes of {_name(t)}" for t in tensors)
     return ("tile", *names), tuple(
-        (f"{t}", *(f"{sizes[t]:,}" for sizes in each)) for t in some.tolist()
+        (f"{t}", *(f"{sizes[t]:,}" for sizes in per_tile)) for t in tiles_used.tolist()
     )

@@ -1,14 +1,12 @@
 """The view `timeline`: the run on the axis of modelled time, to zoom into.
 
-Above, the programs as nested boxes, the outermost on top; below, a lane for each tile with what it
-does when; last the whole run, with the part that is shown. The words say what the chosen superstep
-is, and show the codelet that it executes.
+Above are the programs as nested boxes, the outermost on top; below, a lane for each tile with its
+activity; last the whole run, with the part that is shown. The words describe the chosen superstep,
+and show the codelet that it executes.
 
-On several IPUs a row for each has its steps and what it waits for. What is chosen then is a
-stretch: all that the IPUs do until they wait for each other.
-
-Where the whole run would be a bar code, one round of a Repeat is shown at first. Two runs stand
-below each other, on one scale.
+On several IPUs a row for each shows its steps and its waiting. The unit of choice is then a
+stretch: the work of all IPUs until they wait for each other. If the whole run would be a bar code,
+one round of a Repeat is shown at first. Two runs are shown below each other, on one scale.
 """
 
 from __future__ import annotations
@@ -74,70 +72,78 @@ def timeline(
 ) -> View:
     """Where in a run does the time go?
 
-    The run in `report` on the axis of modelled time, with the programs above it and the tiles
-    below; and below that the run in `other`, on the same scale.
+    The view shows the run in `report` on the axis of modelled time, with the programs above it and
+    the tiles below; and below that the run in `other`, on the same scale. A run of more than 100
+    supersteps is shown as a whole at a key or a button, and at first in one round of its outermost
+    Repeat that is not longer than that.
 
-    A run of more than 100 supersteps is shown as a whole at a key or a button, and at first in one
-    round of its outermost Repeat that is not longer than that.
+    `at` is where the picture of one run rests, as for `show.bsp`; a kind of phase means a superstep
+    that spends most of its time in it. By default it rests where most of the time goes. `blocks` is
+    a tile, or up to eight: their blocks replace the programs, as lightweight profiling has them.
+    `which` picks them as in `report.execution.blocks`: `block_filter` and `program_filter`.
 
-    `at`: where the picture of one run rests, as for `show.bsp`; a kind of phase is one that takes
-    most of a superstep. Left out, it is where most of the time goes.
+    On several IPUs each has a row with its steps in place of the programs, up to 16 of them, and
+    the unit of choice is a stretch: the work of all IPUs until they wait for each other.
 
-    `blocks`: a tile, or up to eight: their blocks take the place of the programs, as lightweight
-    profiling has them. `which` picks them as in `report.execution.blocks`: `block_filter` and
-    `program_filter`.
+    Up to 3,000 supersteps are shown, on more than four IPUs 12,000 divided by their number, and
+    fewer if the scene would be larger than 150 kB. More than 64 tiles share 64 lanes, in each phase
+    sorted by their time, of which a lane shows a mean. Programs nested more than 12 deep are shown
+    up to there. The view says so.
 
-    Of several IPUs each has a row with its steps in place of the programs, up to 16 of them, and
-    what is chosen is a stretch: all that the IPUs do until they wait for each other.
-
-    Up to 3,000 supersteps are shown, of more than four IPUs 12,000 divided by them, and fewer of a
-    run whose scene would be larger than 150 kB;
-    more than 64 tiles share 64 lanes, in each phase sorted by their time, of which a lane shows a
-    mean; programs nested more than 12 deep are shown up to there. The view says so. Raises
-    `InvalidOptionError` for something that is no report or has no step in it that takes time.
+    Raises `InvalidOptionError` if an argument is no report, or if no step in it takes time.
     """
     if which and (blocks is None or not which.keys() <= set(WHICH)):
         raise InvalidOptionError(f"""show.timeline() was given {", ".join(sorted(which))}.
             next:  say whose blocks, blocks=0, and pick them with {", ".join(WHICH)}.""")
-    reports = [checked(one, "timeline") for one in (report, report if other is None else other)]
+    reports = [
+        checked(first_end, "timeline") for first_end in (report, report if other is None else other)
+    ]
     seen_whole("timeline", other, at)
     if blocks is not None and other is not None:
         raise InvalidOptionError("""show.timeline() was given blocks of two reports.
             next:  give it one report, or leave blocks out.""")
 
-    def scene(most: int) -> Scene:
+    def scene(max_steps: int) -> Scene:
         if other is None:
-            return linked(_Maker(report, most, blocks, which).scene(at=at), report, ("tiles",))
-        return _below(*(_Maker(each, most, None, {}).scene(False) for each in reports))
+            return linked(_Maker(report, max_steps, blocks, which).scene(at=at), report, ("tiles",))
+        return _below(
+            *(_Maker(report_of, max_steps, None, {}).scene(False) for report_of in reports)
+        )
 
-    most = min(MOST_STEPS, MOST_OF_IPUS // max(each.target.num_ipus for each in reports))
-    return fitting(scene, min(most, max(len(each.step_numbers) for each in reports)))
+    max_steps = min(
+        MOST_STEPS, MOST_OF_IPUS // max(report_of.target.num_ipus for report_of in reports)
+    )
+    return fitting(scene, min(max_steps, max(len(report_of.step_numbers) for report_of in reports)))
 
 
 def _below(first: Scene, second: Scene) -> Scene:
-    """Two runs, one below the other, on the scale of the longer one."""
+    """Return two runs, one below the other, on the scale of the longer one."""
     stills, count, drawings = len(first.stills), len(first.frames), len(first.drawings)
-    one, two = float(first.begins[-1]), float(second.begins[-1])
-    marks, rows = list[Mark](), list[tuple[str, ...]]()
+    first_end, two = float(first.begins[-1]), float(second.begins[-1])
+    marks = list[Mark]()
+    rows = list[tuple[str, ...]]()
     for which, (name, scene) in enumerate((("first", first), ("second", second))):
         rows += [(name, *row) for row in scene.table[1]]
         for mark in scene.marks:
             if isinstance(mark, Flame | Tape):
-                more: dict[str, Any] = {"name": mark.name + " of the second" * which}
-                more |= {"heading": f"{name} run: {mark.heading}", "span": max(one, two)}
+                changes: dict[str, Any] = {"name": mark.name + " of the second" * which}
+                changes |= {"heading": f"{name} run: {mark.heading}", "span": max(first_end, two)}
                 if isinstance(mark, Flame) and not mark.timed:
-                    more |= {"first": mark.first + which * count, "last": mark.last + which * count}
-                marks.append(replace(mark, y=mark.y + which * (first.height - 24), **more))
+                    changes |= {
+                        "first": mark.first + which * count,
+                        "last": mark.last + which * count,
+                    }
+                marks.append(replace(mark, y=mark.y + which * (first.height - 24), **changes))
     moved = []
     for still in second.stills:
         named = {f"{name} of the second": place for name, place in still.lanes.items()}
         lanes = {name: (n + drawings, a, b) for name, (n, a, b) in named.items()}
         source = still.source + len(first.sources) * (still.source >= 0)
         moved.append(replace(still, lanes=lanes, source=source))
-    less = f"{abs(100 - 100 * two / one):.1f} % {'less' if two <= one else 'more'}"
+    less = f"{abs(100 - 100 * two / first_end):.1f} % {'less' if two <= first_end else 'more'}"
     return replace(
         first,
-        title="Both runs take equally long" if one == two else f"The second run takes {less}",
+        title="Both runs take equally long" if first_end == two else f"The second run takes {less}",
         sentence=f"Two runs on one axis of time: the second takes {less} than the first. First: "
         f"{first.sentence} Second: {second.sentence}",
         height=first.height + second.height - 24,
@@ -153,8 +159,8 @@ def _below(first: Scene, second: Scene) -> Scene:
 
 
 def _short(place: WalkPlace) -> str:
-    """A compute set has its colour, and of what has a name of one's own, a module's say, that is
-    enough."""
+    """Return a compute set has its colour, and of what has a name of one's own, a module's say,
+    that is enough."""
     named = place.node.kind in ("Execute", "Sequence") and place.node.name
     return place.node.name if named else place.title
 
@@ -163,12 +169,15 @@ class _Maker:
     """Makes the scene of the first `steps` supersteps."""
 
     def __init__(self, report: Report, steps: int, tiles: object, which: dict[str, Any]) -> None:
-        self.report, self.steps = report, min(steps, report.num_steps)
-        self._tiles, self._which = tiles, which
+        self.report = report
+        self.steps = min(steps, report.num_steps)
+        self._tiles = tiles
+        self._which = which
         self.several = report.target.num_sets > 1
         self.lanes = LanesOf(report, MOST_LANES)
         numbers, runs = np.unique(report.step_numbers[: self.steps], return_counts=True)
-        self.runs = dict(zip(numbers.tolist(), runs.tolist(), strict=True))  # of each step
+        # the number of executions of each step
+        self.runs = dict(zip(numbers.tolist(), runs.tolist(), strict=True))
         self.stretches, self.which = segments(report, self.steps)
         self.walk = Walk(report, self.steps)
         self._codes: dict[tuple[int, int | None], int] = {}
@@ -192,7 +201,7 @@ class _Maker:
             nested = self._flame([s for s in self.walk.spans if s.place.depth < MOST_ROWS])
         else:
             nested = blocks.flame(codes, PITCH)
-        # where most of the time goes
+        # the part that takes most of the time
         spent = cycles * np.bincount(self.which, minlength=len(cycles))
         poster = int(np.argmax(self.which == np.argmax(spent)))
         if at is not None:
@@ -200,7 +209,8 @@ class _Maker:
             poster = resting("timeline", moments, self.report, at)
         alone = alone and blocks is None and not self.several
         window = self._round(poster) if alone else None
-        panels, count = Panels(), self.lanes.count
+        panels = Panels()
+        count = self.lanes.count
         labels = () if self.lanes.is_sorted else tuple(f"{t}" for t in range(count))
         sets = self.report.target.sets
         ends = (sets[0], sets[-1]) if self.several else ENDS
@@ -238,45 +248,47 @@ class _Maker:
         )
 
     def _round(self, at: int) -> tuple[int, int] | None:
-        """The supersteps of a round of a Repeat in which one of them is, where all are too many to
-        read: of the outermost that are not."""
+        """Return the supersteps of a round of a Repeat in which one of them is, where all are too
+        many to read: of the outermost that are not."""
         places = [place for root in self.walk.roots for place in root.walk()]
         loops = {child for p in places if p.node.kind.startswith("Repeat") for child in p.children}
-        found = [
+        boxes = [
             (span.first, span.last)
             for span in self.walk.spans
             if span.place in loops and span.first <= at < span.last <= span.first + MOST_READ
         ]
-        return found[0] if found and len(self.which) > MOST_READ else None
+        return boxes[0] if boxes and len(self.which) > MOST_READ else None
 
     def _parts(self, first: int, last: int) -> str:
-        """What some supersteps consist of, the longest first."""
+        """Return what some supersteps consist of, the longest first."""
         spent: Counter[str] = Counter()
         for which in self.which[first:last].tolist():
             cost = self.report.step_cost(self.stretches[which].parts[0].step)
             spent[label(cost.name or cost.kind, 40)] += self.stretches[which].cycles
-        whole = sum(spent.values())
-        said = [f"{name} {100 * c / whole:.1f} %" for name, c in spent.most_common(MOST_PARTS)]
-        rest = 100 * sum(c for _, c in spent.most_common()[MOST_PARTS:]) / whole
-        said += [f"all else {rest:.1f} %"] * (len(spent) > MOST_PARTS)
+        total = sum(spent.values())
+        parts_said = [
+            f"{name} {100 * c / total:.1f} %" for name, c in spent.most_common(MOST_PARTS)
+        ]
+        rest = 100 * sum(c for _, c in spent.most_common()[MOST_PARTS:]) / total
+        parts_said += [f"all else {rest:.1f} %"] if len(spent) > MOST_PARTS else []
         return (
-            f"Shown at first is one round, supersteps {first + 1:,} to {last:,}, {number(whole)} "
-            f"cycles: {', '.join(said)}."
+            f"Shown at first is one round, supersteps {first + 1:,} to {last:,}, {number(total)} "
+            f"cycles: {', '.join(parts_said)}."
         )
 
     def _flame(self, spans: list[Span]) -> Flame:
         runs = {r.first: f"{r.name}: " for r in self.report.runs if r.name}
-        told = [runs.get(s.first, "") * (s.place.depth == 0) + _short(s.place) for s in spans]
+        labels = [runs.get(s.first, "") * (s.place.depth == 0) + _short(s.place) for s in spans]
         codes = [REST if s.place.node.step < 0 else self._code(s.place.node.step) for s in spans]
         boxes = [
-            (s.place.depth, s.first, s.last, what, code)
-            for s, what, code in zip(spans, told, codes, strict=True)
+            (s.place.depth, s.first, s.last, label_text, code)
+            for s, label_text, code in zip(spans, labels, codes, strict=True)
         ]
         return flame("programs", "the programs, nested", PITCH, boxes, timed=False)
 
     def _rows(self, begins: Array) -> Flame:
-        """A row for each IPU, or each of its sets of tiles: its steps, and for which other one it
-        waits. `begins`: of each stretch of the run, in order."""
+        """Return a row for each IPU, or each of its sets of tiles: its steps, and for which other
+        one it waits. `begins`: of each stretch of the run, in order."""
         ipus = min(self.report.target.num_sets, MOST_IPUS)
         boxes: list[tuple[int, int, int, str, int]] = []
         for begin, which in zip(begins.tolist(), self.which.tolist(), strict=False):
@@ -285,31 +297,32 @@ class _Maker:
                 cost = self.report.step_cost(part.step)
                 code = self._code(part.step, part.ipu)
                 at = begin + part.start
-                own = np.flatnonzero(at_work(self.report, part.step)).tolist()
-                for ipu in own if part.ipu is None else (part.ipu,):
+                set_name = np.flatnonzero(at_work(self.report, part.step)).tolist()
+                for ipu in set_name if part.ipu is None else (part.ipu,):
                     boxes += [(ipu, at, at + part.cycles, cost.name or cost.kind, code)] * bool(
                         part.cycles
                     )
             for ipu, start, until, last in stretch.waits:
                 title = f"waits for {stretch.names[last]}"
                 boxes.append((ipu, begin + start, begin + until, title, WAIT))
-        replicas, target = self.report.replicas, self.report.target
-        each = target.num_ipus // replicas
-        of = f"; {counted(each, 'IPU')} to each of {replicas} replicas" if replicas > 1 else ""
+        replicas = self.report.replicas
+        target = self.report.target
+        report_of = target.num_ipus // replicas
+        of = f"; {counted(report_of, 'IPU')} to each of {replicas} replicas" if replicas > 1 else ""
         heading = f"the {'sets of tiles' if target.io_tiles else 'IPUs'}, each with its steps{of}"
         boxes = [box for box in boxes if box[0] < ipus]
-        alone = replicas == target.num_sets  # and so a replica is one of the rows
+        alone = replicas == target.num_sets  # a replica is one of the rows
         rows = tuple(f"replica {ipu}" for ipu in range(ipus)) if alone else target.sets[:ipus]
         return flame("programs", heading, PITCH, boxes, timed=True, beside=rows)
 
     def _code(self, step: int, ipu: int | None = None) -> int:
-        """The colour of a step: that of its longest phase."""
+        """Return the colour of a step: that of its longest phase."""
         if (step, ipu) not in self._codes:
             self._codes[step, ipu] = state_of(self.report.phases(step, ipu))
         return self._codes[step, ipu]
 
     def _still(self, place: int, texts: dict[str, int]) -> Still:
-        """A stretch; the codelet that is shown is of the longest step of the last IPU."""
+        """Return a stretch; the codelet that is shown is of the longest step of the last IPU."""
         stretch = self.stretches[place]
         alone = len(stretch.parts) == 1
         longest = max(
@@ -322,7 +335,7 @@ class _Maker:
         for kind in (COMPUTE, EXCHANGE):
             busy = self.lanes.spent(phases, kind)
             values |= {} if busy is None else {kind: busy}
-        said = ", ".join(f"{{{kind}}} cycles of {kind}" for kind in values) or "not at work"
+        parts_said = ", ".join(f"{{{kind}}} cycles of {kind}" for kind in values) or "not at work"
         lane = "lane {i} of the sorted tiles" if self.lanes.is_sorted else "tile {i}"
         title, note = self._alone(stretch.parts[0]) if alone else self._meanwhile(stretch, longest)
         return Still(
@@ -333,34 +346,36 @@ class _Maker:
             True,
             lanes={"tiles": (place, 0, stretch.cycles)},
             values=values,
-            say=f"{lane}: {said} in this {'superstep' if alone else 'stretch'}",
+            say=f"{lane}: {parts_said} in this {'superstep' if alone else 'stretch'}",
             source=texts.setdefault(text, len(texts)) if text else -1,
         )
 
     def _alone(self, part: IPUStep) -> tuple[str, str]:
-        """(title, note) of one step."""
-        step, sets = part.step, self.report.target.sets
-        own = "" if part.ipu is None else f"{sets[part.ipu]}: "
-        phases, methods = self.report.phases(step, part.ipu), sources(self.report, step)
+        """Return (title, note) of one step."""
+        step = part.step
+        sets = self.report.target.sets
+        set_name = "" if part.ipu is None else f"{sets[part.ipu]}: "
+        phases = self.report.phases(step, part.ipu)
+        methods = sources(self.report, step)
         note = phase_cycles(phases)
         compute = next((p for p in phases if p.kind == COMPUTE and p.busy is not None), None)
         if compute is not None and compute.busy is not None:
             who, many = slowest(compute.busy)
-            equal = not own and compute.busy.min() == compute.busy.max()
+            equal = not set_name and compute.busy.min() == compute.busy.max()
             longest = f"{who} {'compute' if many else 'computes'} longest"
             note += "; all tiles compute equally long" if equal else f"; {longest}"
         if methods:
             note += f"; codelet {', '.join(dict.fromkeys(name for name, _ in methods))}"
-        return label(own + step_name(self.report, step, 60), 60), note
+        return label(set_name + step_name(self.report, step, 60), 60), note
 
     def _meanwhile(self, stretch: Segment, longest: IPUStep | None) -> tuple[str, str]:
-        """(title, note) of what several IPUs do in a stretch."""
+        """Return (title, note) of what several IPUs do in a stretch."""
         note = "takes no time"
         if longest is not None:
             name = label(self.report.step_cost(longest.step).name, 40)
             last = f"the last is {stretch.names[stretch.last]}, longest with {name}"
-            note = f"at work are {stretch.told()}; {last}"
-        return stretch.apart, note
+            note = f"at work are {stretch.ends_text()}; {last}"
+        return stretch.summary, note
 
     def _heading(self) -> str:
         if not self.lanes.is_sorted:
@@ -371,7 +386,7 @@ class _Maker:
         )
 
     def _notes(self, panels: Panels, blocks: Blocks | None) -> None:
-        """What was left out or put together."""
+        """Return notes on the parts that were left out or merged."""
         notes = panels.notes
         if blocks is not None and blocks.missing:
             notes.append(f"{counted(blocks.missing, 'more block')} of these tiles are left out.")
@@ -393,7 +408,7 @@ class _Maker:
             notes.append(f"Programs nested more than {MOST_ROWS} deep are left out.")
 
     def _title(self) -> str:
-        """Where most of the time goes."""
+        """Return the title: where most of the time goes."""
         if self.several:
             return ipus_title(self.report)
         spent = {n: times * self.report.step_cost(n).cycles for n, times in self.runs.items()}
@@ -409,15 +424,16 @@ class _Maker:
         spent = {step: times * report.step_cost(step).cycles for step, times in self.runs.items()}
         worst = max(spent, key=spent.__getitem__)
         part = self.steps < report.num_steps
-        most = f"In the first {self.steps:,}, most" if part else "Most"
+        max_steps = f"In the first {self.steps:,}, most" if part else "Most"
         return (
-            f"{run_of(report)}. {most} of the time goes to {step_name(report, worst)}: "
+            f"{run_of(report)}. {max_steps} of the time goes to {step_name(report, worst)}: "
             f"{number(spent[worst])} in {counted(self.runs[worst], 'superstep')}, "
             f"{100 * spent[worst] / sum(spent.values()):.1f} %."
         )
 
     def _table(self) -> Table:
-        report, rows = self.report, []
+        report = self.report
+        rows = []
         for step, times in self.runs.items():
             cost = report.step_cost(step)
             names = ", ".join(dict.fromkeys(name for name, _ in sources(report, step)))

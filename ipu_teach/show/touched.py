@@ -1,5 +1,5 @@
-"""What vertices of a compute set read and write of one variable: a row of its elements for each. A
-check draws it where somebody looks for a race, or has made one."""
+"""The elements of one variable that the vertices of a compute set read and write, a row for each
+vertex. A check draws it for an answer about races, or for one that has a race."""
 
 from __future__ import annotations
 
@@ -29,27 +29,31 @@ MOST = 24  # elements in a row
 
 
 def touched(graph: Graph, compute_set: ComputeSet, vertices: Sequence[int]) -> View | None:
-    """What the vertices with these numbers touch of the variable on which they clash; if on none,
-    of one that they share, or write. None if there is none."""
-    found = [
-        ((clash.any(), met.any(), np.any(wrote)), v.name, rows, clash)
+    """Return what the vertices with these numbers touch of the variable on which they clash; if on
+    none, of one that they share, or write. None if there is none."""
+    clashes = [
+        ((clash.any(), all_touch.any(), np.any(wrote)), v.name, rows, clash)
         for v in graph.variables
         for rows in [[_deeds(graph, compute_set, k, v) for k in vertices]]
-        for met in [np.all(rows, axis=0)]
+        for all_touch in [np.all(rows, axis=0)]
         for wrote in [np.bitwise_or.reduce(rows) & WRITES > 0]
-        for clash in [met & wrote]
+        for clash in [all_touch & wrote]
         if np.any(rows)
     ]
-    if not found:
+    if not clashes:
         return None
-    _, name, rows, clash = max(found, key=lambda one: one[0])
-    some = np.flatnonzero(clash if clash.any() else np.any(rows, axis=0))
-    first = max(0, min(int(some[0]) - MOST // 2, len(clash) - MOST))
-    panels, channels, words = Panels(), {}, []
+    _, name, rows, clash = max(clashes, key=lambda clash_row: clash_row[0])
+    touching = np.flatnonzero(clash if clash.any() else np.any(rows, axis=0))
+    first = max(0, min(int(touching[0]) - MOST // 2, len(clash) - MOST))
+    panels = Panels()
+    channels = {}
+    words = []
     where = np.arange(first, min(first + MOST, len(clash)))
     if len(where) < len(clash):
         panels.notes.append(f"The picture shows {len(where)} of {len(clash):,} elements.")
-    count, table, title = len(where), [], f"Who touches {label(name, 24)}"
+    count = len(where)
+    table = []
+    title = f"Who touches {label(name, 24)}"
     same: dict[str, Any] = {"columns": count, "count": count, "block": count, "key": where}
     same |= {"side": min(30.0, 688 / count), "labels": tuple(map(str, where))}
     for k, row in zip(vertices, rows, strict=True):
@@ -79,9 +83,9 @@ def touched(graph: Graph, compute_set: ComputeSet, vertices: Sequence[int]) -> V
 
 
 def _deeds(graph: Graph, compute_set: ComputeSet, vertex: int, variable: Variable) -> Array:
-    """int64[elements]: whether a vertex READS or WRITES each element of a variable."""
+    """Return int64[elements]: whether a vertex READS or WRITES each element of a variable."""
     size = variable.dtype.size
-    found = np.zeros(int(np.prod(variable.shape)), np.int64)
+    clashes = np.zeros(int(np.prod(variable.shape)), np.int64)
     for table in compute_set.tables.values():
         for row in np.flatnonzero(np.array(table.order) == vertex).tolist():
             for name, field in table.edges.items():
@@ -89,12 +93,12 @@ def _deeds(graph: Graph, compute_set: ComputeSet, vertex: int, variable: Variabl
                 for delta, part in graph.layouts[number].parts if number >= 0 else ():
                     at = table.offsets[name][row] + delta + part.positions.reshape(-1)
                     at = (at * field.dtype.size - variable.start) // size
-                    at = at[(at >= 0) & (at < len(found))]
-                    found[at] |= READS * (field.kind != "output") | WRITES * field.written
-    return found
+                    at = at[(at >= 0) & (at < len(clashes))]
+                    clashes[at] |= READS * (field.kind != "output") | WRITES * field.written
+    return clashes
 
 
 def _ranges(which: Array) -> str:
-    """The numbers of what is true, as "3 to 6, 9"."""
+    """Return the numbers of the true entries, as "3 to 6, 9"."""
     runs = runs_of(np.flatnonzero(which))
     return ", ".join(f"{a} to {a + n - 1}" if n > 1 else f"{a}" for a, n in runs) or "none"

@@ -26,47 +26,56 @@ def trend(
     large: Collection[int] = (),
     ideal: Array | None = None,
 ) -> tuple[Shape, ...]:
-    """A line through the middles of places, one for each of `labels`, at `heights`, or where there
-    is none -1; and a pale one at `ideal`.
+    """Return a line through the middles of places, one for each of `labels`, at `heights` (-1 for
+    none), and a pale one at `ideal`.
 
-    Under it, from the bottom up, stand `parts`, by their code. `top` is the height of the box in
-    words' and numbers' measure, and `axis` says so; `foot` says what `labels` are. `marked` are
-    words above places, of which the first come first where room is short; `large` have a larger
-    dot. What is higher than the box is cut there.
+    Under it, from the bottom up, are `parts`, by their code. `top` is the height of the box in the
+    unit of the numbers, which `axis` names; `foot` says what `labels` are. `marked` are words above
+    places; the first have priority where room is short. `large` have a larger dot. Anything higher
+    than the box is cut there.
     """
-    count, scale, found = len(labels), height / top, list[Shape]()
+    count = len(labels)
+    scale = height / top
+    shapes = list[Shape]()
     pitch = width / count
-    middle, there = (np.arange(count) + 0.5) * pitch, heights >= 0
-    found.append(Words(width, -8, axis, 12, "end", "soft"))
+    middle = (np.arange(count) + 0.5) * pitch
+    is_positive = heights >= 0
+    shapes.append(Words(width, -8, axis, 12, "end", "soft"))
     below: Array = np.zeros(count)
-    wide, cut = 0.7 * pitch, heights > top
+    wide = 0.7 * pitch
+    cut = heights > top
     for code, part in parts.items():
-        low, below = np.minimum(below, height), below + part * scale
+        low = np.minimum(below, height)
+        below = below + part * scale
         high = np.minimum(below, height) - low
         boxes = rectangles(middle - wide / 2, height - low - high, wide, high)
-        found.append(Boxes(code, boxes[high > 0], upright=True))
+        shapes.append(Boxes(code, boxes[high > 0], upright=True))
     for x in middle[cut].tolist():  # a gap in the bar
-        found.append(Stroke(((x - wide / 2 - 2, 10), (x + wide / 2 + 2, 4)), 3, "paper"))
+        shapes.append(Stroke(((x - wide / 2 - 2, 10), (x + wide / 2 + 2, 4)), 3, "paper"))
     for line, thick, role in ((ideal, 1.5, "line"), (heights, 2.0, "ink")):
         if line is None:
             continue
-        up, over = height - line * scale, line > top
-        for k in np.flatnonzero(there[1:] & there[:-1] & ~(over[1:] & over[:-1])).tolist():
+        up = height - line * scale
+        over = line > top
+        for k in np.flatnonzero(
+            is_positive[1:] & is_positive[:-1] & ~(over[1:] & over[:-1])
+        ).tolist():
             ends = [(float(middle[i]), float(up[i])) for i in (k, k + 1)]
-            found.append(Stroke((_into(*ends), _into(*ends[::-1])), thick, role))
+            shapes.append(Stroke((_into(*ends), _into(*ends[::-1])), thick, role))
     points = list(zip(middle.tolist(), (height - heights * scale).tolist(), strict=True))
-    found.append(Stroke(((0, height), (width, height)), 1, "line"))
-    for k in np.flatnonzero(there & ~cut).tolist():
+    shapes.append(Stroke(((0, height), (width, height)), 1, "line"))
+    for k in np.flatnonzero(is_positive & ~cut).tolist():
         x, y = points[k]
         side = DOT if k in large else DOT / 2
-        found.append(Stroke(((x - side / 2, y), (x + side / 2, y)), side))
+        shapes.append(Stroke(((x - side / 2, y), (x + side / 2, y)), side))
     placed = list[tuple[float, float, float]]()
     for k, words in marked.items():
-        x, y = _within(width, points[k][0], words), max(points[k][1] - DOT, 26.0 * cut[k]) - 4
+        x = _within(width, points[k][0], words)
+        y = max(points[k][1] - DOT, 26.0 * cut[k]) - 4
         half = LETTER * len(words) / 2 + 2
-        beside_ = [  # the words stand above all that is under them
+        beside_ = [  # the words are above everything below them
             points[j][1]
-            for j in np.flatnonzero(there & ~cut).tolist()
+            for j in np.flatnonzero(is_positive & ~cut).tolist()
             if abs(points[j][0] - x) < half + wide / 2
         ]
         y = min(y, max(12.0, min(beside_, default=y) - DOT - 4))
@@ -75,22 +84,23 @@ def trend(
         ):
             continue
         placed.append((x, y, half))
-        found.append(Words(x, y, words, 11, "middle"))
-    each = -(-int(LETTER * max(map(len, labels)) + 8) // max(1, int(pitch)))
-    for k in range(0, count, max(1, each)):
-        x, words = _within(width, points[k][0], labels[k]), labels[k]
-        found.append(Words(x, height + 14, words, 11, "middle", "soft"))
-    return (*found, Words(width, height + 29, foot, 12, "end", "soft"))
+        shapes.append(Words(x, y, words, 11, "middle"))
+    label_step = -(-int(LETTER * max(map(len, labels)) + 8) // max(1, int(pitch)))
+    for k in range(0, count, max(1, label_step)):
+        x = _within(width, points[k][0], labels[k])
+        words = labels[k]
+        shapes.append(Words(x, height + 14, words, 11, "middle", "soft"))
+    return (*shapes, Words(width, height + 29, foot, 12, "end", "soft"))
 
 
-def _into(point: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]:
-    """A point that is above the box, as far down towards the other as to be in it."""
-    (x, y), (u, v) = point, other
+def _into(point: tuple[float, float], toward: tuple[float, float]) -> tuple[float, float]:
+    """Return a point that is above the box, as far down towards the other as to be in it."""
+    (x, y), (u, v) = point, toward
     return (x + (u - x) * y / (y - v), 0.0) if y < 0 <= v else point
 
 
 def _within(width: float, x: float, words: str) -> float:
-    """The middle of words that are to stand at `x`, within the drawing, which begins and ends a
-    little beside the box."""
+    """Return the middle of words that should be at `x`, inside the drawing, which is a little wider
+    than the box."""
     half = LETTER * len(words) / 2
     return max(half - 30, min(x, width + 12 - half))

@@ -1,4 +1,4 @@
-"""The view `turns`: what the loops of one vertex did, turn by turn, and which turn wrote an
+"""The view `turns`: the loops of one vertex, iteration by iteration, and which iteration wrote an
 element."""
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MOST_ROWS = 60
 
 @overload
 def turns(
-    what: type[Vertex] | Observed,
+    source: type[Vertex] | Observed,
     element: Any = None,
     target: Target | None = None,
     /,
@@ -36,7 +36,7 @@ def turns(
 
 @overload
 def turns(
-    what: Recording,
+    source: Recording,
     vertex: VertexRef | tuple[str, int],
     element: Any = None,
     /,
@@ -45,64 +45,72 @@ def turns(
 ) -> View: ...
 
 
-def turns(what: Any, element: Any = None, target: Any = None, /, **values: Any) -> View:
+def turns(source: Any, element: Any = None, target: Any = None, /, **values: Any) -> View:
     """Which turn of a loop wrote an element, and what did the variables hold then?
 
-    The turns of the loops of one vertex: the values of its variables at the end of each, what it
-    stored, and its cycles.
+    The view shows the iterations of the loops of one vertex: the values of its variables at the end
+    of each, the values that it stored, and its cycles.
 
-    `what`: a vertex class, which runs on `values` as in `observe` (`target`: the machine whose
-    prices count), or what `observe` returned. `element`: which turns wrote it is marked; the name
-    of a field, (name, index, …), or an index in the one field that is written. 60 turns are shown,
-    those that wrote it among them; the view says so.
+    `what` is a vertex class, which runs on `values` as in `observe` (`target` is the machine with
+    its prices), or the result of `observe`. `element` marks the iterations that wrote it; it is the
+    name of a field, (name, index, …), or an index in the one field that is written. 60 iterations
+    are shown, including those that wrote it; the view says so.
 
-    Or a vertex of a run: `show.turns(recording, vertex, element, step=7)`. The recording has all
-    that it reads and writes; `vertex` is what `add_vertex` returned, or (name of a compute set, its
-    number there); `step` is a number of the report's steps, left out the last that executed it.
+    It can also be a vertex of a run: `show.turns(recording, vertex, element, step=7)`. The
+    recording has all that it reads and writes; `vertex` is the result of `add_vertex`, or (name of
+    a compute set, its number there); `step` is a number of the report's steps, by default the last
+    that executed it.
 
-    Raises `InvalidOptionError` for what has no turns, for an element that no turn wrote, and for a
-    vertex that did not run or was not recorded; `UnknownFieldError`; and what `observe` raises.
+    Raises `InvalidOptionError` for a vertex without iterations, for an element that none wrote, and
+    for a vertex that did not run or was not recorded; `UnknownFieldError`; and the errors of
+    `observe`.
     """
-    run, report = None, what.report if isinstance(what, Recording) else None
-    if isinstance(what, Recording):
-        run = ran(what, element, **values)
-        what, element = run.seen, target
-    if isinstance(what, Report):
+    run = None
+    report = source.report if isinstance(source, Recording) else None
+    if isinstance(source, Recording):
+        run = ran(source, element, **values)
+        source = run.seen
+        element = target
+    if isinstance(source, Report):
         raise InvalidOptionError("""show.turns() was given a report, which holds no values.
             next:  recording = engine.record(…) what the vertex reads and writes, run, then
             show.turns(recording, vertex).""")
-    if not isinstance(what, Observed) and not (isinstance(what, type) and issubclass(what, Vertex)):
-        raise InvalidOptionError(f"""show.turns() was given {shown(what)}, which is no vertex class.
+    if not isinstance(source, Observed) and not (
+        isinstance(source, type) and issubclass(source, Vertex)
+    ):
+        raise InvalidOptionError(f"""show.turns() was given {shown(source)}, which is no vertex
+            class.
             next:  give a class and values of its fields, or what observe() returned.""")
-    seen = what if isinstance(what, Observed) else observe(what, target, **values)
-    name = seen.codelet.__name__
-    if not seen.turns:
+    observation = source if isinstance(source, Observed) else observe(source, target, **values)
+    name = observation.codelet.__name__
+    if not observation.turns:
         raise InvalidOptionError(f"""No loop of {name} was seen to turn.
             next:  print(observe({name}, …)) says what its lines cost; turns are those of loops over
             elements.""")
-    place, wrote = ("", list[Turn]()) if element is None else _wrote(seen, element)
-    first = next((i for i, turn in enumerate(seen.turns) if turn in wrote), 0)
-    start = max(0, min(first - MOST_ROWS // 2, len(seen.turns) - MOST_ROWS))
-    longest = max(turn.cycles for turn in seen.turns)
+    place, wrote = ("", list[Turn]()) if element is None else _wrote(observation, element)
+    first = next((i for i, turn in enumerate(observation.turns) if turn in wrote), 0)
+    start = max(0, min(first - MOST_ROWS // 2, len(observation.turns) - MOST_ROWS))
+    longest = max(turn.cycles for turn in observation.turns)
     rows = list[CodeRow]()
-    for turn in seen.turns[start : start + MOST_ROWS]:
+    for turn in observation.turns[start : start + MOST_ROWS]:
         cells = (f"{turn.line.number}", number(turn.cycles))
-        text, share = f"{turn.number}: {told(turn)}", turn.cycles / (longest or 1)
+        text = f"{turn.number}: {told(turn)}"
+        share = turn.cycles / (longest or 1)
         rows.append((turn.depth, text, cells, share, int(turn in wrote)))
     cost = (
-        f"{number(seen.cycles)} modelled cycles"
-        if seen.cycles >= 0
+        f"{number(observation.cycles)} modelled cycles"
+        if observation.cycles >= 0
         else "no estimate of its cycles"
     )
     who = f"One vertex of {name}" if run is None else f"{run.who[0].upper()}{run.who[1:]}, {name}"
-    sentence = f"{who}, {cost}, {counted(seen.turned, 'turn')} of its loops."
+    sentence = f"{who}, {cost}, {counted(observation.turned, 'turn')} of its loops."
     if wrote:
-        turn = max(wrote, key=lambda one: one.depth)  # not the loops around it
+        turn = max(wrote, key=lambda stored_value: stored_value.depth)  # not the loops around it
         sentence += (
             f" Turn {turn.number:,} of line {turn.line.number}, {turn.line.text.rstrip(':')}, "
             f"wrote {place}: {told(turn)}."
         )
-    if len(rows) < seen.turned:
+    if len(rows) < observation.turned:
         sentence += (
             f" Shown are turns {start + 1:,} to {start + len(rows):,}, in the order in which they "
             "began."
@@ -116,13 +124,13 @@ def turns(what: Any, element: Any = None, target: Any = None, /, **values: Any) 
             told(t),
             places[t in wrote],
         )
-        for t in seen.turns
+        for t in observation.turns
     )
     table = (("turn", "line", "cycles", "names and stores", "wrote"), tuple(cells_of))
     mark = tree(f"turns of {name}, and its names after each", ("line", "cycles"), rows)
-    title = f"The loops of {name} turn {counted(seen.turned, 'time')}"
+    title = f"The loops of {name} turn {counted(observation.turned, 'time')}"
     if wrote:
-        turn = max(wrote, key=lambda one: one.depth)
+        turn = max(wrote, key=lambda stored_value: stored_value.depth)
         title = f"Turn {turn.number:,} of line {turn.line.number} wrote {place}"
     scene = rows_scene("turns", title, sentence, CODES, mark, table)
     if run is not None and report is not None:
@@ -130,30 +138,36 @@ def turns(what: Any, element: Any = None, target: Any = None, /, **values: Any) 
     return View(scene)
 
 
-def _wrote(seen: Observed, element: Any) -> tuple[str, list[Turn]]:
-    """(the element in words, the turns that wrote it)."""
+def _wrote(observation: Observed, element: Any) -> tuple[str, list[Turn]]:
+    """Return (the element in words, the turns that wrote it)."""
     fields = [
-        name for name, field in seen.codelet.fields.items() if field.kind in ("output", "inout")
+        name
+        for name, field in observation.codelet.fields.items()
+        if field.kind in ("output", "inout")
     ]
-    given = element if isinstance(element, tuple) else (element,)
-    if not all(isinstance(part, (str, *WHOLE)) for part in given):
+    elements = element if isinstance(element, tuple) else (element,)
+    if not all(isinstance(part, (str, *WHOLE)) for part in elements):
         raise InvalidOptionError(f"""show.turns() was asked who wrote {shown(element)}.
             next:  give an index, the name of a field, or a tuple of the name and the indices.""")
-    if given and isinstance(given[0], str):
-        field, *index = given
+    if elements and isinstance(elements[0], str):
+        field, *index = elements
     elif len(fields) == 1:
-        field, index = fields[0], list(given)
+        field = fields[0]
+        index = list(elements)
     else:
         raise InvalidOptionError(f"""show.turns() was asked who wrote {shown(element)}, and
-            {seen.codelet.__name__} has {counted(len(fields), "field")} that it writes.
+            {observation.codelet.__name__} has {counted(len(fields), "field")} that it writes.
             next:  say in which: ("NAME", {shown(element)}).""")
-    if field not in seen.codelet.fields:
-        raise unknown_field(seen.codelet, field)
+    if field not in observation.codelet.fields:
+        raise unknown_field(observation.codelet, field)
     place = field + (f"[{', '.join(map(str, index))}]" if index else "")
-    wrote = seen.wrote(field, *index)
+    wrote = observation.wrote(field, *index)
     if not wrote:
         stored = dict.fromkeys(
-            str(one) for turn in seen.turns for one in turn.stored.get(field, ()) if one != ()
+            str(stored_value)
+            for turn in observation.turns
+            for stored_value in turn.stored.get(field, ())
+            if stored_value != ()
         )
         those = (
             "those that were written are "
@@ -162,6 +176,7 @@ def _wrote(seen: Observed, element: Any) -> tuple[str, list[Turn]]:
             else ""
         )
         none = f"no turn wrote {field} at all: look at the lines outside of the loops."
-        raise InvalidOptionError(f"""No turn of a loop of {seen.codelet.__name__} wrote {place}.
+        raise InvalidOptionError(f"""No turn of a loop of {observation.codelet.__name__} wrote
+            {place}.
             next:  {those or none}""")
     return place, wrote

@@ -26,8 +26,8 @@ from ipu_teach.types import Array
 
 
 class VertexRun(NamedTuple):
-    """A vertex in a step of a run: which one in words, its tile, the number of the step, compiled
-    and in the run, what was seen."""
+    """A vertex in a step of a run: its description in words, its tile, the number of the step,
+    compiled and in the run, and the observation."""
 
     who: str
     tile: int
@@ -37,8 +37,8 @@ class VertexRun(NamedTuple):
 
 
 def ran(recording: Recording, vertex: object, step: int | None = None) -> VertexRun:
-    """A vertex, or (name of a compute set, its number there), in a recorded step: that number of
-    the report, else the last.
+    """Return a vertex, or (name of a compute set, its number there), in a recorded step: that
+    number of the report, else the last.
 
     Raises `InvalidOptionError` for what did not run, where the recording lacks a tensor that the
     vertex reads or writes, and where what it wrote is not what it writes now.
@@ -51,33 +51,35 @@ def ran(recording: Recording, vertex: object, step: int | None = None) -> Vertex
     report = recording.report
     name, number = vertex if isinstance(vertex, tuple) and len(vertex) == 2 else ("", -1)
     if isinstance(vertex, VertexRef):
-        name, number = vertex.table.compute_set.name, vertex.table.order[vertex.row]
+        name = vertex.table.compute_set.name
+        number = vertex.table.order[vertex.row]
     assert report is not None
     sets = [s.compute_set for s in report.profile.steps]
     executed = [
         n != HOST and sets[n] >= 0 and graph.compute_sets[sets[n]].name == name
         for n in recording.steps
     ]
-    # of each its number in the report
+    # the number of each in the report
     counts = recording.first - 1 + np.cumsum(np.array(recording.steps) != HOST)
     upto = [
         place
         for place in np.flatnonzero(executed).tolist()
         if step is None or counts[place] <= step
     ]
-    found = [
+    candidates = [
         (group.table, int(group.rows[i]), int(cycles[i]))
         for group, cycles in (model.vertices(recording.steps[upto[-1]]) if upto else ())
         for i in np.flatnonzero(group.table.order[group.rows] == number).tolist()
     ]
-    if not found or step not in (None, counts[upto[-1]]):
+    if not candidates or step not in (None, counts[upto[-1]]):
         at = "" if step is None else f" in step {shown(step)}"
         raise InvalidOptionError(f"""show.turns() was asked for {shown(vertex)}, which did not
             run{at} while it was recorded.
             next:  give a vertex of the graph, or (name of a compute set, number), and no step or
             one that executes it.""")
-    [(table, row, cycles)], place, memory = found, upto[-1], Memory(graph, Backend())
-    tile, who = int(table.tiles[row]), f"vertex {number} of {label(name, 24)}"
+    [(table, row, cycles)], place, memory = candidates, upto[-1], Memory(graph, Backend())
+    tile = int(table.tiles[row])
+    who = f"vertex {number} of {label(name, 24)}"
     where = {name: _places(graph, table, row, name) for name in table.fields}
     _refuse_unknown(recording, table, where, who)
 
@@ -90,12 +92,12 @@ def ran(recording: Recording, vertex: object, step: int | None = None) -> Vertex
         return {n: VectorList(parts) if n in several else parts[0] for n, parts in copies.items()}
 
     def parts(regions: dict[str, Any], *kinds: str) -> list[tuple[Array, Array, Array]]:
-        """(memory, where in it, what it holds) of the fields of some kinds."""
-        some = {n: memory.flat(f.dtype) for n, f in table.fields.items() if f.kind in kinds}
+        """Return (memory, positions in it, content) of the fields of some kinds."""
+        views = {n: memory.flat(f.dtype) for n, f in table.fields.items() if f.kind in kinds}
         lists = {n: r if isinstance(r, list) else [r] for n, r in regions.items()}
         return [
             (flat, w, part)
-            for n, flat in some.items()
+            for n, flat in views.items()
             for w, part in zip(where[n], lists[n], strict=True)
         ]
 
@@ -108,7 +110,7 @@ def ran(recording: Recording, vertex: object, step: int | None = None) -> Vertex
             flat[w] = part
     _put(recording, memory, place)
     regions = held()
-    seen = observed(table.codelet, regions, model.target)
+    observation = observed(table.codelet, regions, model.target)
     _put(recording, memory, place + 1)
     if any(
         flat[w].tobytes() != part.tobytes() for flat, w, part in parts(regions, "output", "inout")
@@ -118,28 +120,30 @@ def ran(recording: Recording, vertex: object, step: int | None = None) -> Vertex
             that writes there.
             next:  record from the first run on; or show.turns(the class, …) with values of your
             own.""")
-    told = f"{who} on tile {tile}, in step {counts[place]:,} of the run"
+    title = f"{who} on tile {tile}, in step {counts[place]:,} of the run"
     return VertexRun(
-        told, tile, recording.steps[place], int(counts[place]), replace(seen, cycles=cycles)
+        title, tile, recording.steps[place], int(counts[place]), replace(observation, cycles=cycles)
     )
 
 
 def _put(recording: Recording, memory: Memory, place: int) -> None:
     """Let the memory hold what the recorded tensors held before that place of the recording."""
     for track in recording.tracks:
-        flat, where = memory.flat(track.tensor.dtype), track.address // track.tensor.dtype.size
+        flat = memory.flat(track.tensor.dtype)
+        where = track.address // track.tensor.dtype.size
         flat[where] = track.first
         for _, elements, values, _ in (change for change in track.changes if change[0] < place):
             flat[where[elements]] = values
 
 
 def _places(graph: FrozenGraph, table: FrozenTable, row: int, name: str) -> list[Array]:
-    """Where the parts of a field lie, in elements of its dtype, in its shape."""
-    layout, start = graph.layouts[table.layouts[name][row]], int(table.offsets[name][row])
-    found = [(0, layout)] if isinstance(layout, Layout) else layout.parts
+    """Return the positions of a field's parts, in elements of its dtype, in its shape."""
+    layout = graph.layouts[table.layouts[name][row]]
+    start = int(table.offsets[name][row])
+    candidates = [(0, layout)] if isinstance(layout, Layout) else layout.parts
     return [
         (start + delta + p.positions).reshape(p.shape if table.fields[name].depth else ())
-        for delta, p in found
+        for delta, p in candidates
     ]
 
 
@@ -158,6 +162,6 @@ def _refuse_unknown(
             missing |= {} if variable.constant or variable.state else {name: variable.name}
     if missing:
         lost = ", ".join(f"{variable} (its {name})" for name, variable in missing.items())
-        asked = who[0].upper() + who[1:]
-        raise InvalidOptionError(f"""{asked} reads or writes what was not recorded: {lost}.
+        requested = who[0].upper() + who[1:]
+        raise InvalidOptionError(f"""{requested} reads or writes what was not recorded: {lost}.
             next:  engine.record(…) that too, then run.""")

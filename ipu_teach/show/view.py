@@ -30,14 +30,14 @@ PLAIN = " !'()*+,-./:;<=>?@[]_{|}~"  # in an address, and between double quotes,
 FORMATS = ("html", "svg", "png", "pdf", "gif")
 
 
-def fitting(scene_of: Callable[[int], Scene], most: int, least: int = 16) -> View:
-    """The view of what `scene_of` makes of at most so many parts: of fewer while it is too large,
-    at most half as many each time, down to `least`."""
+def fitting(scene_of: Callable[[int], Scene], max_frames: int, min_frames: int = 16) -> View:
+    """Return the view of a scene of at most `max_frames` parts. While it is too large, it is built
+    again with at most half as many, down to `min_frames`."""
     while True:
-        scene = scene_of(most)
-        if (size := len(scene.json())) <= MOST_BYTES or most < least:
+        scene = scene_of(max_frames)
+        if (size := len(scene.json())) <= MOST_BYTES or max_frames < min_frames:
             return View(scene)
-        most = min(most // 2, most * MOST_BYTES // size)
+        max_frames = min(max_frames // 2, max_frames * MOST_BYTES // size)
 
 
 @flagged
@@ -70,7 +70,7 @@ class View:
 
     @checks("role")
     def html(self, role: str = "") -> str:
-        """The view as an HTML element; `role` is one more class for it."""
+        """Return the view as an HTML element; `role` is one more class for it."""
         # An end of an element within an attribute is what cleaners of pages take for an attack.
         poster = quote(svg(self.scene).replace('"', "'"), safe=PLAIN).replace("</", "%3C/")
         image = (
@@ -136,7 +136,7 @@ class View:
 
 
 def page(view: View) -> str:
-    """A whole HTML page with the view in it."""
+    """Return a whole HTML page with the view in it."""
     metas = (
         'charset="utf-8"',
         'name="viewport" content="width=device-width"',
@@ -150,7 +150,7 @@ def page(view: View) -> str:
 
 
 def table(scene: Scene) -> str:
-    """The table of a scene, folded away, with what was left out of the picture below it.
+    """Return the table of a scene, folded away, with notes on what the picture leaves out below it.
 
     HTML lets rows and cells end by themselves, which saves a tenth of the whole.
     """
@@ -159,12 +159,12 @@ def table(scene: Scene) -> str:
     body = "".join(
         "<tr>" + "".join(f"<td>{escape(cell)}" for cell in row) for row in rows[:MOST_ROWS]
     )
-    more = (
+    rest = (
         [f"{len(rows) - MOST_ROWS:,} more rows are in the view's data."]
         if len(rows) > MOST_ROWS
         else []
     )
-    notes = "".join(f"<p>{escape(note)}</p>" for note in (*scene.notes, *more))
+    notes = "".join(f"<p>{escape(note)}</p>" for note in (*scene.notes, *rest))
     cells = f"<table><thead><tr>{head}<tbody>{body}</table>"
     return f"<details><summary>Show as table</summary>{cells}{notes}</details>"
 
@@ -178,8 +178,8 @@ Function("r","d",await t.text()+"\\nlive(r,d)")(r,d)})\
 
 
 def script(scene: Scene) -> str:
-    """The element that brings a scene to life: the data, the compressed script, and what unpacks
-    it."""
+    """Return the element that brings a scene to life: the data, the compressed script, and what
+    unpacks it."""
     plain = "painted" if any(isinstance(mark, Painted) for mark in scene.marks) else "player"
     packed = base64.b64encode(compressed(scene.view, plain)).decode("ascii")
     return f'{OPEN}{scene.json()},"{packed}")</script>'
@@ -187,25 +187,27 @@ def script(scene: Scene) -> str:
 
 @cache
 def compressed(view: str, plain: str = "player") -> bytes:
-    """The player with what a view adds to it, else `plain`, as `static/make_scripts.py` compressed
-    it."""
+    """Return the player with the additions of a view, else `plain`, as compressed by
+    `static/make_scripts.py`."""
     static = resources.files("ipu_teach.show").joinpath("static")
-    own = static.joinpath(f"{view}.js.gz")
-    return (own if own.is_file() else static.joinpath(f"{plain}.js.gz")).read_bytes()
+    script_file = static.joinpath(f"{view}.js.gz")
+    return (
+        script_file if script_file.is_file() else static.joinpath(f"{plain}.js.gz")
+    ).read_bytes()
 
 
 def player() -> str:
-    """The source of the player, without comments and indentation."""
+    """Return the source of the player, without comments and indentation."""
     return gzip.decompress(compressed("player")).decode("utf-8")
 
 
 def with_scripts() -> list[str]:
-    """The views that add something to the player."""
+    """Return the views that add something to the player."""
     names = (file.name for file in resources.files("ipu_teach.show").joinpath("static").iterdir())
-    made = {name.removesuffix(".js.gz") for name in names if name.endswith(".js.gz")}
-    return sorted(made - {"player", "widget", "puzzle"})
+    view_names = {name.removesuffix(".js.gz") for name in names if name.endswith(".js.gz")}
+    return sorted(view_names - {"player", "widget", "puzzle"})
 
 
 def own_script(view: str) -> str:
-    """What a view, or "widget", adds to the player; "" if that is nothing."""
+    """Return what a view, or "widget", adds to the player; "" if that is nothing."""
     return gzip.decompress(compressed(view)).decode("utf-8").removeprefix(player())

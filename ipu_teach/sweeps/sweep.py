@@ -22,7 +22,7 @@ from html import escape
 from typing import Any
 
 from ipu_teach._support.flags import flagged
-from ipu_teach._support.outcomes import check_travels, outcomes
+from ipu_teach._support.outcomes import Outcome, check_travels, outcomes
 from ipu_teach.cost.phases import HOST, LINKS, STREAMING
 from ipu_teach.device import Device, IPUModel
 from ipu_teach.engine.engine import Engine
@@ -83,15 +83,16 @@ class Sweep:
 
         The speed-up is relative to the first machine that ran the program.
         """
-        ran = [
+        finished = [
             report
             for report, fits in zip(self.reports, self.fits, strict=True)
             if fits and report.num_steps
         ]
-        first = ran[0].total_seconds if ran else 0.0
+        first = finished[0].total_seconds if finished else 0.0
         return [self._row(i, first) for i in range(len(self))]
 
     def _row(self, number: int, first: float) -> tuple[str, ...]:
+        """Return the cells of one machine; `first` is the time of the first machine in seconds."""
         report = self.reports[number]
         fullest = f"{int(report.memory.held_per_tile.max()) / report.target.bytes_per_tile:.1%}"
         if not self.fits[number]:
@@ -124,16 +125,16 @@ class Sweep:
 
     def _missing(self) -> list[str]:
         """Return a line of text for each number that has no row."""
-        said = [
-            (count, f"{type(error).__name__}: {error}".split("\n")[0])
+        messages = {
+            count: f"{type(error).__name__}: {error}".split("\n")[0]
             for count, error in self.failed.items()
-        ]
-        lines = [f"{counted(count, self.what)} failed: {text}" for count, text in said]
+        }
+        lines = [f"{counted(count, self.what)} failed: {text}" for count, text in messages.items()]
         return lines + [f"stopped before {count:,} {self.what}s were done" for count in self.left]
 
     def _repr_html_(self) -> str:
-        words = "Modelled; compute, exchange and sync are averages over the tiles, in cycles"
-        return tabled(self.columns, self.rows(), words) + "".join(
+        caption = "Modelled; compute, exchange and sync are averages over the tiles, in cycles"
+        return tabled(self.columns, self.rows(), caption) + "".join(
             f"<p>{escape(line)}</p>" for line in self._missing()
         )
 
@@ -172,50 +173,76 @@ def sweep(
     if not callable(build):
         raise InvalidOptionError(f"""sweep() was given {shown(build)}, which is no function.
             next:  give a function of a device that returns (graph, program) or an Engine.""")
-    what, like = "tile", "num_tiles=[13, 46, 1472]"
-    given: object = num_tiles
+    unit = "tile"
+    example = "num_tiles=[13, 46, 1472]"
+    numbers: object = num_tiles
     if not is_whole(num_ipus):
-        what, given, like = "IPU", num_ipus, "num_ipus=[1, 2, 4]"
-    listed = isinstance(given, Iterable) and not isinstance(given, (str, bytes, set, frozenset))
-    listed = listed and getattr(given, "ndim", 1) > 0
-    counts = list(given) if listed else []  # type: ignore[call-overload]
-    if not counts or not all(is_whole(n) and n > 0 for n in counts):
-        raise InvalidOptionError(f"""sweep() was given the numbers of {what}s {shown(given)}.
-            next:  give a list of whole numbers, 1 or more: {like}.""")
-    if what == "IPU" and num_tiles is not None:
+        unit = "IPU"
+        example = "num_ipus=[1, 2, 4]"
+        numbers = num_ipus
+    counts = _counts(numbers, unit, example)
+    if unit == "IPU" and num_tiles is not None:
         raise InvalidOptionError("""sweep() was given several numbers of tiles and of IPUs.
             next:  give a list of one of them; tiles_per_ipu=1472 says how many tiles each has.""")
-    if what == "tile":
+    if unit == "tile":
         fields["num_ipus"] = num_ipus
     if executor is not None:
         check_travels("sweep()", executor, {"The function": build, **fields})
-    counts = [int(count) for count in counts]
-    points = [(f"{count:,} {what}s", count) for count in counts]
-    run = partial(_ran, build, version, fields, what)
-    found = list(zip(counts, outcomes(run, points, executor, "sweep", not progress), strict=True))
-    ended = [(count, outcome) for count, outcome in found if outcome is not None]
+    points = [(f"{count:,} {unit}s", count) for count in counts]
+    run = partial(_run, build, version, fields, unit)
+    results = outcomes(run, points, executor, title="sweep", hidden=not progress)
+    return _sweep_of(list(zip(counts, results, strict=True)), unit)
+
+
+def _counts(numbers: object, unit: str, example: str) -> list[int]:
+    """Return the numbers of tiles or IPUs.
+
+    :raises InvalidOptionError: if they are not a list of positive integers.
+    """
+    is_listed = isinstance(numbers, Iterable) and getattr(numbers, "ndim", 1) > 0
+    is_listed = is_listed and not isinstance(numbers, (str, bytes, set, frozenset))
+    counts = list(numbers) if is_listed else []  # type: ignore[call-overload]
+    if not counts or not all(is_whole(n) and n > 0 for n in counts):
+        raise InvalidOptionError(f"""sweep() was given the numbers of {unit}s {shown(numbers)}.
+            next:  give a list of whole numbers, 1 or more: {example}.""")
+    return [int(count) for count in counts]
+
+
+def _sweep_of(results: list[tuple[int, Outcome | None]], unit: str) -> Sweep:
+    """Return the sweep with these outcomes by number; None for those that were not run."""
+    ended = [(count, outcome) for count, outcome in results if outcome is not None]
     done = [(count, *outcome.value) for count, outcome in ended if outcome.error is None]
     failed = {count: outcome.error for count, outcome in ended if outcome.error is not None}
     if not done:
         raise next(iter(failed.values()), KeyboardInterrupt())
-    ran, reports, fits = zip(*done, strict=True)
-    left = tuple(count for count, outcome in found if outcome is None)
-    tiles, ipus = ran, tuple(report.target.num_ipus for report in reports)
-    if what == "IPU":
-        tiles, ipus = tuple(report.target.tiles_per_ipu for report in reports), ran
-    return Sweep(tiles, reports, fits, failed, left, ipus, what)
+    counts, reports, fits = zip(*done, strict=True)
+    if unit == "tile":
+        tiles = counts
+        ipus = tuple(report.target.num_ipus for report in reports)
+    else:
+        tiles = tuple(report.target.tiles_per_ipu for report in reports)
+        ipus = counts
+    return Sweep(
+        num_tiles=tiles,
+        reports=reports,
+        fits=fits,
+        failed=failed,
+        left=tuple(count for count, outcome in results if outcome is None),
+        num_ipus=ipus,
+        what=unit,
+    )
 
 
-def _ran(
+def _run(
     build: Callable[[Device], Any],
     version: str,
     fields: Mapping[str, Any],
-    what: str,
+    unit: str,
     count: int,
 ) -> tuple[Report, bool]:
     """Return the report for a machine with `count` tiles or IPUs, and whether the program fits."""
-    several = {"tile": "tiles_per_ipu", "IPU": "num_ipus"}[what]
-    device = IPUModel(version, **{**fields, several: count}).create_device()
+    field_name = {"tile": "tiles_per_ipu", "IPU": "num_ipus"}[unit]
+    device = IPUModel(version, **{**fields, field_name: count}).create_device()
     try:
         return _report(build(device), device), True
     except GraphMemoryAllocationError as error:
@@ -225,8 +252,9 @@ def _ran(
 
 
 def _report(built: Any, device: Device) -> Report:
+    """Return the report of an object that `build` returned, after running it if necessary."""
     if isinstance(built, tuple) and len(built) == 2:
-        # loading fails then, with the report
+        # with this option, only loading fails, and there is a report
         built = Engine(*built, {"debug.allowOutOfMemory": True})
     elif isinstance(built, Executable):
         built = Engine(built)

@@ -189,10 +189,10 @@ class QUARTER(DType, metaclass=_QuarterMeta):
 
 @cache
 def _quarter(metadata: QuarterMetadata) -> type[QUARTER]:
-    made: Any = _QuarterMeta(
+    quarter: Any = _QuarterMeta(
         f"QUARTER[{metadata.format.name}, {metadata.scale}]", (QUARTER,), {"metadata": metadata}
     )
-    result: type[QUARTER] = made
+    result: type[QUARTER] = quarter
     return result
 
 
@@ -212,42 +212,42 @@ ALL: tuple[type[DType], ...] = (
 )
 
 
-def as_dtype(given: object, what: str) -> type[DType]:
+def as_dtype(value: object, subject: str) -> type[DType]:
     """Return `given` if it is a dtype of the kit.
 
     Else raise `PoplarTypeError`, which names the call, `what`, and suggests a dtype.
     """
-    if given is QUARTER:
-        raise PoplarTypeError(f"""{what} was given QUARTER without a format and a scale.
+    if value is QUARTER:
+        raise PoplarTypeError(f"""{subject} was given QUARTER without a format and a scale.
             next:  write QUARTER[QuarterFormat.F143, 0]: 4 exponent bits, 3 mantissa bits, and
             numbers times 2**0.""")
-    if isinstance(given, type) and issubclass(given, DType) and given is not DType:
-        return given
+    if isinstance(value, type) and issubclass(value, DType) and value is not DType:
+        return value
     raise PoplarTypeError(
-        f"{what} was given the element type {shown(given)}.", next_step=_meant(given)
+        f"{subject} was given the element type {shown(value)}.", next_step=_meant(value)
     )
 
 
 def dtype_named(name: str) -> type[DType] | None:
     """Return the dtype that prints as `name`, such as "FLOAT" or "QUARTER[F143, -2]", or None."""
-    found = re.fullmatch(r"QUARTER\[(F143|F152), (-?[0-9]{1,2})\]", name)
-    if found is None:
+    match = re.fullmatch(r"QUARTER\[(F143|F152), (-?[0-9]{1,2})\]", name)
+    if match is None:
         return next((t for t in ALL if t.__name__ == name), None)
-    scale = int(found[2])
+    scale = int(match[2])
     return (
-        QUARTER[QuarterFormat[found[1]], scale] if LEAST_SCALE <= scale <= LARGEST_SCALE else None
+        QUARTER[QuarterFormat[match[1]], scale] if LEAST_SCALE <= scale <= LARGEST_SCALE else None
     )
 
 
-def _meant(given: object) -> str:
+def _meant(value: object) -> str:
     """Return the advice for an object that is not a dtype of the kit."""
     names = {t.__name__: t for t in ALL}
-    if isinstance(given, str) and given.upper() in names:
-        return f"write {given.upper()} without quotes; it is imported from ipu_teach."
-    if given is int:
+    if isinstance(value, str) and value.upper() in names:
+        return f"write {value.upper()} without quotes; it is imported from ipu_teach."
+    if value is int:
         return "use INT."
     try:
-        meant = np.dtype(given) if isinstance(given, (str, type, np.dtype)) else None
+        meant = np.dtype(value) if isinstance(value, (str, type, np.dtype)) else None
     except Exception:  # np.dtype parses strings in many ways, and raises many kinds of error
         meant = None
     same = [t.__name__ for t in ALL if t.numpy == meant]
@@ -283,7 +283,7 @@ def poison(dtype: type[DType]) -> Any:
 def to_host_array(
     values: ArrayLike,
     dtype: type[DType],
-    what: str,
+    subject: str,
     error: type[IPUTeachError] = TensorCreationError,
 ) -> Array:
     """Return `values` as a new numpy array of `dtype`.
@@ -295,7 +295,7 @@ def to_host_array(
     try:
         array = np.asarray(values)
     except (ValueError, OverflowError, MemoryError):
-        raise error(f"""{what}: {shown(values)} does not form an array.
+        raise error(f"""{subject}: {shown(values)} does not form an array.
             next:  give one number, or rows of equal length.""") from None
     want = dtype.numpy
     if array.dtype == want or array.size == 0:
@@ -305,13 +305,13 @@ def to_host_array(
     if array.dtype.kind not in "buif" and not huge:
         odd = f"holds {_kind(array)}, not numbers" if array.ndim else "is no number"
         raise error(
-            f"{what}: {shown(values)} {odd}.", next_step=f"give numbers that {dtype} holds."
+            f"{subject}: {shown(values)} {odd}.", next_step=f"give numbers that {dtype} holds."
         )
     result, unfit = _converted(array, dtype, huge)
     if unfit.any():
         number = int(np.flatnonzero(unfit)[0])
         place = ", ".join(str(i) for i in np.unravel_index(number, array.shape))
-        raise error(f"""{what}: {dtype} holds {_range(dtype)};
+        raise error(f"""{subject}: {dtype} holds {_range(dtype)};
             {f"element [{place}]" if array.ndim else "the value"} is
             {shown(array.flat[number].item() if not huge else array.flat[number])}.
             next:  choose another dtype, or round and clip the values first.""")

@@ -173,9 +173,11 @@ def _mixed(bits: Array) -> Array:
 
 def _loop(state: Array, count: int) -> Array:
     words = np.empty((*state.shape[:-1], count), np.uint64)
-    s0, s1 = state[..., 0].copy(), state[..., 1].copy()
+    s0 = state[..., 0].copy()
+    s1 = state[..., 1].copy()
     for i in range(count):
-        mixed, both = s0 ^ s1, s0 & s1
+        mixed = s0 ^ s1
+        both = s0 & s1
         words[..., i] = mixed ^ (_rotated(both, 1) | _rotated(both, 2))
         s0 = _rotated(s0, _SHIFT_A) ^ mixed ^ mixed << _SHIFT_B
         s1 = _rotated(mixed, _SHIFT_C)
@@ -217,7 +219,9 @@ def _apply(matrix: Array, state: Array) -> Array:
 
 def _spaced(state: Array, steps: int, count: int) -> Array:
     """Return the states after 0, `steps`, 2 `steps`, … draws: uint64[count, ..., 2]."""
-    found = state[None]
-    while len(found) < count:
-        found = np.concatenate([found, advance(found[: count - len(found)], steps * len(found))])
-    return found[:count]
+    states = state[None]
+    while len(states) < count:
+        states = np.concatenate(
+            [states, advance(states[: count - len(states)], steps * len(states))]
+        )
+    return states[:count]

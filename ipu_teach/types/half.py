@@ -41,35 +41,35 @@ def to_half(
     word for each value, see `Grid.round`. `overflow` selects the result for magnitudes of 65520 and
     more; NaN and infinities do not change.
     """
-    given = np.asarray(values)
+    array = np.asarray(values)
     if words is None:
         with np.errstate(over="ignore"):
-            rounded = given.astype(np.float16)
-    elif given.dtype == np.float32:
-        rounded = _from_single(given, np.broadcast_to(words, given.shape))
+            rounded = array.astype(np.float16)
+    elif array.dtype == np.float32:
+        rounded = _from_single(array, np.broadcast_to(words, array.shape))
     else:
-        rounded = HALF_GRID.round(given, words).astype(np.float16)
-    return overflowed(rounded, given, overflow, HALF_GRID.largest)
+        rounded = HALF_GRID.round(array, words).astype(np.float16)
+    return overflowed(rounded, array, overflow, HALF_GRID.largest)
 
 
-def _from_single(given: Array, words: Array) -> Array:
+def _from_single(singles: Array, words: Array) -> Array:
     """Round float32 to float16 stochastically, with the bits of `Grid.round`.
 
     For normal halves it is four times as fast.
     """
     # A normal half drops 13 bits. Adding 13 random bits carries into the bits that remain with the
     # right probability.
-    bits = given.view(np.uint32)
+    bits = singles.view(np.uint32)
     with np.errstate(over="ignore"):
-        kept = np.asarray(words >> (32 - _DROPPED))
-        kept += bits
-        kept &= np.uint32(-(2**_DROPPED) & 0xFFFF_FFFF)
-        rounded: Array = np.asarray(kept.view(np.float32).astype(np.float16))
+        kept_bits = np.asarray(words >> (32 - _DROPPED))
+        kept_bits += bits
+        kept_bits &= np.uint32(-(2**_DROPPED) & 0xFFFF_FFFF)
+        rounded: Array = np.asarray(kept_bits.view(np.float32).astype(np.float16))
         # Grid.round handles numbers outside the normal halves. Below them the unsigned difference
         # wraps, so one comparison finds both ends. Zero is right already.
         magnitude = bits & np.uint32(0x7FFF_FFFF)
         beyond = magnitude - _LEAST_NORMAL >= _LARGEST - _LEAST_NORMAL
         by_hand = np.asarray(beyond & (magnitude != 0)) if beyond.any() else np.False_
         if by_hand.any():
-            rounded[by_hand] = HALF_GRID.round(given[by_hand], words[by_hand]).astype(np.float16)
+            rounded[by_hand] = HALF_GRID.round(singles[by_hand], words[by_hand]).astype(np.float16)
     return rounded

@@ -46,11 +46,11 @@ class Histogram:
     def __str__(self) -> str:
         shares = self.underflow, self.subnormal, self.overflow
         under, sub, over = (f"{100 * share:.3g} %" if share else "none" for share in shares)
-        said = f"{under} become 0, {sub} are subnormal, {over} are too large"
-        return f"as {self.dtype.__name__} {said}"
+        text = f"{under} become 0, {sub} are subnormal, {over} are too large"
+        return f"as {self.dtype.__name__} {text}"
 
 
-def grid_of(dtype: Any, what: str) -> tuple[Grid, int]:
+def grid_of(dtype: Any, subject: str) -> tuple[Grid, int]:
     """Return the grid and the scale of FLOAT, HALF or QUARTER[format, scale].
 
     The numbers of the dtype are those of the grid times 2**scale. Raises `PoplarTypeError`, which
@@ -60,7 +60,7 @@ def grid_of(dtype: Any, what: str) -> tuple[Grid, int]:
         return (FLOAT_GRID if dtype is FLOAT else HALF_GRID), 0
     if isinstance(dtype, type) and issubclass(dtype, QUARTER) and hasattr(dtype, "metadata"):
         return dtype.metadata.format.grid, dtype.metadata.scale
-    raise PoplarTypeError(f"""{what} was given {shown(dtype)}, which is no dtype of numbers with
+    raise PoplarTypeError(f"""{subject} was given {shown(dtype)}, which is no dtype of numbers with
         powers of two.
         next:  give FLOAT, HALF, or QUARTER with a format and a scale, as
         QUARTER[QuarterFormat.F143, 0].""")
@@ -75,20 +75,20 @@ def histogram(values: ArrayLike, dtype: type[DType]) -> Histogram:
     """
     grid_of(dtype, "histogram()")
     sizes = sizes_of(values, "histogram()")
-    some = sizes[sizes > 0]
-    power, count = np.unique(np.frexp(some)[1] - 1, return_counts=True)
-    fate = fates(some, dtype)
+    nonzero = sizes[sizes > 0]
+    power, count = np.unique(np.frexp(nonzero)[1] - 1, return_counts=True)
+    fate = fates(nonzero, dtype)
     shares = (float((fate == code).sum() / sizes.size) for code in (LOST, SUBNORMAL, LARGE))
-    zeros = sizes.size - some.size
+    zeros = sizes.size - nonzero.size
     return Histogram(dtype, tuple(power.tolist()), tuple(count.tolist()), zeros, *shares)
 
 
 def fates(sizes: Array, dtype: type[DType]) -> Array:
     """Return the fate of each magnitude above 0: `HELD`, `SUBNORMAL`, `LOST` or `LARGE`."""
     grid, scale = grid_of(dtype, "fates()")
-    held = grid.round(np.ldexp(sizes, -scale))
-    found: Array = np.where(held < 2.0**grid.least_exponent, SUBNORMAL, HELD)
-    return np.where(np.isinf(held), LARGE, np.where(held == 0, LOST, found))
+    rounded = grid.round(np.ldexp(sizes, -scale))
+    fates_found: Array = np.where(rounded < 2.0**grid.least_exponent, SUBNORMAL, HELD)
+    return np.where(np.isinf(rounded), LARGE, np.where(rounded == 0, LOST, fates_found))
 
 
 def best_scale(values: ArrayLike, format: QuarterFormat) -> int:
@@ -120,21 +120,21 @@ def fitting_power(largest: float, end: float) -> int:
     return (power - (ldexp(largest, power) > end)) * (largest > 0)
 
 
-def sizes_of(values: ArrayLike, what: str) -> Array:
+def sizes_of(values: ArrayLike, subject: str) -> Array:
     """Return the magnitudes of finite numbers: float64[values].
 
     Raises `InvalidOptionError`, which names the call, `what`, for anything else.
     """
-    given = np.asarray(values)
-    if given.dtype.kind not in "iuf" or not given.size:
-        kind = "no values" if not given.size else f"values of dtype {given.dtype}"
-        raise InvalidOptionError(f"""{what} was given {kind}.
+    array = np.asarray(values)
+    if array.dtype.kind not in "iuf" or not array.size:
+        kind = "no values" if not array.size else f"values of dtype {array.dtype}"
+        raise InvalidOptionError(f"""{subject} was given {kind}.
             next:  give numbers, as a numpy array of any shape.""")
-    sizes: Array = np.abs(given.astype(np.float64)).ravel()
+    sizes: Array = np.abs(array.astype(np.float64)).ravel()
     wrong = np.flatnonzero(~np.isfinite(sizes))
     if len(wrong):
-        place = ", ".join(map(str, np.unravel_index(wrong[0], given.shape)))
-        raise InvalidOptionError(f"""{what} was given {len(wrong):,} of {sizes.size:,} values that
-            are NaN or infinite, the first at [{place}].
+        place = ", ".join(map(str, np.unravel_index(wrong[0], array.shape)))
+        raise InvalidOptionError(f"""{subject} was given {len(wrong):,} of {sizes.size:,} values
+            that are NaN or infinite, the first at [{place}].
             next:  look where they come from; values[np.isfinite(values)] are the others.""")
     return sizes

@@ -60,12 +60,12 @@ class QuarterMetadata:
     scale: int = 0
 
     def __post_init__(self) -> None:
-        whole = isinstance(self.scale, (int, np.integer)) and not isinstance(self.scale, bool)
+        is_integer = isinstance(self.scale, (int, np.integer)) and not isinstance(self.scale, bool)
         if not isinstance(self.format, QuarterFormat):
             raise TensorMetadataError(f"""QuarterMetadata() was given the format
                 {shown(self.format)}.
                 next:  give QuarterFormat.F143 or QuarterFormat.F152.""")
-        if not whole or not LEAST_SCALE <= self.scale <= LARGEST_SCALE:
+        if not is_integer or not LEAST_SCALE <= self.scale <= LARGEST_SCALE:
             raise TensorMetadataError(f"""QuarterMetadata() was given the scale {shown(self.scale)}.
                 next:  give a whole number from {LEAST_SCALE} to {LARGEST_SCALE}; a byte stands for
                 its number times 2**scale.""")
@@ -117,12 +117,12 @@ def to_quarter(
         raise TensorMetadataError("""to_quarter() was asked for infinities, which no 8-bit float
             has.
             next:  use Overflow.NAN or Overflow.SATURATE.""")
-    given = np.asarray(values)
-    if given.dtype == np.float16 and words is None:
+    array = np.asarray(values)
+    if array.dtype == np.float16 and words is None:
         table = _of_halves(metadata, overflow)
-        codes: NDArray[np.uint8] = table[given.view(np.uint16)]
+        codes: NDArray[np.uint8] = table[array.view(np.uint16)]
         return codes
-    return _codes(given, metadata, words, overflow)
+    return _codes(array, metadata, words, overflow)
 
 
 @checked(_refused)
@@ -138,7 +138,8 @@ def numbers(format: QuarterFormat) -> Array:
     """Return the numbers of the codes 0 to 255 of a format, at scale 0: float64[256]."""
     grid = format.grid
     code = np.arange(128)
-    exponent, mantissa = code >> grid.mantissa_bits, code & (1 << grid.mantissa_bits) - 1
+    exponent = code >> grid.mantissa_bits
+    mantissa = code & (1 << grid.mantissa_bits) - 1
     normal = exponent > 0
     steps = mantissa + (normal << grid.mantissa_bits)
     positive = np.ldexp(

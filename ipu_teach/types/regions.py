@@ -17,11 +17,11 @@ def to_unsigned(values: Any, dtype: np.dtype[Any]) -> Any:
     outside -2**63 to 2**64. numpy leaves these cases to the processor, whose scalar and vector
     instructions differ. Values that are not floats are returned unchanged.
     """
-    given = np.asarray(values)
-    if given.dtype.kind != "f":
+    array = np.asarray(values)
+    if array.dtype.kind != "f":
         return values
-    fits = (given > -np.float64(2.0**63)) & (given < np.float64(2.0**64))
-    wide = np.where(fits, given, 0).astype(np.float64)
+    fits = (array > -np.float64(2.0**63)) & (array < np.float64(2.0**64))
+    wide = np.where(fits, array, 0).astype(np.float64)
     return np.where(wide < 2.0**63, wide, wide - 2.0**64).astype(np.int64).astype(dtype)[()]
 
 

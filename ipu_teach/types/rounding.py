@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 
-_EXPONENT_BITS = np.uint64(0x7FF0_0000_0000_0000)  # of a float64
+_EXPONENT_BITS = np.uint64(0x7FF0_0000_0000_0000)  # bits of a float64
 
 
 class Overflow(Enum):
@@ -70,12 +70,12 @@ class Grid:
             quantum = power * 2.0**-self.mantissa_bits
             steps = magnitude / quantum  # a division by a power of two: exact
             if words is None:
-                whole = np.rint(steps)
+                whole_steps = np.rint(steps)
             else:
-                whole = np.floor(steps)
-                whole = whole + (steps - whole >= 1 - words * 2.0**-32)
+                whole_steps = np.floor(steps)
+                whole_steps = whole_steps + (steps - whole_steps >= 1 - words * 2.0**-32)
             rounded = np.where(
-                magnitude < self.limit, np.minimum(whole * quantum, self.largest), np.inf
+                magnitude < self.limit, np.minimum(whole_steps * quantum, self.largest), np.inf
             )
             signed: Array = np.copysign(np.where(np.isnan(magnitude), np.nan, rounded), values)
         return signed

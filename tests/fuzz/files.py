@@ -30,7 +30,7 @@ import numpy as np
 from codelets import Sum
 from damage import lied, parts, whole
 
-from ipu_course import cli, hint
+from ipu_course import hint, lab
 from ipu_course.checking import gaps, learner, notebooks, overview, state
 from ipu_course.classroom import board, roster
 from ipu_course.classroom.fresh import begin_afresh
@@ -47,7 +47,7 @@ from ipu_teach import (
 )
 from ipu_teach.errors import IPUTeachError
 from ipu_teach.frontends import ir
-from ipu_teach.frontends.ir.saved import written
+from ipu_teach.frontends.ir.saved import graph_to_bytes
 from ipu_teach.program import Copy, Execute, Repeat, Sequence
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -572,16 +572,16 @@ def keep_copy(file: Path) -> None:
     with (
         mock.patch.object(notebooks, "NOTEBOOKS", book),
         mock.patch.object(notebooks, "_trust"),
-        mock.patch.object(cli, "_become", lambda command, env: started.append(command)),
+        mock.patch.object(lab, "become", lambda command, env: started.append(command)),
         mock.patch.dict(os.environ, {"IPU_TEACH_WORK": str(work)}),
     ):
         learner.write()
-        cli.lab("01", [])
+        lab.lab("01", [])
         assert file.read_bytes() == mine, "lab changed the copy"
         assert any(word.endswith(file.name) for word in started[0]), "lab opens another copy"
         assert learner.reset("01") == 0 and learner.check() == 0, "reset or learner does not go on"
         assert file.read_bytes() == (book / file.name).read_bytes(), "the fresh copy is not fresh"
-        cli.lab("01", [])
+        lab.lab("01", [])
         state._kept.cache_clear()
         assert repr(overview.progress()).startswith("1 of "), "progress is lost"
         begin_afresh([str(work)], True)
@@ -642,12 +642,12 @@ def model() -> bytes:
     h = graph.op("reshape", ir.dropout(graph, ir.pool(graph, "max_pool", h, 2)), shape=(2, -1))
     loss = graph.output("loss", ir.cross_entropy(graph, h, y))
     step, grads = ir.autodiff(graph, loss)
-    return written(ir.off_chip(ir.optimise(step, grads, "adam", 0.1)))
+    return graph_to_bytes(ir.off_chip(ir.optimise(step, grads, "adam", 0.1)))
 
 
 def read_model(file: Path) -> None:
     """As `ir.load` does; what is read can be written again."""
-    written(ir.load(file))
+    graph_to_bytes(ir.load(file))
 
 
 # the file's path, a mutant, and who reads it

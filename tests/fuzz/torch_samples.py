@@ -204,7 +204,7 @@ def compiled(graph: ir.Ir) -> ir.Run:
 def by_kit(module: Calls) -> tuple[list[list[Any]], dict[str, Any]]:
     """Return the results and gradients of the kit, as arrays. Raises `ModelError` if refused."""
     example = tuple(t.clone() for t in module.inputs)
-    captured: Any = capture.captured(module, example, {}, (), module.has_gradients)
+    captured: Any = capture.capture_module(module, example, {}, (), module.has_gradients)
     graph = captured.graph
     graph.ops += captured.backward
     if any(op.kind in DRAWN for op in graph.ops):

@@ -218,9 +218,7 @@ def test_a_folder_without_learners(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "There is no progress of any learner in" in capsys.readouterr().err
     assert cli.main(["class", str(tmp_path / "nowhere")]) == 2
     said = capsys.readouterr().err
-    assert (
-        "There is no folder" in said and "give folders, or progress files, that are there." in said
-    )
+    assert "There is no folder" in said and "give existing folders or progress files." in said
 
 
 # --- names and the ladder -------------------------------------------------------------------------

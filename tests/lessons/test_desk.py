@@ -20,10 +20,13 @@ from answers import EXERCISES, Names
 
 from ipu_course import check, given, hint, predict, progress
 from ipu_course.checking import learner_calls, mistakes
+from ipu_course.checking.calling import is_blank
+from ipu_course.checking.comparing import compare
 from ipu_course.checking.exercise import catalogue
-from ipu_course.checking.judging import NotYet, compare, difference, is_blank
+from ipu_course.checking.quoting import difference
 from ipu_course.checking.state import learned
 from ipu_course.checking.verdict_panel import Bars, Panel
+from ipu_course.checking.verdicts import NotYet
 from ipu_course.lesson01 import checks as lesson01
 from ipu_teach import FLOAT, Graph, IPUModel
 from ipu_teach.errors import LessonError, UnknownExerciseError

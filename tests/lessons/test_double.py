@@ -10,9 +10,9 @@ import pytest
 from answers import EXERCISES
 
 from ipu_course import check
-from ipu_course.checking.judging import Kind
 from ipu_course.checking.precision import ROOM, Precision, in_float64
 from ipu_course.checking.time_limit import as_it_was
+from ipu_course.checking.verdicts import Kind
 from ipu_course.lesson03 import checks as lesson03
 from ipu_teach import FLOAT, HALF, Engine, Graph, Input, IPUModel, Output, Vertex
 from ipu_teach.poplibs import popops

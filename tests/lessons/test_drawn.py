@@ -12,9 +12,9 @@ from test_exercises import verdict_on
 from wrong import WRONG
 
 from ipu_course.checking import judging
-from ipu_course.checking.judging import MOST_DRAWN, NotYet, Passed
 from ipu_course.checking.learner_calls import Verdict
 from ipu_course.checking.verdict_panel import DRAWN
+from ipu_course.checking.verdicts import MOST_DRAWN, NotYet, Passed
 from ipu_teach import FLOAT, Graph, InOut, IPUModel, Output, Vector, Vertex
 from ipu_teach.show.touched import touched
 from ipu_teach.show.view import View

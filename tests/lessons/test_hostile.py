@@ -20,9 +20,10 @@ from fuzz.threads import still_printing
 
 import ipu_teach
 from ipu_course import check, share
-from ipu_course.checking import judging, printed, time_limit
-from ipu_course.checking.judging import Kind
+from ipu_course.checking import printed, quoting, time_limit
 from ipu_course.checking.state import learned
+from ipu_course.checking.verdict_panel import Bars
+from ipu_course.checking.verdicts import Kind
 from ipu_teach import FLOAT, Graph
 from ipu_teach.program import Copy, Execute, Repeat, RepeatWhileTrue, Sequence
 
@@ -198,7 +199,7 @@ def the_checks_own_handle(graph: Graph, a: Any, b: Any) -> None:
 def test_an_odd_program_gets_a_verdict(
     name: str, answer: Any, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(judging, "LIMIT", 0.5 if "stopped" in says else 8)
+    monkeypatch.setattr(time_limit, "LIMIT", 0.5 if "stopped" in says else 8)
     text = " ".join(repr(check(name, answer)).split())
     assert says in text
 
@@ -293,7 +294,7 @@ def test_what_has_no_end_is_stopped_and_spoils_nothing(
     answer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = "01.4" if answer is endless_program else "01.1"
-    monkeypatch.setattr(judging, "LIMIT", 0.2)
+    monkeypatch.setattr(time_limit, "LIMIT", 0.2)
     monkeypatch.setattr(time_limit, "AGAIN", (0.1, 0.1))
     begin = time.perf_counter()
     text = repr(check(name, answer))
@@ -310,7 +311,7 @@ def test_what_has_no_end_is_stopped_and_spoils_nothing(
 def test_a_call_that_cannot_be_stopped_is_said(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(judging, "LIMIT", 0.1)
+    monkeypatch.setattr(time_limit, "LIMIT", 0.1)
     monkeypatch.setattr(time_limit, "AGAIN", (0.05, 0.05))
     assert "it was stopped" in repr(check("01.1", lambda *_: time.sleep(1)))
     assert capsys.readouterr().err.count("Interrupt the kernel") == 1
@@ -323,7 +324,7 @@ def test_a_call_that_cannot_be_stopped_is_interrupted_by_hand(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A lock that nobody lets go: the interruption wakes it, and the check ends in its verdict."""
-    monkeypatch.setattr(judging, "LIMIT", 0.1)
+    monkeypatch.setattr(time_limit, "LIMIT", 0.1)
     monkeypatch.setattr(time_limit, "AGAIN", (0.05, 0.05))
     lock = threading.Lock()
     lock.acquire()
@@ -342,14 +343,14 @@ def test_hostile_answers_in_a_notebooks_own_kernel(
     nbformat = pytest.importorskip("nbformat", reason="the extra lab is not installed")
     monkeypatch.setenv("IPU_TEACH_WORK", str(tmp_path))
     cells = [
-        "import threading, time\nfrom ipu_course import check, share\nfrom ipu_course.checking import judging, time_limit\n"
-        "judging.LIMIT, time_limit.AGAIN = 0.3, (0.1, 0.1)",
+        "import threading, time\nfrom ipu_course import check, share\nfrom ipu_course.checking import time_limit\n"
+        "time_limit.LIMIT, time_limit.AGAIN = 0.3, (0.1, 0.1)",
         "def turns(*_):\n    while True: pass\ncheck('01.1', turns)",
         "def leaves(*_): exit()\ncheck('01.1', leaves)",
         "def asks(*_): return input()\ncheck('01.1', asks)",
         "def sleeps(*_): time.sleep(1)\ncheck('01.1', sleeps)",
         "def right(work, i, o, sync): return sync + -(-max([*i, *o]) // 4) + max(work)\n"
-        "judging.LIMIT = 8\ncheck('01.1', right)",
+        "time_limit.LIMIT = 8\ncheck('01.1', right)",
     ]
     notebook = nbformat.v4.new_notebook(
         cells=[nbformat.v4.new_code_cell(source) for source in cells]
@@ -385,7 +386,7 @@ def test_no_exception_comes_late() -> None:
 
 
 def test_all_of_it_is_over_within_ten_seconds() -> None:
-    assert judging.LIMIT + sum(time_limit.AGAIN) + time_limit.BURST < 10
+    assert time_limit.LIMIT + sum(time_limit.AGAIN) + time_limit.BURST < 10
 
 
 # --- what is rebound ------------------------------------------------------------------------------
@@ -395,7 +396,7 @@ def test_what_an_answer_rebinds_is_put_back_before_it_is_judged() -> None:
     was = (
         np.max,
         np.asarray,
-        judging.difference,
+        quoting.difference,
         ipu_teach.Engine.run,
         builtins.max,
         Graph.add_vertex,
@@ -403,7 +404,7 @@ def test_what_an_answer_rebinds_is_put_back_before_it_is_judged() -> None:
 
     def patches(work: Any, bytes_in: Any, bytes_out: Any, sync: Any) -> Any:
         np.max = np.asarray = lambda *_: 0  # type: ignore[assignment]
-        judging.difference = lambda *_: ""  # type: ignore[assignment]
+        quoting.difference = lambda *_: ""  # type: ignore[assignment]
         ipu_teach.Engine.run = Graph.add_vertex = builtins.max = None  # type: ignore[assignment, method-assign]
         ipu_teach.Tensor.__add__ = lambda *_: 0  # type: ignore[assignment, method-assign]
         np.seterr(all="raise")
@@ -413,7 +414,7 @@ def test_what_an_answer_rebinds_is_put_back_before_it_is_judged() -> None:
     assert was == (
         np.max,
         np.asarray,
-        judging.difference,
+        quoting.difference,
         ipu_teach.Engine.run,
         builtins.max,
         Graph.add_vertex,
@@ -580,5 +581,5 @@ def test_an_answers_own_kinds_of_errors_are_its_errors(kind: type[BaseException]
 
 
 def test_one_is_no_plural() -> None:
-    assert judging.Bars(2, 1, "supersteps").text()[1][1].endswith("| 1 superstep, 50 % under")
-    assert judging.Bars(1, 2, "bytes exchanged").text()[0][1].endswith("| 1 byte exchanged")
+    assert Bars(2, 1, "supersteps").text()[1][1].endswith("| 1 superstep, 50 % under")
+    assert Bars(1, 2, "bytes exchanged").text()[0][1].endswith("| 1 byte exchanged")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ipu_course import cli, given
+from ipu_course import cli, given, lab
 from ipu_course.checking import notebooks
 from ipu_course.checking.exercise import Exercise, asked_again_in, catalogue
 from ipu_course.checking.gaps import (
@@ -307,7 +307,7 @@ def test_reset_gives_a_fresh_copy_and_keeps_the_old(
 def test_opening_one_lesson_brings_the_others_so_that_links_lead_on(
     course: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cli, "_become", lambda command, env: 0)
+    monkeypatch.setattr(lab, "become", lambda command, env: 0)
     assert cli.main(["learner"]) == 0
     (course / "index.ipynb").write_text(as_text(notebook("1")), encoding="utf-8")
     assert cli.main(["lab", "index"]) == 0

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ipu_course import check
-from ipu_course.checking import judging, notebooks, time_limit
+from ipu_course.checking import calling, notebooks, time_limit
 from ipu_teach import INT, Engine, Graph, InOut, IPUModel, Vertex
 from ipu_teach.engine.scalar import run as scalar_run
 from ipu_teach.engine.scalar.compiled import numba_is_here
@@ -61,7 +61,7 @@ def test_an_answer_that_comes_to_no_end_is_stopped(
             pass
         engine.run()
 
-    monkeypatch.setattr(judging, "LIMIT", 0.5)
+    monkeypatch.setattr(time_limit, "LIMIT", 0.5)
     assert repr(check("01.1", endless)) == (
         "01.1 The time of a superstep: not yet\n"
         "  tried: your answer, until it ends\n"
@@ -69,7 +69,7 @@ def test_an_answer_that_comes_to_no_end_is_stopped(
         "  next:  look for a loop that never ends, or for far more work than the exercise needs."
     )
     assert engine.read_tensor("n") == 5000
-    monkeypatch.setattr(judging, "LIMIT", 60)
+    monkeypatch.setattr(time_limit, "LIMIT", 60)
     assert check("01.1", right)
     engine.write_tensor("turns", 7)
     engine.run()
@@ -126,5 +126,5 @@ def test_what_is_bound_between_two_checks_stays(monkeypatch: pytest.MonkeyPatch)
         check("01.3", lambda work: 0.0)
     before = notebooks.NOTEBOOKS
     assert before != Path("elsewhere")
-    judging.call(abs, -1)  # as checks call what a learner gives them
+    calling.call(abs, -1)  # as checks call what a learner gives them
     assert before == notebooks.NOTEBOOKS

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from answers import Names
 
-from ipu_course.checking.judging import quoted
+from ipu_course.checking.quoting import quoted
 from ipu_course.lesson10 import checks as lesson
 from ipu_teach.schedules import pipeline_schedule, stash
 

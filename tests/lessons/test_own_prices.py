@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ipu_course import check
-from ipu_course.checking.judging import Kind
+from ipu_course.checking.verdicts import Kind
 from ipu_course.lesson06.checks import Total
 from ipu_teach import FLOAT, Graph, Input, Output, Vector, Vertex
 from ipu_teach.graph.vertex_table import VertexRange

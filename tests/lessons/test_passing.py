@@ -17,10 +17,11 @@ from ipu_course import check, share, verify
 from ipu_course.checking import learner_calls
 from ipu_course.checking.bound import Bound, least_cycles
 from ipu_course.checking.exercise import find_exercise
-from ipu_course.checking.judging import Kind, Passed, judged
+from ipu_course.checking.judging import judged
 from ipu_course.checking.shared import code_of, text_of
 from ipu_course.checking.state import learned
 from ipu_course.checking.verdict_panel import Bars
+from ipu_course.checking.verdicts import Kind, Passed
 from ipu_course.lesson03.checks import fused_cycles
 from ipu_course.lesson05 import checks as lesson05
 from ipu_teach import FLOAT, Engine, Graph, Input, IPUModel, Output, Vector, Vertex

@@ -211,8 +211,8 @@ BETTER = {
             "            now, last, before = before, now, last\n",
         ),
         (
-            "        best, left, d = 0, 1, 0\n",
-            "        best, left, d = 0, 1, 0\n        now, last, before = 0, 2, 1\n",
+            "        best, remaining, d = 0, 1, 0\n",
+            "        best, remaining, d = 0, 1, 0\n        now, last, before = 0, 2, 1\n",
         ),
     ),
     "kalman": (
@@ -226,8 +226,8 @@ BETTER = {
             "slice(part * tracks // parts, (part + 1) * tracks // parts)",
         ),
         (
-            "for part in (seen[own], states[own], vertex):",
-            "for thing in (seen[own], states[own], vertex):",
+            "for part in (seen[rows], states[rows], vertex):",
+            "for thing in (seen[rows], states[rows], vertex):",
         ),
         ("graph.set_tile_mapping(part, tile)", "graph.set_tile_mapping(thing, part // 6)"),
     ),
@@ -260,14 +260,14 @@ BETTER = {
 """,
         ),
         ('"dice": dice[k]}', '"dice": dice[k], "distance": distance[k]}'),
-        ("Day, own)", "Day, own, seen=seen)"),
+        ("Day, edges)", "Day, edges, seen=seen)"),
         ("in (vertex, rate[k]", "in (vertex, distance[k], rate[k]"),
         ("Copy(ill, to_host)", "Copy(distance, to_host)"),
         ('"ill", now)', '"ill", distances)'),
         (
-            """    for seen in data["seen"]:
+            """    for observed in data["seen"]:
         engine.run()
-        distances += abs(now - seen)
+        distances += abs(now - observed)
 """,
             "    engine.run()\n",
         ),
@@ -289,9 +289,9 @@ BETTER = {
     "private_sgd": (
         # the people on all tiles
         (
-            "graph.set_tile_mapping(graph.add_vertex(people, Person, own, weights=weights), 0)",
-            """vertex = graph.add_vertex(people, Person, own, weights=weights)
-        for part in (vertex, *own.values()):
+            "graph.set_tile_mapping(graph.add_vertex(people, Person, edges, weights=weights), 0)",
+            """vertex = graph.add_vertex(people, Person, edges, weights=weights)
+        for part in (vertex, *edges.values()):
             graph.set_tile_mapping(part, k % target.num_tiles)""",
         ),
     ),

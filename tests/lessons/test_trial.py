@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ipu_course.checking.judging import Broken, NotAttempted, NotYet
+from ipu_course.checking.calling import Broken
 from ipu_course.checking.trial import (
     StreamIn,
     StreamOut,
@@ -20,6 +20,7 @@ from ipu_course.checking.trial import (
     refuse_fixed_tiles,
     refuse_growing,
 )
+from ipu_course.checking.verdicts import NotAttempted, NotYet
 from ipu_teach import FLOAT, Graph, Input, IPUModel, Output, Tensor, Vector, Vertex
 from ipu_teach.poplibs import popops
 from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence

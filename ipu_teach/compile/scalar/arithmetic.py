@@ -1,11 +1,9 @@
-"""Operators on numbers: numpy's rules for the types, and the exact arithmetic of each as the
-compiled text does it."""
+"""Operators on numbers: types by numpy's rules, and exact arithmetic in the compiled text."""
 
 from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,6 +14,7 @@ from ipu_teach.compile.scalar.kinds import (
     INTS,
     SAMPLES,
     WEAK,
+    Function,
     dtype_of,
     is_number,
     kind_of,
@@ -25,8 +24,8 @@ from ipu_teach.compile.scalar.kinds import (
 from ipu_teach.compile.scalar.values import LIMIT, Known, Num, Refused, StaticValue
 from ipu_teach.compile.scalar.writer import FUSED, Make, Writer
 
-# Of each operator: its sign, what does it to Python's numbers, and numpy's name for it.
-BINARY: dict[type, tuple[str, Callable[..., Any], str]] = {
+# By operator: its sign, its function of Python's numbers, and numpy's name of it.
+BINARY: dict[type, tuple[str, Function, str]] = {
     ast.Add: ("+", operator.add, "add"),
     ast.Sub: ("-", operator.sub, "subtract"),
     ast.Mult: ("*", operator.mul, "multiply"),
@@ -46,7 +45,7 @@ BINARY: dict[type, tuple[str, Callable[..., Any], str]] = {
     ast.Eq: ("==", operator.eq, "equal"),
     ast.NotEq: ("!=", operator.ne, "not_equal"),
 }
-UNARY: dict[type, tuple[str, Callable[..., Any], str]] = {
+UNARY: dict[type, tuple[str, Function, str]] = {
     ast.USub: ("-", operator.neg, "negative"),
     ast.UAdd: ("+", operator.pos, "positive"),
     ast.Invert: ("~", operator.invert, "invert"),
@@ -54,15 +53,15 @@ UNARY: dict[type, tuple[str, Callable[..., Any], str]] = {
 COMPARE = frozenset(("<", "<=", ">", ">=", "==", "!="))
 POWERS = {2: "square", 0.5: "sqrt", -1: "reciprocal"}
 _DIVISION = {"//": "floordiv", "%": "mod"}
-_SINGLE = ("f4", "f8", "wf")  # FLOAT, and what a codelet in C++ would have as FLOAT
+_SINGLE = ("f4", "f8", "wf")  # FLOAT, and the types that would be FLOAT in a C++ codelet
 _NOT_FINITE = {"inf": "np.inf", "-inf": "(-np.inf)", "nan": "np.nan"}
 
 
 class Arithmetic(Writer):
-    """Binary and unary operators, conversions, and stores' rounding."""
+    """Binary and unary operators, conversions, and the rounding of stores."""
 
     def convert(self, text: str, t: str, to: str, node: ast.AST) -> str:
-        """`text` of type t as an operand of a calculation in type `to`."""
+        """Return `text` of type t as an operand of a calculation in type `to`."""
         if t == to:
             return text
         if to in FLOATS:
@@ -81,7 +80,8 @@ class Arithmetic(Writer):
         if t in BOOLS:
             return f"np.uint64({text})" if to == "u8" else f"np.int64({text})"
         if t == "wi" and to != "i8":
-            low, high = np.iinfo(to).min, np.iinfo(to).max
+            low = np.iinfo(to).min
+            high = np.iinfo(to).max
             if not isinstance(text, Known):
                 self.bail(f"{text} < {low} or {text} > {min(high, LIMIT)}", node)
             elif not low <= int(text) <= high:
@@ -90,7 +90,7 @@ class Arithmetic(Writer):
         return f"np.uint64({text})" if to == "u8" else text
 
     def wrapped(self, text: str, t: str) -> str:
-        """The result of a calculation brought into type t."""
+        """Return the result of a calculation, rounded or wrapped to type t."""
         if t in ("f4", "f8", "wf", "i8", "u8", "b1", "wb"):
             return f"np.float32({text})" if t == "f4" else text
         if t == "f2":
@@ -98,19 +98,22 @@ class Arithmetic(Writer):
         return f"wrap({text}, {8 * int(t[1])}, {t[0] == 'i'})"
 
     def put(self, x: str, t: str, to: str, node: ast.AST) -> str:
-        """A number as an element of type `to` holds it: what numpy's assignment does. What does not
-        fit is the plain loop's."""
+        """Return the text of a number as an element of type `to`, as numpy assigns it.
+
+        A value that does not fit is left to the plain loop.
+        """
         if to in FLOATS or to in BOOLS:
             return self.convert(x, t, to, node)
         if t in FLOATS:
-            if to[0] == "u":  # processors have several answers for what does not fit
+            if to[0] == "u":  # for values that do not fit, processors differ
                 self.bail(f"not ({x} > -1 and {x} < {2.0 ** min(8 * int(to[1]), 61)})", node)
             else:
                 self.bail(
                     f"not (abs({x}) < 4e18)" if to in ("wi", "i8") else f"not (abs({x}) < 9e15)",
                     node,
                 )
-            x, t = self.named(f"np.int64({x})"), "wi" if t == "wf" or to == "wi" else "i8"
+            x = self.named(f"np.int64({x})")
+            t = "wi" if t == "wf" or to == "wi" else "i8"
         if to == "wi":
             if t in ("i8", "u8"):
                 self.bail(
@@ -128,7 +131,8 @@ class Arithmetic(Writer):
             return f"({'np.int64' if t == 'u8' else ''}({x}) & {2 ** (8 * int(to[1])) - 1})"
         if t in BOOLS:
             return self.convert(x, t, to, node)
-        low, high = np.iinfo(to).min, np.iinfo(to).max
+        low = np.iinfo(to).min
+        high = np.iinfo(to).max
         if t == "u8" or to == "u8":
             self.bail(f"{x} > np.uint64({min(high, LIMIT)})" if t == "u8" else f"{x} < 0", node)
             return f"np.uint64({x})" if to == "u8" else f"np.int64({x})"
@@ -138,11 +142,29 @@ class Arithmetic(Writer):
             self.bail(f"{x} < {low} or {x} > {high}", node)
         return x
 
+    def storing(self, t: str, node: ast.AST) -> Make:
+        """Return the function that `dispatch` calls to store a number in an element of type t."""
+
+        def make(ts: list[str], xs: list[str]) -> tuple[str, str]:
+            return t, self.put(xs[0], ts[0], t, node)
+
+        return make
+
+    def converting(self, t: str, node: ast.AST) -> Make:
+        """Return the function that `dispatch` calls to use a number as an operand of type t."""
+
+        def make(ts: list[str], xs: list[str]) -> tuple[str, str]:
+            return t, self.convert(xs[0], ts[0], t, node)
+
+        return make
+
     def arith(
-        self, op: str, fn: Any, node: ast.AST, const: list[Any], bounds: list[int | None]
+        self, op: str, fn: Function, node: ast.AST, const: list[Any], bounds: list[int | None]
     ) -> Make:
-        """What `dispatch` calls for an operator: the type of the result by example, and its
-        text."""
+        """Return the function that `dispatch` calls for an operator.
+
+        It returns (type of the result, found by example; its text).
+        """
 
         def make(ts: list[str], xs: list[str]) -> tuple[str, str]:
             known: list[Any] = list(ts)
@@ -171,6 +193,7 @@ class Arithmetic(Writer):
         return make
 
     def _compared(self, op: str, ts: list[str], xs: list[str], node: ast.AST) -> str:
+        """Return the text of a comparison, in the common type of both sides."""
         c = self.type_of(operator.add, ts, node) if set(ts) != {"b1"} else "b1"
         c = "wi" if c in INTS and c != "u8" else c
         a, b = (
@@ -180,6 +203,7 @@ class Arithmetic(Writer):
         return f"({a} {op} {b})"
 
     def _floats(self, op: str, r: str, a: str, b: str, node: ast.AST) -> str:
+        """Return the text of an operator on floats of type r."""
         if r == "wf" and op in ("/", "//", "%"):
             self.bail(f"{b} == 0.0", node)
         if op in ("//", "%"):
@@ -189,26 +213,28 @@ class Arithmetic(Writer):
             self.bail(f"{a} < 0.0 or ({a} == 0.0 and {b} < 0.0)", node)
         return self.wrapped(f"({a} {op} {b})", r)
 
-    def loop_at(self, ufunc: Any, types: str) -> str:
-        """Where one of numpy's own loops and its data lie, among those that the codelet calls."""
+    def loop_at(self, ufunc: Function, types: str) -> str:
+        """Return the text of the addresses of one of numpy's own loops and of its data."""
         if (ufunc, types) not in self.loops:
             self.loops.append((ufunc, types))
         k = 2 * self.loops.index((ufunc, types))
         return f"loops[{k}], loops[{k + 1}]"
 
-    def by_loop(self, ufunc: Any, t: str, xs: list[str]) -> str:
-        """What numpy's own loop gives for one element, or two, of type t."""
-        letter, half = dtype_of(t).char, t == "f2"
-        given = ", ".join(f"half_bits({x})" if half else x for x in xs)
-        call = (
-            f"call_loop{len(xs)}({self.loop_at(ufunc, f'{letter * len(xs)}->{letter}')}, {given})"
-        )
-        return f"half_value({call})" if half else call
+    def by_loop(self, ufunc: Function, t: str, xs: list[str]) -> str:
+        """Return the text of numpy's own loop, called for one element, or two, of type t."""
+        letter = dtype_of(t).char
+        is_half = t == "f2"
+        arguments = ", ".join(f"half_bits({x})" if is_half else x for x in xs)
+        loop = self.loop_at(ufunc, f"{letter * len(xs)}->{letter}")
+        call = f"call_loop{len(xs)}({loop}, {arguments})"
+        return f"half_value({call})" if is_half else call
 
     def _integers(
         self, op: str, r: str, ab: tuple[str, str], ts: list[str], xs: list[str], node: ast.AST
     ) -> str:
-        (a, b), bits = ab, 8 * int(r[1])
+        """Return the text of an operator on numpy's integers of type r, which wrap around."""
+        (a, b) = ab
+        bits = 8 * int(r[1])
         self.refuse_if(
             r == "u8" and op in ("//", "%", "**", "<<", ">>"), node, f"{op} of UNSIGNED_LONGLONG"
         )
@@ -225,7 +251,7 @@ class Arithmetic(Writer):
         return self.wrapped(f"({a} {op} {b})", r) if op in "+-*" else f"({a} {op} {b})"
 
     def _python_int(self, op: str, a: str, b: str, bounds: list[int | None], node: ast.AST) -> str:
-        """Python's own integers, which have no end: an int64 while they are within 61 bits."""
+        """Return the text of an operator on Python's integers, int64 within 61 bits."""
         if op in ("//", "%"):
             self.bail(f"{b} == 0", node)
             return _by_power(op, a, b) or f"{_DIVISION[op]}({a}, {b})"
@@ -241,8 +267,8 @@ class Arithmetic(Writer):
         text = f"({a} {op} {b})"
         if op in ("&", "|", "^"):
             return text
-        known = [n for n in bounds if n is not None]
-        if len(known) == 2 and (sum(known) if op != "*" else known[0] * known[1]) < LIMIT:
+        limits = [n for n in bounds if n is not None]
+        if len(limits) == 2 and (sum(limits) if op != "*" else limits[0] * limits[1]) < LIMIT:
             return text
         if op == "*":
             self.bail(f"not product_fits({a}, {b})", node)
@@ -252,13 +278,12 @@ class Arithmetic(Writer):
         return name
 
     def priced(self, name: str, types: dict[str, str], data: bool) -> None:
-        """Spend an operation whose result has one of these types: numpy's own type, if it has
-        one."""
+        """Count an operation by the type of its result, numpy's own type if there is one."""
         if data:
             self.spend(name, dtype_of(_strong(types)).name)
 
     def binary(self, kind: type, a: Num, b: Num, node: ast.AST) -> Num:
-        """`a op b` of two numbers."""
+        """Return `a op b` of two numbers."""
         sign, fn, name = BINARY[kind]
         data = a.data or b.data
         if a.const is not None and b.const is not None and not data:
@@ -266,9 +291,9 @@ class Arithmetic(Writer):
                 with np.errstate(all="raise"):
                     return self.constant(fn(a.const, b.const))
             except (ArithmeticError, ValueError, TypeError, Refused):
-                pass  # it goes wrong when it runs, if it is come to
+                pass  # an error is raised at run time, if the place is reached
         slots, tag = self.dispatch(
-            [a, b], self.arith(sign, fn, node, [a.const, b.const], [a.bound, b.bound])
+            [a, b], self.arith(sign, fn, node, const=[a.const, b.const], bounds=[a.bound, b.bound])
         )
         if name == "power":
             name = POWERS.get(b.const, "power")
@@ -288,19 +313,18 @@ class Arithmetic(Writer):
         )
 
     def unary(self, kind: type, a: Num, node: ast.AST) -> Num:
-        """`-a`, `+a`, `~a` of a number."""
+        """Return `-a`, `+a` or `~a` of a number."""
         sign, fn, name = UNARY[kind]
         if a.const is not None:
             return self.constant(fn(a.const))
-
         slots, tag = self.dispatch([a], self.signed(sign, fn, node))
         self.priced(name, slots, a.data)
         return Num(
             slots, f"({sign}{a.py})", tag, a.data, bound=None if a.bound is None else a.bound + 1
         )
 
-    def signed(self, sign: str, fn: Any, node: ast.AST) -> Make:
-        """What `dispatch` calls for such an operator."""
+    def signed(self, sign: str, fn: Function, node: ast.AST) -> Make:
+        """Return the function that `dispatch` calls for a unary operator."""
 
         def make(ts: list[str], xs: list[str]) -> tuple[str, str]:
             r = self.type_of(fn, ts, node)
@@ -313,10 +337,12 @@ class Arithmetic(Writer):
         return make
 
     def truth(self, a: Num) -> str:
-        """The compiled text of `bool(a)`."""
+        """Return the compiled text of `bool(a)`."""
 
         def text(t: str, x: str) -> str:
-            return x if t in BOOLS else "False" if t == "no" else f"({x} != 0)"
+            if t in BOOLS:
+                return x
+            return "False" if t == "no" else f"({x} != 0)"
 
         if len(a.alts) == 1:
             return text(*a.only)
@@ -324,11 +350,14 @@ class Arithmetic(Writer):
         return slots["wb"]
 
     def known_ahead(self, value: Any) -> Num | StaticValue:
-        """What the learner's text finds outside it."""
+        """Return a value from outside the learner's function: a number, or a `StaticValue`."""
         return self.constant(value) if is_number(value) else StaticValue(value)
 
     def constant(self, value: Any) -> Num:
-        """A number that is known ahead."""
+        """Return a number that is known ahead.
+
+        :raises Refused: if it is of a type that is not translated, or an integer beyond 61 bits.
+        """
         t = kind_of(value)
         if t not in SAMPLES:
             raise Refused(f"a {type(value).__name__} among numbers")
@@ -336,7 +365,12 @@ class Arithmetic(Writer):
             return Num({"no": "False"}, "None")
         if t == "wi" and abs(value) > LIMIT:
             raise Refused("an integer beyond 61 bits")
-        plain = str((float if t in FLOATS else int if t in INTS else bool)(value))
+        python_type: type[bool | int | float] = bool
+        if t in FLOATS:
+            python_type = float
+        elif t in INTS:
+            python_type = int
+        plain = str(python_type(value))
         plain = _NOT_FINITE.get(plain, plain)
         if t == "u8":
             text = f"np.uint64({plain})"
@@ -354,13 +388,12 @@ class Arithmetic(Writer):
 
 
 def _strong(types: dict[str, str]) -> str:
-    """Of the types of a number one of numpy's, if there is one."""
+    """Return the first of the types that is numpy's; if there is none, the first type."""
     return next((t for t in types if t not in WEAK), next(iter(types)))
 
 
 def _of_product(node: ast.AST, a: Num, b: Num, types: dict[str, str]) -> bool:
-    """True if one of two operands is a product that stands there itself, so that nothing else takes
-    it."""
+    """Return whether an operand is a product written in place, so that nothing else uses it."""
     parts = (
         (node.left, node.right)
         if isinstance(node, ast.BinOp)
@@ -376,15 +409,14 @@ def _of_product(node: ast.AST, a: Num, b: Num, types: dict[str, str]) -> bool:
 
 
 def _by_power(op: str, a: str, b: str) -> str:
-    """`a // b` or `a % b` of whole numbers where b is a power of two that is known ahead; else
-    empty."""
+    """Return the text of `a // b` or `a % b` of integers if b is a known power of two; else ""."""
     if not isinstance(b, Known) or int(b) <= 0 or int(b).bit_count() != 1:
         return ""
     return f"({a} >> {int(b).bit_length() - 1})" if op == "//" else f"({a} & {int(b) - 1})"
 
 
 def _affine(sign: str, a: Num, b: Num) -> tuple[str, int] | None:
-    """A counter of a loop and a constant, added."""
+    """Return the sum of a loop's counter and a constant as (counter, constant), or None."""
     if a.affine is not None and b.const is not None and sign in "+-":
         return a.affine[0], a.affine[1] + (b.const if sign == "+" else -b.const)
     if b.affine is not None and a.const is not None and sign == "+":
@@ -393,11 +425,11 @@ def _affine(sign: str, a: Num, b: Num) -> tuple[str, int] | None:
 
 
 def _bound(sign: str, a: int | None, b: int | None, types: dict[str, str]) -> int | None:
-    """How large the result of an operator may be, if it is a whole number."""
-    most = reach(types)
+    """Return the bound of an operator's integer result, None if it is unknown."""
+    limit = reach(types)
     if "wi" not in types:
-        return most
-    if a is None or b is None or most is None:
+        return limit
+    if a is None or b is None or limit is None:
         return None
-    found = {"+": a + b, "-": a + b, "*": a * b, "//": a, "%": b, ">>": a}.get(sign)
-    return max(found, most) if found is not None and found < LIMIT else None
+    bound = {"+": a + b, "-": a + b, "*": a * b, "//": a, "%": b, ">>": a}.get(sign)
+    return max(bound, limit) if bound is not None and bound < LIMIT else None

@@ -1,65 +1,45 @@
-"""Regions: elements, rows and slices of them, statements over all of their elements; tables, lists
-and local arrays."""
+"""Whole arrays in a scalar loop: operators, functions, stores, reductions and products."""
 
 from __future__ import annotations
 
 import ast
 import operator
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
-from ipu_teach.compile.matrices import ASYMMETRY
 from ipu_teach.compile.scalar.arithmetic import BINARY, POWERS
 from ipu_teach.compile.scalar.kinds import (
-    CODES,
     FLOATS,
-    INTS,
     SAMPLES,
     SLOT,
     ZERO,
+    Function,
     dtype_of,
-    is_number,
     kind_of,
-    numpys,
     reach,
 )
-from ipu_teach.compile.scalar.operations import Block, Finish, Leave, Line
+from ipu_teach.compile.scalar.regions import Regions
 from ipu_teach.compile.scalar.values import (
-    LENGTH,
     Arr,
-    ConstantTable,
-    Factors,
-    Fixed,
-    Known,
     Num,
     StaticValue,
     Vec,
 )
-from ipu_teach.compile.scalar.variable_walk import VariableWalk
 from ipu_teach.compile.scalar.writer import (
     AGAIN,
     BEYOND,
-    COLUMN,
     FUSED,
     LOOP,
     OF_PRODUCT,
     PRODUCT,
-    TALL,
-    WIDE,
-    WORD,
     Make,
 )
-from ipu_teach.compile.trace import DENSE, ELEMENTWISE, LAPACK, REDUCTIONS, place
-from ipu_teach.graph.vector_layout import VectorLayout
-from ipu_teach.graph.vertex import Field
+from ipu_teach.compile.trace import REDUCTIONS
 
-# What a mark is: a byte for each byte of the element.
-MARKS = {1: 1, 2: 0x0101, 4: 0x01010101, 8: 0x0101010101010101}
-MOST_NUMBERS = 1 << 12  # of a table
-# Of numpy's reductions: what they begin with, and what a number more does. Those that begin with
-# their first have no beginning.
+# By numpy's reduction: its initial value, and the text of adding one number. A reduction without an
+# initial value starts with the first number.
 REDUCED = {
     "add": ("np.int64(0)", "{} + np.int64({})"),
     "multiply": ("np.int64(1)", "{} * np.int64({})"),
@@ -70,345 +50,14 @@ REDUCED = {
 }
 
 
-class Arrays(VariableWalk):
-    """Everything that has an index."""
-
-    def region(self, name: str, declared: Field) -> Arr:
-        """A field."""
-        dims = tuple((Fixed(f"f_{name}_n{k}"), f"f_{name}_s{k}") for k in range(declared.depth))
-        mark = (
-            f"m_f_{name}" if declared.kind == "output" or (self.multi and declared.written) else ""
-        )
-        readable = declared.kind != "output" or declared.depth > 0
-        sized = VectorLayout.ONE_PTR not in declared.layouts[:1]
-        rows = f"f_{name}_t" if name in self.lists else ""
-        # a constant of the vertex
-        free = declared.kind == "state" and not declared.depth and name not in self.assigned
-        t, off, written = declared.dtype.numpy.str[1:], f"f_{name}_o", declared.written
-        return Arr(
-            f"f_{name}",
-            t,
-            dims,
-            off,
-            f"f_{name}",
-            mark,
-            readable,
-            written,
-            sized=sized,
-            rows=rows,
-            free=free,
-        )
-
-    def length(self, array: Arr, axis: int, node: ast.AST) -> Num:
-        self.refuse_if(not array.sized, node, "the length of a ONE_PTR field")
-        py = f"len({array.py})" if axis == 0 else f"{array.py}.shape[{axis}]"
-        n = array.dims[axis][0]
-        return self.constant(int(n)) if isinstance(n, Known) else Num({"wi": n}, py, bound=LENGTH)
-
-    # Elements
-
-    def keys(self, owner: Arr, node: ast.expr) -> list[Num] | None:
-        """The numbers of an index that picks a single element; None if it picks more."""
-        parts = node.elts if isinstance(node, ast.Tuple) else [node]
-        if (
-            len(parts) != len(owner.dims)
-            or owner.rows
-            or any(isinstance(p, ast.Slice) for p in parts)
-        ):
-            return None
-        return self.nums(list(parts))
-
-    def place(self, array: Arr, keys: list[Num], node: ast.AST) -> str:
-        """The compiled text's place of an element. Indices are checked there."""
-        at = array.off
-        for key, (n, s) in zip(keys, array.dims, strict=True):
-            k = self._index(key, n, node)
-            at = f"{at} + {k}" if s == "1" else f"{at} + {k} * {s}"
-        return at
-
-    def _index(self, key: Num, n: str, node: ast.AST) -> str:
-        """An index counted from the front, and known to be within the length."""
-        key = self.present(key)
-        self.refuse_if(
-            not set(key.alts) <= INTS, node, "an index that is no whole number", "int(…) around it"
-        )
-        if key.affine is not None and self._checked_ahead(*key.affine, n, node):
-            return key.only[1]
-        if key.const is not None:
-            k = self.named(str(key.const) if key.const >= 0 else f"{n} + {key.const}")
-        else:
-            i = self.whole(key)
-            k = self.named(f"{i} + {n} if {i} < 0 else {i}")
-        self.bail(f"{k} < 0 or {k} >= {n}", node)
-        return k
-
-    def _checked_ahead(self, counter: str, more: int, n: str, node: ast.AST) -> bool:
-        """True if an index is checked once for all turns of a loop: a compiler can then take
-        several turns together.
-
-        Only where every turn comes here: a vertex that goes back to CPython for what no turn does
-        would be slow.
-        """
-        first, end = self.ranges.get(counter, ("", ""))
-        check = f"if {end} > {first} and {end} + {more} > {n}:"
-        if not first or min(int(first), int(first) + more) < 0:
-            return False
-        if (end == n and more <= 0) or check in self.ahead.get(counter, ()):
-            return True
-        if not isinstance(n, Fixed):
-            return False
-        for around, block in zip(self.open[-2::-1], self.open[::-1], strict=False):
-            if not block.counter or any(isinstance(one, (Leave, Finish)) for one in block.all()):
-                return False
-            if block.counter == counter:
-                self.ahead[counter].add(check)
-                at = getattr(node, "lineno", 0) or self.line or 1
-                around.body.insert(-1, Block(check, body=[Line(f"return {at}")]))
-                return True
-        return False
-
-    def whole(self, a: Num) -> str:
-        """A whole number, or a bool, as the compiled text's int64."""
-        if len(a.alts) == 1 and "u8" not in a.alts:
-            return a.only[1]
-        return self.dispatch(
-            [a], lambda ts, xs: ("i8", f"np.int64({xs[0]})" if ts[0] == "u8" else xs[0])
-        )[0]["i8"]
-
-    def _held(self, array: Arr, at: str) -> str:
-        """An element of a buffer, as the compiled text holds numbers."""
-        # unsigned, or a negative one is counted from the end once more
-        raw = f"{array.buf}[np.uintp({at})]"
-        if array.type == "f2" and not array.local:
-            return f"half_value({raw})"
-        return f"np.int64({raw})" if array.type in INTS and array.type != "u8" else raw
-
-    def load(self, array: Arr, keys: list[Num], node: ast.AST) -> Num:
-        """Read an element."""
-        if not array.readable:
-            self.refuse(
-                node,
-                f"the Output {array.buf[2:]} is read",
-                "an InOut, or a local variable that is assigned once",
-            )
-        at, data = self.place(array, keys, node), not array.free or any(k.data for k in keys)
-        key = ("][" if array.box else ", ").join(k.py for k in keys) or "()"
-        self.spend(data=data)
-        if array.box:
-            table, types = self.tables.get(array.box), sorted(self.boxes[array.box])
-            if not types:  # nothing was stored in it so far
-                return self.present(Num({"no": "False"}, "None"))
-            if (
-                table is not None
-                and array.off == "0"
-                and len(array.dims) == 1
-                and isinstance(keys[0].const, int)
-            ):
-                if -len(table.values) <= keys[0].const < len(table.values):
-                    return table.values[keys[0].const]
-                return keys[0]
-            at = self.named(at)
-            held = {
-                slot: self.named(f"{array.buf}_{slot}[np.uintp({at})]")
-                for slot in sorted({SLOT[t] for t in types})
-            }
-            tag = self.named(f"{array.buf}_tag[np.uintp({at})]") if len(types) > 1 else ""
-            most = None if "wi" in types else reach(types)
-            if table is not None and "wi" in types:
-                most = max(x.bound for x in table.values if x.bound is not None)
-            return Num(
-                {t: held[SLOT[t]] for t in types}, f"{array.py}[{key}]", tag, data, bound=most
-            )
-        once = not keys and not array.writable  # a number by itself was read ahead
-        name = Fixed(f"{array.buf}_v") if once else self.named(self._held(array, at))
-        if self.multi and array.mark:
-            self.emit(f"r_{array.buf}[np.uintp({at})] |= wbit", f"r_{array.mark}[{key}] |= wbit")
-        py = array.py if once else f"{array.py}[{key}]"
-        return Num({array.type: name}, py, data=data, bound=reach([array.type]))
-
-    def write(self, array: Arr, keys: list[Num], value: Any, node: ast.AST) -> None:
-        """Store an element."""
-        self.refuse_if(not isinstance(value, Num), node, "what is stored is no single number")
-        if not array.writable:
-            self._read_only(array, node)
-        at, t = f"np.uintp({self.place(array, keys, node)})", array.type
-        key = ("][" if array.box else ", ").join(k.py for k in keys) or "()"
-        cut = t[0] == "u" and not array.local and FLOATS & value.alts.keys()
-        self.emit(
-            None,
-            f"{array.py}[{key}] = "
-            f"{f'to_unsigned({value.py}, {array.py}.dtype)' if cut else value.py}",
-        )
-        # memory is written by the word
-        self.spend("", *(("", 1) if array.box or int(array.type[1]) >= 4 else (WORD, 3)))
-        if array.box:
-            self.boxes[array.box] |= set(value.alts)
-            for slot, text in {SLOT[t]: text for t, text in value.alts.items()}.items():
-                self.emit(f"{array.buf}_{slot}[{at}] = {text}")
-            if len(self.boxes[array.box]) > 1:
-                self.emit(
-                    f"{array.buf}_tag[{at}] = "
-                    f"{value.tag if len(value.alts) > 1 else CODES[value.only[0]]}"
-                )
-            return
-        slots, _ = self.dispatch([value], lambda ts, xs: (t, self.put(xs[0], ts[0], t, node)))
-        self.emit(f"{array.buf}[{at}] = {self._stored(array, slots[t])}")
-        if array.mark:
-            how = self._marks(t)
-            self.emit(f"m_{array.buf}[{at}] {how}", f"{array.mark}[{key}] {how}")
-
-    def _marks(self, t: str) -> str:
-        """What a store does to a mark."""
-        return "|= wbit" if self.multi else f"= {MARKS[int(t[1])]}"
-
-    def _stored(self, array: Arr, x: str) -> str:
-        return f"half_bits({x})" if array.type == "f2" and not array.local else x
-
-    # Rows and slices
-
-    def view(self, owner: Arr, index: ast.expr, node: ast.AST) -> Arr:
-        """What an index picks that is no single element: rows, slices, or both."""
-        parts = index.elts if isinstance(index, ast.Tuple) else [index]
-        if len(parts) > len(owner.dims) or (
-            (owner.rows or owner.box) and (len(parts) > 1 or isinstance(index, ast.Slice))
-        ):
-            self.refuse(
-                node,
-                "a slice of a list" if len(parts) == 1 else "this index",
-                "a loop over its elements",
-            )
-        off, free = owner.off, owner.free
-        dims: list[tuple[str, str]] = []
-        texts = []
-        rest = owner.dims[len(parts) :]
-        for part, (n, s) in zip(parts, owner.dims, strict=False):
-            if isinstance(part, ast.Slice):
-                first, count, step, text = self._slice(part, n, node)
-                dims.append((count, s if step == "1" else self.named(f"{s} * {step}")))
-            else:
-                key = self.num(part)
-                first, text, free = self._index(key, n, node), key.py, free and not key.data
-            off = self.further(owner, off, first, s)
-            texts.append(text)
-        owner = replace(owner, sized=True, free=free)
-        return self.part(owner, off, first, (*dims, *rest), f"[{', '.join(texts)}]")
-
-    @staticmethod
-    def further(owner: Arr, off: str, first: str, step: str) -> str:
-        """Where number `first` of an axis begins; of a list of vectors a table says so."""
-        if owner.rows:
-            return f"{off} + dims[{owner.rows} + 2 * {first}]"
-        return f"{off} + {first} * {step}"
-
-    def part(
-        self, owner: Arr, off: str, first: str, dims: tuple[tuple[str, str], ...], key: str
-    ) -> Arr:
-        """What begins at `off`, and is owner[key] in CPython's text. Of a list of vectors it is
-        vector number `first`, whose length the table has."""
-        if owner.rows:
-            dims = ((self.named(f"dims[{owner.rows} + 2 * {first} + 1]"), "1"),)
-        mark = owner.mark and owner.mark + key
-        return replace(owner, dims=dims, off=self.named(off), py=owner.py + key, mark=mark, rows="")
-
-    def reshaped(self, owner: Any, *shape: Any, node: ast.expr) -> Arr:
-        """A vector or matrix in another shape: the same elements, which lie row by row."""
-        owner = self._laid_out(owner) if isinstance(owner, Vec) else owner
-        given = shape[0] if shape and isinstance(shape[0], list) else shape
-        sizes = [self.single(n, node) for n in given]
-        plain = isinstance(owner, Arr) and owner.sized and not owner.rows and not owner.box
-        if (
-            not plain
-            or len(owner.dims) > 2
-            or not 1 <= len(sizes) <= 2
-            or any(not set(n.alts) <= INTS for n in sizes)
-        ):
-            self.refuse(node, "this .reshape()", "a loop over its elements")
-        texts, (_, step), (m, s) = [n.py for n in sizes], owner.dims[0], owner.dims[-1]
-        whole, single = self.named(" * ".join(n for n, _ in owner.dims)), len(owner.dims) == 1
-        if not single:  # numpy copies what does not lie row by row
-            self.refuse_if(self.multi and owner.mark, node, "a matrix's .reshape()")
-            self.bail(f"{step} != {m} * {s}", node)
-        known = [self.whole(n) for n in sizes if n.const != -1] or ["1"]
-        rest = self.named(f"{whole} // max(1, {' * '.join(known)})")
-        names = [rest if n.const == -1 else self.named(self.whole(n)) for n in sizes]
-        self.bail(f"min({', '.join(names)}, 0) < 0 or {' * '.join(names)} != {whole}", node)
-        tail = f".reshape({', '.join(texts)})"
-        found: Arr = replace(
-            owner,
-            dims=(
-                (names[0], s if len(names) == 1 else self.named(f"{names[1]} * {s}")),
-                *[(n, s) for n in names[1:]],
-            ),
-            py=owner.py + tail,
-            mark=owner.mark and owner.mark + tail,
-            writable=owner.writable and (single or owner.local),
-        )
-        return found
-
-    def _read_only(self, array: Arr, node: ast.AST) -> NoReturn:
-        """What cannot be stored into."""
-        field = self.codelet.fields.get(array.buf[2:])
-        if array.box:
-            self.refuse(node, "a table is assigned", "an InOut")
-        if field is not None and field.written:
-            self.refuse(node, f"what .reshape() gives of {field.name} is assigned", "its elements")
-        self.refuse(node, f"the Input {array.buf[2:]} is assigned", "an InOut")
-
-    def _slice(self, part: ast.Slice, n: str, node: ast.AST) -> tuple[str, str, str, str]:
-        """Of first:last:step the first place, how many there are, the step, and CPython's text."""
-        given = [end for end in (part.lower, part.upper, part.step) if end is not None]
-        known = iter([self.present(a) for a in self.nums(given)])
-        found, texts = ["", "", "1"], ["", "", ""]
-        for k, one in enumerate((part.lower, part.upper, part.step)):
-            if one is not None:
-                a = next(known)
-                self.refuse_if(not set(a.alts) <= INTS - {"u8"}, node, "this slice")
-                found[k], texts[k] = self.whole(a), a.py
-        first, last, step = found
-        if step == "1":
-            ends = [
-                self.named(f"max(0, {x} + {n}) if {x} < 0 else min({x}, {n})") if x else ""
-                for x in (first, last)
-            ]
-            count = self.named(f"max(0, {ends[1] or n} - {ends[0] or 0})")
-            return ends[0] or "0", count, step, f"{texts[0]}:{texts[1]}"
-        self.bail(f"{step} == 0", node)
-        begin = self.named(
-            f"slice_end({first}, {n}, {step})" if first else f"0 if {step} > 0 else {n} - 1"
-        )
-        end = f"slice_end({last}, {n}, {step})" if last else f"{n} if {step} > 0 else -1"
-        return begin, self.named(f"range_len({begin}, {end}, {step})"), step, ":".join(texts)
-
-    # Tables and lists
-
-    def table(self, value: Any, node: ast.AST) -> Arr:
-        """Numbers that are known ahead: a list, tuple or array that the codelet or its module
-        holds, or that is written out."""
-        numbers = value if isinstance(value, np.ndarray) else np.array(value, object)
-        plain = numbers.dtype == object
-        values = numbers.reshape(-1).tolist() if plain else list(numbers.reshape(-1))
-        if not 0 < len(values) <= MOST_NUMBERS or not all(map(is_number, values)) or None in values:
-            self.refuse(node, "this list of constants")
-        known = [self.constant(x) for x in values]
-        py = nested([x.py for x in known], numbers.shape)
-        py = py if plain else f"np.array({py}, {numpys(numbers.dtype)})"
-        name = next((n for n, t in self.tables.items() if t.py == py), f"K{len(self.tables)}")
-        types = self.boxes[name] = {x.only[0] for x in known}
-        lines = {}
-        for slot in sorted({SLOT[t] for t in types}):
-            held = [x.only[1] if SLOT[x.only[0]] == slot else ZERO[slot] for x in known]
-            lines[f"{name}_{slot}"] = f"np.array([{', '.join(held)}])"
-        if len(types) > 1:
-            lines[f"{name}_tag"] = f"np.array({[CODES[x.only[0]] for x in known]}, np.int8)"
-        self.tables[name] = ConstantTable(py, lines, known)
-        strides = [str(int(np.prod(numbers.shape[k + 1 :]))) for k in range(numbers.ndim)]
-        dims = tuple(zip(map(Known, numbers.shape), strides, strict=True))
-        return Arr(name, "?", dims, "0", name, writable=False, local=True, box=name, free=True)
-
-    # Whole regions
+class Arrays(Regions):
+    """Statements over all elements of arrays."""
 
     def as_vec(self, a: Any, node: ast.AST, load: str = "") -> Vec:
-        """An operand of a statement over whole regions. `load`: what its load is called."""
+        """Return an operand of a statement over whole regions.
+
+        `load` is the price name of its load; by default, it is found here.
+        """
         if isinstance(a, Vec):
             return a
         if isinstance(a, StaticValue) and isinstance(a.value, np.ndarray):
@@ -425,7 +74,9 @@ class Arrays(VariableWalk):
                 "a list among arrays" if isinstance(a, Arr) else "this among arrays",
                 "a loop over its elements",
             )
-        array, vec, marked = a, self._spans(a), self.multi and bool(a.mark)
+        array = a
+        vec = self._spans(a)
+        marked = self.multi and bool(a.mark)
         if not a.local:
             self.spend_on_all("loads", vec, load or (AGAIN if a.py in self.loaded else ""), a.type)
         elif self.temporaries.get(a.py) != self.loops_over and a.py not in self.loaded and not load:
@@ -440,59 +91,84 @@ class Arrays(VariableWalk):
             at = self._nth(array, k)
             if marked:
                 self.emit(f"r_{array.buf}[np.uintp({at})] |= wbit")
-            return self.named(self._held(array, at))
+            return self.named(self._element_text(array, at))
 
         return replace(vec, item=item)
 
     @staticmethod
     def _spans(a: Arr) -> Vec:
-        """How far an array reaches."""
+        """Return an array's shape and type as a Vec without elements."""
         size = f"len({a.py})" if len(a.dims) == 1 else f"{a.py}.size"
         return Vec(
-            tuple(n for n, _ in a.dims), a.type, lambda k: "", a.py, frozenset([a.buf]), size
+            tuple(n for n, _ in a.dims),
+            a.type,
+            lambda k: "",
+            py=a.py,
+            bufs=frozenset([a.buf]),
+            size=size,
         )
 
     @staticmethod
     def _nth(array: Arr, k: str) -> str:
-        """The place of element number k of a vector or matrix."""
+        """Return the offset of element k of a vector or matrix, in row-major order."""
         if len(array.dims) == 1:
             return f"{array.off} + {k} * {array.dims[0][1]}"
         (_, s), (n, t) = array.dims
         return f"{array.off} + {k} // {n} * {s} + {k} % {n} * {t}"
 
     def vector(self, kind: type, a: Any, b: Any, node: ast.AST) -> Vec:
-        """An operator on whole regions: a loop where the result is stored. IEEE fixes each
-        element's bits, but for powers."""
+        """Return the result of an operator on whole regions, computed in a loop where it is stored.
+
+        Except for powers, IEEE fixes the bits of each element.
+        """
         sign, fn, name = BINARY[kind]
-        a, b = self._settled(a, b, fn, False, node), self._settled(b, a, fn, True, node)
-        make = self.arith("*" if sign == "**" else sign, fn, node, [None, None], [None, None])
+        a, b = (
+            self._as_one_type(a, b, fn, is_right_operand=False, node=node),
+            self._as_one_type(b, a, fn, is_right_operand=True, node=node),
+        )
+        make = self.arith(
+            "*" if sign == "**" else sign, fn, node, const=[None, None], bounds=[None, None]
+        )
         if sign == "**" and isinstance(b, Num) and b.const == 2:
             return self.mapped(
-                np.square, [a], lambda ts, xs: make(ts * 2, xs * 2), "square", "({} ** 2)", node
+                np.square,
+                [a],
+                make=lambda ts, xs: make(ts * 2, xs * 2),
+                name="square",
+                form="({} ** 2)",
+                node=node,
             )
         power = POWERS.get(b.const, name) if sign == "**" and isinstance(b, Num) else name
         return self.mapped(
-            fn, [a, b], make if sign != "**" else None, power, "({} " + sign + " {})", node
+            fn,
+            [a, b],
+            make=make if sign != "**" else None,
+            name=power,
+            form="({} " + sign + " {})",
+            node=node,
         )
 
     def mapped(
-        self, f: Any, args: list[Any], make: Make | None, name: str, form: str, node: ast.AST
+        self, f: Function, args: list[Any], make: Make | None, name: str, form: str, node: ast.AST
     ) -> Vec:
-        """A function of numbers, on whole regions; `form` is CPython's text. Without `make` the
-        compiled text has none."""
+        """Return the result of a function of numbers, applied to whole regions.
+
+        `form` is CPython's text. Without `make`, the compiled text cannot compute it.
+        """
         parts = [self.as_vec(a, node) for a in args]
         longest = max(parts, key=lambda v: len(v.dims))
         py = form.format(*(v.py for v in parts))
         for v in parts:
             self._fits(v, longest, node)
         types = [v.type for v in parts]
-        at, count = len(self.operations), self.count
+        at = len(self.operations)
+        count = self.count
         t = make(types, types)[0] if make else self.type_of(f, types, node)
         del self.operations[at:]
         self.count = count
         self.refuse_if(t not in SAMPLES, node, py)
         if make is None:
-            self.by_python(node)
+            self.require_python(node)
         fused = name in ("add", "subtract") and any(v.scaled and v.type == t for v in parts)
         self.spend_on_all("vec", longest, FUSED if fused else name, t)
 
@@ -507,323 +183,202 @@ class Arrays(VariableWalk):
             longest.dims,
             t,
             item,
-            py,
-            bufs,
-            longest.size,
-            product,
-            product and not all(v.dims for v in parts),
+            py=py,
+            bufs=bufs,
+            size=longest.size,
+            product=product,
+            scaled=product and not all(v.dims for v in parts),
         )
 
     def _fits(self, v: Vec, to: Vec, node: ast.AST) -> None:
-        """Elements meet one by one; what numpy stretches is left to it."""
+        """Check that two shapes are equal; broadcasting is left to numpy."""
         if v.dims and len(v.dims) < len(to.dims):
-            self.by_python(node)
+            self.require_python(node)
         for n, m in zip(v.dims, to.dims, strict=False):
             if n != m:
                 self.bail(f"{n} != {m}", node)
 
-    def _settled(self, a: Any, other: Any, fn: Any, after: bool, node: ast.AST) -> Any:
-        """A number of several types beside an array, as what it becomes there, if that is one
-        type."""
+    def _as_one_type(
+        self, a: Any, other: Any, fn: Function, is_right_operand: bool, node: ast.AST
+    ) -> Any:
+        """Return a number of several types as the one type that it takes beside an array.
+
+        Any other value is returned unchanged.
+        """
         if not isinstance(a, Num) or len(a.alts) == 1 or not isinstance(other, (Arr, Vec)):
             return a
-        t, a = other.type, self.present(a)
-        found = {self.type_of(fn, [t, x] if after else [x, t], node) for x in a.alts}
+        t = other.type
+        a = self.not_none(a)
+        types = {self.type_of(fn, [t, x] if is_right_operand else [x, t], node) for x in a.alts}
         self.refuse_if(
-            len(found) > 1 or found == {"b1"}, node, "a number of several types among arrays"
+            len(types) > 1 or types == {"b1"}, node, "a number of several types among arrays"
         )
-        (r,) = found
-        slots, _ = self.dispatch([a], lambda ts, xs: (r, self.convert(xs[0], ts[0], r, node)))
+        (r,) = types
+        slots, _ = self.dispatch([a], self.converting(r, node))
         return Num(slots, a.py, data=a.data)
 
     def fill(self, to: Arr, value: Any, node: ast.AST) -> None:
-        """A store into a whole region."""
+        """Store a value into a whole region."""
         if not to.writable:
             self._read_only(to, node)
         self.refuse_if(to.rows or to.box, node, "this assignment to a list", "a loop")
         if isinstance(value, Num) and len(value.alts) > 1:
             t = to.type
-            slots, _ = self.dispatch([value], lambda ts, xs: (t, self.put(xs[0], ts[0], t, node)))
+            slots, _ = self.dispatch([value], self.storing(t, node))
             value = Num(slots, value.py, data=value.data)
-        v, t, whole = self.as_vec(value, node), to.type, self._spans(to)
+        v = self.as_vec(value, node)
+        t = to.type
+        region = self._spans(to)
         self.refuse_if(len(v.dims) > len(to.dims), node, "a matrix stored in a vector")
-        self._fits(v, whole, node)
+        self._fits(v, region, node)
         if t not in FLOATS and v.type != t and v.dims:
-            self.by_python(node)
-        if to.buf in v.bufs:  # numpy takes all of the right side first
-            laid = self._laid_out(v, False)
-            v = replace(v, item=lambda k: f"{laid.buf}[{k}]")
+            self.require_python(node)
+        if to.buf in v.bufs:  # numpy evaluates the right side completely before it stores
+            copied = self._materialised(v, False)
+            v = replace(v, item=lambda k: f"{copied.buf}[{k}]")
         k = self.new("i")
-        with self.under(f"for {k} in range({whole.n}):"):
-            x, place = self.put(v.item(k), v.type, t, node), f"np.uintp({self._nth(to, k)})"
+        with self.under(f"for {k} in range({region.n}):"):
+            x = self.put(v.item(k), v.type, t, node)
+            place = f"np.uintp({self._nth(to, k)})"
             self.emit(f"{to.buf}[{place}] = {self._stored(to, x)}")
             if to.mark:
                 self.emit(f"m_{to.buf}[{place}] {self._marks(t)}")
         self.emit(None, f"{to.py}[...] = {v.py}")
         if to.mark:
             self.emit(None, f"{to.mark}[...] {self._marks(t)}")
-        self.spend_on_all("stores", whole, BEYOND if to.local else "", t)
+        self.spend_on_all("stores", region, BEYOND if to.local else "", t)
         self.end_loop()
 
-    def reduced(self, f: Any, value: Any, node: ast.AST) -> Num:
-        """A number of a whole region: np.sum, np.any and the like. Of floats by numpy's own loop,
-        which adds in pairs."""
-        v, ufunc = self.as_vec(value, node), REDUCTIONS[f]
+    def reduced(self, f: Function, value: Any, node: ast.AST) -> Num:
+        """Return np.sum, np.any and the like of a whole region, as a number.
+
+        Floats are reduced by numpy's own loop, which sums pairwise.
+        """
+        v = self.as_vec(value, node)
+        ufunc = REDUCTIONS[f]
         if not v.dims:
             self.refuse(node, f"np.{f.__name__}() of a number")
-        py, letter = f"np.{f.__name__}({v.py})", np.dtype(v.type).char
+        py = f"np.{f.__name__}({v.py})"
+        letter = np.dtype(v.type).char
         t = kind_of(f(np.ones(2, v.type))[()])
         self.spend_on_all("vec", v, FUSED if f is np.sum and v.product else ufunc.__name__, v.type)
         self.end_loop()
         begin, step = REDUCED[ufunc.__name__]
         if not begin:
             self.bail(f"{v.n} == 0", node)
-        exact, half = v.type in FLOATS and t == v.type, v.type == "f2"
-        # a local array of halves holds singles
-        singles = half and exact and (isinstance(value, Vec) or value.local)
-        if len(v.dims) > 1 or self.multi or singles or "u8" in (t, v.type):
-            self.by_python(node)
+        is_float_loop = v.type in FLOATS and t == v.type
+        is_half = v.type == "f2"
+        # a local array of halves contains singles
+        is_local_half = is_half and is_float_loop and (isinstance(value, Vec) or value.local)
+        if len(v.dims) > 1 or self.multi or is_local_half or "u8" in (t, v.type):
+            self.require_python(node)
             return Num({t: ZERO[SLOT[t]]}, py, data=True, bound=reach([t]))
-        if not exact:
-            total, k = self.named(begin or v.item("0")), self.new("i")
+        if not is_float_loop:
+            total = self.named(begin or v.item("0"))
+            k = self.new("i")
             with self.under(f"for {k} in range({v.n}):"):
                 self.emit(f"{total} = {step.format(total, v.item(k))}")
             return Num({t: total}, py, data=True, bound=reach([t]))
-        a = value if isinstance(value, Arr) else self._laid_out(v, False)
+        a = value if isinstance(value, Arr) else self._materialised(v, False)
         (n, s) = a.dims[0]
-        first, at = {"np.int64(0)": "0", "np.int64(1)": "1"}.get(begin), a.off
+        first = {"np.int64(0)": "0", "np.int64(1)": "1"}.get(begin)
+        at = a.off
         if first is None:
-            start, at, n = f"{a.buf}[{at}]", f"{at} + {s}", f"{n} - 1"
+            start = f"{a.buf}[{at}]"
+            at = f"{at} + {s}"
+            n = f"{n} - 1"
+        elif is_half:
+            start = f"np.uint16({15360 * int(first)})"  # 15360: the bits of 1.0
         else:
-            start = (
-                f"np.uint16({15360 * int(first)})" if half else f"np.{dtype_of(t).name}({first})"
-            )
+            start = f"np.{dtype_of(t).name}({first})"
         call = (
             f"reduce_loop({self.loop_at(ufunc, f'{letter}{letter}->{letter}')}, {a.buf}, {at}, "
             f"{n}, {s}, {start})"
         )
-        return Num({t: self.named(f"half_value({call})" if half else call)}, py, data=True)
+        return Num({t: self.named(f"half_value({call})" if is_half else call)}, py, data=True)
 
     def product(self, a: Any, b: Any, form: str, node: ast.AST) -> Any:
-        """a @ b of vectors and matrices, by numpy's own loop."""
+        """Return a @ b of vectors and matrices, computed by numpy's own loop."""
         x, y = self.as_vec(a, node, OF_PRODUCT), self.as_vec(b, node, OF_PRODUCT)
         self.refuse_if(not x.dims or not y.dims, node, "@ of a number")
-        t, py = self.type_of(operator.mul, [x.type, y.type], node), form.format(x.py, y.py)
-        dims, name = (*x.dims[:-1], *y.dims[1:]), self.new("a")
+        t = self.type_of(operator.mul, [x.type, y.type], node)
+        py = form.format(x.py, y.py)
+        dims = (*x.dims[:-1], *y.dims[1:])
+        name = self.new("a")
         self.emit(None, f"{name} = {py}")
-        whole = Vec(dims, t, lambda k: "", name, size=f"np.size({name})")
+        result = Vec(dims, t, lambda k: "", name, size=f"np.size({name})")
         for v, field in ((x, a), (y, b)):
-            # read for each number of the result
+            # a vector field is read again for each number of the result
             if dims and len(v.dims) == 1 and isinstance(field, Arr) and not field.local:
                 self.spend_on_all(
                     "loads",
                     v,
                     OF_PRODUCT,
                     v.type,
-                    (f"({whole.n} - 1) * ", f"({whole.size} - 1) * "),
+                    times=(f"({result.n} - 1) * ", f"({result.size} - 1) * "),
                 )
         inner = Vec(
             x.dims[-1:], t, x.item, x.py, size=f"{x.py}.shape[-1]" if len(x.dims) > 1 else x.size
         )
         self.spend_on_all(
-            "vec", inner, PRODUCT, t, (f"{whole.n} * ", f"{whole.size} * ") if dims else ("", "")
+            "vec",
+            inner,
+            PRODUCT,
+            t,
+            times=(f"{result.n} * ", f"{result.size} * ") if dims else ("", ""),
         )
-        self.end_loop(whole if dims else None)
+        self.end_loop(result if dims else None)
         self.temporaries[name] = self.loops_over
         letter = np.dtype(t).char
-        plain = (
+        has_loop = (
             f"{letter}{letter}->{letter}" in np.matmul.types
             and t == x.type == y.type
             and t not in ("f2", "b1")
         )
-        if not plain or self.multi or (form != "({} @ {})" and dims):
-            self.by_python(node)
+        if not has_loop or self.multi or (form != "({} @ {})" and dims):
+            self.require_python(node)
         else:
-            one, two = (
-                q if isinstance(q, Arr) else self._laid_out(v, False) for q, v in ((a, x), (b, y))
+            left, right = (
+                q if isinstance(q, Arr) else self._materialised(v, False)
+                for q, v in ((a, x), (b, y))
             )
-            loop, n = self.loop_at(np.matmul, f"{letter}{letter}->{letter}"), self.named(x.dims[-1])
-            m, p = ((*dims, "1", "1") if len(x.dims) > 1 else ("1", *dims, "1"))[:2]
-            self.bail(f"{n} != {y.dims[0]} or {m} * {n} * {p} == 0", node)
-            xs, ys = [s for _, s in one.dims], [s for _, s in two.dims]
-            steps = ", ".join(
-                (*(xs if len(xs) > 1 else (n, *xs)), *(ys if len(ys) > 1 else (*ys, "1")), p)
-            )
-            self.empty(name, f"{m} * {p}", t)
-            at = f"{one.buf}, {one.off}, {two.buf}, {two.off}, {name}"
-            self.emit(f"product_loop({loop}, {at}, {m}, {n}, {p}, {steps})")
+            self._emit_product((x, left), (y, right), name, t, node)
         if not dims:
             return Num({t: self.named(f"{name}[0]")}, name, data=True, bound=reach([t]))
-        return Arr(name, t, tuple(zip(dims, (*dims[1:], "1"), strict=True)), "0", name, local=True)
-
-    def by_numpy(self, f: Any, args: list[Any], named: dict[str, Any], node: ast.AST) -> Any:
-        """One of numpy's functions of arrays that CPython's text calls, and the compiled one has
-        not."""
-        args = [self.as_vec(a, node) for a in args] if f in DENSE else args
-        told = [self._sample(a, node) for a in args]
-        known = {k: self._sample(a, node) for k, a in named.items()}
-        try:
-            with np.errstate(all="ignore"):
-                found = f(*(x for _, x in told), **{k: x for k, (_, x) in known.items()})
-                found = found[0] if f is np.linalg.qr and not named else found
-        except Exception as error:
-            self.refuse(node, str(error))
-        text = ", ".join([*(x for x, _ in told), *(f"{k}={x}" for k, (x, _) in known.items())])
-        home = "np.linalg." if getattr(f, "__module__", "") == "numpy.linalg" else "np."
-        name = self.new("a")
-        t = found.dtype.str[1:] if isinstance(found, np.ndarray) else kind_of(found)
-        if t not in SAMPLES:
-            self.refuse(node, f"{home}{f.__name__}()")
-        if f not in DENSE or named:
-            self.by_python(node)
-        if f is np.linalg.qr:
-            return self._factors(args[0], t, node)
-        if f in DENSE:
-            return self._dense(f, args, name, t, node)
-        self.emit(None, f"{name} = {home}{f.__name__}({text})")
-        sizes = [f"np.size({a.py})" for a in args if isinstance(a, (Arr, Vec))]
-        most = Vec(
-            ("1",),
+        return Arr(
+            name,
             t,
-            lambda k: "",
-            "",
-            size=f"max({', '.join(sizes)})" if len(sizes) > 1 else "".join(sizes),
-        )
-        if not sizes:
-            self.priced(f.__name__, {t: ""}, any(isinstance(a, Num) and a.data for a in args))
-        else:
-            own = f in ELEMENTWISE or isinstance(f, np.ufunc)  # has a price of its own
-            self.spend_on_all("vec", most, f.__name__ if own else "each", t)
-        if sizes:
-            self.end_loop()
-        self.temporaries[name] = self.loops_over
-        if isinstance(found, np.ndarray) and found.ndim:
-            return Arr(name, t, (("-1", "1"),) * found.ndim, "0", name, local=True)
-        return Num({t: ZERO[SLOT[t]]}, name, data=True, bound=reach([t]))
-
-    def _dense(self, f: Any, given: list[Vec], name: str, t: str, node: ast.AST) -> Any:
-        """A function of a matrix, which is `name` in CPython's text: its price, and numpy's own
-        loop, which works in doubles."""
-        self.emit(None, f"{name} = {self._asked(f)}, {', '.join(v.py for v in given)})")
-        (n, width), last = given[0].dims, given[-1]
-        dims = () if f is np.linalg.det else last.dims
-        rows = Vec((n,), t, lambda k: "", "", size=f"len({given[0].py})")
-        self.spend_on_all("vec", rows, f.__name__, t)
-        if f in (np.linalg.inv, np.linalg.solve):
-            many = ("", "") if len(dims) < 2 else (f"{dims[1]} * ", f"{last.py}.shape[1] * ")
-            self.spend_on_all("vec", rows, COLUMN, t, many)
-        self.end_loop()
-        self.bail(f"{n} == 0 or {width} != {n} or {last.dims[0]} != {n}", node)
-        made = [self._laid_as(v, "f8", node) for v in given]
-        self._bail_if_odd(f, made[0], n, n, node)
-        ends = ", ".join(f"{a}, 0" for a in made)
-        out, (m, p) = self.new("a"), (*dims, "1", "1")[:2]
-        self.empty(out, f"{m} * {p}", "f8")
-        loop = self.loop_at(DENSE[f], f"{'d' * len(given)}->d")
-        if len(given) == 1:
-            self.emit(f"matrix_loop({loop}, {ends}, {out}, {n}, {n})")
-        else:
-            self.emit(f"product_loop({loop}, {ends}, {out}, {n}, {p}, {p}, {n}, 1, {p}, 1, {p})")
-        if self.multi:
-            self.by_python(node)
-        if not dims:
-            x = self.named(self.convert(f"{out}[0]", "f8", t, node))
-            return Num({t: x}, name, data=True)
-        self.bail(f"{out}[0] != {out}[0]", node)  # numpy raises, or a NaN came in
-        return self._made(Vec(dims, "f8", lambda k: f"{out}[{k}]", name), t, node)
-
-    def _factors(self, a: Vec, t: str, node: ast.AST) -> Factors:
-        """The factors of np.linalg.qr: numpy's loop leaves the upper one in the matrix, and below
-        it what the other is made of."""
-        (m, n), q, r, out = a.dims, self.new("a"), self.new("a"), self.new("a")
-        self.emit(None, f"{q}, {r} = {self._asked(np.linalg.qr)}, {a.py})")
-        k = self.named(f"min({m}, {n})")
-        for name, nb, py in (
-            ("qr", "", ""),
-            (TALL, f"max(0, {m} - {n}) * ", "max(0, {0}[0] - {0}[1]) * "),
-            (WIDE, f"max(0, {n} - {m}) * ", "max(0, {0}[1] - {0}[0]) * "),
-        ):
-            square = Vec((k,), t, lambda _: "", "", size=f"min({a.py}.shape)")
-            self.spend_on_all("vec", square, name, t, (nb, py.format(f"{a.py}.shape")))
-        self.end_loop()
-        self.bail(f"{k} == 0", node)
-        made, scales, raw = self._laid_as(a, "f8", node), self.new("a"), "qr_r_raw"
-        self._bail_if_odd(np.linalg.qr, made, m, n, node)
-        self.empty(scales, f"{k} * {n}", "f8")
-        self.empty(out, f"{m} * {k}", "f8")
-        first = self.loop_at(getattr(LAPACK, raw, None) or getattr(LAPACK, f"{raw}_m"), "d->d")
-        self.emit(f"matrix_loop({first}, {made}, 0, {scales}, {m}, {n})")
-        sides, second = f"{made}, 0, {scales}, 0, {out}", self.loop_at(DENSE[np.linalg.qr], "dd->d")
-        self.emit(f"product_loop({second}, {sides}, {m}, {n}, {k}, {n}, 1, {n}, {k}, 1)")
-        if self.multi:
-            self.by_python(node)
-
-        def upper(e: str) -> str:
-            return f"({made}[{e}] if {e} % {n} >= {e} // {n} else 0.0)"
-
-        left, right = (m, k), (k, n)
-        return Factors(
-            self._made(Vec(*each), t, node)
-            for each in ((left, "f8", lambda e: f"{out}[{e}]", q), (right, "f8", upper, r))
+            dims=tuple(zip(dims, (*dims[1:], "1"), strict=True)),
+            off="0",
+            py=name,
+            local=True,
         )
 
-    def _asked(self, f: Any) -> str:
-        """How a call of numpy's function begins in CPython's text: what is odd is noted."""
-        return f"asked(np.linalg.{f.__name__}, {place(self.codelet, self.line)!r}"
+    def _emit_product(
+        self, left: tuple[Vec, Arr], right: tuple[Vec, Arr], name: str, t: str, node: ast.AST
+    ) -> None:
+        """Write the call of numpy's loop for a product of type t into the new array `name`."""
+        (x, a), (y, b) = left, right
+        letter = np.dtype(t).char
+        loop = self.loop_at(np.matmul, f"{letter}{letter}->{letter}")
+        n = self.named(x.dims[-1])
+        dims = (*x.dims[:-1], *y.dims[1:])
+        m, p = ((*dims, "1", "1") if len(x.dims) > 1 else ("1", *dims, "1"))[:2]
+        self.bail(f"{n} != {y.dims[0]} or {m} * {n} * {p} == 0", node)
+        xs = [s for _, s in a.dims]
+        ys = [s for _, s in b.dims]
+        steps = ", ".join(
+            (*(xs if len(xs) > 1 else (n, *xs)), *(ys if len(ys) > 1 else (*ys, "1")), p)
+        )
+        self.empty(name, f"{m} * {p}", t)
+        ends = f"{a.buf}, {a.off}, {b.buf}, {b.off}, {name}"
+        self.emit(f"product_loop({loop}, {ends}, {m}, {n}, {p}, {steps})")
 
-    def _bail_if_odd(self, f: Any, buf: str, m: str, n: str, node: ast.AST) -> None:
-        """CPython's text goes on with a matrix of which there is something to say."""
-        k, odd = self.new("i"), "{0}[{1}] != {0}[{1}]"
-        if f is np.linalg.cholesky:
-            odd = (
-                "not abs({0}[{1}] - {0}[{1} % {2} * {2} + {1} // {2}]) <= {3} * np.sqrt(abs("
-                "{0}[{1} // {2} * ({2} + 1)] * {0}[{1} % {2} * ({2} + 1)]))"
-            )
-        with self.under(f"for {k} in range({m} * {n}):"):
-            self.bail(odd.format(buf, k, n, ASYMMETRY), node)
-
-    def _made(self, v: Vec, t: str, node: ast.AST) -> Arr:
-        """What one of numpy's loops made, and `v.py` is in CPython's text, as an array."""
-        self.temporaries[v.py], steps = self.loops_over, (*v.dims[1:], "1")
-        dims = tuple(zip(v.dims, steps, strict=True))
-        return Arr(self._laid_as(v, t, node), t, dims, "0", v.py, local=True)
-
-    def _laid_as(self, v: Vec, to: str, node: ast.AST) -> str:
-        """A new array of another type in the compiled text."""
-
-        def item(k: str) -> str:
-            return self.convert(v.item(k), v.type, to, node)
-
-        return self._laid_out(replace(v, type=to, item=item), False).buf
-
-    def _sample(self, value: Any, node: ast.AST) -> tuple[str, Any]:
-        """CPython's text of an argument, and something of its type."""
-        if isinstance(value, (Arr, Vec)):
-            v = self.as_vec(value, node)
-            return v.py, (np.eye(3) if len(v.dims) == 2 else np.ones(3)).astype(dtype_of(v.type))
-        if isinstance(value, Num):
-            return value.py, SAMPLES[next(iter(value.alts))] if value.const is None else value.const
-        if isinstance(value, list):
-            texts, samples = zip(*(self._sample(one, node) for one in value), strict=True)
-            return f"({', '.join(texts)},)", samples
-        if isinstance(value, StaticValue) and isinstance(value.value, (str, type)):
-            known = value.value
-            return numpys(np.dtype(known)) if isinstance(known, type) else repr(known), known
-        self.refuse(node, "this argument")
-
-    def end_loop(self, each: Vec | None = None) -> None:
-        """The end of a loop over vectors; of one for `each` element of a result."""
-        self.spend_on_all("vec", each, LOOP, each.type) if each is not None else self.spend(LOOP)
+    def end_loop(self, result: Vec | None = None) -> None:
+        """Count the end of a loop over vectors; with `result`, of one loop per element of it."""
+        if result is None:
+            self.spend(LOOP)
+        else:
+            self.spend_on_all("vec", result, LOOP, result.type)
         self.loops_over += 1
         self.loaded.clear()
-
-
-def nested(texts: list[str], shape: tuple[int, ...], brackets: str = "()") -> str:
-    """The text of a tuple of tuples of so many numbers, or of a list of lists."""
-    size = len(texts) // shape[0]
-    parts = texts
-    if len(shape) > 1:
-        parts = [
-            nested(texts[k * size : k * size + size], shape[1:], brackets) for k in range(shape[0])
-        ]
-    return f"{brackets[0]}{', '.join(parts)},{brackets[1]}"

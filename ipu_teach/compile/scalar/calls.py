@@ -1,5 +1,4 @@
-"""Functions: Python's and numpy's of numbers, new arrays, and the learner's own, which stand in
-place of their calls."""
+"""Calls: functions of numbers, new arrays, and the learner's own functions, which are inlined."""
 
 from __future__ import annotations
 
@@ -16,15 +15,16 @@ from typing import Any
 import numpy as np
 
 from ipu_teach.compile.purity import enclosed
-from ipu_teach.compile.scalar.arrays import nested
 from ipu_teach.compile.scalar.functions import Functions
 from ipu_teach.compile.scalar.kinds import (
     INTS,
     SAMPLES,
+    Function,
     dtype_of,
     held_dtype,
     numpys,
 )
+from ipu_teach.compile.scalar.regions import nested_text
 from ipu_teach.compile.scalar.values import (
     INSTEAD,
     Arr,
@@ -41,56 +41,70 @@ from ipu_teach.graph.vertex import Vertex
 
 LIKE = (np.zeros_like, np.ones_like, np.empty_like)
 MAKERS = (np.zeros, np.ones, np.empty, np.full, *LIKE)
-# Functions of arrays that CPython's text calls as they are.
+# Functions of arrays that CPython's text calls unchanged.
 BY_NUMPY = (
     STATIC_SHAPE
     | ELEMENTWISE
     | {*DENSE, np.arange, np.linspace, np.power, np.arctan2, np.hypot, np.astype}
 )
-MOST_CALLS = 8  # functions within functions
+MOST_CALLS = 8  # nested calls of the learner's functions
 
 
 class Calls(Functions):
-    """What a call comes to."""
+    """The results of calls."""
 
     def v_Call(self, node: ast.Call) -> Any:
         function = self.value(node.func)
         if isinstance(function, Inner):
             return self._inline(function, node)
         f = function.value if isinstance(function, StaticValue) else None
-        given = {str(k.arg): k.value for k in node.keywords}
+        named = {str(k.arg): k.value for k in node.keywords}
         self.refuse_if(
-            any(isinstance(a, ast.Starred) for a in node.args) or "None" in given,
+            any(isinstance(a, ast.Starred) for a in node.args) or "None" in named,
             node,
             "a call with *",
         )
-        own: list[Any] = []
+        bound: list[Any] = []
         if isinstance(f, tuple):  # a method of an array
-            own, f = [f[1]], f[0]
-        if not callable(f) or not isinstance(f, Hashable):
+            bound = [f[1]]
+            f = f[0]
+        if not isinstance(f, Hashable) or not callable(f):
             self.refuse(node, f"{ast.unparse(node.func)}()")
         if isinstance(f, FunctionType) and f.__module__.partition(".")[0] != "numpy":
             return self._inline(f, node)
+        result = self._array_call(f, node, bound, named)
+        if result is None:
+            result = self._builtin_call(f, node, named)
+        return self._number_call(f, node, bound, named) if result is None else result
+
+    def _array_call(
+        self, f: Function, node: ast.Call, bound: list[Any], named: dict[str, ast.expr]
+    ) -> Any:
+        """Return the result of a function that makes, reshapes or reduces an array, or None."""
         if f in MAKERS:
-            return self._new_array(f, node, given)
+            return self._new_array(f, node, named)
         if (
             f is np.array
-            and given.keys() <= {"dtype"}
+            and named.keys() <= {"dtype"}
             and isinstance(node.args[0], (ast.List, ast.Tuple))
         ):
             return self._array_of(
-                node.args[0], next(iter([*node.args[1:], *given.values()]), None), node
+                node.args[0], next(iter([*node.args[1:], *named.values()]), None), node
             )
-        if f is np.reshape and not given:
-            return self.reshaped(*own, *self.operands(node.args, self.value), node=node)
+        if f is np.reshape and not named:
+            return self.reshaped(*bound, *self.operands(node.args, self.value), node=node)
         if f in (sum, any, all, max, min) and len(node.args) <= (2 if f is sum else 1):
-            return self.over_all(f, node, given)
-        if f in (np.copy, np.array) and len(own + node.args) == 1 and not given:
-            v = self.as_vec((own or [self.value(node.args[0])])[0], node)
-            return self._laid_out(replace(v, py=f"{v.py}.copy()"))
-        if not given and f is len and len(node.args) == 1:
+            return self.reduction_loop(f, node, named)
+        if f in (np.copy, np.array) and len(bound + node.args) == 1 and not named:
+            v = self.as_vec((bound or [self.value(node.args[0])])[0], node)
+            return self._materialised(replace(v, py=f"{v.py}.copy()"))
+        return None
+
+    def _builtin_call(self, f: Function, node: ast.Call, named: dict[str, ast.expr]) -> Num | None:
+        """Return the result of len(), max(), min(), or float() of a literal; or None."""
+        if not named and f is len and len(node.args) == 1:
             return self._len(node)
-        if not given and f in (max, min):
+        if not named and f in (max, min):
             best: Num = self.fixed(self.num(node.args[0]))
             for arg in node.args[1:]:
                 best = self._better(f, best, self.fixed(self.num(arg)), node)
@@ -104,60 +118,71 @@ class Calls(Functions):
                 return self.constant(float(ast.literal_eval(node.args[0])))
             except (ValueError, TypeError):
                 self.refuse(node, "float() of a text")
-        if given and f not in BY_NUMPY:
+        return None
+
+    def _number_call(
+        self, f: Function, node: ast.Call, bound: list[Any], named: dict[str, ast.expr]
+    ) -> Any:
+        """Return the result of any other function, of numbers or of whole arrays."""
+        if named and f not in BY_NUMPY:
             self.refuse(
                 node,
                 f"a named argument of {ast.unparse(node.func)}()",
                 INSTEAD.get(getattr(f, "__name__", ""), ""),
             )
-        args = own + self.operands(node.args, self.value)
-        if f in REDUCTIONS and len(args) == 1 and not given:
+        args = bound + self.operands(node.args, self.value)
+        if f in REDUCTIONS and len(args) == 1 and not named:
             return self.reduced(f, args[0], node)
         if (
             f is np.dot
             and len(args) == 2
-            and not given
+            and not named
             and all(isinstance(a, (Arr, Vec)) for a in args)
         ):
             return self.product(args[0], args[1], "np.dot({}, {})", node)
         if f in (pow, divmod) and len(args) == 2:
             x, y = map(self.single, args, node.args)
             return self.binary(ast.Pow, x, y, node) if f is pow else self._divmod(x, y, node)
-        if f in BY_NUMPY and (given or not self.is_compiled(f, args)):
-            return self.by_numpy(f, args, {k: self.value(v) for k, v in given.items()}, node)
+        if f in BY_NUMPY and (named or not self.is_compiled(f, args)):
+            return self.by_numpy(f, args, {k: self.value(v) for k, v in named.items()}, node)
         return self.of_numbers(f, args, node)
 
     def _divmod(self, a: Num, b: Num, node: ast.Call) -> list[Any]:
-        """Return the quotient and the remainder of whole numbers."""
+        """Return the quotient and the remainder of integers."""
         self.refuse_if(
             not (a.alts.keys() | b.alts.keys()) <= INTS, node, "divmod() of floats", "// and %"
         )
         return [self.binary(ast.FloorDiv, a, b, node), self.binary(ast.Mod, a, b, node)]
 
     def _len(self, node: ast.Call) -> Num:
+        """Return len() of an array or of a list of constants."""
         value = self.value(node.args[0])
         if isinstance(value, Arr):
             return self.length(value, 0, node)
-        known = value.value if isinstance(value, StaticValue) else value
-        self.refuse_if(not isinstance(known, (list, tuple, str, np.ndarray)), node, "len()")
-        return self.constant(len(known))
+        items = value.value if isinstance(value, StaticValue) else value
+        self.refuse_if(not isinstance(items, (list, tuple, str, np.ndarray)), node, "len()")
+        return self.constant(len(items))
 
-    def _better(self, f: Any, best: Num, item: Num, node: ast.AST) -> Num:
-        """The builtin max or min: `item` where it is strictly better than `best`."""
-        wins = self.binary(ast.Gt if f is max else ast.Lt, item, best, node)
-        var, data, loaded = "." + self.new("l"), item.data or best.data, set(self.loaded)
+    def _better(self, f: Function, best: Num, item: Num, node: ast.AST) -> Num:
+        """Return the builtin max or min: `item` where it is strictly better than `best`."""
+        is_better = self.binary(ast.Gt if f is max else ast.Lt, item, best, node)
+        var = "." + self.new("l")
+        data = item.data or best.data
+        loaded = set(self.loaded)
         self.branch(
-            wins, lambda: self.assign(var, item, node), lambda: self.assign(var, best, node)
+            is_better, lambda: self.assign(var, item, node), lambda: self.assign(var, best, node)
         )
         self.loaded |= loaded
-        found: Num = self.state.pop(var)
-        self.priced("where", found.alts, data)
-        self.spend(data=data)  # the trace reads the one element that np.where gives it
-        return found
+        result: Num = self.state.pop(var)
+        self.priced("where", result.alts, data)
+        self.spend(data=data)  # a trace reads the single element of np.where's result
+        return result
 
-    def _new_array(self, f: Any, node: ast.Call, given: dict[str, ast.expr]) -> Arr:
-        """np.zeros and its kin."""
-        rest, given, full = list(node.args), dict(given), None
+    def _new_array(self, f: Function, node: ast.Call, named: dict[str, ast.expr]) -> Arr:
+        """Return the array of np.zeros, np.ones, np.empty, np.full or their `_like` forms."""
+        rest = list(node.args)
+        named = dict(named)
+        full = None
         first: Any = self.value(rest.pop(0)) if rest else None
         default: Any = float
         if f in LIKE and isinstance(first, Arr) and not first.box and not first.rows:
@@ -166,18 +191,20 @@ class Calls(Functions):
         if f is np.full and rest:
             full = self.single(self.value(rest.pop(0)), node)
             default = dtype_of(next(iter(full.alts)))
-        kind = given.pop("dtype", rest.pop(0) if rest else None)
-        self.refuse_if(given or rest, node, f"this np.{f.__name__}()")
+        kind = named.pop("dtype", rest.pop(0) if rest else None)
+        self.refuse_if(named or rest, node, f"this np.{f.__name__}()")
         sizes = [self.single(n, node) for n in (first if isinstance(first, list) else [first])]
         t = self._type_of(kind, StaticValue(default), node)
         if not 1 <= len(sizes) <= 2 or any(not set(n.alts) <= INTS - {"u8"} for n in sizes):
             self.refuse(node, "this size of an array")
-        names = [self.named(self.whole(n)) for n in sizes]
+        names = [self.named(self.int64_text(n)) for n in sizes]
         self.bail(" or ".join(f"{n} < 0" for n in names), node)
-        count, text, name = " * ".join(names), f.__name__.removesuffix("_like"), self.new("a")
+        count = " * ".join(names)
+        text = f.__name__.removesuffix("_like")
+        name = self.new("a")
         shape = f"({', '.join(n.py for n in sizes)},)"
         if full is not None:
-            x = self.dispatch([full], lambda ts, xs: (t, self.put(xs[0], ts[0], t, node)))[0][t]
+            x = self.dispatch([full], self.storing(t, node))[0][t]
             self.emit(
                 f"{name} = np.full({count}, {x})",
                 f"{name} = np.full({shape}, {full.py}, {numpys(dtype_of(t))})",
@@ -188,21 +215,26 @@ class Calls(Functions):
             )
             self.emit(None, f"{name} = np.{text}({shape}, {numpys(dtype_of(t))})")
         return Arr(
-            name, t, tuple(zip(names, (*names[1:], "1"), strict=True)), "0", name, local=True
+            name,
+            t,
+            dims=tuple(zip(names, (*names[1:], "1"), strict=True)),
+            off="0",
+            py=name,
+            local=True,
         )
 
     def _type_of(self, kind: ast.expr | None, default: StaticValue, node: ast.AST) -> str:
-        """The type of an array's elements, as an argument names it."""
-        known = default if kind is None else self.value(kind)
+        """Return the type of an array's elements that an argument names."""
+        dtype = default if kind is None else self.value(kind)
         try:
-            t = np.dtype(known.value).str[1:]
+            t = np.dtype(dtype.value).str[1:]
         except (AttributeError, TypeError):
             t = ""
         self.refuse_if(t not in SAMPLES, node, "this type of an array")
         return str(t)
 
     def _array_of(self, numbers: ast.List | ast.Tuple, kind: ast.expr | None, node: ast.AST) -> Arr:
-        """np.array([a, b, c]), or of such rows, of numbers that are worked out."""
+        """Return np.array([a, b, c]), or an array of such rows, of computed numbers."""
         rows = [x.elts for x in numbers.elts if isinstance(x, (ast.List, ast.Tuple))]
         self.refuse_if(
             rows
@@ -211,10 +243,11 @@ class Calls(Functions):
             node,
             "rows of several lengths",
         )
-        found = [self.fixed(a) for a in self.nums(sum(rows, []) if rows else numbers.elts)]
-        shape = (len(rows), len(found) // len(rows)) if rows else (len(found),)
+        values = [self.fixed(a) for a in self.nums(sum(rows, []) if rows else numbers.elts)]
+        shape = (len(rows), len(values) // len(rows)) if rows else (len(values),)
         types = {
-            np.array([SAMPLES[t] for t in one]).dtype for one in product(*(a.alts for a in found))
+            np.array([SAMPLES[t] for t in combination]).dtype
+            for combination in product(*(a.alts for a in values))
         }
         self.refuse_if(
             kind is None and len(types) != 1,
@@ -222,16 +255,17 @@ class Calls(Functions):
             "an array of several types",
             "np.array([…], np.float32)",
         )
-        t, name = self._type_of(kind, StaticValue(next(iter(types))), node), self.new("a")
-        self.empty(name, str(len(found)), t)
-        array = Arr(name, t, ((Known(len(found)), "1"),), "0", name, local=True)
-        text = nested([a.py for a in found], shape, "[]")
-        self.given(array, found, f"np.array({text}, {numpys(dtype_of(t))})", node)
+        t = self._type_of(kind, StaticValue(next(iter(types))), node)
+        name = self.new("a")
+        self.empty(name, str(len(values)), t)
+        array = Arr(name, t, dims=((Known(len(values)), "1"),), off="0", py=name, local=True)
+        text = nested_text([a.py for a in values], shape, "[]")
+        self.store_all(array, values, f"np.array({text}, {numpys(dtype_of(t))})", node)
         dims = zip(map(Known, shape), (*map(str, shape[1:]), "1"), strict=True)
         return replace(array, dims=tuple(dims))
 
-    def given(self, array: Arr, values: list[Num], py: str, node: ast.AST) -> None:
-        """Store numbers one by one in what CPython's text makes of them at once."""
+    def store_all(self, array: Arr, values: list[Num], py: str, node: ast.AST) -> None:
+        """Store numbers one by one in an array that CPython's text makes in one expression."""
         with self.compiled_alone():
             for k, value in enumerate(values):
                 self.write(array, [self.constant(k)], value, node)
@@ -240,26 +274,30 @@ class Calls(Functions):
     # The learner's own functions
 
     def _inline(self, f: FunctionType | Inner, node: ast.Call) -> Any:
-        """The body of a method or function, in place of its call: a loop of one turn, so that
-        `return` is a `break`."""
+        """Return the result of a method or function, inlined as a loop of one iteration.
+
+        So `return` becomes a `break`.
+        """
         function = f.tree if isinstance(f, Inner) else f
         name = ast.unparse(node.func)
         if len(self.scopes) > MOST_CALLS or any(
             scope.function is function for scope in self.scopes
         ):
             self.refuse(node, f"{name}(), which calls itself,", "a loop")
-        given, prefix = self._arguments(f, node), self.new("h") + "_"
+        arguments = self._arguments(f, node)
+        prefix = self.new("h") + "_"
         if isinstance(f, Inner):
-            tree, outer = f.tree, f.scope
-            local = frozenset(stored_names(tree) | set(given))
+            tree = f.tree
+            outer = f.scope
+            local = frozenset(stored_names(tree) | set(arguments))
             scope = Scope(
                 tree,
-                outer.me if outer.me not in local else "",
-                outer.names,
-                local,
-                prefix,
-                outer.file,
-                outer,
+                me=outer.me if outer.me not in local else "",
+                names=outer.names,
+                local=local,
+                prefix=prefix,
+                file=outer.file,
+                outer=outer,
             )
         else:
             if f not in self.trees:
@@ -269,12 +307,12 @@ class Calls(Functions):
                 f, tree.args.args[0].arg if self._takes_self(node) else "", self.codelet, prefix
             )
         self.scopes.append(scope)
-        for parameter, arg in given.items():
+        for parameter, arg in arguments.items():
             self.bind(parameter, arg, node)
-        once = self.new("k")
-        scope.returns = "." + once
+        counter = self.new("k")
+        scope.returns = "." + counter
         live, self.live = self.live, True
-        with self.under(f"for {once} in range(1):", f"for {once} in (0,):", once):
+        with self.under(f"for {counter} in range(1):", f"for {counter} in (0,):", counter):
             self.block(tree.body)
             if self.live:
                 if any(scope.returns in state for state in scope.exits):
@@ -284,12 +322,12 @@ class Calls(Functions):
         self.live = live and bool(scope.exits)
         self.state = self.joined(*scope.exits)
         self.scopes.pop()
-        found = self.state.pop(scope.returns, None)
+        result = self.state.pop(scope.returns, None)
         self.state = {n: v for n, v in self.state.items() if not n.startswith(scope.prefix)}
-        return self.constant(None) if found is None else found
+        return self.constant(None) if result is None else result
 
     def _takes_self(self, node: ast.Call) -> bool:
-        """True for self.method()."""
+        """Return whether a call is self.method() of a method that takes the vertex."""
         f = node.func
         if not (
             isinstance(f, ast.Attribute)
@@ -300,40 +338,46 @@ class Calls(Functions):
         return not isinstance(inspect.getattr_static(self.codelet, f.attr), staticmethod)
 
     def _arguments(self, f: FunctionType | Inner, node: ast.Call) -> dict[str, Any]:
-        """The values of the function's arguments by name, defaults included."""
-        try:  # of a function inside compute() they are numbers that are written out
-            plain = eval(f"lambda {ast.unparse(f.tree.args)}: 0", {}) if isinstance(f, Inner) else f
+        """Return the values of the function's arguments by name, defaults included."""
+        try:  # the defaults of a function inside compute() must be literals
+            function = (
+                eval(f"lambda {ast.unparse(f.tree.args)}: 0", {}) if isinstance(f, Inner) else f
+            )
         except NameError as error:
             self.refuse(node, str(error))
-        signature, first = inspect.signature(plain), [None] if self._takes_self(node) else []
+        signature = inspect.signature(function)
+        first = [None] if self._takes_self(node) else []
         try:
             bound = signature.bind(
                 *first, *node.args, **{str(k.arg): k.value for k in node.keywords}
             )
         except TypeError as error:
             self.refuse(node, str(error))
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for name, parameter in list(signature.parameters.items())[len(first) :]:
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
                 self.refuse(
                     node, f"{ast.unparse(node.func)}(), which takes any number of arguments,"
                 )
             if name in bound.arguments:
-                found[name] = self.fixed(self.value(bound.arguments[name]))
+                values[name] = self.fixed(self.value(bound.arguments[name]))
             else:
-                found[name] = self.known_ahead(parameter.default)
-        return found
+                values[name] = self.known_ahead(parameter.default)
+        return values
 
 
 def stored_names(tree: ast.AST) -> set[str]:
-    """The names that are assigned somewhere in a piece of the text."""
+    """Return the names that a piece of source assigns."""
     return {
         n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
     }
 
 
 def tree_of(f: FunctionType) -> ast.FunctionDef:
-    """The text of a function as a tree, its lines counted as in the file. Raises `Refused`."""
+    """Return the syntax tree of a function, with the line numbers of its file.
+
+    :raises Refused: if the source is not available, or the function is decorated or a lambda.
+    """
     try:
         tree = ast.parse(
             "\n" * (f.__code__.co_firstlineno - 1) + dedent(inspect.getsource(f))
@@ -352,16 +396,16 @@ def tree_of(f: FunctionType) -> ast.FunctionDef:
 
 
 def scope_of(f: FunctionType, me: str, codelet: type[Vertex], prefix: str) -> Scope:
-    """The names of a function: its own, and those it finds outside."""
+    """Return the scope of a function, with its local and its outer names."""
     names = outside(f)
     if me:
         names[me] = codelet
     local = frozenset(f.__code__.co_varnames + f.__code__.co_cellvars) - {me}
-    return Scope(f, me, names, local, prefix, f.__code__.co_filename)
+    return Scope(f, me=me, names=names, local=local, prefix=prefix, file=f.__code__.co_filename)
 
 
 def outside(f: FunctionType) -> dict[str, Any]:
-    """What names mean to a function that are not its own, now."""
+    """Return the current values of a function's outer names."""
     names = {**vars(builtins), **f.__globals__}
     for name in f.__code__.co_freevars:
         names.pop(name, None)

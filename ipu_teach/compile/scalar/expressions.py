@@ -1,5 +1,4 @@
-"""Expressions: from a piece of the learner's text to what it is, with the statements written that
-it needs."""
+"""Expressions: the value of each, with the statements that it needs."""
 
 from __future__ import annotations
 
@@ -8,16 +7,17 @@ import inspect
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from ipu_teach.compile.scalar.arithmetic import BINARY, UNARY
-from ipu_teach.compile.scalar.arrays import nested
 from ipu_teach.compile.scalar.calls import Calls
 from ipu_teach.compile.scalar.kinds import CODES, HELD, INTS, SLOT, is_number
 from ipu_teach.compile.scalar.operations import Block, Line
+from ipu_teach.compile.scalar.regions import nested_text
 from ipu_teach.compile.scalar.values import (
     INSTEAD,
     Arr,
@@ -38,20 +38,23 @@ class Expressions(Calls):
     """One method for each kind of expression."""
 
     def value(self, node: ast.expr) -> Any:
+        """Return the value of an expression."""
         method = getattr(self, "v_" + type(node).__name__, None)
         if method is None:
             self.refuse(node, *in_words(node))
         try:
             return method(node)
-        # what is worked out here may never be reached there: then the plain loop raises nothing
+        # If the vertex never reaches this expression, the plain loop raises nothing; so this is no
+        # error.
         except (TypeError, ValueError, ArithmeticError, LookupError) as error:
             self.refuse(node, f"`{ast.unparse(node)}`, which ends with {type(error).__name__},")
 
     def num(self, node: ast.expr) -> Num:
+        """Return the value of an expression that must be a number."""
         return self.single(self.value(node), node)
 
     def single(self, value: Any, node: ast.expr) -> Num:
-        """`value`, which must be a number."""
+        """Return `value`, which must be a number."""
         if not isinstance(value, Num):
             instead = "an element of it" if isinstance(value, Arr) else ""
             if isinstance(value, Vec):
@@ -60,30 +63,34 @@ class Expressions(Calls):
         return value
 
     def nums(self, nodes: list[ast.expr]) -> list[Num]:
+        """Return the values of expressions that must be numbers, as `operands`."""
         return self.operands(nodes, self.num)
 
     def operands(self, nodes: list[ast.expr], read: Callable[[ast.expr], Any]) -> list[Any]:
-        """Values from left to right; one whose CPython text would be read too late is put into a
-        variable."""
-        found: list[Any] = []
+        """Return the values of expressions, from left to right.
+
+        A value whose CPython text would be evaluated too late is stored in a variable.
+        """
+        values: list[Any] = []
         for node in nodes:
             at = len(self.operations)
-            found.append(read(node))
-            # statements came: what stands left of them goes ahead of them
+            values.append(read(node))
+            # a later operand needs statements: the earlier operands are evaluated before them
             if not all(
-                isinstance(one, Line) and one.python is None for one in self.operations[at:]
+                isinstance(operation, Line) and operation.python is None
+                for operation in self.operations[at:]
             ):
-                for k, old in enumerate(found[:-1]):
+                for k, value in enumerate(values[:-1]):
                     if (
-                        isinstance(old, (Num, Vec))
-                        and not old.py.isidentifier()
-                        and getattr(old, "const", None) is None
+                        isinstance(value, (Num, Vec))
+                        and not value.py.isidentifier()
+                        and getattr(value, "const", None) is None
                     ):
                         name = self.new("p")
-                        self.operations.insert(at, Line(None, f"{name} = {old.py}"))
-                        found[k] = replace(old, py=name)
+                        self.operations.insert(at, Line(None, f"{name} = {value.py}"))
+                        values[k] = replace(value, py=name)
                         at += 1
-        return found
+        return values
 
     def v_Constant(self, node: ast.Constant) -> Any:
         return self.known_ahead(node.value)
@@ -95,31 +102,33 @@ class Expressions(Calls):
         if node.id not in scope.local:
             self.refuse_if(node.id not in scope.names, node, f"{node.id} is not known")
             if node.id != scope.me:
-                self.seen[scope.function, node.id] = scope.names[node.id]
+                self.outer_values[scope.function, node.id] = scope.names[node.id]
             return self.known_ahead(scope.names[node.id])
-        found = self.state.get(scope.prefix + node.id)
-        if found is None:
+        value = self.state.get(scope.prefix + node.id)
+        if value is None:
             if self.dry:
                 raise Unreached
             self.refuse(node, f"{node.id} is not assigned")
-        if isinstance(found, Num) and found.maybe:
+        if isinstance(value, Num) and value.maybe:
             self.bail(f"{scope.prefix}{node.id}_tag == -1", node)
-        return found if node.id not in self.known else replace(found, data=False)
+        return value if node.id not in self.known else replace(value, data=False)
 
     def v_Attribute(self, node: ast.Attribute) -> Any:
         owner = self.value(node.value)
         if (
             isinstance(owner, StaticValue)
             and owner.value is self.codelet
-            and self._is_me(node.value)
+            and self._is_vertex(node.value)
         ):
-            return self._own(node)
+            return self._vertex_attribute(node)
         if (
             isinstance(owner, StaticValue)
             and isinstance(owner.value, (ModuleType, type))
             and hasattr(owner.value, node.attr)
         ):
-            self.seen[owner.value, node.attr] = inspect.getattr_static(owner.value, node.attr, None)
+            self.outer_values[owner.value, node.attr] = inspect.getattr_static(
+                owner.value, node.attr, None
+            )
             return self.known_ahead(getattr(owner.value, node.attr))
         if isinstance(owner, StaticValue) and isinstance(owner.value, np.ndarray):
             owner = self.table(owner.value, node)
@@ -141,24 +150,29 @@ class Expressions(Calls):
             return owner["QR".index(node.attr)]
         self.refuse(node, f".{node.attr}", INSTEAD.get(node.attr, ""))
 
-    def _is_me(self, node: ast.expr) -> bool:
+    def _is_vertex(self, node: ast.expr) -> bool:
+        """Return whether an expression is the name of the vertex."""
         return isinstance(node, ast.Name) and node.id == self.scope.me
 
-    def _own(self, node: ast.Attribute) -> Any:
-        """self.name: a field, or what the class holds."""
+    def _vertex_attribute(self, node: ast.Attribute) -> Any:
+        """Return self.name: a field, or an attribute of the class."""
         if node.attr == "num_workers" and self.multi:
             return Num({"wi": "workers"}, "workers", bound=64)
         declared = self.codelet.fields.get(node.attr)
         if declared is not None:
             region = self.region(node.attr, declared)
             return region if declared.depth else self.load(region, [], node)
-        found = self.seen[self.codelet, node.attr] = inspect.getattr_static(
+        attribute = self.outer_values[self.codelet, node.attr] = inspect.getattr_static(
             self.codelet, node.attr, None
         )
         self.refuse_if(
-            found is None or isinstance(found, (property, classmethod)), node, f"self.{node.attr}"
+            attribute is None or isinstance(attribute, (property, classmethod)),
+            node,
+            f"self.{node.attr}",
         )
-        return self.known_ahead(found.__func__ if isinstance(found, staticmethod) else found)
+        return self.known_ahead(
+            attribute.__func__ if isinstance(attribute, staticmethod) else attribute
+        )
 
     def v_Subscript(self, node: ast.Subscript) -> Any:
         owner = self.array(node.value)
@@ -169,13 +183,13 @@ class Expressions(Calls):
             owner = self.list_of([self.single(x, node) for x in owner], node)
             return self.load(owner, [key], node)
         if isinstance(owner, Vec):
-            owner = self._laid_out(owner)
+            owner = self._materialised(owner)
         self.refuse_if(not isinstance(owner, Arr), node, "an index into what is no array")
         keys = self.keys(owner, node.slice)
         return self.view(owner, node.slice, node) if keys is None else self.load(owner, keys, node)
 
     def array(self, node: ast.expr) -> Any:
-        """The value of an expression; what is a list of constants as a table."""
+        """Return the value of an expression; a list of constants becomes a table."""
         value = (
             StaticValue(ast.literal_eval(node))
             if isinstance(node, ast.Tuple) and is_constant(node)
@@ -195,7 +209,7 @@ class Expressions(Calls):
         return self._operator(type(node.op), node.left, node.right, node)
 
     def _operator(self, kind: type, left: ast.expr, right: ast.expr, node: ast.AST) -> Any:
-        """`left op right`, of numbers or of whole regions."""
+        """Return `left op right`, of numbers or of whole regions."""
         a, b = self.operands([left, right], self.value)
         if kind is ast.MatMult:
             return self.product(a, b, "({} @ {})", node)
@@ -207,57 +221,70 @@ class Expressions(Calls):
         a = self.value(node.operand)
         if isinstance(a, (Arr, Vec)) and not isinstance(node.op, ast.Not):
             sign, fn, name = UNARY[type(node.op)]
-            return self.mapped(fn, [a], self.signed(sign, fn, node), name, f"({sign}{{}})", node)
+            return self.mapped(
+                fn,
+                [a],
+                make=self.signed(sign, fn, node),
+                name=name,
+                form=f"({sign}{{}})",
+                node=node,
+            )
         a = self.single(a, node.operand)
         return self._not(a) if isinstance(node.op, ast.Not) else self.unary(type(node.op), a, node)
 
     def _not(self, a: Num) -> Num:
+        """Return `not a`."""
         return Num({"wb": self.named(f"not {self.truth(a)}")}, f"(not {a.py})", data=a.data)
 
     def v_Compare(self, node: ast.Compare) -> Any:
         if len(node.ops) == 1 and isinstance(node.ops[0], (ast.Is, ast.IsNot, ast.In, ast.NotIn)):
             return (
-                self._is(node) if isinstance(node.ops[0], (ast.Is, ast.IsNot)) else self._in(node)
+                self._is(node)
+                if isinstance(node.ops[0], (ast.Is, ast.IsNot))
+                else self._is_in(node)
             )
         for op in node.ops:
             self.refuse_if(type(op) not in BINARY, node, "`in` or `is` in a chain")
         if len(node.ops) == 1:
             return self._operator(type(node.ops[0]), node.left, node.comparators[0], node)
-        held = [self.fixed(self.num(node.left))]
+        values = [self.fixed(self.num(node.left))]
 
         def part(k: int) -> Callable[[], Num]:
             def test() -> Num:
-                held.append(self.fixed(self.num(node.comparators[k])))
-                return self.binary(type(node.ops[k]), held[k], held[k + 1], node)
+                values.append(self.fixed(self.num(node.comparators[k])))
+                return self.binary(type(node.ops[k]), values[k], values[k + 1], node)
 
             return test
 
         return self._logic([part(k) for k in range(len(node.ops))], True, node)
 
     def _is(self, node: ast.Compare) -> Num:
-        """`is None`, `is not None`."""
+        """Return `a is None` or `a is not None`."""
         a = self.value(node.left)
-        other = node.comparators[0]
-        wanted = isinstance(node.ops[0], ast.Is)
+        right = node.comparators[0]
+        is_positive = isinstance(node.ops[0], ast.Is)
         self.refuse_if(
-            not isinstance(other, ast.Constant) or other.value is not None, node, "`is`", "=="
+            not isinstance(right, ast.Constant) or right.value is not None, node, "`is`", "=="
         )
         if not isinstance(a, Num):
-            return self.constant(not wanted)
+            return self.constant(not is_positive)
         self.spend(data=a.data)
-        py = f"({a.py} is {'' if wanted else 'not '}None)"
+        py = f"({a.py} is {'' if is_positive else 'not '}None)"
         if "no" not in a.alts or len(a.alts) == 1:
-            return replace(self.constant(("no" in a.alts) == wanted), py=py, data=a.data)
+            return replace(self.constant(("no" in a.alts) == is_positive), py=py, data=a.data)
         return Num(
-            {"wb": self.named(f"{a.tag} {'==' if wanted else '!='} {CODES['no']}")}, py, data=a.data
+            {"wb": self.named(f"{a.tag} {'==' if is_positive else '!='} {CODES['no']}")},
+            py,
+            data=a.data,
         )
 
-    def _in(self, node: ast.Compare) -> Num:
-        """`a in (1, 2, 3)`: compared with one after the other, until one is equal."""
-        (over,), wanted = node.comparators, isinstance(node.ops[0], ast.In)
+    def _is_in(self, node: ast.Compare) -> Num:
+        """Return `a in (1, 2, 3)`: compared one by one, until one is equal."""
+        (items,) = node.comparators
+        is_positive = isinstance(node.ops[0], ast.In)
         values = (
-            ast.literal_eval(over)
-            if isinstance(over, (ast.Tuple, ast.List)) and is_constant(over)
+            ast.literal_eval(items)
+            if isinstance(items, (ast.Tuple, ast.List)) and is_constant(items)
             else ()
         )
         self.refuse_if(
@@ -268,58 +295,56 @@ class Expressions(Calls):
         )
         a = self.fixed(self.num(node.left))
 
-        def part(value: Any) -> Callable[[], Num]:
-            return lambda: self.binary(ast.Eq, a, self.constant(value), node)
+        def is_equal(value: Any) -> Num:
+            return self.binary(ast.Eq, a, self.constant(value), node)
 
-        found = self._logic([part(value) for value in values], False, node)
-        return found if wanted else self._not(found)
+        result = self._logic([partial(is_equal, value) for value in values], False, node)
+        return result if is_positive else self._not(result)
 
     def v_BoolOp(self, node: ast.BoolOp) -> Any:
-        def part(k: int) -> Callable[[], Num]:
-            return lambda: self.num(node.values[k])
+        parts: list[Callable[[], Num]] = [partial(self.num, value) for value in node.values]
+        return self._logic(parts, isinstance(node.op, ast.And), node)
 
-        return self._logic(
-            [part(k) for k in range(len(node.values))], isinstance(node.op, ast.And), node
-        )
-
-    def _logic(self, parts: list[Callable[[], Num]], both: bool, node: ast.AST) -> Num:
-        """`and`, `or`: what stands further right is worked out only where it is come to."""
-        var, value = "." + self.new("l"), parts[0]()
+    def _logic(self, parts: list[Callable[[], Num]], is_and: bool, node: ast.AST) -> Num:
+        """Return `and` or `or`; a part is evaluated only if the earlier ones do not decide."""
+        var = "." + self.new("l")
+        value = parts[0]()
         self.assign(var, value, node)
-        skipped: list[Counter[Price]] = []  # what there is to count where the rest is not come to
+        skipped: list[Counter[Price]] = []  # the costs to count where the rest is skipped
         data = False
         for part in parts[1:]:
             a: Num = self.state[var]
             data = data or a.data
             self.spend(data=a.data)
-            if value.const is not None and bool(value.const) is not both:
+            if value.const is not None and bool(value.const) is not is_and:
                 break
             skipped.append(Counter(self.cost))
             x = self.truth(a)
-            no = "" if both else "not "
+            no = "" if is_and else "not "
             self.begin(Block(f"if {no}{x}:", f"if {no}{a.py}:"))
-            before, found = dict(self.state), list[Num]()
+            before = dict(self.state)
+            results = list[Num]()
             self.control += data
-            if self.reached(lambda part=part, found=found: found.append(part())):  # type: ignore[misc]
-                (value,) = found
+            if self.is_reached(partial(_append_result, results, part)):
+                (value,) = results
                 self.assign(var, value, node)
             self.control -= data
             self.state = self.joined(before, self.state)
         while skipped:
-            rest = self.meet(skipped.pop())
+            rest = self.join_costs(skipped.pop())
             self.open.pop()
             if rest:
                 self.operations.append(Block("else:", "else:", body=rest))
-        found_all: Num = self.state.pop(var)
-        return found_all
+        result: Num = self.state.pop(var)
+        return result
 
     def v_IfExp(self, node: ast.IfExp) -> Any:
         var = "." + self.new("l")
-        yes, no = (
-            lambda part=part: self.assign(var, self.value(part), node)
-            for part in (node.body, node.orelse)
-        )
-        self.fork(node.test, yes, no)
+
+        def assign(part: ast.expr) -> None:
+            self.assign(var, self.value(part), node)
+
+        self.fork(node.test, partial(assign, node.body), partial(assign, node.orelse))
         if var not in self.state:
             raise Unreached
         return self.state.pop(var)
@@ -331,9 +356,9 @@ class Expressions(Calls):
     def v_Lambda(self, node: ast.Lambda) -> Inner:
         body: list[ast.stmt] = [ast.copy_location(ast.Return(node.body), node.body)]
         if node not in self.lambdas:
-            vars(body[0])["made"] = True
-            made = ast.FunctionDef("lambda", node.args, body, [])  # type: ignore[call-overload, unused-ignore]
-            self.lambdas[node] = ast.copy_location(made, node)
+            vars(body[0])["generated"] = True
+            function = ast.FunctionDef("lambda", node.args, body, [])  # type: ignore[call-overload, unused-ignore]
+            self.lambdas[node] = ast.copy_location(function, node)
         return Inner(self.lambdas[node], self.scope)
 
     # Lists
@@ -349,56 +374,56 @@ class Expressions(Calls):
         )
 
     def list_of(self, values: list[Num], node: ast.AST, shape: tuple[int, ...] = ()) -> Arr:
-        """A new list of some numbers."""
+        """Return a new list of numbers."""
         values = [self.fixed(x) for x in values]
-        self.boxes.setdefault(made_at(node), set()).update(*(x.alts for x in values))
+        self.boxes.setdefault(place_of(node), set()).update(*(x.alts for x in values))
         array = self.listed([self.constant(n) for n in shape or (len(values),)], "", node)
         flat = replace(array, dims=((Known(len(values)), "1"),))
-        self.given(
-            flat, values, nested([x.py for x in values], shape or (len(values),), "[]"), node
+        self.store_all(
+            flat, values, nested_text([x.py for x in values], shape or (len(values),), "[]"), node
         )
         return array
 
     def filled(self, node: ast.BinOp, rows: ast.expr | None = None) -> Arr:
-        """`[a] * n`, or a list of such lists."""
+        """Return `[a] * n`, or a list of such lists."""
         fill = self.fixed(self.num(node.left.elts[0]))  # type: ignore[attr-defined]
         sizes = [
-            self.present(n) for n in self.nums([node.right] if rows is None else [rows, node.right])
+            self.not_none(n)
+            for n in self.nums([node.right] if rows is None else [rows, node.right])
         ]
         self.refuse_if(
             any(not set(n.alts) <= INTS - {"u8"} for n in sizes), node, "this size of a list"
         )
         py = f"[{fill.py}] * {sizes[-1].py}"
-        self.boxes.setdefault(made_at(node), set()).update(fill.alts)
+        self.boxes.setdefault(place_of(node), set()).update(fill.alts)
         return self.listed(
             sizes, py if rows is None else f"[{py} for _ in range({sizes[0].py})]", node, fill
         )
 
     def listed(self, sizes: list[Num], py: str, node: ast.AST, fill: Num | None = None) -> Arr:
-        """A new list of numbers; `py` makes it, full of `fill`."""
-        made, name = made_at(node), self.new("a")
-        self.boxes.setdefault(made, set())
+        """Return a new list of numbers; `py` makes it in CPython's text, `fill` is its content."""
+        place = place_of(node)
+        name = self.new("a")
+        self.boxes.setdefault(place, set())
         counts = [
             n.only[1]
             if isinstance(n.const, int) and n.const >= 0
-            else self.named(f"max(0, {self.whole(n)})")
+            else self.named(f"max(0, {self.int64_text(n)})")
             for n in sizes
         ]
         array = Arr(
             name,
             "?",
-            tuple(zip(counts, (*counts[1:], "1"), strict=True)),
-            "0",
-            name,
+            dims=tuple(zip(counts, (*counts[1:], "1"), strict=True)),
+            off="0",
+            py=name,
             local=True,
-            box=made,
+            box=place,
         )
-        begin = {} if fill is None else {f"_{SLOT[t]}": x for t, x in fill.alts.items()}
-        begin |= (
-            {}
-            if fill is None
-            else {"_tag": fill.tag if len(fill.alts) > 1 else str(CODES[fill.only[0]])}
-        )
+        begin: dict[str, str] = {}
+        if fill is not None:
+            begin = {f"_{SLOT[t]}": x for t, x in fill.alts.items()}
+            begin["_tag"] = fill.tag if len(fill.alts) > 1 else str(CODES[fill.only[0]])
         for part in self.parts(array):
             kind = HELD[part[1]] if part != "_tag" else "np.int8"
             self.emit(f"{name}{part} = np.full({' * '.join(counts)}, {kind}({begin.get(part, 0)}))")
@@ -407,8 +432,12 @@ class Expressions(Calls):
         return array
 
 
+def _append_result(results: list[Num], part: Callable[[], Num]) -> None:
+    results.append(part())
+
+
 def is_constant(node: ast.List | ast.Tuple) -> bool:
-    """True if all that is in a list stands there."""
+    """Return whether all items of a list or tuple are literals."""
     inner = [
         x
         for x in ast.walk(node)
@@ -417,6 +446,6 @@ def is_constant(node: ast.List | ast.Tuple) -> bool:
     return all(isinstance(x, ast.Constant) for x in inner)
 
 
-def made_at(node: ast.AST) -> str:
-    """What tells the place where a list is made from others."""
+def place_of(node: ast.AST) -> str:
+    """Return a text that identifies the place where a list is made."""
     return f"{getattr(node, 'lineno', 0)}:{getattr(node, 'col_offset', 0)}:{ast.unparse(node)}"

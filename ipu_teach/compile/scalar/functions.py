@@ -1,8 +1,8 @@
 """Functions of single numbers, Python's and numpy's, with the same bits in the compiled text.
 
-- A function whose result IEEE fixes is written as an expression.
-- Of other functions of numpy's, numpy's own loop is called, as numpy calls it for one number.
-- Of other functions of `math`, the function itself is called, as a C function of doubles.
+* A function whose result IEEE fixes is written as an expression.
+* For other numpy functions, numpy's own loop is called, as numpy calls it for one number.
+* For other functions of `math`, the function itself is called, as a C function of doubles.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ipu_teach.compile.scalar.arithmetic import BINARY
-from ipu_teach.compile.scalar.arrays import Arrays
+from ipu_teach.compile.scalar.array_functions import ArrayFunctions
 from ipu_teach.compile.scalar.kinds import (
     BOOLS,
     FLOATS,
@@ -23,6 +23,7 @@ from ipu_teach.compile.scalar.kinds import (
     SAMPLES,
     SLOT,
     ZERO,
+    Function,
     kind_of,
     numpys,
 )
@@ -30,8 +31,8 @@ from ipu_teach.compile.scalar.values import INSTEAD, Arr, Num, Vec
 from ipu_teach.compile.scalar.writer import Make
 from ipu_teach.compile.trace import ROUNDED
 
-# Functions whose result IEEE fixes to the bit, and how the compiled text says them.
-EXACT: dict[Any, str] = {
+# Functions whose result IEEE fixes to the bit, and their compiled text.
+EXACT: dict[Function, str] = {
     abs: "abs",
     np.sqrt: "np.sqrt",
     np.fabs: "abs",
@@ -45,8 +46,8 @@ EXACT: dict[Any, str] = {
     np.positive: "",
     np.square: "square",
 }
-# Questions about a number: the expression for floats, and for whole numbers.
-TESTS: dict[Any, tuple[str, str]] = {
+# Tests of a number: the expression for floats, and for integers.
+TESTS: dict[Function, tuple[str, str]] = {
     np.isnan: ("({0} != {0})", "False"),
     np.isinf: ("(abs({0}) == np.inf)", "False"),
     np.isfinite: ("({0} - {0} == 0)", "True"),
@@ -55,16 +56,22 @@ TESTS: dict[Any, tuple[str, str]] = {
     math.isinf: ("(abs({0}) == np.inf)", "False"),
     math.isfinite: ("({0} - {0} == 0)", "True"),
 }
-LOGICAL = {
+LOGICAL: dict[Function, str] = {
     np.logical_and: "({} and {})",
     np.logical_or: "({} or {})",
     np.logical_xor: "({} != {})",
     np.logical_not: "(not {})",
 }
-# The larger or the smaller of two numbers. The last two leave a NaN out: floats by numpy's loop.
-EXTREMES = {np.maximum: "np_max", np.minimum: "np_min", np.fmax: "np_max", np.fmin: "np_min"}
+# The larger or the smaller of two numbers. The last two ignore NaN; for floats they are numpy's
+# loop.
+EXTREMES: dict[Function, str] = {
+    np.maximum: "np_max",
+    np.minimum: "np_min",
+    np.fmax: "np_max",
+    np.fmin: "np_min",
+}
 BY_OPERATOR = {getattr(np, name): sign for sign, _, name in BINARY.values() if sign != "**"}
-# What numpy computes in its own way: its own loop is called.
+# Functions that numpy computes in its own way: its own loop is called.
 BY_LOOP = frozenset(
     (
         np.exp,
@@ -102,7 +109,7 @@ BY_LOOP = frozenset(
         np.heaviside,
     )
 )
-# Functions of `math` of which numba has one with the same bits.
+# Functions of `math` for which numba has one with the same bits.
 MATH = frozenset(
     (
         math.sqrt,
@@ -135,9 +142,10 @@ DOMAIN = {
 }
 _NO_POLE = "({0} > 0.0 or {0} != np.floor({0}))"
 _DIVIDES = "abs({0}) < np.inf and {1} != 0.0"
-# Functions of `math` that are called themselves, and where they raise nothing: elsewhere CPython's
-# text runs. With fewer numbers of arguments than Python takes; those since 3.11 where they are.
-CALLED: dict[Any, str] = {
+# Functions of `math` that are called directly, and the condition under which they raise nothing;
+# otherwise CPython's text runs. Some take fewer arguments than in Python; those since 3.11 are
+# added where they exist.
+CALLED: dict[Function, str] = {
     math.erf: "",
     math.erfc: "",
     math.hypot: "",
@@ -161,8 +169,8 @@ CALLED |= {
     for name, condition in (("exp2", "abs({0}) < 1000.0"), ("cbrt", ""))
     if hasattr(math, name)
 }
-MOST_ARGUMENTS = 3  # of a function that is called so
-# Which give whole numbers.
+MOST_ARGUMENTS = 3  # the most arguments of a function in CALLED
+# Functions that return integers.
 WHOLE = {math.floor: "np.floor", math.ceil: "np.ceil", math.trunc: "np.trunc", round: "np.rint"}
 # numpy's names of Python's functions, by which they are priced
 NUMPYS = {
@@ -180,59 +188,63 @@ NUMPYS = {
 NUMBERS = frozenset(type(sample) for sample in SAMPLES.values())
 
 
-class Functions(Arrays):
+class Functions(ArrayFunctions):
     """The results of functions of single numbers in a scalar loop."""
 
-    def is_compiled(self, f: Any, args: list[Any]) -> bool:
+    def is_compiled(self, f: Function, args: list[Any]) -> bool:
         """Return whether `f`, one of numpy's functions of arrays, has a form for these numbers."""
         count = {np.round: 1, np.where: 3, np.clip: 3}.get(f, getattr(f, "nin", 0))
         return len(args) == count and all(isinstance(a, Num) for a in args)
 
-    def of_numbers(self, f: Any, args: list[Any], node: ast.Call) -> Any:
+    def of_numbers(self, f: Function, args: list[Any], node: ast.Call) -> Any:
         """Return the result of a function of Python or numpy, the latter also of whole regions."""
-        make, ufunc = self._make_of(f, args, node), f is abs or isinstance(f, np.ufunc)
-        if make is None or len(args) != (getattr(f, "nin", 1) if ufunc else len(node.args)):
+        make = self._make_of(f, args, node)
+        is_ufunc = f is abs or isinstance(f, np.ufunc)
+        if make is None or len(args) != (getattr(f, "nin", 1) if is_ufunc else len(node.args)):
             self.refuse(
                 node, f"{ast.unparse(node.func)}()", INSTEAD.get(getattr(f, "__name__", ""), "")
             )
         form = f"{text_of(f)}({', '.join('{}' for _ in args)})"
         name = "absolute" if f is abs else f.__name__
-        if ufunc and any(isinstance(a, (Arr, Vec)) for a in args):
+        if is_ufunc and any(isinstance(a, (Arr, Vec)) for a in args):
             return self.mapped(
-                f, args, make if f is abs or f in ROUNDED or f in TESTS else None, name, form, node
+                f,
+                args,
+                make=make if f is abs or f in ROUNDED or f in TESTS else None,
+                name=name,
+                form=form,
+                node=node,
             )
         nums = (
             [self.single(a, node) for a in args]
-            if ufunc
+            if is_ufunc
             else [self.single(*x) for x in zip(args, node.args, strict=True)]
         )
         slots, tag = self.dispatch(nums, make)
-        data, bound = any(a.data for a in nums), nums[0].bound if f in (abs, int) else None
-        if f is int and FLOATS & nums[0].alts.keys():  # of floats no bound is known
+        data = any(a.data for a in nums)
+        bound = nums[0].bound if f in (abs, int) else None
+        if f is int and FLOATS & nums[0].alts.keys():  # the bound is one of integers
             bound = None
-        if ufunc:
+        if is_ufunc:
             self.priced(name, slots, data)
-        elif not isinstance(f, type):
-            self.spend(NUMPYS.get(name, name), "float32", data=data)
-        elif f is not bool:
+        elif f is bool:
+            pass  # free
+        elif isinstance(f, type):
             self.spend(data=data)
+        else:
+            self.spend(NUMPYS.get(name, name), "float32", data=data)
         return Num(slots, form.format(*(a.py for a in nums)), tag, data, bound=bound)
 
-    def _make_of(self, f: Any, args: list[Any], node: ast.AST) -> Make | None:
+    def _make_of(self, f: Function, args: list[Any], node: ast.AST) -> Make | None:
         """Return the function that writes the compiled text, or None if there is no form."""
         if f in EXACT:
             return lambda ts, xs: self._exact(f, ts[0], xs[0], node)
         if f in TESTS:
             return lambda ts, xs: self._test(f, ts[0], xs[0], node)
         if f in LOGICAL:
-            return lambda ts, xs: (
-                "b1",
-                LOGICAL[f].format(
-                    *(self.convert(x, t, "b1", node) for x, t in zip(xs, ts, strict=True))
-                ),
-            )
-        if f in BY_OPERATOR:  # which make numpy's numbers of Python's
-            return self.arith(BY_OPERATOR[f], f, node, [None, None], [None, None])
+            return lambda ts, xs: self._logical(f, ts, xs, node)
+        if f in BY_OPERATOR:  # these also turn Python's numbers into numpy's
+            return self.arith(BY_OPERATOR[f], f, node, const=[None, None], bounds=[None, None])
         if f in EXTREMES:
             return lambda ts, xs: self._extreme(f, ts, xs, node)
         if f is np.clip:
@@ -242,33 +254,43 @@ class Functions(Arrays):
         if f in (np.copysign, math.copysign):
             return lambda ts, xs: self._with_sign(f, ts, xs, node)
         if f in BY_LOOP:
-            return lambda ts, xs: self._looped(f, args, ts, xs, node)
+            return lambda ts, xs: self._by_numpy_loop(f, args, ts, xs, node=node)
         if isinstance(f, type) and f in NUMBERS and len(args) == 1:
-            to = kind_of(f(0))
-            return lambda ts, xs: (to, self.put(xs[0], ts[0], to, node))
+            return self.storing(kind_of(f(0)), node)
         if f in WHOLE and len(args) == 1:
             return lambda ts, xs: self._whole(f, ts[0], xs[0], node)
         if f in CALLED and len(args) <= MOST_ARGUMENTS:
             return lambda ts, xs: self._called(f, ts, xs, node)
         if f is round:
-            return lambda ts, xs: self._alone(
-                f, [a.const or t for a, t in zip(args, ts, strict=True)], node
-            )
+            return lambda ts, xs: self._rounded(f, args, ts, node)
         return (lambda ts, xs: self._math(f, ts, xs, node)) if f in MATH else None
 
-    def _alone(self, f: Any, operands: list[Any], node: ast.AST) -> tuple[str, str]:
-        """What CPython's text alone works out with the same bits."""
+    def _logical(self, f: Function, ts: list[str], xs: list[str], node: ast.AST) -> tuple[str, str]:
+        """Return (type, text) of a function in LOGICAL."""
+        truths = (self.convert(x, t, "b1", node) for x, t in zip(xs, ts, strict=True))
+        return "b1", LOGICAL[f].format(*truths)
+
+    def _rounded(
+        self, f: Function, args: list[Num], ts: list[str], node: ast.AST
+    ) -> tuple[str, str]:
+        """Return (type, text) of round() to a number of decimals."""
+        return self._python_only(f, [a.const or t for a, t in zip(args, ts, strict=True)], node)
+
+    def _python_only(self, f: Function, operands: list[Any], node: ast.AST) -> tuple[str, str]:
+        """Return the type and a placeholder for a result that only CPython's text computes."""
         r = self.type_of(f, operands, node)
         self.refuse_if(r not in SAMPLES, node, f"{text_of(f)} of {operands[0]}")
-        self.by_python(node)
+        self.require_python(node)
         return r, ZERO[SLOT[r]]
 
-    def _exact(self, f: Any, t: str, x: str, node: ast.AST) -> tuple[str, str]:
+    def _exact(self, f: Function, t: str, x: str, node: ast.AST) -> tuple[str, str]:
+        """Return (type, text) of a function in EXACT."""
         r = self.type_of(f, [t], node)
         self.refuse_if(
             r not in SAMPLES or (r in INTS and EXACT[f] == "np.sqrt"), node, f"{text_of(f)} of {t}"
         )
-        x, g = self.convert(x, t, r, node), EXACT[f]
+        x = self.convert(x, t, r, node)
+        g = EXACT[f]
         if g == "square":
             return r, self.wrapped(f"({x} * {x})", r)
         if r in INTS:
@@ -278,7 +300,8 @@ class Functions(Arrays):
                 return r, x if r[0] == "u" and g == "abs" else f"{g}({x})"
         return r, self.wrapped(f"{g}({x})", r)
 
-    def _test(self, f: Any, t: str, x: str, node: ast.AST) -> tuple[str, str]:
+    def _test(self, f: Function, t: str, x: str, node: ast.AST) -> tuple[str, str]:
+        """Return (type, text) of a function in TESTS."""
         r = self.type_of(f, [t], node)
         if t not in FLOATS:
             return r, TESTS[f][1].format(self.convert(x, t, "i8" if t in BOOLS else t, node))
@@ -287,16 +310,20 @@ class Functions(Arrays):
         return r, TESTS[f][0].format(x)
 
     def _bail_if_nan(self, x: str, node: ast.AST) -> None:
-        """Leave it to CPython's text: which sign a NaN has depends on who computed it."""
+        """Leave a NaN to CPython's text: its sign depends on the code that computed it."""
         self.bail(f"{x} != {x}", node)
 
-    def _with_sign(self, f: Any, ts: list[str], xs: list[str], node: ast.AST) -> tuple[str, str]:
+    def _with_sign(
+        self, f: Function, ts: list[str], xs: list[str], node: ast.AST
+    ) -> tuple[str, str]:
+        """Return (type, text) of copysign."""
         r = self.type_of(f, ts, node)
         a, b = (self.put(x, t, r, node) for x, t in zip(xs, ts, strict=True))
         self._bail_if_nan(b, node)
         return r, f"np.copysign({a}, {b})"
 
-    def _extreme(self, f: Any, ts: list[str], xs: list[str], node: ast.AST) -> tuple[str, str]:
+    def _extreme(self, f: Function, ts: list[str], xs: list[str], node: ast.AST) -> tuple[str, str]:
+        """Return (type, text) of a function in EXTREMES."""
         r = self.type_of(f, ts, node)
         a, b = (self.convert(x, t, r, node) for x, t in zip(xs, ts, strict=True))
         if r in FLOATS and f in (np.fmax, np.fmin):
@@ -304,69 +331,77 @@ class Functions(Arrays):
         return r, self._better_of(EXTREMES[f], r, a, b, node)
 
     def _better_of(self, name: str, r: str, a: str, b: str, node: ast.AST) -> str:
-        if r in FLOATS:  # which of two zeros it is depends on the processor
+        """Return the text of `np_max` or `np_min` of two numbers."""
+        if r in FLOATS:  # the choice between 0 and -0 depends on the processor
             self.bail(f"{a} == 0 and {b} == 0 and np.signbit({a}) != np.signbit({b})", node)
         return f"{name}({a}, {b})"
 
     def _clipped(self, ts: list[str], xs: list[str], node: ast.AST) -> tuple[str, str]:
+        """Return (type, text) of np.clip."""
         r = self.type_of(np.clip, ts, node)
         if r not in FLOATS:
-            return self._alone(np.clip, list(ts), node)
+            return self._python_only(np.clip, list(ts), node)
         x, low, high = (self.convert(x, t, r, node) for x, t in zip(xs, ts, strict=True))
         x = self.named(self._better_of("np_max", r, x, low, node))
         return r, self._better_of("np_min", r, x, high, node)
 
     def _chosen(self, ts: list[str], xs: list[str], node: ast.AST) -> tuple[str, str]:
+        """Return (type, text) of np.where."""
         r = self.type_of(chosen_number, ts, node)
         a, b = (self.put(x, t, r, node) for x, t in zip(xs[1:], ts[1:], strict=True))
         return r, f"({a} if {self.convert(xs[0], ts[0], 'b1', node)} else {b})"
 
-    def _looped(
-        self, f: Any, args: list[Num], ts: list[str], xs: list[str], node: ast.AST
+    def _by_numpy_loop(
+        self, f: Function, args: list[Num], ts: list[str], xs: list[str], node: ast.AST
     ) -> tuple[str, str]:
+        """Return (type, text) of a function in BY_LOOP."""
         if f is np.power and not set(ts) & FLOATS:
-            return self.arith("**", f, node, [a.const for a in args], [None, None])(ts, xs)
+            return self.arith("**", f, node, const=[a.const for a in args], bounds=[None, None])(
+                ts, xs
+            )
         r = self.type_of(f, ts, node)
         if f is np.sign and r in INTS - {"u8"}:
             x = self.convert(xs[0], ts[0], r, node)
             return r, f"(np.int64({x} > 0) - np.int64({x} < 0))"
         if r not in FLOATS and f is np.sign:
-            return self._alone(f, ts, node)
+            return self._python_only(f, ts, node)
         self.refuse_if(r not in FLOATS, node, f"np.{f.__name__} of {ts[0]}")
         return r, self.by_loop(
             f, r, [self.convert(x, t, r, node) for x, t in zip(xs, ts, strict=True)]
         )
 
-    def _whole(self, f: Any, t: str, x: str, node: ast.AST) -> tuple[str, str]:
-        """Python's functions that give whole numbers."""
+    def _whole(self, f: Function, t: str, x: str, node: ast.AST) -> tuple[str, str]:
+        """Return (type, text) of a Python function that returns an integer."""
         r = self.type_of(f, [t], node)
         return r, self.put(f"{WHOLE[f]}({x})" if t in FLOATS else x, t, r, node)
 
-    def _called(self, f: Any, ts: list[str], xs: list[str], node: ast.AST) -> tuple[str, str]:
+    def _called(self, f: Function, ts: list[str], xs: list[str], node: ast.AST) -> tuple[str, str]:
+        """Return (type, text) of a function in CALLED."""
         xs = [self.named(self.put(x, t, "wf", node)) for x, t in zip(xs, ts, strict=True)]
         if CALLED[f]:
             self.bail(f"not ({CALLED[f].format(*xs)})", node)
         loop = self.loop_at(f, f"{'d' * len(xs)}->d")
         return "wf", f"call_double{len(xs)}({loop}, {', '.join(xs)})"
 
-    def _math(self, f: Any, ts: list[str], xs: list[str], node: ast.AST) -> tuple[str, str]:
+    def _math(self, f: Function, ts: list[str], xs: list[str], node: ast.AST) -> tuple[str, str]:
+        """Return (type, text) of a function in MATH."""
         xs = [self.put(x, t, "wf", node) for x, t in zip(xs, ts, strict=True)]
         text = f"np.sqrt({xs[0]})" if f is math.sqrt else f"math.{f.__name__}({', '.join(xs)})"
         name = self.named(
             f"{text} if {DOMAIN[f].format(xs[0])} else np.nan" if f in DOMAIN else text
         )
-        # errors, and what is infinite, are Python's to say
+        # errors and infinite results are left to Python
         self.bail(f"not ({name} - {name} == 0.0)", node)
         return "wf", name
 
 
 def chosen_number(condition: Any, a: Any, b: Any) -> Any:
-    """np.where of numbers, as a number."""
+    """Return np.where of numbers as a number."""
     return np.where(condition, a, b)[()]
 
 
-def text_of(f: Any) -> str:
-    """A function as CPython's text calls it."""
+def text_of(f: Function) -> str:
+    """Return the name of a function in CPython's text."""
     if f in (abs, int, float, bool, round):
         return str(f.__name__)
     if isinstance(f, type):

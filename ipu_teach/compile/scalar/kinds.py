@@ -1,14 +1,14 @@
-"""The types that a number may have while the text is walked: Python's three and numpy's twelve, and
-None."""
+"""The types of numbers in a walk: three of Python's, twelve of numpy's, and that of None."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+Function = Callable[..., Any]  # one of numbers or arrays, Python's or numpy's
 SAMPLES: dict[str, Any] = {
     "wb": True,
     "wi": 1,
@@ -27,13 +27,13 @@ SAMPLES: dict[str, Any] = {
     "f8": np.float64(1),
     "no": None,
 }
-CODES = {t: k for k, t in enumerate(SAMPLES)}  # what a tag holds
+CODES = {t: k for k, t in enumerate(SAMPLES)}  # the values of tags
 INTS = frozenset(("wi", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"))
 FLOATS = frozenset(("wf", "f2", "f4", "f8"))
 BOOLS = frozenset(("b1", "wb"))
 WEAK = frozenset(("wb", "wi", "wf"))
-# How the compiled text holds a type: all integers as int64 but the largest, halves as singles. One
-# slot for each.
+# By type: its slot, the type that variables of the compiled text have. Integers are int64, except
+# the largest; halves are singles.
 SLOT = {
     **dict.fromkeys(INTS, "i"),
     "u8": "u",
@@ -45,48 +45,51 @@ SLOT = {
     "wb": "b",
     "no": "b",
 }
-# by slot
+# The text of zero, and that of the dtype, by slot.
 ZERO = {"i": "np.int64(0)", "u": "np.uint64(0)", "f": "np.float32(0)", "d": "0.0", "b": "False"}
 HELD = {"i": "np.int64", "u": "np.uint64", "f": "np.float32", "d": "np.float64", "b": "np.bool_"}
 
 
 def kind_of(value: Any) -> str:
-    """The type of a number; "no" for None, and "?" for what is neither."""
+    """Return the type of a number; "no" for None, and "?" for anything else."""
     if value is None:
         return "no"
-    if isinstance(value, np.generic):  # first: np.float64 is a float, too, and yet not weak
+    if isinstance(value, np.generic):  # first, because np.float64 is a float too, but not weak
         return str(value.dtype.str[1:])
     return "w" + type(value).__name__[0] if type(value) in (bool, int, float) else "?"
 
 
 @lru_cache(None, typed=True)
-def gives(f: Any, *operands: Any) -> str:
-    """The type of `f` of operands of these types, by example; an operand may also be a number."""
+def gives(f: Function, *operands: Any) -> str:
+    """Return the type of `f` of operands of these types, by example.
+
+    An operand may also be a number.
+    """
     with np.errstate(all="ignore"):
         return kind_of(f(*(SAMPLES[x] if isinstance(x, str) else x for x in operands)))
 
 
 def is_number(value: Any) -> bool:
-    """True for a number that the walk can hold, and for None."""
+    """Return whether a value is a number that the walk can represent, or None."""
     return kind_of(value) in SAMPLES
 
 
 def reach(types: Iterable[str]) -> int | None:
-    """No whole number of these types of numpy's is larger; None if they reach far."""
+    """Return the largest integer of these numpy types, or None if one has more than 32 bits."""
     sizes = [8 * int(t[1]) for t in types if t[0] in "iu"]
     return None if max(sizes, default=0) > 32 else 2 ** max(sizes, default=0)
 
 
 def dtype_of(t: str) -> Any:
-    """numpy's dtype for a type; of Python's numbers the one that holds them."""
+    """Return numpy's dtype for a type; for Python's numbers, the dtype that represents them."""
     return np.dtype({"wb": "?", "wi": "i8", "wf": "f8"}.get(t, t))
 
 
 def numpys(dtype: Any) -> str:
-    """A dtype in a text."""
+    """Return the text of a dtype."""
     return f"np.{np.dtype(dtype).name.replace('bool', 'bool_')}"
 
 
 def held_dtype(t: str) -> str:
-    """The text of the dtype of a local array, as the compiled text holds it."""
+    """Return the text of the dtype of a local array in the compiled text."""
     return HELD["f"] if t == "f2" else numpys(dtype_of(t))

@@ -1,8 +1,7 @@
-"""What a walk gives: operations, one below the other and within each other. The room above prints
-them for CPython and for a compiler.
+"""The result of a walk: operations in sequence and nested. The engine prints them in two texts.
 
-Most are lines that the walk words itself. What depends on the target, or on what turns out further
-down, is named here and worded when it is printed.
+Most operations are lines whose text the walk writes. An operation that depends on the target, or on
+later parts of the source, gets its text when it is printed.
 """
 
 from __future__ import annotations
@@ -12,14 +11,16 @@ from dataclasses import dataclass, field
 
 
 class Operation:
-    """Something that is done at a place of the texts."""
+    """An operation at a place of the texts."""
 
 
 @dataclass(frozen=True)
 class Line(Operation):
-    """A statement of the compiled text, of CPython's, or of both. `watched`: what CPython's says
-    instead where somebody watches. `tag`: it gives a variable's type, and is needless where that is
-    the same everywhere."""
+    """A statement of the compiled text, of CPython's text, or of both.
+
+    `watched` replaces CPython's statement when the run is watched. `tag` names the variable for
+    which the statement sets a type; it is not needed if the type is the same everywhere.
+    """
 
     compiled: str | None
     python: str | None = None
@@ -33,13 +34,13 @@ class Leave(Line):
 
 @dataclass(frozen=True)
 class Block(Line):
-    """What stands under a line. `counter`: of a `for` of the compiled text."""
+    """A line with a body. `counter` is the variable of a `for` in the compiled text."""
 
     body: list[Operation] = field(default_factory=list)
     counter: str = ""
 
     def all(self) -> Iterator[Operation]:
-        """What stands under it, also further in."""
+        """Yield all operations in it, at any depth."""
         for operation in self.body:
             yield operation
             if isinstance(operation, Block):
@@ -48,15 +49,18 @@ class Block(Line):
 
 @dataclass(frozen=True)
 class Count(Operation):
-    """The cycles of a straight piece, by its number."""
+    """Counts the cycles of a straight piece, by its number."""
 
     piece: int
 
 
 @dataclass(frozen=True)
 class CountRegion(Operation):
-    """The cycles of an operation on a whole region, by the number of its rate: for how many
-    elements, and how often, in the compiled text and in CPython's."""
+    """Counts the cycles of an operation on a whole region, by the number of its rate.
+
+    `elements` and `times` are the number of elements and of repetitions, in the compiled text and
+    in CPython's.
+    """
 
     counter: str
     rate: int
@@ -66,7 +70,9 @@ class CountRegion(Operation):
 
 @dataclass(frozen=True)
 class Finish(Operation):
-    """compute() is over. `answer`: what it returns, in the compiled text and in CPython's; None
-    where that is not no."""
+    """The end of compute().
+
+    `answer` is what it returns, in the compiled text and in CPython's; None if it is always true.
+    """
 
     answer: tuple[str, str] | None

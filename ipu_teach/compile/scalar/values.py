@@ -1,10 +1,9 @@
-"""What a value is while a codelet's text is walked: which types it may have, and what stands for it
-in the two texts.
+"""The values in a walk: their possible types, and their names in the two texts.
 
-Types are numpy's own by two letters ("f4", "i2", "b1") and three of Python's, which are weak: "wb",
-"wi", "wf" (a bool, an int, a float take the type of what they meet). No table of types is written:
-the type of `a op b` is that of `op(sample, sample)`. "no" is that of None, which a variable may
-hold until it has a number.
+Types are numpy's, by two letters ("f4", "i2", "b1"), and three of Python's, which are weak: "wb",
+"wi", "wf" (a bool, int or float takes the type of the value it is combined with). There is no table
+of result types: the type of `a op b` is that of `op(sample, sample)`. "no" is the type of None,
+which a variable may have before its first number.
 """
 
 from __future__ import annotations
@@ -15,43 +14,51 @@ from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any
 
-LIMIT = 2**61  # Python's integers are int64 in the compiled text up to here
-SMALL = 2**40  # no loop counter is larger
-LENGTH = 2**31  # and no length
-SHORT = 2**20  # turns of a loop during which nobody need be able to stop it
+LIMIT = 2**61  # the compiled text has Python's integers as int64 up to here
+SMALL = 2**40  # the largest loop counter
+LENGTH = 2**31  # the largest length
+SHORT = 2**20  # iterations of a loop that need not be stopped
 
 
 class Fixed(str):
-    """The compiled text's name of a whole number that stays as it is: a field's length, or a
-    constant of the vertex."""
+    """The compiled text's name of an integer that never changes.
+
+    It is a field's length, or a constant of the vertex.
+    """
 
 
 class Known(Fixed):
-    """A whole number that is known ahead: the text is its digits."""
+    """An integer that is known ahead: the text is its digits."""
 
 
 class Refused(Exception):
-    """A construct that is not translated, with the line where it stands (0: not known yet)."""
+    """A construct that is not translated, with its line (0: not known yet)."""
 
     def __init__(self, why: str, line: int = 0, instead: str = "") -> None:
         super().__init__(why)
-        self.why, self.line, self.instead = why, line, instead
+        self.why = why
+        self.line = line
+        self.instead = instead
 
 
 class Unreached(Exception):
-    """In the first walk of a loop: a name that only an earlier turn assigns. This way is not gone
-    in the first turn."""
+    """In the first walk of a loop: a name that only an earlier iteration assigns.
+
+    The first iteration does not take this branch.
+    """
 
 
 @dataclass(frozen=True)
 class Num:
     """A number.
 
-    `alts`: for each type that it may have, the compiled text's name for it; `tag`: the name that
-    tells which, where there are several. `py`: CPython's text, which needs no types. `data`: it
-    depends on data, so work on it costs cycles. `bound`: no integer of Python's own here is larger.
-    `maybe`: perhaps it was never assigned. `affine`: a loop's counter, and how much more than that
-    it is.
+    * `alts`: for each possible type, the compiled text of the number
+    * `tag`: the name of a variable that tells the type, if there are several
+    * `py`: CPython's text, which needs no types
+    * `data`: whether it depends on data, so that work on it costs cycles
+    * `bound`: the largest magnitude as a Python integer, None if unknown
+    * `maybe`: whether it may be unassigned
+    * `affine`: (a loop's counter, its difference from that counter)
     """
 
     alts: dict[str, str]
@@ -73,11 +80,13 @@ class Num:
 class Arr:
     """A field's region, a row or slice of it, a local array or list, or a table of constants.
 
-    `dims`: (length, stride) of each axis, and `off`: where it begins, texts of the compiled one.
-    `mark`: CPython's text for where stores are marked; empty where they are not. `rows`: of a list
-    of vectors, the place in `dims` from which on it says where they lie. `box`: of a list, whose
-    numbers may be of several types, where it is made; its buffers are `buf` with a slot each, and
-    one of tags. `free`: its numbers are known ahead.
+    * `dims`: (length, stride) of each axis in the compiled text, and `off`, the first element's
+      offset
+    * `mark`: CPython's text of the array that marks stores; empty if they are not marked
+    * `rows`: for a list of vectors, the index in `dims` where their offsets and lengths begin
+    * `box`: for a list, whose numbers may have several types, the place where it is made. Its
+      buffers are named `buf` with the slot of each type, and one contains the tags
+    * `free`: whether its numbers are known ahead
     """
 
     buf: str
@@ -97,8 +106,7 @@ class Arr:
 
 @dataclass(frozen=True)
 class ConstantTable:
-    """Numbers that are known ahead, as CPython's text and as those of the compiled one's arrays, by
-    their names."""
+    """Numbers that are known ahead: as CPython's text, and by name as compiled arrays."""
 
     py: str
     compiled: dict[str, str]
@@ -107,23 +115,22 @@ class ConstantTable:
 
 @dataclass(frozen=True)
 class StaticValue:
-    """What is known ahead and is no number: modules, functions, dtypes, tables, None."""
+    """A value that is known ahead and is no number: a module, function, dtype, table or None."""
 
     value: Any
 
 
 class Factors(list[Arr]):
-    """What np.linalg.qr gives: Q and R."""
+    """The result of np.linalg.qr: Q and R."""
 
 
 @dataclass(frozen=True)
 class Vec:
-    """An expression over whole regions: `item(k)` writes what gives element k, and returns the text
-    of it.
+    """An expression over whole regions.
 
-    `dims`: the compiled text's length of each axis, none for a number; `size`: CPython's text for
-    how many elements it has. `product`: it is the product of two others; `scaled`: one of those is
-    a number.
+    `item(k)` emits the code for element k and returns its text. `dims` has the compiled text's
+    length of each axis, and none for a number; `size` is CPython's text of the number of elements.
+    `product`: it is the product of two others; `scaled`: one of those is a number.
     """
 
     dims: tuple[str, ...]
@@ -137,17 +144,18 @@ class Vec:
 
     @property
     def n(self) -> str:
-        """The compiled text for how many elements it has."""
+        """The compiled text of the number of elements."""
         return " * ".join(self.dims)
 
 
 @dataclass(frozen=True)
 class LoopSequence:
-    """What a `for` runs over: how many items, `item(k)` for number k, and CPython's text.
+    """A sequence that a `for` iterates over: `count` items, and `item(k)` for number k.
 
-    `size`: CPython's text for how many. `counted`: CPython's loop counts, too, and takes its items
-    by number. `bounds`: first, end and step where it is a plain range of one counter. `short`: it
-    is soon over.
+    `py`: CPython's text of the sequence; `size`: that of the number
+    of items. `counted`: CPython's loop uses a counter too, and
+    gets its items by number. `bounds`: (first, end, step) if it is a plain range. `short`: it has
+    few iterations.
     """
 
     count: str
@@ -165,32 +173,31 @@ State = dict[str, Any]
 
 @dataclass
 class Scope:
-    """A function that is being walked: compute() itself, or one that stands in place of its
-    call."""
+    """A function that is being walked: compute() itself, or one that is inlined."""
 
     function: FunctionType | ast.FunctionDef
-    me: str  # what it calls the vertex; "" if it does not have it
+    me: str  # its name for the vertex; "" if it does not get it
     names: dict[str, Any]
     local: frozenset[str]
-    prefix: str  # of its variables in the texts
+    prefix: str  # the beginning of its variables' names in the texts
     file: str
-    outer: Scope | None = None  # in whose text it stands
-    # ((breaks, continues), flag) of each
+    outer: Scope | None = None  # the function that contains its text
+    # by loop: ((states at breaks, states at continues), flag that a return sets)
     loops: list[tuple[tuple[list[State], ...], str]] = field(default_factory=list)
-    returns: str = ""  # the variable that takes what it returns; none for compute() itself
+    returns: str = ""  # the variable for its return value; "" for compute() itself
     exits: list[State] = field(default_factory=list)
-    parted: bool = False  # data decide how far a loop of it comes
+    parted: bool = False  # data decide how many iterations one of its loops completes
 
 
 @dataclass(frozen=True)
 class Inner:
-    """A function that stands inside another one's text."""
+    """A function defined inside another one."""
 
     tree: ast.FunctionDef
     scope: Scope = field(compare=False)
 
 
-# What to write in place of functions and methods that beginners reach for.
+# Replacements for functions and methods that beginners use.
 INSTEAD = {
     "sorted": "np.sort(…)",
     "sort": "np.sort(…)",
@@ -207,10 +214,9 @@ INSTEAD = {
 
 
 def in_words(node: ast.AST) -> tuple[str, str]:
-    """A piece of the text as a reason names it, and what to write instead, if there is
-    something."""
+    """Return (description of an untranslated construct, its replacement or "")."""
     counted = "np.zeros(n), with the keys as indices,"
-    found = {
+    description = {
         ast.Try: ("a try", "an if before what may fail"),
         ast.With: ("a with", ""),
         ast.GeneratorExp: ("a generator", "a loop"),
@@ -225,4 +231,4 @@ def in_words(node: ast.AST) -> tuple[str, str]:
         ast.Nonlocal: ("a nonlocal", "an argument"),
         ast.Import: ("an import", "it at the head of the file"),
     }.get(type(node))
-    return found or (f"`{ast.unparse(node).splitlines()[0]}`", "")
+    return description or (f"`{ast.unparse(node).splitlines()[0]}`", "")

@@ -1,5 +1,4 @@
-"""Local variables: what they hold at a place of the text, and what is known where ways of it
-meet."""
+"""Local variables: their values at a place of the source, and their joined state after branches."""
 
 from __future__ import annotations
 
@@ -14,13 +13,12 @@ from ipu_teach.compile.scalar.values import Arr, Num, Refused, State, Vec
 
 
 class VariableWalk(Arithmetic):
-    """Assignments to names, and states that join."""
+    """Assignments to names, and the join of states."""
 
     def assign(self, name: str, value: Any, node: ast.AST) -> None:
-        """Give a variable a value: its slot, its tag if it ever has several types, and what is
-        known of it from here on."""
+        """Assign a value to a variable: its slot, its tag for several types, and its state."""
         if isinstance(value, Vec):
-            value = self._laid_out(value)
+            value = self._materialised(value)
             self.temporaries[value.py] = self.loops_over
         if isinstance(value, Arr):
             self.state[name] = self._array(slot_of(name), value)
@@ -30,14 +28,15 @@ class VariableWalk(Arithmetic):
             self.state[name] = value
 
     def _number(self, name: str, s: str, value: Num) -> Num:
-        many = len(value.alts) > 1
+        """Write the assignment of a number, and return the number as the variable has it."""
+        has_tag = len(value.alts) > 1
         for slot, text in {SLOT[t]: text for t, text in value.alts.items()}.items():
             self.emit(f"{s}_{slot} = {text}")
             self.slots[f"{s}_{slot}"] = ZERO[slot]
-        kind = value.tag if many else CODES[value.only[0]]
+        kind = value.tag if has_tag else CODES[value.only[0]]
         self.operations.append(Line(f"{s}_tag = {kind}", tag=f"{s}_tag"))
         self.emit(None, f"{s} = {value.py}")
-        if many:
+        if has_tag:
             self.tagged.add(f"{slot_of(name)}_tag")
         alts = {t: f"{s}_{SLOT[t]}" for t in value.alts}
         return Num(
@@ -50,6 +49,7 @@ class VariableWalk(Arithmetic):
         )
 
     def _array(self, s: str, value: Arr) -> Arr:
+        """Write the assignment of an array, and return the array as the variable has it."""
         self.emit(f"{s}_o = {value.off}", f"{s} = {value.py}")
         dims = []
         for k, (n, stride) in enumerate(value.dims):
@@ -57,38 +57,47 @@ class VariableWalk(Arithmetic):
             if stride != "1":
                 self.emit(f"{s}_s{k} = {stride}")
             dims.append((f"{s}_n{k}", stride if stride == "1" else f"{s}_s{k}"))
-        own = value.local and not value.free
-        for part in self.parts(value) if own else ():
+        is_local = value.local and not value.free
+        for part in self.parts(value) if is_local else ():
             self.emit(f"{s}_a{part} = {value.buf}{part}")
         if value.mark:
             self.emit(None, f"{s}_m = {value.mark}")
         if value.mark and self.multi:
             self.emit(None, f"r_{s}_m = r_{value.mark}")
-        buf, mark = f"{s}_a" if own else value.buf, value.mark and f"{s}_m"
+        buf = f"{s}_a" if is_local else value.buf
+        mark = value.mark and f"{s}_m"
         if value.py in self.temporaries:
             self.temporaries[s] = self.temporaries[value.py]
         return replace(value, off=f"{s}_o", dims=tuple(dims), py=s, mark=mark, buf=buf)
 
     def parts(self, value: Arr) -> list[str]:
-        """What the names of its buffers end in."""
+        """Return the suffixes of the names of its buffers."""
         if not value.box:
             return [""]
         types = self.boxes[value.box]
-        return [f"_{slot}" for slot in sorted({SLOT[t] for t in types})] + ["_tag"] * (
-            len(types) > 1
-        )
+        suffixes = [f"_{slot}" for slot in sorted({SLOT[t] for t in types})]
+        return [*suffixes, "_tag"] if len(types) > 1 else suffixes
 
-    def _laid_out(self, value: Vec, python: bool = True) -> Arr:
-        """An expression over whole regions as a local array; without `python` in the compiled text
-        alone."""
-        a, k, sizes = self.new("a"), self.new("i"), [self.named(n) for n in value.dims]
+    def _materialised(self, value: Vec, python: bool = True) -> Arr:
+        """Return an expression over whole regions as a local array.
+
+        Without `python`, it is in the compiled text only.
+        """
+        a = self.new("a")
+        k = self.new("i")
+        sizes = [self.named(n) for n in value.dims]
         if python:
             self.emit(None, f"{a} = {value.py}")
         self.empty(a, " * ".join(sizes), value.type)
         with self.under(f"for {k} in range({' * '.join(sizes)}):"):
             self.emit(f"{a}[{k}] = {value.item(k)}")
         return Arr(
-            a, value.type, tuple(zip(sizes, (*sizes[1:], "1"), strict=True)), "0", a, local=True
+            a,
+            value.type,
+            dims=tuple(zip(sizes, (*sizes[1:], "1"), strict=True)),
+            off="0",
+            py=a,
+            local=True,
         )
 
     def bind(self, name: str, value: Any, node: ast.AST) -> None:
@@ -96,7 +105,7 @@ class VariableWalk(Arithmetic):
         self.assign(self.scope.prefix + name, value, node)
 
     def fixed(self, a: Any) -> Any:
-        """The value as it is now, whatever is assigned later."""
+        """Return the present value, independent of later assignments."""
         if isinstance(a, Arr) and not a.free:
             return self._array(self.new("p"), a)
         if not isinstance(a, Num) or a.const is not None:
@@ -107,66 +116,79 @@ class VariableWalk(Arithmetic):
         return replace(a, alts=slots, tag=tag, py=name)
 
     def joined(self, *states: State) -> State:
-        """What is known where ways meet."""
+        """Return the state after branches that end in these states.
+
+        :raises Refused: if a name has different arrays in them.
+        """
         result: State = {}
         for name in dict.fromkeys(n for s in states for n in s):
-            found = [s[name] for s in states if name in s]
-            first = found[0]
-            settled = len(found) == len(states) and not getattr(found[0], "maybe", True)
-            if settled and len(first.alts) == 1 and all(v is first for v in found):
+            values = [s[name] for s in states if name in s]
+            first = values[0]
+            is_complete = len(values) == len(states) and not getattr(values[0], "maybe", True)
+            if is_complete and len(first.alts) == 1 and all(v is first for v in values):
                 result[name] = first
-            elif all(isinstance(v, Num) for v in found):
-                result[name] = self._met(name, found, len(found) < len(states))
-            elif all(v == found[0] for v in found):
-                if len(found) == len(states):
-                    result[name] = found[0]
+            elif all(isinstance(v, Num) for v in values):
+                result[name] = self._joined_number(name, values, len(values) < len(states))
+            elif all(v == values[0] for v in values):
+                if len(values) == len(states):
+                    result[name] = values[0]
             elif all(
-                isinstance(v, Arr) and v.box and replace(v, box="") == replace(found[0], box="")
-                for v in found
+                isinstance(v, Arr) and v.box and replace(v, box="") == replace(values[0], box="")
+                for v in values
             ):
-                boxes = sorted({v.box for v in found})
-                # one set, from here on
+                boxes = sorted({v.box for v in values})
+                # the lists share one set of types from here on
                 self.boxes |= dict.fromkeys(boxes, set().union(*(self.boxes[box] for box in boxes)))
-                result[name] = replace(found[0], box=boxes[0])
+                result[name] = replace(values[0], box=boxes[0])
             else:
-                what = (
+                problem = (
                     "a choice of arrays"
                     if name[0] == "."
                     else f"{name.partition('_')[2]}, which holds different arrays,"
                 )
-                raise Refused(what, 0, "an if around what is done with each")
+                raise Refused(problem, 0, "an if around what is done with each")
         return result
 
-    def _met(self, name: str, found: list[Num], missing: bool) -> Num:
-        alts = {t: x for v in found for t, x in v.alts.items()}
-        maybe = missing or any(v.maybe for v in found)
-        bounds = [v.bound for v in found]
+    def _joined_number(self, name: str, numbers: list[Num], is_missing: bool) -> Num:
+        """Return the number that a variable is after branches that give it these numbers."""
+        alts = {t: x for v in numbers for t, x in v.alts.items()}
+        maybe = is_missing or any(v.maybe for v in numbers)
+        bounds = [v.bound for v in numbers]
         if len(alts) > 1 or maybe:
             self.tagged.add(f"{slot_of(name)}_tag")
-        most = None if any(b is None for b in bounds) else max(b for b in bounds if b is not None)
-        data = any(v.data for v in found)
-        affine = found[0].affine if all(v.affine == found[0].affine for v in found) else None
+        bound = None if any(b is None for b in bounds) else max(b for b in bounds if b is not None)
+        data = any(v.data for v in numbers)
+        affine = numbers[0].affine if all(v.affine == numbers[0].affine for v in numbers) else None
         return Num(
-            dict(sorted(alts.items())), found[0].py, found[0].tag, data, None, most, maybe, affine
+            dict(sorted(alts.items())),
+            numbers[0].py,
+            numbers[0].tag,
+            data=data,
+            bound=bound,
+            maybe=maybe,
+            affine=affine,
         )
 
 
 def slot_of(name: str) -> str:
-    """A variable's name in the texts."""
+    """Return a variable's name in the texts."""
     return name.replace(".", "")
 
 
-def alike(a: State, b: State) -> bool:
-    """True if as much is known in both."""
-    return a.keys() == b.keys() and all(same(value, b[name]) for name, value in a.items())
+def is_same_state(a: State, b: State) -> bool:
+    """Return whether two states contain the same knowledge."""
+    return a.keys() == b.keys() and all(
+        is_same_knowledge(value, b[name]) for name, value in a.items()
+    )
 
 
-def _known(a: Num) -> tuple[Any, ...]:
+def _knowledge(a: Num) -> tuple[Any, ...]:
+    """Return what is known of a number, besides its texts."""
     return a.alts.keys(), a.data, a.bound, a.maybe, a.affine
 
 
-def same(a: Any, b: Any) -> bool:
-    """True if as much is known of two values."""
+def is_same_knowledge(a: Any, b: Any) -> bool:
+    """Return whether the same is known of two values."""
     if isinstance(a, Num) and isinstance(b, Num):
-        return _known(a) == _known(b)
+        return _knowledge(a) == _knowledge(b)
     return bool(a == b)

@@ -1,6 +1,6 @@
-"""The operations of a walk as they come, and what their straight pieces cost.
+"""Collect the operations of a walk, and the costs of its straight pieces.
 
-Prices belong to the target, and so to the room above: the walk writes down what it would price, in
+Prices depend on the target, and so on the layer above. The walk records what it would price, in
 `pieces` and `rates`.
 """
 
@@ -14,7 +14,7 @@ from dataclasses import replace
 from itertools import product
 from typing import Any, NoReturn
 
-from ipu_teach.compile.scalar.kinds import CODES, SLOT, ZERO, dtype_of, gives, held_dtype
+from ipu_teach.compile.scalar.kinds import CODES, SLOT, ZERO, Function, dtype_of, gives, held_dtype
 from ipu_teach.compile.scalar.operations import Block, Count, CountRegion, Line, Operation
 from ipu_teach.compile.scalar.values import (
     ConstantTable,
@@ -28,39 +28,39 @@ from ipu_teach.compile.scalar.values import (
 )
 from ipu_teach.graph.vertex import Vertex
 
-Spot = tuple[str, int]  # file and line of a statement of the learner's
-# (numpy's name of an operation, its type by numpy's letters, where it stands). No name: an
+Spot = tuple[str, int]  # (file, line) of a statement in the learner's code
+# (numpy's name of an operation, its type by numpy's letters, its statement). No name: an
 # instruction of one cycle.
 Price = tuple[str, str, Spot]
 PricedPiece = tuple[tuple[Price, int], ...]
-PieceRate = tuple[str, str, Spot]  # an operation on whole regions; no name: one data path a cycle
-WORD = "word"  # in place of its type: an instruction of a store of less than a word
-# What is none of numpy's operations, and priced by who wrote the instructions:
-FUSED = "a sum of a product"  # which may be one with the product
-LOOP = "a loop"  # the start of one over vectors
-AGAIN = "again"  # what is loaded once more in one loop,
-OF_PRODUCT = "of a product"  # or beside a product
-PRODUCT = "product"  # of a @ b
-BEYOND = "beyond"  # what of an array that lasts the registers cannot hold
-COLUMN = "a column"  # of what np.linalg solves for
-TALL = "a row more"  # than a square has
-WIDE = "a column more"
+# a Price of an operation on whole regions; no name: one data path per cycle
+PieceRate = tuple[str, str, Spot]
+WORD = "word"  # in place of a type: an instruction of a store of less than a word
+# Names of prices that are no numpy operations; the layer above knows the instructions:
+FUSED = "a sum of a product"  # a sum that may be fused with its product
+LOOP = "a loop"  # the start of a loop over vectors
+AGAIN = "again"  # a region that is loaded again in the same loop
+OF_PRODUCT = "of a product"  # an operand of a @ b
+PRODUCT = "product"  # a @ b itself
+BEYOND = "beyond"  # the part of a local array that does not fit in registers
+COLUMN = "a column"  # of the right side of np.linalg.solve, or of the identity for inv
+TALL = "a row more"  # a row more than a square matrix has
+WIDE = "a column more"  # than a square matrix has
 
-MOST_SHOWN = 40  # characters of a statement that a report names
+MOST_SHOWN = 40  # characters of a statement, in a report
 
 Make = Callable[[list[str], list[str]], tuple[str, str]]
 
 
 class Writer:
-    """The state of a walk: the operations so far, what is known here, and where it stands.
+    """The state of a walk: the operations so far, the knowledge at this place, and the place.
 
-    `live`: the text is reached from above. `control`: how many branches around this place data
-    decide. `dry`: a name may be assigned by a later turn of a loop; `missed`: ways that were not
-    gone for want of one.
+    `live`: this place can be reached. `control`: the number of enclosing branches that depend on
+    data. `dry`: a later iteration of a loop may still assign a name. `missed`: the number of
+    branches that were not walked because a name was not assigned yet.
     """
 
-    # What the classes further up add: expressions, those that are numbers, branches, statements,
-    # sums of many.
+    # Methods of the subclasses: expressions, numbers, branches, statements, reductions.
     value: Callable[[ast.expr], Any]
     num: Callable[[ast.expr], Num]
     nums: Callable[[list[ast.expr]], list[Num]]
@@ -69,55 +69,56 @@ class Writer:
     fork: Callable[[ast.expr, Callable[[], None], Callable[[], None]], None]
     branch: Callable[[Num, Callable[[], None], Callable[[], None]], None]
     block: Callable[[list[ast.stmt]], None]
-    over_all: Callable[[Any, ast.Call, dict[str, ast.expr]], Num]
+    reduction_loop: Callable[[Function, ast.Call, dict[str, ast.expr]], Num]
 
     def __init__(self, codelet: type[Vertex], lists: frozenset[str]) -> None:
-        self.codelet, self.lists = codelet, lists
+        self.codelet = codelet
+        self.lists = lists
         self.multi = codelet.context == "multi"
-        self.tagged: set[str] = set()  # tags of variables that hold several types somewhere
+        self.tagged: set[str] = set()  # tags of variables that have several types somewhere
         self.slots: dict[str, str] = {}
-        self.loops: list[tuple[Any, str]] = []  # numpy's own loops that are called by address
+        self.loops: list[tuple[Function, str]] = []  # numpy's own loops, called by address
         self.tables: dict[str, ConstantTable] = {}
-        self.boxes: dict[str, set[str]] = {}  # of lists and tables, which types their numbers have
-        self.assigned: set[str] = set()  # what of the vertex some function of its class assigns
-        # variables of the walk's own that are no data: whether a loop turns for the first time
+        self.boxes: dict[str, set[str]] = {}  # the types of numbers, by list or table
+        # attributes of the vertex that a function of its class assigns
+        self.assigned: set[str] = set()
+        # Generated variables that are no data: whether a loop is in its first iteration
         self.known: set[str] = set()
-        self.summed: set[str] = set()  # calls of sum() that CPython's text makes at once
+        self.summed: set[str] = set()  # calls of sum() that CPython's text leaves to Python
         self.answers = False  # compute() returns whether it is done
-        self.endless = False  # it may take for ever, and so asks now and then if it is to end
+        self.endless = False  # it may run forever, so it asks now and then whether to stop
         self.pieces: dict[PricedPiece, int] = {}
         self.rates: dict[PieceRate, int] = {}
         self.lines: dict[Spot, int] = {}
-        # of loops: where, their variables' prefix, a name
+        # numbers of loops, by (place, prefix of its variables, name)
         self.heads: dict[tuple[Spot, str, str], int] = {}
-        self.vectors = False  # some work is on whole regions
-        self.uncompiled = ""  # what CPython's text alone can do, with its line
-        # of loops: what is known at their heads
+        self.vectors = False  # there is work on whole regions
+        self.uncompiled = ""  # the line and the text of what only CPython's text can do
+        # by loop, and whether data decide: (state before, state at its head)
         self.settled: dict[tuple[ast.AST, bool], list[tuple[State, State]]] = {}
         self.trees: dict[Any, ast.FunctionDef] = {}
         self.lambdas: dict[ast.Lambda, ast.FunctionDef] = {}
-        # by who has it and its name: what was found outside the text
-        self.seen: dict[tuple[Any, str], Any] = {}
-        # of loops that count up by one: by the counter where they begin and end
+        # the used values from outside the text, by owner and name
+        self.outer_values: dict[tuple[Any, str], Any] = {}
+        # (first number, end) of loops that count up by one, by counter
         self.ranges: dict[str, tuple[str, str]] = {}
-        self.ahead: dict[
-            str, set[str]
-        ] = {}  # by the counter of a loop: what is checked ahead of it
+        # the checks that are done ahead of a loop, by its counter
+        self.ahead: dict[str, set[str]] = {}
         self.reset()
 
     def reset(self) -> None:
-        """Begin anew; what was learned of variables stays."""
-        # the blocks that are open, from the whole to the one that grows
+        """Start again, and keep the knowledge of variables."""
+        # the open blocks, from compute() to the innermost
         self.open = [Block("compute():", "compute():")]
-        self.alone = False  # what is emitted is for the compiled text alone
+        self.is_compiled_only = False  # emit only to the compiled text
         self.count = self.control = self.line = self.missed = 0
         self.dry = False
         self.cost: Counter[Price] = Counter()
-        self.loops_over = 0  # over vectors, those that end above this place
-        self.loaded: set[str] = set()  # regions that the loop over vectors at hand has loaded
-        # by temporary array: how many such loops were over when it was worked out
+        self.loops_over = 0  # the number of loops over vectors that have ended
+        self.loaded: set[str] = set()  # regions that the current loop over vectors has loaded
+        # by temporary array: `loops_over` when it was computed
         self.temporaries: dict[str, int] = {}
-        # by temporary array: where it is first taken by a later loop
+        # the first use in a later loop, by temporary array
         self.spilled: dict[str, ast.AST] = {}
         self.state: State = {}
         self.scopes: list[Scope] = []
@@ -129,12 +130,12 @@ class Writer:
 
     @property
     def operations(self) -> list[Operation]:
-        """Those of the block that grows."""
+        """The operations of the innermost open block."""
         return self.open[-1].body
 
     def emit(self, nb: str | None = None, py: str | None = None) -> None:
         """Add a line to the compiled text, to CPython's, or to both."""
-        py = None if self.alone else py
+        py = None if self.is_compiled_only else py
         if nb is not None or py is not None:
             self.operations.append(Line(nb, py))
 
@@ -142,120 +143,127 @@ class Writer:
     def under(
         self, nb: str | None = None, py: str | None = None, counter: str = ""
     ) -> Iterator[None]:
-        """What stands under a line of the compiled text, of CPython's, or of both."""
+        """Put the operations of the `with` under a line of one of the texts, or of both."""
         self.begin(Block(nb, py, counter=counter))
         yield
         self.open.pop()
 
     def begin(self, block: Block) -> None:
-        """What comes now stands under a line."""
+        """Open a block, which receives the following operations."""
         self.operations.append(block)
         self.open.append(block)
 
     @contextmanager
     def compiled_alone(self, alone: bool = True) -> Iterator[None]:
-        """Lines of which CPython's text has none: it does the same otherwise."""
-        before, self.alone = self.alone, alone
+        """Emit only to the compiled text; CPython's does the same in another way."""
+        before, self.is_compiled_only = self.is_compiled_only, alone
         try:
             yield
         finally:
-            self.alone = before
+            self.is_compiled_only = before
 
     def both(self, line: str) -> None:
+        """Add the same line to both texts."""
         self.emit(line, line)
 
-    def tell(self, what: str) -> None:
-        """Something that CPython's text tells who watches."""
-        self.operations.append(Line(None, None, f"watch.{what}"))
+    def notify_watch(self, call: str) -> None:
+        """Add a call that reports to `watch`, for CPython's text when it is watched."""
+        self.operations.append(Line(None, None, f"watch.{call}"))
 
-    def new(self, what: str = "t") -> str:
+    def new(self, prefix: str = "t") -> str:
+        """Return a new name."""
         self.count += 1
-        return f"{what}{self.count}"
+        return f"{prefix}{self.count}"
 
     def named(self, text: str) -> str:
-        """A name in the compiled text for what `text` gives there."""
+        """Return a new name in the compiled text for the value of `text`."""
         name = self.new()
         self.emit(f"{name} = {text}")
         return name
 
     @property
     def spot(self) -> Spot:
-        """The statement that is being walked."""
+        """The file and line of the statement that is being walked."""
         return self.scope.file, self.line
 
-    def ran(self, node: ast.AST) -> None:
-        """The statement runs here, if it is one of the learner's."""
-        if "made" not in vars(node):
+    def count_statement(self, node: ast.AST) -> None:
+        """Count an execution of a statement, if it is one of the learner's."""
+        if "generated" not in vars(node):
             number = self.lines.setdefault(self.spot, len(self.lines))
-            self.tell(f"lines[{number}] += 1")
+            self.notify_watch(f"lines[{number}] += 1")
 
     def empty(self, name: str, count: str, t: str) -> None:
-        """A local array of the compiled text."""
+        """Add a local array to the compiled text."""
         self.emit(f"{name} = np.empty({count}, {held_dtype(t)})")
 
     def refuse(self, node: ast.AST, why: str, instead: str = "") -> NoReturn:
+        """Raise `Refused` for a construct that is not translated."""
         raise Refused(why, getattr(node, "lineno", 0) or self.line, instead)
 
     def refuse_if(self, condition: Any, node: ast.AST, why: str, instead: str = "") -> None:
         if condition:
             self.refuse(node, why, instead)
 
-    def type_of(self, f: Any, operands: Sequence[Any], node: ast.AST) -> str:
-        """The type of `f` of some operands: see `gives`."""
+    def type_of(self, f: Function, operands: Sequence[Any], node: ast.AST) -> str:
+        """Return the type of `f` of some operands: see `gives`."""
         try:
             return gives(f, *operands)
         except Exception as error:
             self.refuse(node, str(error))
 
     def bail(self, condition: str, node: ast.AST) -> None:
-        """The compiled text leaves here: what comes now is for the plain loop to do, or to complain
-        of."""
+        """Leave the compiled text here under a condition; another way then runs the vertex."""
         self.emit(f"if {condition}: return {getattr(node, 'lineno', 0) or self.line or 1}")
 
-    def by_python(self, node: ast.AST) -> None:
-        """Something that the compiled text cannot do with the same bits: CPython's runs alone."""
+    def require_python(self, node: ast.AST) -> None:
+        """Note that only CPython's text can do something with the same bits."""
         if not self.uncompiled:
             text = ast.unparse(node.func if isinstance(node, ast.Call) else node)
             if len(text) > MOST_SHOWN:
                 text = text[: MOST_SHOWN - 1] + "…"
             self.uncompiled = f"line {getattr(node, 'lineno', 0) or self.line}, {text}"
 
-    def reached(self, way: Callable[[], None]) -> bool:
-        """Walk something. False if it reads what only an earlier turn of a loop assigns."""
-        scope, at = (
-            self.scope,
-            (self.control, self.dry, len(self.open), len(self.scopes), len(self.scope.loops)),
-        )
+    def is_reached(self, way: Callable[[], None]) -> bool:
+        """Walk something; return False if it reads a name that only an earlier iteration assigns.
+
+        The walk's state is then as before.
+        """
+        scope = self.scope
+        control = self.control
+        dry = self.dry
+        num_open, num_scopes, num_loops = len(self.open), len(self.scopes), len(scope.loops)
         try:
             way()
         except Unreached:
             self.missed += 1
-            self.control, self.dry = at[:2]
-            del self.open[at[2] :], self.scopes[at[3] :], scope.loops[at[4] :]
+            self.control = control
+            self.dry = dry
+            del self.open[num_open:], self.scopes[num_scopes:], scope.loops[num_loops:]
             return False
         return True
 
-    # What it costs
+    # Costs
 
     def spend(self, name: str = "", kind: str = "", times: int = 1, data: bool = True) -> None:
-        """An operation at this place. What is no `data` is the compiler's work, and free."""
+        """Count an operation at this place. Without `data`, it is done by the compiler and free."""
         if data:
             self.cost[name, kind, self.spot] += times
 
     def flush(self) -> None:
-        """Write down what was spent on the way here and not yet counted."""
+        """Write the costs on the way here that are not yet counted."""
         self.operations.extend(self._counted(self.cost))
         self.cost = Counter()
 
     def _counted(self, cost: Counter[Price]) -> list[Operation]:
+        """Return the operation that counts a cost, or [] if there is none."""
         piece = tuple(sorted(cost.items()))
         return [Count(self.pieces.setdefault(piece, len(self.pieces)))] if piece else []
 
-    def meet(self, other: Counter[Price]) -> list[Operation]:
-        """Two ways meet, one of which ends here and the other has `other` to count. What both spent
-        is left for later.
+    def join_costs(self, other: Counter[Price]) -> list[Operation]:
+        """Join two branches: this one, and one that has the cost `other` to count.
 
-        Writes down the rest of this one; returns that of the other.
+        The cost that both have is left to be counted after them. The rest of this branch is
+        written, and that of the other branch is returned.
         """
         common = self.cost & other
         self.operations.extend(self._counted(self.cost - common))
@@ -265,16 +273,18 @@ class Writer:
     def spend_on_all(
         self, counter: str, vec: Vec, name: str, kind: str, times: tuple[str, str] = ("", "")
     ) -> None:
-        """Work on a whole region, `times` (a factor in the two texts) its length."""
+        """Count work on a whole region. `times` is a factor of its length, in the two texts."""
         self.vectors = True
         number = self.rates.setdefault((name, dtype_of(kind).name, self.spot), len(self.rates))
         self.operations.append(CountRegion(counter, number, (vec.n, vec.size), times))
 
     # Numbers of several types
 
-    def present(self, a: Num) -> Num:
-        """A number that may have been None, where it must be none: else CPython's text goes wrong
-        by itself."""
+    def not_none(self, a: Num) -> Num:
+        """Return a number without the type None.
+
+        Where it is None, CPython's text runs, and fails.
+        """
         if "no" not in a.alts:
             return a
         rest = {t: x for t, x in a.alts.items() if t != "no"}
@@ -286,14 +296,14 @@ class Writer:
     def dispatch(
         self, values: Sequence[Num], make: Make, none: bool = False
     ) -> tuple[dict[str, str], str]:
-        """(slots, tag) of what `make(types, texts)` gives for every combination of types, None only
-        where it may be one.
+        """Return (slots, tag) of `make(types, texts)` for every combination of types.
 
-        It emits as it goes. Where all come to the same text there is nothing to choose, and that
-        stands alone.
+        The code that chooses is emitted. If all results have the same text, there is no choice.
+        With `none`, a value may be None.
         """
-        values = values if none else [self.present(v) for v in values]
-        count, at = self.count, len(self.operations)
+        values = values if none else [self.not_none(v) for v in values]
+        count = self.count
+        at = len(self.operations)
         outcomes = list[Any]()
         for chosen in (
             product(*(v.alts.items() for v in values))
@@ -301,8 +311,8 @@ class Writer:
             else ()
         ):
             self.count = count
-            made = make([t for t, _ in chosen], [x for _, x in chosen])
-            outcome = made, self.operations[at:]
+            result = make([t for t, _ in chosen], [x for _, x in chosen])
+            outcome = result, self.operations[at:]
             if outcome not in outcomes:
                 outcomes.append(outcome)
             del self.operations[at:]
@@ -311,37 +321,37 @@ class Writer:
             t, text = make([v.only[0] for v in values], [v.only[1] for v in values])
             return {t: self.named(text)}, ""
         name = self.new("u")
-        found = {t: f"{name}_{SLOT[t]}" for (t, _), _ in outcomes}
-        tag = f"{name}_tag" if len(found) > 1 else ""
+        slots = {t: f"{name}_{SLOT[t]}" for (t, _), _ in outcomes}
+        tag = f"{name}_tag" if len(slots) > 1 else ""
         if tag:
-            for slot, t in {s: t for t, s in found.items()}.items():
+            for slot, t in {s: t for t, s in slots.items()}.items():
                 self.emit(f"{slot} = {ZERO[SLOT[t]]}")
             self.emit(f"{tag} = 0")
-        self._choose(values, [], found, tag, make)
-        return found, tag
+        self._choose(values, [], slots, tag=tag, make=make)
+        return slots, tag
 
     def _choose(
         self,
         values: Sequence[Num],
         done: list[tuple[str, str]],
-        found: dict[str, str],
+        slots: dict[str, str],
         tag: str,
         make: Make,
     ) -> None:
-        """An `if` over the tag of the next value that has one."""
+        """Write an `if` over the tag of the next value that has one."""
         if len(done) == len(values):
             t, text = make([t for t, _ in done], [x for _, x in done])
-            self.emit(f"{found[t]} = {text}")
+            self.emit(f"{slots[t]} = {text}")
             if tag:
                 self.emit(f"{tag} = {CODES[t]}")
             return
         value = values[len(done)]
         if len(value.alts) == 1:
-            self._choose(values, [*done, value.only], found, tag, make)
+            self._choose(values, [*done, value.only], slots, tag=tag, make=make)
             return
         for k, (t, text) in enumerate(value.alts.items()):
-            last = k == len(value.alts) - 1
-            with self.under(
-                "else:" if last else f"{'el' if k else ''}if {value.tag} == {CODES[t]}:"
-            ):
-                self._choose(values, [*done, (t, text)], found, tag, make)
+            line = f"{'el' if k else ''}if {value.tag} == {CODES[t]}:"
+            if k == len(value.alts) - 1:
+                line = "else:"
+            with self.under(line):
+                self._choose(values, [*done, (t, text)], slots, tag=tag, make=make)

@@ -25,13 +25,13 @@ _INSERTION = 6  # a place in a list that is sorted: its end, and the smallest ke
 
 
 def compare_cycles(dtype: type[DType]) -> int:
-    """Worker cycles to load a key, compare it and branch."""
+    """Return the worker cycles to load a key, compare it and branch."""
     return 3 + is_float(dtype)
 
 
 def merge_cycles(dtypes: Sequence[type[DType]]) -> int:
-    """Worker cycles for an element of a merged run: its key and what goes along with it, which are
-    of these dtypes, the key's first."""
+    """Return the worker cycles for an element of a merged run: its key and what goes along with it,
+    which are of these dtypes, the key's first."""
     return 1 + compare_cycles(dtypes[0]) + sum(map(_move_cycles, dtypes)) - _load_cycles(dtypes[0])
 
 
@@ -48,15 +48,16 @@ def _move_cycles(dtype: type[DType]) -> int:
 def merge_runs(
     merges: int, outputs: int, length: int, dtypes: Sequence[type[DType]], target: Target
 ) -> int:
-    """Tile cycles of so many merges of two runs of `length` elements at most, of each of which the
-    first `outputs` elements are kept."""
-    workers, each = target.num_worker_contexts, merge_cycles(dtypes)
-    alone = _MERGE_START + outputs * each
+    """Return the tile cycles of `merges` merges of two sorted runs of at most `length` elements,
+    each of which keeps its first `outputs` elements."""
+    workers = target.num_worker_contexts
+    per_pair = merge_cycles(dtypes)
+    alone = _MERGE_START + outputs * per_pair
     full, rest = divmod(merges, workers)
     worker = full * alone
     if rest:  # the six share them; a share may end in one merge and begin in the next
         begin = _MERGE_START + _BISECTION * length.bit_length()
-        worker += min(alone, min(rest, 2) * begin + ceil_div(rest * outputs, workers) * each)
+        worker += min(alone, min(rest, 2) * begin + ceil_div(rest * outputs, workers) * per_pair)
     return _of_workers(worker, target)
 
 
@@ -83,35 +84,40 @@ def sort_rows(
 def _merge_all(
     rows: int, n: int, run: int, k: int, dtypes: Sequence[type[DType]], target: Target
 ) -> int:
-    runs, length = max(ceil_div(n, run), 1), min(run, k)
+    runs = max(ceil_div(n, run), 1)
+    length = min(run, k)
     total = 0 if runs > 1 else merge_runs(rows, min(n, k), length, dtypes, target)
     while runs > 1:
-        kept = min(k, 2 * length)
-        total += merge_runs(rows * (runs // 2), kept, length, dtypes, target)
-        runs, length = ceil_div(runs, 2), kept
+        retained = min(k, 2 * length)
+        total += merge_runs(rows * (runs // 2), retained, length, dtypes, target)
+        runs = ceil_div(runs, 2)
+        length = retained
     return total
 
 
 def _merge_apart(
     rows: int, n: int, run: int, k: int, dtypes: Sequence[type[DType]], target: Target
 ) -> int:
-    """Each worker merges all runs of a row, or inserts its elements one by one."""
-    workers, each = target.num_worker_contexts, merge_cycles(dtypes)
-    runs, length, row = max(ceil_div(n, run), 1), min(run, k), 0
+    """Return each worker merges all runs of a row, or inserts its elements one by one."""
+    workers = target.num_worker_contexts
+    per_pair = merge_cycles(dtypes)
+    runs = max(ceil_div(n, run), 1)
+    length = min(run, k)
+    row = 0
     while runs > 1:
         length = min(k, 2 * length)
-        row += runs // 2 * (_MERGE_START + length * each)
+        row += runs // 2 * (_MERGE_START + length * per_pair)
         runs = ceil_div(runs, 2)
     if not row:
-        row = _MERGE_START + n * each
+        row = _MERGE_START + n * per_pair
     elif run == 1:  # half of the elements before each are larger, on average
-        row = min(row, n * (compare_cycles(dtypes[0]) + _INSERTION) + n * n // 4 * each)
+        row = min(row, n * (compare_cycles(dtypes[0]) + _INSERTION) + n * n // 4 * per_pair)
     return _of_workers(ceil_div(rows, workers) * row, target)
 
 
 def _select(rows: int, n: int, k: int, dtypes: Sequence[type[DType]], target: Target) -> int:
-    """Each worker scans its share and keeps a sorted list. So many insertions as elements in random
-    order take on average, of which the one with number i passes with probability k / i."""
+    """Return each worker scans its share and keeps a sorted list. So many insertions as elements in
+    random order take on average, of which the one with number i passes with probability k / i."""
     workers = target.num_worker_contexts
     parts = max(1, workers // rows)
     part = ceil_div(n, parts)
@@ -125,28 +131,30 @@ def _select(rows: int, n: int, k: int, dtypes: Sequence[type[DType]], target: Ta
 
 
 def _first(rows: int, n: int, dtypes: Sequence[type[DType]], target: Target) -> int:
-    """Each worker searches a row; or a share of one, and then one worker the best of the shares."""
+    """Return each worker searches a row; or a share of one, and then one worker the best of the
+    shares."""
     workers = target.num_worker_contexts
     move = sum(map(_move_cycles, dtypes))
-    whole = workers * ceil_div(rows, workers) * (int(max_class(n)) + move)
+    cycles = workers * ceil_div(rows, workers) * (int(max_class(n)) + move)
     parts = workers // rows
     if parts < 2:
-        return SUPERVISOR_OVERHEAD + whole
+        return SUPERVISOR_OVERHEAD + cycles
     best = workers * (int(max_class(parts)) + move)
     split = SUPERVISOR_OVERHEAD + workers * (int(max_class(ceil_div(n, parts))) + move) + best
-    return SUPERVISOR_OVERHEAD + min(whole, split)
+    return SUPERVISOR_OVERHEAD + min(cycles, split)
 
 
 def rank_pair(first: int, second: int, dtype: type[DType], target: Target) -> int:
-    """Tile cycles to walk through two sorted runs of so many keys, and count for each key those of
-    the other run that come before it."""
-    each = compare_cycles(dtype) + 2  # a count, and the store of the other one
+    """Return the tile cycles to walk through two sorted runs and count, for each key, those of the
+    other run that come before it."""
+    per_pair = compare_cycles(dtype) + 2  # a count, and the store of the other one
     begin = _MERGE_START + _BISECTION * min(first, second).bit_length()
-    return _of_workers(begin + share(first + second, target) * each, target)
+    return _of_workers(begin + share(first + second, target) * per_pair, target)
 
 
 def sum_ranks(counts: int, n: int, target: Target) -> int:
-    """Tile cycles to add up so many counts for each of `n` elements, and its place in its run."""
+    """Return the tile cycles to add up the counts for each of `n` elements, and its position in its
+    run."""
     return _of_workers(share(n, target) * (2 * counts + 2), target)
 
 
@@ -159,10 +167,11 @@ def scatter_run(length: int, slots: int, dtype: type[DType], target: Target) -> 
 
 
 def combine_runs(runs: int, n: int, dtype: type[DType], target: Target) -> int:
-    """Tile cycles to combine by OR so many rows of `n` elements, of which one at most is not 0."""
+    """Return the tile cycles to combine rows of `n` elements by OR; at most one of them is not
+    0."""
     return _of_workers(share(ceil_div(n * dtype.size, 4), target) * (2 * runs + 1), target)
 
 
 def _of_workers(cycles: int, target: Target) -> int:
-    """Tile cycles of a vertex that takes its slowest worker so many after it started."""
+    """Return the tile cycles of a vertex whose slowest worker takes that long after its start."""
     return SUPERVISOR_OVERHEAD + target.num_worker_contexts * (_START + cycles)

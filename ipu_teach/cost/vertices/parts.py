@@ -1,9 +1,8 @@
-"""What the estimators are made of: sizes that are one number or many, shares of six workers, and
-costs of inner loops.
+"""Parts of the estimators: sizes (one or many), shares of six workers, and costs of inner loops.
 
-A size is an int, or an int64 array with an entry for each vertex. The estimators use nothing but
-whole-number arithmetic and the helpers here, so one call costs one vertex or a million, and both
-ways give the same cycles.
+A size is an int, or an int64 array with an entry for each vertex. The estimators use only
+whole-number arithmetic and the helpers here, so that one call costs one vertex or a million, and
+both ways give the same cycles.
 """
 
 from __future__ import annotations
@@ -49,25 +48,25 @@ def share(n: Size, target: Target) -> Size:
 
 
 def either(condition: Any, then: Size, otherwise: Size) -> Size:
-    """`then` where the condition holds, else `otherwise`."""
+    """Return `then` where the condition holds, else `otherwise`."""
     if isinstance(condition, np.ndarray):
         return np.where(condition, then, otherwise)
     return then if condition else otherwise
 
 
 def larger(a: Size, b: Size) -> Size:
-    """The larger one."""
+    """Return the larger one."""
     return np.maximum(a, b) if isinstance(a, np.ndarray) or isinstance(b, np.ndarray) else max(a, b)
 
 
 def bit(n: Size, value: int) -> Size:
-    """1 where the bit of that value is set in `n`, else 0."""
+    """Return 1 where the bit of that value is set in `n`, else 0."""
     return n // value % 2
 
 
 def loop(n: Size, width: int, cycles: int) -> Size:
-    """`cycles` for every `width` elements: popops/PerformanceEstimation.cpp, basicOpLoopCycles,
-    which rounds the product."""
+    """Return `cycles` for every `width` elements: popops/PerformanceEstimation.cpp,
+    basicOpLoopCycles, which rounds the product."""
     return cycles * (n + width - 1) // width
 
 
@@ -78,11 +77,11 @@ def is_float(dtype: type[DType]) -> bool:
 
 @dataclass(frozen=True)
 class Rate:
-    """What an inner loop costs: `cycles` for every `elements` of them; 0 elements means a data path
-    (2 FLOAT, 4 HALF).
+    """The cost of an inner loop: `cycles` for every `elements` of them; 0 elements means a data
+    path (2 FLOAT, 4 HALF).
 
-    `bare`: the library adds the instructions around the loop, which are the vertex's own, to the
-    cycles.
+    `bare`: the library adds to the cycles the instructions around the loop, which belong to the
+    vertex.
     """
 
     cycles: int
@@ -90,22 +89,22 @@ class Rate:
     bare: bool = True
 
     def width(self, dtype: type[DType], target: Target) -> int:
-        """Elements of one turn of the loop."""
+        """Return the elements of one turn of the loop."""
         return self.elements or target.get_vector_width(dtype)
 
 
 def unrolled(cycles: int, elements: int) -> Rate:
-    """`cycles` for `elements`, the whole loop counted."""
+    """Return `cycles` for `elements`, the whole loop counted."""
     return Rate(cycles, elements, bare=False)
 
 
 def vector(cycles: int) -> Rate:
-    """`cycles` for a data path of elements, and what the vertex's loop adds."""
+    """Return `cycles` for a data path of elements, and what the vertex's loop adds."""
     return Rate(cycles, 0)
 
 
 def scalar(cycles: int) -> Rate:
-    """`cycles` for an element, and what the vertex's loop adds."""
+    """Return `cycles` for an element, and what the vertex's loop adds."""
     return Rate(cycles, 1)
 
 
@@ -113,7 +112,8 @@ Rates: TypeAlias = dict[tuple[str, type[DType]], Rate]
 
 
 def find(rates: Rates, op: str, dtype: type[DType], vertex: str) -> Rate:
-    """The rate of `op`; an integer type without a row of its own takes that of 32 or 64 bits.
+    """Return the rate of `op`; an integer type without a row of its own takes that of 32 or 64
+    bits.
 
     Raises `MissingPerfEstimateError` for an operation, or a type, that PopLibs has no estimate of.
     """
@@ -134,7 +134,7 @@ T = TypeVar("T")
 
 
 def known_row(rows: Mapping[str, T], name: str, vertex: str) -> T:
-    """The row of that name. Raises `MissingPerfEstimateError` if PopLibs has none."""
+    """Return the row of that name. Raises `MissingPerfEstimateError` if PopLibs has none."""
     if name in rows:
         return rows[name]
     raise MissingPerfEstimateError(f"""PopLibs has no estimate of {shown(name)}.

@@ -21,20 +21,21 @@ from ipu_teach.types import FLOAT, HALF, DType
 
 
 def panel_depth(dtype: type[DType], target: Target) -> int:
-    """Elements of the depth in a panel of weights: the stages of the pipeline, each with a load of
-    64 bits."""
+    """Return the elements of the depth in a panel of weights: the stages of the pipeline, each with
+    a load of 64 bits."""
     return target.conv_unit_pipeline_depth * target.get_vector_width(dtype)
 
 
 def conv_units(dtype: type[DType], partials: type[DType] | None, target: Target) -> int:
-    """Columns of a panel: AMP units of a tile for operands of `dtype` with sums of `partials`."""
+    """Return the columns of a panel: AMP units of a tile for operands of `dtype` with sums of
+    `partials`."""
     if dtype is FLOAT:
         return target.conv_units_fp32
     return target.conv_units_fp16_sums_fp32 if partials is FLOAT else target.conv_units_fp16
 
 
 def _weight_load(units: int, bytes_per_unit: int, target: Target, interleaved: bool) -> int:
-    """Cycles to load a panel: 64 bits a cycle, or 128 from interleaved memory."""
+    """Return the cycles to load a panel: 64 bits a cycle, or 128 from interleaved memory."""
     rate = target.conv_unit_coeff_load_bytes_per_cycle * (2 if interleaved else 1)
     return units * bytes_per_unit // rate
 
@@ -51,7 +52,8 @@ def _slowest(rows: Size, target: Target, worker: dict[int, int], further: int, i
         few = either(n == 0, worker[0], either(n == 1, worker[1], worker[2]))
         return either(n < 3, few, worker[3] + further * (n - 3))
 
-    busy, less = workers * cycles(ceil_div(rows, workers)), workers * cycles(rows // workers)
+    busy = workers * cycles(ceil_div(rows, workers))
+    less = workers * cycles(rows // workers)
     return larger(larger(busy, less), -larger(-busy, -less) + idle)
 
 
@@ -66,24 +68,27 @@ def conv_partial_1x1(
     groups: Size = 1,
     interleaved: bool = False,
 ) -> Size:
-    """Tile cycles of ConvPartial1x1: [rows, depth] times [depth, columns], and `groups` of such
-    products.
+    """Return the tile cycles of ConvPartial1x1: [rows, depth] times [depth, columns], and `groups`
+    of such products.
 
-    `partials`: type of the sums, by default that of the operands. `interleaved`: the weights lie in
-    memory that is read 128 bits at a time.
+    `partials` is the type of the sums, by default that of the operands. With `interleaved`, the
+    weights are in memory that is read 128 bits at a time.
     """
-    units, in_group = conv_units(dtype, partials, target), panel_depth(dtype, target)
+    units = conv_units(dtype, partials, target)
+    in_group = panel_depth(dtype, target)
     deep, wide = ceil_div(depth, in_group), ceil_div(columns, units)
     load = _weight_load(units, in_group * dtype.size, target, interleaved)
     # HALF with all 16 units, or with FLOAT sums, keeps its state between calls; the other path is
     # older and dearer.
     newer = partials is FLOAT or dtype is FLOAT or units == 16
-    kept = 7 if dtype is HALF and newer else 0
-    add = _rows(rows, dtype, target, units, newer, kept, False)
-    write = _rows(rows, dtype, target, units, newer, kept, True)
+    weights_kept = 7 if dtype is HALF and newer else 0
+    add = _rows(rows, dtype, target, units, newer, weights_kept, False)
+    write = _rows(rows, dtype, target, units, newer, weights_kept, True)
     further = (deep - 1) * ((15 if newer else 16) + wide * (19 + 6 + load + add))
     first = 11 + wide * ((18 if newer else 19) + 7 + load + write)
-    retained = target.num_worker_contexts * (kept + (3 if kept else 0) * (deep * groups - 1))
+    retained = target.num_worker_contexts * (
+        weights_kept + (3 if weights_kept else 0) * (deep * groups - 1)
+    )
     return 50 + retained + groups * ((13 if newer else 12) + further + first)
 
 
@@ -93,19 +98,22 @@ def _rows(
     target: Target,
     units: int,
     newer: bool,
-    kept: int,
+    weights_kept: int,
     overwrite: bool,
 ) -> Size:
     """Tile cycles of all rows past one panel; `overwrite`: the first panel, which finds no sums to
     add to."""
     if dtype is HALF and newer:
-        base = {n: cycles - overwrite - kept for n, cycles in {0: 22, 1: 33, 2: 42, 3: 38}.items()}
+        base = {
+            n: cycles - overwrite - weights_kept
+            for n, cycles in {0: 22, 1: 33, 2: 42, 3: 38}.items()
+        }
         return _slowest(rows, target, base, 4, 14)
-    each, written = (8, 8 if units == 16 else 4) if dtype is FLOAT else (4, 2)
+    per_row, written = (8, 8 if units == 16 else 4) if dtype is FLOAT else (4, 2)
     base = {0: 24, 1: 47, 2: 46, 3: 46} if dtype is FLOAT else {0: 24, 1: 39, 2: 40, 3: 41}
     if overwrite:
         base = {n: cycles + ((2 + written * n) if n else 0) for n, cycles in base.items()}
-    return _slowest(rows, target, base, each + (written if overwrite else 0), 14)
+    return _slowest(rows, target, base, per_row + (written if overwrite else 0), 14)
 
 
 def conv_partial_1x1_quarter(
@@ -119,7 +127,9 @@ def conv_partial_1x1_quarter(
 ) -> Size:
     """Tile cycles of ConvPartial1x1 for operands of 8 bits, as the IPU21 of the C600 card has it:
     16 units, panels 32 deep."""
-    workers, units, in_group = target.num_worker_contexts, 16, 32
+    workers = target.num_worker_contexts
+    units = 16
+    in_group = 32
     deep, wide = ceil_div(depth, in_group), ceil_div(columns, units)
     load = _weight_load(units, in_group, target, interleaved)
     worker = {0: 21, 1: 35, 2: 40, 3: 44}
@@ -142,11 +152,12 @@ def conv_partial_1x1_quarter(
 
 
 def _dot_product(channels: Size, dtype: type[DType], partials: type[DType], target: Target) -> Size:
-    """Worker cycles of one dot product of the horizontal MAC, with as wide a step as divides the
-    channels."""
-    width, two_outputs = target.get_vector_width(dtype), dtype is HALF and partials is HALF
+    """Return the worker cycles of one dot product of the horizontal MAC, with as wide a step as
+    divides the channels."""
+    width = target.get_vector_width(dtype)
+    two_outputs = dtype is HALF and partials is HALF
     outputs = 2 if two_outputs else 1
-    cycles: Size = outputs + 2 * channels  # one by one
+    cycles: Size = outputs + 2 * channels  # channels one by one
     if width > 2:
         cycles = either(
             channels % (width // 2) == 0, outputs + 2 * (channels // (width // 2)), cycles
@@ -171,11 +182,12 @@ def conv_partial_horizontal_mac(
 ) -> Size:
     """Tile cycles of ConvPartialHorizontalMac: dot products over `depth` channels, `columns` for
     each of `rows` places."""
-    workers, sums = target.num_worker_contexts, partials or dtype
+    workers = target.num_worker_contexts
+    sums = partials or dtype
     outputs = columns if sums is FLOAT else columns // 2  # two channels at a time
-    mine = ceil_div(rows, workers)
+    rows_of_worker = ceil_div(rows, workers)
     place = 7 + outputs * _dot_product(depth, dtype, sums, target)
-    worker = kernel * (16 + either(mine == 0, 7, 19 + mine * place)) + 16
+    worker = kernel * (16 + either(rows_of_worker == 0, 7, 19 + rows_of_worker * place)) + 16
     overhead = (58 if dtype is FLOAT else 65) - (10 if kernel == 1 else 0)
     retained = workers * (9 if sums is FLOAT else 10)
     return (
@@ -189,7 +201,7 @@ def conv_partial_horizontal_mac(
 
 
 def transpose_grain(dtype: type[DType]) -> int:
-    """Elements that a transpose moves together in each dimension, of 2 or of 4 bytes."""
+    """Return the elements that a transpose moves together in each dimension, of 2 or of 4 bytes."""
     return 4 if dtype.size == 2 else 2
 
 
@@ -207,25 +219,28 @@ def transpose(matrices: Size, shape: tuple[int, int], dtype: type[DType], target
             where: Transpose
             next:  it has those of 2 bytes in whole grains of 4 x 4, and of 4 bytes in grains of 2 x
             2.""")
-    rows, columns = shape[0] // grain, shape[1] // grain
+    rows = shape[0] // grain
+    columns = shape[1] // grain
     k = 4 if grain == 4 else 3
-    mine = ceil_div(matrices, target.num_worker_contexts)
+    matrices_of_worker = ceil_div(matrices, target.num_worker_contexts)
     if rows == columns == 1:
-        worker = either(mine == 1, 29, 37 + (mine - 2) * k)
+        worker = either(matrices_of_worker == 1, 29, 37 + (matrices_of_worker - 2) * k)
     elif columns == 1:
-        worker = 27 + mine * (35 + k * (rows - 2))
+        worker = 27 + matrices_of_worker * (35 + k * (rows - 2))
     else:
-        worker = 29 + mine * (18 + rows * (12 + k * (columns - 2)))
+        worker = 29 + matrices_of_worker * (18 + rows * (12 + k * (columns - 2)))
     return 7 + target.num_worker_contexts * worker
 
 
 def split_transpose(shape: tuple[int, int], dtype: type[DType], target: Target) -> Size:
-    """Tile cycles of transposing one matrix of `shape` on all workers, as SplitTranspose1D does.
+    """Return the tile cycles of transposing one matrix of `shape` on all workers, as
+    SplitTranspose1D does.
 
-    Its rows of grains are shared first, then its columns (popops/RearrangeInternal.cpp). A worker's
-    share takes what `transpose` takes for a matrix. What is no whole grain counts as one.
+    Its rows of grains are distributed first, then its columns (popops/RearrangeInternal.cpp). A
+    worker's share costs what `transpose` costs for a matrix. A partial grain counts as a whole one.
     """
-    grain, workers = transpose_grain(dtype), target.num_worker_contexts
+    grain = transpose_grain(dtype)
+    workers = target.num_worker_contexts
     rows, columns = (-(-n // grain) for n in shape)
     parts = max(1, workers // max(rows, 1))
     share = -(-rows // workers) * grain, -(-columns // parts) * grain

@@ -28,7 +28,8 @@ def non_linearity_1d(
     unpack its pointers."""
     first, turn = known_row(_OP, kind, "NonLinearity1D")[dtype is HALF]
     width = target.get_vector_width(dtype)
-    steps, rest = share(n // width, target), n % width
+    steps = share(n // width, target)
+    rest = n % width
     body = either(steps == 0, 0, 2 + first + (steps - 1) * turn + 1 + first)
     tail = (
         3 + rest * (2 + first)
@@ -42,7 +43,8 @@ def non_linearity_grad_1d(kind: str, n: Size, dtype: type[DType], target: Target
     """Tile cycles of NonLinearityGrad1D: the gradient of `kind` for `n` elements."""
     turn = known_row(_GRADIENT, kind, "NonLinearityGrad1D")[dtype is HALF]
     width = target.get_vector_width(dtype)
-    steps, rest = share(n // width, target), n % width
+    steps = share(n // width, target)
+    rest = n % width
     body = either(steps == 0, 0, 4 + (steps - 1) * turn + 1)
     tail = (
         4 + rest * (turn + 1)
@@ -53,7 +55,7 @@ def non_linearity_grad_1d(kind: str, n: Size, dtype: type[DType], target: Target
 
 
 def softmax(rows: int, classes: int, dtype: type[DType], target: Target) -> Size:
-    """Worker cycles of the six steps of softmax on [rows, classes], one worker doing all
+    """Return the worker cycles of the six steps of softmax on [rows, classes], one worker doing all
     (popnn/NonLinearity.cpp).
 
     The maximum of a row is subtracted, the exponentials are summed, and each is multiplied by the
@@ -72,29 +74,30 @@ def softmax(rows: int, classes: int, dtype: type[DType], target: Target) -> Size
 
 
 def loss_cross_entropy(n: Size, dtype: type[DType]) -> Size:
-    """Worker cycles of LossCrossEntropyTransform: loss and gradient of `n` probabilities."""
+    """Return the worker cycles of LossCrossEntropyTransform: loss and gradient of `n`
+    probabilities."""
     return _loss(n, dtype, 6, 9)
 
 
 def loss_sum_squared(n: Size, dtype: type[DType]) -> Size:
-    """Worker cycles of LossSumSquaredTransform: loss and gradient of `n` values."""
+    """Return the worker cycles of LossSumSquaredTransform: loss and gradient of `n` values."""
     return _loss(n, dtype, 5, 4)
 
 
-def _loss(n: Size, dtype: type[DType], pointers: int, each: int) -> Size:
+def _loss(n: Size, dtype: type[DType], pointers: int, per_element: int) -> Size:
     if dtype is HALF:
-        return 5 + pointers + 5 + 1 + 2 + 1 + each * n // 2 + 2 + 11 * (n % 2) + 1
-    return 5 + pointers + 5 + 2 + 1 + each * n + 1
+        return 5 + pointers + 5 + 1 + 2 + 1 + per_element * n // 2 + 2 + 11 * (n % 2) + 1
+    return 5 + pointers + 5 + 2 + 1 + per_element * n + 1
 
 
 def max_class(n: Size) -> Size:
-    """Worker cycles of one worker's part of ReduceMaxClassGather: the largest of `n`."""
+    """Return the worker cycles of one worker's part of ReduceMaxClassGather: the largest of `n`."""
     return 30 + 3 * (either(n > 1, n, 1) - 1)
 
 
 def calc_accuracy(rows: Size) -> Size:
-    """Worker cycles of CalcAccuracy: the class found against the class expected, for each row of a
-    batch."""
+    """Return the worker cycles of CalcAccuracy: the class found against the class expected, for
+    each row of a batch."""
     return 14 + 4 * rows
 
 
@@ -117,7 +120,8 @@ def pooling(
     of `groups` groups of channels. `outputs`: places that the tile sets to nothing first.
     """
     start, turn = known_row({"MAX": (4, 3), "AVG": (5, 3), "GRAD": (7, 5)}, kind, "Pooling")
-    average, gradient = kind == "AVG", kind == "GRAD"
+    average = kind == "AVG"
+    gradient = kind == "GRAD"
     workers = target.num_worker_contexts
     first = 28 + groups * (4 + ceil_div(outputs * vectors, workers))
     item = 23 + 2 * groups + (groups - 1) * (6 if gradient else 4)

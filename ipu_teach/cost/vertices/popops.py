@@ -52,7 +52,7 @@ def unary_op_1d(
 def unary_op_2d(
     op: str, regions: Sequence[Size], dtype: type[DType], target: Target, *, in_place: bool = False
 ) -> Size:
-    """Worker cycles of UnaryOp2D or UnaryOp2DInPlace on regions of these sizes."""
+    """Return the worker cycles of UnaryOp2D or UnaryOp2DInPlace on regions of these sizes."""
     rate = find(UNARY_IN_PLACE if in_place else UNARY, op, dtype, "UnaryOp2D")
     return 20 + sum(_unary(rate, n, dtype, target) for n in regions)
 
@@ -79,7 +79,7 @@ def binary_op_1d(
 def binary_op_2d(
     op: str, regions: Sequence[Size], dtype: type[DType], target: Target, *, in_place: bool = False
 ) -> Size:
-    """Worker cycles of BinaryOp2D or BinaryOp2DInPlace on regions of these sizes."""
+    """Return the worker cycles of BinaryOp2D or BinaryOp2DInPlace on regions of these sizes."""
     return (20 if in_place else 5) + sum(
         _binary(op, n, dtype, target, "BinaryOp2D") for n in regions
     )
@@ -100,7 +100,8 @@ def broadcast_scalar_1d(op: str, n: Size, dtype: type[DType], target: Target) ->
 
 
 def select(regions: Sequence[Size]) -> Size:
-    """Worker cycles of Select: one of two values for each element of regions of these sizes."""
+    """Return the worker cycles of Select: one of two values for each element of regions of these
+    sizes."""
     return 5 + sum(6 + 5 * n for n in regions)
 
 
@@ -117,17 +118,19 @@ def scaled_add(
     memory_constrained: bool = False,
     scaled_pointer: bool = False,
 ) -> Size:
-    """Tile cycles of ScaledAddSupervisor for `n` elements of `dtype` and a second operand of type
-    `other`.
+    """Return the tile cycles of ScaledAddSupervisor for `n` elements of `dtype` and a second
+    operand of type `other`.
 
-    `operation`: "ADD", "SUBTRACT" or "AXPBY", with a factor that is a tensor. `memory_constrained`:
-    the operands lie in different memory elements. As PopLibs does, it leaves out the vectors that
-    do not fill all workers.
+    `operation` is "ADD", "SUBTRACT" or "AXPBY", with a factor that is a tensor. With
+    `memory_constrained`, the operands are in different memory elements. As in PopLibs, the vectors
+    that do not fill all workers are left out.
     """
-    workers, width = target.num_worker_contexts, target.get_vector_width(dtype)
+    workers = target.num_worker_contexts
+    width = target.get_vector_width(dtype)
     if not is_float(dtype):
         return 53 + 26 * (n // 3) + 6 + either(n % 3 == 0, 0, 26 * (n % 3) + 14)
-    rest, steps = n % width, n // width // workers
+    rest = n % width
+    steps = n // width // workers
     supervisor = (
         21 + (6 if scaled_pointer else 0) + SUPERVISOR_OVERHEAD + either(rest == 0, 7, 13) + 12 + 6
     )
@@ -156,7 +159,8 @@ def cast_1d(n: Size, source: type[DType], destination: type[DType], target: Targ
 def cast_loop(
     n: Size, source: type[DType], destination: type[DType], target: Target
 ) -> tuple[Size, Size]:
-    """Worker cycles to start Cast1D's inner loop, and those of the loop itself for `n` elements.
+    """Return the worker cycles to start Cast1D's inner loop, and those of the loop itself for `n`
+    elements.
 
     The loop contains the loads of the operand and the stores of the result.
     """
@@ -165,8 +169,8 @@ def cast_loop(
 
 
 def _cast(n: Size, source: type[DType], destination: type[DType], target: Target) -> Size:
-    """Worker cycles of `n` conversions: limited by loads and stores for floats, one by one for
-    others."""
+    """Return the worker cycles of `n` conversions: limited by loads and stores for floats, one by
+    one for others."""
     if destination in (LONGLONG, UNSIGNED_LONGLONG):
         return 3 + n * (5 if source.numpy.kind == "i" else 4)
     if source is UNSIGNED_CHAR and destination is HALF:
@@ -177,7 +181,7 @@ def _cast(n: Size, source: type[DType], destination: type[DType], target: Target
     eights = {(True, True): 13, (True, False): 28, (False, True): 37}.get(
         (_is_quarter(source), _is_quarter(destination))
     )
-    # nothing is said of the first eight
+    # PopLibs says nothing of the first eight
     if eights is not None and source.size == destination.size == 1:
         return 4 + eights * ceil_div(n, 8)
     loads, stores = target.get_vector_width(source), target.get_vector_width(destination)
@@ -197,8 +201,8 @@ def _is_quarter(dtype: type[DType]) -> bool:
 
 
 def _in_fours(n: Size, first: int, further: int, tails: tuple[int, int, int, int]) -> Size:
-    """Worker cycles of a loop over fours that fills and drains a pipeline, and of the rest of up to
-    three."""
+    """Return the worker cycles of a loop over fours that fills and drains a pipeline, and of the
+    rest of up to three."""
     tail: Size = tails[0]
     for rest in (1, 2, 3):
         tail = either(n % 4 == rest, tails[rest], tail)
@@ -209,7 +213,7 @@ def _in_fours(n: Size, first: int, further: int, tails: tuple[int, int, int, int
 
 
 def fill(n: Size, dtype: type[DType]) -> Size:
-    """Worker cycles of Fill: one value in `n` places (PerformanceEstimation.cpp)."""
+    """Return the worker cycles of Fill: one value in `n` places (PerformanceEstimation.cpp)."""
     if dtype.size == 4:
         return 16 + n // 2 + 6 + n % 2 + 1
     if dtype.size == 2:
@@ -220,6 +224,6 @@ def fill(n: Size, dtype: type[DType]) -> Size:
 
 
 def fill_2d(regions: Sequence[Size], dtype: type[DType]) -> Size:
-    """Worker cycles of Fill2D on regions of these sizes (PerformanceEstimation.cpp)."""
+    """Return the worker cycles of Fill2D on regions of these sizes (PerformanceEstimation.cpp)."""
     saved = 2 if dtype is HALF or dtype.size == 8 else 3
     return 5 + (saved == 3) + sum(fill(n, dtype) - saved for n in regions)

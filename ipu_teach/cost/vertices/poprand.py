@@ -43,8 +43,8 @@ def dropout(n: Size, dtype: type[DType], target: Target) -> Size:
 
 
 def _optimistic_width(dtype: type[DType]) -> int:
-    """PopLibs divides 64 by 4 and by 2 where bytes were meant to be bits: its two estimates below
-    are too low."""
+    """Return PopLibs divides 64 by 4 and by 2 where bytes were meant to be bits: its two estimates
+    below are too low."""
     return 16 if dtype is HALF else 32
 
 

@@ -33,30 +33,30 @@ def static_product(
     if block == 1:
         return workers * _static_elements(ceil_div(rows, workers), ceil_div(blocks, rows), n, dtype)
     head, row, first, further = _STATIC[block, dtype]
-    mine = ceil_div(n, workers)
-    column = first + further * (mine - 1)
+    columns_of_worker = ceil_div(n, workers)
+    column = first + further * (columns_of_worker - 1)
     if (block, dtype) == (16, FLOAT):
-        column = either(mine == 1, 58, column)
+        column = either(columns_of_worker == 1, 58, column)
     if (block, dtype) == (4, HALF):
-        column = either(mine <= 2, 7 + mine, column)
+        column = either(columns_of_worker <= 2, 7 + columns_of_worker, column)
     load = 16 + block * block * dtype.size // 8
     return 30 + head * workers + rows * (row * workers + 17) + blocks * (load + column * workers)
 
 
-def _static_elements(rows: Size, each: Size, n: Size, dtype: type[DType]) -> Size:
-    """Cycles of the busiest worker, where a row has `each` values alone."""
-    further = each - 1
+def _static_elements(rows: Size, per_row: Size, n: Size, dtype: type[DType]) -> Size:
+    """Return the cycles of the busiest worker, where a row has `each` values alone."""
+    further = per_row - 1
     if dtype is HALF:
-        some = 11 + n // 8 * (14 + 3 * further) + either(n % 8 != 0, 9 + 2 * further, 0)
-        some = either(n == 4, 7 + 2 * further, either(n == 8, 8 + 3 * further, some))
-        return either((n == 4) | (n == 8), 31, 33) + rows * some
-    some = 12 + n // 4 * (10 + 3 * further) + either(n % 4 != 0, 10 + 2 * further, 0)
-    some = either(n == 2, 5 + 2 * further, either(n == 4, 6 + 3 * further, some))
-    return either(n == 2, 29, either(n == 4, 30, 31)) + rows * some
+        cycles = 11 + n // 8 * (14 + 3 * further) + either(n % 8 != 0, 9 + 2 * further, 0)
+        cycles = either(n == 4, 7 + 2 * further, either(n == 8, 8 + 3 * further, cycles))
+        return either((n == 4) | (n == 8), 31, 33) + rows * cycles
+    cycles = 12 + n // 4 * (10 + 3 * further) + either(n % 4 != 0, 10 + 2 * further, 0)
+    cycles = either(n == 2, 5 + 2 * further, either(n == 4, 6 + 3 * further, cycles))
+    return either(n == 2, 29, either(n == 4, 30, 31)) + rows * cycles
 
 
 def zeroing(count: Size, dtype: type[DType], target: Target) -> Size:
-    """zeroingCycles: setting so many partial sums to 0."""
+    """Return zeroingCycles: the cycles to set `count` partial sums to 0."""
     workers = target.num_worker_contexts
     return workers * (12 + ceil_div(count * dtype.size // 8, workers))
 
@@ -64,7 +64,8 @@ def zeroing(count: Size, dtype: type[DType], target: Target) -> Size:
 def static_reduction(
     outputs: Size, parts: Size, sums: type[DType], out: type[DType], target: Target
 ) -> Size:
-    """reductionCycleEstimate: so many parts added up to each of a tile's outputs."""
+    """Return reductionCycleEstimate: the cycles to add up `parts` partial sums for each of a tile's
+    outputs."""
     wide, turn = (8, 8 if out is HALF else 7) if sums is HALF else (4, 5)
     loops = ceil_div(ceil_div(outputs, target.num_worker_contexts), wide)
     return target.num_worker_contexts * (16 + loops * (turn + 6 + parts - 1))
@@ -83,30 +84,30 @@ def dynamic_product(
     workers = target.num_worker_contexts
     if block == 1:
         return 30 + 44 + 46 + workers * _dynamic_elements(rows, blocks, n, dtype)
-    mine = ceil_div(n, workers)
+    columns_of_worker = ceil_div(n, workers)
     loads = 2 if block == 16 and (dtype is FLOAT or sums is FLOAT) else 1
     inner = {4: 14 if dtype is FLOAT else 19, 8: 23, 16: 24}[block]
     if sums is HALF:
         inner = {4: 17, 8: 20, 16: 22}[block]
     turn = {4: 2, 8: 4, 16: 4}[block] * (2 if dtype is FLOAT else 1)
     load = block * block // (2 if dtype is FLOAT else 4) + 3 + 12 * loads
-    work = 26 + blocks * loads * (inner + turn * mine - 3)
+    work = 26 + blocks * loads * (inner + turn * columns_of_worker - 3)
     return 40 + 46 + 56 + rows + 2 + blocks * load + workers * work
 
 
 def _dynamic_elements(rows: Size, blocks: Size, n: Size, dtype: type[DType]) -> Size:
-    mine, each = ceil_div(rows, 6), ceil_div(blocks, larger(rows, 1))
+    rows_of_worker, per_row = ceil_div(rows, 6), ceil_div(blocks, larger(rows, 1))
     if dtype is FLOAT:
-        some = either(n // 4 > 0, 12 + n // 4 * 3 * each, 0)
-        some = some + either(n // 2 % 2 > 0, 8 + n // 2 * 2 * each, 0)
-        some = some + either(n % 2 > 0, 8 + 2 * each, 0) + either(n % 4 > 0, 3, 1)
-        some = either(n == 4, 3 * each + 1, either(n == 2, 2 * each - 1, some))
-        return either(n == 4, 22, either(n == 2, 24, 27)) + mine * (12 + some)
-    some = either(n // 8 > 0, 16 + n // 8 * 3 * each, 0)
-    some = some + either(n // 4 % 2 > 0, 13 + 2 * each, 0)
-    some = some + either(n % 4 > 0, 11 + 2 * each * (n % 4), 0)
-    some = either(n == 8, 3 * each + 4, either(n == 4, 2 * each, some))
-    return either(n == 8, 25, either(n == 4, 27, 30)) + mine * (11 + some)
+        cycles = either(n // 4 > 0, 12 + n // 4 * 3 * per_row, 0)
+        cycles = cycles + either(n // 2 % 2 > 0, 8 + n // 2 * 2 * per_row, 0)
+        cycles = cycles + either(n % 2 > 0, 8 + 2 * per_row, 0) + either(n % 4 > 0, 3, 1)
+        cycles = either(n == 4, 3 * per_row + 1, either(n == 2, 2 * per_row - 1, cycles))
+        return either(n == 4, 22, either(n == 2, 24, 27)) + rows_of_worker * (12 + cycles)
+    cycles = either(n // 8 > 0, 16 + n // 8 * 3 * per_row, 0)
+    cycles = cycles + either(n // 4 % 2 > 0, 13 + 2 * per_row, 0)
+    cycles = cycles + either(n % 4 > 0, 11 + 2 * per_row * (n % 4), 0)
+    cycles = either(n == 8, 3 * per_row + 4, either(n == 4, 2 * per_row, cycles))
+    return either(n == 8, 25, either(n == 4, 27, 30)) + rows_of_worker * (11 + cycles)
 
 
 def dynamic_gradient(
@@ -115,16 +116,18 @@ def dynamic_gradient(
     """sparseDenseBlockMultiplyGradW and sparseDenseGradWElementwiseMultiply: the gradients of a
     bucket's blocks, all of one tile's; without AMP, as for FLOAT."""
     dtype, sums = types
-    start, workers = 37 + 38 + 26, target.num_worker_contexts
+    start = 37 + 38 + 26
+    workers = target.num_worker_contexts
     if block == 1:
         wide = 2 if dtype is FLOAT else 4
-        one = (9 if dtype is FLOAT else 11) + n // wide
-        one = one + either(n % wide > 0, 1 if dtype is FLOAT else 4, 0)
-        return start + workers * (33 + ceil_div(7 * rows + one * blocks, workers))
+        per_block = (9 if dtype is FLOAT else 11) + n // wide
+        per_block = per_block + either(n % wide > 0, 1 if dtype is FLOAT else 4, 0)
+        return start + workers * (33 + ceil_div(7 * rows + per_block * blocks, workers))
     if block == 8:
         y, z = (8 + 8 * (5 + 2 * 10), 48) if dtype is FLOAT else (9 + 8 * 13, 24)
     elif block == 4:
         y, z = (45, 12) if dtype is FLOAT else (33 if sums is FLOAT else 29, 6)
     else:
-        y, z = (505 if sums is FLOAT else 441, 96)
+        y = 505 if sums is FLOAT else 441
+        z = 96
     return start + workers * (27 + ceil_div(9 * rows + (y + z * n) * blocks, workers))

@@ -118,7 +118,7 @@ BINARY: Rates = {
     ("LOGICAL_OR", BOOL): unrolled(5, 4),
 }
 
-BROADCAST: Rates = {  # what is not named here costs what it does with two regions
+BROADCAST: Rates = {  # operations not named here cost as much as with two regions
     **BINARY,
     **{(op, dtype): vector(1) for op in _ARITHMETIC for dtype in (FLOAT, HALF)},
     **{(op, INT): unrolled(6, 1) for op in (*_ARITHMETIC, *_BITWISE, *_SHIFTS)},

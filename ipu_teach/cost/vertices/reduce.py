@@ -25,7 +25,7 @@ _LOG_ADD_CYCLES = {FLOAT: 23, HALF: 13}  # for a data path: maximum, minimum, ex
 
 
 def accumulator_width(dtype: type[DType]) -> int:
-    """Elements that the accumulators take at a time: 4 FLOAT, 8 HALF, one integer."""
+    """Return the elements that the accumulators take at a time: 4 FLOAT, 8 HALF, one integer."""
     return {FLOAT: 4, HALF: 8}.get(dtype, 1)
 
 
@@ -34,9 +34,10 @@ def _loaded(dtype: type[DType], target: Target) -> int:
 
 
 def reduce_to_scalar(parts: Size, dtype: type[DType], out: type[DType], target: Target) -> Size:
-    """Worker cycles of Reduce, scalar output and single input: one region of `parts` elements to
-    one element."""
-    width, loaded = accumulator_width(dtype), _loaded(dtype, target)
+    """Return the worker cycles of Reduce, scalar output and single input: one region of `parts`
+    elements to one element."""
+    width = accumulator_width(dtype)
+    loaded = _loaded(dtype, target)
     loads = width // loaded
     return (
         3
@@ -52,8 +53,8 @@ def reduce_to_scalar(parts: Size, dtype: type[DType], out: type[DType], target: 
 def reduce_contiguous(
     outputs: Size, parts: Size, dtype: type[DType], target: Target, *, update: bool = False
 ) -> Size:
-    """Worker cycles of Reduce, all regions contiguous: `outputs` regions of `parts` elements, each
-    to one element.
+    """Return the worker cycles of Reduce, all regions contiguous: `outputs` regions of `parts`
+    elements, each to one element.
 
     PopLibs' vertex holds the number of outputs less one, and its estimator takes that for the
     number.
@@ -74,8 +75,8 @@ def reduce_strided(
     update: bool = False,
     outer_strides: Size = 1,
 ) -> Size:
-    """Worker cycles of Reduce, strided: `parts` rows, `stride` elements apart, of `outputs`
-    columns, summed by column.
+    """Return the worker cycles of Reduce, strided: `parts` rows, `stride` elements apart, of
+    `outputs` columns, summed by column.
 
     `op`: "ADD", "MAX", "MIN" or "LOG_ADD". `outer_strides`: groups of rows that follow each other
     at another distance.
@@ -88,8 +89,8 @@ def reduce_strided(
 
 
 def _store(dtype: type[DType], out: type[DType], op: str, update: bool) -> int:
-    """Cycles after a column: the accumulators are read, converted, perhaps added to what is there,
-    and stored."""
+    """Return the cycles after a column: the accumulators are read, converted, added to the present
+    values if `update`, and stored."""
     if dtype is HALF:
         written = {
             "ADD": (7, 9) if out is HALF else (6, 11),
@@ -112,8 +113,8 @@ def reduce_regions(
     update: bool = False,
     regions: Size = 1,
 ) -> Size:
-    """Worker cycles of Reduce, the general vertex: `parts` rows of `outputs` elements in `regions`
-    pieces, to one row.
+    """Return the worker cycles of Reduce, the general vertex: `parts` rows of `outputs` elements in
+    `regions` pieces, to one row.
 
     `op`: "ADD" and "SQUARE_ADD" use the accumulators, "MAX", "MIN" and "MUL" do not; "LOG_ADD",
     "LOGICAL_AND" and "LOGICAL_OR" are written in C++.
@@ -128,22 +129,26 @@ def reduce_regions(
             + 22 * regions
             + (24 + (12 if op == "LOG_ADD" else 1) + converted) * parts * outputs
         )
-    width, loaded = accumulator_width(dtype), _loaded(dtype, target)
+    width = accumulator_width(dtype)
+    loaded = _loaded(dtype, target)
     checks = (width - 1).bit_length()
 
     def stored(elements: int) -> int:
         return (2 + update) * min(elements, target.get_vector_width(out)) + accumulates
 
-    vectors, rest = outputs // width, outputs % width
+    vectors = outputs // width
+    rest = outputs % width
     load = (4 if accumulates else 2) + width // loaded
     cycles: Size = 7 + 26 + 16 + 6 + 2 * checks + 2
     cycles = cycles + vectors * (
         (5 if accumulates else 3) + stored(width) + 1 + 10 * regions + parts * (load + 3)
     )
     for elements in (2**i for i in range(checks)):
-        one = (4 if accumulates else 2) + stored(elements) + 10 * regions
-        one = one + parts * (2 + elements // min(elements, target.get_vector_width(dtype)) + 3)
-        cycles = cycles + bit(rest, elements) * one
+        per_output = (4 if accumulates else 2) + stored(elements) + 10 * regions
+        per_output = per_output + parts * (
+            2 + elements // min(elements, target.get_vector_width(dtype)) + 3
+        )
+        cycles = cycles + bit(rest, elements) * per_output
     return cycles
 
 
@@ -157,14 +162,15 @@ def conv_reduce(
     interleaved: bool = False,
     single_input: bool = True,
 ) -> Size:
-    """Tile cycles of ConvReduce: `parts` rows of `outputs` partial sums to one
+    """Return the tile cycles of ConvReduce: `parts` rows of `outputs` partial sums to one
     (poplin/PerformanceEstimation.hpp).
 
-    `single_input`: all rows lie in one region. `interleaved`: in memory that is read 128 bits at a
-    time. Where the last accumulators are not full, PopLibs has a rest of its own; here it counts as
-    a turn of the loop.
+    With `single_input`, all rows are in one region. With `interleaved`, they are in memory that is
+    read 128 bits at a time. If the last accumulators are not full, PopLibs has a separate
+    remainder; here it counts as an iteration of the loop.
     """
-    accumulators, width = 4 if dtype is FLOAT else 8, target.get_vector_width(dtype)
+    accumulators = 4 if dtype is FLOAT else 8
+    width = target.get_vector_width(dtype)
     loops = share(ceil_div(outputs, accumulators), target)
     header = (8 if dtype is FLOAT else 10) - ((out or dtype) is not FLOAT)
     if single_input:

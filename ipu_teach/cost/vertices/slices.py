@@ -1,7 +1,7 @@
-"""Vertices of slices, order and whole-tensor questions (graphcore/poplibs,
-lib/popops/PerformanceEstimation.cpp and popopsCycleEstimators.cpp).
+"""Vertices of slices, order and whole-tensor questions.
 
-`columns` are the elements of one row that lie on the tile; `lookups` the rows asked for.
+Sources: graphcore/poplibs, lib/popops/PerformanceEstimation.cpp and popopsCycleEstimators.cpp.
+`columns` are the elements of one row on the tile; `lookups` the rows asked for.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from ipu_teach.cost.vertices.parts import (
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, DType
 
-_STORE_BYTES = 4  # what a store writes without reading first: Target::getAtomicStoreGranularity
+# A store writes these bytes without reading first: Target::getAtomicStoreGranularity.
+_STORE_BYTES = 4
 
 
 def dynamic_slice_1d(columns: Size, rows: Size, dtype: type[DType], target: Target) -> Size:
@@ -87,46 +88,52 @@ def sequence_slice(
     if not pieces:
         return 40
     words = rows * columns * dtype.size // 4
-    each = ceil_div(2 * words, pieces)
+    words_per_piece = ceil_div(2 * words, pieces)
     turns = ceil_div(pieces, target.num_worker_contexts)
-    return 60 + each * target.num_worker_contexts * turns + 60 * pieces
+    return 60 + words_per_piece * target.num_worker_contexts * turns + 60 * pieces
 
 
 def circ_buf_incr_index() -> int:
-    """Worker cycles of CircBufIncrIndex: the place of the newest entry moves on."""
+    """Return the worker cycles of CircBufIncrIndex: the place of the newest entry moves on."""
     return 8
 
 
 def circ_offset() -> int:
-    """Worker cycles of CircOffset: the place of an older entry."""
+    """Return the worker cycles of CircOffset: the place of an older entry."""
     return 10
 
 
 def iota(regions: list[Size], dtype: type[DType], target: Target) -> Size:
-    """Worker cycles of Iota on regions of these sizes."""
+    """Return the worker cycles of Iota on regions of these sizes."""
     return 10 + sum(4 + 3 * ceil_div(n, target.get_vector_width(dtype)) for n in regions)
 
 
 def clamp(regions: list[Size], dtype: type[DType], target: Target) -> Size:
-    """Worker cycles of Clamp, BroadcastClamp or either in place, on regions of these sizes."""
+    """Return the worker cycles of Clamp, BroadcastClamp or either in place, on regions of these
+    sizes."""
     return 5 + sum(6 + clamp_loop(n, dtype, target) for n in regions)
 
 
 def clamp_loop(n: Size, dtype: type[DType], target: Target) -> Size:
-    """Worker cycles of the loop of Clamp. PopLibs counts 7 an INT; other integers, which it counts
-    1, cost as much here."""
+    """Return the worker cycles of the loop of Clamp. PopLibs counts 7 an INT; other integers, which
+    it counts 1, cost as much here."""
     return loop(n, target.get_vector_width(dtype), 2) if dtype in (FLOAT, HALF) else loop(n, 1, 7)
 
 
 def has_nan(n: Size, dtype: type[DType], target: Target, *, or_inf: bool = False) -> Size:
     """Tile cycles of HasNaNOrInf1D: whether some of `n` elements, FLOAT or HALF, is NaN (or
     infinite, with `or_inf`)."""
-    mine = share(n, target)
-    rest = 2 * bit(mine, 2) + bit(mine, 1)
+    elements_of_worker = share(n, target)
+    rest = 2 * bit(elements_of_worker, 2) + bit(elements_of_worker, 1)
     if dtype is FLOAT or not or_inf:
-        inner = (3 if (dtype is FLOAT) == or_inf else 2) * (mine // 4) + rest
+        inner = (3 if (dtype is FLOAT) == or_inf else 2) * (elements_of_worker // 4) + rest
     else:
-        inner = 2 * (mine // 8 + bit(mine, 4) + bit(mine, 2) + bit(mine, 1))
+        inner = 2 * (
+            elements_of_worker // 8
+            + bit(elements_of_worker, 4)
+            + bit(elements_of_worker, 2)
+            + bit(elements_of_worker, 1)
+        )
     start = 10 if dtype is FLOAT else 12
     return (
         target.num_worker_contexts * (15 + start + inner + or_inf + (7 if dtype is FLOAT else 11))

@@ -1,7 +1,6 @@
-"""Array calls over all vertices of a group at once, made from the trace of their codelet and
-replayed at each step.
+"""Array calls over all vertices of a group, made from the trace of their codelet and replayed.
 
-`plan` makes them: `placement` says which regions are used where they lie, `buffers` lends memory to
-what is computed, and `chunk` appends the calls for some of the vertices, by `operations`.
-`across_vertices` forgets where vertices end, where every operation is elementwise.
+`batch_plan` makes the calls. `placement` decides which regions are used in place, `buffers` lends
+memory for computed values, and `chunk` appends the calls for some of the vertices, by `operations`.
+`across_vertices` ignores the boundaries of vertices if every operation is elementwise.
 """

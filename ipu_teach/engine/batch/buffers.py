@@ -1,5 +1,4 @@
-"""Memory for the values of a chunk of vertices: what one value needs no longer serves the next
-one."""
+"""Memory for the values of a chunk of vertices, reused when a value is no longer needed."""
 
 from __future__ import annotations
 
@@ -10,52 +9,64 @@ from typing import Any
 import numpy as np
 
 from ipu_teach.compile.trace import Op, Ref, Trace, layout_independent
+from ipu_teach.engine.backend import Backend
 from ipu_teach.types import Array
+
+BufferKey = tuple[np.dtype[Any], int]  # (dtype, elements per vertex)
 
 
 def by_stride(strides: Iterable[int]) -> list[int]:
-    """The axes, those with the longest strides first."""
+    """Return the axes, those with the longest strides first."""
     steps = list(strides)
     return sorted(range(len(steps)), key=lambda axis: -steps[axis])
 
 
 class Buffers:
-    """Buffers for values of at most `most` vertices. `side_by_side`: one element of all vertices
-    after the other."""
+    """Buffers for values of at most `capacity` vertices.
 
-    def __init__(self, xp: Any, trace: Trace, last: dict[int, int], side_by_side: bool) -> None:
-        self._xp, self._trace, self._last, self._side_by_side = xp, trace, last, side_by_side
-        self.most = 1
-        self.pool: dict[Any, list[Array]] = defaultdict(list)
-        self._held: dict[int, tuple[Any, Array]] = {}
+    `side_by_side`: the same element of all vertices is contiguous.
+    """
+
+    def __init__(self, xp: Backend, trace: Trace, last: dict[int, int], side_by_side: bool) -> None:
+        self._xp = xp
+        self._trace = trace
+        self._last = last
+        self._side_by_side = side_by_side
+        self.capacity = 1
+        self.pool: dict[BufferKey, list[Array]] = defaultdict(list)
+        self._held: dict[int, tuple[BufferKey, Array]] = {}
         self._released: dict[int, list[int]] = defaultdict(list)
         for root, number in last.items():
             self._released[number].append(root)
-        # from one element of a value to the next, where vertices lie between
+        # distances between the elements of values that have vertices between them
         self.spread: dict[int, int] = {}
 
     def take(self, value: int, lead: tuple[int, ...], order: list[int]) -> Array:
-        """A buffer for one value of every vertex, with the axes in the order in which the sample
-        has them in memory.
+        """Return a buffer for a value of every vertex, in the sample's memory order.
 
-        `order`: another order of all axes, for values that have as many.
+        `order` is another order of all axes, used for values that have as many.
         """
         sample = np.asarray(self._trace.samples[value])
         inner = by_stride(sample.strides)
         shape = tuple(sample.shape[a] for a in inner)
         size = (
-            1 << (sample.size - 1).bit_length() if self.most == 1 and sample.size else sample.size
+            1 << (sample.size - 1).bit_length()
+            if self.capacity == 1 and sample.size
+            else sample.size
         )
-        # one vertex's values, of all lengths, share those of a power of two
+        # values of a single vertex share blocks of power-of-two sizes
         key = (sample.dtype, size)
         free = self.pool[key]
-        whole = free.pop() if free else self._xp.empty(self.most * size, sample.dtype)
-        self._held[value] = (key, whole)
-        axes, count = len(lead), int(np.prod(lead, dtype=np.int64))
-        used, inverse = whole[: count * sample.size], _undone(inner)
+        block = free.pop() if free else self._xp.empty(self.capacity * size, sample.dtype)
+        self._held[value] = (key, block)
+        axes = len(lead)
+        count = int(np.prod(lead, dtype=np.int64))
+        used = block[: count * sample.size]
+        inverse = _inverse(inner)
         if len(order) == axes + sample.ndim:
             all_axes = (*lead, *sample.shape)
-            buffer, turned = used.reshape([all_axes[a] for a in order]), _undone(order)
+            buffer = used.reshape([all_axes[a] for a in order])
+            turned = _inverse(order)
         elif self._side_by_side:
             self.spread[value] = count
             buffer = used.reshape(*shape, *lead)
@@ -74,34 +85,37 @@ class Buffers:
         lead: tuple[int, ...],
         down: Mapping[int, int],
     ) -> None:
-        """Give back the buffer of an operand that dies here: element by element, the result may
-        take its place. `down`: values in an order of their own; see `GroupPlacement`."""
+        """Give back the buffer of an operand with its last use here.
+
+        The result may take its place if the operation is elementwise. `down`: the values with an
+        order of axes of their own; see `GroupPlacement`.
+        """
         sample = np.asarray(self._trace.samples[op.result])
         if op.kind != "ufunc" or not layout_independent(op.fn, sample.dtype):
             return
         for root in {
             a.id for a in op.args if isinstance(a, Ref)
         } & self._held.keys() - self._trace.regions.keys():
-            own = np.asarray(self._trace.samples[root])
-            alike = (
-                own.shape == sample.shape
-                and own.strides == sample.strides
-                and own.dtype == sample.dtype
+            operand = np.asarray(self._trace.samples[root])
+            is_same_layout = (
+                operand.shape == sample.shape
+                and operand.strides == sample.strides
+                and operand.dtype == sample.dtype
                 and down.get(root) == down.get(op.result)
             )
-            if alike and self._last[root] == number and values[root].shape[: len(lead)] == lead:
+            is_last_use = self._last[root] == number
+            if is_same_layout and is_last_use and values[root].shape[: len(lead)] == lead:
                 self._give_back(root)
                 return
 
     def release(self, number: int) -> None:
-        """Give back the buffers of which op `number` was the last use; those of regions stay until
-        the end."""
+        """Give back the buffers last used by op `number`; those of regions stay until the end."""
         for root in self._released.get(number, ()):
             if root in self._held and root not in self._trace.regions:
                 self._give_back(root)
 
     def release_all(self) -> None:
-        """The chunk is over."""
+        """Give back all buffers at the end of a chunk."""
         for root in list(self._held):
             self._give_back(root)
         self.spread.clear()
@@ -111,6 +125,6 @@ class Buffers:
         self.pool[key].append(buffer)
 
 
-def _undone(order: list[int]) -> list[int]:
-    """What leads from an order of axes back to their own."""
+def _inverse(order: list[int]) -> list[int]:
+    """Return the permutation of axes that undoes `order`."""
     return sorted(range(len(order)), key=order.__getitem__)

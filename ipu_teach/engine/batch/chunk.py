@@ -1,5 +1,4 @@
-"""One chunk of vertices: a view or a buffer for every value of the trace, and the calls between
-them."""
+"""A chunk of vertices: a view or a buffer for every value of the trace, and the calls."""
 
 from __future__ import annotations
 
@@ -7,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ipu_teach.compile.checks import vertex_name
+from ipu_teach.compile.checks import vertex_name as name_of_vertex
 from ipu_teach.compile.trace import Op, Ref, is_ref, item_of, layout_independent
 from ipu_teach.engine.batch.buffers import by_stride
 from ipu_teach.engine.batch.kernels import check_fits, gather_windows, scatter, store_unsigned
@@ -19,27 +18,34 @@ from ipu_teach.types import Array
 if TYPE_CHECKING:
     from ipu_teach.engine.batch.batch_plan import BatchPlan
 
-WINDOW = 16  # from this many elements on, a contiguous region is gathered as one window
+WINDOW = 16  # elements from which a contiguous region is gathered as one window
 
 
 class Chunk(Operations):
-    """The vertices of `piece`, a part of `nest`. `packed`: regions that were laid out for all of
-    the nest."""
+    """The vertices of `piece`, a part of `nest`.
+
+    `packed` are regions that were copied for all of `nest`.
+    """
 
     def __init__(self, plan: BatchPlan, nest: Nest, piece: Nest, packed: dict[int, Array]) -> None:
         super().__init__(plan.xp, plan.trace, plan.products, plan.calls, len(piece.shape))
-        self.plan, self.nest, self.piece, self.packed = plan, nest, piece, packed
-        self.placement, self.buffers = plan.placement, plan.buffers
-        self.lead, self.rows = piece.shape, slice(piece.first, piece.first + piece.count)
-        self.order: list[int] = []  # of the axes in memory, where results lie as a region does
+        self.plan = plan
+        self.nest = nest
+        self.piece = piece
+        self.packed = packed
+        self.placement = plan.placement
+        self.buffers = plan.buffers
+        self.lead = piece.shape
+        self.rows = slice(piece.first, piece.first + piece.count)
+        self.order: list[int] = []  # the axes' memory order, if results are laid out as a region is
         if self.placement.model is not None:
             self.order = by_stride(
                 map(abs, self.placement.place(self.placement.model, piece).strides)
             )
         self.back: list[tuple[int, Array]] = []
 
-    def who(self, number: int) -> str:
-        return vertex_name(self.plan.table, int(self.plan.rows[self.rows][number]))
+    def vertex_name(self, number: int) -> str:
+        return name_of_vertex(self.plan.table, int(self.plan.rows[self.rows][number]))
 
     def bind(self) -> None:
         """Append the calls for these vertices."""
@@ -61,8 +67,7 @@ class Chunk(Operations):
         self.buffers.release_all()
 
     def _finish(self) -> None:
-        """Append what brings written regions back to their places, and what is said of each
-        vertex."""
+        """Append the calls that write back regions, and the vertices' return values."""
         if self.plan.returned is not None:
             answer: Any = self.trace.returned
             if isinstance(answer, Ref):
@@ -89,10 +94,10 @@ class Chunk(Operations):
                     self.calls.append((scatter, (flat, self.xp.array(index), buffer)))
 
     def _result(self, number: int, op: Op, done: set[int]) -> Array:
-        """Append the call of a computation and return where its result will be.
+        """Append the call of a computation and return the place of its result.
 
-        What depends on shared regions alone is computed once, on axes of length 1, unless it is
-        written to later.
+        A value that depends only on shared regions is computed once, on axes of length 1, unless it
+        is written to later.
         """
         leads = [self.values[a.id].shape[: self.axes] for a in op.args if isinstance(a, Ref)]
         lead = np.broadcast_shapes(*leads) if leads else self.lead
@@ -121,8 +126,9 @@ class Chunk(Operations):
     # Regions, and views of values
 
     def _region(self, root: int) -> Array:
+        """Return a region of these vertices: in place, from the packed regions, or in a buffer."""
         region = self.placement.regions[root]
-        if root in self.placement.here:
+        if root in self.placement.in_place:
             return self.placement.place(root, self.piece)
         if root in self.packed:
             packed = self.packed[root]
@@ -162,7 +168,7 @@ class Chunk(Operations):
                 flat, (len(flat) - region.size + 1, region.size), (size, size)
             )
             self.calls.append((gather_windows, (windows, region.starts[self.rows], buffer)))
-        else:  # in the order in which the buffer's elements lie
+        else:  # gather in the memory order of the buffer
             order = by_stride(buffer.strides)
             index = np.ascontiguousarray(
                 region.index(self.rows).reshape(buffer.shape).transpose(order)
@@ -173,15 +179,16 @@ class Chunk(Operations):
             self.calls.append((self.xp.take, (source, index, None, into, "clip")))
 
     def _view(self, op: Op) -> Array:
-        """A view of a root, by the distance and strides that the sample's view has from the
-        sample's root."""
-        root, axes = self.trace.roots[op.result], self.axes
+        """Return a view of a root, with the offset and strides of the sample's view."""
+        root = self.trace.roots[op.result]
+        axes = self.axes
         sample = self.trace.samples[op.result]
         base = self.values[root]
         source = self.values[op.args[0].id]
-        lead, steps = base.shape[:axes], base.strides[:axes]
+        lead = base.shape[:axes]
+        steps = base.strides[:axes]
         if sample.size == 0:
-            return self.xp.empty((*lead, *sample.shape), sample.dtype)  # type: ignore[no-any-return]
+            return self.xp.empty((*lead, *sample.shape), sample.dtype)
         if op.fn is item_of:
             return self.within(source, op.args[1])
         if op.fn is np.transpose and len(op.args) == 1:
@@ -191,15 +198,14 @@ class Chunk(Operations):
         spread = self.buffers.spread.get(root, 1)
         distance = (sample.__array_interface__["data"][0] - start) // sample.itemsize * spread
         strides = (*steps, *(s * spread for s in sample.strides))
-        # The root's elements as one row, from the view's first on. Only address arithmetic: the
-        # strides do the rest.
+        # The root as one row, from the view's first element on. This is address arithmetic only:
+        # the strides select the elements.
         anchor = self.xp.as_strided(base, (distance + 1,), (sample.itemsize,))[distance:]
         view: Array = self.xp.as_strided(anchor, (*lead, *sample.shape), strides)
         return view
 
     def _read(self, op: Op, number: int) -> Array:
-        """One element: a view, or a copy if its place is written while the value is still
-        needed."""
+        """Return one element: a view, or a copy if it is overwritten before its last use."""
         source, key = op.args
         place = self.within(self.values[source.id], key)
         root = self.trace.roots[source.id]
@@ -212,11 +218,14 @@ class Chunk(Operations):
     # Stores
 
     def _direct(self, number: int, op: Op) -> int | None:
-        """The number of a store that this result can be computed straight into: it is the result's
-        only use, and whole."""
+        """Return the number of a store that this result can be computed straight into, or None.
+
+        The store must be the only use of the result, and store all of it.
+        """
         if op.kind not in ("ufunc", "product", "reduce"):
             return None
-        ops, store = self.trace.ops, number + 1
+        ops = self.trace.ops
+        store = number + 1
         while store < len(ops) and ops[store].kind == "view":
             store += 1
         if (
@@ -227,34 +236,40 @@ class Chunk(Operations):
             return None
         place = ops[store].args[0].id
         root = self.trace.roots[place]
-        sample, target = np.asarray(self.trace.samples[op.result]), self.trace.samples[place]
-        same = (
+        sample = np.asarray(self.trace.samples[op.result])
+        target = self.trace.samples[place]
+        is_same_layout = (
             sample.shape == target.shape
             and sample.dtype == target.dtype
             and sample.strides == target.strides
         )
-        soft = not self.plan.exact or op.kind == "ufunc" and layout_independent(op.fn, sample.dtype)
-        reads = any(self.trace.roots[a.id] == root for a in op.args if isinstance(a, Ref))
-        viewed = any(self.trace.roots[view.result] == op.result for view in ops[number + 1 : store])
+        is_layout_free = not self.plan.exact or (
+            op.kind == "ufunc" and layout_independent(op.fn, sample.dtype)
+        )
+        is_read = any(self.trace.roots[a.id] == root for a in op.args if isinstance(a, Ref))
+        is_viewed = any(
+            self.trace.roots[view.result] == op.result for view in ops[number + 1 : store]
+        )
         if (
-            not same
-            or reads
-            or viewed
+            not is_same_layout
+            or is_read
+            or is_viewed
             or self.plan.last[op.result] > store
-            or (root in self.placement.strided and not soft)
+            or (root in self.placement.strided and not is_layout_free)
         ):
             return None
         for view in ops[number + 1 : store]:
             self.values[view.result] = self._view(view)
         into = self.values[place]
-        mixed = any(
+        is_overlapping = any(
             self.xp.may_share_memory(self.values[a.id], into) for a in op.args if isinstance(a, Ref)
         )
-        if mixed and op.kind == "ufunc" and not layout_independent(op.fn, sample.dtype):
+        if is_overlapping and op.kind == "ufunc" and not layout_independent(op.fn, sample.dtype):
             return None
         return store if into.shape[: self.axes] == self.lead else None
 
     def _store(self, number: int, op: Op, place: Array) -> None:
+        """Append the calls of a store."""
         value = op.args[1]
         source = (
             self.operand(value, place.ndim - self.axes)
@@ -262,7 +277,7 @@ class Chunk(Operations):
             else self.xp.array(np.asarray(value))
         )
         extra = source.ndim - place.ndim
-        # leading axes of length 1, which numpy drops in an assignment
+        # numpy drops leading axes of length 1 in an assignment, and so does this
         if isinstance(value, Ref) and extra > 0:
             source = source.reshape(*source.shape[: self.axes], *source.shape[self.axes + extra :])
         if "line" in op.kwargs:

@@ -1,10 +1,11 @@
-"""Products of matrices of halves, many at a time, with the bits of numpy's own.
+"""Products of matrices of halves, many at a time, with numpy's bits.
 
-numpy multiplies halves one by one: exact products, added in single precision in the order of the
-terms, rounded once. Single precision holds a product of two halves exactly, so any loop that adds
-the terms of each element in their order, from zero on, gives the same bits. numpy's einsum does,
-where its innermost loop runs along an axis that is not summed up: operands are copied as singles so
-that such an axis lies innermost, the longest of rows, columns and vertices.
+numpy multiplies halves one by one: the products are exact, they are added in single precision in
+the order of the terms, and the sum is rounded once. Single precision represents a product of two
+halves exactly. So any loop that adds the terms of each element in order, starting from zero, gives
+the same bits. numpy's einsum does so if its innermost loop runs along an axis that is not summed.
+Operands are copied as singles so that such an axis is innermost: the longest of rows, columns and
+vertices.
 """
 
 from __future__ import annotations
@@ -17,19 +18,17 @@ import numpy as np
 from ipu_teach.engine.backend import Call
 from ipu_teach.types import Array
 
-LONG = 16  # elements from which on an innermost axis is worth its start
-BLOCK_BYTES = 512 * 1024  # copies of one block: stay inside a core's second-level cache
+LONG = 16  # elements from which an innermost axis is worth the start of its loop
+BLOCK_BYTES = 512 * 1024  # copies of one block, to fit a core's second-level cache
 
-# How einsum writes it where the innermost axis is that of columns or vertices; in the axes of the
-# copies.
+# einsum's subscripts by innermost axis, columns or vertices, for the axes of the copies.
 _SUMS = {"columns": "...ij,...jk->...ik", "vertices": "ij...,jk...->ik..."}
 
 
 class HalfProducts:
-    """Makes the calls for such products. What they copy to is made once, as large as the largest
-    needs it.
+    """Makes the calls for such products. Their copies share memory, as large as the largest.
 
-    `exact=False` leaves the order of adding to BLAS.
+    With `exact=False`, BLAS decides the order of the sums.
     """
 
     def __init__(self, exact: bool) -> None:
@@ -37,20 +36,23 @@ class HalfProducts:
         self._scratch: dict[str, Array] = {}
 
     def calls(self, left: Array, right: Array, out: Array) -> list[Call]:
-        """The calls for (..., m, k) @ (..., k, n) into (..., m, n), all float16; axes of length 1
-        are shared."""
-        if out.shape[-2] > out.shape[-1]:  # columns are the longer axis of the product turned round
+        """Return the calls for (..., m, k) @ (..., k, n) into (..., m, n), all float16.
+
+        Axes of length 1 are shared.
+        """
+        if out.shape[-2] > out.shape[-1]:  # transposed, columns are the longer axis
             left, right, out = (x.swapaxes(-1, -2) for x in (right, left, out))
-        (m, n), k = out.shape[-2:], left.shape[-1]
-        # single sums: to lay them side by side costs more than numpy's own loop
+        (m, n) = out.shape[-2:]
+        k = left.shape[-1]
+        # with single sums, rearranging costs more than numpy's own loop
         if self._exact and n < 2:
             return [(np.matmul, (left, right, out))]
-        made: list[Call] = []
-        # what no operand varies along is computed once
+        calls: list[Call] = []
+        # an axis along which no operand varies is computed once
         lead = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
-        most = max(1, BLOCK_BYTES // (4 * (m * k + k * n + m * n) or 1))
+        limit = max(1, BLOCK_BYTES // (4 * (m * k + k * n + m * n) or 1))
         shared: dict[tuple[int, str], Array] = {}  # copies of operands that all vertices share
-        for block in _blocks(lead, most):
+        for block in _blocks(lead, limit):
             place = out[_within(lead, block)]
             way = self._way(
                 n,
@@ -64,42 +66,45 @@ class HalfProducts:
             for number, operand in enumerate((left, right)):
                 copy = shared.get((number, way))
                 if copy is None:
-                    kept = prod(operand.shape[:-2]) == 1
+                    is_shared = prod(operand.shape[:-2]) == 1
                     copy, call = self._copy(
-                        f"{way} {number}", operand[_within(operand.shape, block)], way, kept
+                        f"{way} {number}", operand[_within(operand.shape, block)], way, is_shared
                     )
-                    made.append(call)
-                    if kept:
+                    calls.append(call)
+                    if is_shared:
                         shared[number, way] = copy
                 operands.append(copy)
             place = _turned(place, way)
-            own = [x.shape[2:] if way == "vertices" else x.shape[:-2] for x in operands]
+            leads = [x.shape[2:] if way == "vertices" else x.shape[:-2] for x in operands]
             inner = place.shape[:2] if way == "vertices" else place.shape[-2:]
-            summed = np.broadcast_shapes(*own)
+            summed = np.broadcast_shapes(*leads)
             result = self._buffer(
                 "out", (*inner, *summed) if way == "vertices" else (*summed, *inner)
             )
             if way == "blas":
-                made.append((np.matmul, (*operands, result)))
+                calls.append((np.matmul, (*operands, result)))
             else:
-                made.append((sum_products, (_SUMS[way], *operands, result)))
-            made.append((np.copyto, (place, result, "same_kind")))
-        return made
+                calls.append((sum_products, (_SUMS[way], *operands, result)))
+            calls.append((np.copyto, (place, result, "same_kind")))
+        return calls
 
     def _way(self, n: int, count: int) -> str:
-        """Which axis lies innermost: one of two elements or more, or the sum itself would be."""
+        """Return the innermost axis, "columns" or "vertices"; or "blas" for any order."""
         if not self._exact:
             return "blas"
         return "vertices" if n < LONG and count > n else "columns"
 
-    def _copy(self, name: str, operand: Array, way: str, kept: bool) -> tuple[Array, Call]:
-        """A copy of an operand, of its own if it is `kept` for all blocks, and the call that makes
-        it."""
+    def _copy(self, name: str, operand: Array, way: str, is_shared: bool) -> tuple[Array, Call]:
+        """Return (copy of an operand, call that makes it).
+
+        A copy that `is_shared` by all blocks has its own memory.
+        """
         turned = _turned(operand, way)
-        copy = np.empty(turned.shape, np.float32) if kept else self._buffer(name, turned.shape)
+        copy = np.empty(turned.shape, np.float32) if is_shared else self._buffer(name, turned.shape)
         return copy, (np.copyto, (copy, turned))
 
     def _buffer(self, name: str, shape: tuple[int, ...]) -> Array:
+        """Return the memory of that name in this shape, which is enlarged if necessary."""
         size = prod(shape)
         if name not in self._scratch or len(self._scratch[name]) < size:
             self._scratch[name] = np.empty(size, np.float32)
@@ -108,30 +113,31 @@ class HalfProducts:
 
 
 def sum_products(form: str, left: Array, right: Array, out: Array) -> None:
-    """Products of matrices, as einsum writes them in `form`, into `out`."""
+    """Compute products of matrices by einsum, with the subscripts `form`, into `out`."""
     np.einsum(form, left, right, out=out)
 
 
 def _turned(array: Array, way: str) -> Array:
-    """A view with the axes of a copy."""
+    """Return a view with the axes of a copy."""
     return np.moveaxis(array, (-2, -1), (0, 1)) if way == "vertices" else array
 
 
 def _within(shape: tuple[int, ...], block: tuple[slice, ...]) -> tuple[slice, ...]:
+    """Return the part of an array of this shape that is in a block; axes of length 1 stay."""
     return tuple(slice(None) if n == 1 else part for n, part in zip(shape, block, strict=False))
 
 
-def _blocks(lead: tuple[int, ...], most: int) -> Iterator[tuple[slice, ...]]:
-    """Parts of the leading axes, of at most `most` elements each."""
+def _blocks(lead: tuple[int, ...], limit: int) -> Iterator[tuple[slice, ...]]:
+    """Yield blocks of the leading axes, of at most `limit` elements each."""
     if not lead:
         yield ()
         return
     inner = prod(lead[1:])
-    if inner > most:
+    if inner > limit:
         for i in range(lead[0]):
-            for rest in _blocks(lead[1:], most):
+            for rest in _blocks(lead[1:], limit):
                 yield (slice(i, i + 1), *rest)
         return
-    step = max(1, most // max(1, inner))
+    step = max(1, limit // max(1, inner))
     for i in range(0, lead[0], step):
         yield (slice(i, i + step), *(slice(None) for _ in lead[1:]))

@@ -1,25 +1,27 @@
-"""Many small products of matrices as a few large ones.
+"""Join many small products of matrices into a few large ones.
 
-Where the vertices along an axis of a nest share one operand, and the other operand and the result
-lie as one larger matrix, the axis joins that matrix: blocks of rows, or of columns, become a single
-product. BLAS then sums in another order, so this is done only with `Engine(exact=False)`, and by
-the shapes alone.
+If the vertices along an axis of a nest share one operand, and the other operand and the result are
+one larger matrix in memory, the axis is joined with that matrix: blocks of rows or of columns
+become a single product. BLAS then sums in another order. So this is done only with
+`Engine(exact=False)`, and depends only on the shapes.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
+from ipu_teach.engine.backend import Backend
 from ipu_teach.types import Array
 
-# A narrow product gains nothing from being long: its blocks fit a cache, the whole does not.
+# A narrow product gains nothing from its length: its blocks fit a cache, the joined matrix does
+# not.
 NARROW = 16
 MOST_ELEMENTS = 1 << 20
 
 
-def join_products(xp: Any, a: Array, b: Array, out: Array) -> tuple[Array, Array, Array]:
-    """The same products, (…, m, k) @ (…, k, n) into (…, m, n), with as many leading axes joined as
-    can be."""
+def join_products(xp: Backend, a: Array, b: Array, out: Array) -> tuple[Array, Array, Array]:
+    """Return (a, b, out) with as many leading axes joined as possible.
+
+    The products are (…, m, k) @ (…, k, n) into (…, m, n), before and after.
+    """
     for axis in reversed(range(out.ndim - 2)):
         n = out.shape[axis]
         if n == 1:
@@ -41,13 +43,14 @@ def join_products(xp: Any, a: Array, b: Array, out: Array) -> tuple[Array, Array
     return a, b, out
 
 
-def _pays(long: Array, other: Array, n: int) -> bool:
-    short = min(other.shape[-2:])
+def _pays(long: Array, shared: Array, n: int) -> bool:
+    """Return whether joining `n` blocks of `long` is faster."""
+    short = min(shared.shape[-2:])
     return bool(short >= NARROW) or n * long.shape[-1] * long.shape[-2] <= MOST_ELEMENTS
 
 
 def _follows(array: Array, axis: int, inner: int, n: int) -> bool:
-    """True if the blocks along `axis` follow each other along the matrix's axis `inner`."""
+    """Return whether the blocks along `axis` are adjacent along the matrix's axis `inner`."""
     if array.shape[axis] != n:
         return False
     return bool(
@@ -55,7 +58,8 @@ def _follows(array: Array, axis: int, inner: int, n: int) -> bool:
     )
 
 
-def _joined(xp: Any, array: Array, axis: int, inner: int) -> Array:
+def _joined(xp: Backend, array: Array, axis: int, inner: int) -> Array:
+    """Return the array with `axis` joined to the matrix's axis `inner`."""
     shape, strides = list(array.shape), list(array.strides)
     if shape[inner] == 1:
         strides[inner] = strides[axis]

@@ -1,4 +1,4 @@
-"""What a kernel's calls do when they run, beyond calling numpy's functions themselves."""
+"""The functions that a kernel's calls run, besides numpy's own."""
 
 from __future__ import annotations
 
@@ -10,32 +10,31 @@ import numpy as np
 
 from ipu_teach.compile.checks import vertex_name
 from ipu_teach.compile.freeze import FrozenTable
-from ipu_teach.compile.matrices import note, odd, tell
-from ipu_teach.compile.tracer import failed
+from ipu_teach.compile.matrices import is_unsuitable, note, warn_of_noted
+from ipu_teach.compile.tracer import compute_error
 from ipu_teach.graph.vertex import Vertex
 from ipu_teach.types import Array
 from ipu_teach.types.regions import to_unsigned
 
 
 def check_fits(numbers: Array, dtype: Any, line: str, table: FrozenTable, rows: Array) -> None:
-    """Raise what the plain vertex loop raises where a number is stored in an integer that cannot
-    hold it.
+    """Raise the plain loop's error if an integer element cannot hold a number stored in it.
 
-    `rows`: the vertices, in the order of `numbers`, one number each.
+    `rows` are the vertices, in the order of `numbers`, which has one number for each.
     """
     bounds = np.iinfo(dtype)
     low, high = int(bounds.min), int(bounds.max)
     if numbers.dtype.kind == "f":
-        whole = np.trunc(numbers.astype(np.float64))
-        fits = (whole >= float(low)) & (whole < float(high + 1))
+        truncated = np.trunc(numbers.astype(np.float64))
+        fits = (truncated >= float(low)) & (truncated < float(high + 1))
     else:
         fits = (numbers >= low) & (numbers <= high)
     fits = fits.reshape(-1)
     if not fits.all():
         bad = np.flatnonzero(~fits)
-        first = int(bad[np.argmin(rows[bad])])  # the vertex that the loop would come to first
+        first = int(bad[np.argmin(rows[bad])])  # the first vertex in the order of the loop
         error = OverflowError(f"{numbers.reshape(-1)[first]} does not fit into {dtype}")
-        raise failed(table.codelet, error, line, vertex_name(table, int(rows[first])))
+        raise compute_error(table.codelet, error, line, vertex_name(table, int(rows[first])))
 
 
 def store_unsigned(place: Array, numbers: Array) -> None:
@@ -45,12 +44,12 @@ def store_unsigned(place: Array, numbers: Array) -> None:
 
 
 def scatter(flat: Array, index: Array, buffer: Array) -> None:
-    """Write every vertex's elements back to their places."""
+    """Write the elements of every vertex back to their places."""
     flat[index] = buffer.reshape(index.shape)
 
 
 def gather_windows(windows: Array, starts: Array, buffer: Array) -> None:
-    """Copy long regions, each in one piece."""
+    """Copy long regions, each as a whole."""
     buffer[...] = windows[starts].reshape(buffer.shape)
 
 
@@ -60,13 +59,15 @@ def bits_unless(bits: Array, condition: Array, out: Array) -> None:
 
 
 def apply(fn: Callable[..., Any], args: list[Any], out: Array) -> None:
-    """Call what takes no `out`."""
+    """Call a function that has no parameter `out`."""
     out[...] = fn(*args)
 
 
 def call_each(fn: Callable[..., Any], args: list[tuple[Any, Any]], out: Array, axes: int) -> None:
-    """Call `fn` vertex by vertex. `args`: (index within a vertex's value, values), or (None, what
-    all vertices share)."""
+    """Call `fn` vertex by vertex.
+
+    `args` are (index within a vertex's value, values), or (None, a value that all vertices share).
+    """
     for vertex in np.ndindex(out.shape[:axes]):
         out[vertex] = fn(*(a if index is None else a[vertex + index] for index, a in args))
 
@@ -77,33 +78,34 @@ def call_dense(
     vectors: bool,
     out: Array,
     place: tuple[type[Vertex], str],
-    who: Callable[[int], str],
+    name_vertex: Callable[[int], str],
 ) -> None:
-    """Call a function of matrices for all vertices; of those that it refuses, or whose matrix is
-    odd, the first is named.
+    """Call a function of matrices for all vertices.
 
-    `vectors`: the last argument and the result are vectors, which numpy takes for matrices here.
-    `place`: the codelet, and the line. `who(i)` names a vertex.
+    An error or a warning names the first vertex whose matrix the function refuses, or whose matrix
+    has a fault. `vectors`: the last argument and the result are vectors, which numpy would take for
+    matrices. `place`: the codelet, and the line. `vertex_name(i)` names a vertex.
     """
     if vectors:
-        args, out = [*args[:-1], args[-1][..., None]], out[..., None]
-    strange = odd(fn.__name__, args[0]).any((-1, -2)).reshape(-1)
+        args = [*args[:-1], args[-1][..., None]]
+        out = out[..., None]
+    has_fault = is_unsuitable(fn.__name__, args[0]).any((-1, -2)).reshape(-1)
     try:
-        found = fn(*args)
-        out[...] = found[0] if fn is np.linalg.qr else found
+        result = fn(*args)
+        out[...] = result[0] if fn is np.linalg.qr else result
     except np.linalg.LinAlgError:
         lead = out.shape[: args[0].ndim - 2]
-        each = [np.broadcast_to(a, (*lead, *a.shape[-2:])) for a in args]
+        per_vertex = [np.broadcast_to(a, (*lead, *a.shape[-2:])) for a in args]
         for number, vertex in enumerate(np.ndindex(lead)):
             try:
-                fn(*(a[vertex] for a in each))
+                fn(*(a[vertex] for a in per_vertex))
             except np.linalg.LinAlgError as error:
-                raise failed(place[0], error, place[1], who(number)) from error
+                raise compute_error(place[0], error, place[1], name_vertex(number)) from error
         raise
-    if strange.any():
-        first = int(strange.argmax())
+    if has_fault.any():
+        first = int(has_fault.argmax())
         note(fn.__name__, args[0].reshape(-1, *args[0].shape[-2:])[first], place[1])
-        tell(place[0], partial(who, first))
+        warn_of_noted(place[0], partial(name_vertex, first))
 
 
 def call_rows(fn: Callable[..., Any], values: Array, out: Array) -> None:

@@ -1,4 +1,4 @@
-"""Liveness in a trace: when each value is used last, and how much the place of a region matters."""
+"""Liveness in a trace: the last use of each value, and the effect of a region's layout."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ import numpy as np
 
 from ipu_teach.compile.trace import Op, Ref, Trace, item_of, layout_independent
 
-SCALAR_OPS = 4  # from this many on, it pays to lay out single numbers side by side
+SCALAR_OPS = 4  # ops from which it pays to place the single numbers of all vertices side by side
 
 
 def last_uses(trace: Trace) -> tuple[dict[int, int], dict[int, list[int]]]:
-    """(for each root the op number of its last use, for each root the op numbers that store into
-    it)."""
+    """Return two dicts by root: the number of its last op, and those of its stores."""
     last: dict[int, int] = {}
     stores: dict[int, list[int]] = defaultdict(list)
     for number, op in enumerate(trace.ops):
@@ -25,7 +24,7 @@ def last_uses(trace: Trace) -> tuple[dict[int, int], dict[int, list[int]]]:
             stores[trace.roots[op.args[0].id]].append(number)
     if isinstance(trace.returned, Ref):
         last[trace.roots[trace.returned.id]] = len(trace.ops)
-    # A read may stay a view of its source, which then must live as long as the read does.
+    # A read may stay a view of its source, which must then live as long as the read.
     for op in reversed(trace.ops):
         if op.kind == "read":
             source = trace.roots[op.args[0].id]
@@ -34,8 +33,7 @@ def last_uses(trace: Trace) -> tuple[dict[int, int], dict[int, list[int]]]:
 
 
 def delicate_roots(trace: Trace, exact: bool) -> set[int]:
-    """Roots that meet an operation whose order of summing depends on how its operands lie in
-    memory."""
+    """Return the roots used by operations whose order of sums depends on the layout."""
     kinds = ("reduce", "product", "each") if exact else ("reduce", "each")
     return {
         trace.roots[a.id]
@@ -47,19 +45,21 @@ def delicate_roots(trace: Trace, exact: bool) -> set[int]:
 
 
 def soft_roots(trace: Trace, exact: bool) -> set[int]:
-    """Roots of which it does not matter how their elements lie: they meet slices and operations on
-    single elements only."""
+    """Return the roots whose layout does not matter.
+
+    Only slices and elementwise operations use them.
+    """
     hard: set[int] = set()
     for op in trace.ops:
         if op.kind == "view":
-            soft = op.fn is item_of or (op.fn is np.transpose and len(op.args) == 1)
+            is_soft = op.fn is item_of or (op.fn is np.transpose and len(op.args) == 1)
         elif op.kind == "ufunc":
-            soft = layout_independent(op.fn, np.asarray(trace.samples[op.result]).dtype)
+            is_soft = layout_independent(op.fn, np.asarray(trace.samples[op.result]).dtype)
         elif op.kind == "elementwise":
-            soft = op.fn in (np.where, np.copy)
+            is_soft = op.fn in (np.where, np.copy)
         else:
-            soft = op.kind in ("read", "store", "region") or (op.kind == "product" and not exact)
-        if not soft:
+            is_soft = op.kind in ("read", "store", "region") or (op.kind == "product" and not exact)
+        if not is_soft:
             hard |= {trace.roots[a.id] for a in op.args if isinstance(a, Ref)}
             hard.add(trace.roots[op.result])
     return set(trace.roots) - hard
@@ -114,24 +114,27 @@ def _goes_down(trace: Trace, op: Op) -> bool:
 
 
 def live_bytes(trace: Trace, last: dict[int, int]) -> int:
-    """Bytes that the results of one vertex take at the time when they take most."""
-    live = most = 0
+    """Return the largest number of bytes that the results of one vertex take at a time."""
+    live = 0
+    peak = 0
     ends: dict[int, int] = defaultdict(int)
     for number, op in enumerate(trace.ops):
         if op.kind not in ("region", "view", "read", "store"):
             size = np.asarray(trace.samples[op.result]).nbytes
             live += size
             ends[last[op.result]] += size
-        most = max(most, live)
+        peak = max(peak, live)
         live -= ends[number]
-    return most
+    return peak
 
 
 def only_numbers(trace: Trace) -> bool:
-    """True if everything is computed on single elements, and often enough to lay out those of all
-    vertices side by side."""
+    """Return whether everything is computed on single elements, with enough operations.
+
+    Then it pays to place those of all vertices side by side.
+    """
     work = [op for op in trace.ops if op.kind in ("ufunc", "elementwise")]
-    kinds = {op.kind for op in trace.ops} <= {
+    has_only_simple_ops = {op.kind for op in trace.ops} <= {
         "region",
         "view",
         "read",
@@ -141,32 +144,37 @@ def only_numbers(trace: Trace) -> bool:
     }
     samples = [trace.samples[op.result] for op in work]
     samples += [trace.samples[op.args[0].id] for op in trace.ops if op.kind == "store"]
-    return kinds and len(work) >= SCALAR_OPS and all(np.ndim(sample) == 0 for sample in samples)
+    return (
+        has_only_simple_ops
+        and len(work) >= SCALAR_OPS
+        and all(np.ndim(sample) == 0 for sample in samples)
+    )
 
 
 def alone_or_backwards(trace: Trace, op: Op) -> bool:
-    """True if one vertex's operands make numpy choose another path than those of many vertices
-    would."""
+    """Return whether numpy computes one vertex's operands differently from those of many."""
     result = np.asarray(trace.samples[op.result])
     power = op.fn in (np.power, operator.pow)
     if result.size == 1 and (power or result.dtype == np.float16):
         return True
-    # numpy squares, inverts or takes the root where the one exponent is a 2, a -1 or a half.
+    # numpy squares, inverts or takes the root if the only exponent is 2, -1 or 0.5.
     if power and isinstance(op.args[1], Ref) and np.ndim(trace.samples[op.args[1].id]) == 0:
         return True
     samples = [trace.samples[a.id] for a in op.args if isinstance(a, Ref)]
     return any(stride < 0 for sample in samples for stride in sample.strides)
 
 
-# Functions of one row whose bits are the same for many rows side by side: each goes through a row
-# of its own.
+# Functions of one row whose bits are the same for many rows together, each passed as a row of its
+# own.
 _BY_ROWS = {np.argmax, np.argmin, np.argsort, np.cumsum, np.mean, np.sort, np.std, np.var}
 _SUMMING = {np.mean, np.std, np.var}
 
 
 def along_an_axis(trace: Trace, op: Op) -> bool:
-    """True for what goes along one axis, one after the other, for many vertices as for one: running
-    sums and the like, and where the largest is."""
+    """Return whether a function runs along one axis in order, for many vertices as for one.
+
+    These are running sums and the like, argmax and argmin.
+    """
     if op.kind != "each" or len(op.args) != 1 or not isinstance(op.args[0], Ref):
         return False
     if set(op.kwargs) != {"axis"} or type(op.kwargs["axis"]) is not int:
@@ -178,19 +186,18 @@ def along_an_axis(trace: Trace, op: Op) -> bool:
 
 
 def by_rows(trace: Trace, op: Op) -> bool:
-    """True for a function of one contiguous row that numpy computes for many rows as it does for
-    one."""
+    """Return whether a function of one contiguous row is computed for many rows as for one."""
     value = op.args[0]
     if op.kind != "each" or op.fn not in _BY_ROWS or len(op.args) > 1 or not isinstance(value, Ref):
         return False
     if set(op.kwargs) - {"axis", "ddof"} or op.kwargs.get("axis") not in (None, 0, -1):
         return False
     sample = trace.samples[value.id]
-    plain = (
+    is_plain_row = (
         isinstance(sample, np.ndarray)
         and sample.ndim == 1
         and sample.size > 0
         and sample.flags.c_contiguous
     )
-    # A sum that converts on the way is cut into pieces that do not end where rows do.
-    return plain and (op.fn not in _SUMMING or sample.dtype in (np.float32, np.float64))
+    # A sum that converts the type is divided into pieces that do not end where rows do.
+    return is_plain_row and (op.fn not in _SUMMING or sample.dtype in (np.float32, np.float64))

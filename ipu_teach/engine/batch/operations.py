@@ -1,7 +1,7 @@
-"""The calls of a trace's operations, on the values of many vertices at once.
+"""The calls of a trace's operations, on the values of many vertices together.
 
-The bits are those of the plain vertex loop: no sum is reordered, and what numpy computes in another
-way for many vertices than for one is called vertex by vertex.
+The bits are those of the plain vertex loop: no sum is reordered, and an operation that numpy
+computes differently for many vertices is called vertex by vertex.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ipu_teach.compile.trace import ELEMENTWISE, Op, Ref, Trace, layout_independent
-from ipu_teach.engine.backend import Call
+from ipu_teach.engine.backend import Backend, Call
 from ipu_teach.engine.batch.kernels import apply, bits_unless, call_dense, call_each, call_rows
 from ipu_teach.engine.batch.last_use import alone_or_backwards, along_an_axis, by_rows
 from ipu_teach.engine.batch.products import Products
@@ -21,18 +21,23 @@ from ipu_teach.types import Array
 
 
 class Operations:
-    """Appends to `calls`. `values`: by number in the trace, the vertices' axes first, of which
-    there are `axes`."""
+    """Appends calls to `calls`.
+
+    `values` are by number in the trace; their first `axes` axes are those of the vertices.
+    """
 
     def __init__(
-        self, xp: Any, trace: Trace, products: Products, calls: list[Call], axes: int
+        self, xp: Backend, trace: Trace, products: Products, calls: list[Call], axes: int
     ) -> None:
-        self.xp, self.trace, self.products, self.calls, self.axes = xp, trace, products, calls, axes
+        self.xp = xp
+        self.trace = trace
+        self.products = products
+        self.calls = calls
+        self.axes = axes
         self.values: dict[int, Array] = {}
 
     def operand(self, value: Any, rank: int) -> Any:
-        """An argument with its axes lined up: the vertices' axes first, the value's own axes
-        last."""
+        """Return an argument with its axes aligned: the vertices' first, its own last."""
         if not isinstance(value, Ref):
             return self.xp.operand(value)
         array = self.values[value.id]
@@ -40,13 +45,13 @@ class Operations:
         return self.within(array, (None,) * missing) if missing > 0 else array
 
     def within(self, values: Array, key: Any) -> Array:
-        """values[key] of every vertex."""
+        """Return values[key] of every vertex."""
         inside: tuple[Any, ...] = key if isinstance(key, tuple) else (key,)
         result: Array = values[(slice(None),) * self.axes + inside]
         return result
 
     def compute(self, op: Op, out: Array) -> None:
-        """Append what computes the result of `op` into `out`."""
+        """Append the calls that compute the result of `op` into `out`."""
         kinds = {
             "ufunc": self._ufunc,
             "elementwise": self._elementwise,
@@ -62,6 +67,7 @@ class Operations:
             kinds.get(op.kind, self._each)(op, out)
 
     def _lined_up(self, op: Op, out: Array) -> list[Any]:
+        """Return the arguments of `op`, aligned with its result."""
         return [self.operand(a, out.ndim - self.axes) for a in op.args]
 
     def _ufunc(self, op: Op, out: Array) -> None:
@@ -88,13 +94,13 @@ class Operations:
             if self.xp.on_host and (call := _or_zero(condition, args[1], args[2], out)) is not None:
                 self.calls.append(call)
                 return
-            # np.where casts a plain number that does not fit, where an assignment would refuse it.
-            one, other = (
+            # np.where converts a Python integer that does not fit; an assignment would refuse it.
+            chosen, alternative = (
                 self.xp.array(np.asarray(a).astype(out.dtype)) if type(a) is int else a
                 for a in args[1:]
             )
-            self.calls.append((self.xp.copyto, (out, other, "unsafe")))
-            self.calls.append((self.xp.copyto, (out, one, "unsafe", condition)))
+            self.calls.append((self.xp.copyto, (out, alternative, "unsafe")))
+            self.calls.append((self.xp.copyto, (out, chosen, "unsafe", condition)))
         elif op.fn in ELEMENTWISE:
             self.calls.append((self.xp.clip, (self.xp.array(args[0]), *args[1:], out)))
         elif op.fn is operator.pow and alone_or_backwards(self.trace, op):
@@ -106,8 +112,11 @@ class Operations:
 
     def _reduce(self, op: Op, out: Array) -> None:
         (value,) = op.args
-        array, sample, axes = self.values[value.id], self.trace.samples[value.id], self.axes
-        axis, keepdims = op.kwargs["axis"], op.kwargs["keepdims"]
+        array = self.values[value.id]
+        sample = self.trace.samples[value.id]
+        axes = self.axes
+        axis = op.kwargs["axis"]
+        keepdims = op.kwargs["keepdims"]
         reduced = axis if isinstance(axis, tuple) else (axis,)
         if axis is None:
             reduced = tuple(range(sample.ndim))
@@ -116,8 +125,7 @@ class Operations:
             if not dense or sample.size == 0:
                 self._each(op, out)
                 return
-            # All of the vertex's elements, in the order in which they lie in memory, as numpy sums
-            # them.
+            # All elements of the vertex, in their order in memory, as numpy sums them.
             lead = array.shape[:axes]
             row = self.xp.as_strided(
                 array, (*lead, sample.size), (*array.strides[:axes], sample.itemsize)
@@ -127,7 +135,11 @@ class Operations:
         shifted = tuple(a % sample.ndim + axes for a in reduced)
         self.calls.append(
             self.xp.reduction(
-                op.fn, array, shifted if len(shifted) > 1 else shifted[0], out, keepdims
+                op.fn,
+                array,
+                shifted if len(shifted) > 1 else shifted[0],
+                out=out,
+                keepdims=keepdims,
             )
         )
 
@@ -144,23 +156,28 @@ class Operations:
         )
 
     def _dense(self, op: Op, out: Array) -> None:
-        """A function of matrices, of all of them at once: LAPACK takes each by itself."""
+        """Append a call of a function of matrices for all vertices.
+
+        LAPACK takes each matrix by itself.
+        """
         args = [self.operand(a, 0) for a in op.args]
         vectors = np.ndim(self.trace.samples[op.result]) == 1
         place = self.trace.codelet, op.kwargs["line"]
-        self.calls.append((call_dense, (op.fn, args, vectors, out, place, self.who)))
+        self.calls.append((call_dense, (op.fn, args, vectors, out, place, self.vertex_name)))
 
-    def who(self, number: int) -> str:
-        """The name of a vertex, by its number among these."""
+    def vertex_name(self, number: int) -> str:
+        """Return the name of a vertex, by its number among these."""
         raise NotImplementedError
 
     def _each(self, op: Op, out: Array) -> None:
-        """Call the function vertex by vertex, on views that lie as the sample did: exact by
-        construction."""
+        """Append calls of the function vertex by vertex, on views with the sample's layout.
+
+        So the bits are those of the plain loop.
+        """
         if by_rows(self.trace, op):
-            kept = {name: value for name, value in op.kwargs.items() if name != "axis"}
+            options = {name: value for name, value in op.kwargs.items() if name != "axis"}
             self.calls.append(
-                (call_rows, (partial(op.fn, **kept), self.values[op.args[0].id], out))
+                (call_rows, (partial(op.fn, **options), self.values[op.args[0].id], out))
             )
             return
         fn = (
@@ -179,15 +196,18 @@ class Operations:
         args: list[tuple[Any, Any]] = []
         for a in op.args:
             if isinstance(a, Ref):
-                # An array of no dimensions stays one: numpy has other paths for numbers, and for a
-                # single element whose stride is not that of a row.
-                sample, value = self.trace.samples[a.id], self.values[a.id]
+                # A 0-d array stays one: numpy computes differently with scalars, and with a single
+                # element whose stride is not that of a row.
+                sample = self.trace.samples[a.id]
+                value = self.values[a.id]
                 value = np.broadcast_to(value, (*lead, *value.shape[self.axes :]))
                 if isinstance(sample, np.ndarray):
-                    own = zip(sample.shape, sample.strides, value.strides[self.axes :], strict=True)
+                    axes_of_value = zip(
+                        sample.shape, sample.strides, value.strides[self.axes :], strict=True
+                    )
                     strides = (
                         *value.strides[: self.axes],
-                        *(s if n == 1 else stride for n, s, stride in own),
+                        *(s if n == 1 else stride for n, s, stride in axes_of_value),
                     )
                     value = self.xp.as_strided(value, value.shape, strides)
                 args.append(((...,) if isinstance(sample, np.ndarray) else (), value))

@@ -1,5 +1,4 @@
-"""Which regions of a group's vertices are used where they lie in memory: those whose use there
-cannot change a bit."""
+"""Decide which regions of a group are used in place: those for which that cannot change a bit."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from ipu_teach.engine.tile_arrays import Memory
 from ipu_teach.engine.views import PREFIX, Nest, Region, find_nests, running_order
 from ipu_teach.types import Array
 
-# operands that vertices share are laid out once a step, up to this size
+# an operand that vertices share is copied once per step, up to this size
 PACK_BYTES = 64 * 1024 * 1024
 # elements of a row: longer ones are summed in place as fast as they would be gathered
 SHORT_ROW = 8
@@ -23,14 +22,15 @@ SHORT_ROW = 8
 
 @dataclass(eq=False)
 class GroupPlacement:
-    """Where the regions of a group's vertices are taken from, in the order in which the vertices
-    run.
+    """The places from which the regions of a group's vertices are taken.
 
-    `nests`: the vertices as nests, `column` each region's number in them, if it takes part; `here`:
-    regions used in place, `strided` those of them that have gaps. `running`: the order of the
-    vertices, if it is not their own. `model`: the region after which results lie. `side_by_side`:
-    one element of all vertices after the other. `down`: of values whose rows are summed, by root,
-    the axis that comes before those of the vertices.
+    * `nests`: the vertices as nests, and `column`: the number in them of each region that takes
+      part
+    * `in_place`: regions that are used in place, and `strided`: those of them that have gaps
+    * `running`: the order in which the vertices run, or None for their own
+    * `model`: the region whose layout the results have
+    * `side_by_side`: the same element of all vertices is contiguous
+    * `down`: by root, the axis that a reduction removes and that comes before the vertices' axes
     """
 
     trace: Trace
@@ -38,7 +38,7 @@ class GroupPlacement:
     regions: dict[int, Region]
     nests: list[Nest]
     column: dict[int, int]
-    here: list[int]
+    in_place: list[int]
     strided: Collection[int] = ()
     running: Array | None = None
     model: int | None = None
@@ -55,11 +55,13 @@ class GroupPlacement:
         return [axes + axis, *range(axes), *own]
 
     def packs(self, root: int, nest: Nest) -> bool:
-        """True for a region that vertices of a nest share and that cannot be used in place: it is
-        laid out ahead of them."""
+        """Return whether a region is copied once for all vertices of a nest.
+
+        These are inputs that the vertices share, and that cannot be used in place.
+        """
         region = self.regions[root]
         if (
-            root in self.here
+            root in self.in_place
             or root not in self.column
             or region.field.kind != "input"
             or self.side_by_side
@@ -70,17 +72,19 @@ class GroupPlacement:
         return count < nest.count and count * region.bytes <= PACK_BYTES
 
     def copied_bytes(self) -> int:
-        """Bytes of a vertex's regions that are copied for it."""
+        """Return the bytes of a vertex's regions that are copied for it."""
         return sum(
             r.bytes
             for i, r in self.regions.items()
-            if i not in self.here and not all(self.packs(i, nest) for nest in self.nests)
+            if i not in self.in_place and not all(self.packs(i, nest) for nest in self.nests)
         )
 
     def place(self, root: int, nest: Nest) -> Array:
-        """A region of every vertex of a nest, as it lies in memory."""
-        region, number = self.regions[root], self.column[root]
-        sample, size = self.trace.samples[root], region.field.dtype.numpy.itemsize
+        """Return a region of every vertex of a nest, in place."""
+        region = self.regions[root]
+        number = self.column[root]
+        sample = self.trace.samples[root]
+        size = region.field.dtype.numpy.itemsize
         inner = (
             sample.strides if region.contiguous else tuple(s * size for s in region.strides or ())
         )
@@ -92,9 +96,10 @@ class GroupPlacement:
         return view
 
 
-def placed(site: Site) -> GroupPlacement:
-    """The placement of a group."""
-    group, trace = site.group, site.group.trace
+def place_group(site: Site) -> GroupPlacement:
+    """Return the placement of a group."""
+    group = site.group
+    trace = site.group.trace
     regions = {
         i: Region(group, site.graph, name, part) for i, (name, part) in trace.regions.items()
     }
@@ -103,61 +108,70 @@ def placed(site: Site) -> GroupPlacement:
         for region in regions.values():
             region.put_in_order(running)
     nests, column = _nested(regions, trace, len(group.rows))
-    found = GroupPlacement(
+    placement = GroupPlacement(
         trace,
-        site.memory,
-        regions,
-        nests,
-        column,
-        [],
+        memory=site.memory,
+        regions=regions,
+        nests=nests,
+        column=column,
+        in_place=[],
         running=running,
         side_by_side=only_numbers(trace),
         down=summed_down(trace) if site.memory.backend.on_host else {},
     )
-    delicate, soft = delicate_roots(trace, site.how.exact), soft_roots(trace, site.how.exact)
+    delicate = delicate_roots(trace, site.mode.exact)
+    soft = soft_roots(trace, site.mode.exact)
     for i, number in column.items():
         region = regions[i]
         steps = np.concatenate([nest.steps[number][np.array(nest.shape) > 1] for nest in nests])
-        mirrored = region.field.written and bool(np.any(steps == 0))
-        scattered = found.side_by_side and np.any(steps != 0)
-        if mirrored or scattered or np.any(steps < 0) or not (region.contiguous or i in soft):
+        is_shared_output = region.field.written and bool(np.any(steps == 0))
+        is_scattered = placement.side_by_side and np.any(steps != 0)
+        if (
+            is_shared_output
+            or is_scattered
+            or np.any(steps < 0)
+            or not (region.contiguous or i in soft)
+        ):
             continue
-        if i in found.down and trace.samples[i].shape[-1] <= SHORT_ROW:
+        if i in placement.down and trace.samples[i].shape[-1] <= SHORT_ROW:
             continue
         if i in delicate:
-            twin = any(
-                j in delicate and np.any(regions[j].starts == region.starts) for j in found.here
+            has_twin = any(
+                j in delicate and np.any(regions[j].starts == region.starts)
+                for j in placement.in_place
             )
-            if twin or not region.apart:
+            if has_twin or not region.is_separate:
                 continue
-        found.here.append(i)
-    found.strided = {i for i in found.here if not regions[i].contiguous}
-    # If nothing depends on how elements lie, results lie as the strided region does that has most
-    # axes: numpy then goes through all of them row by row, across the vertices' boundaries.
-    if found.strided and not found.side_by_side and soft >= set(trace.roots):
-        found.model = max(found.strided, key=lambda i: np.ndim(trace.samples[i]))
-    return found
+        placement.in_place.append(i)
+    placement.strided = {i for i in placement.in_place if not regions[i].contiguous}
+    # If the layout does not matter, results get that of the strided region with most axes: numpy
+    # then traverses all of them row by row, across the boundaries between vertices.
+    if placement.strided and not placement.side_by_side and soft >= set(trace.roots):
+        placement.model = max(placement.strided, key=lambda i: np.ndim(trace.samples[i]))
+    return placement
 
 
 def _nested(
     regions: dict[int, Region], trace: Trace, count: int
 ) -> tuple[list[Nest], dict[int, int]]:
-    """(the nests, which of the regions take part in them: the larger ones go first)."""
-    able = [
+    """Return (nests, by region that takes part in them its number, the larger ones first)."""
+    candidates = [
         i
         for i, r in regions.items()
         if r.size and (r.contiguous or len(r.strides or ()) == np.ndim(trace.samples[i]) > 0)
     ]
-    # what has no order shows it soon
-    ordered = (i for i in able if find_nests(regions[i].starts[None, :PREFIX]))
-    able = sorted(ordered, key=lambda i: -regions[i].bytes)
-    chosen, nests = able, find_nests(np.stack([regions[i].starts for i in able])) if able else None
+    # regions without an order are found quickly by a prefix
+    ordered = (i for i in candidates if find_nests(regions[i].starts[None, :PREFIX]))
+    candidates = sorted(ordered, key=lambda i: -regions[i].bytes)
+    chosen = candidates
+    nests = find_nests(np.stack([regions[i].starts for i in candidates])) if candidates else None
     if nests is None:
         chosen = []
-        for i in able:
-            found = find_nests(np.stack([regions[j].starts for j in [*chosen, i]]))
-            if found is not None:
-                chosen, nests = [*chosen, i], found
-    # of all vertices, with no region in it
+        for i in candidates:
+            larger = find_nests(np.stack([regions[j].starts for j in [*chosen, i]]))
+            if larger is not None:
+                chosen = [*chosen, i]
+                nests = larger
+    # a single nest of all vertices, without a region
     row = Nest(0, (count,), np.zeros(0, np.int64), np.zeros((0, 1), np.int64))
     return nests or [row], {i: number for number, i in enumerate(chosen)}

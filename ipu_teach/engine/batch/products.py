@@ -1,29 +1,31 @@
-"""`a @ b` for many vertices at once: which of the ways there are.
+"""`a @ b` for many vertices: a choice between several ways.
 
-Two vectors are a dot product, with the bits of each vertex's own. What has a matrix in it is a
-product of matrices, joined into larger ones where that is allowed (`joined_products`), by numpy's
-own order where it is of halves (`half_products`), else by BLAS.
+Two vectors are a dot product, with the bits of each vertex's own. If an operand is a matrix, it is
+a product of matrices: joined into larger ones where that is allowed (`joined_products`), in numpy's
+own order for halves (`half_products`), otherwise by BLAS.
 """
 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from ipu_teach.engine.backend import Call
+from ipu_teach.engine.backend import Backend, Call
 from ipu_teach.engine.batch.half_products import HalfProducts
 from ipu_teach.engine.batch.joined_products import join_products
 from ipu_teach.types import Array
 
 
 class Products:
-    """Makes the calls for the products of one group. `exact`: with the bits of the plain vertex
-    loop."""
+    """Makes the calls for the products of one group.
 
-    def __init__(self, xp: Any, exact: bool) -> None:
-        self._xp, self._exact = xp, exact
+    With `exact`, they have the bits of the plain vertex loop.
+    """
+
+    def __init__(self, xp: Backend, exact: bool) -> None:
+        self._xp = xp
+        self._exact = exact
 
     @cached_property
     def _halves(self) -> HalfProducts:
@@ -32,18 +34,25 @@ class Products:
     def calls(
         self, a: Array, b: Array, out: Array, ranks: tuple[int, ...], joins: bool
     ) -> list[Call]:
-        """The calls for a @ b into out. `ranks`: of a vertex's own operands, 1 or 2. `joins`: both
-        are the vertices' own."""
+        """Return the calls for a @ b into out.
+
+        `ranks` are those of a vertex's own operands, 1 or 2. `joins`: neither operand is a
+        constant.
+        """
         if ranks == (1, 1) and self._exact:
             return [(self._xp.vecdot, (a, b, out))]
-        left, right, whole = a, b, out  # as matrices: a vector is one row or one column
+        # Matrices: a vector becomes one row or one column.
+        left = a
+        right = b
+        result = out
         if ranks[1] == 1:
-            right, whole = b[..., None], whole[..., None]
+            right = b[..., None]
+            result = result[..., None]
         if ranks[0] == 1:
             left = a[..., None, :]
-            whole = out[..., None, :] if ranks[1] == 2 else out[..., None, None]
+            result = out[..., None, :] if ranks[1] == 2 else out[..., None, None]
         if joins and not self._exact:
-            left, right, whole = join_products(self._xp, left, right, whole)
-        if whole.dtype == left.dtype == right.dtype == np.float16 and self._xp.on_host:
-            return self._halves.calls(left, right, whole)
-        return [(self._xp.matmul, (left, right, whole))]
+            left, right, result = join_products(self._xp, left, right, result)
+        if result.dtype == left.dtype == right.dtype == np.float16 and self._xp.on_host:
+            return self._halves.calls(left, right, result)
+        return [(self._xp.matmul, (left, right, result))]

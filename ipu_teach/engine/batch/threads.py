@@ -1,8 +1,7 @@
-"""Several threads for the vertices of a group: each has a share of them, with calls and buffers of
-its own.
+"""Several threads for the vertices of a group: each has a share, with its own calls and buffers.
 
-No bit depends on it, for no vertex sees another. It pays where a kernel computes more than it
-moves: numpy lets go of the interpreter while it works, and two threads share one memory.
+No bit depends on it, because vertices are independent. It pays if a kernel computes more than it
+moves: numpy releases the interpreter while it works, but all threads share the memory bandwidth.
 """
 
 from __future__ import annotations
@@ -15,12 +14,13 @@ import numpy as np
 from ipu_teach.engine.backend import Call, run_all
 from ipu_teach.engine.site import Site
 
-LEAST_SHARE = 256  # vertices: fewer are not worth a thread
+LEAST_SHARE = 256  # vertices; fewer are not worth a thread
 
 
 def shares(site: Site) -> list[Site]:
-    """A site cut into one for each thread, or left whole if its group is small."""
-    group, threads = site.group, site.how.threads
+    """Return a site divided into one for each thread, or [site] if its group is small."""
+    group = site.group
+    threads = site.mode.threads
     if len(group.rows) < threads * LEAST_SHARE:
         return [site]
     return [
@@ -29,11 +29,11 @@ def shares(site: Site) -> list[Site]:
     ]
 
 
-def together(pool: ThreadPoolExecutor, lists: list[list[Call]]) -> None:
-    """Run several lists of calls at the same time. Raises what the first of them raises, when all
-    have come to an end.
+def run_parallel(pool: ThreadPoolExecutor, lists: list[list[Call]]) -> None:
+    """Run several lists of calls at the same time, and wait for all of them.
 
-    So does an interruption: no thread is to write to memory behind the back of what comes next.
+    Then raise the first error, or the interruption: no thread may write to memory after this
+    function has ended.
     """
     waiting: list[Future[None]] = []
     try:
@@ -48,5 +48,5 @@ def together(pool: ThreadPoolExecutor, lists: list[list[Call]]) -> None:
 
 
 def _run(calls: list[Call]) -> None:
-    with np.errstate(all="ignore"):  # a thread has its own
+    with np.errstate(all="ignore"):  # it is set per thread
         run_all(calls)

@@ -1,2 +1,1 @@
-"""Floating point beyond rounding to nearest: stochastic rounding, and exceptions that stop a
-run."""
+"""Floating point beyond rounding to nearest: stochastic rounding, and traps that stop a run."""

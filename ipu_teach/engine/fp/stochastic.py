@@ -1,16 +1,15 @@
-"""Stochastic rounding: what codelets store in halves goes up or down by chance, on tiles whose bit
-ESR is set.
+"""Stochastic rounding of values that codelets store in halves, on tiles with the bit ESR.
 
-It takes place where a codelet assigns results of single precision or wider to a HALF field. What is
-a half already stays, also the results of arithmetic on halves; Python's own numbers, as in the
-codelet's text, round to nearest.
+It applies where a codelet assigns results of single or higher precision to a HALF field. Values
+that are halves already are unchanged, including the results of arithmetic on halves. Python's own
+numbers, such as literals, are rounded to nearest.
 
-Every worker has a generator (`Registers.generators`). Whenever a compute set runs in which a vertex
-may round so, each worker draws one word. A vertex's own random bits follow from such a word and its
-number n in the compute set: from the word of worker n modulo 6 of its tile, of a MultiVertex from
-each worker's own; `types.generator.counted` says how. Each store takes as many 32-bit words as it
-has elements, in their order, from the next whole 64-bit word on. So no bit depends on the order in
-which vertices run, on how many run at a time, or on the way they run.
+Every worker has a generator (`Registers.generators`). Each time a compute set runs in which a
+vertex may round stochastically, each worker draws one word. A vertex's random bits follow from such
+a word and the vertex's number n in the compute set: the word of worker n modulo 6 of its tile, or
+for a MultiVertex that of each worker. `types.generator.counted` defines how. Each store takes one
+32-bit word per element, in order, starting at the next whole 64-bit word. So no bit depends on the
+order in which vertices run, on their number at a time, or on the way they run.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ from ipu_teach.types.regions import OnePtrArray
 
 
 class StochasticRounding:
-    """The random bits of one group's vertices. `keys`: uint64 (vertices, workers), new for each run
-    of their compute set.
+    """The random bits of one group's vertices.
 
-    `chosen`: which of the vertices round by chance, by their tiles. `watched`: an overflow raises
+    `keys`: uint64[vertices, workers], new for each run of their compute set. `chosen`: which of the
+    vertices round stochastically, by their tiles. `watched`: an overflow raises
     `FloatingPointError`.
     """
 
@@ -46,14 +45,18 @@ class StochasticRounding:
         self.watched = watched
 
     def begin(self, words: Array) -> None:
-        """The compute set runs once more; `words` is what the workers drew for it: uint64 (tiles,
-        workers)."""
+        """Set the keys for another run of the compute set; `words` are the workers' draws.
+
+        They are uint64[tiles, workers].
+        """
         workers = self._vertices % words.shape[1] if self._workers is None else self._workers
         self.keys[...] = generator.key(words[self._tiles, workers], self._vertices)
 
-    def rounded(self, values: Array, members: Any, worker: int, first: Any) -> Array:
-        """`values` (vertices, ...), as halves; the vertices are `members` of the group, their words
-        start at `first`."""
+    def rounded(self, values: Array, members: Array | slice, worker: int, first: int) -> Array:
+        """Return `values` (vertices, ...) as halves.
+
+        The vertices are `members` of the group, and their words start at `first`.
+        """
         keys = self.keys[members, worker]
         words = generator.counted(keys, first, values.size // max(1, len(keys)))
         halves = to_half(values, words=words.reshape(values.shape))
@@ -66,43 +69,49 @@ class StochasticRounding:
 
 
 def draw(registers: Registers, roundings: list[StochasticRounding]) -> None:
-    """Let every worker draw the word from which this run of a compute set rounds by chance."""
+    """Let every worker draw the word for the stochastic rounding of this run of a compute set."""
     words = registers.draw()
     for rounding in roundings:
         rounding.begin(words)
 
 
 class RoundedStores:
-    """The stores of a batch that round by chance. `running`: the order in which the group's
-    vertices run, if not their own."""
+    """The stores of a batch that round stochastically.
+
+    `running` is the order in which the group's vertices run, or None for their own.
+    """
 
     def __init__(
         self, rounding: StochasticRounding, trace: Trace, worker: int, running: Array | None
     ) -> None:
-        self._rounding, self._worker, self._running = rounding, worker, running
-        # by number of the store: where its words start in the vertex's stream
+        self._rounding = rounding
+        self._worker = worker
+        self._running = running
+        # the start of a store's words in the vertex's stream, by its number
         self._words: dict[int, int] = {}
-        taken = elements = 0
+        taken = 0
+        elements = 0
         for number, op in enumerate(trace.ops):
             if narrows(trace, op):
                 self._words[number] = taken
                 size = trace.samples[op.args[0].id].size
-                taken, elements = taken + words_of(size), elements + size
-        # What is rounded passes through words of 64 bits, half as many as numbers, and some of 32.
+                taken = taken + words_of(size)
+                elements = elements + size
+        # Rounding uses 64-bit words, half as many as numbers, and some of 32 bits.
         self.bytes_per_vertex = 16 * elements
 
     def call(self, number: int, place: Array, source: Array, rows: slice) -> Call | None:
-        """The call that puts `source` into the fields of some vertices, `place`, whose first axes
-        are theirs.
+        """Return the call that stores `source` into `place`; None if it rounds to nearest.
 
-        None if store `number` of the trace rounds to nearest.
+        `number` is that of the store in the trace; the first axes of `place` are those of the
+        vertices.
         """
         if number not in self._words:
             return None
         members = rows if self._running is None else self._running[rows]
         return self._store, (place, source, members, self._words[number])
 
-    def _store(self, place: Array, source: Array, members: Any, first: int) -> None:
+    def _store(self, place: Array, source: Array, members: Array | slice, first: int) -> None:
         values = np.broadcast_to(source, place.shape).reshape(
             len(self._rounding.chosen[members]), -1
         )
@@ -112,18 +121,16 @@ class RoundedStores:
 
 
 def words_of(elements: int) -> int:
-    """How many words of 64 bits a store of so many elements takes."""
+    """Return the number of 64-bit words that a store of `elements` elements takes."""
     return -(-elements // 2)
 
 
 class StoredHalf(OnePtrArray):
-    """A float16 array, and views of it, that looks at what is stored in it: a HALF field of one
-    vertex.
+    """A HALF field of one vertex: a float16 array, and its views, that handles stores.
 
-    Wider floats are rounded by chance, with words from `stream` (a key, and the number of the next
-    word). If something was noted in `overflows` since the last store, infinities become NaN, or
-    raise `FloatingPointError` if that `stops`. It may be laid out as ONE_PTR, and tells its length
-    unless it is.
+    Wider floats are rounded stochastically with words from `stream` (a key, and the number of the
+    next word). If `overflows` has an entry since the last store, infinities become NaN, or raise
+    `FloatingPointError` if `stops`. If its layout is ONE_PTR, it has no length.
     """
 
     stream: Array | None = None
@@ -131,14 +138,16 @@ class StoredHalf(OnePtrArray):
     stops: bool = False
 
     def __array_finalize__(self, parent: Any) -> None:
-        if isinstance(parent, StoredHalf) and np.may_share_memory(self, parent):  # a view, no copy
-            self.stream, self.overflows, self.stops = parent.stream, parent.overflows, parent.stops
+        if isinstance(parent, StoredHalf) and np.may_share_memory(self, parent):  # it is a view
+            self.stream = parent.stream
+            self.overflows = parent.overflows
+            self.stops = parent.stops
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        given = np.asarray(value)
-        if self.stream is not None and _wide(value, given.dtype):
-            spread = np.empty(np.shape(self[key]), given.dtype)
-            spread[...] = given
+        numbers = np.asarray(value)
+        if self.stream is not None and _wide(value, numbers.dtype):
+            spread = np.empty(np.shape(self[key]), numbers.dtype)
+            spread[...] = numbers
             words = generator.counted(self.stream[:1], self.stream[1:], spread.size).reshape(
                 spread.shape
             )
@@ -156,7 +165,8 @@ class StoredHalf(OnePtrArray):
             plain[key] = np.where(lost, np.float16(np.nan), plain[key])
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        call, outs = getattr(ufunc, method), kwargs.pop("out", ())
+        call = getattr(ufunc, method)
+        outs = kwargs.pop("out", ())
         plain = [_plain(i) for i in inputs]
         if len(outs) == 1 and isinstance(outs[0], StoredHalf) and "where" not in kwargs:
             outs[0][...] = call(*plain, **kwargs)
@@ -168,16 +178,17 @@ class StoredHalf(OnePtrArray):
 
 
 def _plain(value: Any) -> Any:
+    """Return a stored half as a plain array, and any other value unchanged."""
     return value.view(np.ndarray) if isinstance(value, StoredHalf) else value
 
 
 def stochastic_rounding(
     group: Group, registers: Registers, watched: bool
 ) -> StochasticRounding | None:
-    """What vertices of `group` round by chance with, as numbers behave now; None if none of them
-    does.
+    """Return the stochastic rounding of `group` under the present floating-point behaviour.
 
-    `watched`: an overflow raises `FloatingPointError`.
+    It is None if none of its vertices rounds stochastically. `watched`: an overflow raises
+    `FloatingPointError`.
     """
     if not any(field.written and field.dtype is HALF for field in group.table.fields.values()):
         return None
@@ -190,17 +201,19 @@ def stochastic_rounding(
 
 
 def narrows(trace: Trace, op: Op) -> bool:
-    """True for a store of something wider in a HALF field."""
+    """Return whether an op stores a wider float in a HALF field."""
     if op.kind != "store" or trace.roots[op.args[0].id] not in trace.regions:
         return False
     if trace.samples[op.args[0].id].dtype != np.float16:
         return False
     value = op.args[1]
-    given = trace.samples[value.id] if isinstance(value, Ref) else value
-    return _wide(given, np.asarray(given).dtype)
+    stored = trace.samples[value.id] if isinstance(value, Ref) else value
+    return _wide(stored, np.asarray(stored).dtype)
 
 
 def _wide(value: Any, dtype: np.dtype[Any]) -> bool:
-    """True for a float wider than half, unless it is Python's own; numpy's float64 is a kind of
-    that."""
+    """Return whether a value is a float wider than half, and not Python's own.
+
+    A numpy float64 is an instance of Python's float, so the exact type is compared.
+    """
     return type(value) is not float and dtype.kind == "f" and dtype.itemsize > 2

@@ -1,19 +1,21 @@
-"""Floating-point exceptions: what stops a run, and what a half that overflowed becomes.
+"""Floating-point exceptions: stop a run, or replace the overflow of a half by NaN.
 
-The bits of a tile's control register say so (`graph.registers`): INV, DIV0 and OFLO stop the run at
-an invalid operation, a division by zero, an overflow; with NANOO, NaN is stored in a HALF field
-where halves overflow, instead of infinity. Three options of the engine set them when a program is
-loaded, and `set_floating_point_behaviour` while it runs:
+They are controlled by bits of a tile's control register (`graph.registers`). INV, DIV0 and OFLO
+stop the run at an invalid operation, a division by zero, an overflow. With NANOO, a HALF field
+receives NaN instead of infinity where halves overflow. Three options of the engine set these bits
+when a program is loaded, and `set_floating_point_behaviour` while it runs:
 
-- debug.floatPointOpException: INV, DIV0 and OFLO;
-- debug.nanOverflowMode: NANOO;
-- debug.nanOverflowException: NANOO, and the store stops the run.
+* debug.floatPointOpException: INV, DIV0 and OFLO
+* debug.nanOverflowMode: NANOO
+* debug.nanOverflowException: NANOO, and the store stops the run
 
-What counts is what numpy reports, vertex by vertex. A NaN that is only passed on stops nothing,
-where the chip stops. Integers never stop a batch; where vertices with FLOAT or HALF fields run one
-by one, a single integer that overflows does, and integers divided by zero do everywhere. Of an
-infinity and an overflow stored by one assignment both become NaN. Copies, streams and vertices that
-draw random numbers are not looked at.
+The exceptions are those that numpy reports, vertex by vertex. Differences and limits:
+
+* A NaN that is only passed on does not stop the run; on the chip, it does.
+* The overflow of integers stops the run only for a single integer, in vertices with FLOAT or HALF
+  fields that run one by one. A division of integers by zero always stops it.
+* If one assignment stores both an infinity and an overflow, both become NaN.
+* Copies, streams and vertices that draw random numbers are not checked.
 """
 
 from __future__ import annotations
@@ -43,14 +45,16 @@ from ipu_teach.types import FLOAT, HALF, Array
 if TYPE_CHECKING:
     from ipu_teach.engine.site import Site
 
-# batches in a row in which something was reported: from then on vertices run one by one
+# After this many batches in a row in which something was reported, vertices run one by one.
 MOST_ALARMS = 3
 
 
 @dataclass(frozen=True)
 class FloatingPoint:
-    """What stops on a tile: `inv`, `div0`, `oflo`. `nan`: halves that overflow become NaN; `stops`:
-    that stops too."""
+    """The exceptions that stop the run on a tile: `inv`, `div0`, `oflo`.
+
+    `nan`: halves that overflow become NaN; `stops`: that stops the run too.
+    """
 
     inv: bool
     div0: bool
@@ -61,26 +65,36 @@ class FloatingPoint:
     @classmethod
     @cache
     def of(cls, bits: int) -> FloatingPoint | None:
-        """What the bits of FP_CTL mean; None for arithmetic that never traps."""
-        found = cls(*(bool(bits & bit) for bit in (INV, DIV0, OFLO, NANOO, STOP_ON_NANOO)))
-        return found if found != cls(False, False, False, False, False) else None
+        """Return the meaning of the bits of FP_CTL; None for arithmetic that never traps."""
+        point = cls(*(bool(bits & bit) for bit in (INV, DIV0, OFLO, NANOO, STOP_ON_NANOO)))
+        return point if point != cls(False, False, False, False, False) else None
 
     @property
     def looks_at_stores(self) -> bool:
-        """True if an overflow in a store of halves matters."""
+        """Whether an overflow in a store of halves matters."""
         return self.oflo or self.nan
 
     def watch(self, overflows: list[str]) -> AbstractContextManager[object]:
-        """In here numpy raises `FloatingPointError`, or notes overflows in `overflows`, which
-        stores of halves take out."""
-        over = "raise" if self.oflo else "call" if self.nan else "ignore"
+        """Return a context in which numpy raises errors or notes overflows in `overflows`.
+
+        Stores of halves remove these notes.
+        """
+        over = "ignore"
+        if self.oflo:
+            over = "raise"
+        elif self.nan:
+            over = "call"
         invalid, divide = ("raise" if stops else "ignore" for stops in (self.inv, self.div0))
-        told = {"invalid": invalid, "divide": divide, "over": over, "under": "ignore"}
-        return np.errstate(**told, call=lambda kind, _: overflows.append(kind))  # type: ignore[arg-type]
+        settings = {"invalid": invalid, "divide": divide, "over": over, "under": "ignore"}
+
+        def note(kind: str, _: int) -> None:
+            overflows.append(kind)
+
+        return np.errstate(**settings, call=note)  # type: ignore[arg-type]
 
 
 class TrapWatch:
-    """What stops each vertex of a group, by the bits of FP_CTL on its tile."""
+    """The exceptions that stop each vertex of a group, by the bits of FP_CTL on its tile."""
 
     def __init__(self, codes: Array) -> None:
         self._codes = codes
@@ -91,14 +105,16 @@ class TrapWatch:
         }
 
     def of(self, number: int) -> FloatingPoint | None:
-        """What stops vertex `number` of the group."""
+        """Return the exceptions that stop vertex `number` of the group."""
         return FloatingPoint.of(int(self._codes[number]))
 
 
 def watch_of(group: Group, registers: Registers) -> TrapWatch | None:
-    """What stops vertices of `group`, as numbers behave now; None if nothing does, or if they do
-    not compute with floats."""
-    if group.at_once or not any(
+    """Return the exceptions that stop vertices of `group` as the registers now are.
+
+    It is None if there are none, or if the vertices do not compute with floats.
+    """
+    if group.is_bulk or not any(
         field.dtype in (FLOAT, HALF) for field in group.table.fields.values()
     ):
         return None
@@ -107,10 +123,10 @@ def watch_of(group: Group, registers: Registers) -> TrapWatch | None:
 
 
 class Guarded:
-    """Batches of vertices that may trap: run them, and where numpy reports something, undo that and
-    run the plain loop.
+    """Batches of vertices that may trap.
 
-    The loop says which vertex it was, stores NaN where it must, or finds that it was nothing.
+    Where numpy reports an exception, their changes are undone and the plain loop runs. It names the
+    vertex, stores NaN where necessary, or finds that there is no exception.
     """
 
     def __init__(self, sites: Sequence[Site], calls: list[Call], loops: list[Call]) -> None:
@@ -121,26 +137,28 @@ class Guarded:
             "divide": "raise" if any(k.div0 for k in kinds) else "ignore",
             "over": "raise" if any(k.looks_at_stores for k in kinds) else "ignore",
         }
-        self._calls = [part for call in calls for part in (call, *_looked_at(call))]
-        self._loops, self._alarms = loops, 0
+        self._calls = [part for call in calls for part in (call, *_alarms_after(call))]
+        self._loops = loops
+        self._alarms = 0
         written = [span for site in sites for span in spans(site.group, site.graph, written=True)]
         start, stop = joined(*np.array(written, np.int64).reshape(-1, 2).T)
         self._places: list[Array] = [
             memory.bytes[a:b] for a, b in zip(start.tolist(), stop.tolist(), strict=True)
         ]
-        self._kept = [place.copy() for place in self._places]
+        self._saved = [place.copy() for place in self._places]
 
     def run(self) -> None:
+        """Run the batches, or the plain loop after an exception."""
         if self._alarms < MOST_ALARMS:
-            for place, kept in zip(self._places, self._kept, strict=True):
-                kept[...] = place
+            for place, saved in zip(self._places, self._saved, strict=True):
+                saved[...] = place
             try:
                 with np.errstate(**self._raising):  # type: ignore[arg-type]
                     run_all(self._calls)
             except FloatingPointError:
                 self._alarms += 1
-                for place, kept in zip(self._places, self._kept, strict=True):
-                    place[...] = kept
+                for place, saved in zip(self._places, self._saved, strict=True):
+                    place[...] = saved
             else:
                 self._alarms = 0
                 return
@@ -148,16 +166,16 @@ class Guarded:
 
 
 def alarm(result: Array) -> None:
-    """Raise `FloatingPointError` where a result is no finite number."""
+    """Raise `FloatingPointError` if a result contains an infinity or NaN."""
     if result.dtype.kind == "f" and not np.isfinite(result).all():
         raise FloatingPointError("a result is not finite")
 
 
-def _looked_at(call: Call) -> list[Call]:
-    """What looks at the result of a call, if that may have something to report and keep silent.
+def _alarms_after(call: Call) -> list[Call]:
+    """Return the calls that check the result of a call for exceptions that it may not report.
 
-    The vector forms of functions that are not rounded may not report what their forms for single
-    numbers do.
+    The vector forms of functions outside `ROUNDED` may not report exceptions that their scalar
+    forms do.
     """
     function, args = call
     if function is apply:
@@ -175,7 +193,7 @@ def _looked_at(call: Call) -> list[Call]:
     return []
 
 
-def trapped(
+def trap_error(
     table: FrozenTable,
     row: int,
     error: FloatingPointError,
@@ -183,10 +201,9 @@ def trapped(
     compute_set: str,
     values: Mapping[str, Any],
 ) -> FloatingPointTrapError:
-    """The error for a vertex that trapped, with those of its fields that stand in the line.
+    """Return the error for a vertex that trapped, with the fields in the line.
 
-    `values`: (before, after) of its written fields, by name, as they become where nothing stops the
-    vertex.
+    `values` has (before, after) of its written fields, by name, as they are without traps.
     """
     file = table.codelet.compute.__code__.co_filename
     lines = [
@@ -195,24 +212,26 @@ def trapped(
         if frame.filename == file
     ]
     fields = [name for name in table.fields if lines and f"self.{name}" in lines[-1]]
-    seen = f"; fields {', '.join(fields)}" if fields else ""
+    details = f"; fields {', '.join(fields)}" if fields else ""
     written = [*(f for f in fields if f in values), *(f for f in values if f not in fields)]
-    seen += next(
-        (f"; {name}{element}" for name in written if (element := _first_lost(*values[name]))), ""
+    details += next(
+        (f"; {name}{element}" for name in written if (element := _first_not_finite(*values[name]))),
+        "",
     )
     return FloatingPointTrapError(f"""A floating-point exception stopped the run: {error}.
-        where: {line}, {vertex_name(table, row)} of compute set {compute_set!r}{seen}
+        where: {line}, {vertex_name(table, row)} of compute set {compute_set!r}{details}
         next:  look at what the vertex was given; without debug.floatPointOpException and
         debug.nanOverflowException, or with set_floating_point_behaviour ahead of it, the run goes
         on with infinity or NaN.""")
 
 
-def _first_lost(before: Any, after: Any) -> str:
-    """The first element that is no number any more, in words; nothing if all are."""
+def _first_not_finite(before: Any, after: Any) -> str:
+    """Return a text for the first element that is no longer finite; "" if all are."""
     if isinstance(after, list):
         parts = zip(before, after, strict=True)
         return next(
-            (f"[{i}]{text}" for i, (b, a) in enumerate(parts) if (text := _first_lost(b, a))), ""
+            (f"[{i}]{text}" for i, (b, a) in enumerate(parts) if (text := _first_not_finite(b, a))),
+            "",
         )
     lost = np.argwhere(~np.isfinite(after) & (np.isfinite(before) | np.isnan(before)))
     if not len(lost):

@@ -1,5 +1,4 @@
-"""How the numbers of one vertex behave while the plain loop runs it: what rounds by chance, and
-what stops."""
+"""The floating-point behaviour of one vertex in the plain loop: stochastic rounding and traps."""
 
 from __future__ import annotations
 
@@ -13,20 +12,25 @@ from ipu_teach.engine.site import Site
 
 
 class VertexFloats:
-    """How those of vertex `number` of a site's group behave. `traps`: what stops it, if something
-    does."""
+    """The floating-point behaviour of vertex `number` of a site's group.
+
+    `traps` are the exceptions that stop it, or None.
+    """
 
     def __init__(self, site: Site, number: int) -> None:
-        rounding, watch = site.rounding, site.watch
+        rounding = site.rounding
+        watch = site.watch
         self._keys = (
             None if rounding is None or not rounding.chosen[number] else rounding.keys[number]
         )
-        self.traps, self._watched = None if watch is None else watch.of(number), watch is not None
-        self._stream = np.zeros(2, np.uint64)  # of the worker that runs now
+        self.traps = None if watch is None else watch.of(number)
+        self._watched = watch is not None
+        # (key, number of the next word) of the running worker
+        self._stream = np.zeros(2, np.uint64)
         self._overflows: list[str] = []  # since the last store in a half
 
     def stored(self, region: Any) -> Any:
-        """A field of the vertex, such that stores in it are looked at if it is of HALF."""
+        """Return a field of the vertex as an array that handles stores, if it is of HALF."""
         if self._keys is None and self.traps is None:
             return region
         if isinstance(region, list):
@@ -42,7 +46,7 @@ class VertexFloats:
         return stored
 
     def begin(self, worker: int) -> AbstractContextManager[object]:
-        """A worker of the vertex begins: in here numpy raises what stops it."""
+        """Start a worker, and return the context in which numpy raises its exceptions."""
         if self._keys is not None:
             self._stream[...] = self._keys[worker], 0
         self._overflows.clear()

@@ -1,2 +1,1 @@
-"""Scalar loops: what runs a codelet that goes through its elements one by one, by CPython or by
-compiled code."""
+"""Run codelets as loops over their elements, in CPython or as compiled code."""

@@ -1,12 +1,11 @@
-"""Scalar loops as machine code: compiled by numba where that is installed, and kept in the user's
-cache folder.
+"""Scalar loops as machine code, compiled by numba if it is installed, and cached in a folder.
 
-numba is imported when a loop is first compiled, and not before. Whatever goes wrong with the cache
-(a full disk, a home that cannot be written, another process in between), the loop is compiled
-without one. A text holds no addresses and no data, so that its name can be a hash of it; numba
-itself looks whether the processor is the same.
+numba is imported when a loop is first compiled. If anything fails with the cache (a full disk, a
+read-only home, another process at the same time), the loop is compiled without it. A text contains
+no addresses and no data, so its name can be a hash of it. numba itself checks that the processor is
+the same.
 
-`IPU_TEACH_NUMBA=0` leaves numba alone; `IPU_TEACH_CACHE` names another folder.
+`IPU_TEACH_NUMBA=0` switches numba off; `IPU_TEACH_CACHE` names another folder.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ from ipu_teach.types import Array
 
 Loop = Callable[..., int]
 
-# Of CPython's object and numpy's PyUFuncObject (numpy/ufuncobject.h): the places of its counts and
-# of its tables.
+# Offsets in CPython's object and numpy's PyUFuncObject (numpy/ufuncobject.h): of its counts and of
+# its tables.
 _POINTER = ctypes.sizeof(ctypes.c_void_p)
 _NIN = 2 * _POINTER
 _FUNCTIONS = 32 if _POINTER == 8 else 0
@@ -41,7 +40,7 @@ _NTYPES = _FUNCTIONS + 2 * _POINTER
 
 @cache
 def numba_is_here() -> bool:
-    """True if loops can be compiled."""
+    """Return whether loops can be compiled."""
     return (
         os.environ.get("IPU_TEACH_NUMBA") != "0"
         and _POINTER == 8
@@ -50,7 +49,7 @@ def numba_is_here() -> bool:
 
 
 def cache_folder() -> Path:
-    """Where compiled loops are kept."""
+    """Return the folder of compiled loops."""
     chosen = os.environ.get("IPU_TEACH_CACHE")
     return (Path(chosen) if chosen else datasets.cache_folder() / "ipu_teach") / "loops"
 
@@ -58,14 +57,14 @@ def cache_folder() -> Path:
 _loaded: dict[str, Loop] = {}
 
 
-def known(text: str) -> bool:
-    """True if this process has compiled or loaded `text`."""
+def is_loaded(text: str) -> bool:
+    """Return whether this process has compiled or loaded `text`."""
     return text in _loaded
 
 
 @cache
-def kept(text: str, folder: Path) -> bool:
-    """True if it was in the cache when this was first asked, compiled for some processor."""
+def is_cached(text: str, folder: Path) -> bool:
+    """Return whether the cache had `text`, for any processor, when this was first called."""
     try:
         return any(folder.glob(f"**/{_name(text)}.run-*.nbi"))
     except OSError:
@@ -73,26 +72,29 @@ def kept(text: str, folder: Path) -> bool:
 
 
 def loop_of(text: str, arguments: Callable[[], Sequence[Any]]) -> Loop | None:
-    """The `run` of `text`, compiled; None where that cannot be. `arguments()`: such that nothing is
-    run with them."""
+    """Return the function `run` of `text`, compiled, or None if that is impossible.
+
+    With the arguments that `arguments()` returns, nothing is run.
+    """
     if text not in _loaded:
         with working("numba compiles a loop"):
-            made = _made(text, True, arguments) or _made(text, False, arguments)
-        if made is None:
+            run = _compiled(text, True, arguments) or _compiled(text, False, arguments)
+        if run is None:
             return None
-        _loaded[text] = made
+        _loaded[text] = run
     return _loaded[text]
 
 
-def _made(text: str, cached: bool, arguments: Callable[[], Sequence[Any]]) -> Loop | None:
+def _compiled(text: str, cached: bool, arguments: Callable[[], Sequence[Any]]) -> Loop | None:
+    """Return `run`, compiled with or without the cache, or None if that fails."""
     try:
         module = _imported(text) if cached else _executed(text)
         run: Loop = module.run
-        run(*arguments())  # compiled here, or read from the cache
+        run(*arguments())  # compiles the text, or reads it from the cache
         return run
     except (OSError, RuntimeError, EOFError, ImportError, ValueError):
         return None
-    except Exception as error:  # numba's own, which cannot be named without importing it
+    except Exception as error:  # numba's own errors, which have no name without importing it
         if type(error).__module__.partition(".")[0] not in (
             "numba",
             "llvmlite",
@@ -104,8 +106,9 @@ def _made(text: str, cached: bool, arguments: Callable[[], Sequence[Any]]) -> Lo
 
 
 def _imported(text: str) -> ModuleType:
-    """The module of `text`, in a file of the cache, which is there whole or not at all."""
-    folder, name = cache_folder(), _name(text)
+    """Return the module of `text`, from a file in the cache, written whole or not at all."""
+    folder = cache_folder()
+    name = _name(text)
     path = folder / f"{name}.py"
     source = text.replace("CACHED", "True")
     if not path.is_file() or path.read_text(encoding="utf-8") != source:
@@ -114,12 +117,13 @@ def _imported(text: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # numba looks for it there
+    sys.modules[name] = module  # numba looks for the module there
     spec.loader.exec_module(module)
     return module
 
 
 def _executed(text: str) -> ModuleType:
+    """Return the module of `text`, without a file."""
     module = ModuleType(_name(text))
     exec(compile(text.replace("CACHED", "False"), f"<{module.__name__}>", "exec"), module.__dict__)
     return module
@@ -127,7 +131,7 @@ def _executed(text: str) -> ModuleType:
 
 @cache
 def _version() -> str:
-    """What a compiled loop depends on beside its text."""
+    """Return the versions on which a compiled loop depends, besides its text."""
     from importlib.metadata import version
 
     native = Path(__file__).with_name("native.py").read_bytes()
@@ -145,24 +149,26 @@ def _name(text: str) -> str:
 
 
 def addresses(loops: Sequence[tuple[Any, str]]) -> Array | None:
-    """int64: where numpy's inner loops lie, each with its data; None where they are not as they are
-    taken to be."""
-    found = [_address(ufunc, types) for ufunc, types in loops]
-    if any(pair is None for pair in found):
+    """Return int64: the addresses of numpy's inner loops, each followed by that of its data.
+
+    It is None if numpy's objects do not have the expected contents.
+    """
+    pairs = [_address(ufunc, types) for ufunc, types in loops]
+    if any(pair is None for pair in pairs):
         return None
     return np.array(
-        [number for pair in found if pair is not None for number in pair] or [0], np.int64
+        [number for pair in pairs if pair is not None for number in pair] or [0], np.int64
     )
 
 
-_callbacks: list[Any] = []  # which live as long as compiled loops may call them
+_callbacks: list[Any] = []  # these live as long as compiled loops may call them
 
 
 def _in_c(function: Callable[..., float], count: int) -> int:
-    """Return the address of a C function of `count` doubles that calls one of Python's.
+    """Return the address of a C function of `count` doubles that calls a Python function.
 
-    Such a function must be written in C, as those of `math` are: no Python code runs in the call,
-    so that no interruption is raised there. What it raises would be lost.
+    The Python function must be written in C, as those of `math` are: then no Python code runs
+    during the call, and no interruption is raised there. An error that it raised would be lost.
     """
     double = ctypes.c_double
     _callbacks.append(ctypes.CFUNCTYPE(double, *[double] * count)(function))
@@ -171,8 +177,11 @@ def _in_c(function: Callable[..., float], count: int) -> int:
 
 @cache
 def _address(ufunc: Any, types: str) -> tuple[int, int] | None:
-    """(function, data) of the loop of `ufunc` for `types`, if the object's fields hold what Python
-    says of it; a function that is no ufunc is called by way of C."""
+    """Return (function, data) of the loop of `ufunc` for `types`, or None.
+
+    The object's fields are compared with the values that Python reports. A function that is no
+    ufunc is called through C.
+    """
     if not isinstance(ufunc, np.ufunc):
         return _in_c(ufunc, len(types) - len("->d")), 0
     counts = [ctypes.c_int.from_address(id(ufunc) + _NIN + 4 * k).value for k in range(3)]
@@ -190,27 +199,31 @@ def _address(ufunc: Any, types: str) -> tuple[int, int] | None:
     if not functions:
         return None
     function = ctypes.c_void_p.from_address(functions + number * _POINTER).value
-    own = ctypes.c_void_p.from_address(data + number * _POINTER).value if data else 0
-    if not function or not _agrees(ufunc, types, function, own or 0):
+    loop_data = ctypes.c_void_p.from_address(data + number * _POINTER).value if data else 0
+    if not function or not _agrees(ufunc, types, function, loop_data or 0):
         return None
-    return function, own or 0
+    return function, loop_data or 0
 
 
 def _agrees(ufunc: Any, types: str, function: int, data: int) -> bool:
-    """True if the loop gives what numpy gives, for some numbers."""
+    """Return whether the loop's results equal numpy's, for some numbers."""
     dtype = np.dtype(types[-1])
     x = np.array([3, 1, 2] if dtype.kind in "iu" else [0.75, 0.25, 0.5], dtype)
-    out, given = np.zeros(3, dtype), [x, x[::-1].copy()][: ufunc.nin]
-    steps, counts = [dtype.itemsize] * ufunc.nargs, [3]
-    if ufunc.signature:  # a vector by a vector, as matrices of one row and one column
-        steps, counts = [0] * ufunc.nargs + [dtype.itemsize] * 6, [1, 1, 3, 1]
-    if ufunc.signature and ufunc is not np.matmul:  # or matrices of one number
-        given, counts = [a[:1, None] for a in given], [1] * 4
-    expected = np.asarray(ufunc(*given))
+    out = np.zeros(3, dtype)
+    inputs = [x, x[::-1].copy()][: ufunc.nin]
+    steps = [dtype.itemsize] * ufunc.nargs
+    counts = [3]
+    if ufunc.signature:  # a vector times a vector, as matrices of one row and one column
+        steps = [0] * ufunc.nargs + [dtype.itemsize] * 6
+        counts = [1, 1, 3, 1]
+    if ufunc.signature and ufunc is not np.matmul:  # matrices of one number
+        inputs = [a[:1, None] for a in inputs]
+        counts = [1] * 4
+    expected = np.asarray(ufunc(*inputs))
     call = ctypes.CFUNCTYPE(
         None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p
     )(function)
-    pointers = (ctypes.c_void_p * ufunc.nargs)(*(end.ctypes.data for end in (*given, out)))
+    pointers = (ctypes.c_void_p * ufunc.nargs)(*(end.ctypes.data for end in (*inputs, out)))
     call(
         pointers,
         (ctypes.c_ssize_t * len(counts))(*counts),

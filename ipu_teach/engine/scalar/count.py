@@ -1,5 +1,4 @@
-"""What a scalar loop counts of a vertex that the plain loop runs: cycles, what it stores, what its
-workers touch."""
+"""Count a vertex that the plain loop runs: its cycles, its stores, and its workers' accesses."""
 
 from __future__ import annotations
 
@@ -12,18 +11,27 @@ from ipu_teach.compile.scalar import ScalarCode
 from ipu_teach.compile.workers import race_of
 from ipu_teach.cost.traced import UNIT, UNKNOWN
 from ipu_teach.engine.fp.vertex_floats import VertexFloats
-from ipu_teach.engine.scalar.fields import elements, index_of, mark_of, meeting, parts_of
+from ipu_teach.engine.scalar.fields import (
+    FieldArrays,
+    elements,
+    first_conflict,
+    index_of,
+    mark_of,
+    parts_of,
+)
 from ipu_teach.engine.scalar.functions import FOREVER, program_of
 from ipu_teach.engine.site import Site
 
 
 class Counting:
-    """The scalar loop of a group, run beside the plain one."""
+    """The scalar loop of a group, run beside the plain loop."""
 
     def __init__(self, site: Site) -> None:
         group = site.group
         assert group.scalar is not None
-        self.group, self.code, self.races = group, group.scalar, site.how.races
+        self.group = group
+        self.code = group.scalar
+        self.races = site.mode.checks_races
         self.program = program_of(group.scalar, site.target)
         self.cycles = np.zeros(len(group.rows), np.int64) if site.cycles is None else site.cycles
         self.defined = {
@@ -34,53 +42,60 @@ class Counting:
     def vertex(
         self,
         number: int,
-        regions: Mapping[str, Any],
+        regions: Mapping[str, FieldArrays],
         places: Mapping[str, Any],
         numbers: VertexFloats | None,
     ) -> None:
-        """Count vertex `number` on `regions`, which changes. `places`: where their parts lie."""
-        code, workers = self.code, max(1, len(self.group.workers))
-        marks, reads = beside(code, regions, workers)
+        """Count vertex `number` on `regions`, which changes them.
+
+        `places` are the memory indices of their parts.
+        """
+        code = self.code
+        workers = max(1, len(self.group.workers))
+        marks, reads = marks_for(code, regions, workers)
         arguments = [*regions.values(), *marks.values(), *reads.values()]
         try:
             cycles = self.program.caller(workers, arguments, numbers, FOREVER)()
-        except Exception:  # compute() itself came to its end
+        except Exception:  # compute() itself has ended without an error
             self.cycles[number] = UNKNOWN
             return
         self.cycles[number] = -(-max(cycles, ~cycles) // UNIT) * workers
         for name, marked in marks.items():
             flat = self.defined[name]
             for stored, place in zip(parts_of(marked), places[name], strict=True):
-                where = np.arange(place.start, place.stop) if isinstance(place, slice) else place
-                flat[where[stored.reshape(-1) != 0]] = mark_of(flat)
+                indices = np.arange(place.start, place.stop) if isinstance(place, slice) else place
+                flat[indices[stored.reshape(-1) != 0]] = mark_of(flat)
             if code.multi and self.races:
                 written, read = (
                     np.concatenate([p.reshape(-1) for p in parts_of(x)])
                     for x in (marked, reads[name])
                 )
-                met = meeting(written, read)
-                if met is not None:
+                conflict = first_conflict(written, read)
+                if conflict is not None:
                     raise race_of(
                         self.group,
                         number,
                         name,
-                        index_of(met, marked),
-                        int(written[met]),
-                        int(read[met]),
+                        index_of(conflict, marked),
+                        written=int(written[conflict]),
+                        read=int(read[conflict]),
                     )
 
 
-def beside(
-    code: ScalarCode, regions: Mapping[str, Any], workers: int
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Where stores into regions of one vertex are marked, and for a MultiVertex where its workers
-    read of that."""
+def marks_for(
+    code: ScalarCode, regions: Mapping[str, FieldArrays], workers: int
+) -> tuple[dict[str, FieldArrays], dict[str, FieldArrays]]:
+    """Return two dicts of arrays, by name, for the regions of one vertex.
 
-    def like(name: str) -> Any:
-        size = code.fields[name].dtype.size if not code.multi else 1 if workers <= 8 else 8
-        made = [np.zeros(part.shape, f"u{size}") for part in parts_of(regions[name])]
-        return made if isinstance(regions[name], list) else made[0]
+    Stores are marked in the first; in the second, reads by the workers of a MultiVertex.
+    """
+    size_of_mark = 1 if workers <= 8 else 8  # bytes; a bit for each worker
 
-    return {name: like(name) for name in code.marked}, {
-        name: like(name) for name in code.marked
-    } if code.multi else {}
+    def zeros(name: str) -> FieldArrays:
+        size = size_of_mark if code.multi else code.fields[name].dtype.size
+        arrays = [np.zeros(part.shape, f"u{size}") for part in parts_of(regions[name])]
+        return arrays if isinstance(regions[name], list) else arrays[0]
+
+    marks = {name: zeros(name) for name in code.marked}
+    reads = {name: zeros(name) for name in code.marked} if code.multi else {}
+    return marks, reads

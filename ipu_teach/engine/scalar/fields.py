@@ -1,9 +1,8 @@
-"""Where the fields of a group's vertices lie, as scalar loops see them: flat buffers, and for each
-vertex offsets and strides.
+"""The fields of a group's vertices as scalar loops see them: buffers, with offsets and strides.
 
-A field stays in the machine's memory where it lies in strides there; else it is copied into a
-buffer of its own before a run and back after it. Stores into Outputs are marked in `defined`, which
-holds a byte for each byte of memory, at the same places.
+A field stays in the machine's memory if it has strides there; otherwise it is copied into a buffer
+of its own before a run, and back after it. Stores into Outputs are marked in `defined`, which has a
+byte for each byte of memory, at the same addresses.
 """
 
 from __future__ import annotations
@@ -22,30 +21,37 @@ from ipu_teach.engine.tile_arrays import Memory
 from ipu_teach.engine.views import regions_of
 from ipu_teach.types import Array
 
+FieldArrays = Array | list[Array]  # a field of one vertex: a region, or a list of them
+
 
 class FieldPlace:
-    """One field of every vertex: `offsets` int64[vertices] in `flat`, and (length, stride) of each
-    axis, in elements.
+    """One field of every vertex, with its place in a buffer.
 
-    `index`: int64[vertices, elements], where a field that is copied lies in memory; None for one
-    that stays there, as it does if it lies in the same strides for every vertex. A list of vectors
-    is always copied: `rows` has the beginning and the length of each vector, from where the
-    vertex's elements begin.
+    `offsets` is int64[vertices], in `flat`; `dims` has (length, stride) of each axis, in elements.
+    `index` is int64[vertices, elements], the memory positions of a copied field; None for a field
+    that stays in memory, because it has the same strides for every vertex. A list of vectors is
+    always copied: `rows` has (start, length) of each vector, relative to the vertex's first
+    element.
     """
 
     def __init__(
         self, group: Group, graph: FrozenGraph, memory: Memory, name: str, packed: bool
     ) -> None:
-        parts, listed = regions_of(group, graph, name), is_list(group.shapes[name])
-        region, sizes = parts[0], [part.size for part in parts] if listed else []
-        self.declared, self.count = region.field, len(group.rows)
+        parts = regions_of(group, graph, name)
+        is_listed = is_list(group.shapes[name])
+        region = parts[0]
+        sizes = [part.size for part in parts] if is_listed else []
+        self.declared = region.field
+        self.count = len(group.rows)
         self.rows = [(sum(sizes[:k]), size) for k, size in enumerate(sizes)]
-        self.shape: tuple[int, ...] = (
-            (len(sizes),) if listed else region.layout(0).shape if self.declared.depth else ()
-        )
+        self.shape: tuple[int, ...] = ()
+        if is_listed:
+            self.shape = (len(sizes),)
+        elif self.declared.depth:
+            self.shape = region.layout(0).shape
         self.memory = memory.flat(self.declared.dtype)
         self.index: Array | None = None
-        if not packed and not listed and region.strides is not None:
+        if not packed and not is_listed and region.strides is not None:
             self.flat = self.memory
             self.offsets = region.starts
             steps = region.strides[: len(self.shape)]
@@ -59,7 +65,7 @@ class FieldPlace:
         self.span = self._span()
 
     def _span(self) -> slice:
-        """Where in the buffer it lies, with all vertices."""
+        """Return the part of the buffer that the field of all vertices spans."""
         if 0 in self.shape or not self.count:
             return slice(0, 0)
         ends = [(n - 1) * step for n, step in self.dims]
@@ -67,19 +73,20 @@ class FieldPlace:
         return slice(int(self.offsets.min()) + low, int(self.offsets.max()) + high + 1)
 
     def put_back(self, flat: Array, before: Array, vertex: int) -> None:
-        """Of one vertex in `flat`, which has an element for each of the buffer, what stood in its
-        `span` before."""
+        """Restore the elements of one vertex in `flat` from `before`, a copy of its `span`.
+
+        `flat` has an element for each of the buffer.
+        """
         if before.size:
             self._of(flat, vertex, 0)[...] = self._of(before, vertex, self.span.start)
 
     @property
     def unit(self) -> bool:
-        """True if the last axis has stride 1."""
+        """Whether the last axis has stride 1."""
         return all(step == 1 for _, step in self.dims[-1:])
 
-    def view(self, flat: Array, vertex: int) -> Any:
-        """The region of one vertex in `flat`, which has an element for each of this field's
-        buffer."""
+    def view(self, flat: Array, vertex: int) -> FieldArrays:
+        """Return the region of one vertex in `flat`, an array like the buffer."""
         if self.rows:
             return [
                 flat[(begin := int(self.offsets[vertex]) + first) : begin + size]
@@ -88,6 +95,7 @@ class FieldPlace:
         return self._of(flat, vertex, 0)
 
     def _of(self, flat: Array, vertex: int, begin: int) -> Array:
+        """Return the elements of one vertex in `flat`, the buffer from element `begin` on."""
         if 0 in self.shape:
             return np.zeros(self.shape, flat.dtype)
         offset = int(self.offsets[vertex]) - begin
@@ -96,7 +104,7 @@ class FieldPlace:
         return view
 
     def load(self, vertex: int | None = None) -> None:
-        """Copy from memory what does not lie in strides there: of one vertex, or of all."""
+        """Copy a field that is not used in place from memory, for one vertex or for all."""
         if self.index is not None and vertex is not None:
             size = self.index.shape[1]
             self.flat[vertex * size : (vertex + 1) * size] = self.memory[self.index[vertex]]
@@ -104,25 +112,28 @@ class FieldPlace:
             np.take(self.memory, self.index.reshape(-1), out=self.flat, mode="clip")
 
     def store(self, first: int, last: int) -> None:
-        """Copy what some vertices wrote back to memory."""
+        """Copy the written elements of some vertices back to memory."""
         if self.index is not None and self.declared.written:
             size = self.index.shape[1]
             self.memory[self.index[first:last].reshape(-1)] = self.flat[first * size : last * size]
 
 
 class Fields:
-    """All fields of the vertices of a group. `defined`: a byte for each byte of memory, not 0 where
-    something was written."""
+    """All fields of the vertices of a group.
+
+    `defined` has a byte for each byte of memory, which is not 0 if it was written.
+    """
 
     def __init__(
         self, group: Group, code: ScalarCode, graph: FrozenGraph, memory: Memory, defined: Array
     ) -> None:
-        self.code, self.count = code, len(group.rows)
+        self.code = code
+        self.count = len(group.rows)
         self.places: dict[str, FieldPlace] = {}
         for name, declared in code.fields.items():
             place = FieldPlace(group, graph, memory, name, packed=code.multi and declared.written)
-            # A sum goes through memory from its lower end, whatever the stride's sign: let it lie
-            # as it does for one vertex.
+            # A sum reads memory from its lower end, whatever the stride's sign: copy the field, so
+            # that it has the layout of a single vertex.
             if code.vectors and declared.depth and not (place.unit and declared.depth == 1):
                 place = FieldPlace(group, graph, memory, name, packed=True)
             self.places[name] = place
@@ -138,7 +149,7 @@ class Fields:
         )
         written = [(place, place.flat) for place in self.places.values() if place.declared.written]
         marked = [(self.places[name], flat) for name, flat in self.marks.items()]
-        # What is written where it stays, and what stood there before a run.
+        # The parts that are written in place, with a copy of their content before a run.
         self.kept = [
             (p, flat, np.empty_like(flat[p.span]))
             for p, flat in [*written, *marked]
@@ -146,8 +157,7 @@ class Fields:
         ]
 
     def _marks(self, name: str, kind: Any) -> Array:
-        """Where stores of a field are marked: in `defined` itself, if the field stays where it
-        is."""
+        """Return the array that marks stores; `defined` itself for a field used in place."""
         place = self.places[name]
         if self.code.multi:
             return np.zeros(len(place.flat), kind)
@@ -156,30 +166,31 @@ class Fields:
         return np.zeros(len(place.flat), self.defined[name].dtype)
 
     def arguments(self, vertex: int, numbers: VertexFloats | None) -> list[Any]:
-        """Of one vertex: its fields, their marks, and the marks of reads, as CPython's text takes
-        them."""
-        found: list[Any] = [place.view(place.flat, vertex) for place in self.places.values()]
-        found = found if numbers is None else [numbers.stored(view) for view in found]
+        """Return the arguments of CPython's text for a vertex: fields, marks, marks of reads."""
+        arguments: list[Any] = [place.view(place.flat, vertex) for place in self.places.values()]
+        arguments = arguments if numbers is None else [numbers.stored(view) for view in arguments]
         for name, flat in [*self.marks.items(), *self.reads.items()]:
             view = self.places[name].view(flat, vertex)
-            # Python stores an element at a time sooner through a memoryview; those of matrices have
-            # no rows.
-            single = isinstance(view, np.ndarray) and view.ndim < 2 and not self.code.vectors
-            found.append(view.data if single else view)
-        return found
+            # Python stores a single element faster through a memoryview; that of a matrix has no
+            # rows.
+            if isinstance(view, np.ndarray) and view.ndim < 2 and not self.code.vectors:
+                arguments.append(view.data)
+            else:
+                arguments.append(view)
+        return arguments
 
     def load(self) -> None:
-        """Before a run: copy what needs it, and remember what is written in place."""
+        """Prepare a run: copy fields, or save those that are written in place."""
         for place in self.places.values():
             place.load()
         for place, flat, before in self.kept:
             before[...] = flat[place.span]
-        beside = (flat for name, flat in self.marks.items() if self.places[name].index is not None)
-        for flat in [*beside, *self.reads.values()]:
+        copied = (flat for name, flat in self.marks.items() if self.places[name].index is not None)
+        for flat in [*copied, *self.reads.values()]:
             flat.fill(0)
 
     def restore(self, vertex: int | None = None) -> None:
-        """Put back what one vertex had at `load`, or all of them, and their marks."""
+        """Restore the fields of one vertex, or of all, and their marks, as they were at `load`."""
         for place, flat, before in self.kept:
             if vertex is None:
                 flat[place.span] = before
@@ -193,37 +204,39 @@ class Fields:
                     part[...] = 0
 
     def store(self, first: int, last: int) -> None:
-        """Bring back what the vertices from `first` to `last` wrote, and say that it is defined."""
+        """Copy back the fields that the vertices first to last - 1 wrote, and mark them."""
         for place in self.places.values():
             place.store(first, last)
         for name, flat in self.marks.items():
             index = self.places[name].index
             if index is not None:
-                where, size = index[first:last].reshape(-1), index.shape[1]
-                stored = where[flat[first * size : last * size] != 0]
+                positions = index[first:last].reshape(-1)
+                size = index.shape[1]
+                stored = positions[flat[first * size : last * size] != 0]
                 self.defined[name][stored] = mark_of(self.defined[name])
 
     def race(self) -> tuple[int, str, list[int], int, int] | None:
-        """(vertex, field, element, writers, readers) where workers of a MultiVertex meet; None if
-        nowhere."""
+        """Return (vertex, field, element, writers, readers) of a race between workers, or None."""
         for name, written in self.marks.items() if self.code.multi else ():
-            met = meeting(written, self.reads[name])
-            if met is not None:
+            conflict = first_conflict(written, self.reads[name])
+            if conflict is not None:
                 index = self.places[name].index
                 assert index is not None
-                vertex, element = divmod(met, index.shape[1])
+                vertex, element = divmod(conflict, index.shape[1])
                 place = index_of(element, self.places[name].view(written, vertex))
-                return vertex, name, place, int(written[met]), int(self.reads[name][met])
+                writers = int(written[conflict])
+                readers = int(self.reads[name][conflict])
+                return vertex, name, place, writers, readers
         return None
 
 
-def parts_of(region: Any) -> list[Array]:
-    """The arrays of a field: one, or those of a list."""
+def parts_of(region: FieldArrays) -> list[Array]:
+    """Return the arrays of a field: one, or those of a list."""
     return region if isinstance(region, list) else [region]
 
 
-def index_of(element: int, region: Any) -> list[int]:
-    """The index of an element, by its number among all of a field."""
+def index_of(element: int, region: FieldArrays) -> list[int]:
+    """Return the index of an element, from its number among all of a field."""
     for k, part in enumerate(parts_of(region)):
         if element < part.size:
             return [
@@ -234,21 +247,23 @@ def index_of(element: int, region: Any) -> list[int]:
     raise IndexError(element)
 
 
-def meeting(written: Array, read: Array) -> int | None:
-    """The first element that one worker writes and another one writes or reads, by the bits of
-    those that did."""
-    met = np.flatnonzero(
+def first_conflict(written: Array, read: Array) -> int | None:
+    """Return the first element that one worker writes and another one writes or reads, or None.
+
+    In `written` and `read`, a bit is set for each worker that did so.
+    """
+    conflicts = np.flatnonzero(
         ((written & (written - 1)) != 0) | ((written != 0) & ((read & ~written) != 0))
     )
-    return int(met[0]) if met.size else None
+    return int(conflicts[0]) if conflicts.size else None
 
 
 def elements(defined: Array, size: int) -> Array:
-    """`defined`, a byte for each byte of memory, by elements of so many bytes."""
+    """Return `defined`, which has a byte per byte of memory, as elements of `size` bytes."""
     flat: Array = defined.view(np.uint8)
     return flat[: len(flat) // size * size].view(f"u{size}")
 
 
 def mark_of(flat: Array) -> int:
-    """What stands in an element of `defined` that is defined."""
+    """Return the value of a defined element in an array of this type."""
     return int(np.iinfo(flat.dtype).max) // 255

@@ -1,5 +1,4 @@
-"""The two texts of a scalar loop, whole: its operations, printed with the target's prices, and a
-head around them."""
+"""The two complete texts of a scalar loop: a head, and its operations with the target's prices."""
 
 from __future__ import annotations
 
@@ -20,12 +19,12 @@ _COMPILED = "@njit(cache=CACHED, error_model='numpy', nogil=True{})\n"
 
 
 def python_text(code: ScalarCode, target: Target, watched: bool = False) -> str:
-    """A module with `vertex(worker, workers, most, longer, fields…, marks…, reads…)`, which returns
-    cycles in units of `UNIT`.
+    """Return a module with `vertex(worker, workers, most, longer, fields…, marks…, reads…)`.
 
-    Where it has counted `most` of them at the head of a loop, it asks `longer` for a new limit,
-    which may raise to end it. It raises something where compute() raises. If it is `watched` it
-    tells `watch` (see `observe`) what runs and how loops turn.
+    The function returns cycles in units of `UNIT`. If it has counted more than `most` of them at
+    the head of a loop, it asks `longer` for a new limit, which may raise an error to end the loop.
+    It raises an error where compute() does. If it is `watched`, it reports to `watch` (see
+    `observe`) the statements that run and the iterations of loops.
     """
     args = [
         "worker",
@@ -37,51 +36,52 @@ def python_text(code: ScalarCode, target: Target, watched: bool = False) -> str:
     ]
     args += [f"r_m_f_{n}" for n in code.marked] if code.multi else []
     tables = "".join(f"{name} = {table.py}\n" for name, table in code.tables.items())
-    begin = [
-        f"    cyc = {VERTEX_OVERHEAD * UNIT}",
-        *(["    vec = loads = stores = 0"] if code.vectors else []),
-    ]
-    begin += ["    wbit = 1 << worker"] if code.multi else []
+    begin = [f"    cyc = {VERTEX_OVERHEAD * UNIT}"]
+    if code.vectors:
+        begin.append("    vec = loads = stores = 0")
+    if code.multi:
+        begin.append("    wbit = 1 << worker")
     begin += [
         f"    f_{n} = f_{n}[()]" for n, f in code.fields.items() if not f.depth and not f.written
     ]
-    body = "\n".join([*begin, *_printed(code, target, "watched" if watched else "python")])
+    body = "\n".join([*begin, *_print_operations(code, target, "watched" if watched else "python")])
     imported = "from ipu_teach.types.regions import to_unsigned\n"
-    imported += "from ipu_teach.compile.matrices import asked\n"
+    imported += "from ipu_teach.compile.matrices import call_noting\n"
     return f"{_HEAD}{imported}{tables}\n\ndef vertex({', '.join(args)}):\n{body}\n"
 
 
 def dims_of(code: ScalarCode) -> list[str]:
-    """What stands for length and stride of each axis of each field: the same for every vertex.
+    """Return the names of each field's lengths and strides, which are equal for all vertices.
 
-    Of a list of vectors also the place in `dims` from which on there stands where each of them
-    begins, and its length.
+    For a list of vectors, another name is the index in `dims` at which the start and the length of
+    each vector begin.
     """
-    found = []
+    names = []
     for name, declared in code.fields.items():
         depth = 1 if name in code.lists else declared.depth
-        found += [f"f_{name}_{what}{axis}" for axis in range(depth) for what in "ns"]
-        found += [f"f_{name}_t"] if name in code.lists else []
-    return found
+        names += [f"f_{name}_{suffix}{axis}" for axis in range(depth) for suffix in "ns"]
+        names += [f"f_{name}_t"] if name in code.lists else []
+    return names
 
 
 @lru_cache(1024)
 def compiled_text(
     code: ScalarCode, target: Target, unit: frozenset[str], small: bool = True
 ) -> str:
-    """A module with `run(first, last, workers, starts, dims, stop, loops, cycles, returned,
-    fields…, marks…, reads…)`.
+    """Return a module with `run(first, last, workers, starts, …, fields…, marks…, reads…)`.
 
-    `starts`: int64[vertices, fields], where the fields begin; `dims`: see `dims_of`; `unit`: fields
-    whose last axis has stride 1; `small`: the marks of workers are bytes. It ends at a vertex that
-    cannot go on, or was stopped, and returns which.
+    All arguments of `run`: first, last, workers, starts, dims, stop, loops, cycles, returned,
+    fields…, marks…, reads…. `starts` is int64[vertices, fields], the start of each field; for
+    `dims` see `dims_of`. `unit` are the fields whose last axis has stride 1. `small`: the marks of
+    workers are bytes. `run` returns the vertex at which it cannot go on or was stopped, else
+    `last`.
     """
     arrays = [*(f"f_{n}" for n in code.fields), *(f"m_f_{n}" for n in code.marked)]
     arrays += [f"r_f_{n}" for n in code.marked] if code.multi else []
     shared = ["workers", "starts", "dims", "stop", "loops", "cycles", "returned", *arrays]
     dims = dims_of(code)
     strides = {f"f_{n}_s{f.depth - 1}" for n, f in code.fields.items() if f.depth and n in unit}
-    known = [
+    unpacked = [
         f"    {name} = {'1' if name in strides else f'dims[{k}]'}" for k, name in enumerate(dims)
     ]
     begin = [f"    f_{name}_o = starts[v, {k}]" for k, name in enumerate(code.fields)]
@@ -97,8 +97,8 @@ def compiled_text(
         for table in code.tables.values()
         for name, text in table.compiled.items()
     )
-    body = "\n".join([*begin, *_printed(code, target, "compiled")])
-    ahead = "".join(line + "\n" for line in known)
+    body = "\n".join([*begin, *_print_operations(code, target, "compiled")])
+    ahead = "".join(line + "\n" for line in unpacked)
     worker = "        for worker in range(workers):\n" if code.multi else ""
     inner = "            " if worker else "        "
     of_run = ", ".join(shared)
@@ -112,40 +112,44 @@ def compiled_text(
     )
 
 
-def _printed(code: ScalarCode, target: Target, text: str) -> list[str]:
-    """The lines of the operations in one of the texts: "compiled", "python" or "watched"."""
+def _print_operations(code: ScalarCode, target: Target, text: str) -> list[str]:
+    """Return the lines of the operations in one of the texts: "compiled", "python" or "watched"."""
     pieces = [piece_cycles(piece, target) for piece in code.pieces]
-    compiled, watched = text == "compiled", text == "watched"
+    is_compiled = text == "compiled"
+    is_watched = text == "watched"
 
-    def said(operation: Operation) -> list[str]:
+    def printed(operation: Operation) -> list[str]:
         match operation:
             case Line():
-                line = getattr(operation, text) or (operation.python if watched else None)
-                return [line] if line and (not operation.tag or operation.tag in code.slots) else []
+                line = getattr(operation, text) or (operation.python if is_watched else None)
+                is_needed = not operation.tag or operation.tag in code.slots
+                return [line] if line and is_needed else []
             case Count(piece):
-                return [f"cyc += {pieces[piece]}" + f"; watch.pieces[{piece}] += 1" * watched]
+                line = f"cyc += {pieces[piece]}"
+                return [f"{line}; watch.pieces[{piece}] += 1" if is_watched else line]
             case CountRegion(counter, rate, elements, times):
-                n, factor = (elements[0], times[0]) if compiled else (elements[1], times[1])
+                n, factor = (elements[0], times[0]) if is_compiled else (elements[1], times[1])
                 name, kind, _ = code.rates[rate]
-                spent = f"{factor}({array_cycles(name, np.dtype(kind), Symbol(n), target)})"
-                told = f"watch.beside('{counter}', {rate}, {spent})" if watched else spent
-                return [f"{counter} += {told}"]
+                amount = f"{factor}({array_cycles(name, np.dtype(kind), Symbol(n), target)})"
+                if is_watched:
+                    amount = f"watch.count_work('{counter}', {rate}, {amount})"
+                return [f"{counter} += {amount}"]
             case Finish(answer):
-                end = [f"cyc += {together(BESIDE, target)}"] * code.vectors
-                if not compiled:
-                    back = f"cyc if {answer[1]} else ~cyc" if answer else "cyc"
-                    return [*["watch.left()"] * watched, *end, f"return {back}"]
+                end = [f"cyc += {together(BESIDE, target)}"] if code.vectors else []
+                if not is_compiled:
+                    result = f"cyc if {answer[1]} else ~cyc" if answer else "cyc"
+                    return [*(["watch.leave()"] if is_watched else []), *end, f"return {result}"]
                 end += [f"if not {answer[0]}: returned[v] = False"] if answer else []
-                whole = f"(cyc + {UNIT - 1} >> {UNIT.bit_length() - 1})"
-                most = f"max(cycles[v], {whole})" if code.multi else whole
-                return [*end, f"cycles[v] = {most}", "return 0"]
+                cycles = f"(cyc + {UNIT - 1} >> {UNIT.bit_length() - 1})"
+                slowest = f"max(cycles[v], {cycles})" if code.multi else cycles
+                return [*end, f"cycles[v] = {slowest}", "return 0"]
         raise TypeError(operation)
 
     def lines(operations: Iterable[Operation], indent: str) -> Iterator[str]:
         for operation in operations:
-            found = said(operation)
-            yield from (indent + line for line in found)
-            if found and isinstance(operation, Block):
+            printed_lines = printed(operation)
+            yield from (indent + line for line in printed_lines)
+            if printed_lines and isinstance(operation, Block):
                 inner = indent + "    "
                 yield from list(lines(operation.body, inner)) or [f"{inner}pass"]
 

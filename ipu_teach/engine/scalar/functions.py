@@ -1,5 +1,4 @@
-"""The texts of scalar loops, made into functions as they are asked for, and when it pays to compile
-one."""
+"""Turn the texts of scalar loops into functions, and estimate when it pays to compile one."""
 
 from __future__ import annotations
 
@@ -18,29 +17,36 @@ from ipu_teach.target import Target
 from ipu_teach.types import Array
 
 Caller = Callable[[], int]
-FOREVER = 1 << 62  # more cycles than a loop may ever count
-# CPU seconds until a compiled loop runs, beside the time that it then takes. Measured on a server,
-# over the 43 codelets of `tests/student_codelets.py` that numba compiles: texts of 1,500 to 8,000
-# characters took 0.26 to 2.1 seconds, and the line below is 0.44 to 1.73 times that. IMPORT: numba,
-# and what it does once before its first loop.
+FOREVER = 1 << 62  # more cycles than a loop can ever count
+# CPU seconds until a compiled loop runs, not counting the time that it then takes. Measured on a
+# server, over the 43 codelets of `tests/student_codelets.py` that numba compiles: texts of 1,500 to
+# 8,000 characters took 0.26 to 2.1 seconds, and this estimate is 0.44 to 1.73 times that. IMPORT is
+# numba's import, and its work before its first loop.
 IMPORT, COMPILE, COMPILE_CHARACTER, READ = 1.4, 0.25, 0.000133, 0.02
 
 
 class CodeletFunctions:
-    """The functions of one codelet on one target. `spent`: CPU seconds that CPython's has taken."""
+    """The functions of a codelet on a target.
+
+    `spent` is the CPU time of CPython's function, in seconds.
+    """
 
     def __init__(self, code: ScalarCode, target: Target) -> None:
-        self.code, self.target, self.spent = code, target, 0.0
+        self.code = code
+        self.target = target
+        self.spent = 0.0
         space: dict[str, Any] = {}
         name = code.codelet.__name__
         exec(compile(python_text(code, target), f"<{name}, counted>", "exec"), space)
         self.python: Callable[..., int] = space["vertex"]
         self._loops: Array | None = None
-        self.compiles = not code.uncompiled and compiled.numba_is_here()  # as far as is known
+        self.compiles = not code.uncompiled and compiled.numba_is_here()  # may still become False
 
     def addresses(self) -> Array:
-        """Where numpy's own loops lie that it calls. Where one is not as it should be, it cannot be
-        compiled."""
+        """Return the addresses of numpy's own loops that it calls.
+
+        If one of them is not as expected, the codelet cannot be compiled.
+        """
         if self._loops is None:
             self._loops = compiled.addresses(self.code.loops)
             self.compiles = self.compiles and self._loops is not None
@@ -51,21 +57,23 @@ class CodeletFunctions:
         workers: int,
         regions: list[Any],
         numbers: VertexFloats | None,
-        most: int,
-        longer: Any = int,
+        limit: int,
+        longer: Callable[[int], int] = int,
     ) -> Caller:
-        """What runs a vertex by CPython's text, and gives what its slowest worker counts; ~ of that
-        for an answer of no."""
-        each = [
-            partial(self.python, worker, workers, most, longer, *regions)
+        """Return a function that runs a vertex by CPython's text.
+
+        It returns the count of the slowest worker, inverted (~) if compute() returns false.
+        """
+        by_worker = [
+            partial(self.python, worker, workers, limit, longer, *regions)
             for worker in range(workers)
         ]
         if numbers is None and workers == 1:
-            return each[0]
+            return by_worker[0]
 
         def call() -> int:
             spent = []
-            for worker, run in enumerate(each):
+            for worker, run in enumerate(by_worker):
                 if numbers is None:
                     spent.append(run())
                 else:
@@ -78,23 +86,25 @@ class CodeletFunctions:
         return call
 
     def seconds_to_compile(self, text: str) -> float:
-        """Return the CPU seconds until `text` runs, about."""
-        if compiled.known(text):
+        """Return an estimate of the CPU seconds until `text` runs."""
+        if compiled.is_loaded(text):
             return 0.0
-        is_kept = compiled.kept(text, compiled.cache_folder())
-        to_compile = READ if is_kept else COMPILE + COMPILE_CHARACTER * len(text)
+        is_cached = compiled.is_cached(text, compiled.cache_folder())
+        to_compile = READ if is_cached else COMPILE + COMPILE_CHARACTER * len(text)
         return to_compile + (0 if "numba" in sys.modules else IMPORT)
 
     def compiled(self, text: str, arguments: Callable[[], Sequence[Any]]) -> compiled.Loop | None:
-        """The loop of `text`; None if it cannot be compiled here. `arguments()`: such that nothing
-        is run with them."""
+        """Return the loop of `text`, or None if it cannot be compiled here.
+
+        With the arguments that `arguments()` returns, nothing is run.
+        """
         self.addresses()
-        found = compiled.loop_of(text, arguments) if self.compiles else None
-        self.compiles = found is not None
-        return found
+        loop = compiled.loop_of(text, arguments) if self.compiles else None
+        self.compiles = loop is not None
+        return loop
 
 
 @lru_cache(1024)
 def program_of(code: ScalarCode, target: Target) -> CodeletFunctions:
-    """The functions of `code`, made once."""
+    """Return the functions of `code`, which are made once."""
     return CodeletFunctions(code, target)

@@ -1,8 +1,7 @@
-"""What compiled scalar loops call: exact pieces of numpy's and Python's arithmetic. Imported by
-compiled texts alone.
+"""Functions that compiled scalar loops call: exact parts of numpy's and Python's arithmetic.
 
-The names are those that `compile.scalar` writes. Nothing here is fast math: a float operation is
-one IEEE operation.
+Only compiled texts import this module. The names are those that `compile.scalar` writes. Nothing
+here is fast math: a float operation is a single IEEE operation.
 """
 
 from __future__ import annotations
@@ -18,8 +17,10 @@ exact = njit(error_model="numpy", nogil=True, inline="never")
 
 @intrinsic
 def stopped(typingctx, words):
-    """True once the word is set. An atomic load: a plain one is taken out of loops that store
-    nothing."""
+    """Return whether the word is set.
+
+    The load is atomic, because a plain one is moved out of loops that store nothing.
+    """
 
     def codegen(context, builder, signature, args):
         array = context.make_array(signature.args[0])(context, builder, args[0])
@@ -30,10 +31,13 @@ def stopped(typingctx, words):
 
 
 def _called(builder, function, data, ends, steps, counts):
-    """Call one of numpy's inner loops: (char **args, npy_intp *dimensions, npy_intp *steps, void
-    *data)."""
-    i64, p8 = ir.IntType(64), ir.IntType(8).as_pointer()
-    held = []
+    """Call one of numpy's inner loops.
+
+    Its C signature: (char **args, npy_intp *dimensions, npy_intp *steps, void *data).
+    """
+    i64 = ir.IntType(64)
+    p8 = ir.IntType(8).as_pointer()
+    tables = []
     for kind, values in ((p8, ends), (i64, counts), (i64, steps)):
         table = cgutils.alloca_once(builder, ir.ArrayType(kind, len(values)))
         for k, value in enumerate(values):
@@ -43,22 +47,25 @@ def _called(builder, function, data, ends, steps, counts):
                     table, [ir.Constant(ir.IntType(32), 0), ir.Constant(ir.IntType(32), k)]
                 ),
             )
-        held.append(builder.bitcast(table, kind.as_pointer()))
+        tables.append(builder.bitcast(table, kind.as_pointer()))
     kind = ir.FunctionType(
         ir.VoidType(), [p8.as_pointer(), i64.as_pointer(), i64.as_pointer(), p8]
     ).as_pointer()
-    builder.call(builder.inttoptr(function, kind), [*held, builder.inttoptr(data, p8)])
+    builder.call(builder.inttoptr(function, kind), [*tables, builder.inttoptr(data, p8)])
 
 
 def _place(context, builder, kind, array, at):
-    """Where element `at` of an array lies."""
+    """Return the address of element `at` of an array."""
     data = context.make_array(kind)(context, builder, array).data
     return builder.bitcast(builder.gep(data, [at]), ir.IntType(8).as_pointer())
 
 
 def _over(context, builder, signature, args, arrays, steps, counts):
-    """numpy's inner loop of matrices. `arrays`: their numbers among the arguments, each followed by
-    the number of the element from which on it is one, but for the last; steps count elements."""
+    """Call numpy's inner loop of matrices.
+
+    `arrays` are the numbers of the arrays among the arguments. Each is followed by the number of
+    the matrix's first element, except the last. `steps` count elements.
+    """
     size = context.get_abi_sizeof(context.get_data_type(signature.args[2].dtype))
     begins = [*(args[k + 1] for k in arrays[:-1]), _whole(0)]
     ends = [
@@ -66,18 +73,21 @@ def _over(context, builder, signature, args, arrays, steps, counts):
         for k, at in zip(arrays, begins, strict=True)
     ]
     steps = [builder.mul(step, _whole(size)) for step in steps]
-    once = [_whole(0)] * len(arrays)  # there is one product
-    _called(builder, args[0], args[1], ends, [*once, *steps], [_whole(1), *counts])
+    no_step = [_whole(0)] * len(arrays)  # there is one product
+    _called(builder, args[0], args[1], ends, [*no_step, *steps], [_whole(1), *counts])
     return context.get_dummy_value()
 
 
 def _whole(n):
+    """Return an integer constant."""
     return ir.Constant(ir.IntType(64), n)
 
 
 def _one_element(context, builder, signature, args):
-    """numpy's inner loop for one element of each operand, with the steps that numpy gives for one:
-    some loops have another path for arrays, whose last bit may differ."""
+    """Call numpy's inner loop for one element of each operand, with numpy's steps for a scalar.
+
+    For arrays, some loops have another form, whose last bit may differ.
+    """
     kind = context.get_value_type(signature.return_type)
     p8 = ir.IntType(8).as_pointer()
     places = [cgutils.alloca_once(builder, kind) for _ in args[1:]]
@@ -90,18 +100,18 @@ def _one_element(context, builder, signature, args):
 
 @intrinsic
 def call_loop1(typingctx, function, data, x):
-    """The bits of np.exp(x)."""
+    """Return a function of one argument with numpy's bits, such as np.exp(x)."""
     return x(types.int64, types.int64, x), _one_element
 
 
 @intrinsic
 def call_loop2(typingctx, function, data, x, y):
-    """The bits of np.remainder(x, y)."""
+    """Return a function of two arguments with numpy's bits, such as np.remainder(x, y)."""
     return x(types.int64, types.int64, x, x), _one_element
 
 
 def _of_doubles(context, builder, signature, args):
-    """A C function of doubles, by its address."""
+    """Call a C function of doubles by its address."""
     double = ir.DoubleType()
     kind = ir.FunctionType(double, [double] * len(args[2:])).as_pointer()
     return builder.call(builder.inttoptr(args[0], kind), args[2:])
@@ -109,35 +119,39 @@ def _of_doubles(context, builder, signature, args):
 
 @intrinsic
 def call_double1(typingctx, function, data, x):
-    """math.erf(x)."""
+    """Return a C function of one double, such as math.erf(x)."""
     double = types.float64
     return double(types.int64, types.int64, double), _of_doubles
 
 
 @intrinsic
 def call_double2(typingctx, function, data, x, y):
-    """math.hypot(x, y)."""
+    """Return a C function of two doubles, such as math.hypot(x, y)."""
     double = types.float64
     return double(types.int64, types.int64, double, double), _of_doubles
 
 
 @intrinsic
 def call_double3(typingctx, function, data, x, y, z):
-    """math.hypot(x, y, z)."""
+    """Return a C function of three doubles, such as math.hypot(x, y, z)."""
     double = types.float64
     return double(types.int64, types.int64, double, double, double), _of_doubles
 
 
 @intrinsic
 def reduce_loop(typingctx, function, data, array, at, count, step, start):
-    """numpy's inner loop as `reduce` calls it: the result, which begins as `start`, is also the
-    first operand."""
+    """Call numpy's inner loop as `reduce` does.
+
+    The result, which starts as `start`, is also the first operand.
+    """
 
     def codegen(context, builder, signature, args):
-        kind, p8 = context.get_data_type(start), ir.IntType(8).as_pointer()
+        kind = context.get_data_type(start)
+        p8 = ir.IntType(8).as_pointer()
         result = cgutils.alloca_once(builder, kind)
         builder.store(args[6], result)
-        total, none = builder.bitcast(result, p8), _whole(0)
+        total = builder.bitcast(result, p8)
+        none = _whole(0)
         step = builder.mul(args[5], _whole(context.get_abi_sizeof(kind)))
         items = _place(context, builder, signature.args[2], args[2], args[3])
         _called(builder, args[0], args[1], [total, items, total], [none, step, none], [args[4]])
@@ -150,8 +164,10 @@ def reduce_loop(typingctx, function, data, array, at, count, step, start):
 
 @intrinsic
 def product_loop(typingctx, function, data, x, xo, y, yo, out, m, n, p, xm, xn, yn, yp, om):
-    """numpy's inner loop of `@`: an m x n matrix, from element `xo` of x on, by an n x p one.
-    Strides count elements."""
+    """Call numpy's inner loop of `@` for an m x n and an n x p matrix.
+
+    The matrices begin at element `xo` of x and `yo` of y. Strides count elements.
+    """
 
     def codegen(context, builder, signature, args):
         steps = (*args[10:], _whole(1))
@@ -163,8 +179,12 @@ def product_loop(typingctx, function, data, x, xo, y, yo, out, m, n, p, xm, xn, 
 
 @intrinsic
 def matrix_loop(typingctx, function, data, x, xo, out, m, n):
-    """numpy's inner loop of a function of an m x n matrix, which lies row by row from element `xo`
-    of x on. A vector that comes out has its elements n apart."""
+    """Call numpy's inner loop of a function of a matrix.
+
+    The matrix is m x n and row-major, from element `xo` of x on.
+
+    The elements of a resulting vector are n apart.
+    """
 
     def codegen(context, builder, signature, args):
         return _over(context, builder, signature, args, (2, 4), [args[6], _whole(1)] * 2, args[5:])
@@ -175,7 +195,7 @@ def matrix_loop(typingctx, function, data, x, xo, out, m, n):
 
 @exact
 def to_half(x):
-    """A double rounded once to half, to nearest even; given as the single of that value."""
+    """Return a double rounded once to half, to nearest even, as a single."""
     a = abs(x)
     if not a < 65520.0:
         return np.float32(x) if a != a else np.float32(np.copysign(np.inf, x))
@@ -189,9 +209,10 @@ def to_half(x):
 
 @exact
 def half_value(bits):
-    """The single of a half's 16 bits."""
+    """Return the single with the value of a half's 16 bits."""
     u = np.int64(bits)
-    e, m = (u >> 10) & 31, u & 1023
+    e = (u >> 10) & 31
+    m = u & 1023
     if e == 0:
         a = np.float32(m) * np.float32(5.9604644775390625e-08)
         return -a if u & 0x8000 else a
@@ -205,9 +226,10 @@ def half_value(bits):
 
 @exact
 def half_bits(x):
-    """The 16 bits of a single that is a half exactly."""
+    """Return the 16 bits of a single that is exactly a half."""
     u = np.int64(np.float32(x).view(np.uint32))
-    s, a = (u >> 16) & 0x8000, u & 0x7FFFFFFF
+    s = (u >> 16) & 0x8000
+    a = u & 0x7FFFFFFF
     if a >= 0x7F800000:
         m = (a & 0x7FFFFF) >> 13
         return np.uint16(s | 0x7C00 | (m if m or a == 0x7F800000 else 1))
@@ -218,7 +240,7 @@ def half_bits(x):
 
 @exact
 def wrap(x, bits, signed):
-    """An int64 brought into the range of a narrower type."""
+    """Return an int64 wrapped to the range of a narrower type."""
     if signed:
         return (x << (64 - bits)) >> (64 - bits)
     return x & ((1 << bits) - 1)
@@ -226,20 +248,22 @@ def wrap(x, bits, signed):
 
 @exact
 def floordiv(a, b):
-    """Whole numbers; b is not 0."""
-    return -a if b == -1 else a // b  # which traps the processor for the smallest a
+    """Return a // b of integers; b is not 0."""
+    return -a if b == -1 else a // b  # division by -1 traps the processor for the smallest a
 
 
 @exact
 def mod(a, b):
-    """Whole numbers; b is not 0."""
+    """Return a % b of integers; b is not 0."""
     return np.int64(0) if b == -1 else a % b
 
 
 @exact
 def shift(a, k, bits, left):
-    """numpy's shifts: by as much as there are bits, or by less than none, nothing is left but the
-    sign."""
+    """Return numpy's shifts.
+
+    By at least `bits` bits, or by a negative number, only the sign remains.
+    """
     if k < 0 or k >= bits:
         return np.int64(0) if left or a >= 0 else np.int64(-1)
     return a << k if left else a >> k
@@ -247,7 +271,7 @@ def shift(a, k, bits, left):
 
 @exact
 def ipow(a, n):
-    """A whole number to the power n, 0 or more."""
+    """Return an integer to the power n, 0 or more."""
     r = np.int64(1)
     while n > 0:
         if n & 1:
@@ -259,19 +283,19 @@ def ipow(a, n):
 
 @exact
 def np_max(a, b):
-    """np.maximum: a NaN stays."""
+    """Return np.maximum(a, b): NaN if one is NaN."""
     return a if a >= b or a != a else b
 
 
 @exact
 def np_min(a, b):
-    """np.minimum: a NaN stays."""
+    """Return np.minimum(a, b): NaN if one is NaN."""
     return a if a <= b or a != a else b
 
 
 @exact
 def range_len(a, b, s):
-    """len(range(a, b, s))."""
+    """Return len(range(a, b, s))."""
     if s > 0:
         return max(np.int64(0), (b - a + s - 1) // s)
     return max(np.int64(0), (a - b - s - 1) // -s)
@@ -279,7 +303,7 @@ def range_len(a, b, s):
 
 @exact
 def slice_end(x, n, s):
-    """An end of a slice with a step, counted from the front."""
+    """Return an end of a slice with a step, counted from the front."""
     if x < 0:
         x += n
     if s > 0:
@@ -289,5 +313,5 @@ def slice_end(x, n, s):
 
 @exact
 def product_fits(a, b):
-    """True if a * b is below 2**61."""
+    """Return whether a * b is below 2**61."""
     return abs(np.float64(a) * np.float64(b)) < 2.0**61

@@ -1,13 +1,14 @@
 """Run a scalar loop for every vertex of a group, by CPython's text and by the compiled one.
 
-A run starts with CPython's, vertex by vertex, and watches the processor's time, which no other
-program on the machine lengthens. When what is left would take longer than compiling does, the
-compiled loop goes on from there: no vertex sees another, so that a run may change hands between two
-of them. So it may within one vertex of very many turns, which is put back and begun again.
+A run starts with CPython's text, vertex by vertex, and measures processor time, which other
+programs on the machine do not lengthen. If the remaining vertices would take longer than compiling,
+the compiled loop continues from there. Vertices are independent, so a run may change between two of
+them. It may also change within a vertex of very many iterations, which is restored and started
+again.
 
-Where the compiled loop cannot go on with a vertex, that one is put back and CPython's text runs it.
-Where that fails, the plain loop does, and raises the learner's own error. An interruption puts back
-the fields of all.
+If the compiled loop cannot go on with a vertex, that vertex is restored and CPython's text runs it.
+If that fails, the plain loop runs it, and raises the learner's own error. An interruption restores
+the fields of all vertices.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from ipu_teach.compile.checks import vertex_name
-from ipu_teach.compile.matrices import NOTED, tell
+from ipu_teach.compile.matrices import NOTED, warn_of_noted
 from ipu_teach.compile.workers import race_of
 from ipu_teach.cost.traced import UNIT, UNKNOWN
 from ipu_teach.engine.fp.vertex_floats import VertexFloats
@@ -36,21 +37,23 @@ from ipu_teach.engine.scalar.function_text import compiled_text
 from ipu_teach.engine.scalar.functions import Caller, program_of
 from ipu_teach.engine.site import Site
 
-MOST_VIEWS = 1 << 12  # vertices of which the views of fields are made once and kept
-LOOK = 1 << 20  # units of cycles after which a long vertex looks at the clock
-FIRST_LOOK = 0.002  # seconds from which on the time of what is left can be told
-# how many times as long as compiling takes the short runs of a loop may have taken, all in all
+MOST_VIEWS = 1 << 12  # vertices whose views of fields are made once and kept
+LOOK = 1 << 20  # units of cycles after which a long vertex checks the time
+FIRST_LOOK = 0.002  # seconds after which the remaining time can be estimated
+# The short runs of a loop may take this many times as long as compiling, in all.
 PATIENCE = 1.0
-CHECK = 0.05  # seconds between two looks whether somebody interrupts
-PIECE = 1024  # vertices of a compiled loop that runs for a while at a time, to begin with
-# "python" or "compiled" instead of the clock; see `chosen`
+CHECK = 0.05  # seconds between two checks for an interruption
+PIECE = 1024  # vertices of a compiled loop that run at a time, at first
+# "python" or "compiled" to override the measurement; see `chosen`
 CHOSEN = ContextVar("way of scalar loops", default="")
 
 
 @contextmanager
 def chosen(way: str) -> Iterator[None]:
-    """Let scalar loops run by "python" or "compiled", whatever the clock says: for tests, and
-    within checks."""
+    """Let scalar loops run by "python" or "compiled", whatever the time.
+
+    It is for tests, and within checks.
+    """
     before = CHOSEN.set(way)
     try:
         yield
@@ -59,16 +62,16 @@ def chosen(way: str) -> Iterator[None]:
 
 
 class _Long(BaseException):
-    """A vertex takes so long that compiling pays."""
+    """Raised when a vertex takes so long that compiling pays."""
 
 
 class _Patience:
-    """`until` when, by the processor's time, CPython's text may go on with a vertex."""
+    """The processor time, `until`, up to which CPython's text may go on with a vertex."""
 
     until = inf
 
     def longer(self, cycles: int) -> int:
-        """Called now and then at the heads of its loops: after how many cycles to call again."""
+        """Return the cycle count of the next call; it is called at the heads of loops."""
         if process_time() > self.until:
             raise _Long
         return cycles + LOOK
@@ -76,32 +79,40 @@ class _Patience:
 
 @cache
 def _pool(process: int) -> ThreadPoolExecutor:
-    """Where compiled loops of a process run: an interruption reaches the main thread, which
-    waits."""
+    """Return the thread pool of a process for compiled loops.
+
+    An interruption reaches the main thread, which waits.
+    """
     return ThreadPoolExecutor(thread_name_prefix="ipu_teach loop")
 
 
 class ScalarRun:
-    """The vertices of a group, ready to run at a site. What traps or rounds by chance is run by
-    CPython's text alone."""
+    """The vertices of a group, ready to run at a site.
+
+    Only CPython's text runs vertices with traps or stochastic rounding.
+    """
 
     def __init__(self, site: Site) -> None:
         group = site.group
         assert group.scalar is not None
-        self.group, self.site, self.races = group, site, site.how.races and group.scalar.multi
+        self.group = group
+        self.site = site
+        self.races = site.mode.checks_races and group.scalar.multi
         self.program = program_of(group.scalar, site.target)
         self.plain = site.rounding is None and site.watch is None
-        self.fields = Fields(group, group.scalar, site.graph, site.memory, site.defined)
+        self.fields = Fields(
+            group, group.scalar, graph=site.graph, memory=site.memory, defined=site.defined
+        )
         self.count = len(group.rows)
         self.cycles = np.zeros(self.count, np.int64) if site.cycles is None else site.cycles
         self.returned = np.ones(self.count, bool) if site.returned is None else site.returned
-        self.number = max(1, len(group.workers))  # of workers that share a vertex
+        self.number = max(1, len(group.workers))  # the workers that share a vertex
         self.endless = group.scalar.endless
         self.patience = _Patience()
         self.calls: dict[int, Caller] = {}
         unit = frozenset(name for name, place in self.fields.places.items() if place.unit)
         self.text = compiled_text(group.scalar, site.target, unit, self.number <= 8)
-        self.arguments: list[Any] = []  # of the compiled loop, but for its first two
+        self.arguments: list[Any] = []  # arguments of the compiled loop, except the first two
 
     def run(self) -> None:
         """Run `compute()` of every vertex."""
@@ -116,12 +127,14 @@ class ScalarRun:
             raise
         fields.store(self.stored, self.count)
         if self.races:
-            met = fields.race()
-            if met is not None:
-                raise race_of(self.group, *met)
+            race = fields.race()
+            if race is not None:
+                raise race_of(self.group, *race)
 
     def _all(self) -> None:
-        begin, first = process_time(), 0
+        """Run all vertices, by either text."""
+        begin = process_time()
+        first = 0
         if not self.pays():
             first = self._by_python(0, self.count, self._wait())
         if first < self.count:
@@ -132,32 +145,34 @@ class ScalarRun:
     # By CPython
 
     def pays(self) -> bool:
-        """True if the compiled loop need not be waited for, or was worth waiting for long ago."""
+        """Return whether to use the compiled loop at once.
+
+        It need not be waited for, or past runs took long enough to be worth waiting.
+        """
         wait = self._wait()
         return wait == 0 or self.program.spent > PATIENCE * wait
 
     def _wait(self) -> float:
-        """Seconds until a compiled loop could run; without end if CPython's text shall go on
-        anyway."""
+        """Return the seconds until a compiled loop could run; infinity if none may run."""
         way = CHOSEN.get()
         if not self.plain or not self.program.compiles or way == "python":
             return inf
         return 0.0 if way else self.program.seconds_to_compile(self.text)
 
     def _by_python(self, first: int, last: int, wait: float = inf) -> int:
-        """Run some vertices. Returns with which a loop that runs after `wait` seconds had better go
-        on."""
+        """Run some vertices; return the first left to a loop that runs after `wait` seconds."""
         begin = process_time()
         look = FIRST_LOOK
         end = first
         calls = self.calls
         counted = self.cycles.data
-        self.patience.until, noted = begin + wait, NOTED.odd
+        self.patience.until = begin + wait
+        noted = NOTED.faults
         for v in range(first, last):
             try:
                 counted[v] = (calls[v] if v in calls else self._call(v))()
                 if noted:
-                    self._tell(v)
+                    self._warn(v)
             except _Long:
                 self.fields.restore(v)
                 break
@@ -169,29 +184,36 @@ class ScalarRun:
                     break
                 look = 1.5 * elapsed
         spent = self.cycles[first:end]
-        self.returned[first:end][spent < UNKNOWN] = False  # the inverse of what it counted
+        # the count is inverted if compute() returns false
+        self.returned[first:end][spent < UNKNOWN] = False
         np.copyto(
             spent, -(-np.maximum(spent, ~spent) // UNIT) * self.number, where=spent != UNKNOWN
         )
         return end
 
     def _call(self, v: int) -> Caller:
-        """What runs one vertex, made once for the first of them. It gives what was counted; ~ of
-        that for an answer of no."""
+        """Return the function that runs a vertex; those of the first vertices are kept.
+
+        It returns the count, inverted (~) if compute() returns false.
+        """
         numbers = None if self.plain else VertexFloats(self.site, v)
         regions = self.fields.arguments(v, numbers)
-        call = self.program.caller(self.number, regions, numbers, LOOK, self.patience.longer)
+        call = self.program.caller(
+            self.number, regions, numbers=numbers, limit=LOOK, longer=self.patience.longer
+        )
         if len(self.calls) < MOST_VIEWS:
             self.calls[v] = call
         return call
 
-    def _tell(self, v: int) -> None:
-        table, row = self.group.table, int(self.group.rows[v])
-        tell(table.codelet, lambda: vertex_name(table, row))
+    def _warn(self, v: int) -> None:
+        """Warn of the faults of matrices in a vertex."""
+        table = self.group.table
+        row = int(self.group.rows[v])
+        warn_of_noted(table.codelet, lambda: vertex_name(table, row))
 
     def _by_referee(self, v: int) -> None:
-        """Let the plain loop run a vertex, on what it had before: it says what is wrong."""
-        NOTED.odd.clear()
+        """Let the plain loop run a vertex with restored fields: it raises the learner's error."""
+        NOTED.faults.clear()
         self.fields.restore(v)
         self.fields.store(self.stored, v)
         self.stored = v + 1
@@ -205,13 +227,14 @@ class ScalarRun:
         if not self.arguments:
             self._prepare()
         run = self.program.compiled(self.text, lambda: (0, 0, *self.arguments))
-        self.cycles[first:] = 0  # workers look for the slowest of them
+        self.cycles[first:] = 0  # each worker takes the maximum with this value
         while first < self.count:
-            end = (
-                first
-                if run is None
-                else (self._beside if self.endless else self._in_pieces)(run, first)
-            )
+            if run is None:
+                end = first
+            elif self.endless:
+                end = self._beside(run, first)
+            else:
+                end = self._in_pieces(run, first)
             if self.number > 1:
                 self.cycles[first:end] *= self.number
             if end < self.count:
@@ -220,14 +243,18 @@ class ScalarRun:
             first = end
 
     def _prepare(self) -> None:
-        fields, count, places = self.fields, self.count, self.fields.places.values()
+        """Build the arguments of the compiled loop."""
+        fields = self.fields
+        count = self.count
+        places = self.fields.places.values()
         starts = (
             np.array([place.offsets for place in places], np.int64)
             .reshape(len(places), count)
             .T.copy()
         )
         dims: list[int] = []
-        tables: dict[int, list[int]] = {}  # of lists of vectors: by the place of where they begin
+        # (start, length) of each vector in a list, by the index in `dims` of their first entry
+        tables: dict[int, list[int]] = {}
         for place in places:
             dims += [number for axis in place.dims for number in axis]
             if place.rows:
@@ -252,11 +279,14 @@ class ScalarRun:
         ]
 
     def _in_pieces(self, run: Loop, first: int) -> int:
-        """Run it here, for a while at a time: Python looks for interruptions in between. Returns
-        the vertex where it ended."""
+        """Run the loop here, in short pieces, so that Python can check for interruptions.
+
+        Return the vertex at which it ended.
+        """
         size = PIECE
         while first < self.count:
-            begin, last = perf_counter(), min(self.count, first + size)
+            begin = perf_counter()
+            last = min(self.count, first + size)
             end = run(first, last, *self.arguments)
             if end < last:
                 return end
@@ -266,8 +296,10 @@ class ScalarRun:
         return first
 
     def _beside(self, run: Loop, first: int) -> int:
-        """The same in a thread of its own while this one waits for interruptions: what may be
-        endless."""
+        """Run a possibly endless loop in its own thread; this one waits for interruptions.
+
+        Return the vertex at which it ended.
+        """
         job = _pool(os.getpid()).submit(run, first, self.count, *self.arguments)
         try:
             while True:

@@ -1,15 +1,15 @@
 """One graph for every front end: operations as data, their gradients, their lowering to PopLibs.
 
-A face builds an `Ir`, and has no rule of any operation:
+A front end builds an `Ir`, and contains no rule of any operation:
 
     graph = ir.Ir()
-    x = graph.input((16, 64), "x")                         # what the host feeds, a micro-batch
+    x = graph.input((16, 64), "x")                         # the host feeds it: one micro-batch
     y = graph.input((16,), "y", UNSIGNED_INT)
     w = graph.variable(array, "first.weight")              # stays on the device; float32 or float16
     with graph.at(path="first", stage=0):                  # module, IPU; also phase=, line=
         h = graph.op("relu", ir.linear(graph, x, w, b))    # `op`: a row of OPS, by its name
-    loss = ir.cross_entropy(graph, h, y)                   # what is made of several: `composed`
-    graph.output("loss", loss)                             # comes back by this name
+    loss = ir.cross_entropy(graph, h, y)                   # several operations: see `composed`
+    graph.output("loss", loss)                             # a run returns it under this name
 
     step, grads = ir.autodiff(graph, loss)                 # transforms: graph in, graph out; the
     step = ir.optimise(step, grads, "adam", rate=1e-3)     # values (`loss`, `w`) stay the same
@@ -18,27 +18,27 @@ A face builds an `Ir`, and has no rule of any operation:
     run.write("rate", 1e-4)                                # the variable "rate": nothing compiles
     run.read("first.weight"), run.state(), run.restore(state), run.engine.report
 
-* `graph.op(kind, *values, **attributes)` makes one value; `graph.emit` a tuple, of the rows that
-  make several ("norm", "cross_entropy") or none, as they change a variable in place ("assign",
-  "blend", "adam"). Numbers among the values become constants. What does not fit is a `ModelError`
-  with the shapes, the module's path and the learner's line; an operation that is not in the table
-  an `UnknownOperationError`, which names the nearest.
-* Two dtypes never mix by themselves: `graph.op("cast", x, dtype=HALF)`. Class numbers and indices
-  are UNSIGNED_INT; where the host feeds them, `Run` refuses those that are no class.
-* A value in an `Op` has a `name`; `Op.name` is `path/kind`, as in `encoder.layer1/matmul`, and
-  stands in the program tree, in reports and in pictures.
+* `graph.op(kind, *values, **attributes)` returns one value. `graph.emit` returns a tuple: several
+  values for some rows ("norm", "cross_entropy"), and none for rows that change a variable in place
+  ("assign", "blend", "adam"). Numbers among the values become constants. Inputs that do not fit
+  raise a `ModelError` with the shapes, the module's path and the learner's line; an operation that
+  is not in the table raises an `UnknownOperationError`, which names the nearest.
+* Two dtypes never mix implicitly: `graph.op("cast", x, dtype=HALF)`. Class numbers and indices are
+  UNSIGNED_INT; if the host feeds them, `Run` refuses numbers that are no class.
+* Each value has a `name`. `Op.name` is `path/kind`, as in `encoder.layer1/matmul`, and appears in
+  the program tree, in reports and in pictures.
 * Loss scaling: `autodiff(graph, loss, scale=1024)`, and `optimise(…, scale=1024)`.
-* `register("leaky", Row(shape, lower, grad))` adds an operation of one's own: see `Row`. Its
-  `lower` is given the `Lowering` (`low.graph`, `low.prog`, `low.name`) and tensors.
-* An operation draws random numbers by a seed that is its input, `ir.seed(graph)`: a variable "seed"
-  that goes on by one with each micro-batch. `ir.dropout` does it all.
-* Transforms, each from graph to graph, in this order: `staged` before `autodiff`; `recompute`
-  behind it; after `optimise` `accumulate`, `replicate`, `sharded`, `pipelined`, `off_chip`,
-  `phased`. Each keeps every value; sums over micro-batches and replicas are rounded elsewhere.
+* `register("leaky", Row(shape, lower, grad))` adds your own operation: see `Row`. Its `lower`
+  gets the `Lowering` (`low.graph`, `low.prog`, `low.name`) and tensors.
+* An operation that draws random numbers takes the seed as an input, `ir.seed(graph)`: a copy of a
+  variable "seed", which increases by one with each micro-batch. `ir.dropout` does all of this.
+* Transforms take and return a graph. Call `staged` before `autodiff`, `recompute` after it, and
+  after `optimise`, in this order, `accumulate`, `replicate`, `sharded`, `pipelined`, `off_chip`
+  and `phased`. Each keeps every value, but rounds sums over micro-batches and replicas differently.
 * `save(graph, path)` and `load(path)`: a versioned file of JSON and numbers.
-* A run takes `run.micro_batches` batches: iterations times accumulation times replicas, whose
-  numbers are `run.factors`. `Run.fed` refuses another shape, with the product spelt out.
-* Numpy and the kit are all that it needs.
+* A run takes `run.micro_batches` batches: iterations times accumulation times replicas, as in
+  `run.factors`. `Run.fed` refuses any other shape, and shows the product.
+* It needs only numpy and the kit.
 """
 
 from __future__ import annotations

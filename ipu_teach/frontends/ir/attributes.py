@@ -1,8 +1,8 @@
-"""What the attributes of operations must be: one table by name, which the rows of the kit share.
+"""The types of the attributes of operations: one table by name, shared by all rows of the kit.
 
-A row that has an attribute of that name in another meaning declares its own, `Row(…,
-attributes={"kind": Annotated[str, Among(names)]})`, and so may a row from without, whose
-annotations of `shape` count as well.
+A row that uses an attribute's name with another meaning declares its own annotation, `Row(…,
+attributes={"kind": Annotated[str, Among(names)]})`. The annotations of a row's `shape` also count;
+the table does not apply to rows from outside the kit.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 from ipu_teach.arguments import (
     Among,
@@ -39,7 +39,7 @@ Sizes = Sequence[Count]
 Margins = Sequence[Natural]
 Keep = Annotated[float, Between(0, 1, is_above=True)]
 Word = Annotated[int, Between(0, 2**32 - 1)]
-ATTRIBUTES: dict[str, Any] = {
+ATTRIBUTES: dict[str, object] = {
     "begin": Natural,
     "beta1": Fraction,
     "beta2": Fraction,
@@ -78,17 +78,17 @@ ATTRIBUTES: dict[str, Any] = {
 
 
 class Attributes(NamedTuple):
-    """The kinds of a row's attributes; `names`: those that it has, None if any name will do."""
+    """The kinds of a row's attributes, and the `names` that it accepts, or None for any."""
 
     kinds: Mapping[str, Kind]
     names: frozenset[str] | None
 
 
 @cache
-def attributes_of(shape: Callable[..., Any], lower: Callable[..., Any]) -> Attributes:
-    """Return what a row says of its attributes by its `shape` and its `lower`."""
-    is_own = getattr(shape, "__module__", "").startswith("ipu_teach.")
-    hints = {**(ATTRIBUTES if is_own else {}), **hints_of(shape)}
+def attributes_of(shape: Callable[..., object], lower: Callable[..., object]) -> Attributes:
+    """Return the attributes of a row, from the signatures of its `shape` and its `lower`."""
+    is_of_kit = getattr(shape, "__module__", "").startswith("ipu_teach.")
+    hints = {**(ATTRIBUTES if is_of_kit else {}), **hints_of(shape)}
     names: set[str] = set()
     is_open = True
     for function, skipped in ((shape, 0), (lower, 1)):
@@ -105,13 +105,18 @@ def attributes_of(shape: Callable[..., Any], lower: Callable[..., Any]) -> Attri
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
-def misfit(attributes: Attributes, own: Mapping[str, Any], given: Mapping[str, Any]) -> Any:
-    """Return what is wrong with attributes, a sentence's end and what to do; None if nothing is."""
-    for name, value in given.items():
-        if attributes.names is not None and name not in attributes.names and name not in own:
+def misfit(
+    attributes: Attributes, row_hints: Mapping[str, object], values: Mapping[str, object]
+) -> tuple[str, str] | None:
+    """Return (what is wrong with attributes, as the end of a sentence, and what to do).
+
+    `row_hints` are the annotations in the row's `attributes`. Return None if all values fit.
+    """
+    for name, value in values.items():
+        if attributes.names is not None and name not in attributes.names and name not in row_hints:
             known = sorted(attributes.names)
             return f"has no attribute {name!r}", f"{did_you_mean(name, known)}leave it out."
-        kind = kind_of(own[name]) if name in own else attributes.kinds.get(name)
+        kind = kind_of(row_hints[name]) if name in row_hints else attributes.kinds.get(name)
         if kind is not None and type(value) not in kind.quick and not kind.accepts(value):
             return f"was given {shown(value)} as {name}", kind.advice(value)
     return None

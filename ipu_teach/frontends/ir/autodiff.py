@@ -1,4 +1,4 @@
-"""Gradients and optimisers, as transforms: a graph in, a graph with more operations out."""
+"""Gradients and optimisers as transforms: they return a graph with more operations."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ipu_teach.poplibs import optim
 from ipu_teach.types import FLOAT
 
 Gradients = dict[Value, Value]
-STATE = {  # what an optimiser keeps of each parameter; "step" is one number
+STATE = {  # the variables of each optimiser for a parameter; "step" is one number
     "sgd": (),
     "momentum": ("velocity",),
     "adam": ("first", "second", "step"),
@@ -40,37 +40,46 @@ Rate = Annotated[float, Taken(lambda v: is_finite(v) and v >= 0, "give a number 
 def autodiff(
     ir: Ir, loss: Value, of: Iterable[Value] | None = None, scale: Positive | Value = 1.0
 ) -> tuple[Ir, Gradients]:
-    """The graph with the gradients of `loss`, times `scale`, and which value is the gradient of
-    what: of the values in `of`, or of all variables of floats, as far as the loss depends on them.
+    """Return the graph with the gradients of `loss`, times `scale`, and a dict of the gradients.
 
-    Each operation's gradient stands in its stage, phase, path and line. Raises `ModelError` for an
-    operation that has none, and a loss that is not one number.
+    The dict has a gradient for each value in `of` on which the loss depends; by default `of` is
+    all variables of floats. A gradient has the stage, phase, path and line of its operation.
+
+    Raises `ModelError` for an operation without a gradient, and for a loss that is not one float.
     """
     if loss.size != 1 or not loss.floating:
-        raise ModelError(f"""A loss of {list(loss.shape)} {loss.dtype.__name__} was given, and a
-            gradient is that of one number.
+        raise ModelError(f"""autodiff() was given a loss of {list(loss.shape)}
+            {loss.dtype.__name__}, but it takes the gradient of one float.
             next:  reduce it: ir.mean(graph, loss), or ir.sum of it.""")
     for value in (loss, *(() if of is None else of)):
         ir.check_own("autodiff", value)
-    wanted = set(of) if of is not None else {v for v in ir.variables.values() if v.floating}
-    forward = _with_saved_state(ir, wanted)
-    made = ir.but(ops=list(forward))
+    targets = set(of) if of is not None else {v for v in ir.variables.values() if v.floating}
+    forward = _with_saved_state(ir, targets)
+    differentiated = ir.but(ops=list(forward))
     grads: Gradients = {}
-    with made.at(part=BACKWARD):
-        first = scale if isinstance(scale, Value) else made.constant(scale, loss.dtype, loss.shape)
+    with differentiated.at(part=BACKWARD):
+        if isinstance(scale, Value):
+            first = scale
+        else:
+            first = differentiated.constant(scale, loss.dtype, loss.shape)
         if first.shape != loss.shape:
-            first = made.op("reshape", first, shape=loss.shape)
+            first = differentiated.op("reshape", first, shape=loss.shape)
         grads[loss] = first
-        swept(made, forward, grads, wanted)
-    found = {v: g for v, g in grads.items() if v in wanted}
-    return made.but(ops=used(made, found.values())), found
+        add_gradients(differentiated, forward, grads, targets)
+    target_grads = {v: g for v, g in grads.items() if v in targets}
+    ops = without_unused_backward(differentiated, target_grads.values())
+    return differentiated.but(ops=ops), target_grads
 
 
-def _with_saved_state(ir: Ir, wanted: set[Value]) -> list[Op]:
-    """Return the operations with a copy of each variable that changes after an operation has read
-    it, if a gradient goes through that operation: the gradient reads what the operation read."""
+def _with_saved_state(ir: Ir, targets: set[Value]) -> list[Op]:
+    """Return the operations, with copies of variables that change after an operation reads them.
+
+    Only operations through which a gradient passes read a copy, so that their gradients use the
+    same values as they did.
+    """
     last = {op.inputs[0]: place for place, op in enumerate(ir.ops) if OPS[op.kind].in_place}
-    reached, ops = set(wanted), []
+    reached = set(targets)
+    ops = []
     for place, op in enumerate(ir.ops):
         swaps: Swaps = {}
         if not OPS[op.kind].in_place and reached.intersection(op.inputs):
@@ -83,39 +92,45 @@ def _with_saved_state(ir: Ir, wanted: set[Value]) -> list[Op]:
     return ops
 
 
-def swept(ir: Ir, ops: Sequence[Op], grads: Gradients, wanted: set[Value]) -> None:
-    """Add the gradients of operations, from the last to the first, as far as they depend on what is
-    wanted; `grads` has those of what they make, and then of all else."""
-    reached = set(wanted)
+def add_gradients(ir: Ir, ops: Sequence[Op], grads: Gradients, targets: set[Value]) -> None:
+    """Add the gradients of operations that depend on `targets`, from the last to the first.
+
+    `grads` must contain the gradients of their results, and is extended by all others. Raises
+    `ModelError` for an operation without a gradient.
+    """
+    reached = set(targets)
     for op in ops:
         if not OPS[op.kind].in_place and reached.intersection(op.inputs):
             reached.update(v for v in op.outs if v.floating)
     for op in reversed(ops):
-        given = [grads.get(v) for v in op.outs]
-        if not reached.intersection(op.inputs) or all(g is None for g in given):
+        result_grads = [grads.get(v) for v in op.outs]
+        if not reached.intersection(op.inputs) or all(g is None for g in result_grads):
             continue
         grad = row_of(op.kind).grad
         if grad is None:
             raise op.error(
-                f"{op.kind} has no gradient, and the loss depends on a parameter through it.",
+                f"{op.kind} has no gradient, but the loss depends on a parameter through it.",
                 "use another operation, or give its row one: Row(shape, lower, grad).",
             )
-        with ir.at(**{**op.here, "part": BACKWARD}):
-            for value, g in zip(op.inputs, grad(ir, op, *given), strict=True):
+        context = op.context
+        context["part"] = BACKWARD
+        with ir.at(**context):
+            for value, g in zip(op.inputs, grad(ir, op, *result_grads), strict=True):
                 if g is None or value not in reached:
                     continue
                 if g.shape != value.shape:
                     raise op.error(
                         f"The gradient of {op.kind} has the shape {list(g.shape)} for an input "
-                        f"of {list(value.shape)}.",
-                        "its row's grad returns a gradient in the shape of each input.",
+                        f"of the shape {list(value.shape)}.",
+                        "return a gradient with the shape of each input from the row's grad.",
                     )
                 grads[value] = ir.op("add", grads[value], g) if value in grads else g
 
 
-def used(ir: Ir, wanted: Iterable[Value]) -> list[Op]:
-    """The operations but for those of the backward that nobody reads."""
-    needed, ops = {*wanted, *ir.outputs.values()}, []
+def without_unused_backward(ir: Ir, targets: Iterable[Value]) -> list[Op]:
+    """Return the operations, without those of the backward that no target and no output needs."""
+    needed = {*targets, *ir.outputs.values()}
+    ops = []
     for op in reversed(ir.ops):
         if op.part != BACKWARD or needed.intersection(op.outs):
             needed.update(op.inputs)
@@ -124,7 +139,7 @@ def used(ir: Ir, wanted: Iterable[Value]) -> list[Op]:
 
 
 def _numbers_of(kind: str) -> list[str]:
-    """Return the names of an optimiser's numbers."""
+    """Return the names of an optimiser's numbers, such as "momentum"."""
     call = optim.sgd if kind in ("sgd", "momentum") else getattr(optim, kind)
     parameters = inspect.signature(call).parameters.values()
     return [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.name != "state"]
@@ -138,13 +153,13 @@ def optimise(
     scale: Positive = 1.0,
     **numbers: float | bool,
 ) -> Ir:
-    """The graph with a step of an optimiser for each variable in `grads`, behind all else: "sgd",
-    "momentum", "adam", "adamw" or "lars", with its `numbers` as in `poplibs.optim`; "sgd" with a
-    momentum is "momentum".
+    """Return the graph with an optimiser's step at its end for each variable in `grads`.
 
-    What it keeps are variables too: `weight.first` of "weight". A `rate` that is a number becomes
-    the variable "rate", which the host may write. Gradients are divided by `scale`, in FLOAT, where
-    `autodiff` was given one. Raises `ModelError`.
+    `kind` is "sgd", "momentum", "adam", "adamw" or "lars", with its `numbers` as in
+    `poplibs.optim`; "sgd" with a momentum is "momentum". The optimiser's state becomes variables,
+    such as `weight.first` for "weight". A `rate` that is a number becomes the variable "rate",
+    which the host may write. Gradients are divided by `scale`, in FLOAT, to undo the scale of
+    `autodiff`. Raises `ModelError`.
     """
     for name in numbers:
         if name not in (known := _numbers_of(kind)):
@@ -154,30 +169,33 @@ def optimise(
                 f"{near}it takes {', '.join(known)}.",
             )
     kind = "momentum" if kind == "sgd" and numbers.get("momentum") else kind
-    made = ir.but()
-    length = rate if isinstance(rate, Value) else made.variable(rate, "rate", FLOAT)
-    with made.at(part=UPDATE):
+    optimised = ir.but()
+    rate_value = rate if isinstance(rate, Value) else optimised.variable(rate, "rate", FLOAT)
+    with optimised.at(part=UPDATE):
         # a gradient that is itself a variable is read before any variable changes
-        sources = {g: made.op("copy", g) for g in grads.values() if g.kind == VARIABLE}
-        for value, g in grads.items():
+        sources = {g: optimised.op("copy", g) for g in grads.values() if g.kind == VARIABLE}
+        for value, grad in grads.items():
             ir.check_own("optimise", value)
-            ir.check_own("optimise", g)
+            ir.check_own("optimise", grad)
             if value.kind != VARIABLE:
                 continue
-            g = sources.get(g, g)
-            state = []
-            for name in STATE[kind]:
-                shape = () if name == "step" else value.shape
-                zeros = made.constant(0, FLOAT).initial
-                kept = Value(shape, FLOAT, f"{value.name}.{name}", "variable", zeros)
-                made.variables[kept.name] = kept
-                state.append(kept)
+            g = sources.get(grad, grad)
+            state = [_add_state(optimised, value, name) for name in STATE[kind]]
             path = value.name.rpartition(".")[0]
-            with made.at(stage=made.home(value), path=path, line=("", 0)):
+            with optimised.at(stage=optimised.home(value), path=path, line=("", 0)):
                 if scale != 1.0:
-                    g = made.op("mul", made.cast(g, FLOAT), 1 / scale)
-                made.emit(kind, value, g, length, *state, **numbers)
-    return made
+                    g = optimised.op("mul", optimised.cast(g, FLOAT), 1 / scale)
+                optimised.emit(kind, value, g, rate_value, *state, **numbers)
+    return optimised
 
 
-check_calls(globals(), misuse, without=("swept", "used"))
+def _add_state(ir: Ir, parameter: Value, name: str) -> Value:
+    """Add a variable of zeros for an optimiser's state of a parameter, and return it."""
+    shape = () if name == "step" else parameter.shape
+    zeros = ir.constant(0, FLOAT).initial
+    state = Value(shape, FLOAT, f"{parameter.name}.{name}", kind=VARIABLE, initial=zeros)
+    ir.variables[state.name] = state
+    return state
+
+
+check_calls(globals(), misuse, without=("add_gradients", "without_unused_backward"))

@@ -1,11 +1,11 @@
-"""What is made of several operations, once for all faces."""
+"""Layers, losses and other functions made of several operations, shared by all front ends."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import sqrt
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 
@@ -34,36 +34,42 @@ Rowwise = Annotated[str, Among(("softmax", "log_softmax"))]
 
 
 def _axes(call: str, x: Value, dims: Ints) -> list[int]:
-    """Dimensions counted from the first, each once. Raises `ModelError`."""
+    """Return the sorted dimensions, counted from the first, each once. Raises `ModelError`."""
     try:
         return axes(x, dims)
     except Unfit as error:
-        raise misuse(f"{call}() cannot be: {error.why}.", error.advice) from None
+        raise misuse(f"{call}() is not possible: {error.why}.", error.advice) from None
 
 
 def linear(ir: Ir, x: Value, w: Value, b: Value | None = None) -> Value:
-    """x [..., in] times the transpose of w [out, in], plus b."""
+    """Return x times the transpose of w, plus b.
+
+    x is [..., in], w is [out, in] and b is [out].
+    """
     y = ir.op("matmul", x, turned(ir, w))
     return y if b is None else ir.op("add", y, b)
 
 
 def reduced(ir: Ir, kind: Extreme, x: Value, dims: Ints | None = None, keep: bool = False) -> Value:
-    """As "sum" or "reduce_max", over `dims`, or all; `keep`: they remain, of length 1."""
-    gone = _axes("reduced", x, range(len(x.shape)) if dims is None else dims)
-    y = ir.op(kind, x, dims=tuple(gone))
-    kept = tuple(1 if i in gone else n for i, n in enumerate(x.shape))
-    return ir.op("reshape", y, shape=kept) if keep else y
+    """Return the "sum", "reduce_max", "reduce_min" or "reduce_prod" over `dims`, or over all.
+
+    With `keep`, the reduced dimensions remain, of length 1.
+    """
+    reduced_dims = _axes("reduced", x, range(len(x.shape)) if dims is None else dims)
+    y = ir.op(kind, x, dims=tuple(reduced_dims))
+    kept_shape = tuple(1 if i in reduced_dims else n for i, n in enumerate(x.shape))
+    return ir.op("reshape", y, shape=kept_shape) if keep else y
 
 
 def mean(ir: Ir, x: Value, dims: Ints | None = None, keep: bool = False) -> Value:
-    """The mean over `dims`, or of all."""
+    """Return the mean over `dims`, or over all dimensions."""
     _axes("mean", x, () if dims is None else dims)
-    y = reduced(ir, "sum", x, dims, keep)
+    y = reduced(ir, "sum", x, dims, keep=keep)
     return ir.op("mul", y, max(y.size, 1) / max(x.size, 1))
 
 
 def along(ir: Ir, kind: Rowwise, x: Value, dim: int) -> Value:
-    """As "softmax" or "log_softmax", along any dimension."""
+    """Return the "softmax" or "log_softmax" along dimension `dim`."""
     (axis,) = _axes("along", x, [dim])
     if axis == len(x.shape) - 1:
         return ir.op(kind, x)
@@ -71,41 +77,46 @@ def along(ir: Ir, kind: Rowwise, x: Value, dim: int) -> Value:
 
 
 def split(ir: Ir, x: Value, sizes: Sequence[Natural], dim: int = 0) -> list[Value]:
-    """Parts of these sizes, one after the other."""
+    """Return parts of these sizes along `dim`, one after the other. Raises `ModelError`."""
     (axis,) = _axes("split", x, [dim])
     if sum(sizes) > x.shape[axis]:
         raise misuse(
-            f"split() was given the sizes {list(sizes)}, and dimension {axis} is {x.shape[axis]}.",
+            f"split() was given the sizes {list(sizes)}, but dimension {axis} has the length "
+            f"{x.shape[axis]}.",
             f"give sizes whose sum is {x.shape[axis]} or less.",
         )
     starts = [sum(sizes[:i]) for i in range(len(sizes))]
     return [
-        ir.op("slice", x, dim=dim, begin=at, end=at + n)
-        for at, n in zip(starts, sizes, strict=True)
+        ir.op("slice", x, dim=dim, begin=begin, end=begin + n)
+        for begin, n in zip(starts, sizes, strict=True)
     ]
 
 
 def softplus(ir: Ir, x: Value, beta: float = 1.0, threshold: float = 20.0) -> Value:
-    """log(1 + exp(beta x)) / beta, or x itself where beta x is above `threshold`."""
-    wide = x if beta == 1 else ir.op("mul", x, beta)
-    y = ir.op("softplus", wide)
+    """Return log(1 + exp(beta x)) / beta, or x itself where beta x is above `threshold`."""
+    scaled = x if beta == 1 else ir.op("mul", x, beta)
+    y = ir.op("softplus", scaled)
     y = y if beta == 1 else ir.op("mul", y, 1 / beta)
-    return ir.op("select", ir.op("gt", wide, threshold), x, y)
+    return ir.op("select", ir.op("gt", scaled, threshold), x, y)
 
 
 # --- layers ---------------------------------------------------------------------------------------
 
 
 def _per_channel(ir: Ir, row: Value, rank: int) -> Value:
+    """Return [channels] as [channels, 1, …], to broadcast to a tensor of that rank with a batch."""
     return ir.op("reshape", row, shape=(row.size, *(1,) * (rank - 2)))
 
 
 def sized(n: int, **sizes: Ints | int | None) -> dict[str, tuple[int, ...]]:
-    """Sizes of n dimensions, or the same for all; `upper`, if it is not said, is `lower`."""
+    """Return sizes of `n` dimensions each; one size is repeated for all dimensions.
+
+    An `upper` of None becomes equal to `lower`.
+    """
     if "upper" in sizes and sizes["upper"] is None:
         sizes["upper"] = sizes["lower"]
-    several = {k: (v,) if isinstance(v, int) else tuple(v or ()) for k, v in sizes.items()}
-    return {k: v * n if len(v) == 1 else v for k, v in several.items()}
+    tuples = {k: (v,) if isinstance(v, int) else tuple(v or ()) for k, v in sizes.items()}
+    return {k: v * n if len(v) == 1 else v for k, v in tuples.items()}
 
 
 def conv(
@@ -119,10 +130,13 @@ def conv(
     dilation: Sizes = 1,
     groups: Count = 1,
 ) -> Value:
-    """x [batch, channels, *field] by w [out, channels / groups, *kernel], plus b [out]; padding
-    before and behind the field, the same if one is said."""
-    how = sized(len(x.shape) - 2, stride=stride, lower=lower, upper=upper, dilation=dilation)
-    y = ir.op("conv", x, w, groups=groups, **how)
+    """Return the convolution of x [batch, channels, *field] with w, plus b [out].
+
+    w is [out, channels / groups, *kernel]. `lower` and `upper` are the padding before and after
+    the field; `upper` is by default equal to `lower`.
+    """
+    sizes = sized(len(x.shape) - 2, stride=stride, lower=lower, upper=upper, dilation=dilation)
+    y = ir.op("conv", x, w, groups=groups, **sizes)
     return y if b is None else ir.op("add", y, _per_channel(ir, b, len(y.shape)))
 
 
@@ -136,14 +150,18 @@ def pool(
     upper: Margins | None = None,
     count_padding: bool = False,
 ) -> Value:
-    """As "max_pool" or "avg_pool", of x [batch, channels, *field]; `count_padding`: it counts in
-    the average."""
-    stride, n = kernel if stride is None else stride, len(x.shape) - 2
-    each = sized(n, kernel=kernel, stride=stride, lower=lower, upper=upper)
-    if kind == "avg_pool" and count_padding and any((*each["lower"], *each["upper"])):
-        x = ir.op("pad", x, lower=(0, 0, *each["lower"]), upper=(0, 0, *each["upper"]))
-        each["lower"] = each["upper"] = (0,) * n
-    return ir.op(kind, x, **each)
+    """Return the "max_pool" or "avg_pool" of x [batch, channels, *field].
+
+    `stride` is by default the kernel, and `upper` by default `lower`. With `count_padding`, padding
+    counts as zeros in the average.
+    """
+    stride = kernel if stride is None else stride
+    n = len(x.shape) - 2
+    sizes = sized(n, kernel=kernel, stride=stride, lower=lower, upper=upper)
+    if kind == "avg_pool" and count_padding and any((*sizes["lower"], *sizes["upper"])):
+        x = ir.op("pad", x, lower=(0, 0, *sizes["lower"]), upper=(0, 0, *sizes["upper"]))
+        sizes["lower"] = sizes["upper"] = (0,) * n
+    return ir.op(kind, x, **sizes)
 
 
 def norm(
@@ -155,22 +173,33 @@ def norm(
     eps: Epsilon = 1e-5,
     groups: Count = 1,
 ) -> Value:
-    """ "layer" over the last dimension; "group" and "instance" of x [batch, channels, …]. Without
-    gamma and beta they are 1 and 0."""
-    return _normed(ir, kind, x, gamma, beta, eps, groups)[0]
+    """Return the "layer", "group", "instance" or "batch" norm of x.
+
+    "layer" normalises over the last dimension, the others over each channel or group of x [batch,
+    channels, …]. Without `gamma` and `beta`, the scale is 1 and the shift 0.
+    """
+    return _norm_results(ir, kind, x, gamma, beta, eps=eps, groups=groups)[0]
 
 
-def _normed(
-    ir: Ir, kind: str, x: Value, gamma: Value | None, beta: Value | None, eps: float, groups: int
+def _norm_results(
+    ir: Ir,
+    kind: str,
+    x: Value,
+    gamma: Value | None,
+    beta: Value | None,
+    *,
+    eps: float,
+    groups: int = 1,
 ) -> tuple[Value, ...]:
-    rows = kind == "layer"
-    count = x.shape[-1] if rows else x.shape[1]
-    seen = ir.op("reshape", x, shape=(-1, count)) if rows and len(x.shape) != 2 else x
+    """Return the results of the operation "norm": y, whitened, mean and 1 / standard deviation."""
+    is_layer = kind == "layer"
+    count = x.shape[-1] if is_layer else x.shape[1]
+    rows = ir.op("reshape", x, shape=(-1, count)) if is_layer and len(x.shape) != 2 else x
     scale = ir.constant(1.0, x.dtype, (count,)) if gamma is None else gamma
     shift = ir.constant(0.0, x.dtype, (count,)) if beta is None else beta
-    more = {"groups": groups} if kind == "group" else {}
-    y, *others = ir.emit("norm", seen, scale, shift, kind=kind, eps=eps, **more)
-    return (y if seen is x else ir.op("reshape", y, shape=x.shape), *others)
+    group_attrs = {"groups": groups} if kind == "group" else {}
+    y, *others = ir.emit("norm", rows, scale, shift, kind=kind, eps=eps, **group_attrs)
+    return (y if rows is x else ir.op("reshape", y, shape=x.shape), *others)
 
 
 def batch_norm(
@@ -184,11 +213,14 @@ def batch_norm(
     momentum: float = 0.1,
     eps: Epsilon = 1e-5,
 ) -> Value:
-    """Of x [batch, channels, …]. Training blends the batch's mean and unbiased variance into the
-    running ones, of which `momentum` is the part of the new; else those are taken, and have no
-    gradient."""
+    """Return the batch norm of x [batch, channels, …].
+
+    In training, the mean and the unbiased variance of the batch are blended into the running ones:
+    `momentum` is the weight of the new value. Otherwise the running ones are used, as constants
+    without a gradient. If either is None, the batch's own statistics are used.
+    """
     if training or running_mean is None or running_var is None:
-        y, _, average, inverse = _normed(ir, "batch", x, gamma, beta, eps, 1)
+        y, _, average, inverse = _norm_results(ir, "batch", x, gamma, beta, eps=eps)
         if running_mean is not None and running_var is not None:
             n = x.size // x.shape[1]
             variance = ir.op("to_variance", ir.cast(inverse, FLOAT), eps=eps)
@@ -206,24 +238,32 @@ def batch_norm(
 
 
 def seed(ir: Ir, number: Annotated[int, Between(0, 2**63 - 1)] = 42) -> Value:
-    """The seed of this micro-batch: two UNSIGNED_INT of the variable "seed", which goes on by one
-    each time. The first call makes it."""
+    """Return the seed of this micro-batch, UNSIGNED_INT[2].
+
+    It is a copy of the variable "seed", which increases by one with each micro-batch. The first
+    call for a graph adds the variable, with the initial value `number`.
+    """
     if "seed" not in ir.variables:
-        whole = ir.variable([number & 0xFFFFFFFF, number >> 32], "seed", UNSIGNED_INT)
-        ir.op("copy", whole)
-        ir.emit("next_seed", whole)
-    now = ir.variables["seed"]
-    return next(op.outs[0] for op in ir.ops if op.kind == "copy" and op.inputs[0] is now)
+        variable = ir.variable([number & 0xFFFFFFFF, number >> 32], "seed", UNSIGNED_INT)
+        ir.op("copy", variable)
+        ir.emit("next_seed", variable)
+    current = ir.variables["seed"]
+    return next(op.outs[0] for op in ir.ops if op.kind == "copy" and op.inputs[0] is current)
 
 
 def dropout(ir: Ir, x: Value, p: Fraction = 0.5, modifier: Natural | None = None) -> Value:
-    """x with elements left out with probability `p`, and the others divided by 1 - p."""
+    """Return x with elements set to 0 with probability `p`, and the others divided by 1 - p.
+
+    `modifier` makes operations draw different numbers from one seed; by default it counts them.
+    """
     if not p:
         return x
-    drawn = ("dropout_mask", "uniform", "normal")
-    number = sum(op.kind in drawn for op in ir.ops) + 1 if modifier is None else modifier
-    how = {"shape": x.shape, "keep": 1 - p, "modifier": number, "dtype": x.dtype}
-    return ir.op("mul", x, ir.op("dropout_mask", seed(ir), **how))
+    drawing = ("dropout_mask", "uniform", "normal")
+    number = sum(op.kind in drawing for op in ir.ops) + 1 if modifier is None else modifier
+    mask = ir.op(
+        "dropout_mask", seed(ir), shape=x.shape, keep=1 - p, modifier=number, dtype=x.dtype
+    )
+    return ir.op("mul", x, mask)
 
 
 def attention(
@@ -236,10 +276,13 @@ def attention(
     scale: float | None = None,
     p: Fraction = 0.0,
 ) -> Value:
-    """softmax(q kᵀ scale + mask) v, of [..., length, width].
+    """Return softmax(q kᵀ scale + mask) v, for q, k and v of [..., length, width].
 
-    A `mask` of floats is added. One of BOOL is true where a query sees a key; a query that sees
-    none has 0. `causal`: a query sees the keys up to its own place. Raises `ModelError` for both.
+    `scale` is by default 1 / sqrt(width), and `p` the probability of dropout for the weights.
+
+    A `mask` of floats is added. A `mask` of BOOL is true where a query attends to a key; the result
+    is 0 for a query that attends to none. With `causal`, a query attends to the keys up to its own
+    place. Raises `ModelError` for both a mask and `causal`.
     """
     if causal and mask is not None:
         raise misuse(
@@ -256,36 +299,44 @@ def attention(
         scores = scores if mask is None else ir.op("add", scores, mask)
         return ir.op("matmul", dropout(ir, ir.op("softmax", scores), p), v)
     hidden = ir.op("select", mask, scores, ir.constant(lowest, q.dtype))
-    # a second mask: in a row of which everything is hidden, softmax shares 1 among all
+    # the second mask is for rows without any key, for which softmax returns equal weights
     weights = ir.op("select", mask, ir.op("softmax", hidden), ir.constant(0.0, q.dtype))
     return ir.op("matmul", dropout(ir, weights, p), v)
 
 
 def embedding(ir: Ir, table: Value, index: Value) -> Value:
-    """The rows of a table that `index` names."""
+    """Return the rows of a table with the numbers in `index`."""
     return ir.op("gather", table, ir.classes(index, table.shape[0]))
 
 
-def _lstm_cell(g: Ir, gates: Value, own: Value, h: Value, c: Value) -> list[Value]:
-    """Gates: input, forget, cell, output."""
-    i, f, new, o = split(g, g.op("add", gates, own), [h.shape[-1]] * 4, -1)
+def _lstm_cell(g: Ir, gates: Value, recurrent_gates: Value, h: Value, c: Value) -> list[Value]:
+    """Return the next h and c. The gates are in the order input, forget, cell, output."""
+    i, f, new, o = split(g, g.op("add", gates, recurrent_gates), [h.shape[-1]] * 4, -1)
     i, f, o = (g.op("sigmoid", gate) for gate in (i, f, o))
     c = g.op("add", g.op("mul", f, c), g.op("mul", i, g.op("tanh", new)))
     return [g.op("mul", o, g.op("tanh", c)), c]
 
 
-def _gru_cell(g: Ir, gates: Value, own: Value, h: Value) -> list[Value]:
-    """Gates: reset, update, new."""
-    (r, z, new), (r2, z2, new2) = (split(g, v, [h.shape[-1]] * 3, -1) for v in (gates, own))
+def _gru_cell(g: Ir, gates: Value, recurrent_gates: Value, h: Value) -> list[Value]:
+    """Return the next h. The gates are in the order reset, update, new."""
+    (r, z, new), (r2, z2, new2) = (
+        split(g, v, [h.shape[-1]] * 3, -1) for v in (gates, recurrent_gates)
+    )
     reset, keep = (g.op("sigmoid", g.op("add", a, b)) for a, b in ((r, r2), (z, z2)))
     new = g.op("tanh", g.op("add", new, g.op("mul", reset, new2)))
     return [g.op("add", new, g.op("mul", keep, g.op("sub", h, new)))]
 
 
+def _plain_cell(activation: str, g: Ir, a: Value, b: Value, h: Value) -> list[Value]:
+    """Return the next h of a cell without gates."""
+    return [g.op(activation, g.op("add", a, b))]
+
+
 CELLS: dict[str, Callable[..., list[Value]]] = {
     "lstm": _lstm_cell,
     "gru": _gru_cell,
-    **{k: lambda g, a, b, h, k=k: [g.op(k, g.op("add", a, b))] for k in ("tanh", "relu")},
+    "tanh": partial(_plain_cell, "tanh"),
+    "relu": partial(_plain_cell, "relu"),
 }
 
 
@@ -299,20 +350,24 @@ def recurrent(
     b: Value | None = None,
     d: Value | None = None,
 ) -> tuple[Value, list[Value]]:
-    """The outputs and the last state of an "lstm", a "gru", or a plain cell of "tanh" or "relu",
-    step by step of x [steps, batch, in]. `state`: h, and of an lstm c. w [gates hidden, in] and r
-    [gates hidden, hidden] have their gates in torch's order; b is the bias beside w, and d beside
-    r."""
+    """Return the outputs [steps, batch, hidden] and the last state of a recurrent layer.
+
+    The `kind` is "lstm", "gru", or a plain cell of "tanh" or "relu". x is [steps, batch, in], and
+    `state` is h, for an lstm h and c, each [batch, hidden]. w [gates * hidden, in] and r [gates *
+    hidden, hidden] have their gates in torch's order; b is the bias added with w, and d the one
+    added with r. Raises `ModelError`.
+    """
     if len(state) != (count := 2 if kind == "lstm" else 1):
         raise misuse(
-            f"recurrent() was given {len(state)} states of {kind!r}, which has {count}.",
+            f"recurrent() was given {len(state)} states, but {kind!r} has {count}.",
             "give h and c, [batch, hidden] each." if count == 2 else "give h, [batch, hidden].",
         )
     if kind != "gru" and b is not None and d is not None:
-        b, d = ir.op("add", b, d), None
+        b = ir.op("add", b, d)
+        d = None
 
-    def step(g: Ir, now: list[Value], before: list[Value]) -> Any:
-        after = CELLS[kind](g, now[0], linear(g, before[0], r, d), *before)
+    def step(g: Ir, x: list[Value], before: list[Value]) -> tuple[list[Value], list[Value]]:
+        after = CELLS[kind](g, x[0], linear(g, before[0], r, d), *before)
         return after, after[:1]
 
     after, (outs,) = scan(ir, step, [linear(ir, x, w, b)], state)
@@ -322,13 +377,21 @@ def recurrent(
 # --- losses ---------------------------------------------------------------------------------------
 
 
-def _reduced_loss(ir: Ir, each: Value, reduction: str, counted: Value | None = None) -> Value:
+def _reduced_loss(
+    ir: Ir, losses: Value, reduction: str, relevant_count: Value | None = None
+) -> Value:
+    """Return the "mean" or "sum" of losses, or by "none" the losses themselves.
+
+    The mean is over `relevant_count` rows, if it is given.
+    """
     if reduction == "none":
-        return each
-    total = reduced(ir, "sum", each)
+        return losses
+    total = reduced(ir, "sum", losses)
     if reduction == "sum":
         return total
-    return ir.op("mul", total, 1 / each.size) if counted is None else ir.op("div", total, counted)
+    if relevant_count is None:
+        return ir.op("mul", total, 1 / losses.size)
+    return ir.op("div", total, relevant_count)
 
 
 def _by_class(
@@ -339,47 +402,61 @@ def _by_class(
     reduction: str,
     ignored: int | None,
 ) -> Value:
-    """A loss of [rows, classes] and a label for each, reduced over those that count."""
-    counted, shape = None, labels.shape
+    """Return the loss of x [batch, classes, …] and labels [batch, …], reduced.
+
+    `loss` gets rows [n, classes] and labels [n], and returns [n]. A mean is over the rows whose
+    label is not `ignored`.
+    """
+    relevant_count = None
+    shape = labels.shape
     dim = 1 if len(x.shape) > 1 else 0
     labels = ir.classes(labels, x.shape[dim], ignored)
-    if len(x.shape) > 2:  # [batch, classes, ...]
+    if len(x.shape) > 2:  # move the classes to the end
         x = ir.op("permute", x, dims=(0, *range(2, len(x.shape)), 1))
     rows = ir.op("reshape", x, shape=(-1, x.shape[-1])) if len(x.shape) != 2 else x
     flat = ir.op("reshape", labels, shape=(rows.shape[0],)) if len(shape) != 1 else labels
     if ignored is not None:
         masked = ir.constant(MASKED_LABEL_CODE, UNSIGNED_INT, flat.shape)
-        asked = ir.op("neq", flat, masked)
-        counted = reduced(ir, "sum", ir.op("cast", asked, dtype=FLOAT))
-    each = loss(rows, flat)
-    each = ir.op("reshape", each, shape=shape) if reduction == "none" else each
-    return _reduced_loss(ir, each, reduction, counted)
+        is_relevant = ir.op("neq", flat, masked)
+        relevant_count = reduced(ir, "sum", ir.op("cast", is_relevant, dtype=FLOAT))
+    losses = loss(rows, flat)
+    losses = ir.op("reshape", losses, shape=shape) if reduction == "none" else losses
+    return _reduced_loss(ir, losses, reduction, relevant_count)
 
 
 def cross_entropy(
     ir: Ir, x: Value, labels: Value, reduction: Reduction = "mean", ignored: int | None = None
 ) -> Value:
-    """Of what goes into the softmax, [batch, classes, …], and class numbers [batch, …]. Rows whose
-    label is `ignored`, -100 say, do not count. FLOAT."""
+    """Return the cross entropy, FLOAT, of scores [batch, classes, …] and class numbers [batch, …].
+
+    The scores are the inputs of the softmax. Rows with the label `ignored`, such as -100, do not
+    count.
+    """
     loss = partial(ir.op, "cross_entropy")
-    return _by_class(ir, loss, x, labels, reduction, ignored)
+    return _by_class(ir, loss, x, labels, reduction=reduction, ignored=ignored)
 
 
 def nll(
     ir: Ir, x: Value, labels: Value, reduction: Reduction = "mean", ignored: int | None = None
 ) -> Value:
-    """As `cross_entropy`, of logarithms of probabilities."""
-    loss = lambda x, y: ir.op("neg", ir.cast(ir.op("pick", x, y), FLOAT))  # noqa: E731
-    return _by_class(ir, loss, x, labels, reduction, ignored)
+    """Return the same loss as `cross_entropy`, of logarithms of probabilities instead of scores."""
+
+    def loss(x: Value, labels: Value) -> Value:
+        return ir.op("neg", ir.cast(ir.op("pick", x, labels), FLOAT))
+
+    return _by_class(ir, loss, x, labels, reduction=reduction, ignored=ignored)
 
 
 def squared_error(ir: Ir, x: Value, y: Value, reduction: Reduction = "mean") -> Value:
-    """The squares of what x and y differ by."""
+    """Return the squared differences of x and y, reduced."""
     return _reduced_loss(ir, ir.op("square", ir.op("sub", x, y)), reduction)
 
 
 def binary_cross_entropy(ir: Ir, x: Value, y: Value, reduction: Reduction = "mean") -> Value:
-    """Of what goes into the sigmoid: max(x, 0) - x y + log(1 + exp(-|x|)). FLOAT."""
+    """Return the binary cross entropy of scores x and targets y, reduced, in FLOAT.
+
+    It is max(x, 0) - x y + log(1 + exp(-|x|)): the scores are the inputs of the sigmoid.
+    """
     return _reduced_loss(ir, ir.op("binary_cross_entropy", x, y), reduction)
 
 

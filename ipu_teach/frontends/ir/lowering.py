@@ -1,4 +1,4 @@
-"""A graph as PopLibs calls: one program of a step, and `Run`, which feeds it."""
+"""Lower a graph to PopLibs calls: one program for a step, and `Run`, which executes it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from ipu_teach.frontends.ir.values import (
     VARIABLE,
     Ir,
     Op,
+    Row,
     Value,
     misuse,
     row_of,
@@ -35,24 +36,38 @@ from ipu_teach.poplibs import popops, poputil
 from ipu_teach.program import Copy, Program, Repeat, Sequence as Programs
 from ipu_teach.register_steps import set_stochastic_rounding
 from ipu_teach.schedules import GROUPED, INTERLEAVED, Stage, pipeline, pipeline_schedule
-from ipu_teach.types import UNSIGNED_INT, DType
+from ipu_teach.types import UNSIGNED_INT, Array, DType
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 Body = list[Op]
+Result = TypeVar("Result")
 
 
-def inner(op: Op) -> Body:
-    """The operations of a step of a scan, where that stands."""
-    here = {name: value for name, value in op.here.items() if name != "line"}
+def body_ops(op: Op) -> Body:
+    """Return the operations in the body of a scan, at the place of the scan.
+
+    They get its stage, part, phase and path. For any other operation, the list is empty.
+    """
     body = op.attrs.get("body")
-    return [replace(each, **here) for each in body.ops] if isinstance(body, Ir) else []
+    if not isinstance(body, Ir):
+        return []
+    return [
+        replace(inner, stage=op.stage, part=op.part, phase=op.phase, path=op.path)
+        for inner in body.ops
+    ]
 
 
 class Lowering:
-    """The program of `iterations` steps of a graph, on `whole`: a virtual graph for each stage, and
-    variables laid out for the first product, convolution or look-up that has them.
+    """The program that runs `iterations` steps of a graph, on the Poplar graph `whole`.
 
-    `options`: of products and convolutions. Rows use `call`, `new` and `constant`, `graph`,
-    `prog`, `name`, `op`, `options` and `seen`. Raises `ModelError`, and what the libraries raise.
+    Each stage has a virtual graph. The tile mapping of a variable is the one that the first
+    product, convolution or look-up that reads it asks for.
+
+    `options` are those of products and convolutions. Rows use `call`, `new`, `constant`, `replica`,
+    `tensor_of`, `graph`, `prog`, `name`, `op`, `options` and `variable_name`. Raises `ModelError`,
+    and the errors of the libraries.
     """
 
     def __init__(
@@ -63,13 +78,14 @@ class Lowering:
         options: Mapping[str, Any] | None = None,
     ) -> None:
         self.ir = ir = with_snapshots(ir)
-        self.iterations, self.options = iterations, dict(options or {})
+        self.iterations = iterations
+        self.options = dict(options or {})
         self.whole = Graph(target, ir.replicas)
         popops.add_codelets(self.whole)
         self.tensor: dict[Value, Tensor] = {}
-        self.there: dict[tuple[Value, int], Tensor] = {}  # what another stage has, on this one
-        self.streams: dict[str, Value] = {}  # those to the device
-        self.each_step: set[str] = set()  # outputs that come once a step, not a micro-batch
+        self.copies: dict[tuple[Value, int], Tensor] = {}  # copies by value and stage
+        self.streams: dict[str, Value] = {}  # inputs by the handle of their stream
+        self.per_step: set[str] = set()  # outputs that are sent once a step
         self.buffers: dict[Value, RemoteBuffer] = {}
         self._fetched: dict[Value, Tensor] = {}
         self._replica: Tensor | None = None
@@ -77,12 +93,14 @@ class Lowering:
         self._homes = {v: op.stage for v, op in self._makers.items()}
         self._readers: dict[Value, list[tuple[Op, int]]] = {}
         for op in ir.ops:
-            self._note(op)
+            self._index(op)
         self._check()
-        tiles, ipus = self.whole.target.tiles_per_ipu, self.whole.target.num_ipus
+        tiles = self.whole.target.tiles_per_ipu
+        ipus = self.whole.target.num_ipus
         if ir.stages > ipus:
             raise ModelError(f"""The graph has {ir.stages} stages for each of
-                {counted(ir.replicas, "replica")}, and the device has {counted(ipus, "IPU")} for it.
+                {counted(ir.replicas, "replica")}, but the device has only {counted(ipus, "IPU")}
+                for each replica.
                 next:  give the device more IPUs: num_ipus={ir.stages * ir.replicas} or more.""")
         self.graphs = [
             self.whole.create_virtual_graph(s * tiles, (s + 1) * tiles) for s in range(ir.stages)
@@ -90,63 +108,68 @@ class Lowering:
         self.graph = self.graphs[0]
         self.program = self._program()
 
-    def _note(self, op: Op) -> None:
-        """Who reads what, and where it lies."""
+    def _index(self, op: Op) -> None:
+        """Record the readers of an operation's inputs, and the stages of variables and results."""
         for place, value in enumerate(op.inputs):
             self._readers.setdefault(value, []).append((op, place))
             if value.kind == VARIABLE:
                 self._homes.setdefault(value, op.stage)
-        for each in inner(op):
-            self._homes.update(dict.fromkeys(each.outs, op.stage))
-            self._note(each)
+        for inner in body_ops(op):
+            self._homes.update(dict.fromkeys(inner.outs, op.stage))
+            self._index(inner)
 
     # --- what rows use ---
 
-    def place(self, op: Op) -> None:
-        """What follows is for this operation."""
-        self.op, self.name, self.graph = op, op.name, self.graphs[op.stage]
+    def start(self, op: Op) -> None:
+        """Make `op` the current operation: later calls use its name and the graph of its stage."""
+        self.op = op
+        self.name = op.name
+        self.graph = self.graphs[op.stage]
 
-    def call(self, function: Callable[..., Any], *given: Any, **more: Any) -> Any:
-        """A library's function in the program, under the operation's name."""
-        return function(self.graph, *given, self.prog, debug_context=self.name, **more)
+    def call(self, function: Callable[..., Result], *operands: Any, **options: Any) -> Result:
+        """Call a library's function with the graph and the program, under the operation's name."""
+        return function(self.graph, *operands, self.prog, debug_context=self.name, **options)
 
     def new(self, dtype: type[DType], shape: Sequence[Natural], name: str = "out") -> Tensor:
-        """A variable, spread over the tiles."""
-        made = self.graph.add_variable(dtype, tuple(shape), f"{self.name}/{name}")
-        poputil.map_tensor_linearly(self.graph, made)
-        return made
+        """Return a new variable, mapped linearly over the tiles."""
+        variable = self.graph.add_variable(dtype, tuple(shape), f"{self.name}/{name}")
+        poputil.map_tensor_linearly(self.graph, variable)
+        return variable
 
     def constant(self, dtype: type[DType], shape: Sequence[Natural], value: Numbers) -> Tensor:
-        """A constant, spread over the tiles."""
-        made = self.graph.add_constant(dtype, tuple(shape), value, f"{self.name}/constant")
-        poputil.map_tensor_linearly(self.graph, made)
-        return made
+        """Return a new constant, mapped linearly over the tiles."""
+        constant = self.graph.add_constant(dtype, tuple(shape), value, f"{self.name}/constant")
+        poputil.map_tensor_linearly(self.graph, constant)
+        return constant
 
     def replica(self) -> Tensor:
-        """[1], UNSIGNED_INT: the number of the replica."""
+        """Return UNSIGNED_INT[1]: the number of the replica."""
         if self._replica is None:
             self._replica = self.whole.add_replication_index_constant()
             self.whole.set_tile_mapping(self._replica, 0)
         return self._replica.reshape((1,))
 
-    def seen(self, value: Value) -> Tensor | None:
-        """The tensor that a value has by now."""
+    def tensor_of(self, value: Value) -> Tensor | None:
+        """Return the tensor that `value` has at this point of the lowering, or None."""
         return self._fetched.get(value, self.tensor.get(value))
 
     # --- the program ---
 
     def _check(self) -> None:
-        """Raise `ModelError` for what would be read in one stage while another changes it, and for
-        a tensor that is larger than all of an IPU's memory."""
+        """Raise `ModelError` for a graph that the device cannot run.
+
+        It has a tensor larger than all of an IPU's memory, or a variable that one stage changes
+        while another reads it.
+        """
         target = self.whole.target
-        room = target.tiles_per_ipu * target.bytes_per_tile
+        ipu_bytes = target.tiles_per_ipu * target.bytes_per_tile
         for op in self.ir.ops:
             row = row_of(op.kind, op.where)
             size = 0 if row.view else max((v.size * v.dtype.size for v in op.outs), default=0)
-            if size > room:
+            if size > ipu_bytes:
                 raise op.error(
-                    f"{op.kind} makes a tensor of {size:,} bytes, and an IPU of the device has "
-                    f"{room:,}.",
+                    f"{op.kind} makes a tensor of {size:,} bytes, but an IPU of the device has "
+                    f"{ipu_bytes:,}.",
                     "make the tensor smaller, or give the device more tiles.",
                 )
             if not OPS[op.kind].in_place or op.part == UPDATE:
@@ -157,84 +180,82 @@ class Lowering:
             home = self._homes[op.inputs[0]]
             far = [o for o, _ in self._readers[op.inputs[0]] if o.stage != home]
             if far or op.stage != home:
-                raise (far[0] if far else op).error(
-                    f"{op.inputs[0].name!r} lies in stage {home} and changes with each "
-                    f"micro-batch; stage {(far[0] if far else op).stage} would have a copy that "
-                    "does not.",
-                    "read it in the stage where it lies.",
+                remote_op = far[0] if far else op
+                raise remote_op.error(
+                    f"{op.inputs[0].name!r} is in stage {home} and changes with each "
+                    f"micro-batch; the copy in stage {remote_op.stage} would not change.",
+                    f"read it in stage {home} only.",
                 )
 
     def _check_stored(self, op: Op) -> None:
-        """Raise `ModelError` if stages at work on other micro-batches share a remote variable."""
+        """Raise `ModelError` if stages that run other micro-batches share a remote variable."""
         for reader, _ in self._readers[op.inputs[0]]:
-            here = reader.stage, reader.part
-            if self.ir.schedule in (GROUPED, INTERLEAVED) and here != (op.stage, op.part):
+            is_same_section = (reader.stage, reader.part) == (op.stage, op.part)
+            if self.ir.schedule in (GROUPED, INTERLEAVED) and not is_same_section:
                 raise reader.error(
                     f"{op.inputs[0].name!r} in streaming memory changes with each micro-batch in "
                     f"stage {op.stage} ({op.part}); stage {reader.stage} ({reader.part}) would "
-                    "read the one of another micro-batch.",
+                    "read the value of another micro-batch.",
                     "use the schedule 'sequential', or a pipeline without phases.",
                 )
 
     def _program(self) -> Program:
+        """Return the program: `iterations` times the micro-batches of a step, then the update."""
         ir = self.ir
         body = [op for op in ir.ops if op.part != UPDATE]
         update = [op for op in ir.ops if op.part == UPDATE]
-        self.head = Programs(name="copies")
+        self.copies_program = Programs(name="copies")
         if self.options.pop("stochasticRounding", False):
-            set_stochastic_rounding(self.whole, self.head, True)
+            set_stochastic_rounding(self.whole, self.copies_program, True)
         if ir.schedule:
-            inner: Program = self._pipelined(body)
+            micro_batches: Program = _Pipeline(self, body).program()
         else:
-            one = Programs(name="micro-batch")
-            self._lower(body, one)
-            self._send(lambda v: self._part(v) != UPDATE, one)
-            inner = one if ir.accumulation == 1 else Repeat(ir.accumulation, one)
+            micro_batch = Programs(name="micro-batch")
+            self._lower(body, micro_batch)
+            self._send(lambda v: self._part(v) != UPDATE, micro_batch)
+            is_single = ir.accumulation == 1
+            micro_batches = micro_batch if is_single else Repeat(ir.accumulation, micro_batch)
         last = Programs(name="update")
         self._lower(update, last)
         self._send(lambda v: self._part(v) == UPDATE, last)
-        self.each_step = {n for n, v in ir.outputs.items() if self._part(v) == UPDATE}
-        step = Programs(self.head, inner, last, name="step")
-        for value in ir.variables.values():  # what no operation has
+        self.per_step = {n for n, v in ir.outputs.items() if self._part(v) == UPDATE}
+        step = Programs(self.copies_program, micro_batches, last, name="step")
+        for value in ir.variables.values():  # variables that no operation has used
             if value not in self.tensor and value not in self.buffers:
                 self._variable(value, 0)
         return step if self.iterations == 1 else Repeat(self.iterations, step)
 
     def _part(self, value: Value) -> str:
+        """Return the part of the operation that makes `value`; "forward" if none makes it."""
         maker = self._makers.get(value)
         return maker.part if maker else FORWARD
 
     def _lower(self, ops: Iterable[Op], into: Programs) -> None:
-        """The operations, those of a module in a Sequence of its name."""
+        """Lower operations into a program, those of a module in a Sequence of its path."""
         self.feeds = Programs(name="inputs")
         into.add(self.feeds)
-        section: Any = None
-        for path, several in groupby(ops, lambda op: op.path):
+        section: tuple[str, int, int] | None = None
+        for path, module_ops in groupby(ops, lambda op: op.path):
             self.prog = Programs(name=path)
             into.add(self.prog)
-            for op in several:
-                now = (op.part, op.phase, op.stage)
-                if now != section or op.part == UPDATE:
-                    self._fetched.clear()  # what lies in streaming memory, for this section
-                section = now
-                self.one(op)
+            for op in module_ops:
+                op_section = (op.part, op.phase, op.stage)
+                if op_section != section or op.part == UPDATE:
+                    self._fetched.clear()  # each section fetches remote variables again
+                section = op_section
+                self.lower_op(op)
 
-    def one(self, op: Op) -> None:
-        """An operation in the program."""
+    def lower_op(self, op: Op) -> None:
+        """Add an operation to the program. Raises `ModelError`."""
         row = OPS[op.kind]
-        self.place(op)
+        self.start(op)
         if op.kind == "assign" and op.inputs[0].remote:
             self._store(op.inputs[0], self.get(op.inputs[1], op, 1))
-            self._fetched.pop(op.inputs[0], None)  # what follows fetches the new value
+            self._fetched.pop(op.inputs[0], None)  # later readers fetch the new value
             return
-        given: list[Any] = []
-        for place, value in enumerate(op.inputs):
-            beside = [v for v in op.inputs if v.number is None and v.dtype is value.dtype]
-            plain = row.numbers and any(v.shape == op.outs[0].shape for v in beside)
-            number = value.number if plain else None
-            given.append(self.get(value, op, place) if number is None else number)
+        operands = [self._operand(op, row, place) for place in range(len(op.inputs))]
         try:
-            made = row.lower(self, *given, **op.attrs)
+            result = row.lower(self, *operands, **op.attrs)
         except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
             if isinstance(error, IPUTeachError):
                 raise
@@ -242,13 +263,13 @@ class Lowering:
                 f"{op.kind} cannot be lowered with these tensors and attributes: {error}.",
                 "see its row in the table of operations for what it takes.",
             ) from error
-        for value, tensor in zip(
-            op.outs, made if isinstance(made, (list, tuple)) else [made], strict=False
-        ):
+        tensors = result if isinstance(result, (list, tuple)) else [result]
+        for value, tensor in zip(op.outs, tensors, strict=False):
             if not isinstance(tensor, Tensor) or tensor.shape != value.shape:
                 raise op.error(
-                    f"{op.kind} was to make {value!r}, and its row's lower made {shown(tensor)}.",
-                    "return a tensor of the shape that the row says, or a list of them.",
+                    f"{op.kind} returns {value!r} by its row's shape, but its row's lower returned "
+                    f"{shown(tensor)}.",
+                    "return a tensor of the shape that the row's shape gives, or a list of them.",
                 )
             self.tensor[value] = tensor
         if row.in_place:
@@ -256,79 +277,101 @@ class Lowering:
                 if value in self._fetched:
                     self._store(value, self._fetched[value])
 
+    def _operand(self, op: Op, row: Row, place: int) -> Tensor | float:
+        """Return the tensor of an input, or its number if the row takes numbers in its place.
+
+        A number needs a tensor of the same dtype beside it that has the shape of the result.
+        """
+        value = op.inputs[place]
+        if row.numbers and value.number is not None:
+            beside = (v for v in op.inputs if v.number is None and v.dtype is value.dtype)
+            if any(v.shape == op.outs[0].shape for v in beside):
+                return value.number
+        return self.get(value, op, place)
+
     def get(self, value: Value, op: Op, place: int) -> Tensor:
-        """A value's tensor in the stage of `op`, which has it as input number `place`."""
+        """Return a value's tensor in the stage of `op`, which reads it as input number `place`.
+
+        Adds a variable, constant, stream or copy where the stage has none. Raises `ModelError`.
+        """
         key = value, op.stage
-        if key in self.there:
-            return self.there[key]
+        if key in self.copies:
+            return self.copies[key]
         if value.kind == CONSTANT:
-            self.there[key] = self.constant(value.dtype, value.shape, value.initial)
-            return self.there[key]
+            self.copies[key] = self.constant(value.dtype, value.shape, value.initial)
+            return self.copies[key]
         if value.kind == INPUT:
-            self.there[key] = self._input(value, op.stage)
-            return self.there[key]
+            self.copies[key] = self._input(value, op.stage)
+            return self.copies[key]
         if value.remote:
             return self._from_remote(value, op)
         if value not in self.tensor:
             if value.kind == MADE:
                 raise op.error(
-                    f"{op.kind} reads {value.name!r}, which nothing has made.",
-                    "values belong to the graph that made them, before they are read.",
+                    f"{op.kind} reads {value.name!r}, which no earlier operation makes.",
+                    "use values of this graph, and compute them before they are read.",
                 )
             self._variable(value, self._homes[value])
         if self._homes[value] == op.stage:
             return self.tensor[value]
-        where = self.head if value.kind == VARIABLE else self.prog
+        program = self.copies_program if value.kind == VARIABLE else self.prog
         copied = poputil.copy_to_ipu(
-            self.whole, self.tensor[value], op.stage, where, f"{value.name}/copy"
+            self.whole, self.tensor[value], op.stage, program, f"{value.name}/copy"
         )
-        self.there[key] = copied
+        self.copies[key] = copied
         return copied
 
     # --- variables, inputs, outputs ---
 
-    def laid(self, value: Value, stage: int, seen: Value | None = None) -> Tensor | None:
-        """A variable that lies where the first operation of the stage that cares wants it, through
-        transposes and reshapes; None if none cares."""
-        asked = value if seen is None else seen
-        for op, place in self._readers.get(asked, ()):
+    def preferred(self, value: Value, stage: int, seen_as: Value | None = None) -> Tensor | None:
+        """Return a new tensor with the tile mapping that an operation of the stage prefers.
+
+        The first operation with a preference decides, also through transposes and reshapes of
+        `value`, of which `seen_as` is one. Return None if no operation has a preference.
+        """
+        view = value if seen_as is None else seen_as
+        for op, place in self._readers.get(view, ()):
             if op.stage != stage:
                 continue
             row = OPS[op.kind]
-            made: Tensor | None = row.lays(self, op, place) if row.lays else None
-            if made is None and op.kind in ("reshape", "permute"):
-                made = self.laid(value, stage, op.outs[0])
-                if made is not None and op.kind == "permute":
-                    made = made.dim_shuffle([int(d) for d in np.argsort(op.attrs["dims"])])
-            if made is not None:
-                return made.reshape(asked.shape)
+            tensor: Tensor | None = row.lays(self, op, place) if row.lays else None
+            if tensor is None and op.kind in ("reshape", "permute"):
+                tensor = self.preferred(value, stage, op.outs[0])
+                if tensor is not None and op.kind == "permute":
+                    tensor = tensor.dim_shuffle([int(d) for d in np.argsort(op.attrs["dims"])])
+            if tensor is not None:
+                return tensor.reshape(view.shape)
         return None
 
-    def make(self, value: Value, stage: int) -> Tensor:
-        """A variable for a value, in a stage."""
-        before, self.graph, self.called = self.graph, self.graphs[stage], value.name
-        made = self.laid(value, stage)
-        if made is None:
-            made = self.graph.add_variable(value.dtype, value.shape, value.name)
-            poputil.map_tensor_linearly(self.graph, made)
-        self.graph = before
-        return made
+    def new_for(self, value: Value, stage: int) -> Tensor:
+        """Return a new variable for a value, in a stage: with a preferred mapping, or linear."""
+        graph_before = self.graph
+        self.graph = self.graphs[stage]
+        self.variable_name = value.name
+        variable = self.preferred(value, stage)
+        if variable is None:
+            variable = self.graph.add_variable(value.dtype, value.shape, value.name)
+            poputil.map_tensor_linearly(self.graph, variable)
+        self.graph = graph_before
+        return variable
 
     def _variable(self, value: Value, stage: int) -> None:
-        made = self.tensor[value] = self.make(value, stage)
+        """Add a variable with its initial value, which the host can read and write."""
+        variable = self.tensor[value] = self.new_for(value, stage)
         assert value.initial is not None, "a variable has one"
-        self.whole.set_initial_value(made, value.initial)
-        self.whole.create_host_read(value.name, made)
-        self.whole.create_host_write(f"write {value.name}", made)
+        self.whole.set_initial_value(variable, value.initial)
+        self.whole.create_host_read(value.name, variable)
+        self.whole.create_host_write(f"write {value.name}", variable)
 
     def _from_remote(self, value: Value, op: Op) -> Tensor:
-        """A new variable for this section, with what streaming memory has."""
+        """Return a variable on the tiles for this section, filled from streaming memory."""
         if value not in self._fetched:
-            made = self._fetched[value] = self.make(value, op.stage)
-            self.prog.add(Copy(self._buffer(value), made.flatten()))
+            variable = self._fetched[value] = self.new_for(value, op.stage)
+            self.prog.add(Copy(self._buffer(value), variable.flatten()))
         return self._fetched[value]
 
     def _store(self, value: Value, tensor: Tensor) -> None:
+        """Add a copy of `tensor` to the remote buffer of `value`."""
         self.prog.add(Copy(tensor.flatten(), self._buffer(value)))
 
     def _buffer(self, value: Value) -> RemoteBuffer:
@@ -337,23 +380,23 @@ class Lowering:
         return self.buffers[value]
 
     def _input(self, value: Value, stage: int) -> Tensor:
-        """What the host feeds a stage; several stages are fed the same."""
+        """Return a variable that a stream from the host fills; several stages get the same data."""
         if not value.size:
-            return self.make(value, stage)
+            return self.new_for(value, stage)
         handle = value.name if value.name not in self.streams else f"{value.name} {stage}"
         self.streams[handle] = value
         stream = self.whole.add_host_to_device_fifo(handle, value.dtype, value.size)
-        made = self.make(value, stage)
-        self.feeds.add(Copy(stream, made.flatten()))
-        return made
+        variable = self.new_for(value, stage)
+        self.feeds.add(Copy(stream, variable.flatten()))
+        return variable
 
-    def _send(self, wanted: Callable[[Value], bool], into: Programs) -> None:
-        """The outputs that are wanted here go to the host."""
+    def _send(self, is_sent: Callable[[Value], bool], into: Programs) -> None:
+        """Add copies to the host of the outputs for which `is_sent` is true."""
         for name, value in self.ir.outputs.items():
-            if value.size and wanted(value):
+            if value.size and is_sent(value):
                 stage = self._homes.get(value, 0)
-                op = Op("output", (value,), (), {}, stage)
-                self.place(op)
+                op = Op("output", (value,), outs=(), attrs={}, stage=stage)
+                self.start(op)
                 self.prog = Programs(name="outputs")
                 tensor = self.get(value, op, 0)
                 stream = self.whole.add_device_to_host_fifo(
@@ -361,121 +404,155 @@ class Lowering:
                 )
                 into.add(self.prog.add(Copy(tensor.flatten(), stream)))
 
-    # --- pipelines ---
 
-    def _pipelined(self, body: Body) -> Program:
-        """Stages on IPUs of their own, each at work on another micro-batch."""
-        ir, stages = self.ir, self.ir.stages
-        training = any(op.part == BACKWARD for op in body)
-        ahead = [self._crossing(body, s, FORWARD) for s in range(stages)]
-        back = [self._crossing(body, s, BACKWARD) for s in range(stages)]
+class _Pipeline:
+    """The pipeline of a lowering: the stages of the operations `body`, each on its own IPU."""
+
+    def __init__(self, low: Lowering, body: Body) -> None:
+        self.low = low
+        self.body = body
+
+    def program(self) -> Program:
+        """Return the program of the pipeline: its stages work on different micro-batches."""
+        ir = self.low.ir
+        stages = ir.stages
+        is_training = any(op.part == BACKWARD for op in self.body)
+        crossing = [self._crossing(s, FORWARD) for s in range(stages)]
+        grad_crossing = [self._crossing(s, BACKWARD) for s in range(stages)]
         forwards, backwards = [], []
-        into: list[Any] = [None] * stages
-        out: list[Any] = [None] * stages
-        grad_into: list[Any] = [None] * stages
-        grad_out: list[Any] = [None] * stages
+        into: list[Tensor | None] = [None] * stages
+        out: list[Tensor | None] = [None] * stages
+        grad_into: list[Tensor | None] = [None] * stages
+        grad_out: list[Tensor | None] = [None] * stages
         for s in range(stages):
-            if s and ahead[s - 1]:
-                into[s] = self._arrive(ahead[s - 1], s)
-            forwards.append(Programs(name=f"stage {s} forward"))
-            self._lower([o for o in body if o.part == FORWARD and o.stage == s], forwards[s])
-            self._send(partial(self._made_in, s, FORWARD), forwards[s])
-            out[s] = self._packed([self._at(v, s) for v in ahead[s]], ahead[s])
+            if s and crossing[s - 1]:
+                into[s] = self._arrive(crossing[s - 1], s)
+            forwards.append(self._stage_program(s, FORWARD))
+            out[s] = self._packed([self._at(v, s) for v in crossing[s]], crossing[s])
         for s in reversed(range(stages)):
-            if s + 1 < stages and back[s + 1]:
-                grad_out[s] = self._arrive(back[s + 1], s)
-            backwards.append(Programs(name=f"stage {s} backward"))
-            self._lower([o for o in body if o.part == BACKWARD and o.stage == s], backwards[-1])
-            self._send(partial(self._made_in, s, BACKWARD), backwards[-1])
-            grad_into[s] = self._packed([self._at(v, s) for v in back[s]], back[s])
+            if s + 1 < stages and grad_crossing[s + 1]:
+                grad_out[s] = self._arrive(grad_crossing[s + 1], s)
+            backwards.append(self._stage_program(s, BACKWARD))
+            grad_into[s] = self._packed(
+                [self._at(v, s) for v in grad_crossing[s]], grad_crossing[s]
+            )
         backwards.reverse()
-        made = []
+        pipeline_stages = []
         for s in range(stages):
-            more: dict[str, Any] = {}
-            has_backward = any(op.part == BACKWARD and op.stage == s for op in body)
+            stage = Stage(forwards[s], into[s], out[s])
+            has_backward = any(op.part == BACKWARD and op.stage == s for op in self.body)
             if has_backward or grad_out[s] is not None:
-                more = {"backward": backwards[s], "keep": self._kept(body, s, into[s])}
-                more |= {"grad_out": grad_out[s], "grad_into": grad_into[s]}
-            made.append(Stage(forwards[s], into[s], out[s], **more))
-        ticks = pipeline_schedule(stages, ir.accumulation, ir.schedule, training)
-        return pipeline(self.whole, made, ticks)
+                stage = replace(
+                    stage,
+                    backward=backwards[s],
+                    keep=self._kept(s, into[s]),
+                    grad_out=grad_out[s],
+                    grad_into=grad_into[s],
+                )
+            pipeline_stages.append(stage)
+        ticks = pipeline_schedule(stages, ir.accumulation, ir.schedule, is_training)
+        return pipeline(self.low.whole, pipeline_stages, ticks)
 
-    def _made_in(self, stage: int, part: str, value: Value) -> bool:
-        return self._homes.get(value, 0) == stage and self._part(value) == part
+    def _stage_program(self, stage: int, part: str) -> Programs:
+        """Return the forward or the backward of a stage, with its outputs to the host."""
+        program = Programs(name=f"stage {stage} {part}")
+        ops = [op for op in self.body if op.part == part and op.stage == stage]
+        self.low._lower(ops, program)
+        self.low._send(partial(self._is_made_in, stage, part), program)
+        return program
 
-    def _crossing(self, body: Body, s: int, part: str) -> list[Value]:
-        """What goes from stage s to its neighbour: onwards what is made up to it and read after it,
-        and of the gradients backwards."""
+    def _is_made_in(self, stage: int, part: str, value: Value) -> bool:
+        """Return whether a value is made in this part of this stage."""
+        return self.low._homes.get(value, 0) == stage and self.low._part(value) == part
+
+    def _crossing(self, stage: int, part: str) -> list[Value]:
+        """Return the values that stage `stage` sends to its neighbour.
+
+        Forward, these are values made up to this stage and read in a later one, sent to stage + 1.
+        Backward, they are gradients, sent to stage - 1. Raises `ModelError` for any other
+        direction.
+        """
         sign = 1 if part == FORWARD else -1
-        found: dict[Value, None] = {}
-        for op in body:
+        values: dict[Value, None] = {}
+        for op in self.body:
             for value in op.inputs:
-                maker = self._makers.get(value)
+                maker = self.low._makers.get(value)
                 if maker is None or maker.part != part:
                     continue
-                if maker.stage * sign <= s * sign < op.stage * sign:
-                    found[value] = None
+                if maker.stage * sign <= stage * sign < op.stage * sign:
+                    values[value] = None
                 elif op.stage != maker.stage and op.stage * sign < maker.stage * sign:
                     raise op.error(
                         f"Stage {op.stage} reads {value.name!r} of stage {maker.stage}, against "
-                        "the way of the pipeline.",
+                        "the direction of the pipeline.",
                         "number the stages in the order in which they run.",
                     )
-        return list(found)
+        return list(values)
 
     def _at(self, value: Value, stage: int) -> Tensor:
-        return self.there[value, stage] if (value, stage) in self.there else self.tensor[value]
+        """Return the tensor of a value in a stage: a copy if the stage has one."""
+        copy = self.low.copies.get((value, stage))
+        return self.low.tensor[value] if copy is None else copy
 
     def _arrive(self, values: list[Value], stage: int) -> Tensor | None:
-        """A variable for each value that comes to a stage, and all of them as one."""
+        """Add a variable in a stage for each value that it receives; return them as one tensor."""
         for value in values:
-            self.there[value, stage] = poputil.clone_to_ipu(
-                self.whole, self.tensor[value], stage, f"{value.name}/arrived"
+            self.low.copies[value, stage] = poputil.clone_to_ipu(
+                self.low.whole, self.low.tensor[value], stage, f"{value.name}/arrived"
             )
-        return self._packed([self.there[v, stage] for v in values], values)
+        return self._packed([self.low.copies[v, stage] for v in values], values)
 
     def _packed(self, tensors: list[Tensor], values: list[Value]) -> Tensor | None:
-        """Several tensors seen as one."""
+        """Return the tensors of `values` as one flat tensor, or None if there are none.
+
+        Raises `ModelError` for dtypes of several sizes.
+        """
         if not tensors:
             return None
         flat = [t.flatten() for t in tensors]
         if len({t.dtype for t in flat}) > 1:
             if {t.dtype.size for t in flat} != {4}:
                 names = ", ".join(map(repr, values))
-                raise ModelError(f"""Between two stages go {names}, of dtypes of several sizes.
-                    next:  cut elsewhere, or cast them to one dtype before.""")
+                raise ModelError(f"""{names} cross from one stage to another, but their dtypes have
+                    different sizes.
+                    next:  end the stage elsewhere, or cast them to one dtype before its end.""")
             flat = [t.reinterpret(UNSIGNED_INT) for t in flat]
         return concat(flat) if len(flat) > 1 else flat[0]
 
-    def _kept(self, body: Body, stage: int, into: Tensor | None) -> list[Tensor]:
-        """What a stage's backward reads of its forward: not views, but what they are views of."""
-        found: dict[Value, None] = {}
+    def _kept(self, stage: int, into: Tensor | None) -> list[Tensor]:
+        """Return the tensors of a stage's forward that its backward reads.
 
-        def note(value: Value) -> None:
-            maker = self._makers.get(value)
+        A view is replaced by the tensor that it is a view of. Values of earlier stages are all in
+        `into`, the tensor that the stage receives.
+        """
+        saved: dict[Value, None] = {}
+
+        def add(value: Value) -> None:
+            maker = self.low._makers.get(value)
             if maker is not None and maker.stage == stage and OPS[maker.kind].view:
-                for each in maker.inputs:
-                    note(each)
+                for source in maker.inputs:
+                    add(source)
             elif value.kind == INPUT or (maker is not None and maker.part == FORWARD):
-                found[value] = None
+                saved[value] = None
 
-        for op in body:
+        for op in self.body:
             if op.part == BACKWARD and op.stage == stage:
                 for value in op.inputs:
-                    maker = self._makers.get(value)
+                    maker = self.low._makers.get(value)
                     if value.kind == INPUT or (maker and maker.part == FORWARD):
-                        note(value)
-        arrived = [v for v in found if v.kind == MADE and self._homes[v] != stage]
-        kept = [self._at(v, stage) for v in found if v not in arrived]
-        return ([into] if arrived and into is not None else []) + kept
+                        add(value)
+        received = [v for v in saved if v.kind == MADE and self.low._homes[v] != stage]
+        local = [self._at(v, stage) for v in saved if v not in received]
+        return ([into] if received and into is not None else []) + local
 
 
 class Run:
-    """A lowered graph on a device: feed it, read and write its variables.
+    """A lowered graph on a device: feeds its inputs, and reads and writes its variables.
 
-    `run(name=array, …)` of arrays [micro-batches, …] or with the batches one behind the other; what
-    comes back has [micro-batches, …] in front, or [steps, …]. Micro-batches are counted by steps,
-    then accumulation, then replicas. Raises `ModelError`.
+    `run(name=array, …)` takes arrays of shape [micro-batches, …], or with all batches concatenated
+    along the first dimension. Each output has the shape [micro-batches, …], or [steps * replicas,
+    …] if it belongs to the update. Micro-batches are ordered by step, then accumulation, then
+    replica. Raises `ModelError`.
     """
 
     def __init__(
@@ -483,18 +560,19 @@ class Run:
     ) -> None:
         from ipu_teach.engine import Engine
 
-        self.low, self.ir = low, low.ir
+        self.low = low
+        self.ir = low.ir
         self.engine = Engine(low.whole, low.program, dict(options or {}))
         self.engine.load(device)
         for value in low.buffers:
-            shape = (self.ir.replicas,) * value.sharded + value.shape
+            shape = (self.ir.replicas, *value.shape) if value.sharded else value.shape
             self.write(value.name, np.broadcast_to(np.asarray(value.initial), shape))
         if "seed" in self.ir.variables:
             self.write("seed", self.ir.variables["seed"].initial)
 
     @property
     def factors(self) -> dict[str, int]:
-        """How many micro-batches a run takes, as factors."""
+        """The micro-batches of a run, as factors: steps, accumulation and replicas."""
         ir = self.ir
         return {
             "steps": self.low.iterations,
@@ -504,73 +582,86 @@ class Run:
 
     @property
     def micro_batches(self) -> int:
-        """Their product."""
+        """The number of micro-batches in a run: the product of `factors`."""
         return int(np.prod(list(self.factors.values())))
 
-    def fed(self, value: Value, given: Any) -> Any:
-        """What the host gave for an input, checked, as the stream wants it."""
-        array = np.asarray(given)
-        n, shape = self.micro_batches, value.shape
+    def fed(self, value: Value, numbers: ArrayLike) -> Array:
+        """Return the host's data for an input as a flat array of its dtype, as the stream takes it.
+
+        Raises `ModelError` for another shape, for floats where the input takes integers, and for
+        integers that it does not accept.
+        """
+        array = np.asarray(numbers)
+        n = self.micro_batches
+        shape = value.shape
         combined = (n * shape[0], *shape[1:]) if shape else (n,)
         if array.shape not in (combined, (n, *shape)):
-            by = " * ".join(f"{k} {v}" for k, v in self.factors.items())
+            product = " * ".join(f"{k} {v}" for k, v in self.factors.items())
             batch = f" * batch {shape[0]}" if shape else ""
-            raise ModelError(f"""{value.name!r} was fed {list(array.shape)}, and a run takes
-                {list(combined)}: {by}{batch}.
-                next:  feed all micro-batches of a run, one behind the other.""")
-        whole = np.dtype(value.dtype.numpy).kind in "iu"
-        if whole and array.dtype.kind in "iu":
-            array = self._numbers(value, array)
-        elif whole:
-            raise ModelError(f"""{value.name!r} was fed {array.dtype}, and takes whole numbers.
-                next:  give an integer array.""")
+            raise ModelError(f"""{value.name!r} was fed {list(array.shape)}, but a run takes
+                {list(combined)}: {product}{batch}.
+                next:  feed all micro-batches of a run, concatenated along the first dimension.""")
+        if np.dtype(value.dtype.numpy).kind in "iu":
+            if array.dtype.kind not in "iu":
+                raise ModelError(f"""{value.name!r} was fed {array.dtype}, but takes integers.
+                    next:  give an integer array.""")
+            array = self._checked_integers(value, array)
         return np.ascontiguousarray(array.reshape((n, *shape)), value.dtype.numpy).reshape(-1)
 
-    def _numbers(self, value: Value, array: Any) -> Any:
+    def _checked_integers(self, value: Value, array: Array) -> Array:
+        """Return int64: the integers of an input.
+
+        The ignored class becomes the device's code for it.
+
+        Raises `ModelError` for integers out of range.
+        """
         wide = array.astype(np.int64)
-        counted = wide if value.ignored is None else wide[wide != value.ignored]
+        relevant = wide if value.ignored is None else wide[wide != value.ignored]
         info = np.iinfo(value.dtype.numpy)
-        most = info.max if value.below is None else value.below - 1
-        least = info.min if value.below is None else -value.below if value.from_end else 0
-        if counted.size and not least <= counted.min() <= counted.max() <= most:
-            wrong = counted[(counted < least) | (counted > most)][0]
+        advice = "integers of the device have 32 bits: give smaller ones, or floats."
+        lowest, highest = int(info.min), int(info.max)
+        if value.below is not None:
+            lowest = 0
+            highest = value.below - 1
             advice = (
                 "number the classes from 0; a loss without weights and smoothing leaves out rows "
-                "of the number that it ignores."
+                "whose label is its ignored number."
             )
-            if value.below is None:
-                advice = "integers of the device have 32 bits: give smaller ones, or floats."
-            elif value.from_end:
+            if value.from_end:
+                lowest = -value.below
                 advice = f"give indices into {value.below:,} elements; those from the end count "
                 advice += "from -1."
+        if relevant.size and not lowest <= relevant.min() <= relevant.max() <= highest:
+            wrong = relevant[(relevant < lowest) | (relevant > highest)][0]
             raise ModelError(
-                f"{value.name!r} was fed the number {wrong}, and takes {least:,} to {most:,}.",
+                f"{value.name!r} was fed the number {wrong}, but takes {lowest:,} to {highest:,}.",
                 next_step=advice,
             )
         if value.ignored is not None and value.dtype is UNSIGNED_INT:
             wide = np.where(wide == value.ignored, popops.MASKED_LABEL_CODE, wide)
         return wide
 
-    def __call__(self, **fed: Any) -> dict[str, Any]:
-        """One run: the outputs by name."""
-        for name, value in fed.items():
-            check("a run", name, value, Numbers, misuse)
-        wanted = {value.name for value in self.low.streams.values()}
-        if wanted - set(fed) or set(fed) - set(self.ir.inputs):
-            raise ModelError(f"""A run was fed {", ".join(fed) or "nothing"}.
-                next:  feed {", ".join(self.ir.inputs) or "nothing"}.""")
-        arrays = {n: self.fed(self.ir.inputs[n], v) for n, v in fed.items()}
+    def __call__(self, **fed: ArrayLike) -> dict[str, Array]:
+        """Run once, and return the outputs by name."""
+        for name, numbers in fed.items():
+            check("a run", name, numbers, Numbers, misuse)
+        streamed = {value.name for value in self.low.streams.values()}
+        if streamed - set(fed) or set(fed) - set(self.ir.inputs):
+            inputs = ", ".join(self.ir.inputs) or "nothing"
+            raise ModelError(f"""A run was fed {", ".join(fed) or "nothing"}, but takes {inputs}.
+                next:  feed {inputs}.""")
+        arrays = {n: self.fed(self.ir.inputs[n], numbers) for n, numbers in fed.items()}
         for handle, value in self.low.streams.items():
             self.engine.connect_stream(handle, arrays[value.name])
         outs = {}
         for name, value in self.ir.outputs.items():
             count = self.micro_batches
-            if name in self.low.each_step:
+            if name in self.low.per_step:
                 count = self.low.iterations * self.ir.replicas
             outs[name] = np.empty((count, *value.shape), value.dtype.numpy)
             if value.size:
                 self.engine.connect_stream(f"output {name}", outs[name].reshape(-1))
-        with Interrupts():  # Ctrl-C waits for the end of the run: no weight is half of a step
+        with Interrupts():  # Ctrl-C waits for the end of the run, so weights are from whole steps
             self.engine.run()
         return outs
 
@@ -579,47 +670,58 @@ class Run:
 
         return named_value(self.ir, name)
 
-    def read(self, name: str) -> Any:
-        """What a variable holds: of the first replica, or [replicas, …] where each has a share."""
-        value, every = self._named(name), self.ir.replicas
+    def read(self, name: str) -> Array:
+        """Return the value of a variable in the first replica.
+
+        For a sharded variable it is [replicas, …], one share from each replica.
+        """
+        value = self._named(name)
+        replicas = self.ir.replicas
         if value in self.low.buffers:
-            rows = [self.engine.copy_from_remote_buffer(name, replica=r) for r in range(every)]
-            found = np.asarray(rows)
+            rows = [self.engine.copy_from_remote_buffer(name, replica=r) for r in range(replicas)]
+            array = np.asarray(rows)
         else:
-            found = np.array(self.engine.read_tensor(name))
-        found = found.reshape((every, *value.shape))
-        return found if value.sharded else found[0]
+            array = np.array(self.engine.read_tensor(name))
+        array = array.reshape((replicas, *value.shape))
+        return array if value.sharded else array[0]
 
     def write(self, name: str, array: Numbers) -> None:
-        """Set a variable, in all replicas. Each has another "seed", to draw other numbers."""
-        value, every = self._named(name), self.ir.replicas
-        given = np.asarray(array, value.dtype.numpy)
-        shape = (every, *value.shape) if value.sharded else value.shape
-        if given.shape != shape:
-            raise ModelError(f"""{name!r} was given {list(given.shape)}, and is {list(shape)}.
+        """Set a variable in all replicas. Raises `ModelError` for another shape.
+
+        "seed" is increased by the number of the replica, so that each draws different numbers.
+        """
+        value = self._named(name)
+        replicas = self.ir.replicas
+        numbers = np.asarray(array, value.dtype.numpy)
+        shape = (replicas, *value.shape) if value.sharded else value.shape
+        if numbers.shape != shape:
+            raise ModelError(f"""{name!r} was given {list(numbers.shape)}, but is {list(shape)}.
                 next:  give an array of its shape.""")
-        whole = np.array(np.broadcast_to(given, (every, *value.shape)))
+        by_replica = np.array(np.broadcast_to(numbers, (replicas, *value.shape)))
         if name == "seed":
-            whole[:, 1] += np.arange(every, dtype=np.uint32)
+            by_replica[:, 1] += np.arange(replicas, dtype=np.uint32)
         if value not in self.low.buffers:
-            self.engine.write_tensor(f"write {name}", whole if every > 1 else whole[0])
+            self.engine.write_tensor(f"write {name}", by_replica if replicas > 1 else by_replica[0])
             return
-        for replica, row in enumerate(whole.reshape(every, -1)):
+        for replica, row in enumerate(by_replica.reshape(replicas, -1)):
             self.engine.copy_to_remote_buffer(row, name, replica=replica)
 
-    def state(self) -> dict[str, Any]:
-        """All variables by name: parameters, the optimiser's, running statistics, the seed; but for
-        those that are written before they are read."""
-        first: dict[Value, str] = {}
+    def state(self) -> dict[str, Array]:
+        """Return all variables by name: parameters, optimiser state, running statistics, the seed.
+
+        Variables that each run writes before it reads them are left out.
+        """
+        first_reader: dict[Value, str] = {}
         for op in self.ir.ops:
             for value in op.inputs:
-                first.setdefault(value, op.kind)
-        return {n: self.read(n) for n, v in self.ir.variables.items() if first.get(v) != "assign"}
+                first_reader.setdefault(value, op.kind)
+        variables = self.ir.variables.items()
+        return {name: self.read(name) for name, v in variables if first_reader.get(v) != "assign"}
 
     def restore(self, state: Mapping[str, Numbers]) -> None:
-        """Go on from what `state` returned, in every bit."""
+        """Set the variables to what `state` returned. A run continues from it with equal bits."""
         for name, array in state.items():
             self.write(name, array)
 
 
-check_calls(globals(), misuse, without=("inner",))
+check_calls(globals(), misuse, without=("body_ops",))

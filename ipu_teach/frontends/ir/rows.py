@@ -1,7 +1,7 @@
-"""The table: what each operation makes, its PopLibs calls, and its gradient.
+"""The table of operations: the result's shape, the PopLibs calls and the gradient of each.
 
-Elements, views, reductions, numbers that are drawn, replicas, what changes a variable. Products,
-layers and losses are in `rows_nn`.
+This module has elementwise operations, views, reductions, random numbers, replicas, and operations
+that change a variable. Products, layers and losses are in `rows_nn`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach.arguments import Extended
+from ipu_teach.arguments import Count, Extended
+from ipu_teach.frontends.ir.attributes import Element
+from ipu_teach.frontends.ir.lowering import Lowering
 from ipu_teach.frontends.ir.values import CONSTANT, OPS, Ir, Op, Out, Row, Shape, Unfit, Value
 from ipu_teach.graph import Tensor, concat
 from ipu_teach.poplibs import gcl, optim, popnn, popops, poprand, poputil
@@ -21,61 +23,71 @@ from ipu_teach.poplibs.popops.in_float import in_float
 from ipu_teach.program import Copy, PrintTensor
 from ipu_teach.types import BOOL, FLOAT, HALF, INT, UNSIGNED_INT, DType
 
-Slopes = list[Value | None]
+InputGrads = list[Value | None]
 Ints = Sequence[int]
 Kind = type[DType]
+Shaper = Callable[..., Out]  # see Row.shape
+Lower = Callable[..., Tensor | Sequence[Tensor] | None]  # see Row.lower
+Grad = Callable[..., InputGrads]  # see Row.grad
+Operand = Tensor | float  # an input of `lower` in a row with `numbers`
 CAST = "cast: graph.op('cast', x, dtype=FLOAT)."
 
 
-def need(good: object, why: str, advice: str) -> None:
-    """Raise `Unfit` unless it is good."""
-    if not good:
+def require(is_valid: object, why: str, advice: str) -> None:
+    """Raise `Unfit` unless `is_valid` is true."""
+    if not is_valid:
         raise Unfit(why, advice)
 
 
-def like(x: Value) -> Out:
-    """The shape and dtype of the one input."""
+def like_operand(x: Value) -> Out:
+    """Return the shape and dtype of the input."""
     return Out(x.shape, x.dtype)
 
 
-def keeps(which: int) -> Callable[..., Out]:
-    """The shape and dtype of an input, whatever else is given: for the rows of gradients."""
-    return lambda *values, **attrs: like(values[which])
+def like_input(place: int) -> Shaper:
+    """Return a `shape` that gives the shape and dtype of input number `place`, without checks.
+
+    It is for rows that only gradients use.
+    """
+    return lambda *values, **attrs: like_operand(values[place])
 
 
-def shaped(x: Value, shape: Ints, **attrs: Any) -> Out:
-    """A shape that is an attribute."""
+def with_shape(x: Value, shape: Ints, **attrs: Any) -> Out:
+    """Return the shape of the attribute `shape`, and the dtype of the input."""
     return Out(tuple(shape), x.dtype)
 
 
 def floats(x: Value) -> Out:
-    """As `like`, of floats alone."""
-    need(x.floating, f"{x.dtype.__name__} is no float", CAST)
-    return like(x)
+    """Return the shape and dtype of an input of floats. Raises `Unfit`."""
+    require(x.floating, f"{x.dtype.__name__} is not a float dtype", CAST)
+    return like_operand(x)
 
 
 def numeric(x: Value) -> Out:
-    """As `like`, of numbers: not of BOOL."""
-    need(x.dtype is not BOOL, "BOOL is no number", CAST)
-    return like(x)
+    """Return the shape and dtype of an input of numbers. Raises `Unfit` for BOOL."""
+    require(x.dtype is not BOOL, "BOOL is not a numeric dtype", CAST)
+    return like_operand(x)
 
 
 def with_rows(x: Value) -> Value:
-    """x, whose last dimension has elements. Raises `Unfit`."""
-    need(x.shape, "one number has no last dimension", "give a tensor.")
-    need(x.shape[-1], "its rows have no elements", "give a tensor with elements.")
+    """Return x. Raise `Unfit` unless its last dimension has elements."""
+    require(x.shape, "one number has no last dimension", "give a tensor.")
+    require(x.shape[-1], "its rows have no elements", "give a tensor with elements.")
     return x
 
 
-def alike(*values: Value) -> None:
-    """Raise `Unfit` for dtypes that differ."""
+def check_dtypes(*values: Value) -> None:
+    """Raise `Unfit` if dtypes differ."""
     names = [v.dtype.__name__ for v in values]
-    need(len({*names}) == 1, f"dtypes {' and '.join(names)} differ", CAST)
+    require(len({*names}) == 1, f"dtypes {' and '.join(names)} differ", CAST)
 
 
 def broadcast(*values: Value, dtype: Kind | None = None) -> Out:
-    """The shape that all broadcast to."""
-    alike(*values)
+    """Return the shape to which all inputs broadcast, and `dtype`, or that of the inputs.
+
+    Raises `Unfit`.
+    """
+    check_dtypes(*values)
     try:
         return Out(np.broadcast_shapes(*(v.shape for v in values)), dtype or values[0].dtype)
     except ValueError:
@@ -84,69 +96,76 @@ def broadcast(*values: Value, dtype: Kind | None = None) -> Out:
 
 
 def pair(a: Value, b: Value) -> Out:
-    """As `broadcast`, of two."""
+    """Return the shape and dtype of two inputs that broadcast. Raises `Unfit`."""
     return broadcast(a, b)
 
 
 def integers(x: Value, *others: Value) -> Out:
-    """Return the shape and dtype of one operand, or of two that broadcast: integers."""
+    """Return the shape and dtype of one input of integers, or of two that broadcast.
+
+    Raises `Unfit`.
+    """
     why = f"{x.dtype.__name__} has no bits to combine"
-    need(x.dtype in (INT, UNSIGNED_INT), why, "cast: graph.op('cast', x, dtype=INT).")
+    require(x.dtype in (INT, UNSIGNED_INT), why, "cast: graph.op('cast', x, dtype=INT).")
     return broadcast(x, *others)
 
 
 def numeric_pair(a: Value, b: Value) -> Out:
-    """As `pair`, of numbers."""
+    """Return the shape and dtype of two inputs of numbers that broadcast. Raises `Unfit`."""
     numeric(a)
     return pair(a, b)
 
 
 def float_pair(a: Value, b: Value) -> Out:
-    """As `pair`, of floats."""
+    """Return the shape and dtype of two inputs of floats that broadcast. Raises `Unfit`."""
     floats(a)
     return pair(a, b)
 
 
 def axes(x: Value, dims: Ints) -> list[int]:
-    """Dimensions counted from the first, each once. Raises `Unfit`."""
+    """Return the sorted dimensions, counted from the first, each once. Raises `Unfit`."""
     rank = len(x.shape)
-    good = all(-rank <= d < rank for d in dims)
-    need(good, f"there is no dimension {list(dims)} of {rank}", "count them from 0.")
+    is_valid = all(-rank <= d < rank for d in dims)
+    require(is_valid, f"there is no dimension {list(dims)} of {rank}", "count them from 0.")
     return sorted({d % rank for d in dims})
 
 
-def flat(ir: Ir, op: Op, *gs: Any) -> Slopes:
-    """The gradient of what is constant wherever it is smooth, or no number: none."""
+def no_gradients(ir: Ir, op: Op, *gs: Value | None) -> InputGrads:
+    """Return no gradients: the result is piecewise constant, or not of floats."""
     return [None] * len(op.inputs)
 
 
-def passed(ir: Ir, op: Op, g: Value) -> Slopes:
-    """The gradient as it is."""
+def same_gradient(ir: Ir, op: Op, g: Value) -> InputGrads:
+    """Return the gradient unchanged."""
     return [g]
 
 
-def calls(function: Any) -> Callable[..., Any]:
-    """`lower` of a library call that takes the tensors, and the attributes by name."""
-    return lambda low, *tensors, **attrs: low.call(function, *tensors, **attrs)
+def library_call(function: Callable[..., Tensor | Sequence[Tensor] | None]) -> Lower:
+    """Return a `lower` that calls a library's function with the tensors and attributes."""
+
+    def lower(low: Lowering, *tensors: Tensor, **attrs: Any) -> Tensor | Sequence[Tensor] | None:
+        return low.call(function, *tensors, **attrs)
+
+    return lower
 
 
-def fused(expression: Callable[..., Any]) -> Callable[..., Any]:
-    """`lower` of an expression of the tensors, worked out in FLOAT and rounded once."""
+def fused_call(expression: Callable[..., expr.Expr]) -> Lower:
+    """Return a `lower` that computes an expression of the tensors in FLOAT, and rounds once."""
 
-    def lower(low: Any, *tensors: Any) -> Any:
+    def lower(low: Lowering, *tensors: Tensor) -> Tensor:
         result, operands = in_float(expression, *tensors, out=low.op.outs[0].dtype)
         return low.call(popops.map, result, operands)
 
     return lower
 
 
-def view(shape: Any, lower: Any, grad: Any) -> Row:
-    """A row whose result shares memory with its input."""
+def view_row(shape: Shaper, lower: Lower, grad: Grad) -> Row:
+    """Return a row whose result shares memory with its input."""
     return Row(shape, lower, grad, view=True)
 
 
 def unbroadcast(ir: Ir, g: Value | None, shape: Shape) -> Value | None:
-    """The sum of a gradient over the dimensions along which its value was broadcast."""
+    """Return the sum of a gradient over the dimensions along which its value was broadcast."""
     if g is None or g.shape == shape:
         return g
     lead = len(g.shape) - len(shape)
@@ -161,174 +180,224 @@ def unbroadcast(ir: Ir, g: Value | None, shape: Shape) -> Value | None:
 # --- elements -------------------------------------------------------------------------------------
 
 
-def one(call: Any, gradient: Callable[..., Value], shape: Any = floats) -> Row:
-    """A row of one operand. Its gradient is `gradient(graph, g, x, y)`, for g that of y."""
+def unary(
+    call: Callable[..., Tensor], gradient: Callable[..., Value], shape: Shaper = floats
+) -> Row:
+    """Return a row of one operand x with the result y.
 
-    def grad(ir: Ir, op: Op, g: Value) -> Slopes:
+    `gradient(graph, g, x, y)` returns the gradient of x, given the gradient g of y.
+    """
+
+    def grad(ir: Ir, op: Op, g: Value) -> InputGrads:
         return [gradient(ir, g, op.inputs[0], op.outs[0])]
 
-    return Row(shape, calls(call), grad)
+    return Row(shape, library_call(call), grad)
 
 
-def two(
-    call: Any, slopes: Callable[..., tuple[Value | None, Value | None]], shape: Any = numeric_pair
+def binary(
+    call: Callable[..., Tensor],
+    gradients: Callable[..., tuple[Value | None, Value | None]],
+    shape: Shaper = numeric_pair,
 ) -> Row:
-    """A row of two operands that broadcast: `slopes(graph, gradient, a, b, y)`."""
+    """Return a row of two operands a and b that broadcast, with the result y.
 
-    def grad(ir: Ir, op: Op, g: Value) -> Slopes:
-        a, b = slopes(ir, g, *op.inputs, op.outs[0])
+    `gradients(graph, g, a, b, y)` returns the gradients of a and b before they are summed over
+    broadcast dimensions.
+    """
+
+    def grad(ir: Ir, op: Op, g: Value) -> InputGrads:
+        a, b = gradients(ir, g, *op.inputs, op.outs[0])
         return [unbroadcast(ir, a, op.inputs[0].shape), unbroadcast(ir, b, op.inputs[1].shape)]
 
-    return Row(shape, calls(call), grad, numbers=True)
+    return Row(shape, library_call(call), grad, numbers=True)
 
 
-def asks(call: Any, n: int = 2, kinds: Sequence[Kind] = ()) -> Row:
-    """A row whose answers are BOOL, of one or two operands, of these dtypes or of any."""
+def predicate(call: Callable[..., Tensor], n: int = 2, dtypes: Sequence[Kind] = ()) -> Row:
+    """Return a row with a BOOL result, of one or two operands of these dtypes, or of any."""
 
     def shape(*values: Value) -> Out:
-        need(len(values) == n, f"it was given {len(values)} tensors", f"give {n}.")
+        require(len(values) == n, f"it was given {len(values)} tensors", f"give {n}.")
         for value in values:
-            names = " or ".join(kind.__name__ for kind in kinds)
-            advice = f"cast: graph.op('cast', x, dtype={names.split()[0]})." if kinds else ""
+            names = " or ".join(dtype.__name__ for dtype in dtypes)
+            advice = f"cast: graph.op('cast', x, dtype={names.split()[0]})." if dtypes else ""
             why = f"{value.dtype.__name__} is not {names}"
-            need(not kinds or value.dtype in kinds, why, advice)
+            require(not dtypes or value.dtype in dtypes, why, advice)
         return broadcast(*values, dtype=BOOL)
 
-    return Row(shape, calls(call), flat, numbers=n == 2)
+    return Row(shape, library_call(call), no_gradients, numbers=n == 2)
 
 
 def non_linearity(kind: str) -> Row:
-    """A row of popnn's non-linearities."""
+    """Return a row of one of popnn's non-linearities."""
 
-    def grad(ir: Ir, op: Op, g: Value) -> Slopes:
+    def grad(ir: Ir, op: Op, g: Value) -> InputGrads:
         by_input = popnn.NonLinearityType[kind].slope_from_input
-        seen = op.inputs[0] if by_input else op.outs[0]
-        return [ir.op("non_linearity_grad", seen, g, kind=kind)]
+        argument = op.inputs[0] if by_input else op.outs[0]
+        return [ir.op("non_linearity_grad", argument, g, kind=kind)]
 
-    return Row(floats, lambda low, x: low.call(popnn.non_linearity, kind, x), grad)
+    def lower(low: Lowering, x: Tensor) -> Tensor:
+        return low.call(popnn.non_linearity, kind, x)
+
+    return Row(floats, lower, grad)
 
 
-def _m(ir: Ir, first: Value, *others: Any) -> Value:
-    """A product of values and numbers."""
-    for other in others:
-        first = ir.op("mul", first, other)
+def _product(ir: Ir, first: Value, *factors: Value | float) -> Value:
+    """Return a product of values and numbers."""
+    for factor in factors:
+        first = ir.op("mul", first, factor)
     return first
 
 
 def _extreme(loses: str) -> Callable[..., tuple[Value, Value]]:
-    """The gradients of "max", for "lt", and of "min", for "gt": an operand that `loses` has 0.
+    """Return the function for the gradients of "max" (with "lt") or "min" (with "gt").
 
-    Two equal operands have half of the gradient each, as in torch's maximum and minimum.
+    An operand for which the comparison `loses` is true has the gradient 0. Two equal operands have
+    half of the gradient each, as in torch's maximum and minimum.
     """
 
-    def slopes(ir: Ir, g: Value, a: Value, b: Value, y: Value) -> tuple[Value, Value]:
-        share = ir.op("select", ir.op("eq", a, b), _m(ir, g, 0.5), g)
-        nothing = ir.constant(0.0, g.dtype)
-        by_a = ir.op("select", ir.op(loses, a, b), nothing, share)
-        return by_a, ir.op("select", ir.op(loses, b, a), nothing, share)
+    def gradients(ir: Ir, g: Value, a: Value, b: Value, y: Value) -> tuple[Value, Value]:
+        share = ir.op("select", ir.op("eq", a, b), _product(ir, g, 0.5), g)
+        zero = ir.constant(0.0, g.dtype)
+        by_a = ir.op("select", ir.op(loses, a, b), zero, share)
+        return by_a, ir.op("select", ir.op(loses, b, a), zero, share)
 
-    return slopes
+    return gradients
 
 
 def _power(ir: Ir, g: Value, a: Value, b: Value, y: Value) -> tuple[Value, Value | None]:
-    """The gradients of a ** b. At a = 0 neither b a ** (b - 1) nor y log(a) is a number for
-    every b; where the power is constant, its gradient is 0."""
-    nothing = ir.constant(0.0, g.dtype, g.shape)
+    """Return the gradients of a ** b.
+
+    At a = 0, b a ** (b - 1) and y log(a) may be NaN or infinite; the gradient is 0 there if the
+    power is constant.
+    """
+    zero = ir.constant(0.0, g.dtype, g.shape)
     if b.number == 0:
-        return nothing, None
-    by_a = _m(ir, g, b, ir.op("pow", a, ir.op("sub", b, 1.0)))
+        return zero, None
+    by_a = _product(ir, g, b, ir.op("pow", a, ir.op("sub", b, 1.0)))
     if b.number is None:
-        by_a = ir.op("select", ir.op("eq", b, 0.0), nothing, by_a)
+        by_a = ir.op("select", ir.op("eq", b, 0.0), zero, by_a)
     if b.kind == CONSTANT:
         return by_a, None
     is_flat = ir.op("logical_and", ir.op("eq", a, 0.0), ir.op("gteq", b, 0.0))
-    log = ir.op("select", is_flat, nothing, ir.op("mul", y, ir.op("log", a)))
+    log = ir.op("select", is_flat, zero, ir.op("mul", y, ir.op("log", a)))
     return by_a, ir.op("mul", g, log)
 
 
 def _quotient(ir: Ir, g: Value, a: Value, b: Value, y: Value) -> tuple[Value, Value | None]:
+    """Return the gradients of a / b."""
     share = ir.op("div", g, b)
-    return share, None if b.kind == CONSTANT else _m(ir, share, y, -1.0)
+    if b.kind == CONSTANT:
+        return share, None
+    return share, _product(ir, share, y, -1.0)
 
 
-def softplus(x: Any) -> Any:
-    """The expression of log(1 + exp(x)), of which no part overflows."""
+def softplus(x: expr.Expr) -> expr.Expr:
+    """Return the expression of log(1 + exp(x)) in a form that does not overflow."""
     return expr.Max(x, 0.0) + expr.Log1p(expr.Exp(-expr.Abs(x)))
 
 
 def _angle(ir: Ir, g: Value, a: Value, b: Value, y: Value) -> tuple[Value, Value]:
-    squares = ir.op("add", _m(ir, a, a), _m(ir, b, b))
+    """Return the gradients of atan2(a, b); at the origin they are 0."""
+    squares = ir.op("add", _product(ir, a, a), _product(ir, b, b))
     is_origin = ir.op("eq", squares, 0.0)
     share = ir.op("div", g, ir.op("select", is_origin, ir.constant(1.0, g.dtype), squares))
-    return _m(ir, share, b), _m(ir, share, a, -1.0)
+    return _product(ir, share, b), _product(ir, share, a, -1.0)
 
 
 def _select_shape(mask: Value, a: Value, b: Value) -> Out:
-    need(mask.dtype is BOOL, f"the mask is {mask.dtype.__name__}", "give a BOOL, as gt makes it.")
+    """Return the shape of "select": all three inputs broadcast."""
+    require(
+        mask.dtype is BOOL, f"the mask is {mask.dtype.__name__}", "give a BOOL, as gt makes it."
+    )
     return broadcast(Value(mask.shape, a.dtype), a, b)
 
 
-def _select(low: Any, mask: Any, a: Any, b: Any) -> Any:
-    """One of the two may be a number."""
+def _select(low: Lowering, mask: Tensor, a: Operand, b: Operand) -> Tensor:
+    """Lower "select", for which popops takes at most one number."""
     if not isinstance(a, Tensor) and not isinstance(b, Tensor):
         a = low.constant(low.op.outs[0].dtype, low.op.outs[0].shape, a)
     return low.call(popops.select, a, b, mask)
 
 
-def _select_grad(ir: Ir, op: Op, g: Value) -> Slopes:
-    (mask, a, b), nothing = op.inputs, ir.constant(0.0, g.dtype)
-    slopes = [ir.op("select", mask, g, nothing), ir.op("select", mask, nothing, g)]
-    return [None, *(unbroadcast(ir, s, v.shape) for s, v in zip(slopes, (a, b), strict=True))]
+def _select_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
+    mask, a, b = op.inputs
+    zero = ir.constant(0.0, g.dtype)
+    by_a = ir.op("select", mask, g, zero)
+    by_b = ir.op("select", mask, zero, g)
+    return [None, unbroadcast(ir, by_a, a.shape), unbroadcast(ir, by_b, b.shape)]
 
 
-def _clamp_grad(ir: Ir, op: Op, g: Value) -> Slopes:
-    (x,), how = op.inputs, op.attrs
-    inside = ir.op("logical_and", ir.op("gteq", x, how["least"]), ir.op("lteq", x, how["most"]))
-    return [ir.op("select", inside, g, ir.constant(0.0, g.dtype))]
+def _clamp(low: Lowering, x: Tensor, least: float, most: float) -> Tensor:
+    return low.call(popops.clamp, x, least, most)
 
 
-def _other_bits(x: Value, dtype: Kind) -> Out:
+def _clamp_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
+    (x,) = op.inputs
+    is_above = ir.op("gteq", x, op.attrs["least"])
+    is_inside = ir.op("logical_and", is_above, ir.op("lteq", x, op.attrs["most"]))
+    return [ir.op("select", is_inside, g, ir.constant(0.0, g.dtype))]
+
+
+def _reinterpret_shape(x: Value, dtype: Kind) -> Out:
     sizes = [d.size for d in (x.dtype, dtype)]
     why = f"{x.dtype.__name__} has {sizes[0]} bytes, and {dtype.__name__} {sizes[1]}"
-    need(sizes[0] == sizes[1] and dtype is not BOOL, why, CAST)
+    require(sizes[0] == sizes[1] and dtype is not BOOL, why, CAST)
     return Out(x.shape, dtype)
 
 
-def _cast_grad(ir: Ir, op: Op, g: Value) -> Slopes:
+def _print(low: Lowering, x: Tensor, title: str) -> Tensor:
+    low.prog.add(PrintTensor(title, x))
+    return x
+
+
+def _non_linearity_grad(low: Lowering, y: Tensor, g: Tensor, kind: str) -> Tensor:
+    return low.call(popnn.non_linearity_input_gradient, kind, y, g)
+
+
+def _softplus_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
+    return [_product(ir, g, ir.op("sigmoid", op.inputs[0]))]
+
+
+def _erf_grad(ir: Ir, g: Value, x: Value, y: Value) -> Value:
+    return _product(ir, g, ir.op("exp", _product(ir, x, x, -1.0)), 2 / sqrt(pi))
+
+
+def _cast(low: Lowering, x: Tensor, dtype: Kind) -> Tensor:
+    return low.call(popops.cast, x, dtype)
+
+
+def _cast_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
     (x,) = op.inputs
     return [ir.op("cast", g, dtype=x.dtype) if x.floating else None]
 
 
 OPS |= {
-    "neg": Row(numeric, calls(popops.neg), lambda ir, op, g: [ir.op("neg", g)]),
-    "abs": one(popops.abs, lambda ir, g, x, y: _m(ir, g, ir.op("signum", x)), numeric),
-    "exp": one(popops.exp, lambda ir, g, x, y: _m(ir, g, y)),
-    "expm1": one(popops.expm1, lambda ir, g, x, y: _m(ir, g, ir.op("add", y, 1.0))),
-    # a quotient: the inverse alone of a small number overflows, in HALF below 2e-5
-    "log": one(popops.log, lambda ir, g, x, y: ir.op("div", g, x)),
-    "log1p": one(popops.log1p, lambda ir, g, x, y: ir.op("div", g, ir.op("add", x, 1.0))),
-    "sqrt": one(popops.sqrt, lambda ir, g, x, y: ir.op("div", _m(ir, g, 0.5), y)),
-    "rsqrt": one(popops.rsqrt, lambda ir, g, x, y: _m(ir, g, y, y, y, -0.5)),
-    "inv": one(popops.inv, lambda ir, g, x, y: _m(ir, g, y, y, -1.0)),
-    "square": one(popops.square, lambda ir, g, x, y: _m(ir, g, 2.0, x), numeric),
-    "sin": one(popops.sin, lambda ir, g, x, y: _m(ir, g, ir.op("cos", x))),
-    "cos": one(popops.cos, lambda ir, g, x, y: _m(ir, g, ir.op("neg", ir.op("sin", x)))),
-    "erf": one(
-        popops.erf,
-        lambda ir, g, x, y: _m(ir, g, ir.op("exp", _m(ir, x, x, -1.0)), 2 / sqrt(pi)),
-    ),
+    "neg": Row(numeric, library_call(popops.neg), lambda ir, op, g: [ir.op("neg", g)]),
+    "abs": unary(popops.abs, lambda ir, g, x, y: _product(ir, g, ir.op("signum", x)), numeric),
+    "exp": unary(popops.exp, lambda ir, g, x, y: _product(ir, g, y)),
+    "expm1": unary(popops.expm1, lambda ir, g, x, y: _product(ir, g, ir.op("add", y, 1.0))),
+    # g / x instead of g times 1 / x, because 1 / x overflows for small x, in HALF below 2e-5
+    "log": unary(popops.log, lambda ir, g, x, y: ir.op("div", g, x)),
+    "log1p": unary(popops.log1p, lambda ir, g, x, y: ir.op("div", g, ir.op("add", x, 1.0))),
+    "sqrt": unary(popops.sqrt, lambda ir, g, x, y: ir.op("div", _product(ir, g, 0.5), y)),
+    "rsqrt": unary(popops.rsqrt, lambda ir, g, x, y: _product(ir, g, y, y, y, -0.5)),
+    "inv": unary(popops.inv, lambda ir, g, x, y: _product(ir, g, y, y, -1.0)),
+    "square": unary(popops.square, lambda ir, g, x, y: _product(ir, g, 2.0, x), numeric),
+    "sin": unary(popops.sin, lambda ir, g, x, y: _product(ir, g, ir.op("cos", x))),
+    "cos": unary(popops.cos, lambda ir, g, x, y: _product(ir, g, ir.op("neg", ir.op("sin", x)))),
+    "erf": unary(popops.erf, _erf_grad),
     "softplus": Row(
         floats,
-        fused(softplus),
-        lambda ir, op, g: [_m(ir, g, ir.op("sigmoid", op.inputs[0]))],
+        fused_call(softplus),
+        _softplus_grad,
     ),
-    "signum": Row(numeric, calls(popops.signum), flat),
+    "signum": Row(numeric, library_call(popops.signum), no_gradients),
     **{
-        n: Row(floats, calls(getattr(popops, n)), flat)
+        n: Row(floats, library_call(getattr(popops, n)), no_gradients)
         for n in ("floor", "ceil", "round", "nearby_int", "trunc")
     },
-    **{n: asks(getattr(popops, n), 1, (FLOAT, HALF)) for n in ("is_nan", "is_finite")},
-    "logical_not": asks(popops.logical_not, 1, (BOOL,)),
+    **{n: predicate(getattr(popops, n), 1, (FLOAT, HALF)) for n in ("is_nan", "is_finite")},
+    "logical_not": predicate(popops.logical_not, 1, (BOOL,)),
     "relu": non_linearity("RELU"),
     "sigmoid": non_linearity("SIGMOID"),
     "hard_sigmoid": non_linearity("HARD_SIGMOID"),
@@ -336,27 +405,29 @@ OPS |= {
     "gelu": non_linearity("GELU_ERF"),
     "gelu_tanh": non_linearity("GELU"),
     "silu": non_linearity("SWISH"),
-    "non_linearity_grad": Row(
-        keeps(1), lambda low, y, g, kind: low.call(popnn.non_linearity_input_gradient, kind, y, g)
-    ),
-    "add": two(popops.add, lambda ir, g, a, b, y: (g, g)),
-    "sub": two(popops.sub, lambda ir, g, a, b, y: (g, ir.op("neg", g))),
-    "mul": two(popops.mul, lambda ir, g, a, b, y: (_m(ir, g, b), _m(ir, g, a))),
-    "div": two(popops.div, _quotient),
-    "pow": two(popops.pow, _power),
-    "max": two(popops.max, _extreme("lt")),
-    "min": two(popops.min, _extreme("gt")),
-    "atan2": two(popops.atan2, _angle, float_pair),
-    "rem": Row(numeric_pair, calls(popops.rem), numbers=True),
+    "non_linearity_grad": Row(like_input(1), _non_linearity_grad),
+    "add": binary(popops.add, lambda ir, g, a, b, y: (g, g)),
+    "sub": binary(popops.sub, lambda ir, g, a, b, y: (g, ir.op("neg", g))),
+    "mul": binary(popops.mul, lambda ir, g, a, b, y: (_product(ir, g, b), _product(ir, g, a))),
+    "div": binary(popops.div, _quotient),
+    "pow": binary(popops.pow, _power),
+    "max": binary(popops.max, _extreme("lt")),
+    "min": binary(popops.min, _extreme("gt")),
+    "atan2": binary(popops.atan2, _angle, float_pair),
+    "rem": Row(numeric_pair, library_call(popops.rem), numbers=True),
     **{
-        f"bitwise_{n}": Row(integers, calls(getattr(popops, f"bitwise_{n}")), flat, numbers=True)
+        f"bitwise_{n}": Row(
+            integers, library_call(getattr(popops, f"bitwise_{n}")), no_gradients, numbers=True
+        )
         for n in ("and", "or", "xor")
     },
-    "shift_left": Row(integers, calls(popops.shift_left), flat, numbers=True),
-    "shift_right": Row(integers, calls(popops.shift_right_sign_extend), flat, numbers=True),
-    "bitwise_not": Row(integers, calls(popops.bitwise_not), flat),
-    **{n: asks(getattr(popops, n)) for n in ("eq", "neq", "lt", "lteq", "gt", "gteq")},
-    **{n: asks(getattr(popops, n), 2, (BOOL,)) for n in ("logical_and", "logical_or")},
+    "shift_left": Row(integers, library_call(popops.shift_left), no_gradients, numbers=True),
+    "shift_right": Row(
+        integers, library_call(popops.shift_right_sign_extend), no_gradients, numbers=True
+    ),
+    "bitwise_not": Row(integers, library_call(popops.bitwise_not), no_gradients),
+    **{n: predicate(getattr(popops, n)) for n in ("eq", "neq", "lt", "lteq", "gt", "gteq")},
+    **{n: predicate(getattr(popops, n), 2, (BOOL,)) for n in ("logical_and", "logical_or")},
     "select": Row(
         _select_shape,
         _select,
@@ -365,22 +436,20 @@ OPS |= {
     ),
     "clamp": Row(
         lambda x, least, most: numeric(x),
-        lambda low, x, least, most: low.call(popops.clamp, x, least, most),
+        _clamp,
         _clamp_grad,
     ),
     "cast": Row(
         lambda x, dtype: Out(x.shape, dtype),
-        lambda low, x, dtype: low.call(popops.cast, x, dtype),
+        _cast,
         _cast_grad,
     ),
-    "reinterpret": view(_other_bits, lambda low, x, dtype: x.reinterpret(dtype), flat),
-    "copy": Row(like, calls(poputil.duplicate), passed),
-    "stop": view(like, lambda low, x: x, flat),  # no gradient goes through it
-    "print": view(
-        lambda x, title: like(x),
-        lambda low, x, title: low.prog.add(PrintTensor(title, x)) and x,
-        passed,
+    "reinterpret": view_row(
+        _reinterpret_shape, lambda low, x, dtype: x.reinterpret(dtype), no_gradients
     ),
+    "copy": Row(like_operand, library_call(poputil.duplicate), same_gradient),
+    "stop": view_row(like_operand, lambda low, x: x, no_gradients),  # stops the gradient
+    "print": view_row(lambda x, title: like_operand(x), _print, same_gradient),
 }
 
 
@@ -388,335 +457,418 @@ OPS |= {
 
 
 def _reshape_shape(x: Value, shape: Ints) -> Out:
-    found = tuple(map(int, shape))
-    if found.count(-1) == 1 and (rest := -prod(found)) and not x.size % rest:
-        found = tuple(x.size // rest if n == -1 else n for n in found)
-    good = prod(found) == x.size and min(found, default=0) >= 0
+    """Return the shape of "reshape"; one size may be -1, which is computed from the others."""
+    sizes = tuple(map(int, shape))
+    if sizes.count(-1) == 1 and (rest := -prod(sizes)) and not x.size % rest:
+        sizes = tuple(x.size // rest if n == -1 else n for n in sizes)
+    is_valid = prod(sizes) == x.size and min(sizes, default=0) >= 0
     advice = f"give sizes whose product is {x.size:,}."
-    need(good, f"{list(x.shape)} cannot be seen as {list(shape)}", advice)
-    return Out(found, x.dtype)
+    require(is_valid, f"{list(x.shape)} cannot be reshaped to {list(shape)}", advice)
+    return Out(sizes, x.dtype)
+
+
+def _reshape(low: Lowering, x: Tensor, shape: Ints) -> Tensor:
+    return x.reshape(low.op.outs[0].shape)
+
+
+def _reshape_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
+    return [ir.op("reshape", g, shape=op.inputs[0].shape)]
 
 
 def _permute_shape(x: Value, dims: Ints) -> Out:
-    good = sorted(dims) == [*range(len(x.shape))]
-    need(good, f"{list(dims)} is no order of {len(x.shape)} dimensions", "name each of them once.")
+    rank = len(x.shape)
+    why = f"{list(dims)} is no order of {rank} dimensions"
+    require(sorted(dims) == [*range(rank)], why, "name each of them once.")
     return Out(tuple(x.shape[d] for d in dims), x.dtype)
 
 
 def _expand_shape(x: Value, shape: Ints) -> Out:
-    good = broadcast(x, Value(tuple(shape), x.dtype)).shape == tuple(shape)
-    need(good, f"{list(x.shape)} does not grow to {list(shape)}", poputil.BROADCASTING)
+    is_valid = broadcast(x, Value(tuple(shape), x.dtype)).shape == tuple(shape)
+    why = f"{list(x.shape)} does not broadcast to {list(shape)}"
+    require(is_valid, why, poputil.BROADCASTING)
     return Out(tuple(shape), x.dtype)
 
 
+def _expand(low: Lowering, x: Tensor, shape: Ints) -> Tensor:
+    return poputil.broadcast_to_match(x, tuple(shape))
+
+
+def _expand_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
+    return [unbroadcast(ir, g, op.inputs[0].shape)]
+
+
 def _resized(x: Value, axis: int, size: int) -> Out:
+    """Return the shape and dtype of x, with dimension `axis` of length `size`."""
     return Out((*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype)
 
 
 def _slice_shape(x: Value, dim: int, begin: int, end: int, step: int = 1) -> Out:
     (axis,) = axes(x, [dim])
     why = f"{begin} to {end} by {step} is no part of dimension {axis}, of {x.shape[axis]}"
-    good = 0 <= begin <= end <= x.shape[axis] and step >= 1
-    need(good, why, "count from 0, and end within the tensor.")
+    is_valid = 0 <= begin <= end <= x.shape[axis] and step >= 1
+    require(is_valid, why, "count from 0, and end within the tensor.")
     return _resized(x, axis, -(-(end - begin) // step))
 
 
-def _sliced(low: Any, x: Any, dim: int, begin: int, end: int, step: int = 1) -> Any:
+def _sliced(low: Lowering, x: Tensor, dim: int, begin: int, end: int, step: int = 1) -> Tensor:
     part = x.slice(begin, end, dim % x.rank)
     return part if step == 1 else part.sub_sample(step, dim % x.rank)
 
 
-def _slice_grad(ir: Ir, op: Op, g: Value) -> Slopes:
-    (x,), how = op.inputs, op.attrs
-    if how.get("step", 1) > 1:
-        return [ir.op("put", g, shape=x.shape, **how)]
+def _slice_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
+    (x,) = op.inputs
+    attrs = op.attrs
+    if attrs.get("step", 1) > 1:
+        return [ir.op("put", g, shape=x.shape, **attrs)]
     lower, upper = [0] * len(x.shape), [0] * len(x.shape)
-    (axis,) = axes(x, [how["dim"]])
-    lower[axis], upper[axis] = how["begin"], x.shape[axis] - how["end"]
+    (axis,) = axes(x, [attrs["dim"]])
+    lower[axis] = attrs["begin"]
+    upper[axis] = x.shape[axis] - attrs["end"]
     return [ir.op("pad", g, lower=tuple(lower), upper=tuple(upper))]
 
 
-def _put(low: Any, x: Any, shape: Shape, **how: int) -> Any:
-    whole = low.new(x.dtype, shape)
-    low.call(popops.zero, whole)
-    low.prog.add(Copy(x, _sliced(low, whole, **how)))
-    return whole
+def _put(low: Lowering, x: Tensor, shape: Shape, **slice_attrs: int) -> Tensor:
+    """Return a tensor of zeros with x at the place of the slice."""
+    result = low.new(x.dtype, shape)
+    low.call(popops.zero, result)
+    low.prog.add(Copy(x, _sliced(low, result, **slice_attrs)))
+    return result
+
+
+def _reverse_shape(x: Value, dim: int) -> Out:
+    axes(x, [dim])
+    return like_operand(x)
+
+
+def _reverse_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
+    return [ir.op("reverse", g, dim=op.attrs["dim"])]
 
 
 def _concat_shape(*values: Value, dim: int) -> Out:
-    alike(*values)
+    check_dtypes(*values)
     (axis,) = axes(values[0], [dim])
-    rest = {(len(v.shape), *v.shape[:axis], *v.shape[axis + 1 :]) for v in values}
+    other_sizes = {(len(v.shape), *v.shape[:axis], *v.shape[axis + 1 :]) for v in values}
     why = f"the tensors differ in more than dimension {axis}"
-    need(len(rest) == 1, why, "give tensors alike but for it.")
+    require(len(other_sizes) == 1, why, "give tensors that are equal in all other dimensions.")
     return _resized(values[0], axis, sum(v.shape[axis] for v in values))
 
 
-def _concat_grad(ir: Ir, op: Op, g: Value) -> Slopes:
+def _concat(low: Lowering, *x: Tensor, dim: int) -> Tensor:
+    return concat(list(x), dim % x[0].rank)
+
+
+def _concat_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
     axis = op.attrs["dim"] % len(g.shape)
-    ends = np.cumsum([0, *(v.shape[axis] for v in op.inputs)]).tolist()
+    bounds = np.cumsum([0, *(v.shape[axis] for v in op.inputs)]).tolist()
     return [
-        ir.op("slice", g, dim=axis, begin=a, end=b) for a, b in zip(ends, ends[1:], strict=False)
+        ir.op("slice", g, dim=axis, begin=a, end=b)
+        for a, b in zip(bounds, bounds[1:], strict=False)
     ]
 
 
 def _pad_shape(x: Value, lower: Ints, upper: Ints, value: Extended = 0.0) -> Out:
-    good = len(lower) == len(upper) == len(x.shape) and min((*lower, *upper), default=0) >= 0
-    need(good, "the margins do not fit", "give two lists with 0 or more for each dimension.")
+    is_valid = len(lower) == len(upper) == len(x.shape) and min((*lower, *upper), default=0) >= 0
+    require(is_valid, "the margins do not fit", "give two lists with 0 or more for each dimension.")
     return Out(tuple(a + n + b for a, n, b in zip(lower, x.shape, upper, strict=True)), x.dtype)
 
 
-def _pad_grad(ir: Ir, op: Op, g: Value) -> Slopes:
+def _pad(low: Lowering, x: Tensor, lower: Ints, upper: Ints, value: float = 0) -> Tensor:
+    return popops.pad(low.graph, x, [*lower], [*upper], value=value)
+
+
+def _pad_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
     for dim, (first, n) in enumerate(zip(op.attrs["lower"], op.inputs[0].shape, strict=True)):
         if n != g.shape[dim]:
             g = ir.op("slice", g, dim=dim, begin=first, end=first + n)
     return [g]
 
 
-def _permute_grad(ir: Ir, op: Op, g: Value) -> Slopes:
+def _permute_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
     return [ir.op("permute", g, dims=tuple(np.argsort(op.attrs["dims"]).tolist()))]
 
 
-def _put_grad(ir: Ir, op: Op, g: Value) -> Slopes:
+def _put_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
     return [ir.op("slice", g, **{k: v for k, v in op.attrs.items() if k != "shape"})]
 
 
 OPS |= {
-    "reshape": view(
+    "reshape": view_row(
         _reshape_shape,
-        lambda low, x, shape: x.reshape(low.op.outs[0].shape),
-        lambda ir, op, g: [ir.op("reshape", g, shape=op.inputs[0].shape)],
+        _reshape,
+        _reshape_grad,
     ),
-    "permute": view(_permute_shape, lambda low, x, dims: x.dim_shuffle(list(dims)), _permute_grad),
-    "expand": view(
+    "permute": view_row(
+        _permute_shape, lambda low, x, dims: x.dim_shuffle(list(dims)), _permute_grad
+    ),
+    "expand": view_row(
         _expand_shape,
-        lambda low, x, shape: poputil.broadcast_to_match(x, tuple(shape)),
-        lambda ir, op, g: [unbroadcast(ir, g, op.inputs[0].shape)],
+        _expand,
+        _expand_grad,
     ),
-    "slice": view(_slice_shape, _sliced, _slice_grad),
-    "put": Row(shaped, _put, _put_grad),
-    "reverse": view(
-        lambda x, dim: like(x) if axes(x, [dim]) else None,
+    "slice": view_row(_slice_shape, _sliced, _slice_grad),
+    "put": Row(with_shape, _put, _put_grad),
+    "reverse": view_row(
+        _reverse_shape,
         lambda low, x, dim: x.reverse(dim % x.rank),
-        lambda ir, op, g: [ir.op("reverse", g, dim=op.attrs["dim"])],
+        _reverse_grad,
     ),
-    "concat": view(
-        _concat_shape, lambda low, *x, dim: concat(list(x), dim % x[0].rank), _concat_grad
-    ),
-    "pad": view(
-        _pad_shape,
-        lambda low, x, lower, upper, **v: popops.pad(low.graph, x, [*lower], [*upper], **v),
-        _pad_grad,
-    ),
+    "concat": view_row(_concat_shape, _concat, _concat_grad),
+    "pad": view_row(_pad_shape, _pad, _pad_grad),
 }
 
 
 # --- reductions -----------------------------------------------------------------------------------
 
 
-def _reduced(x: Value, dims: Ints) -> Out:
+def _reduced_shape(x: Value, dims: Ints) -> Out:
     numeric(x)
-    gone = axes(x, dims)
-    return Out(tuple(n for i, n in enumerate(x.shape) if i not in gone), x.dtype)
+    reduced = axes(x, dims)
+    return Out(tuple(n for i, n in enumerate(x.shape) if i not in reduced), x.dtype)
 
 
 def _extreme_shape(x: Value, dims: Ints) -> Out:
-    out = _reduced(x, dims)
+    out = _reduced_shape(x, dims)
     has_extremes = x.size > 0 or 0 in out.shape
-    need(has_extremes, "no elements have no extreme", "give a tensor with elements.")
+    why = "a tensor without elements has no extreme"
+    require(has_extremes, why, "give a tensor with elements.")
     return out
 
 
-def _reduce(operation: str, grad: Any, shape: Any = _reduced) -> Row:
-    def lower(low: Any, x: Any, dims: Ints) -> Any:
-        gone = [d % x.rank for d in dims]
-        return low.call(popops.reduce, x, gone, operation=operation) if gone else x
+def _reduce(operation: str, grad: Grad, shape: Shaper = _reduced_shape) -> Row:
+    """Return the row of a reduction over the attribute `dims`."""
+
+    def lower(low: Lowering, x: Tensor, dims: Ints) -> Tensor:
+        places = [d % x.rank for d in dims]
+        return low.call(popops.reduce, x, places, operation=operation) if places else x
 
     return Row(shape, lower, grad)
 
 
-def _seen_again(ir: Ir, op: Op, y: Value) -> Value:
-    """A result in the shape of what was reduced."""
+def _expanded(ir: Ir, op: Op, y: Value) -> Value:
+    """Return a result of the reduction `op`, expanded to the shape of its input."""
     x = op.inputs[0]
-    gone = axes(x, op.attrs["dims"])
-    kept = tuple(1 if i in gone else n for i, n in enumerate(x.shape))
-    return ir.op("expand", ir.op("reshape", y, shape=kept), shape=x.shape)
+    reduced = axes(x, op.attrs["dims"])
+    shape = tuple(1 if i in reduced else n for i, n in enumerate(x.shape))
+    return ir.op("expand", ir.op("reshape", y, shape=shape), shape=x.shape)
 
 
-def _extreme_grad(ir: Ir, op: Op, g: Value) -> Slopes:
-    """Those that are the largest share the gradient, as in torch's amax."""
+def _extreme_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
+    """Share the gradient among all elements equal to the extreme, as in torch's amax."""
     (x,) = op.inputs
-    where = ir.op("eq", x, _seen_again(ir, op, op.outs[0]))
-    ones = ir.op("cast", where, dtype=x.dtype)
+    is_extreme = ir.op("eq", x, _expanded(ir, op, op.outs[0]))
+    ones = ir.op("cast", is_extreme, dtype=x.dtype)
     count = ir.op("sum", ones, dims=op.attrs["dims"])
-    return [ir.op("mul", ones, _seen_again(ir, op, ir.op("div", g, count)))]
+    return [ir.op("mul", ones, _expanded(ir, op, ir.op("div", g, count)))]
 
 
-def _product_grad(ir: Ir, op: Op, g: Value) -> Slopes:
-    """For each factor the product of the others: by a quotient where no factor is 0. Of a single 0
-    that is the product of the rest; beside a 0, and of several, it is 0."""
-    (x,), dims = op.inputs, op.attrs["dims"]
-    nothing, zero = ir.constant(0.0, x.dtype), ir.op("eq", x, 0.0)
-    factors = ir.op("select", zero, ir.constant(1.0, x.dtype), x)
-    product = _m(ir, g, ir.op("reduce_prod", factors, dims=dims))
-    zeros = ir.op("sum", ir.op("cast", zero, dtype=x.dtype), dims=dims)
-    without, alone = (
-        _seen_again(ir, op, ir.op("select", ir.op("eq", zeros, count), product, nothing))
+def _product_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
+    """Return g times the product of the other elements.
+
+    Without a 0 among the elements, it is a quotient. If there is a single 0, it is the product of
+    the rest for that element and 0 for the others; if there are several, it is 0 for all.
+    """
+    (x,) = op.inputs
+    dims = op.attrs["dims"]
+    zero = ir.constant(0.0, x.dtype)
+    is_zero = ir.op("eq", x, 0.0)
+    factors = ir.op("select", is_zero, ir.constant(1.0, x.dtype), x)
+    product = _product(ir, g, ir.op("reduce_prod", factors, dims=dims))
+    zeros = ir.op("sum", ir.op("cast", is_zero, dtype=x.dtype), dims=dims)
+    without_zeros, with_one_zero = (
+        _expanded(ir, op, ir.op("select", ir.op("eq", zeros, count), product, zero))
         for count in (0.0, 1.0)
     )
-    return [ir.op("select", zero, alone, ir.op("div", without, factors))]
+    return [ir.op("select", is_zero, with_one_zero, ir.op("div", without_zeros, factors))]
 
 
-def _of_rows(x: Value) -> Out:
+def _arg_shape(x: Value) -> Out:
+    """Return the shape and dtype of an element number for each row."""
     numeric(with_rows(x))
     return Out(x.shape[:-1], UNSIGNED_INT)
 
 
 def _top_shape(x: Value, k: int, largest: bool = True) -> list[Out]:
-    rows, n = _of_rows(x).shape, x.shape[-1]
-    need(1 <= k <= n, f"k is {k}, and a row has {n}", f"give a k from 1 to {n}.")
+    rows = _arg_shape(x).shape
+    n = x.shape[-1]
+    require(1 <= k <= n, f"k is {k}, and a row has {n}", f"give a k from 1 to {n}.")
     return [Out((*rows, k), x.dtype), Out((*rows, k), UNSIGNED_INT)]
 
 
-def _top_k(low: Any, x: Any, k: int, largest: bool = True) -> Any:
+def _top_k(low: Lowering, x: Tensor, k: int, largest: bool = True) -> tuple[Tensor, Tensor]:
     return low.call(popops.top_k_with_permutation, popops.TopKParams(k, largest), x)
 
 
-def _top_grad(ir: Ir, op: Op, g: Value, _: Value | None) -> Slopes:
-    """To each place its gradient, and 0 to what was left out."""
-    x, places = op.inputs[0], op.outs[1]
-    rows = np.arange(0, x.size, x.shape[-1]).reshape((*x.shape[:-1], 1))
-    at = ir.op("add", places, ir.constant(rows, UNSIGNED_INT))
-    flat, given = (ir.op("reshape", v, shape=s) for v, s in ((at, (-1,)), (g, (-1, 1))))
-    made = ir.op("scatter", flat, given, shape=(x.size, 1))
-    return [ir.op("reshape", made, shape=x.shape)]
+def _top_grad(ir: Ir, op: Op, g: Value, _: Value | None) -> InputGrads:
+    """Return each gradient at the place of its element, and 0 for the other elements."""
+    x = op.inputs[0]
+    places = op.outs[1]
+    row_starts = np.arange(0, x.size, x.shape[-1]).reshape((*x.shape[:-1], 1))
+    flat_places = ir.op("add", places, ir.constant(row_starts, UNSIGNED_INT))
+    index = ir.op("reshape", flat_places, shape=(-1,))
+    updates = ir.op("reshape", g, shape=(-1, 1))
+    result = ir.op("scatter", index, updates, shape=(x.size, 1))
+    return [ir.op("reshape", result, shape=x.shape)]
 
 
-def _one_hot(low: Any, x: Any, classes: int, dtype: Kind) -> Any:
-    made = low.new(dtype, (x.num_elements, classes))
-    low.call(popops.encode_one_hot, x.flatten(), made)
-    return made.reshape((*x.shape, classes))
+def _one_hot_shape(x: Value, classes: Count, dtype: Element) -> Out:
+    return Out((*x.shape, classes), dtype)
+
+
+def _one_hot(low: Lowering, x: Tensor, classes: int, dtype: Kind) -> Tensor:
+    rows = low.new(dtype, (x.num_elements, classes))
+    low.call(popops.encode_one_hot, x.flatten(), rows)
+    return rows.reshape((*x.shape, classes))
 
 
 OPS |= {
-    "sum": _reduce("ADD", lambda ir, op, g: [_seen_again(ir, op, g)]),
+    "sum": _reduce("ADD", lambda ir, op, g: [_expanded(ir, op, g)]),
     "reduce_max": _reduce("MAX", _extreme_grad, _extreme_shape),
     "reduce_min": _reduce("MIN", _extreme_grad, _extreme_shape),
     "reduce_prod": _reduce("MUL", _product_grad),
-    "arg_max": Row(_of_rows, calls(popops.arg_max), flat),
-    "arg_min": Row(_of_rows, calls(popops.arg_min), flat),
+    "arg_max": Row(_arg_shape, library_call(popops.arg_max), no_gradients),
+    "arg_min": Row(_arg_shape, library_call(popops.arg_min), no_gradients),
     "top_k": Row(_top_shape, _top_k, _top_grad),
-    "one_hot": Row(lambda x, classes, dtype: Out((*x.shape, classes), dtype), _one_hot, flat),
+    "one_hot": Row(_one_hot_shape, _one_hot, no_gradients),
 }
 
 
-# --- drawn numbers --------------------------------------------------------------------------------
-# The seed is an input, so that what is computed again draws the same; `modifier` tells rows apart.
+# --- random numbers -------------------------------------------------------------------------------
+# The seed is an input, so that a recomputation draws the same numbers. Operations with different
+# `modifier` draw different numbers from one seed.
 
 
-def _drawn(seed: Value, shape: Shape, dtype: Kind = FLOAT, **_: Any) -> Out:
-    good = seed.dtype is UNSIGNED_INT and seed.shape == (2,)
-    need(good, "its seed is no two UNSIGNED_INT", "give ir.seed(graph).")
+def _random_shape(seed: Value, shape: Shape, dtype: Kind = FLOAT, **_: object) -> Out:
+    is_valid = seed.dtype is UNSIGNED_INT and seed.shape == (2,)
+    require(is_valid, "its seed is not UNSIGNED_INT[2]", "give ir.seed(graph).")
     return Out(tuple(shape), dtype)
 
 
 def _dropout(
-    low: Any, seed: Any, shape: Shape, keep: float, modifier: int, dtype: Kind = FLOAT
-) -> Any:
+    low: Lowering, seed: Tensor, shape: Shape, keep: float, modifier: int, dtype: Kind = FLOAT
+) -> Tensor:
     ones = low.constant(dtype, shape, 1.0)
     return low.call(poprand.dropout, seed, modifier, ones, ones, keep, 1 / keep)
 
 
-def _draws(call: Any) -> Row:
-    def lower(low: Any, seed: Any, shape: Shape, modifier: int, dtype: Kind = FLOAT) -> Any:
+def _random(call: Callable[..., Tensor]) -> Row:
+    """Return the row of a distribution with the parameters 0 and 1."""
+
+    def lower(
+        low: Lowering, seed: Tensor, shape: Shape, modifier: int, dtype: Kind = FLOAT
+    ) -> Tensor:
         return low.call(call, seed, modifier, low.constant(dtype, shape, 0.0), dtype, 0.0, 1.0)
 
-    return Row(_drawn, lower, flat)
+    return Row(_random_shape, lower, no_gradients)
 
 
 OPS |= {
-    "dropout_mask": Row(_drawn, _dropout, flat),  # 1 / keep, or 0
-    "uniform": _draws(poprand.uniform),
-    "normal": _draws(poprand.normal),
+    "dropout_mask": Row(_random_shape, _dropout, no_gradients),  # elements are 1 / keep, or 0
+    "uniform": _random(poprand.uniform),
+    "normal": _random(poprand.normal),
 }
 
 
 # --- replicas, and streaming memory ---------------------------------------------------------------
 
 
-def _all_reduce(low: Any, *x: Any, op: str) -> list[Any]:
-    made = low.call(gcl.all_reduce_cross_replica, list(x), op)
-    return [y.reshape(t.shape) for y, t in zip(made, x, strict=True)]
+def _all_reduce(low: Lowering, *x: Tensor, op: str) -> list[Tensor]:
+    reduced = low.call(gcl.all_reduce_cross_replica, list(x), op)
+    return [y.reshape(t.shape) for y, t in zip(reduced, x, strict=True)]
 
 
-def _own_share(low: Any, x: Any, count: int) -> Any:
+def _reduce_scatter(low: Lowering, x: Tensor, op: str, count: int) -> Tensor:
+    share: Tensor = low.call(gcl.reduce_scatter_cross_replica, x, op)
+    return share
+
+
+def _all_gather(low: Lowering, x: Tensor, count: int) -> Tensor:
+    gathered: Tensor = low.call(gcl.all_gather_cross_replica, x)
+    return gathered
+
+
+def _own_share(low: Lowering, x: Tensor, count: int) -> Tensor:
+    """Return the part of x with this replica's number, of `count`; the last one is padded."""
     share = -(-x.num_elements // count)
     margin = [share * count - x.num_elements]
     rows = popops.pad(low.graph, x.flatten(), [0], margin).reshape((count, share))
     return low.call(popops.dynamic_slice, rows, low.replica(), [0], [1]).flatten()
 
 
-def _share(x: Value, count: int, **_: Any) -> Out:
+def _share_shape(x: Value, count: int, **_: object) -> Out:
     return Out((-(-x.size // count),), x.dtype)
 
 
 OPS |= {
-    "all_reduce": Row(lambda *x, op: [like(v) for v in x], _all_reduce),
-    "reduce_scatter": Row(
-        _share, lambda low, x, op, count: low.call(gcl.reduce_scatter_cross_replica, x, op)
-    ),
-    "own_share": Row(_share, _own_share),
+    "all_reduce": Row(lambda *x, op: [like_operand(v) for v in x], _all_reduce),
+    "reduce_scatter": Row(_share_shape, _reduce_scatter),
+    "own_share": Row(_share_shape, _own_share),
     "all_gather": Row(
         lambda x, count: Out((count, *x.shape), x.dtype),
-        lambda low, x, count: low.call(gcl.all_gather_cross_replica, x),
+        _all_gather,
     ),
-    "load": view(like, lambda low, x: x, passed),
+    "load": view_row(like_operand, lambda low, x: x, same_gradient),
 }
 
 
-# --- what changes a variable ----------------------------------------------------------------------
+# --- operations that change a variable ------------------------------------------------------------
 
 
-def changes(lower: Any, lays: Any = None) -> Row:
-    """A row that changes its first input, a variable, by others of its shape."""
+def in_place_row(lower: Lower, lays: Callable[..., Tensor | None] | None = None) -> Row:
+    """Return a row that changes its first input, a variable, by inputs of its shape."""
 
     def shape(variable: Value, *others: Value, **attrs: Any) -> list[Out]:
         shapes = [list(v.shape) for v in (variable, *others)[:2]]
         why = f"shapes {shapes[0]} and {shapes[-1]} differ"
-        need(shapes[0] == shapes[-1], why, "give an element for each.")
+        require(shapes[0] == shapes[-1], why, "give one element for each of the variable's.")
         return []
 
     return Row(shape, lower, in_place=True, lays=lays)
 
 
-def _blend(low: Any, v: Any, x: Any, momentum: float) -> None:
+def _accumulate(low: Lowering, v: Tensor, x: Tensor, *parameters: Tensor) -> None:
+    """Add x to v; the parameter only determines the mapping of v."""
+    low.call(popops.add_in_place, v, x)
+
+
+def _next_seed(low: Lowering, seed: Tensor) -> None:
+    low.call(popops.add_in_place, seed[0], 1)
+
+
+def _blend(low: Lowering, v: Tensor, x: Tensor, momentum: float) -> None:
     low.call(popops.map_in_place, expr._1 * (1 - momentum) + expr._2 * momentum, [v, x])
 
 
-def _step(call: Any, *names: str) -> Row:
-    def lower(low: Any, w: Any, g: Any, rate: Any, *state: Any, **numbers: float) -> None:
+def _step(call: Callable[..., dict[str, Tensor]], *names: str) -> Row:
+    """Return the row of an optimiser with state variables of these names."""
+
+    def lower(
+        low: Lowering, w: Tensor, g: Tensor, rate: Tensor, *state: Tensor, **numbers: float
+    ) -> None:
         low.call(call, w, g, rate, state=dict(zip(names, state, strict=True)), **numbers)
 
-    def lays(low: Any, op: Op, place: int) -> Any:
-        if place < 3 or not op.inputs[place].shape:
+    def lays(low: Lowering, op: Op, place: int) -> Tensor | None:
+        parameter = low.tensor_of(op.inputs[0])
+        if place < 3 or not op.inputs[place].shape or parameter is None:
             return None
-        return poputil.clone(low.graph, low.seen(op.inputs[0]), low.called, FLOAT)
+        return poputil.clone(low.graph, parameter, low.variable_name, FLOAT)
 
-    return changes(lower, lays)
+    return in_place_row(lower, lays)
 
 
-def _like_last(low: Any, op: Op, place: int) -> Any:
-    """As what is assigned, or the parameter whose gradients are summed."""
-    other = low.seen(op.inputs[-1])
-    return None if place or other is None else poputil.clone(low.graph, other, low.called)
+def _like_last(low: Lowering, op: Op, place: int) -> Tensor | None:
+    """Return a tensor mapped like the last input: the new value, or the gradient's parameter."""
+    last = low.tensor_of(op.inputs[-1])
+    if place or last is None:
+        return None
+    return poputil.clone(low.graph, last, low.variable_name)
 
 
 OPS |= {
-    "assign": changes(lambda low, v, x: low.prog.add(Copy(x, v)), _like_last),
-    "accumulate": changes(lambda low, v, x, *w: low.call(popops.add_in_place, v, x), _like_last),
-    "clear": changes(calls(popops.zero)),
-    "blend": changes(_blend),
-    "next_seed": changes(lambda low, seed: low.call(popops.add_in_place, seed[0], 1)),
+    "assign": in_place_row(lambda low, v, x: low.prog.add(Copy(x, v)), _like_last),
+    "accumulate": in_place_row(_accumulate, _like_last),
+    "clear": in_place_row(library_call(popops.zero)),
+    "blend": in_place_row(_blend),
+    "next_seed": in_place_row(_next_seed),
     "sgd": _step(optim.sgd),
     "momentum": _step(optim.sgd, "velocity"),
     "adam": _step(optim.adam, "first", "second", "step"),

@@ -1,4 +1,4 @@
-"""A graph as a file: JSON, with the numbers of its variables beside it."""
+"""Save a graph to a file: JSON, with the numbers of its variables as arrays."""
 
 from __future__ import annotations
 
@@ -27,108 +27,122 @@ from ipu_teach.frontends.ir.values import (
 from ipu_teach.saving import schema as s
 from ipu_teach.saving.archive import Format, read_whole, write_whole
 from ipu_teach.schedules import SCHEDULES
-from ipu_teach.types import BOOL, DType
+from ipu_teach.types import BOOL, Array, DType
 
 MODEL = Format("model", 1, "ir.save", ModelLoadError, ModelLoadError)
-MOST_SIZE = 2**24  # of a dimension
-MOST_ELEMENTS = 2**32
-MOST_STAGES = 4096
-DEEPEST = 4  # lists within lists of an attribute, and graphs within graphs
+MAX_SIZE = 2**24  # the largest length of a dimension
+MAX_ELEMENTS = 2**32
+MAX_STAGES = 4096
+MAX_DEPTH = 4  # for nested lists in an attribute, and for nested graphs
 
 
 def save(ir: Ir, path: str | PathLike[str]) -> None:
-    """Write a graph, with the initial values of its variables. Custom operations are saved by
-    name."""
-    write_whole(path, written(ir), "save()", "model")
+    """Write a graph to a file, with the initial values of its variables.
+
+    Custom operations are saved by name.
+    """
+    write_whole(path, graph_to_bytes(ir), "save()", "model")
 
 
 def load(path: str | PathLike[str]) -> Ir:
-    """The graph that `save` wrote. Every operation is checked by its row again. Raises
-    `ModelLoadError`."""
-    return read_whole(path, "load()", MODEL, loaded)
+    """Return the graph that `save` wrote.
+
+    Every operation is checked against its row. Raises `ModelLoadError`.
+    """
+    return read_whole(path, "load()", MODEL, graph_from_bytes)
 
 
-def written(ir: Ir) -> bytes:
-    """The file of a graph."""
+def graph_to_bytes(ir: Ir) -> bytes:
+    """Return the bytes of a graph's file."""
     out = s.Columns()
     header = _GRAPH.write(ir, out)
     return MODEL.pack({"values": out.table("values"), **header}, out.arrays())
 
 
-def loaded(data: bytes) -> Ir:
-    """The graph of a file. Raises `ModelLoadError`."""
+def graph_from_bytes(data: bytes) -> Ir:
+    """Return the graph in the bytes of a file. Raises `ModelLoadError`."""
     return s.load(data, MODEL, _read)
 
 
 def _among(names: Collection[str], wanted: str) -> s.Codec:
+    """Return the codec of a text that is one of `names`; `wanted` describes it in an error."""
     return s.checked(s.TEXT, lambda text: text in names, wanted)
 
 
 def _dtype() -> s.Codec:
+    """Return the codec of a dtype, by name."""
     name = _among(DTYPES, f"one of {', '.join(DTYPES)}")
     return s.Codec(lambda v, _: v.__name__, lambda p: DTYPES[name.read(p)])
 
 
-def _attribute(part: s.HeaderValue, depth: int = DEEPEST) -> Any:
+def _attribute(part: s.HeaderValue, depth: int = MAX_DEPTH) -> Any:
+    """Return an attribute from a file. Raises `ModelLoadError`."""
     value = part.value
     if isinstance(value, list) and depth and len(value) <= s.LONGEST:
-        return tuple(_attribute(each, depth - 1) for each in part.items())
+        return tuple(_attribute(item, depth - 1) for item in part.items())
     if isinstance(value, dict) and "graph" in value:
-        if part.where.count(".graph") >= DEEPEST:
-            part.fail(f"a graph in {DEEPEST} others at most")
+        if part.where.count(".graph") >= MAX_DEPTH:
+            part.fail(f"a graph inside at most {MAX_DEPTH} others")
         return _graph(part["graph"])
     if isinstance(value, dict):
         return DTYPE.read(part["dtype"])
-    if type(value) is int and abs(value) >= MOST_ELEMENTS:
-        part.fail(f"a number below {MOST_ELEMENTS:,}")
+    if type(value) is int and abs(value) >= MAX_ELEMENTS:
+        part.fail(f"a number below {MAX_ELEMENTS:,}")
     if value is not None and type(value) not in (int, float, bool, str):
         part.fail("an attribute of an operation")
     return value
 
 
-def _as_json(value: Any, out: Any = None) -> Any:
+def _as_json(value: object, out: s.Columns) -> object:
+    """Return an attribute as JSON; `out` collects the values of a graph in it."""
     if isinstance(value, type) and issubclass(value, DType):
         return {"dtype": value.__name__}
     if isinstance(value, Ir):
         return {"graph": _GRAPH.write(value, out)}
     if isinstance(value, (list, tuple)):
-        return [_as_json(each) for each in value]
+        return [_as_json(item, out) for item in value]
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _write_initial(array: Any, out: s.Columns) -> Any:
+def _write_initial(array: Array, out: s.Columns) -> list[object]:
+    """Return [shape, column] of an array; the column contains its elements as unsigned bits."""
     bits = np.ascontiguousarray(array).reshape(-1).view(f"u{array.dtype.itemsize}")
     return [list(array.shape), out.add(bits)]
 
 
-def _value(initial: Any, **given: Any) -> Value:
-    """A value of the file, whose initial value is as long as its shape says."""
-    made = Value(**given)
+def _value(initial: tuple[tuple[int, ...], Array] | None, **fields: Any) -> Value:
+    """Return a value of the file. Raises `ModelLoadError` if its fields contradict each other.
+
+    `initial` is (shape, bits): the initial value, with one element or as many as its shape says.
+    """
+    value = Value(**fields)
     shape, bits = initial or ((), np.zeros(1, np.int64))
-    most = 2 if made.dtype is BOOL else 2 ** (8 * made.dtype.size)
+    bits_end = 2 if value.dtype is BOOL else 2 ** (8 * value.dtype.size)
+    needs_initial = value.kind in (VARIABLE, CONSTANT)
     faults = {
-        "is too large": made.size > MOST_ELEMENTS,
-        f"is {made.kind}, of which no values are kept, or all": (initial is not None)
-        != (made.kind in (VARIABLE, CONSTANT)),
-        "has values of another shape": shape not in ((), made.shape)
+        "is too large": value.size > MAX_ELEMENTS,
+        f"is of the kind {value.kind}, but has "
+        f"{'no initial value' if needs_initial else 'an initial value'}": (initial is not None)
+        != needs_initial,
+        "has an initial value of another shape": shape not in ((), value.shape)
         or bits.size != np.prod(shape, dtype=int),
-        "has values that are none of its dtype": bits.size and int(bits.max()) >= most,
+        "has numbers out of the range of its dtype": bits.size and int(bits.max()) >= bits_end,
     }
-    for fault, found in faults.items():
-        if found:
+    for fault, is_present in faults.items():
+        if is_present:
             raise ModelLoadError(
-                f"The model is damaged: {made!r} {fault}.", next_step="save it again."
+                f"The model is damaged: {value!r} {fault}.", next_step="save it again."
             )
     if initial is not None:
-        bits = bits.astype(f"u{made.dtype.size}").view(made.dtype.numpy)
-        made.initial = bits.reshape(shape)
-    return made
+        bits = bits.astype(f"u{value.dtype.size}").view(value.dtype.numpy)
+        value.initial = bits.reshape(shape)
+    return value
 
 
 DTYPE = _dtype()
-_SIZE = s.many(s.whole(0, MOST_SIZE), 16, "a shape of at most 16 dimensions")
+_SIZE = s.many(s.whole(0, MAX_SIZE), 16, "a shape of at most 16 dimensions")
 _BITS = s.pair(_SIZE, s.column())
-_WHOLE = s.whole(-(2**32), 2**32)
+_INTEGER = s.whole(-(2**32), 2**32)
 VALUE = s.row(
     _value,
     name=s.TEXT,
@@ -136,8 +150,8 @@ VALUE = s.row(
     dtype=DTYPE,
     shape=_SIZE,
     initial=s.maybe(s.Codec(_write_initial, _BITS.read)),
-    below=s.maybe(_WHOLE),
-    ignored=s.maybe(_WHOLE),
+    below=s.maybe(_INTEGER),
+    ignored=s.maybe(_INTEGER),
     remote=s.FLAG,
     sharded=s.FLAG,
 )
@@ -149,9 +163,9 @@ _OP = s.row(
     inputs=_SEVERAL,
     outs=_SEVERAL,
     attrs=s.named(s.Codec(_as_json, _attribute)),
-    stage=s.whole(0, MOST_STAGES),
+    stage=s.whole(0, MAX_STAGES),
     part=_among(PARTS, "forward, backward or update"),
-    phase=s.whole(0, MOST_STAGES),
+    phase=s.whole(0, MAX_STAGES),
     path=s.TEXT,
 )
 _GRAPH = s.keyed(
@@ -160,26 +174,29 @@ _GRAPH = s.keyed(
     inputs=s.named(_ONE),
     ops=s.Codec(s.many(_OP).write, lambda p: list(s.many(_OP).read(p))),
     outputs=s.named(_ONE),
-    replicas=s.whole(1, MOST_STAGES),
-    accumulation=s.whole(1, MOST_SIZE),
+    replicas=s.whole(1, MAX_STAGES),
+    accumulation=s.whole(1, MAX_SIZE),
     schedule=_among(("", *SCHEDULES), "a schedule"),
 )
 
 
 def _read(header: s.HeaderValue) -> Ir:
+    """Return the graph of a file's header. Raises `ModelLoadError`."""
     s.told("values", s.many(VALUE)).read(header["values"])
     return _graph(header)
 
 
 def _graph(header: s.HeaderValue) -> Ir:
+    """Return a graph whose values have been read, and check it. Raises `ModelLoadError`."""
     ir: Ir = _GRAPH.read(header)
-    ir.made = sum(len(op.outs) for op in ir.ops)
+    ir.result_count = sum(len(op.outs) for op in ir.ops)
     for kind, named in ((VARIABLE, ir.variables), (INPUT, ir.inputs)):
         for name, value in named.items():
             if value.name != name or value.kind != kind or not name:
-                header["variables" if kind == VARIABLE else "inputs"].fail(f"a {kind} of its name")
+                key = "variables" if kind == VARIABLE else "inputs"
+                header[key].fail(f"a {kind} with this name")
     if ir.variables.keys() & ir.inputs.keys():
-        header["inputs"].fail("names of which no variable has one")
+        header["inputs"].fail("names that differ from those of the variables")
     known = {*ir.variables.values(), *ir.inputs.values()}
     for number, op in enumerate(ir.ops):
         place = header["ops"][number]
@@ -187,10 +204,10 @@ def _graph(header: s.HeaderValue) -> Ir:
             raise ModelLoadError(
                 f"The model has the operation {op.kind!r}, which is not in the table.",
                 where=place.where,
-                next_step=f"register it before: ir.register({op.kind!r}, …).",
+                next_step=f"register it first: ir.register({op.kind!r}, …).",
             )
         if not all(v in known or v.kind == CONSTANT for v in op.inputs):
-            place[1].fail("values that are there by then")
+            place[1].fail("variables, inputs, constants and results of earlier operations")
         if any(v in known or v.kind != MADE for v in op.outs) or len({*op.outs}) < len(op.outs):
             place[2].fail("values that only this operation makes")
         known.update(op.outs)
@@ -201,17 +218,19 @@ def _graph(header: s.HeaderValue) -> Ir:
 
 
 def _check_by_row(op: Op, place: s.HeaderValue) -> None:
-    """What the row says of the inputs is what the file says of the outputs."""
+    """Raise `ModelLoadError` unless the row gives the results' shapes and dtypes as in the file."""
     row = OPS[op.kind]
     try:
-        found = row.shape(*op.inputs, **op.attrs)
+        result = row.shape(*op.inputs, **op.attrs)
     except (Unfit, IPUTeachError, TypeError, ValueError, LookupError) as error:
-        place.fail(f"an operation that can be: {str(error).splitlines()[0]}")
-    outs = [] if row.in_place else found if isinstance(found, list) else [found]
+        place.fail(f"inputs that the operation takes: {str(error).splitlines()[0]}")
+    outs = result if isinstance(result, list) else [result]
+    if row.in_place:
+        outs = []
     if [(tuple(o.shape), o.dtype) for o in outs] != [(v.shape, v.dtype) for v in op.outs]:
-        place[2].fail("what its row makes")
+        place[2].fail("results with the shapes and dtypes that its row gives")
     if row.in_place and op.inputs[0].kind != VARIABLE:
-        place[1].fail("a variable, and what changes it")
+        place[1].fail("a variable as the first input of an operation that changes it")
 
 
 check_calls(globals(), misuse)

@@ -1,16 +1,16 @@
-"""What goes step by step: a graph for one step, as a loop of the program."""
+"""Scans: the operations of one step in a graph of their own, which run as a loop of the program."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from typing import Any
 
 from ipu_teach.arguments import check_calls
-from ipu_teach.frontends.ir.autodiff import Gradients, swept, used
-from ipu_teach.frontends.ir.lowering import inner
-from ipu_teach.frontends.ir.rows import Slopes, need
+from ipu_teach.frontends.ir.autodiff import Gradients, add_gradients, without_unused_backward
+from ipu_teach.frontends.ir.lowering import Lowering, body_ops
+from ipu_teach.frontends.ir.rows import InputGrads, require
 from ipu_teach.frontends.ir.values import (
     BACKWARD,
     CONSTANT,
@@ -26,7 +26,7 @@ from ipu_teach.frontends.ir.values import (
 from ipu_teach.graph import Tensor, concat
 from ipu_teach.poplibs import popops, poputil
 from ipu_teach.program import Copy, Program, Sequence as Programs
-from ipu_teach.types import UNSIGNED_INT
+from ipu_teach.types import UNSIGNED_INT, DType
 
 Values = Sequence[Value]
 
@@ -37,201 +37,289 @@ def scan(
     xs: Values,
     carried: Values,
 ) -> tuple[list[Value], list[Value]]:
-    """What is carried on behind the last step, and what each step gave, [steps, …].
+    """Return (the carried values after the last step, the outputs of all steps [steps, …]).
 
-    `after, given = step(graph, now, carried)` is called once, here, and adds the operations of a
-    step to a graph of its own. `now`: what is of that step of each of `xs` [steps, …]. Values from
-    without are the same in each step, and so are numbers that are drawn.
+    `after, outs = step(graph, x, carried)` is called once, during this call, and adds the
+    operations of a step to its own graph. `x` has the elements for that step of each of `xs`,
+    [steps, …]. A step may read other values, which are the same in each step; random numbers are
+    also the same in each step. Raises `ModelError`.
     """
     if not xs:
         raise misuse(
-            "scan() was given no xs, which say how many steps there are.",
+            "scan() was given no xs, so that the number of steps is unknown.",
             "give at least one value of [steps, …].",
         )
     for value in (*xs, *carried):
         ir.check_own("scan", value)
-    body = Ir(here={**ir.here}, family=ir.family)
-    now = [body.input(x.shape[1:], f"x{i}", x.dtype) for i, x in enumerate(xs)]
+    body = Ir(context={**ir.context}, family=ir.family)
+    x_of_step = [body.input(x.shape[1:], f"x{i}", x.dtype) for i, x in enumerate(xs)]
     before = [body.input(c.shape, f"carried{i}", c.dtype) for i, c in enumerate(carried)]
-    after, outs = step(body, now, before)
+    after, outs = step(body, x_of_step, before)
     for i, value in enumerate((*after, *outs)):
         body.output(f"{i}", value)
-    given = (*xs, *carried, *_closed(body))
-    for value, inside in zip(given, body.inputs.values(), strict=True):
-        if inside.below is not None:
-            ir.classes(value, inside.below, inside.ignored)
-    made = ir.emit("scan", *given, **_how(body, xs, carried, xs[0].shape[0]))
-    return list(made[: len(after)]), list(made[len(after) :])
+    inputs = (*xs, *carried, *_closed(body))
+    for value, inner in zip(inputs, body.inputs.values(), strict=True):
+        if inner.below is not None:
+            ir.classes(value, inner.below, inner.ignored)
+    results = ir.emit("scan", *inputs, **_attributes(body, xs, carried, xs[0].shape[0]))
+    return list(results[: len(after)]), list(results[len(after) :])
 
 
-def _how(body: Ir, xs: Values, carried: Values, steps: int, **more: Any) -> dict[str, Any]:
-    return {"body": body, "steps": steps, "along": len(xs), "kept": len(carried), **more}
+def _attributes(
+    body: Ir, xs: Values, carried: Values, steps: int, **reverse: bool
+) -> dict[str, Any]:
+    """Return the attributes of a scan; the body's inputs are xs, carried values, then others."""
+    return {"body": body, "steps": steps, "along": len(xs), "kept": len(carried), **reverse}
 
 
 def _closed(body: Ir) -> list[Value]:
-    """The values that a body reads and does not make; it has an input for each from now on."""
+    """Give a body an input for each outer value that it reads, and return these values."""
     known = {*body.inputs.values(), *body.maker()}
-    read = (v for vs in (*(op.inputs for op in body.ops), body.outputs.values()) for v in vs)
-    free = [v for v in dict.fromkeys(read) if v not in known and v.kind != CONSTANT]
-    swaps = {v: body.input(v.shape, f"free{i}", v.dtype) for i, v in enumerate(free)}
+    read = [v for op in body.ops for v in op.inputs] + list(body.outputs.values())
+    outer = [v for v in dict.fromkeys(read) if v not in known and v.kind != CONSTANT]
+    swaps = {v: body.input(v.shape, f"free{i}", v.dtype) for i, v in enumerate(outer)}
     body.ops = [swapped(op, swaps) for op in body.ops]
     body.outputs = {name: swaps.get(v, v) for name, v in body.outputs.items()}
-    return free
+    return outer
 
 
 def _shape(
     *values: Value, body: Ir, steps: int, along: int, kept: int, reverse: bool = False
 ) -> list[Out]:
-    wants, outs = [*body.inputs.values()], [*body.outputs.values()]
-    good = steps >= 1 and along >= 0 and 0 <= kept <= min(len(wants) - along, len(outs))
-    need(good and len(values) == len(wants), "its body takes others", "build it by ir.scan.")
-    lead = [(steps,) * (i < along) for i in range(len(wants))]
-    pairs = [(v, (*n, *w.shape), w) for v, n, w in zip(values, lead, wants, strict=True)]
-    pairs += [(o, w.shape, w) for o, w in zip(outs[:kept], wants[along:], strict=False)]
-    for value, shape, want in pairs:
-        why = f"{value!r} stands for {want.dtype.__name__}{list(shape)}"
-        same = (value.shape, value.dtype) == (shape, want.dtype)
-        need(same, why, "carry on what has the shape and dtype of before.")
-    still = not body.variables and not any(OPS[op.kind].in_place for op in body.ops)
-    need(still, "a step changes a variable", "carry it, and change it behind the last step.")
-    return [Out(((steps,) * (i >= kept)) + v.shape, v.dtype) for i, v in enumerate(outs)]
+    """Return the shapes of the carried values, then of the outputs. Raises `Unfit`."""
+    ins = [*body.inputs.values()]
+    outs = [*body.outputs.values()]
+    is_valid = steps >= 1 and along >= 0 and 0 <= kept <= min(len(ins) - along, len(outs))
+    is_valid = is_valid and len(values) == len(ins)
+    require(is_valid, "its body has other inputs or outputs", "build it by ir.scan.")
+    lead = [(steps,) if i < along else () for i in range(len(ins))]
+    pairs = [(v, (*n, *w.shape), w) for v, n, w in zip(values, lead, ins, strict=True)]
+    pairs += [(o, w.shape, w) for o, w in zip(outs[:kept], ins[along:], strict=False)]
+    for value, shape, inner in pairs:
+        why = f"{value!r} is used as {inner.dtype.__name__}{list(shape)}"
+        is_equal = (value.shape, value.dtype) == (shape, inner.dtype)
+        require(is_equal, why, "carry on values with the same shape and dtype as before the step.")
+    is_pure = not body.variables and not any(OPS[op.kind].in_place for op in body.ops)
+    require(is_pure, "a step changes a variable", "carry it, and change it after the last step.")
+    carried_outs = [Out(v.shape, v.dtype) for v in outs[:kept]]
+    return carried_outs + [Out((steps, *v.shape), v.dtype) for v in outs[kept:]]
 
 
 def _lower(
-    low: Any, *given: Any, body: Ir, steps: int, along: int, kept: int, reverse: bool = False
-) -> list[Any]:
-    op, prog = low.op, low.prog
-    ins, outs = [*body.inputs.values()], [*body.outputs.values()]
-    rows = [_by_steps(low, x) for x in given[:along]]
+    low: Lowering,
+    *operands: Tensor,
+    body: Ir,
+    steps: int,
+    along: int,
+    kept: int,
+    reverse: bool = False,
+) -> list[Tensor]:
+    """Return the carried tensors and the outputs of all steps, after a loop over the steps."""
+    op = low.op
+    prog = low.prog
+    ins = [*body.inputs.values()]
+    outs = [*body.outputs.values()]
+    rows = [_by_steps(low, x) for x in operands[:along]]
     groups = _by_dtype(rows)
-    packed = [concat([rows[i].flatten(1) for i in several], 1) for several in groups]
-    states = [low.make(v, op.stage) for v in ins[along : along + kept]]
-    for state, first in zip(states, given[along:], strict=False):
+    packed = [concat([rows[i].flatten(1) for i in group], 1) for group in groups]
+    states = [low.new_for(v, op.stage) for v in ins[along : along + kept]]
+    for state, first in zip(states, operands[along:], strict=False):
         prog.add(Copy(first, state))
-    stacks: dict[int, Any] = {}
+    stacks: dict[int, Tensor] = {}
 
-    def turn(counter: Tensor) -> Program:
+    def one_step(counter: Tensor) -> Program:
         low.prog = Programs(name="step")
-        at = counter.reinterpret(UNSIGNED_INT).reshape((1,))
-        now: dict[int, Any] = {}
-        for whole, several in zip(packed, groups, strict=True):
-            row = low.call(popops.dynamic_slice, whole, at, [0], [1])
-            now |= _unpacked(row, [ins[i].shape for i in several], several)
-        now |= enumerate((*states, *given[along + kept :]), along)
-        low.there.update({(value, op.stage): now[i] for i, value in enumerate(ins)})
-        for each in inner(op):
-            low.one(each)
-        low.place(op)
-        found = [low.get(value, op, i) for i, value in enumerate(outs)]
-        for several in _by_dtype(found[kept:]):
-            row = concat([found[kept + i].flatten() for i in several]).expand([0])
+        step_number = counter.reinterpret(UNSIGNED_INT).reshape((1,))
+        tensors: dict[int, Tensor] = {}  # tensors by the number of the body's input
+        for packed_rows, group in zip(packed, groups, strict=True):
+            row = low.call(popops.dynamic_slice, packed_rows, step_number, [0], [1])
+            tensors |= _unpacked(row, [ins[i].shape for i in group], group)
+        tensors |= enumerate((*states, *operands[along + kept :]), along)
+        low.copies.update({(value, op.stage): tensors[i] for i, value in enumerate(ins)})
+        for inner in body_ops(op):
+            low.lower_op(inner)
+        low.start(op)
+        results = [low.get(value, op, i) for i, value in enumerate(outs)]
+        for group in _by_dtype(results[kept:]):
+            row = concat([results[kept + i].flatten() for i in group]).expand([0])
             name = f"{low.name}/steps"
             stack = popops.create_slice_tensor(low.graph, row, [0], [1], steps, name)
             stack = stack.reshape((steps, row.num_elements))
             popops.zero(low.graph, stack, prog, f"{low.name}/zero")
-            low.call(popops.dynamic_update, stack, row, at, [0], [1])
-            stacks.update(_unpacked(stack, [outs[kept + i].shape for i in several], several))
-        changed = [(new, state) for new, state in zip(found, states, strict=False) if new != state]
-        moves = []
-        for new, state in changed:  # all states change at once
-            if any(new.intersects_with(before) for before in states):
-                new = low.call(poputil.duplicate, new)
-            moves.append(Copy(new, state))
-        for move in moves:
-            low.prog.add(move)
-        return low.prog  # type: ignore[no-any-return]
+            low.call(popops.dynamic_update, stack, row, step_number, [0], [1])
+            stacks.update(_unpacked(stack, [outs[kept + i].shape for i in group], group))
+        _update_states(low, states, results[:kept])
+        return low.prog
 
     order = (steps - 1, -1, -1) if reverse else (0, steps, 1)
-    prog.add(popops.counted_loop(low.graph, *order, turn, low.name))
+    prog.add(popops.counted_loop(low.graph, *order, one_step, low.name))
     low.prog = prog
     return [*states, *(stacks[i].reshape(low.op.outs[kept + i].shape) for i in range(len(stacks)))]
 
 
-def _by_dtype(tensors: Sequence[Any]) -> list[list[int]]:
-    """The places of those that one slice can have: a call for each would cost a sync for each."""
-    groups: dict[Any, list[int]] = {}
+def _update_states(low: Lowering, states: Sequence[Tensor], results: Sequence[Tensor]) -> None:
+    """Copy the results of a step to the states, as if all changed at once."""
+    moves = []
+    for new, state in zip(results, states, strict=True):
+        if new != state:
+            is_overwritten = any(new.intersects_with(before) for before in states)
+            source = low.call(poputil.duplicate, new) if is_overwritten else new
+            moves.append(Copy(source, state))
+    for move in moves:
+        low.prog.add(move)
+
+
+def _by_dtype(tensors: Sequence[Tensor]) -> list[list[int]]:
+    """Return the places of tensors, grouped by dtype.
+
+    Tensors of one dtype share a slice, because a call for each would cost a sync for each.
+    """
+    groups: dict[type[DType], list[int]] = {}
     for i, tensor in enumerate(tensors):
         groups.setdefault(tensor.dtype, []).append(i)
     return list(groups.values())
 
 
-def _unpacked(rows: Any, shapes: Sequence[Sequence[int]], places: Sequence[int]) -> dict[int, Any]:
-    """Columns of [n, columns] as tensors, by place; of one row alone in their shapes."""
-    made, start = {}, 0
+def _unpacked(
+    rows: Tensor, shapes: Sequence[Sequence[int]], places: Sequence[int]
+) -> dict[int, Tensor]:
+    """Return parts of the columns of [n, columns] by place; if n is 1, in their shapes."""
+    parts: dict[int, Tensor] = {}
+    start = 0
     for place, shape in zip(places, shapes, strict=True):
         part = rows.slice(start, start + prod(shape), 1)
         start += prod(shape)
-        made[place] = part.reshape(tuple(shape)) if len(rows) == 1 else part
-    return made
+        parts[place] = part.reshape(tuple(shape)) if len(rows) == 1 else part
+    return parts
 
 
-def _lays(low: Any, op: Op, place: int) -> Any:
-    """As a step wants what is the same in all of them."""
-    body, same = op.attrs["body"], op.attrs["along"] + op.attrs["kept"]
-    return low.laid([*body.inputs.values()][place], op.stage) if place >= same else None
+def _lays(low: Lowering, op: Op, place: int) -> Tensor | None:
+    """Return the preference of the body for an input that is the same in all steps."""
+    body: Ir = op.attrs["body"]
+    first_constant = op.attrs["along"] + op.attrs["kept"]
+    if place < first_constant:
+        return None
+    return low.preferred([*body.inputs.values()][place], op.stage)
 
 
-def _by_steps(low: Any, x: Any) -> Any:
-    """x, or a copy of it of which all steps of an element lie on one tile."""
+def _by_steps(low: Lowering, x: Tensor) -> Tensor:
+    """Return x, or a copy of it whose elements are on the same tile in all steps."""
     first = low.graph.get_tile_mapping(x[0])
     if all(low.graph.get_tile_mapping(x[i]) == first for i in range(len(x))):
         return x
-    made = popops.create_sliceable_tensor(low.graph, x.dtype, x.shape, [0], f"{low.name}/rows")
-    low.prog.add(Copy(x, made))
-    return made
+    rows = popops.create_sliceable_tensor(low.graph, x.dtype, x.shape, [0], f"{low.name}/rows")
+    low.prog.add(Copy(x, rows))
+    return rows
 
 
-def _grad(ir: Ir, op: Op, *gs: Value | None) -> Slopes:
-    """A scan that goes back. The forward keeps of each step what that one reads."""
-    body, steps, along, kept = (op.attrs[k] for k in ("body", "steps", "along", "kept"))
-    ins, outs, back = [*body.inputs.values()], [*body.outputs.values()], Ir(family=ir.family)
-    grads: Gradients = {}
+def _grad(ir: Ir, op: Op, *gs: Value | None) -> InputGrads:
+    """Return the gradients of a scan's inputs, by a scan in the opposite direction.
 
-    def arrives(value: Value, name: str) -> Value:
-        g = back.input(value.shape, name, value.dtype)
+    The forward scan is changed to also return, for each step, the values that the backward reads.
+    """
+    body: Ir = op.attrs["body"]
+    along: int = op.attrs["along"]
+    kept: int = op.attrs["kept"]
+    ins = [*body.inputs.values()]
+    outs = [*body.outputs.values()]
+    out_grads = {i: g for i, g in enumerate(gs) if g is not None and i >= kept}
+    float_states = [i for i in range(kept) if outs[i].floating]
+    back = _Backward(ir, op, out_grads, float_states)
+    slots = back.close()
+    # values of a step that the backward reads: xs, outer values, and results of operations
+    rows = {v: x for v, x in zip(ins[:along], op.inputs, strict=False) if v in slots}
+    outer = zip(ins[along + kept :], op.inputs[along + kept :], strict=True)
+    constant = {v: x for v, x in outer if v in slots}
+    stacked = _with_outputs(ir, op, [v for v in slots if v not in (*rows, *constant)])
+    rows |= {v: stacked[v] for v in slots if v in stacked and v not in (*rows, *constant)}
+    order = [*back.out_gradients, *(slots[v] for v in rows), *back.state_gradients, *back.sums]
+    order += [slots[v] for v in constant]
+    back.graph.inputs = {v.name: v for v in order}
+    xs = [*out_grads.values(), *rows.values()]
+    carried = [gs[i] or _zeros(ir, outs[i]) for i in float_states]
+    carried += [_zeros(ir, v) for v in back.shared]
+    is_reverse = not op.attrs.get("reverse", False)
+    attributes = _attributes(back.graph, xs, carried, op.attrs["steps"], reverse=is_reverse)
+    results = ir.emit("scan", *xs, *carried, *constant.values(), **attributes)
+    targets = [*(ins[along + i] for i in float_states), *back.shared, *back.by_step]
+    grads = dict(zip(targets, results, strict=True))
+    return [grads.get(v) for v in ins]
+
+
+def _zeros(ir: Ir, value: Value) -> Value:
+    """Return a constant of zeros with the shape and dtype of a value."""
+    return ir.constant(0.0, value.dtype, value.shape)
+
+
+class _Backward:
+    """The backward of a step, as a graph.
+
+    Attributes:
+        graph: its operations; its outputs are the next gradients of the float states, the next
+            sums, then the gradients of `by_step`.
+        out_gradients, state_gradients: its inputs for the gradients of outputs and of float states.
+        shared: inputs of the body that are the same in all steps and have a gradient.
+        sums: the inputs for the sums of the gradients of `shared` over the steps so far.
+        by_step: inputs of the body that differ from step to step and have a gradient.
+    """
+
+    def __init__(
+        self, ir: Ir, op: Op, out_grads: Mapping[int, Value], float_states: Sequence[int]
+    ) -> None:
+        self.graph = back = Ir(family=ir.family)
+        self.grads: Gradients = {}
+        body: Ir = op.attrs["body"]
+        along: int = op.attrs["along"]
+        kept: int = op.attrs["kept"]
+        ins = [*body.inputs.values()]
+        outs = [*body.outputs.values()]
+        with back.at(part=BACKWARD, path=op.path, line=op.line):
+            self.out_gradients = [self._gradient_input(outs[i], i) for i in out_grads]
+            self.state_gradients = [self._gradient_input(outs[i], i) for i in float_states]
+            back.ops += [replace(o, part=BACKWARD) for o in body.ops if OPS[o.kind].view]
+            add_gradients(back, body.ops, self.grads, {v for v in ins if v.floating})
+            grads = self.grads
+            self.shared = [v for v in ins[along + kept :] if v in grads]
+            self.sums = [back.input(v.shape, f"sum{i}", v.dtype) for i, v in enumerate(self.shared)]
+            states = [ins[along + i] for i in float_states]
+            after = [grads.get(v) or _zeros(ir, v) for v in states]
+            pairs = zip(self.sums, self.shared, strict=True)
+            after += [back.op("add", total, grads[v]) for total, v in pairs]
+        self.by_step = [v for v in ins[:along] if v in grads]
+        for i, value in enumerate((*after, *(grads[v] for v in self.by_step))):
+            back.output(f"{i}", value)
+        back.ops = without_unused_backward(back, back.outputs.values())
+
+    def _gradient_input(self, value: Value, number: int) -> Value:
+        """Add an input for the gradient of an output of the body, and return it."""
+        back = self.graph
+        g = back.input(value.shape, f"slope{number}", value.dtype)
+        grads = self.grads
         grads[value] = back.op("add", grads[value], g) if value in grads else g
         return g
 
-    def nothing(value: Value) -> Value:
-        return ir.constant(0.0, value.dtype, value.shape)
+    def close(self) -> dict[Value, Value]:
+        """Return the new input for each value of the forward that the backward reads."""
+        read = _closed(self.graph)
+        inputs = reversed(self.graph.inputs.values())
+        in_reverse = dict(zip(reversed(read), inputs, strict=False))
+        return {value: in_reverse[value] for value in read}
 
-    given = {i: g for i, g in enumerate(gs) if g is not None and i >= kept}
-    turning = [i for i in range(kept) if outs[i].floating]
-    with back.at(part=BACKWARD, path=op.path, line=op.line):
-        slopes = [arrives(outs[i], f"slope{i}") for i in given]
-        states = [arrives(outs[i], f"slope{i}") for i in turning]
-        back.ops += [replace(o, part=BACKWARD) for o in body.ops if OPS[o.kind].view]
-        swept(back, body.ops, grads, {v for v in ins if v.floating})
-        shared = [v for v in ins[along + kept :] if v in grads]
-        sums = [back.input(v.shape, f"sum{i}", v.dtype) for i, v in enumerate(shared)]
-        after = [grads.get(v) or nothing(v) for v in (ins[along + i] for i in turning)]
-        after += [back.op("add", s, grads[v]) for s, v in zip(sums, shared, strict=True)]
-    each = [v for v in ins[:along] if v in grads]
-    for i, value in enumerate((*after, *(grads[v] for v in each))):
-        back.output(f"{i}", value)
-    back.ops = used(back, back.outputs.values())
-    free = _closed(back)
-    slots = dict(zip(reversed(free), reversed(back.inputs.values()), strict=False))
-    # what differs from step to step is kept by the forward, where it is not there
-    rows = {v: x for v, x in zip(ins[:along], op.inputs, strict=False) if v in slots}
-    same = zip(ins[along + kept :], op.inputs[along + kept :], strict=True)
-    whole = {v: x for v, x in same if v in slots}
-    there = dict(zip(outs[kept:], op.outs[kept:], strict=True))
-    more = [v for v in free if v not in (*rows, *whole, *there)]
-    there |= {v: Value((steps, *v.shape), v.dtype, f"{v.name}/steps") for v in more}
-    kept_by = {**body.outputs, **{f"{len(outs) + i}": v for i, v in enumerate(more)}}
-    attrs = {**op.attrs, "body": body.but(outputs=kept_by)}
-    wide = replace(op, outs=(*op.outs, *(there[v] for v in more)), attrs=attrs)
-    ir.ops = [wide if one is op else one for one in ir.ops]
-    rows |= {v: there[v] for v in free if v in there and v not in (*rows, *whole)}
-    order = [*slopes, *(slots[v] for v in rows), *states, *sums, *(slots[v] for v in whole)]
-    back.inputs = {v.name: v for v in order}
-    xs = [*given.values(), *rows.values()]
-    carried = [gs[i] or nothing(outs[i]) for i in turning] + [nothing(v) for v in shared]
-    how = _how(back, xs, carried, steps, reverse=not op.attrs.get("reverse", False))
-    made = ir.emit("scan", *xs, *carried, *whole.values(), **how)
-    found = dict(zip((*(ins[along + i] for i in turning), *shared, *each), made, strict=True))
-    return [found.get(v) for v in ins]
+
+def _with_outputs(ir: Ir, op: Op, values: Sequence[Value]) -> dict[Value, Value]:
+    """Make a scan also return `values` of its body, and return all its stacked outputs by value."""
+    body: Ir = op.attrs["body"]
+    kept: int = op.attrs["kept"]
+    steps: int = op.attrs["steps"]
+    outs = [*body.outputs.values()]
+    stacked = dict(zip(outs[kept:], op.outs[kept:], strict=True))
+    added = [v for v in values if v not in stacked]
+    stacked |= {v: Value((steps, *v.shape), v.dtype, f"{v.name}/steps") for v in added}
+    outputs = {**body.outputs, **{f"{len(outs) + i}": v for i, v in enumerate(added)}}
+    attrs = {**op.attrs, "body": body.but(outputs=outputs)}
+    wider = replace(op, outs=(*op.outs, *(stacked[v] for v in added)), attrs=attrs)
+    ir.ops = [wider if other is op else other for other in ir.ops]
+    return stacked
 
 
 OPS["scan"] = Row(_shape, _lower, _grad, lays=_lays)

@@ -1,11 +1,10 @@
-"""Remove the operations of a graph that change no value: what is computed twice, and no-ops."""
+"""Simplify a graph: remove repeated computations and operations that change nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import copysign
-from typing import Any
 
 import numpy as np
 
@@ -25,15 +24,16 @@ from ipu_teach.types import FLOAT, HALF
 __all__ = ["fuse_updates", "simplify"]
 
 Maker = Mapping[Value, Op]
-# A scan's body is a graph of its own; the others draw numbers, print, or copy for a reason.
+# Scans are not compared, because a body is a graph. The others draw numbers, print, or copy for a
+# reason.
 NOT_MERGED = ("dropout_mask", "uniform", "normal", "copy", "print", "scan")
 
 
 def simplify(ir: Ir) -> Swaps:
-    """Simplify `ir.ops` in place. Return which value stands for each value that was removed.
+    """Simplify `ir.ops` in place. Return the replacement of each value that was removed.
 
-    No value changes in any bit. These are never merged with an equal operation: those that draw
-    random numbers, change a variable, print or copy, and those that `register` has added.
+    No value changes in any bit. Operations are not merged with an equal one if they draw random
+    numbers, change a variable, print or copy, and neither are scans and registered operations.
     """
     swaps: Swaps = {}
     known: dict[Hashable, Op] = {}
@@ -63,84 +63,86 @@ def simplify(ir: Ir) -> Swaps:
 
 
 def _is_kept(value: Value, maker: Maker, changed: set[Value]) -> bool:
-    """Whether the tensor of a value keeps its elements: it is no view of a changed variable."""
+    """Return whether the elements of a value never change: it is no view of a changed variable."""
     while value in maker and OPS[maker[value].kind].view:
         value = maker[value].inputs[0]
     return value not in changed
 
 
 def _key(op: Op) -> Hashable:
-    """Equal for two operations that compute the same on the same stage."""
-    inputs = tuple(_same(v) if v.kind == CONSTANT else v for v in op.inputs)
-    return op.kind, inputs, _same(dict(op.attrs)), op.stage
+    """Return a key that is equal for operations that compute the same on the same stage."""
+    inputs = tuple(_bits_key(v) if v.kind == CONSTANT else v for v in op.inputs)
+    return op.kind, inputs, _bits_key(dict(op.attrs)), op.stage
 
 
-def _same(thing: Any) -> Hashable:
-    """Equal for attributes and constants that are equal in type and in every bit."""
-    if isinstance(thing, Value):
-        return thing.dtype, thing.shape, _same(thing.initial)
-    if isinstance(thing, np.ndarray):
-        return thing.dtype.str, thing.shape, thing.tobytes()
-    if isinstance(thing, Mapping):
-        return tuple((name, _same(thing[name])) for name in sorted(thing))
-    if isinstance(thing, (list, tuple)):
-        return tuple(map(_same, thing))
-    if isinstance(thing, float):
-        return "float", thing.hex()
-    if isinstance(thing, (bool, int, str, type)) or thing is None:
-        return type(thing), thing
-    return id(thing)
+def _bits_key(item: object) -> Hashable:
+    """Return a key that is equal for attributes and constants of equal type and bits."""
+    if isinstance(item, Value):
+        return item.dtype, item.shape, _bits_key(item.initial)
+    if isinstance(item, np.ndarray):
+        return item.dtype.str, item.shape, item.tobytes()
+    if isinstance(item, Mapping):
+        return tuple((name, _bits_key(item[name])) for name in sorted(item))
+    if isinstance(item, (list, tuple)):
+        return tuple(map(_bits_key, item))
+    if isinstance(item, float):
+        return "float", item.hex()
+    if isinstance(item, (bool, int, str, type)) or item is None:
+        return type(item), item
+    return id(item)
 
 
 # --- rules ----------------------------------------------------------------------------------------
-# Each returns the value that the result equals in every bit, an operation in the place of this one,
-# or None.
+# A rule returns a value that is equal to the result in every bit, or an operation that replaces
+# this one, or None.
 
 
-def _number(value: Value) -> float | None:
-    return value.number
-
-
-def _zero(value: Value, sign: int) -> bool:
-    """Whether a constant is 0 everywhere; for floats, the 0 of that sign."""
+def _is_zero(value: Value, sign: int) -> bool:
+    """Return whether a constant is 0 everywhere; for floats, the 0 with that sign."""
     number = value.number
     return number == 0 and (not value.floating or copysign(1, number) == sign)
 
 
-def _fits(op: Op, value: Value) -> Value | None:
-    """`value`, if it has the shape of the result: an operand may be broadcast."""
+def _if_same_shape(op: Op, value: Value) -> Value | None:
+    """Return `value` if it has the shape of the result, which a broadcast operand has not."""
     return value if value.shape == op.outs[0].shape else None
 
 
 def _times_one(op: Op, maker: Maker) -> Value | None:
+    """Simplify x * 1, 1 * x and x / 1."""
     a, b = op.inputs
     if b.number == 1:
-        return _fits(op, a)
-    return _fits(op, b) if op.kind == "mul" and a.number == 1 else None
+        return _if_same_shape(op, a)
+    return _if_same_shape(op, b) if op.kind == "mul" and a.number == 1 else None
 
 
 def _plus_zero(op: Op, maker: Maker) -> Value | None:
-    """x - 0 and x + -0 are x; x + 0 is not, as -0 + 0 is 0."""
+    """Simplify x - 0 and x + -0 to x; x + 0 differs from x, because -0 + 0 is 0."""
     a, b = op.inputs
     sign = -1 if op.kind == "add" else 1
-    if _zero(b, sign):
-        return _fits(op, a)
-    return _fits(op, b) if op.kind == "add" and _zero(a, sign) else None
+    if _is_zero(b, sign):
+        return _if_same_shape(op, a)
+    return _if_same_shape(op, b) if op.kind == "add" and _is_zero(a, sign) else None
 
 
 def _before(op: Op, maker: Maker) -> Op | None:
-    """The operation of the same kind, on the same stage, that made what this one reads."""
-    made = maker.get(op.inputs[0])
-    return made if made is not None and (made.kind, made.stage) == (op.kind, op.stage) else None
+    """Return the operation that makes the input, if it has the same kind and stage as `op`."""
+    source = maker.get(op.inputs[0])
+    if source is None or (source.kind, source.stage) != (op.kind, op.stage):
+        return None
+    return source
 
 
 def _twice(op: Op, maker: Maker) -> Value | None:
+    """Simplify an operation that undoes an equal one."""
     before = _before(op, maker)
     return before.inputs[0] if before is not None else None
 
 
 def _reshape(op: Op, maker: Maker) -> Value | Op | None:
-    shape, before = op.outs[0].shape, _before(op, maker)
+    """Simplify reshapes to the same shape, and merge two in a row."""
+    shape = op.outs[0].shape
+    before = _before(op, maker)
     source = op.inputs[0] if before is None else before.inputs[0]
     if source.shape == shape:
         return source
@@ -148,29 +150,36 @@ def _reshape(op: Op, maker: Maker) -> Value | Op | None:
 
 
 def _expand(op: Op, maker: Maker) -> Value | Op | None:
-    shape, before = op.outs[0].shape, _before(op, maker)
+    """Simplify expansions to the same shape, and merge two in a row."""
+    shape = op.outs[0].shape
+    before = _before(op, maker)
     if op.inputs[0].shape == shape:
         return op.inputs[0]
     return None if before is None else replace(op, inputs=before.inputs)
 
 
 def _permute(op: Op, maker: Maker) -> Value | Op | None:
-    before, order = _before(op, maker), tuple(op.attrs["dims"])
+    """Simplify permutations that change nothing, and merge two in a row."""
+    before = _before(op, maker)
+    order = tuple(op.attrs["dims"])
     source = op.inputs[0]
     if before is not None:
-        source, order = before.inputs[0], tuple(before.attrs["dims"][d] for d in order)
+        source = before.inputs[0]
+        order = tuple(before.attrs["dims"][d] for d in order)
     if order == tuple(range(len(order))):
         return source
     return None if before is None else replace(op, inputs=(source,), attrs={"dims": order})
 
 
 def _slice(op: Op, maker: Maker) -> Value | None:
-    return _fits(op, op.inputs[0]) if op.attrs.get("step", 1) == 1 else None
+    """Simplify a slice of the whole dimension."""
+    return _if_same_shape(op, op.inputs[0]) if op.attrs.get("step", 1) == 1 else None
 
 
 def _cast(op: Op, maker: Maker) -> Value | None:
-    """To the dtype that it has, or from HALF to FLOAT and back."""
-    x, before = op.inputs[0], _before(op, maker)
+    """Simplify a cast to the same dtype, and a cast from HALF to FLOAT and back."""
+    x = op.inputs[0]
+    before = _before(op, maker)
     if x.dtype is op.outs[0].dtype:
         return x
     source = before.inputs[0] if before is not None else x
@@ -178,6 +187,7 @@ def _cast(op: Op, maker: Maker) -> Value | None:
 
 
 def _neg(op: Op, maker: Maker) -> Value | None:
+    """Simplify the negative of a constant, and of a negative."""
     (x,) = op.inputs
     if x.number is not None and x.floating and x.initial is not None:
         return replace(x, initial=-x.initial)
@@ -185,6 +195,7 @@ def _neg(op: Op, maker: Maker) -> Value | None:
 
 
 def _reinterpret(op: Op, maker: Maker) -> Value | None:
+    """Simplify reinterpretations that end in the first dtype."""
     before = _before(op, maker)
     source = op.inputs[0] if before is None else before.inputs[0]
     return source if source.dtype is op.outs[0].dtype else None
@@ -205,25 +216,30 @@ RULES: dict[str, Callable[[Op, Maker], Value | Op | None]] = {
 }
 
 
-# --- variables that change ------------------------------------------------------------------------
+# --- updates of variables -------------------------------------------------------------------------
 
 
 def fuse_updates(ir: Ir, later: Sequence[Op] = ()) -> None:
     """Simplify how `ir.ops` change variables, in place; `later` are operations that run after them.
 
-    A running mean that is assigned, old * (1 - momentum) + new * momentum, becomes a "blend" where
-    it is computed. A copy of a variable is removed if nothing reads it after the variable changes.
+    A running mean, old * (1 - momentum) + new * momentum, that is assigned to its variable becomes
+    a "blend" at the place of the sum. A copy of a variable is removed if nothing reads it after the
+    variable changes.
     """
     _Blends(ir, later).fuse()
     _remove_copies(ir, later)
 
 
 class _Blends:
-    """The running means of a graph; what reads and makes each value is kept up to date, so that
-    fusing takes time in proportion to the operations."""
+    """The running means of a graph.
+
+    The readers and the maker of each value are kept up to date, so that the time for fusing is
+    proportional to the number of operations.
+    """
 
     def __init__(self, ir: Ir, later: Sequence[Op]) -> None:
-        self.ir, self.maker = ir, ir.maker()
+        self.ir = ir
+        self.maker = ir.maker()
         self.place: dict[Op, int] = {}
         self.readers: dict[Value, dict[Op, None]] = {}
         for op in (*ir.ops, *later):
@@ -233,6 +249,7 @@ class _Blends:
         self.removed: set[Op] = set()
 
     def fuse(self) -> None:
+        """Replace all running means by blends."""
         for op in self.ir.ops:
             if op.kind == "assign":
                 self._fuse(op)
@@ -245,6 +262,7 @@ class _Blends:
             self.readers.setdefault(value, {})[op] = None
 
     def _remove(self, op: Op) -> None:
+        """Remove an operation, and update the readers and makers."""
         self.removed.add(op)
         for value in op.inputs:
             self.readers[value].pop(op, None)
@@ -252,7 +270,9 @@ class _Blends:
             del self.maker[value]
 
     def _fuse(self, assign: Op) -> None:
-        maker, (variable, total) = self.maker, assign.inputs
+        """Replace the running mean that is assigned to a variable, if it is one, by a blend."""
+        maker = self.maker
+        variable, total = assign.inputs
         add = maker.get(total)
         if add is None or add.kind != "add" or total in self.outputs:
             return
@@ -266,9 +286,9 @@ class _Blends:
         source = copied.inputs[0] if copied is not None and copied.kind == "copy" else old
         if source is not variable or share.number is None or momentum.number is None:
             return
-        part = float(str(np.float32(momentum.number)))  # 0.1, not 0.10000000149
+        weight = float(str(np.float32(momentum.number)))  # 0.1, not 0.10000000149
         is_blend = variable.dtype is new.dtype is FLOAT and new.shape == variable.shape
-        if not is_blend or np.float32(1 - part) != np.float32(share.number):
+        if not is_blend or np.float32(1 - weight) != np.float32(share.number):
             return
         place = self.place[add]
         after = (op for op in self.readers[variable] if self.place[op] >= place)
@@ -277,7 +297,7 @@ class _Blends:
         unused = {t: None for t in terms if t is not None and self._is_read_once(t.outs[0])}
         for op in (add, assign, *unused):
             self._remove(op)
-        self.blends[add] = Op("blend", (variable, new), (), {"momentum": part}, **add.here)
+        self.blends[add] = Op("blend", (variable, new), (), {"momentum": weight}, **add.context)
         self._add(self.blends[add], place)
 
     def _is_read_once(self, value: Value) -> bool:
@@ -285,9 +305,11 @@ class _Blends:
 
 
 def _remove_copies(ir: Ir, later: Sequence[Op]) -> None:
-    ops, outputs = [*ir.ops, *later], set(ir.outputs.values())
+    """Remove the copies of variables that nothing reads after the variable has changed."""
+    ops = [*ir.ops, *later]
+    outputs = set(ir.outputs.values())
     place = {op: i for i, op in enumerate(ops)}
-    changes = {v: i for op, i in reversed(place.items()) if (v := _changed(op)) is not None}
+    changes = {v: i for op, i in reversed(place.items()) if (v := _changed_by(op)) is not None}
     readers: dict[Value, list[Op]] = {}
     for op in ops:
         for value in dict.fromkeys(op.inputs):
@@ -296,26 +318,28 @@ def _remove_copies(ir: Ir, later: Sequence[Op]) -> None:
     for op in ir.ops:
         if op.kind != "copy" or op.inputs[0].kind != VARIABLE or op.inputs[0] not in changes:
             continue
-        views, read = [op.outs[0]], []
+        views = [op.outs[0]]
+        read = []
         while views:
-            several = readers.get(views.pop(), [])
-            read += [place[reader] for reader in several]
-            views += [v for reader in several if OPS[reader.kind].view for v in reader.outs]
-        is_output = any(v in outputs for v in _seen_as(op.outs[0], readers))
+            view_readers = readers.get(views.pop(), [])
+            read += [place[reader] for reader in view_readers]
+            views += [v for reader in view_readers if OPS[reader.kind].view for v in reader.outs]
+        is_output = any(v in outputs for v in _with_views(op.outs[0], readers))
         change = changes[op.inputs[0]]
-        # the operation that changes the variable may read it, element by element
+        # not <=: an operation that changes the variable may have written an element that it reads
         if place[op] < change and max(read, default=-1) < change and not is_output:
             swaps[op.outs[0]] = op.inputs[0]
     ir.ops = [swapped(op, swaps) for op in ir.ops if not swaps.keys() & set(op.outs)]
 
 
-def _changed(op: Op) -> Value | None:
+def _changed_by(op: Op) -> Value | None:
+    """Return the variable that an operation changes, or None."""
     return op.inputs[0] if OPS[op.kind].in_place else None
 
 
-def _seen_as(value: Value, readers: Mapping[Value, list[Op]]) -> Iterable[Value]:
-    """A value and its views."""
+def _with_views(value: Value, readers: Mapping[Value, list[Op]]) -> Iterable[Value]:
+    """Yield a value and its views."""
     yield value
     for op in readers.get(value, ()):
         if OPS[op.kind].view:
-            yield from _seen_as(op.outs[0], readers)
+            yield from _with_views(op.outs[0], readers)

@@ -1,4 +1,4 @@
-"""Copies of what operations read of a variable, where the variable changes before they read it."""
+"""Copies of variables for operations that read them, or a view of them, after they have changed."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from ipu_teach.schedules import GROUPED, INTERLEAVED
 def with_snapshots(ir: Ir) -> Ir:
     """Return the graph with a copy of each view of a variable that changes before the view is read.
 
-    A value stays what it was when it was made, but a view lies in the memory of its variable. In a
-    pipeline, other micro-batches also change a variable between a forward and its backward. A graph
-    in which nothing of that kind is read comes back as it is.
+    A value keeps its elements, but a view shares the memory of its variable. In a pipeline, other
+    micro-batches also change a variable between a forward and its backward. If no operation reads a
+    changed variable in this way, the graph itself is returned.
     """
     changes: dict[Value, list[int]] = {}
     for place, op in enumerate(ir.ops):
@@ -31,74 +31,103 @@ def with_snapshots(ir: Ir) -> Ir:
             changes.setdefault(op.inputs[0], []).append(place)
     if not changes:
         return ir
-    made: dict[Value, int] = {}  # the place of the operation that makes a view
-    behind: dict[Value, set[Value]] = {v: {v} for v in changes}  # the variables of its memory
-    for place, op in enumerate(ir.ops):
-        variables = set().union(*(behind.get(v, set()) for v in op.inputs))
-        if OPS[op.kind].view and variables:
-            made.update(dict.fromkeys(op.outs, place))
-            behind.update(dict.fromkeys(op.outs, variables))
-    snapshots: Swaps = {}
-    copies: dict[int, list[Op]] = {}  # by the place of the operation that they follow
+    snapshots = _Snapshots(ir, changes)
+    ops = [snapshots.read_copies(op, place) for place, op in enumerate(ir.ops)]
+    outputs = {name: snapshots.output(value) for name, value in ir.outputs.items()}
+    if not snapshots.swaps:
+        return ir
+    copies = snapshots.copies
+    with_copies = [part for place, op in enumerate(ops) for part in (op, *copies.get(place, ()))]
+    return ir.but(ops=with_copies, outputs=outputs)
 
-    def snapshot(value: Value, place: int, stage: int) -> Value:
-        if value not in snapshots:
-            copied = snapshots[value] = Value(value.shape, value.dtype, f"{value.name}/copy")
-            after = replace(ir.ops[place], kind="copy", attrs={}, stage=stage)
-            copies.setdefault(place, []).append(replace(after, inputs=(value,), outs=(copied,)))
-        return snapshots[value]
 
-    def is_stale(value: Value, reader: Op, place: int) -> bool:
-        """Whether a view may have changed by the time an operation reads it."""
-        for variable in behind[value]:
-            if OPS[reader.kind].in_place and reader.inputs[0] is variable:
-                return True  # it would write what it reads
-            if any(made[value] < change < place for change in changes[variable]):
-                return True
-            if _outlives_forward(ir, reader) and _changes_forward(ir, changes[variable]):
-                return ir.ops[made[value]].part == FORWARD
-        return False
+class _Snapshots:
+    """The copies of variables and views of a graph.
 
-    ops: list[Op] = []
-    for place, op in enumerate(ir.ops):
+    Attributes:
+        changes: the places of the operations that change each variable.
+        made_at: the place of the operation that makes each view of these variables.
+        variables_of: the variables whose memory a view shares; for a variable, itself.
+        swaps: the copy of each value that has one.
+        copies: the copy operations, by the place of the operation that they follow.
+    """
+
+    def __init__(self, ir: Ir, changes: dict[Value, list[int]]) -> None:
+        self.ir = ir
+        self.changes = changes
+        self.made_at: dict[Value, int] = {}
+        self.variables_of: dict[Value, set[Value]] = {v: {v} for v in changes}
+        self.swaps: Swaps = {}
+        self.copies: dict[int, list[Op]] = {}
+        for place, op in enumerate(ir.ops):
+            variables = set().union(*(self.variables_of.get(v, set()) for v in op.inputs))
+            if OPS[op.kind].view and variables:
+                self.made_at.update(dict.fromkeys(op.outs, place))
+                self.variables_of.update(dict.fromkeys(op.outs, variables))
+
+    def read_copies(self, op: Op, place: int) -> Op:
+        """Return an operation that reads copies in the place of inputs that may have changed."""
         swaps: Swaps = {}
         for value in op.inputs:
-            if value in made and is_stale(value, op, place):
-                swaps[value] = snapshot(value, made[value], op.stage)
-            elif (
-                value in changes
-                and not value.remote
-                and _outlives_forward(ir, op)
-                and _changes_forward(ir, changes[value])
-                and not (OPS[op.kind].in_place and op.inputs[0] is value)
-            ):
+            if value in self.made_at:
+                if self._is_stale(value, op, place):
+                    swaps[value] = self._snapshot(value, self.made_at[value], op.stage)
+            elif self._changes_before(value, op):
                 last = max(
                     i
-                    for i, peer in enumerate(ir.ops)
+                    for i, peer in enumerate(self.ir.ops)
                     if peer.part == FORWARD and peer.stage == op.stage
                 )
-                swaps[value] = snapshot(value, last, op.stage)
-        ops.append(swapped(op, swaps))
-    outputs = dict(ir.outputs)
-    for name, value in outputs.items():
-        later = [
-            place
-            for variable in (behind[value] if value in made else ())
-            for place in changes[variable]
-            if place > made[value] and ir.ops[place].part != UPDATE
-        ]
-        if later:
-            outputs[name] = snapshot(value, made[value], ir.ops[made[value]].stage)
-    if not snapshots:
-        return ir
-    every = [part for place, op in enumerate(ops) for part in (op, *copies.get(place, ()))]
-    return ir.but(ops=every, outputs=outputs)
+                swaps[value] = self._snapshot(value, last, op.stage)
+        return swapped(op, swaps)
+
+    def output(self, value: Value) -> Value:
+        """Return an output, or its copy if it is a view that changes before the update."""
+        if value not in self.made_at:
+            return value
+        made_at = self.made_at[value]
+        changes = (place for v in self.variables_of[value] for place in self.changes[v])
+        if any(place > made_at and self.ir.ops[place].part != UPDATE for place in changes):
+            return self._snapshot(value, made_at, self.ir.ops[made_at].stage)
+        return value
+
+    def _snapshot(self, value: Value, place: int, stage: int) -> Value:
+        """Return the copy of a value; the first call adds it after the operation at `place`."""
+        if value not in self.swaps:
+            copied = self.swaps[value] = Value(value.shape, value.dtype, f"{value.name}/copy")
+            after = replace(self.ir.ops[place], kind="copy", attrs={}, stage=stage)
+            after = replace(after, inputs=(value,), outs=(copied,))
+            self.copies.setdefault(place, []).append(after)
+        return self.swaps[value]
+
+    def _is_stale(self, view: Value, reader: Op, place: int) -> bool:
+        """Return whether a view may have changed by the time an operation reads it."""
+        made_at = self.made_at[view]
+        for variable in self.variables_of[view]:
+            changes = self.changes[variable]
+            if OPS[reader.kind].in_place and reader.inputs[0] is variable:
+                return True  # the operation would overwrite its own input
+            if any(made_at < change < place for change in changes):
+                return True
+            if _outlives_forward(self.ir, reader) and _changes_forward(self.ir, changes):
+                return self.ir.ops[made_at].part == FORWARD
+        return False
+
+    def _changes_before(self, variable: Value, reader: Op) -> bool:
+        """Return whether other micro-batches may change a variable before an operation reads it."""
+        if variable not in self.changes or variable.remote:
+            return False
+        if OPS[reader.kind].in_place and reader.inputs[0] is variable:
+            return False
+        changes_forward = _changes_forward(self.ir, self.changes[variable])
+        return _outlives_forward(self.ir, reader) and changes_forward
 
 
 def _outlives_forward(ir: Ir, reader: Op) -> bool:
-    """Whether other micro-batches may go forward before an operation reads."""
+    """Return whether other micro-batches may run their forward before an operation reads."""
     return ir.schedule in (GROUPED, INTERLEAVED) and reader.part == BACKWARD
 
 
 def _changes_forward(ir: Ir, places: list[int]) -> bool:
+    """Return whether one of the operations at these places belongs to the forward."""
     return any(ir.ops[place].part == FORWARD for place in places)

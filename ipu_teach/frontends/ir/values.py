@@ -1,5 +1,4 @@
-"""A graph as data: values, operations in the order in which they run, and the rows that say what an
-operation is."""
+"""A graph as data: values, operations in execution order, and the table rows that define them."""
 
 from __future__ import annotations
 
@@ -9,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from math import prod
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypedDict
 
 import numpy as np
 
@@ -26,15 +25,20 @@ from ipu_teach.arguments import (
 )
 from ipu_teach.errors import ModelError, PoplibsError, UnknownOperationError, did_you_mean, shown
 from ipu_teach.frontends.ir.attributes import Element, attributes_of, misfit
+from ipu_teach.graph import Tensor
 from ipu_teach.graph.source import caller, in_words
 from ipu_teach.types import BOOL, FLOAT, HALF, INT, UNSIGNED_INT, Array, DType
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+    from typing_extensions import Unpack
 
 Shape = tuple[int, ...]
 MADE, VARIABLE, INPUT, CONSTANT = "made", "variable", "input", "constant"
 FORWARD, BACKWARD, UPDATE = PARTS = "forward", "backward", "update"
 DTYPES: dict[str, type[DType]] = {d.__name__: d for d in (FLOAT, HALF, INT, UNSIGNED_INT, BOOL)}
-MOST_ELEMENTS = 2**32  # of a value: more than the memory of any machine holds
-HERE: dict[str, Any] = {
+MAX_ELEMENTS = 2**32  # in a value; more do not fit into any machine
+CONTEXT: dict[str, object] = {
     "stage": Natural,
     "part": Annotated[str, Among(PARTS)],
     "phase": Natural,
@@ -45,21 +49,24 @@ _OF_NUMPY = {np.dtype(d.numpy): d for d in DTYPES.values()}
 
 
 def misuse(problem: str, advice: str) -> ModelError:
-    """Return the error of a call with an argument that it cannot use, with the caller's line."""
+    """Return the error, with the caller's line, for a call with an argument that it cannot use."""
     return ModelError(problem, line=in_words(caller()), next_step=advice)
 
 
 @advised("give a value of the graph, as graph.op(…) and graph.input(…) return.")
 @dataclass(eq=False, repr=False)
 class Value:
-    """A tensor of a graph: what an operation makes, a variable that stays on the device, what the
-    host feeds, or a constant.
+    """A tensor of a graph: a result of an operation, a variable, an input, or a constant.
 
-    `initial`: of a variable or a constant; with no dimensions it stands for each element. `below`:
-    the host feeds whole numbers from 0 to one less. `ignored`: but for this one, which stands for
-    no class. `marked`: the host has fed such a number. `from_end`: negative numbers count from the
-    end of `below` elements. `remote`: a variable that lies in streaming memory, and on the tiles
-    while it is used.
+    Attributes:
+        initial: the initial value of a variable, or the value of a constant; an array without
+            dimensions gives every element the same number.
+        below: the host feeds integers from 0 to `below` - 1.
+        ignored: a number that the host may feed beside these and that stands for no class.
+        marked: the host has fed the ignored number.
+        from_end: negative numbers are allowed and count from the end of `below` elements.
+        remote: a variable in streaming memory, which is on the tiles only while it is used.
+        sharded: each replica has its own share of the variable.
     """
 
     shape: Shape
@@ -73,35 +80,49 @@ class Value:
     from_end: bool = False
     remote: bool = False
     sharded: bool = False
-    family: object = None  # shared by a graph and what transforms make of it
+    family: object = None  # identifies a graph and its transformed versions
 
     @property
     def number(self) -> float | None:
-        """What each element of a constant is, if they are all the same."""
-        alike = self.kind == CONSTANT and self.initial is not None and self.initial.ndim == 0
-        return self.initial.item() if alike and self.initial is not None else None
+        """The number in every element of a constant; None for any other value."""
+        if self.kind == CONSTANT and self.initial is not None and self.initial.ndim == 0:
+            return self.initial.item()  # type: ignore[no-any-return]
+        return None
 
     @property
     def floating(self) -> bool:
-        """Whether it can have a gradient."""
+        """Whether the dtype is a float, so that the value can have a gradient."""
         return self.dtype in (FLOAT, HALF)
 
     @property
     def size(self) -> int:
-        """How many elements it has."""
+        """The number of elements."""
         return prod(self.shape)
 
     def __repr__(self) -> str:
         return f"{self.name}: {self.dtype.__name__}{list(self.shape)}"
 
 
+class Context(TypedDict, total=False):
+    """The stage, part, phase, path and line of an operation; see `Op`."""
+
+    stage: int
+    part: str
+    phase: int
+    path: str
+    line: tuple[str, int]
+
+
 @dataclass(frozen=True, eq=False)
 class Op:
-    """An operation: a row of `OPS` by its name, with its inputs, what it makes, and its attributes.
+    """An operation: the name of a row of `OPS`, with inputs, results and attributes.
 
-    `stage`: on which of the IPUs; `part`: "forward", "backward" or "update"; `phase`: for what lies
-    in streaming memory between two of them; `path`: the module that asked for it, and `line` the
-    learner's line, (file, number).
+    Attributes:
+        stage: the number of the IPU within a replica.
+        part: "forward", "backward" or "update".
+        phase: the phase of execution; between two phases, values are in streaming memory.
+        path: the module that the operation belongs to.
+        line: the learner's source line, as (file, number).
     """
 
     kind: str
@@ -116,44 +137,46 @@ class Op:
 
     @property
     def name(self) -> str:
-        """`encoder.layer1/matmul`: what stands in debug names, reports and errors."""
+        """The path and the kind, as in `encoder.layer1/matmul`, for debug names and reports."""
         return f"{self.path}/{self.kind}" if self.path else self.kind
 
     @property
-    def here(self) -> dict[str, Any]:
-        """Where it stands: what `Ir.at` takes."""
-        return {n: getattr(self, n) for n in ("stage", "part", "phase", "path", "line")}
+    def context(self) -> Context:
+        """The stage, part, phase, path and line of the operation, as `Ir.at` takes them."""
+        return Context(
+            stage=self.stage, part=self.part, phase=self.phase, path=self.path, line=self.line
+        )
 
     @property
     def where(self) -> str:
-        """What it was asked for, as an error names it."""
-        given = " and ".join(f"{list(v.shape)} {v.dtype.__name__}" for v in self.inputs)
-        return f"{self.kind} of {given or 'nothing'}" + (f", in {self.path}" if self.path else "")
+        """The kind with the shapes and dtypes of its inputs and the path, for an error."""
+        inputs = " and ".join(f"{list(v.shape)} {v.dtype.__name__}" for v in self.inputs)
+        return f"{self.kind} of {inputs or 'nothing'}" + (f", in {self.path}" if self.path else "")
 
-    def error(self, tried: str, advice: str) -> ModelError:
-        """An error about this operation."""
-        return ModelError(tried, where=self.where, line=in_words(self.line), next_step=advice)
+    def error(self, problem: str, advice: str) -> ModelError:
+        """Return an error about this operation."""
+        return ModelError(problem, where=self.where, line=in_words(self.line), next_step=advice)
 
 
 Swaps = dict[Value, Value]
 
 
 def swapped(op: Op, swaps: Swaps) -> Op:
-    """The operation, with other values in the place of some that it reads."""
+    """Return the operation with the inputs that are keys of `swaps` replaced."""
     if not any(v in swaps for v in op.inputs):
         return op
     return replace(op, inputs=tuple(swaps.get(v, v) for v in op.inputs))
 
 
 class Out(NamedTuple):
-    """What comes out of an operation."""
+    """The shape and dtype of a result."""
 
     shape: Shape
     dtype: type[DType]
 
 
 class Unfit(Exception):
-    """Raised by a row's `shape`: why it cannot take what it was given, and what to do."""
+    """Raised by a row's `shape` for inputs that it cannot take: the reason, and what to do."""
 
     def __init__(self, why: str, advice: str = "give it other tensors.") -> None:
         super().__init__(why)
@@ -162,47 +185,61 @@ class Unfit(Exception):
 
 @dataclass(frozen=True)
 class Row:
-    """What an operation is.
+    """The definition of an operation.
 
-    `shape(*values, **attrs)`: an `Out`, or a list of them; raises `Unfit`. `lower(lowering,
-    *tensors, **attrs)`: the PopLibs calls; a tensor, or a list of them. `grad(graph, op, *gradients
-    of what it makes)`: a list with the gradient of each input, or None. Without it the operation
-    has none.
-
-    `attributes`: annotations of those that `attributes.ATTRIBUTES` does not have in this meaning.
-    `view`: what it makes shares memory with its input. `in_place`: the first input, a variable, is
-    changed, and nothing is made. `numbers`: `lower` takes numbers in the place of tensors. `lays`:
-    `lays(lowering, op, place)` makes a variable that lies where the operation wants that input.
+    Attributes:
+        shape: `shape(*values, **attrs)` returns an `Out`, or a list of them, or raises `Unfit`.
+        lower: `lower(lowering, *tensors, **attrs)` adds the PopLibs calls, and returns a tensor or
+            a list of tensors.
+        grad: `grad(graph, op, *result_gradients)` returns a list with the gradient of each input,
+            or None for an input without. If `grad` is None, the operation has no gradient.
+        view: whether the result shares memory with the input.
+        in_place: whether the operation changes its first input, a variable, and has no result.
+        numbers: whether `lower` accepts numbers in the place of tensors.
+        lays: `lays(lowering, op, place)` returns a new variable with the tile mapping that the
+            operation prefers for input number `place`, or None.
+        attributes: annotations for attributes whose meaning differs from `attributes.ATTRIBUTES`.
     """
 
-    shape: Callable[..., Any]
-    lower: Callable[..., Any]
+    shape: Callable[..., Out | list[Out]]
+    lower: Callable[..., Tensor | Sequence[Tensor] | None]
     grad: Callable[..., list[Value | None]] | None = None
     view: bool = False
     in_place: bool = False
     numbers: bool = False
-    lays: Callable[..., Any] | None = None
-    attributes: Mapping[str, Any] = field(default_factory=dict)
+    lays: Callable[..., Tensor | None] | None = None
+    attributes: Mapping[str, object] = field(default_factory=dict)
 
 
 OPS: dict[str, Row] = {}
 REGISTERED: set[str] = set()  # the names that `register` has added to OPS
-FOLDS = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide}  # of numbers
-STILL = ("expand", "reshape", "permute", "slice", "reverse")  # and of what looks alike everywhere
+FOLDS: dict[str, Callable[..., float]] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": np.divide,
+}
+# With a constant of equal elements, these views return a constant of the same number.
+UNIFORM_VIEWS = ("expand", "reshape", "permute", "slice", "reverse")
 
 
 def register(name: str, row: Row) -> None:
-    """A row of one's own; `graph.op(name, …)` then makes the operation. Raises `ModelError` for a
-    name that is taken."""
+    """Add an operation with your own row, for use by `graph.op(name, …)`.
+
+    Raises `ModelError` for an existing name.
+    """
     if name in OPS:
-        raise ModelError(f"""An operation {name!r} was registered, and there is one of that name.
+        raise ModelError(f"""An operation named {name!r} already exists.
             next:  choose another name, such as 'my_{name}'.""")
     OPS[name] = row
     REGISTERED.add(name)
 
 
 def row_of(kind: str, where: str = "", line: str = "") -> Row:
-    """The row of that name. Raises `UnknownOperationError`, which names the nearest."""
+    """Return the row of that name.
+
+    Raises `UnknownOperationError`, which names the nearest.
+    """
     if kind not in OPS:
         raise UnknownOperationError(
             f"There is no operation {kind!r} in the table.",
@@ -215,21 +252,26 @@ def row_of(kind: str, where: str = "", line: str = "") -> Row:
 
 
 def dtype_of(array: Array, name: str) -> type[DType]:
-    """The device's dtype of a host's array. Raises `ModelError` for doubles."""
-    found = _OF_NUMPY.get(array.dtype)
-    if found is None and array.dtype.kind in "iu":
-        found = INT if array.dtype.kind == "i" else UNSIGNED_INT
-    if found is None:
-        raise ModelError(f"""{name!r} is {array.dtype}, which the device does not have.
+    """Return the device's dtype for an array of the host.
+
+    Raises `ModelError` for an array that is not of integers, bools, float32 or float16.
+    """
+    dtype = _OF_NUMPY.get(array.dtype)
+    if dtype is None and array.dtype.kind in "iu":
+        dtype = INT if array.dtype.kind == "i" else UNSIGNED_INT
+    if dtype is None:
+        raise ModelError(f"""{name!r} is {array.dtype}, a dtype that the device does not have.
             next:  make it float32 or float16: array.astype(numpy.float32), or module.float().""")
-    return found
+    return dtype
 
 
 @advised("give the graph first: ir.Ir(), or what a transform returns.")
 @dataclass
 class Ir:
-    """Operations in the order in which they run. Transforms return another one, which shares the
-    values."""
+    """A graph: its operations in execution order, variables, inputs and outputs.
+
+    A transform returns another graph, which shares the values.
+    """
 
     ops: list[Op] = field(default_factory=list)
     variables: dict[str, Value] = field(default_factory=dict)
@@ -238,60 +280,81 @@ class Ir:
     replicas: int = 1
     accumulation: int = 1
     schedule: str = ""
-    here: dict[str, Any] = field(default_factory=dict, repr=False)
-    made: int = 0  # values, to give each a name
+    context: dict[str, Any] = field(
+        default_factory=dict, repr=False
+    )  # for new operations, see `at`
+    result_count: int = 0  # numbers the results of operations, for their names
     family: object = field(default_factory=object, repr=False)
 
     def _named(self, value: Value, among: dict[str, Value]) -> Value:
+        """Add a variable or an input to `among`.
+
+        Raises `ModelError` for an existing or an empty name.
+        """
         self._check_size(value.name, value.shape)
-        if value.name in {**self.variables, **self.inputs} or not value.name:
-            raise ModelError(f"""A graph was given two values of the name {value.name!r}.
-                next:  variables and inputs have names of their own, which the host uses.""")
+        if not value.name:
+            raise ModelError("""A graph was given a variable or an input without a name.
+                next:  give each variable and input its own name, by which the host uses it.""")
+        if value.name in {**self.variables, **self.inputs}:
+            raise ModelError(f"""A graph was given two values with the name {value.name!r}.
+                next:  give each variable and input its own name, by which the host uses it.""")
         among[value.name] = value
         return value
 
     def variable(
         self, initial: Numbers, name: str, dtype: Element | None = None, remote: bool = False
     ) -> Value:
-        """A tensor that stays on the device from step to step, with its initial value."""
+        """Add a tensor that stays on the device from step to step, and return it.
+
+        `dtype` is by default that of `initial`, its initial value. Raises `ModelError`.
+        """
         array = np.asarray(initial)
         kind = dtype or dtype_of(array, name)
         array = array.astype(kind.numpy)
-        made = Value(array.shape, kind, name, VARIABLE, array, remote=remote, family=self.family)
-        return self._named(made, self.variables)
+        variable = Value(
+            array.shape, kind, name, VARIABLE, array, remote=remote, family=self.family
+        )
+        return self._named(variable, self.variables)
 
     def input(self, shape: Sequence[Natural], name: str, dtype: Element = FLOAT) -> Value:
-        """What the host feeds for each micro-batch."""
+        """Add a tensor that the host feeds for each micro-batch, and return it.
+
+        Raises `ModelError`.
+        """
         sizes = tuple(map(int, shape))
         return self._named(Value(sizes, dtype, name, INPUT, family=self.family), self.inputs)
 
     def _check_size(self, name: str, shape: Sequence[int]) -> None:
-        """Raise `ModelError` for a shape that no machine has memory for."""
-        if prod(shape) > MOST_ELEMENTS:
+        """Raise `ModelError` for a shape that is larger than the memory of any machine."""
+        if prod(shape) > MAX_ELEMENTS:
             raise misuse(
                 f"{name} of {list(shape)} has {prod(shape):,} elements.",
-                f"give sizes whose product is {MOST_ELEMENTS:,} or less.",
+                f"give sizes whose product is {MAX_ELEMENTS:,} or less.",
             )
 
     def check_own(self, call: str, value: Value) -> None:
-        """Raise `ModelError` for a value that another graph made."""
+        """Raise `ModelError` for a value that belongs to another graph."""
         if value.family is not None and value.family is not self.family:
             raise misuse(
                 f"{call}() was given {value!r}, which is a value of another graph.",
-                "use values of this graph, and of those that transforms made it of.",
+                "use values of this graph, or of the graph that it was transformed from.",
             )
 
-    def fed(self, value: Value) -> Value | None:
-        """What the host feeds, of which `value` is a view; None if it is made."""
+    def fed_input(self, value: Value) -> Value | None:
+        """Return the input that `value` is, or is a view of; None if it is no input."""
         maker = self.maker()
         while value in maker and OPS[maker[value].kind].view:
             value = maker[value].inputs[0]
         return value if value.kind == INPUT else None
 
     def classes(self, value: Value, below: Natural, ignored: int | None = None) -> Value:
-        """`value`; if the host feeds it, or what it is a view of, those numbers are checked to be
-        from 0 to `below` - 1, or `ignored`."""
-        if (fed := self.fed(value)) is not None:
+        """Return `value`, and have each run check the numbers that the host feeds for it.
+
+        They must be from 0 to `below` - 1, or `ignored`. There is no check if `value` is neither an
+        input nor a view of one.
+        """
+        fed = self.fed_input(value)
+        if fed is not None:
             fed.below = below if fed.below is None else min(below, fed.below)
             fed.ignored = fed.ignored if ignored is None else ignored
         return value
@@ -299,27 +362,31 @@ class Ir:
     def constant(
         self, value: Numbers, dtype: Element = FLOAT, shape: Sequence[Natural] | None = None
     ) -> Value:
-        """A constant; one number for all elements of a `shape`, or an array."""
-        given = np.asarray(value)
-        if shape is not None and given.ndim and given.shape != tuple(shape):
+        """Return a constant: one number for all elements of a `shape`, or an array.
+
+        Raises `ModelError` for numbers that `dtype` cannot represent exactly, unless it is a float.
+        """
+        numbers = np.asarray(value)
+        if shape is not None and numbers.ndim and numbers.shape != tuple(shape):
             raise misuse(
-                f"constant() was given {list(given.shape)} numbers for the shape {list(shape)}.",
+                f"constant() was given numbers of the shape {list(numbers.shape)} for the shape "
+                f"{list(shape)}.",
                 "give one number for all elements, or an array without a shape.",
             )
         try:
-            array = given.astype(dtype.numpy)
-        except OverflowError:  # a whole number of Python's beyond 64 bits
+            array = numbers.astype(dtype.numpy)
+        except OverflowError:  # a Python integer of more than 64 bits
             array = np.asarray(None)
-        if dtype not in (FLOAT, HALF) and not np.array_equal(array, given):
+        if dtype not in (FLOAT, HALF) and not np.array_equal(array, numbers):
             raise ModelError(f"""The constant {shown(value)} cannot be {dtype.__name__}.
-                next:  give whole numbers that it holds, or cast the tensor beside it: graph.op(
-                'cast', x, dtype=FLOAT).""")
+                next:  give integers in the range of {dtype.__name__}, or cast the other tensor:
+                graph.op('cast', x, dtype=FLOAT).""")
         sizes = array.shape if shape is None else tuple(map(int, shape))
         self._check_size("constant()", sizes)
-        return Value(sizes, dtype, "constant", CONSTANT, array)
+        return Value(sizes, dtype, "constant", CONSTANT, initial=array)
 
     def cast(self, x: Value, dtype: Element) -> Value:
-        """x in that dtype."""
+        """Return x in that dtype. A constant is converted at once."""
         if x.dtype is dtype:
             return x
         if x.number is not None:
@@ -329,36 +396,72 @@ class Ir:
         return self.op("cast", x, dtype=dtype)
 
     def output(self, name: str, value: Value) -> Value:
-        """Hand a value to the host, once for each micro-batch, under a name."""
+        """Send a value to the host under a name, once for each micro-batch; return the value."""
         self.check_own("output", value)
         self.outputs[name] = value
         return value
 
     @contextmanager
-    def at(self, **here: Any) -> Iterator[None]:
-        """Operations made within have this `stage`, `part`, `phase`, `path` or `line`."""
-        for name, value in here.items():
-            if name not in HERE:
-                known = did_you_mean(name, HERE)
-                raise misuse(f"at() has no {name!r}.", f"{known}it takes {', '.join(HERE)}.")
-            check("at", name, value, HERE[name], misuse)
-        before, self.here = self.here, {**self.here, **here}
+    def at(self, **context: Unpack[Context]) -> Iterator[None]:
+        """Give operations added within this block a `stage`, `part`, `phase`, `path` or `line`."""
+        for name, value in context.items():
+            if name not in CONTEXT:
+                nearest = did_you_mean(name, CONTEXT)
+                raise misuse(f"at() has no {name!r}.", f"{nearest}it takes {', '.join(CONTEXT)}.")
+            check("at", name, value, CONTEXT[name], misuse)
+        context_before = self.context
+        self.context = {**self.context, **context}
         try:
             yield
         finally:
-            self.here = before
+            self.context = context_before
 
-    def op(self, kind: str, /, *inputs: Any, **attrs: Any) -> Value:
-        """The value that an operation makes; numbers among the inputs become constants."""
+    def op(self, kind: str, /, *inputs: Value | ArrayLike, **attrs: Any) -> Value:
+        """Add an operation, and return its result. Numbers among the inputs become constants."""
         return self.emit(kind, *inputs, **attrs)[0]
 
-    def emit(self, kind: str, /, *inputs: Any, **attrs: Any) -> tuple[Value, ...]:
-        """All values that an operation makes. Raises `ModelError`, with what it was given, the
-        module's path and the learner's line."""
-        here = {"line": caller(), **self.here}
-        row = row_of(kind, here.get("path", ""), in_words(here["line"]))
-        kinds = [v.dtype for v in inputs if isinstance(v, Value)]
-        dtype = next((d for d in kinds if d is not BOOL), kinds[0] if kinds else FLOAT)
+    def emit(self, kind: str, /, *inputs: Value | ArrayLike, **attrs: Any) -> tuple[Value, ...]:
+        """Add an operation, and return all its results. Numbers among the inputs become constants.
+
+        Raises `ModelError`, which names the inputs, the module's path and the learner's line.
+        """
+        context = {"line": caller(), **self.context}
+        row = row_of(kind, context.get("path", ""), in_words(context["line"]))
+        values = self._as_values(kind, inputs)
+        op = Op(kind, values, (), attrs, **context)
+        fault = misfit(attributes_of(row.shape, row.lower), row.attributes, attrs)
+        if fault is not None:
+            raise op.error(f"{kind} {fault[0]}.", fault[1])
+        outs = _outs_of(row, op)
+        for out in outs:
+            self._check_size(kind, out.shape)
+        if folded := self._folded(kind, values, outs):
+            return folded
+        if row.in_place:
+            if values[0].kind != VARIABLE:
+                raise op.error(
+                    f"{kind} changes its first input, but {values[0].name!r} is no variable.",
+                    "give a variable as the first input.",
+                )
+            op = replace(op, stage=self.home(values[0], op.stage))
+            outs = []
+        names = [f"{kind}{self.result_count + i}" for i in range(len(outs))]
+        results = tuple(
+            Value(tuple(map(int, out.shape)), out.dtype, name, family=self.family)
+            for out, name in zip(outs, names, strict=True)
+        )
+        self.result_count += len(outs)
+        self.ops.append(replace(op, outs=results))
+        return results
+
+    def _as_values(self, kind: str, inputs: Sequence[object]) -> tuple[Value, ...]:
+        """Return the inputs of an operation, numbers as constants.
+
+        A constant gets the dtype of the first value that is not BOOL. Raises `ModelError`.
+        """
+        dtypes = [v.dtype for v in inputs if isinstance(v, Value)]
+        first = dtypes[0] if dtypes else FLOAT
+        dtype = next((d for d in dtypes if d is not BOOL), first)
         for place, value in enumerate(inputs):
             if isinstance(value, Value):
                 self.check_own(kind, value)
@@ -367,84 +470,58 @@ class Ir:
                     f"{kind} was given {shown(value)} as input {place}.",
                     "give a value of the graph, or real numbers.",
                 )
-        given = tuple(v if isinstance(v, Value) else self.constant(v, dtype) for v in inputs)
-        op = Op(kind, given, (), attrs, **here)
-        fault = misfit(attributes_of(row.shape, row.lower), row.attributes, attrs)
-        if fault is not None:
-            raise op.error(f"{kind} {fault[0]}.", fault[1])
-        try:
-            found = row.shape(*given, **attrs)
-        except Unfit as error:
-            raise op.error(f"{kind} cannot be: {error.why}", error.advice) from None
-        except PoplibsError as error:
-            raise op.error(f"{kind} cannot be: {error.tried}", error.next_step) from None
-        except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
-            advice = "see its row in the table of operations for what it takes."
-            raise op.error(f"{kind} was given what it does not take: {error}.", advice) from None
-        outs = found if isinstance(found, list) else [found]
-        for out in outs:
-            self._check_size(kind, out.shape)
-        if folded := self._folded(kind, given, outs):
-            return folded
-        if row.in_place:
-            if given[0].kind != VARIABLE:
-                advice = "it changes its first tensor where it lies: give a variable."
-                raise op.error(f"{kind} was given what is no variable.", advice)
-            op = replace(op, stage=self.home(given[0], op.stage))
-            outs = []
-        names = [f"{kind}{self.made + i}" for i in range(len(outs))]
-        made = tuple(
-            Value(tuple(map(int, o.shape)), o.dtype, n, family=self.family)
-            for o, n in zip(outs, names, strict=True)
-        )
-        self.made += len(outs)
-        self.ops.append(replace(op, outs=made))
-        return made
+        return tuple(v if isinstance(v, Value) else self.constant(v, dtype) for v in inputs)
 
-    def _folded(self, kind: str, given: tuple[Value, ...], outs: list[Out]) -> tuple[Value, ...]:
-        """What numbers alone make needs no operation."""
-        numbers: list[Any] = [v.number for v in given]
-        if None in numbers or not numbers or kind not in (*FOLDS, *STILL):
+    def _folded(self, kind: str, inputs: tuple[Value, ...], outs: list[Out]) -> tuple[Value, ...]:
+        """Return the result of an operation on numbers as a constant; () if it is no constant."""
+        numbers = [v.number for v in inputs if v.number is not None]
+        if len(numbers) < len(inputs) or not numbers or kind not in (*FOLDS, *UNIFORM_VIEWS):
             return ()
         value = FOLDS[kind](*numbers) if kind in FOLDS else numbers[0]
         return (self.constant(value, outs[0].dtype, tuple(outs[0].shape)),)
 
     def home(self, variable: Value, otherwise: int = 0) -> int:
-        """The stage where a variable lies: that of the first operation that has it."""
+        """Return the stage of the first operation that reads a variable, or `otherwise`."""
         return next((op.stage for op in self.ops if variable in op.inputs), otherwise)
 
     @property
     def stages(self) -> int:
-        """How many IPUs of each replica the operations are on."""
+        """The number of stages: the IPUs of each replica."""
         return 1 + max((op.stage for op in self.ops), default=0)
 
     def maker(self) -> dict[Value, Op]:
-        """The operation that makes each value."""
+        """Return the operation that makes each value."""
         return {value: op for op in self.ops for value in op.outs}
 
     def but(self, **changes: Any) -> Ir:
-        """Another graph of the same values, but for `changes`."""
+        """Return another graph of the same values, with these fields changed.
+
+        Raises `ModelError`.
+        """
         for name, value in changes.items():
             if name not in _fields():
                 near = did_you_mean(name, _fields())
                 raise misuse(f"but() has no {name!r}.", f"{near}it takes {', '.join(_fields())}.")
             check("but", name, value, _fields()[name], misuse)
-        made = copy.copy(self)
-        for name in ("ops", "variables", "inputs", "outputs", "here"):
-            setattr(made, name, copy.copy(getattr(self, name)))
+        changed = copy.copy(self)
+        for name in ("ops", "variables", "inputs", "outputs", "context"):
+            setattr(changed, name, copy.copy(getattr(self, name)))
         for name, value in changes.items():
-            setattr(made, name, value)
-        return made
+            setattr(changed, name, value)
+        return changed
 
     def __str__(self) -> str:
-        """A line for each operation: `relu4 = relu(add3)`, with its attributes and its module."""
+        """Return a line for each operation, such as `relu4 = relu(add3)`, with its attributes.
+
+        A comment at its end has the part and the module.
+        """
         lines = []
         for op in self.ops:
-            given = [v.name if v.number is None else f"{v.number:g}" for v in op.inputs]
-            given += [f"{k}={getattr(v, '__name__', v)}" for k, v in op.attrs.items()]
+            arguments = [v.name if v.number is None else f"{v.number:g}" for v in op.inputs]
+            arguments += [f"{k}={getattr(v, '__name__', v)}" for k, v in op.attrs.items()]
             outs = ", ".join(v.name for v in op.outs) or op.inputs[0].name
             note = f"  # {op.part}{', ' * bool(op.path)}{op.path}"
-            lines.append(f"{outs} = {op.kind}({', '.join(given)}){note}")
+            lines.append(f"{outs} = {op.kind}({', '.join(arguments)}){note}")
         return "\n".join(lines)
 
     def __repr__(self) -> str:
@@ -452,13 +529,28 @@ class Ir:
 
 
 @cache
-def _fields() -> dict[str, Any]:
-    """Return what a graph is made of, with the annotation of each."""
+def _fields() -> Mapping[str, object]:
+    """Return the annotations of the fields of a graph, by name."""
     return hints_of(Ir.__init__)
 
 
+def _outs_of(row: Row, op: Op) -> list[Out]:
+    """Return the shapes and dtypes of an operation's results. Raises `ModelError`."""
+    kind = op.kind
+    try:
+        outs = row.shape(*op.inputs, **op.attrs)
+    except Unfit as error:
+        raise op.error(f"{kind} is not possible: {error.why}", error.advice) from None
+    except PoplibsError as error:
+        raise op.error(f"{kind} is not possible: {error.tried}", error.next_step) from None
+    except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
+        advice = "see its row in the table of operations for what it takes."
+        raise op.error(f"{kind} does not accept these inputs: {error}.", advice) from None
+    return outs if isinstance(outs, list) else [outs]
+
+
 def named_value(ir: Ir, name: str) -> Value:
-    """A variable or input of a graph by its name. Raises `ModelError`."""
+    """Return a variable or input of a graph by its name. Raises `ModelError`."""
     known = {**ir.variables, **ir.inputs}
     if name not in known:
         raise ModelError(f"""There is no variable or input {shown(name)}.
@@ -466,6 +558,6 @@ def named_value(ir: Ir, name: str) -> Value:
     return known[name]
 
 
-# a graph makes values and operations, and no learner does
+# not checked: only graphs make values and operations
 NOT_CALLED = ("Op", "Out", "Value", "dtype_of", "misuse", "row_of", "swapped")
 check_calls(globals(), misuse, without=NOT_CALLED)

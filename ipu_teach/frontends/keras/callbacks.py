@@ -1,4 +1,4 @@
-"""`ipu_teach.keras.callbacks`: what is asked after each epoch."""
+"""Callbacks for `ipu_teach.keras.callbacks`, called before and after each epoch."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from ipu_teach.arguments import Among, Between, Natural, advised, check_calls
 from ipu_teach.errors import ModelError, shown
 from ipu_teach.frontends.ir.values import misuse
+from ipu_teach.types import Array
 
 Logs = Mapping[str, float]
 Mode = Annotated[str, Among(("auto", "min", "max"))]
@@ -18,29 +19,34 @@ Distance = Annotated[float, Between(0)]
 
 @advised("give a keras.callbacks.Callback, as EarlyStopping().")
 class Callback:
-    """Asked before and after a training and each of its epochs; `model.stop_training = True` ends
-    it."""
+    """A base of callbacks, whose methods `fit` calls.
+
+    Setting `model.stop_training` to True ends the training.
+    """
 
     model: Any = None
 
     def on_train_begin(self) -> None:
-        """A training begins."""
+        """Called at the start of a training."""
 
     def on_epoch_begin(self, epoch: int) -> None:
-        """An epoch begins."""
+        """Called at the start of an epoch."""
 
     def on_epoch_end(self, epoch: int, logs: Logs) -> None:
-        """An epoch has ended, with these figures."""
+        """Called at the end of an epoch, with its mean figures, such as "loss"."""
 
-    def on_train_batch_end(self, logs: Mapping[str, Any]) -> None:
-        """A run of the device has ended, with the figures of each of its batches."""
+    def on_train_batch_end(self, logs: Mapping[str, Array]) -> None:
+        """Called after a run of the device, with arrays of the figures of its batches."""
 
     def on_train_end(self) -> None:
-        """A training has ended."""
+        """Called at the end of a training."""
 
 
 class History(Callback):
-    """`history`: the figures of each epoch, a list for each name; `epoch`: their numbers."""
+    """Records the mean figures of each epoch in `history`, as a list by name.
+
+    `epoch` has the numbers of the epochs.
+    """
 
     def __init__(self) -> None:
         self.epoch: list[int] = []
@@ -53,8 +59,10 @@ class History(Callback):
 
 
 class _Watch(Callback):
-    """Asks whether a figure is better than the best by `min_delta`, and for how many epochs it was
-    not."""
+    """A base of callbacks that watch a figure.
+
+    It counts in `waited` for how many epochs the figure has not improved by more than `min_delta`.
+    """
 
     monitor: str
     patience: int
@@ -62,21 +70,27 @@ class _Watch(Callback):
     mode: str
 
     def __post_init__(self) -> None:
-        self.up = self.mode == "max" or self.mode == "auto" and "acc" in self.monitor
+        self.higher_is_better = self.mode == "max" or self.mode == "auto" and "acc" in self.monitor
 
     def on_train_begin(self) -> None:
-        """Forget what was seen."""
-        self.best, self.waited = (-inf if self.up else inf), 0
+        """Reset the best value and the count."""
+        self.best = -inf if self.higher_is_better else inf
+        self.waited = 0
 
-    def better(self, logs: Logs) -> bool:
-        """Whether it is the best so far; if not, one more was waited for."""
+    def has_improved(self, logs: Logs) -> bool:
+        """Return whether the figure is the best so far; if it is not, count one more epoch.
+
+        Raises `ModelError` if an epoch has no such figure.
+        """
         if self.monitor not in logs:
-            raise ModelError(f"""{type(self).__name__} watches {shown(self.monitor)}, and an epoch
+            raise ModelError(f"""{type(self).__name__} watches {shown(self.monitor)}, but an epoch
                 has {", ".join(logs)}.
-                next:  watch one of these; val_loss wants fit(…, validation_data=(x, y)).""")
-        now = logs[self.monitor]
-        if (now - self.best if self.up else self.best - now) > abs(self.min_delta):
-            self.best, self.waited = now, 0
+                next:  watch one of these; val_loss needs fit(…, validation_data=(x, y)).""")
+        current = logs[self.monitor]
+        gain = current - self.best if self.higher_is_better else self.best - current
+        if gain > abs(self.min_delta):
+            self.best = current
+            self.waited = 0
             return True
         self.waited += 1
         return False
@@ -84,8 +98,10 @@ class _Watch(Callback):
 
 @dataclass(eq=False)
 class EarlyStopping(_Watch):
-    """Ends a training after `patience` epochs that were not better; `restore_best_weights`: with
-    those of the best."""
+    """Ends a training if a figure has not improved for `patience` epochs.
+
+    With `restore_best_weights`, the model then has the weights of the best epoch.
+    """
 
     monitor: str = "val_loss"
     min_delta: float = 0.0
@@ -93,22 +109,26 @@ class EarlyStopping(_Watch):
     mode: Mode = "auto"
     restore_best_weights: bool = False
     stopped_epoch = 0
-    kept: Sequence[Any] = field(default=(), init=False, repr=False)
+    best_weights: Sequence[Array] = field(default=(), init=False, repr=False)
 
     def on_epoch_end(self, epoch: int, logs: Logs) -> None:
-        if self.better(logs):
-            self.kept = self.model.get_weights() if self.restore_best_weights else ()
+        if self.has_improved(logs):
+            self.best_weights = self.model.get_weights() if self.restore_best_weights else ()
         elif self.waited >= max(self.patience, 1):
-            self.stopped_epoch, self.model.stop_training = epoch, True
+            self.stopped_epoch = epoch
+            self.model.stop_training = True
 
     def on_train_end(self) -> None:
-        if self.kept and self.model.stop_training:
-            self.model.set_weights(self.kept)
+        if self.best_weights and self.model.stop_training:
+            self.model.set_weights(self.best_weights)
 
 
 @dataclass(eq=False)
 class ReduceLROnPlateau(_Watch):
-    """The rate times `factor` after `patience` epochs that were not better, down to `min_lr`."""
+    """Multiplies the learning rate by `factor` if a figure has not improved for `patience` epochs.
+
+    The rate does not go below `min_lr`. After a change, the next `cooldown` epochs do not count.
+    """
 
     monitor: str = "val_loss"
     factor: Distance = 0.1
@@ -117,16 +137,18 @@ class ReduceLROnPlateau(_Watch):
     min_delta: float = 1e-4
     cooldown: Natural = 0
     min_lr: Distance = 0.0
-    rest = 0
+    cooldown_left = 0
 
     def on_epoch_end(self, epoch: int, logs: Logs) -> None:
-        better = self.better(logs)
-        if self.rest:
-            self.rest, self.waited = self.rest - 1, 0
-        elif not better and self.waited >= max(self.patience, 1):
+        has_improved = self.has_improved(logs)
+        if self.cooldown_left:
+            self.cooldown_left -= 1
+            self.waited = 0
+        elif not has_improved and self.waited >= max(self.patience, 1):
             optimizer = self.model.optimizer
             optimizer.learning_rate = max(optimizer.learning_rate * self.factor, self.min_lr)
-            self.rest, self.waited = self.cooldown, 0
+            self.cooldown_left = self.cooldown
+            self.waited = 0
 
 
 __all__ = ["Callback", "EarlyStopping", "History", "ReduceLROnPlateau"]

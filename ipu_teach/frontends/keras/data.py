@@ -1,4 +1,4 @@
-"""`ipu_teach.keras.data`: samples in batches."""
+"""Datasets for `ipu_teach.keras.data`: samples in batches."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ import numpy as np
 
 from ipu_teach.arguments import Between, Count, Extended, Natural, Numbers, check_calls, is_numeric
 from ipu_teach.errors import ModelError, shown
-from ipu_teach.frontends.ir.values import MOST_ELEMENTS, misuse
+from ipu_teach.frontends.ir.values import MAX_ELEMENTS, misuse
 from ipu_teach.frontends.keras import layers
+from ipu_teach.types import Array
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """Arrays whose first dimension counts samples, and how they come: each method returns another
-    one. What is shuffled has a new order in each epoch."""
+    """Arrays whose first dimension counts samples, and how they are divided into batches.
+
+    Each method returns another dataset. A shuffled dataset has a new order in each epoch.
+    """
 
     arrays: tuple[Any, ...]
     size: Natural = 0
@@ -26,64 +29,79 @@ class Dataset:
     times: Extended = 1
 
     @classmethod
-    def from_tensor_slices(cls, arrays: Any) -> Dataset:
-        """Of one array, or of several that belong together. Raises `ModelError`."""
-        several = arrays if isinstance(arrays, tuple) else (arrays,)
-        for array in several:
+    def from_tensor_slices(cls, arrays: object) -> Dataset:
+        """Return a dataset of one array, or of a tuple of arrays with as many samples each.
+
+        Raises `ModelError`.
+        """
+        parts = arrays if isinstance(arrays, tuple) else (arrays,)
+        for array in parts:
             if not is_numeric(array) or not np.ndim(array):
                 raise misuse(
                     f"from_tensor_slices() was given {shown(array)} as an array.",
                     "give an array of real numbers whose first dimension counts samples.",
                 )
-        made = cls(tuple(np.asarray(a) for a in several))
-        if not several:
+        dataset = cls(tuple(np.asarray(a) for a in parts))
+        if not parts:
             raise misuse("from_tensor_slices() was given no arrays.", "give one or several.")
-        if len({len(a) for a in made.arrays}) != 1 or not len(made.arrays[0]):
-            lengths = " and ".join(f"{len(a):,}" for a in made.arrays)
-            raise ModelError(f"""Arrays of {lengths} samples were given together.
+        if len({len(a) for a in dataset.arrays}) != 1 or not len(dataset.arrays[0]):
+            lengths = " and ".join(f"{len(a):,}" for a in dataset.arrays)
+            raise ModelError(f"""from_tensor_slices() was given arrays of {lengths} samples.
                 next:  give arrays with one entry for each sample, and at least one.""")
-        return made
+        return dataset
 
     def batch(self, size: Count, drop_remainder: bool = False) -> Dataset:
-        """In batches; `drop_remainder`: without what is left behind the last whole one."""
+        """Return a dataset in batches of `size`.
+
+        With `drop_remainder`, the samples of an incomplete last batch are dropped.
+        """
         return replace(self, size=size, drop=drop_remainder)
 
     def shuffle(self, buffer_size: Natural = 0, seed: Natural | None = None) -> Dataset:
-        """In any order. All samples are there, so it is of all of them whatever `buffer_size`."""
+        """Return a dataset in random order.
+
+        All samples are shuffled together, whatever the `buffer_size`, because all are in memory.
+        """
         if seed is not None:
             layers.set_random_seed(seed)
         return replace(self, shuffled=True)
 
     def repeat(self, count: Annotated[int, Between(-1)] = -1) -> Dataset:
-        """Again and again; `steps_per_epoch` says where an epoch ends."""
+        """Return a dataset that repeats `count` times; -1 means without end.
+
+        `steps_per_epoch` of `fit` then gives the length of an epoch.
+        """
         return replace(self, times=float("inf") if count < 0 else self.times * count)
 
     def prefetch(self, buffer_size: Annotated[int, Between(-1)] = 0) -> Dataset:
-        """The same: there is nothing to wait for."""
+        """Return the same dataset, because all samples are in memory."""
         return self
 
     def cache(self) -> Dataset:
-        """The same: all of it is in memory."""
+        """Return the same dataset, because all samples are in memory."""
         return self
 
     @property
     def samples(self) -> int:
-        """How many samples there are."""
+        """The number of samples."""
         return len(self.arrays[0])
 
-    def batches(self) -> Iterator[tuple[Any, ...]]:
-        """The whole batches, without an end where it repeats."""
-        time = 0
-        while time < self.times:
-            time += 1
+    def batches(self) -> Iterator[tuple[Array, ...]]:
+        """Yield the complete batches, without end if the dataset repeats without end."""
+        round_number = 0
+        while round_number < self.times:
+            round_number += 1
             n = self.samples
-            rows: Any = layers.rng.permutation(n) if self.shuffled else np.arange(n)
+            rows = layers.rng.permutation(n) if self.shuffled else np.arange(n)
             for start in range(0, n - self.size + 1, self.size):
                 yield tuple(a[rows[start : start + self.size]] for a in self.arrays)
 
 
-def to_categorical(classes: Numbers, num_classes: Count | None = None) -> Any:
-    """A row for each class number: 1 at its place, and 0. Raises `ModelError`."""
+def to_categorical(classes: Numbers, num_classes: Count | None = None) -> Array:
+    """Return a row for each class number: 1 at the place of the class, and 0 elsewhere.
+
+    By default there are as many classes as the largest number needs. Raises `ModelError`.
+    """
     numbers = np.asarray(classes).reshape(-1)
     if numbers.dtype.kind not in "iu" and not np.array_equal(numbers, np.floor(numbers)):
         raise misuse(
@@ -93,9 +111,10 @@ def to_categorical(classes: Numbers, num_classes: Count | None = None) -> Any:
     if not numbers.size:
         return np.zeros((0, num_classes or 0), np.float32)
     count = int(numbers.max()) + 1 if num_classes is None else num_classes
-    if numbers.size * count > MOST_ELEMENTS:
+    if numbers.size * count > MAX_ELEMENTS:
         raise misuse(
-            f"to_categorical() was to make {numbers.size:,} rows of {count:,} classes.",
+            f"to_categorical() was given {numbers.size:,} numbers of {count:,} classes, whose "
+            f"table has more than {MAX_ELEMENTS:,} elements.",
             "give fewer classes.",
         )
     if numbers.min() < 0 or numbers.max() >= count:

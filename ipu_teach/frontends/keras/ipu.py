@@ -1,4 +1,4 @@
-"""`ipu_teach.keras.ipu`: which machine a model runs on, and which part of it on which IPU."""
+"""The machine for `ipu_teach.keras.ipu`, and the assignment of layers to its IPUs."""
 
 from __future__ import annotations
 
@@ -11,27 +11,30 @@ from typing import Any
 from ipu_teach.arguments import Count, Natural, check_calls
 from ipu_teach.errors import ModelError, shown
 from ipu_teach.frontends.ir.values import misuse
-from ipu_teach.frontends.session import Known, Version
+from ipu_teach.frontends.session import CheckedOptions, Version
 
 
 @dataclass
-class IPUModelOptions(Known):
-    """Of the simulated machine: its `version`, and how many tiles each IPU has; 0 for all."""
+class IPUModelOptions(CheckedOptions):
+    """The simulated machine: its `version`, and the tiles of each IPU; 0 for all."""
 
     version: Version = "ipu2"
     tiles_per_ipu: Natural = 0
 
 
 @dataclass
-class PoplarOptions(Known):
+class PoplarOptions(CheckedOptions):
     """Options of the library's products or convolutions."""
 
     poplar_options: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass
-class IPUConfig(Known):
-    """The machine: how many IPUs, and which. A model of one stage has a replica on each."""
+class IPUConfig(CheckedOptions):
+    """The machine: the number of IPUs and their model.
+
+    A model of one stage has a replica on each IPU.
+    """
 
     auto_select_ipus: Count = 1
     ipu_model: IPUModelOptions = field(default_factory=IPUModelOptions)
@@ -39,35 +42,36 @@ class IPUConfig(Known):
     convolutions: PoplarOptions = field(default_factory=PoplarOptions)
 
     def configure_ipu_system(self) -> None:
-        """Strategies made from now on are of this machine. Raises `ModelError`."""
-        products, convolutions = self.matmuls.poplar_options, self.convolutions.poplar_options
+        """Use this machine for strategies that are made from now on. Raises `ModelError`."""
+        products = self.matmuls.poplar_options
+        convolutions = self.convolutions.poplar_options
         for name in products.keys() & convolutions.keys():
             if products[name] != convolutions[name]:
                 raise ModelError(f"""{name!r} is {shown(products[name])} for matmuls and
                     {shown(convolutions[name])} for convolutions.
-                    next:  give both the same: a model has one value of an option.""")
+                    next:  give both the same value: a model has one value for each option.""")
         _configured[:] = [self]
 
     @property
     def options(self) -> dict[str, Any]:
-        """What products and convolutions are told."""
+        """The options of products and convolutions."""
         return {**self.matmuls.poplar_options, **self.convolutions.poplar_options}
 
 
-_configured: list[IPUConfig] = []  # the one that counts
+_configured: list[IPUConfig] = []  # the machine of the last configure_ipu_system(), if any
 _scopes: list[IPUConfig] = []
 _stages: list[int] = []
 
 
 class IPUStrategy:
-    """`with IPUStrategy().scope():` models made within run on the machine that was configured."""
+    """`with IPUStrategy().scope():` models made in the block run on the configured machine."""
 
     def __init__(self) -> None:
         self.config = _configured[0] if _configured else IPUConfig()
 
     @contextmanager
     def scope(self) -> Iterator[IPUStrategy]:
-        """Models made within run on the device."""
+        """Run models that are made in this block on the device."""
         _scopes.append(self.config)
         try:
             yield self
@@ -75,14 +79,14 @@ class IPUStrategy:
             _scopes.pop()
 
     def run(self, function: Callable[..., Any], args: Sequence[Any] = ()) -> Any:
-        """What a function returns that is called within the scope."""
+        """Call a function in the scope, and return its result."""
         with self.scope():
             return function(*args)
 
 
 @contextmanager
 def PipelineStage(stage: Natural) -> Iterator[None]:
-    """Layers made within are on this stage: the IPU of this number."""
+    """Put layers that are made in this block on a stage: the IPU with this number."""
     _stages.append(stage)
     try:
         yield
@@ -90,13 +94,13 @@ def PipelineStage(stage: Natural) -> Iterator[None]:
         _stages.pop()
 
 
-def here() -> IPUConfig | None:
-    """The machine of the scope that we are in."""
+def current_config() -> IPUConfig | None:
+    """Return the machine of the current scope, or None outside of a scope."""
     return _scopes[-1] if _scopes else None
 
 
-def stage_here() -> int:
-    """The stage whose scope we are in."""
+def current_stage() -> int:
+    """Return the stage of the current `PipelineStage`, by default 0."""
     return _stages[-1] if _stages else 0
 
 

@@ -1,12 +1,14 @@
-"""`ipu_teach.keras.layers`: names and weights as in Keras, channels last; each adds its operations
-to a graph."""
+"""Layers for `ipu_teach.keras.layers`, with names and weights as in Keras, channels last.
+
+Each layer adds its operations to a graph.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil, prod, sqrt
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 import numpy as np
 
@@ -23,9 +25,12 @@ from ipu_teach.arguments import (
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import Ir, Value
 from ipu_teach.frontends.ir.values import misuse
-from ipu_teach.frontends.keras.ipu import stage_here
+from ipu_teach.frontends.keras.ipu import current_stage
 from ipu_teach.graph.source import caller
-from ipu_teach.types import FLOAT, HALF
+from ipu_teach.types import FLOAT, HALF, Array
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 Shape = tuple[int, ...]
 Size = Annotated[int, Between(1, 2**24)]
@@ -42,32 +47,38 @@ rng = np.random.default_rng()
 Activated = Annotated[str, Among(ACTIVATIONS)]
 Padding = Annotated[str, Among(("valid", "same"))]
 Epsilon = Annotated[float, Between(0)]
-POLICIES = {"float32": FLOAT, "mixed_float16": HALF}  # what a layer computes in; its weights: FLOAT
+POLICIES = {"float32": FLOAT, "mixed_float16": HALF}  # dtypes of computation; weights are FLOAT
 _policy = ["float32"]
 Policy = Annotated[str, Among(POLICIES)]
 
 
 def set_global_policy(name: Policy) -> None:
-    """Layers made from now on compute in this: "float32", or "mixed_float16"."""
+    """Set the dtype in which layers made from now on compute: "float32", or "mixed_float16"."""
     _policy[0] = name
 
 
 def set_random_seed(seed: Natural) -> None:
-    """Weights, orders of samples and dropout are drawn from here on."""
+    """Set the seed for the next weights, orders of samples and dropouts."""
     global rng
     rng = np.random.default_rng(seed)
 
 
-def _uniform(gain: float, both: bool) -> Callable[[Shape], Any]:
-    def draw(shape: Shape) -> Any:
-        fan_in, fan_out = prod(shape[:-1]), prod((*shape[:-2], shape[-1]))
+def _uniform(gain: float, both: bool) -> Callable[[Shape], Array]:
+    """Return an initializer from -limit to limit, for limit = sqrt(gain / fan).
+
+    The fan is the number of inputs, with `both` that of inputs and outputs.
+    """
+
+    def sample(shape: Shape) -> Array:
+        fan_in = prod(shape[:-1])
+        fan_out = prod((*shape[:-2], shape[-1]))
         limit = sqrt(gain / (fan_in + fan_out if both else fan_in))
         return rng.uniform(-limit, limit, shape)
 
-    return draw
+    return sample
 
 
-INITIALIZERS: dict[str, Callable[[Shape], Any]] = {
+INITIALIZERS: dict[str, Callable[[Shape], Array]] = {
     "glorot_uniform": _uniform(6, True),
     "he_uniform": _uniform(6, False),
     "lecun_uniform": _uniform(3, False),
@@ -80,7 +91,10 @@ Initializer = Annotated[str, Among(INITIALIZERS)] | Callable[..., Any]
 @advised("give what a layer or Input((…)) returns.")
 @dataclass(eq=False, frozen=True)
 class Node:
-    """What a layer makes of other nodes; of `shape` without the batch. The first has no layer."""
+    """The result of a layer for other nodes, its parents. The input of a model has no layer.
+
+    `shape` is without the batch.
+    """
 
     shape: Shape
     layer: Layer | None = None
@@ -88,17 +102,31 @@ class Node:
 
 
 def Input(shape: Sequence[Size]) -> Node:
-    """What a model is fed, without the batch."""
+    """Return the input of a model, whose `shape` is without the batch."""
     return Node(tuple(shape))
+
+
+class CommonOptions(TypedDict, total=False):
+    """Arguments of all layers."""
+
+    name: str
+    trainable: bool
+    dtype: str | None
+
+
+class LayerOptions(CommonOptions, total=False):
+    """Arguments of all layers, with the shape of the input for the first one."""
+
+    input_shape: Sequence[int] | None
 
 
 @advised("give a layer, as Dense(10).")
 class Layer:
-    """A layer: `call(graph, weights, training, *values)` adds it to a graph, and `build(shape)`
-    makes its weights.
+    """A layer: `build(shape)` makes its weights, and `call` adds its operations to a graph.
 
-    `name` it gets from the model, if not here. `stage`: the IPU. `trainable`: whether it learns.
-    `dtype`: what it computes in, "float32" or "mixed_float16"; by default the global policy.
+    A layer without a `name` gets one from the model. `stage` is the number of its IPU, `trainable`
+    whether the optimiser changes its weights, and `dtype` the policy of its computation, "float32"
+    or "mixed_float16"; by default it is the global policy.
     """
 
     fixed: tuple[str, ...] = ()  # weights that no optimiser changes
@@ -110,84 +138,93 @@ class Layer:
         trainable: bool = True,
         dtype: Policy | None = None,
     ) -> None:
-        self.name, self.trainable = name, trainable
+        self.name = name
+        self.trainable = trainable
         self.dtype = dtype or _policy[0]
         self.input_shape = None if input_shape is None else tuple(input_shape)
-        self.stage, self.line = stage_here(), caller()
-        self.weights: dict[str, Any] = {}
+        self.stage = current_stage()
+        self.line = caller()
+        self.weights: dict[str, Array] = {}
         self.built = False
 
     @property
     def kind(self) -> str:
-        """Its class as a name: `batch_normalization`."""
+        """The class as a name, such as `batch_normalization`."""
         name = type(self).__name__.replace("2D", "2d")
         return "".join(f"_{c.lower()}" if c.isupper() else c for c in name).lstrip("_")
 
     @property
     def count(self) -> int:
-        """How many numbers its weights are."""
+        """The number of elements in all weights."""
         return sum(w.size for w in self.weights.values())
 
     def add_weight(self, name: str, shape: Sequence[Natural], initializer: Initializer) -> None:
-        """A weight, of an initializer's name or function."""
-        draw = initializer
-        if not callable(draw):
-            draw = INITIALIZERS[draw]
-        self.weights[name] = np.asarray(draw(tuple(shape)), np.float32)
+        """Add a weight; the initializer is a name or a function of the shape."""
+        sample = initializer
+        if not callable(sample):
+            sample = INITIALIZERS[sample]
+        self.weights[name] = np.asarray(sample(tuple(shape)), np.float32)
 
     def build(self, shape: Shape) -> None:
         """Make the weights, for an input of that shape without the batch."""
 
     def call(self, g: Ir, w: dict[str, Value], training: bool, *x: Value) -> Value:
-        """Add the operations."""
+        """Add the operations of the layer to a graph, and return the result.
+
+        `w` has the weights by name, in the dtype of the computation except those in `fixed`.
+        """
         raise NotImplementedError
 
     def add_to(self, graph: Ir, training: bool, *values: Value) -> Value:
-        """The layer in a graph, with its weights as variables."""
-        path, dtype = self.name or self.kind, POLICIES[self.dtype]
+        """Add the layer to a graph, with its weights as variables, and return its result."""
+        path = self.name or self.kind
+        dtype = POLICIES[self.dtype]
         with graph.at(path=path, stage=self.stage, line=self.line):
-            names = {short: f"{path}.{short}" for short in self.weights}
-            there = graph.variables
-            w = {
-                short: there[name] if name in there else graph.variable(self.weights[short], name)
-                for short, name in names.items()
-            }
+            w = {}
+            for short, array in self.weights.items():
+                name = f"{path}.{short}"
+                known = graph.variables.get(name)
+                w[short] = graph.variable(array, name) if known is None else known
             w |= {n: graph.cast(v, dtype) for n, v in w.items() if n not in self.fixed}
             return self.call(graph, w, training, *(graph.cast(v, dtype) for v in values))
 
     def __call__(self, inputs: Node | Sequence[Node]) -> Node:
-        """The node that the layer makes of one, or of several."""
+        """Return the node of the layer's result for one node or several. Raises `ModelError`."""
         parents = (inputs,) if isinstance(inputs, Node) else tuple(inputs)
         if not parents:
             raise misuse(f"{self.kind} was called on nothing.", "call it on one Input or several.")
         if not self.built:
             self.build(parents[0].shape)
             self.built = True
-        scratch = Ir()  # the operations know what shape comes out
-        given = [scratch.input((1, *p.shape), f"x{i}") for i, p in enumerate(parents)]
-        return Node(self.add_to(scratch, False, *given).shape[1:], self, parents)
+        scratch = Ir()  # only for the shape of the result
+        inputs_of_graph = [scratch.input((1, *p.shape), f"x{i}") for i, p in enumerate(parents)]
+        return Node(self.add_to(scratch, False, *inputs_of_graph).shape[1:], self, parents)
 
 
-def each(g: Ir, x: Value, make: Callable[[Value], Value]) -> Value:
-    """What `make` does to each element, as they lie: a turned tensor is turned again behind it."""
-    turn = g.maker().get(x)
-    if turn is None or turn.kind != "permute":
-        return make(x)
-    return g.op("permute", make(turn.inputs[0]), **turn.attrs)
+def elementwise(g: Ir, x: Value, function: Callable[[Value], Value]) -> Value:
+    """Return `function(x)` for an elementwise function; if x is a permutation, permute the result.
+
+    So the function is applied to elements in their order in memory.
+    """
+    maker = g.maker().get(x)
+    if maker is None or maker.kind != "permute":
+        return function(x)
+    return g.op("permute", function(maker.inputs[0]), **maker.attrs)
 
 
 def activate(g: Ir, name: str, x: Value) -> Value:
-    """An activation by its name."""
-    if "softmax" in name or not ACTIVATIONS[name]:
-        return g.op(name, x) if ACTIVATIONS[name] else x
-    return each(g, x, lambda v: g.op(ACTIVATIONS[name], v))
+    """Return an activation of x, by its name."""
+    kind = ACTIVATIONS[name]
+    if "softmax" in name:
+        return g.op(name, x)
+    return elementwise(g, x, lambda v: g.op(kind, v)) if kind else x
 
 
 class Activation(Layer):
-    """An activation by its name."""
+    """An activation, by its name."""
 
-    def __init__(self, activation: Activated | None, **more: Any) -> None:
-        super().__init__(**more)
+    def __init__(self, activation: Activated | None, **layer_options: Unpack[LayerOptions]) -> None:
+        super().__init__(**layer_options)
         self.activation = activation or "linear"
 
     def call(self, g: Ir, w: dict[str, Value], training: bool, *x: Value) -> Value:
@@ -204,20 +241,22 @@ class _Weighed(Activation):
         use_bias: bool = True,
         kernel_initializer: Initializer = "glorot_uniform",
         bias_initializer: Initializer = "zeros",
-        **more: Any,
+        **layer_options: Unpack[LayerOptions],
     ) -> None:
-        super().__init__(activation, **more)
-        self.units, self.use_bias = units, use_bias
+        super().__init__(activation, **layer_options)
+        self.units = units
+        self.use_bias = use_bias
         self.initializers = kernel_initializer, bias_initializer
 
     def _weights(self, kernel: Shape) -> None:
+        """Add the weights, for a kernel of this shape."""
         self.add_weight("kernel", kernel, self.initializers[0])
         if self.use_bias:
             self.add_weight("bias", (self.units,), self.initializers[1])
 
 
 class Dense(_Weighed):
-    """x times a kernel [in, units], plus a bias."""
+    """The product of x and a kernel [in, units], plus a bias."""
 
     def build(self, shape: Shape) -> None:
         self._weights((shape[-1], self.units))
@@ -227,34 +266,42 @@ class Dense(_Weighed):
         return activate(g, self.activation, y)
 
 
-def _pair(given: Pair) -> tuple[int, int]:
-    """Return a size for rows and one for columns, of both or of one for both."""
-    rows, columns = (given, given) if isinstance(given, (int, np.integer)) else given
+def _pair(size: Pair) -> tuple[int, int]:
+    """Return (size for rows, size for columns); one number is used for both."""
+    rows, columns = (size, size) if isinstance(size, (int, np.integer)) else size
     return int(rows), int(columns)
 
 
 def _margins(
     padding: str, x: Value, kernel: Sequence[int], stride: Sequence[int]
-) -> dict[str, Any]:
-    """Nothing, or what makes as many windows as strides fit: half of it before, the rest behind."""
-    both = [
-        max((ceil(n / s) - 1) * s + k - n, 0) if padding == "same" else 0
-        for n, k, s in zip(x.shape[2:], kernel, stride, strict=True)
-    ]
-    return {"lower": [b // 2 for b in both], "upper": [b - b // 2 for b in both]}
+) -> dict[str, list[int]]:
+    """Return the padding before ("lower") and after ("upper") the field; 0 for "valid".
+
+    For "same", there is a window for each stride in the field. The larger half is after the field.
+    """
+    totals = [0] * len(kernel)
+    if padding == "same":
+        sizes = zip(x.shape[2:], kernel, stride, strict=True)
+        totals = [max((ceil(n / s) - 1) * s + k - n, 0) for n, k, s in sizes]
+    return {"lower": [n // 2 for n in totals], "upper": [n - n // 2 for n in totals]}
 
 
 def _channels_first(g: Ir, x: Value) -> Value:
+    """Return [batch, rows, columns, channels] as [batch, channels, rows, columns]."""
     rank = len(x.shape)
     return g.op("permute", x, dims=(0, rank - 1, *range(1, rank - 1)))
 
 
 def _channels_last(g: Ir, x: Value) -> Value:
+    """Return [batch, channels, rows, columns] as [batch, rows, columns, channels]."""
     return g.op("permute", x, dims=(0, *range(2, len(x.shape)), 1))
 
 
 class Conv2D(_Weighed):
-    """Of [rows, columns, channels], with a kernel [rows, columns, in / groups, filters]."""
+    """A convolution of [rows, columns, channels].
+
+    The kernel is [rows, columns, channels / groups, filters].
+    """
 
     def __init__(
         self,
@@ -265,11 +312,12 @@ class Conv2D(_Weighed):
         dilation_rate: Pair = 1,
         groups: Count = 1,
         activation: Activated | None = None,
-        **more: Any,
+        **layer_options: Unpack[LayerOptions],
     ) -> None:
-        super().__init__(filters, activation, **more)
+        super().__init__(filters, activation, **layer_options)
         self.kernel_size = _pair(kernel_size)
-        self.strides, self.dilation = _pair(strides), _pair(dilation_rate)
+        self.strides = _pair(strides)
+        self.dilation = _pair(dilation_rate)
         self.padding = padding
         self.groups = groups
 
@@ -277,15 +325,25 @@ class Conv2D(_Weighed):
         self._weights((*self.kernel_size, shape[-1] // self.groups, self.units))
 
     def call(self, g: Ir, w: dict[str, Value], training: bool, *x: Value) -> Value:
-        seen, kernel = _channels_first(g, x[0]), g.op("permute", w["kernel"], dims=(3, 2, 0, 1))
+        image = _channels_first(g, x[0])
+        kernel = g.op("permute", w["kernel"], dims=(3, 2, 0, 1))
         reach = [(k - 1) * d + 1 for k, d in zip(self.kernel_size, self.dilation, strict=True)]
-        margins = _margins(self.padding, seen, reach, self.strides)
-        how: Any = {"stride": self.strides, "dilation": self.dilation, "groups": self.groups}
-        y = ir.conv(g, seen, kernel, w.get("bias"), **margins, **how)
+        y = ir.conv(
+            g,
+            image,
+            kernel,
+            w.get("bias"),
+            stride=self.strides,
+            dilation=self.dilation,
+            groups=self.groups,
+            **_margins(self.padding, image, reach, self.strides),
+        )
         return activate(g, self.activation, _channels_last(g, y))
 
 
 class _Pool(Layer):
+    """A pool of the windows of each channel; `pool` is the operation."""
+
     pool = ""
 
     def __init__(
@@ -293,53 +351,63 @@ class _Pool(Layer):
         pool_size: Pair = 2,
         strides: Pair | None = None,
         padding: Padding = "valid",
-        **more: Any,
+        **layer_options: Unpack[LayerOptions],
     ) -> None:
-        super().__init__(**more)
+        super().__init__(**layer_options)
         self.pool_size = _pair(pool_size)
         self.strides = self.pool_size if strides is None else _pair(strides)
         self.padding = padding
 
     def call(self, g: Ir, w: dict[str, Value], training: bool, *x: Value) -> Value:
-        seen = _channels_first(g, x[0])
-        margins = _margins(self.padding, seen, self.pool_size, self.strides)
-        y = ir.pool(g, self.pool, seen, self.pool_size, self.strides, **margins)
+        image = _channels_first(g, x[0])
+        margins = _margins(self.padding, image, self.pool_size, self.strides)
+        y = ir.pool(
+            g,
+            self.pool,
+            image,
+            self.pool_size,
+            self.strides,
+            lower=margins["lower"],
+            upper=margins["upper"],
+        )
         return _channels_last(g, y)
 
 
 class MaxPooling2D(_Pool):
-    """The largest of each window."""
+    """The maximum of each window."""
 
     pool = "max_pool"
 
 
 class AveragePooling2D(_Pool):
-    """The mean of each window; what lies beyond the edge does not count."""
+    """The mean of each window, without the padding."""
 
     pool = "avg_pool"
 
 
 class Flatten(Layer):
-    """All numbers of a sample in one row."""
+    """A reshape of each sample to one row."""
 
     def call(self, g: Ir, w: dict[str, Value], training: bool, *x: Value) -> Value:
         return g.op("reshape", x[0], shape=(x[0].shape[0], -1))
 
 
 class Dropout(Layer):
-    """While training: numbers left out with probability `rate`, the others divided by 1 - rate."""
+    """Sets elements to 0 with probability `rate` in training, and divides others by 1 - rate."""
 
-    def __init__(self, rate: Fraction, **more: Any) -> None:
-        super().__init__(**more)
+    def __init__(self, rate: Fraction, **layer_options: Unpack[LayerOptions]) -> None:
+        super().__init__(**layer_options)
         self.rate = rate
 
     def call(self, g: Ir, w: dict[str, Value], training: bool, *x: Value) -> Value:
-        return each(g, x[0], lambda v: ir.dropout(g, v, self.rate)) if training else x[0]
+        return elementwise(g, x[0], lambda v: ir.dropout(g, v, self.rate)) if training else x[0]
 
 
 class _Norm(Layer):
-    def __init__(self, epsilon: Epsilon = 1e-3, **more: Any) -> None:
-        super().__init__(**more)
+    """A norm with a scale `gamma` and a shift `beta` for each channel."""
+
+    def __init__(self, epsilon: Epsilon = 1e-3, **layer_options: Unpack[LayerOptions]) -> None:
+        super().__init__(**layer_options)
         self.epsilon = epsilon
 
     def build(self, shape: Shape) -> None:
@@ -348,13 +416,18 @@ class _Norm(Layer):
 
 
 class BatchNormalization(_Norm):
-    """By mean and variance of a batch, in each channel, the last dimension. `momentum`: the part of
-    the moving ones that remains; the variance that moves is that of N - 1."""
+    """Normalises each channel, the last dimension, by the mean and variance of the batch.
+
+    `momentum` is the weight of the old value in the moving mean and variance; the moving variance
+    is the unbiased one, divided by N - 1.
+    """
 
     fixed = ("moving_mean", "moving_variance")
 
-    def __init__(self, momentum: Share = 0.99, epsilon: Epsilon = 1e-3, **more: Any) -> None:
-        super().__init__(epsilon, **more)
+    def __init__(
+        self, momentum: Share = 0.99, epsilon: Epsilon = 1e-3, **layer_options: Unpack[LayerOptions]
+    ) -> None:
+        super().__init__(epsilon, **layer_options)
         self.momentum = momentum
 
     def build(self, shape: Shape) -> None:
@@ -363,45 +436,60 @@ class BatchNormalization(_Norm):
         self.add_weight("moving_variance", shape[-1:], "ones")
 
     def call(self, g: Ir, w: dict[str, Value], training: bool, *x: Value) -> Value:
-        seen, (gamma, beta, mean, var) = _channels_first(g, x[0]), w.values()
-        how = training and self.trainable, 1 - self.momentum, self.epsilon
-        return _channels_last(g, ir.batch_norm(g, seen, gamma, beta, mean, var, *how))
+        image = _channels_first(g, x[0])
+        gamma, beta, mean, variance = w.values()
+        y = ir.batch_norm(
+            g,
+            image,
+            gamma,
+            beta,
+            running_mean=mean,
+            running_var=variance,
+            training=training and self.trainable,
+            momentum=1 - self.momentum,
+            eps=self.epsilon,
+        )
+        return _channels_last(g, y)
 
 
 class GroupNormalization(_Norm):
-    """By mean and variance of each sample, in groups of channels."""
+    """Normalises each group of channels of a sample by its mean and variance."""
 
-    def __init__(self, groups: Count = 32, epsilon: Epsilon = 1e-3, **more: Any) -> None:
-        super().__init__(epsilon, **more)
+    def __init__(
+        self, groups: Count = 32, epsilon: Epsilon = 1e-3, **layer_options: Unpack[LayerOptions]
+    ) -> None:
+        super().__init__(epsilon, **layer_options)
         self.groups = groups
 
     def call(self, g: Ir, w: dict[str, Value], training: bool, *x: Value) -> Value:
-        seen, how = _channels_first(g, x[0]), (self.epsilon, self.groups)
-        return _channels_last(g, ir.norm(g, "group", seen, w["gamma"], w["beta"], *how))
+        image = _channels_first(g, x[0])
+        gamma, beta = w["gamma"], w["beta"]
+        y = ir.norm(g, "group", image, gamma=gamma, beta=beta, eps=self.epsilon, groups=self.groups)
+        return _channels_last(g, y)
 
 
 class LayerNormalization(_Norm):
-    """By mean and variance of each row, the last dimension."""
+    """Normalises each row, the last dimension, by its mean and variance."""
 
     def call(self, g: Ir, w: dict[str, Value], training: bool, *x: Value) -> Value:
-        return ir.norm(g, "layer", x[0], w["gamma"], w["beta"], self.epsilon)
+        return ir.norm(g, "layer", x[0], gamma=w["gamma"], beta=w["beta"], eps=self.epsilon)
 
 
 class Add(Layer):
-    """The sum of several."""
+    """The sum of its inputs."""
 
     def call(self, g: Ir, w: dict[str, Value], training: bool, *x: Value) -> Value:
         total = x[0]
-        for other in x[1:]:
-            total = g.op("add", total, other)
+        for term in x[1:]:
+            total = g.op("add", total, term)
         return total
 
 
 class InputLayer(Layer):
-    """The first of a Sequential, which says what it is fed."""
+    """The first layer of a Sequential, which defines the shape of the input."""
 
-    def __init__(self, input_shape: Sequence[Size], **more: Any) -> None:
-        super().__init__(input_shape=input_shape, **more)
+    def __init__(self, input_shape: Sequence[Size], **layer_options: Unpack[CommonOptions]) -> None:
+        super().__init__(input_shape=input_shape, **layer_options)
 
     def call(self, g: Ir, w: dict[str, Value], training: bool, *x: Value) -> Value:
         return x[0]
@@ -414,4 +502,4 @@ __all__ = [
 ]  # fmt: skip
 
 
-check_calls(globals(), misuse, without=("activate", "each"))
+check_calls(globals(), misuse, without=("activate", "elementwise"))

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ipu_teach.arguments import check_calls
 from ipu_teach.errors import ModelError
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import Ir, Value
 from ipu_teach.frontends.ir.values import misuse
-from ipu_teach.frontends.session import among, below
+from ipu_teach.frontends.session import checked_name, input_of
 from ipu_teach.types import FLOAT, UNSIGNED_INT
 
 EPSILON = 1e-7  # keras.backend.epsilon(): probabilities are clipped to [EPSILON, 1 - EPSILON]
 
 
 class Loss:
-    """A loss: what it is told of each sample (`target`), and its mean over a batch.
+    """A loss: the mean over a batch of a comparison with `target`.
 
-    Losses of classes take the scores that went into the model's last softmax or sigmoid. Of other
-    outputs `from_logits` says whether they are scores, or probabilities, which are clipped as Keras
-    does. All are worked out in FLOAT.
+    Losses of classes use the inputs of the model's last softmax or sigmoid, the scores. If the
+    outputs come from another operation, `from_logits` tells whether they are scores, or
+    probabilities, which are clipped as in Keras. All losses are computed in FLOAT.
     """
 
     classes = False
@@ -29,23 +27,25 @@ class Loss:
         self.from_logits = from_logits
 
     def target(self, g: Ir, out: Value) -> Value:
-        """The input that it compares with."""
+        """Add the input "y", with which the loss compares the output, and return it."""
         if self.classes:
             return g.input(out.shape[:-1], "y", UNSIGNED_INT)
         return g.input(out.shape, "y")
 
     def scores(self, g: Ir, out: Value, kind: str) -> Value | None:
-        """Return the scores, in FLOAT; None if the outputs are probabilities of another origin.
-        Raises `ModelError` for outputs of which nothing says that they are."""
-        scores = out if self.from_logits else below(g, out, kind)
+        """Return the scores, in FLOAT; None if the outputs are probabilities that no `kind` made.
+
+        Raises `ModelError` if the outputs may be either.
+        """
+        scores = out if self.from_logits else input_of(g, out, kind)
         if scores is None and self.from_logits is None:
-            raise ModelError(f"""{type(self).__name__} was given what no {kind} made.
-                next:  end the model with Activation({kind!r}), or say from_logits=True, or
+            raise ModelError(f"""{type(self).__name__} was given outputs that no {kind} made.
+                next:  end the model with Activation({kind!r}), or give from_logits=True, or
                 from_logits=False if the outputs are probabilities.""")
         return None if scores is None else g.cast(scores, FLOAT)
 
     def clipped(self, g: Ir, probabilities: Value) -> Value:
-        """Return probabilities of which no logarithm is infinite."""
+        """Return probabilities clipped to [EPSILON, 1 - EPSILON]: their logarithms are finite."""
         return g.op("clamp", probabilities, least=EPSILON, most=1 - EPSILON)
 
     def __call__(self, g: Ir, out: Value, y: Value) -> Value:
@@ -53,34 +53,36 @@ class Loss:
 
 
 class SparseCategoricalCrossentropy(Loss):
-    """Of class numbers."""
+    """The cross entropy of class numbers."""
 
     classes = True
 
     def __call__(self, g: Ir, out: Value, y: Value) -> Value:
         scores = self.scores(g, out, "softmax")
-        if scores is None:  # their logarithms are scores, of which Keras takes the softmax again
+        if scores is None:  # Keras takes the softmax of the logarithms
             scores = g.op("log", self.clipped(g, g.cast(out, FLOAT)))
         return ir.cross_entropy(g, scores, y)
 
 
 class CategoricalCrossentropy(Loss):
-    """Of a probability for each class, as `to_categorical` makes them."""
+    """The cross entropy of a probability for each class, as `to_categorical` returns them."""
 
     def __call__(self, g: Ir, out: Value, y: Value) -> Value:
         scores = self.scores(g, out, "softmax")
         if scores is None:
-            wide = g.cast(out, FLOAT)
-            shares = g.op("div", wide, ir.reduced(g, "sum", wide, (-1,), True))
+            probabilities = g.cast(out, FLOAT)
+            shares = g.op(
+                "div", probabilities, ir.reduced(g, "sum", probabilities, (-1,), keep=True)
+            )
             logarithms = g.op("log", self.clipped(g, shares))
         else:
             logarithms = g.op("log_softmax", scores)
-        each = ir.reduced(g, "sum", g.op("mul", y, logarithms), (-1,))
-        return g.op("neg", ir.mean(g, each))
+        by_sample = ir.reduced(g, "sum", g.op("mul", y, logarithms), (-1,))
+        return g.op("neg", ir.mean(g, by_sample))
 
 
 class BinaryCrossentropy(Loss):
-    """Of 0 or 1, or what lies between."""
+    """The binary cross entropy of targets from 0 to 1."""
 
     def __call__(self, g: Ir, out: Value, y: Value) -> Value:
         scores = self.scores(g, out, "sigmoid")
@@ -93,7 +95,7 @@ class BinaryCrossentropy(Loss):
 
 
 class MeanSquaredError(Loss):
-    """The mean of the squares."""
+    """The mean of the squared differences."""
 
     def __call__(self, g: Ir, out: Value, y: Value) -> Value:
         return ir.squared_error(g, g.cast(out, FLOAT), y)
@@ -108,19 +110,19 @@ LOSSES: dict[str, type[Loss]] = {
 }
 
 
-def loss_of(given: Any) -> Loss:
-    """A loss by its name, or as it is. Raises `ModelError`."""
-    return given if isinstance(given, Loss) else LOSSES[among("loss", given, [*LOSSES])]()
+def loss_of(loss: object) -> Loss:
+    """Return a loss by its name, or `loss` itself if it is one. Raises `ModelError`."""
+    return loss if isinstance(loss, Loss) else LOSSES[checked_name("loss", loss, [*LOSSES])]()
 
 
 def accuracy(g: Ir, out: Value, y: Value) -> Value:
-    """The part of a batch whose class is the one that was meant."""
+    """Return the fraction of a batch whose predicted class is that of the target."""
     if out.shape[-1] == 1:
-        same = g.op("eq", g.op("gt", out, 0.5), g.op("gt", y, 0.5))
+        is_correct = g.op("eq", g.op("gt", out, 0.5), g.op("gt", y, 0.5))
     else:
-        meant = y if y.dtype is UNSIGNED_INT else g.op("arg_max", y)
-        same = g.op("eq", g.op("arg_max", out), meant)
-    return ir.mean(g, g.op("cast", same, dtype=FLOAT))
+        classes = y if y.dtype is UNSIGNED_INT else g.op("arg_max", y)
+        is_correct = g.op("eq", g.op("arg_max", out), classes)
+    return ir.mean(g, g.op("cast", is_correct, dtype=FLOAT))
 
 
 check_calls(globals(), misuse)

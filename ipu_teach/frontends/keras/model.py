@@ -1,4 +1,4 @@
-"""Models: layers as a graph, trained, asked and saved."""
+"""Keras' models: layers as a graph, with fit, evaluate, predict and saved weights."""
 
 from __future__ import annotations
 
@@ -34,19 +34,36 @@ from ipu_teach.frontends.keras.optimizers import optimizer_of
 from ipu_teach.frontends.session import (
     Group,
     Training,
-    compiled,
+    batch_product,
+    checked_count,
+    compile_graph,
+    is_schedule,
     machine,
-    needed,
-    spelt,
-    whole,
+    without_unused,
 )
 from ipu_teach.schedules import GROUPED, SCHEDULES
+from ipu_teach.types import Array
 
+Batches = Iterator[tuple[Array, ...]]
 FIT, EVALUATE, PREDICT = MODES = "fit", "evaluate", "predict"
+
+
+def _has_samples(value: Any) -> bool:
+    """Return whether a value is a dataset, or an array whose first dimension counts samples."""
+    return isinstance(value, Dataset) or is_numeric(value) and np.ndim(value) > 0
+
+
+def _is_pair(value: object) -> bool:
+    """Return whether a value is a dataset, or two arrays."""
+    if isinstance(value, Dataset):
+        return True
+    return isinstance(value, (tuple, list)) and len(value) == 2 and all(map(is_numeric, value))
+
+
 Scheduled = Annotated[
     str,
     Taken(
-        lambda v: isinstance(v, str) and v.lower() in SCHEDULES,
+        is_schedule,
         f"give {' or '.join(map(repr, SCHEDULES))}.",
     ),
 ]
@@ -55,48 +72,49 @@ Verbose = bool | Annotated[int, Between(0, 2)] | Annotated[str, Among(("auto",))
 Samples = Annotated[
     Any,
     Taken(
-        lambda v: isinstance(v, Dataset) or is_numeric(v) and np.ndim(v) > 0,
+        _has_samples,
         "give an array whose first dimension counts samples, or a Dataset.",
     ),
 ]
 Pairs = Annotated[
     Any,
     Taken(
-        lambda v: (
-            isinstance(v, Dataset)
-            or isinstance(v, (tuple, list))
-            and len(v) == 2
-            and all(map(is_numeric, v))
-        ),
+        _is_pair,
         "give (x, y), two arrays, or a Dataset.",
     ),
 ]
 
 
 class Model:
-    """A model from its input to its output, as layers were called.
+    """A model from its input to its output, along the layers that were called.
 
-    `compiles`: a sentence for each time that something was compiled for the device.
+    `compiles` has a sentence for each compilation for the device.
     """
 
     def __init__(self, inputs: Node, outputs: Node, name: str = "model") -> None:
-        self.name, self.stop_training = name, False
-        self.inputs, self.outputs = inputs, outputs
+        self.name = name
+        self.stop_training = False
+        self.inputs = inputs
+        self.outputs = outputs
         self._nodes = _in_order(outputs)
         if inputs not in self._nodes or sum(n.layer is None for n in self._nodes) > 1:
-            raise ModelError("""A model was given an output that does not come from its input alone.
-                next:  give Model(inputs, outputs) the Input that its layers were called on.""")
+            raise ModelError("""A model was given an output that does not depend on its input alone.
+                next:  give Model(inputs, outputs) the Input on which its layers were called.""")
         self.layers = [*dict.fromkeys(n.layer for n in self._nodes if n.layer is not None)]
         self._name_layers()
-        self._config = ipu.here()
+        self._config = ipu.current_config()
         self._options: dict[str, Any] = {"accumulation": 1, "schedule": "", "off_chip": False}
-        self._runs: dict[tuple[Any, ...], Run] = {}
-        self._on: Run | None = None
-        self._rest: dict[str, Any] = {}  # what is on the device beside weights
+        self._runs: dict[tuple[str, int], Run] = {}
+        self._current_run: Run | None = None  # has the weights, if it is not None
+        self._other_state: dict[str, Array] = {}  # variables of the device that are no weights
         self.compiles: list[str] = []
         self._loss: Loss | None = None
 
     def _name_layers(self) -> None:
+        """Give each layer without a name the name of its kind.
+
+        Raises `ModelError` for equal names.
+        """
         taken = {layer.name for layer in self.layers}
         for layer in self.layers:
             names = [layer.kind, *(f"{layer.kind}_{i}" for i in range(1, len(self.layers)))]
@@ -105,20 +123,23 @@ class Model:
         if len(taken - {""}) < len(self.layers):
             raise ModelError(f"""Layers of a model have the same name:
                 {", ".join(layer.name for layer in self.layers)}.
-                next:  give each a name of its own, or none.""")
+                next:  give each layer a different name, or none.""")
 
     # --- options ---
 
     def compile(
         self,
-        optimizer: Any = "sgd",
-        loss: Any = None,
+        optimizer: object = "sgd",
+        loss: object = None,
         metrics: Sequence[Metric] = (),
         steps_per_execution: Count | None = None,
     ) -> None:
-        """How the model learns. `steps_per_execution`: batches of a run of the device. Raises
-        `ModelError`."""
-        self.optimizer, self._loss = optimizer_of(optimizer), loss_of(loss)
+        """Set the optimiser, the loss and the metrics.
+
+        `steps_per_execution` is the number of batches in a run of the device. Raises `ModelError`.
+        """
+        self.optimizer = optimizer_of(optimizer)
+        self._loss = loss_of(loss)
         self._metrics = [*metrics]
         self._steps = steps_per_execution
         self._forget()
@@ -128,7 +149,7 @@ class Model:
         gradient_accumulation_steps_per_replica: Count = 1,
         offload_weight_update_variables: bool = False,
     ) -> None:
-        """One update for so many batches; what the optimiser keeps in streaming memory."""
+        """Set the number of batches in an update, and whether the optimiser's state is off-chip."""
         count = gradient_accumulation_steps_per_replica
         self._options |= {"accumulation": count, "off_chip": offload_weight_update_variables}
         self._forget()
@@ -139,60 +160,68 @@ class Model:
         pipeline_schedule: Scheduled = GROUPED,
         offload_weight_update_variables: bool = False,
     ) -> None:
-        """Stages work at the same time, each on another batch of those of an update."""
+        """Run the stages at the same time, each on another batch of an update."""
         self._options["schedule"] = pipeline_schedule.lower()
         self.set_gradient_accumulation_options(
             gradient_accumulation_steps_per_replica, offload_weight_update_variables
         )
 
     def get_pipeline_stage_assignment(self) -> list[int]:
-        """The stage of each layer."""
+        """Return the stage of each layer."""
         return [layer.stage for layer in self.layers]
 
     def set_pipeline_stage_assignment(self, stages: Sequence[Natural]) -> None:
         """Set the stage of each layer. Raises `ModelError`."""
         if len(stages) != len(self.layers):
+            names = ", ".join(layer.name for layer in self.layers)
             raise ModelError(f"""{len(self.layers)} layers were given {len(stages)} stages.
-                next:  give a stage for each: {", ".join(layer.name for layer in self.layers)}.""")
+                next:  give one stage for each layer: {names}.""")
         for layer, stage in zip(self.layers, stages, strict=True):
             layer.stage = stage
         self._forget()
 
     def _forget(self) -> None:
-        """What comes next is compiled anew; the optimiser begins again."""
+        """Discard all compiled programs and the optimiser's state.
+
+        The layers keep their weights.
+        """
         self._to_host()
-        self._runs, self._on, self._rest = {}, None, {}
+        self._runs = {}
+        self._current_run = None
+        self._other_state = {}
 
     # --- graphs and runs ---
 
     def graph(self, mode: Annotated[str, Among(MODES)], batch: Count) -> Ir:
-        """The operations of a batch, before gradients: "fit", "evaluate" or "predict"."""
+        """Return the graph of a batch, without gradients, for "fit", "evaluate" or "predict"."""
         graph = Ir()
         values = {self.inputs: graph.input((batch, *self.inputs.shape), "x")}
         for node in self._nodes:
             if node.layer is not None:
-                given = (values[parent] for parent in node.parents)
-                values[node] = node.layer.add_to(graph, mode == FIT, *given)
+                inputs = (values[parent] for parent in node.parents)
+                values[node] = node.layer.add_to(graph, mode == FIT, *inputs)
         out = values[self.outputs]
         if mode == PREDICT:
             graph.output("predictions", out)
-            return needed(graph)
-        loss = self._compiled(mode)
+            return without_unused(graph)
+        loss = self._compiled_loss(mode)
         with graph.at(path="loss", stage=max(self.get_pipeline_stage_assignment())):
             y = loss.target(graph, out)
             graph.output("loss", loss(graph, out, y))
         for name in self._metrics:
             with graph.at(path=name, stage=max(self.get_pipeline_stage_assignment())):
                 graph.output(name, METRICS[name](graph, out, y))
-        return needed(graph)
+        return without_unused(graph)
 
-    def _compiled(self, mode: str) -> Loss:
+    def _compiled_loss(self, mode: str) -> Loss:
+        """Return the loss. Raises `ModelError` before `compile`."""
         if self._loss is None:
             raise ModelError(f"""{mode}() was called before compile().
-                next:  model.compile(optimizer="sgd", loss=…) says how the model learns.""")
+                next:  call model.compile(optimizer="sgd", loss=…) first.""")
         return self._loss
 
     def _learnable(self, graph: Ir) -> list[ir.Value]:
+        """Return the variables that the optimiser changes."""
         return [
             graph.variables[f"{layer.name}.{short}"]
             for layer in self.layers
@@ -200,8 +229,11 @@ class Model:
             if layer.trainable and short not in layer.fixed
         ]
 
-    def _run(self, mode: str, batch: int, verbose: Any = 0) -> Run:
-        """What runs a mode with batches of that size, with the weights as they are."""
+    def _run(self, mode: str, batch: int, verbose: bool | int | str = 0) -> Run:
+        """Return the run of a mode for batches of that size, with the weights on the device.
+
+        It is compiled if there is none. Raises `ModelError`.
+        """
         if self._config is None:
             raise ModelError("""The model was made outside of an IPUStrategy's scope, so no device
                 runs it.
@@ -211,40 +243,45 @@ class Model:
             self._runs[key] = self._compile(mode, batch, self._config)
             if verbose and len(self._runs) > 1:
                 print(self.compiles[-1])
-        if self._on is not self._runs[key]:
+        run = self._runs[key]
+        if self._current_run is not run:
             self._to_host()
-            self._on = self._runs[key]
+            self._current_run = run
             self._to_device()
-        return self._on
+        return run
 
     def _factors(self, mode: str) -> dict[str, int]:
-        """How many batches a run takes, as factors. Raises `ModelError`."""
+        """Return the number of batches in a run, as factors. Raises `ModelError`."""
         if mode != FIT:
             return {"steps": 1, "accumulation": 1, "replicas": 1}
-        self._compiled(mode)
+        self._compiled_loss(mode)
         k = self._options["accumulation"]
         ipus = self._config.auto_select_ipus if self._config else 1
-        replicas = whole("replicas", ipus // (1 + max(self.get_pipeline_stage_assignment())))
+        replicas = checked_count(
+            "replicas", ipus // (1 + max(self.get_pipeline_stage_assignment()))
+        )
         steps = self._steps or k * replicas
         if steps % (k * replicas):
-            raise ModelError(f"""steps_per_execution is {steps}, and an update takes
+            raise ModelError(f"""steps_per_execution is {steps}, but an update takes
                 {k * replicas} batches, accumulation {k} * replicas {replicas}.
                 next:  give a multiple of {k * replicas}.""")
         return {"steps": steps // (k * replicas), "accumulation": k, "replicas": replicas}
 
     def _compile(self, mode: str, batch: int, config: ipu.IPUConfig) -> Run:
-        graph, factors = self.graph(mode, batch), self._factors(mode)
+        """Compile a mode for batches of that size."""
+        graph = self.graph(mode, batch)
+        factors = self._factors(mode)
         if mode == FIT:
-            how = Training(
+            training = Training(
                 self.optimizer.kind,
                 [Group(self.optimizer.learning_rate, self.optimizer.numbers)],
                 self.optimizer.scale,
                 replicas=factors["replicas"],
                 **self._options,
             )
-            graph = how.of(graph, graph.outputs["loss"], self._learnable(graph))
+            graph = training.transform(graph, graph.outputs["loss"], self._learnable(graph))
         model = machine(config.ipu_model.version, config.ipu_model.tiles_per_ipu)
-        run = compiled(mode, graph, model, factors["steps"], config.options)
+        run = compile_graph(mode, graph, model, steps=factors["steps"], options=config.options)
         target = run.engine.report.target
         self.compiles.append(
             f"Compiled {mode} for batches of {batch}, {counted(target.num_ipus, 'IPU')} with "
@@ -253,21 +290,22 @@ class Model:
         return run
 
     def _to_host(self) -> None:
-        """The weights as they are on the device become those of the layers."""
-        if self._on is None:
+        """Copy the weights from the device to the layers, and the other variables to the model."""
+        if self._current_run is None:
             return
-        self._rest |= self._on.state()
+        self._other_state |= self._current_run.state()
         for layer in self.layers:
             for short in layer.weights:
                 name = f"{layer.name}.{short}"
-                layer.weights[short] = self._rest.pop(name, layer.weights[short])
+                layer.weights[short] = self._other_state.pop(name, layer.weights[short])
 
     def _to_device(self) -> None:
-        """The layers' weights, and what else there was, go to the device."""
-        if self._on is None:
+        """Copy the layers' weights and the other variables to the device."""
+        run = self._current_run
+        if run is None:
             return
-        state = {**self._rest, **self._named_weights()}
-        self._on.restore({n: a for n, a in state.items() if n in self._on.ir.variables})
+        state = {**self._other_state, **self._named_weights()}
+        run.restore({n: a for n, a in state.items() if n in run.ir.variables})
 
     # --- fit, evaluate, predict ---
 
@@ -284,43 +322,56 @@ class Model:
         steps_per_epoch: Count | None = None,
         initial_epoch: Natural = 0,
     ) -> History:
-        """Train, and return what each epoch came to. Ctrl-C ends it between two steps; the weights
-        are those of the step before. Raises `ModelError`."""
+        """Train, and return the figures of each epoch.
+
+        Ctrl-C ends the training between two runs, with the weights of the last complete run. Raises
+        `ModelError`.
+        """
         data = _dataset(x, y, batch_size, shuffle)
         steps = _steps(self._factors(FIT), data, steps_per_epoch)
         self._run(FIT, data.size, verbose)
-        history, self.stop_training = History(), False
-        told = [history, *callbacks]
-        for each in told:
-            each.model = self
-            each.on_train_begin()
+        history = History()
+        self.stop_training = False
+        watchers = [history, *callbacks]
+        for watcher in watchers:
+            watcher.model = self
+            watcher.on_train_begin()
         feed = data.batches()
         for epoch in range(initial_epoch, epochs):
-            for each in told:
-                each.on_epoch_begin(epoch)
-            run = self._run(FIT, data.size)
+            for watcher in watchers:
+                watcher.on_epoch_begin(epoch)
             if data.times == 1:
                 feed = data.batches()
-            run.write("rate", self.optimizer.learning_rate)
-            figures: list[dict[str, Any]] = []
-            for figure in self._each(run, feed, steps, f"epoch {epoch + 1} of {epochs}"):
-                figures.append(figure)
-                for each in told:
-                    each.on_train_batch_end(figure)
-            logs = _means(figures)
+            logs = self._train_epoch(
+                data.size, feed, steps, f"epoch {epoch + 1} of {epochs}", watchers
+            )
             if validation_data is not None:
-                found = self.evaluate(*_pair(validation_data), data.size, 0, return_dict=True)
-                logs |= {f"val_{name}": value for name, value in found.items()}
+                inputs, targets = _input_and_target(validation_data)
+                figures = self._evaluate(_dataset(inputs, targets, data.size, False))
+                logs |= {f"val_{name}": value for name, value in figures.items()}
             if verbose:
-                words = ", ".join(f"{name} {value:.4f}" for name, value in logs.items())
-                print(f"Epoch {epoch + 1}/{epochs}: {words}")
-            for each in told:
-                each.on_epoch_end(epoch, logs)
+                listed = ", ".join(f"{name} {value:.4f}" for name, value in logs.items())
+                print(f"Epoch {epoch + 1}/{epochs}: {listed}")
+            for watcher in watchers:
+                watcher.on_epoch_end(epoch, logs)
             if self.stop_training:
                 break
-        for each in told:
-            each.on_train_end()
+        for watcher in watchers:
+            watcher.on_train_end()
         return history
+
+    def _train_epoch(
+        self, batch: int, feed: Batches, steps: int, label: str, watchers: Sequence[Callback]
+    ) -> dict[str, float]:
+        """Run the steps of an epoch, and return the means of their figures."""
+        run = self._run(FIT, batch)
+        run.write("rate", self.optimizer.learning_rate)
+        figures: list[dict[str, Array]] = []
+        for outputs in self._outputs(run, feed, steps, label):
+            figures.append(outputs)
+            for watcher in watchers:
+                watcher.on_train_batch_end(outputs)
+        return _means(figures)
 
     def evaluate(
         self,
@@ -330,35 +381,49 @@ class Model:
         verbose: Verbose = 0,
         steps: Count | None = None,
         return_dict: bool = False,
-    ) -> Any:
-        """The loss, or a list of it and the metrics. Raises `ModelError`."""
-        data = _dataset(x, y, batch_size, False)
+    ) -> float | list[float] | dict[str, float]:
+        """Return the loss, or with metrics a list of the loss and the metrics. Raises `ModelError`.
+
+        With `return_dict`, return all by name.
+        """
+        logs = self._evaluate(_dataset(x, y, batch_size, False), verbose, steps)
+        if return_dict:
+            return logs
+        figures = list(logs.values())
+        return figures[0] if len(figures) == 1 else figures
+
+    def _evaluate(
+        self, data: Dataset, verbose: bool | int | str = 0, steps: int | None = None
+    ) -> dict[str, float]:
+        """Return the loss and the metrics by name."""
         count = _steps(self._factors(EVALUATE), data, steps)
         run = self._run(EVALUATE, data.size, verbose)
-        logs = _means([*self._each(run, data.batches(), count, EVALUATE)])
-        figures = list(logs.values())
-        return logs if return_dict else figures[0] if len(figures) == 1 else figures
+        return _means([*self._outputs(run, data.batches(), count, EVALUATE)])
 
-    def predict(self, x: Samples, batch_size: Count = 32, verbose: Verbose = 0) -> Any:
-        """What comes out for each sample; a last batch that is not whole is filled up with zeros,
-        and what comes of them left out."""
+    def predict(self, x: Samples, batch_size: Count = 32, verbose: Verbose = 0) -> Array:
+        """Return the output for each sample.
+
+        An incomplete last batch is padded with zeros, whose outputs are left out.
+        """
         data = _dataset(x, None, batch_size, False)
-        array, size = data.arrays[0], data.size
+        array = data.arrays[0]
+        size = data.size
         run = self._run(PREDICT, size, verbose)
         margin = -len(array) % size
-        filled = np.concatenate([array, np.zeros((margin, *array.shape[1:]), array.dtype)])
-        whole_batches = Dataset((filled,), size)
-        found = self._each(run, whole_batches.batches(), len(filled) // size, PREDICT)
-        return np.concatenate([f["predictions"][0] for f in found])[: len(array)]
+        padded = np.concatenate([array, np.zeros((margin, *array.shape[1:]), array.dtype)])
+        batches = Dataset((padded,), size).batches()
+        outputs = self._outputs(run, batches, len(padded) // size, PREDICT)
+        return np.concatenate([f["predictions"][0] for f in outputs])[: len(array)]
 
-    def _each(
-        self, run: Run, batches: Iterator[tuple[Any, ...]], steps: int, what: str
-    ) -> Iterator[dict[str, Any]]:
-        """What the runs return, one after the other, of so many batches."""
-        per = run.micro_batches
-        with working(what, "run") as work:
-            for _ in work.each(range(steps // per), steps // per):
-                arrays = zip(*islice(batches, per), strict=True)
+    def _outputs(
+        self, run: Run, batches: Batches, steps: int, label: str
+    ) -> Iterator[dict[str, Array]]:
+        """Yield the outputs of each run, for `steps` batches in all."""
+        batches_per_run = run.micro_batches
+        runs = steps // batches_per_run
+        with working(label, "run") as work:
+            for _ in work.each(range(runs), runs):
+                arrays = zip(*islice(batches, batches_per_run), strict=True)
                 fed = {name: np.concatenate(a) for name, a in zip(("x", "y"), arrays, strict=False)}
                 if "y" in fed and "y" in run.ir.inputs:
                     shape = run.ir.inputs["y"].shape[1:]
@@ -368,30 +433,31 @@ class Model:
 
     # --- weights ---
 
-    def _named_weights(self) -> dict[str, Any]:
+    def _named_weights(self) -> dict[str, Array]:
+        """Return all weights, with the names of the variables."""
         return {f"{a.name}.{short}": w for a in self.layers for short, w in a.weights.items()}
 
-    def get_weights(self) -> list[Any]:
-        """All weights, in the order of the layers."""
+    def get_weights(self) -> list[Array]:
+        """Return copies of all weights, in the order of the layers."""
         self._to_host()
         return [np.array(w) for w in self._named_weights().values()]
 
     def set_weights(self, weights: Sequence[Numbers]) -> None:
-        """Set all of them, in the order of the layers. Raises `ModelError`."""
+        """Set all weights, in the order of the layers. Raises `ModelError`."""
         self._to_host()
-        mine = [(layer, short) for layer in self.layers for short in layer.weights]
-        wants = [layer.weights[short].shape for layer, short in mine]
-        given = [np.asarray(w, np.float32) for w in weights]
-        if [w.shape for w in given] != wants:
-            raise ModelError(f"""Weights of {shown([w.shape for w in given])} were given to a model
-                that has {shown(wants)}.
+        places = [(layer, short) for layer in self.layers for short in layer.weights]
+        shapes = [layer.weights[short].shape for layer, short in places]
+        arrays = [np.asarray(w, np.float32) for w in weights]
+        if [w.shape for w in arrays] != shapes:
+            raise ModelError(f"""set_weights() was given {shown([w.shape for w in arrays])}, but the
+                model has weights of {shown(shapes)}.
                 next:  give the weights of a model with the same layers.""")
-        for (layer, short), w in zip(mine, given, strict=True):
+        for (layer, short), w in zip(places, arrays, strict=True):
             layer.weights[short] = w
         self._to_device()
 
     def save_weights(self, path: str | PathLike[str]) -> None:
-        """Write all weights: a file of the kit, a graph that has variables alone."""
+        """Write all weights to a file of the kit: a graph with variables only."""
         file = Ir()
         self._to_host()
         for name, w in self._named_weights().items():
@@ -399,30 +465,32 @@ class Model:
         ir.save(file, path)
 
     def load_weights(self, path: str | PathLike[str]) -> None:
-        """Set the weights that `save_weights` wrote, in the order of the layers. Raises
-        `ModelLoadError`."""
-        found = [v.initial for v in ir.load(path).variables.values()]
+        """Set the weights that `save_weights` wrote, in the order of the layers.
+
+        Raises `ModelLoadError`.
+        """
+        weights = [v.initial for v in ir.load(path).variables.values()]
         try:
-            self.set_weights(found)
+            self.set_weights(weights)
         except ModelError as error:
             raise ModelLoadError(error.tried, where=str(path), next_step=error.next_step) from None
 
-    # --- to look at ---
+    # --- report and summary ---
 
     @property
     def report(self) -> Any:
-        """The report of what ran last."""
-        if self._on is None:
-            raise ModelError("""Nothing has run, so there is no report.
-                next:  call fit(), evaluate() or predict() before.""")
-        return self._on.engine.report
+        """The report of the last runs, from the engine that ran last."""
+        if self._current_run is None:
+            raise ModelError("""The model has not run, so there is no report.
+                next:  call fit(), evaluate() or predict() first.""")
+        return self._current_run.engine.report
 
     def count_params(self) -> int:
-        """How many numbers the weights are."""
+        """Return the number of elements in all weights."""
         return sum(layer.count for layer in self.layers)
 
-    def summary(self, print_fn: Callable[[str], Any] = print) -> None:
-        """Print the layers with their shapes, weights and stages."""
+    def summary(self, print_fn: Callable[[str], object] = print) -> None:
+        """Print the layers with their shapes, numbers of weights and stages."""
         fixed = sum(w.size for a in self.layers for s, w in a.weights.items() if s in a.fixed)
         shapes = {n.layer: (None, *n.shape) for n in self._nodes if n.layer is not None}
         rows = [("Layer (type)", "Output Shape", "Param #", "Stage")]
@@ -439,33 +507,39 @@ class Model:
 
 
 class Sequential(Model):
-    """Layers one behind the other. The first has an `input_shape`, or an Input stands before it;
-    layers may be added until the model is used."""
+    """Layers in a row.
+
+    The first layer has an `input_shape`, or an Input is before it. Layers may be added until the
+    model is used.
+    """
 
     def __init__(self, layers: Sequence[Layer | Node] = (), name: str = "sequential") -> None:
-        self._given, self._title = [*layers], name
-        if self._given:
+        self._parts = [*layers]
+        self._title = name
+        if self._parts:
             self._chain()
 
     def add(self, layer: Layer | Node) -> None:
-        """One more layer at the end."""
-        self._given.append(layer)
+        """Add a layer at the end."""
+        self._parts.append(layer)
         self._chain()
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("layers", "_on", "_config") and not self._given:
+        if name in ("layers", "_current_run", "_config") and not self._parts:
             raise ModelError("""The model has no layers yet.
                 next:  model.add(Dense(10, input_shape=(64,))) adds one.""")
         raise AttributeError(f"{type(self).__name__} has no {name!r}")
 
     def _chain(self) -> None:
-        first, *rest = self._given
+        """Make the model of the layers so far. Raises `ModelError`."""
+        first, *rest = self._parts
         if isinstance(first, Node):
             node = first
         elif first.input_shape is not None:
-            node, rest = Node(first.input_shape), self._given
+            node = Node(first.input_shape)
+            rest = self._parts
         else:
-            raise ModelError(f"""The first layer, {first.kind}, does not know what it is fed.
+            raise ModelError(f"""The first layer, {first.kind}, has no input shape.
                 next:  give it input_shape=(…), without the batch, or put Input((…)) before it.""")
         start = node
         for layer in rest:
@@ -477,61 +551,67 @@ class Sequential(Model):
 
 
 def _in_order(last: Node) -> list[Node]:
-    """The nodes that lead to one, each after its parents."""
-    found: dict[Node, None] = {}
+    """Return the nodes on which a node depends, and the node, each after its parents."""
+    ordered: dict[Node, None] = {}
 
     def visit(node: Node) -> None:
         for parent in node.parents:
-            if parent not in found:
+            if parent not in ordered:
                 visit(parent)
-        found[node] = None
+        ordered[node] = None
 
     visit(last)
-    return list(found)
+    return list(ordered)
 
 
-def _pair(given: Any) -> tuple[Any, Any]:
-    return (given, None) if isinstance(given, Dataset) else tuple(given)
+def _input_and_target(data: Pairs) -> tuple[Samples, Numbers | None]:
+    """Return (x, y) of validation data, or (dataset, None)."""
+    return (data, None) if isinstance(data, Dataset) else tuple(data)
 
 
-def _dataset(x: Any, y: Any, batch: int, shuffle: bool) -> Dataset:
-    """What a call was given, in batches."""
+def _dataset(x: Samples, y: Numbers | None, batch: int, shuffle: bool) -> Dataset:
+    """Return the arguments of a call as a dataset in batches. Raises `ModelError`."""
     if not isinstance(x, Dataset):
         arrays = (x,) if y is None else (x, y)
-        made = Dataset.from_tensor_slices(tuple(np.asarray(a) for a in arrays)).batch(batch)
-        return made.shuffle() if shuffle else made
+        batches = Dataset.from_tensor_slices(tuple(np.asarray(a) for a in arrays)).batch(batch)
+        return batches.shuffle() if shuffle else batches
     if not x.size:
-        raise ModelError("""A dataset without batches was given.
-            next:  dataset.batch(32, drop_remainder=True) before.""")
+        raise ModelError("""The dataset is not divided into batches.
+            next:  call dataset.batch(32, drop_remainder=True) first.""")
     return x
 
 
-def _steps(factors: dict[str, int], data: Dataset, wanted: int | None) -> int:
-    """How many batches an epoch has. Raises `ModelError` where they are not whole runs."""
-    batches, over = divmod(data.samples, data.size)
-    over = 0 if data.drop else over
-    per = prod(factors.values())
-    steps = whole(
-        "the number of steps", batches * min(data.times, 1) if wanted is None else wanted, 0
+def _steps(factors: dict[str, int], data: Dataset, requested: int | None) -> int:
+    """Return the number of batches in an epoch. Raise `ModelError` unless they are whole runs."""
+    batches, remainder = divmod(data.samples, data.size)
+    if data.drop:
+        remainder = 0
+    batches_per_run = prod(factors.values())
+    steps = checked_count(
+        "the number of steps", batches * min(data.times, 1) if requested is None else requested, 0
     )
-    each = per * data.size
-    if not over and steps and not steps % per and steps <= batches * data.times:
+    samples_per_run = batches_per_run * data.size
+    is_whole = not remainder and steps and not steps % batches_per_run
+    if is_whole and steps <= batches * data.times:
         return steps
-    fits = min(batches // per * per, steps // per * per or per)
-    asked = counted(steps, "batch", "batches") + (f", and {over} are over" if over else "")
-    raise ModelError(f"""{counted(data.samples, "sample")} were to be {asked}; a run takes
-        {each:,}: {spelt("batch", data.size, factors)}.
-        next:  give a multiple of {each:,}, as in x[:{fits * data.size}];
-        Dataset.batch({data.size}, drop_remainder=True) leaves out what is over.""")
+    fitting_steps = steps // batches_per_run * batches_per_run or batches_per_run
+    fits = min(batches // batches_per_run * batches_per_run, fitting_steps)
+    listed = counted(steps, "batch", "batches")
+    if remainder:
+        listed += f" and {counted(remainder, 'sample')} more"
+    raise ModelError(f"""{counted(data.samples, "sample")} should make {listed}, but a run takes
+        {samples_per_run:,} samples: {batch_product("batch", data.size, factors)}.
+        next:  give a multiple of {samples_per_run:,} samples, as in x[:{fits * data.size}];
+        Dataset.batch({data.size}, drop_remainder=True) drops an incomplete last batch.""")
 
 
-def _means(found: list[dict[str, Any]]) -> dict[str, float]:
-    """The means of what runs returned, by name."""
-    several: dict[str, list[Any]] = {}
-    for figures in found:
+def _means(outputs: list[dict[str, Array]]) -> dict[str, float]:
+    """Return the means of the outputs of runs, by name."""
+    by_name: dict[str, list[Array]] = {}
+    for figures in outputs:
         for name, values in figures.items():
-            several.setdefault(name, []).append(values)
-    return {n: float(np.concatenate(v).astype(np.float64).mean()) for n, v in several.items()}
+            by_name.setdefault(name, []).append(values)
+    return {n: float(np.concatenate(v).astype(np.float64).mean()) for n, v in by_name.items()}
 
 
 check_calls(globals(), misuse)

@@ -2,34 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Callable
+from typing import Annotated
 
 from ipu_teach.arguments import Between, Fraction, Positive, Taken, check, check_calls
 from ipu_teach.frontends.ir.values import misuse
-from ipu_teach.frontends.session import among
+from ipu_teach.frontends.session import checked_name
 
 Rate = Annotated[float, Between(0)]
 Decay = Annotated[float, Between(0)]
 Static = Annotated[
     bool,
     Taken(
-        lambda v: v is False, "say dynamic=False, and a scale that stays, as in initial_scale=1024."
+        lambda v: v is False,
+        "give dynamic=False, and a constant scale, such as initial_scale=1024.",
     ),
 ]
 
 
 class Optimizer:
-    """An optimiser of the kit, `kind` with its `numbers`. `learning_rate` may change at any time:
-    nothing is compiled for it. `scale`: so many times larger gradients are worked out."""
+    """An optimiser of the kit: its `kind` and its `numbers`.
 
-    kind, scale = "sgd", 1.0
+    `learning_rate` may change at any time, without a new compilation. Gradients are computed times
+    `scale`, and divided by it before the update.
+    """
+
+    kind = "sgd"
+    scale = 1.0
 
     def __init__(self, learning_rate: Rate, **numbers: float | bool) -> None:
-        self.learning_rate, self.numbers = learning_rate, numbers
+        self.learning_rate = learning_rate
+        self.numbers = numbers
 
     @property
     def learning_rate(self) -> float:
-        """How far a step goes."""
+        """The learning rate."""
         return self._rate
 
     @learning_rate.setter
@@ -41,14 +48,14 @@ class Optimizer:
 
 
 class SGD(Optimizer):
-    """w -= rate g; with momentum v = momentum v + rate g and w -= v."""
+    """Gradient descent: w -= rate g; with momentum v = momentum v + rate g and w -= v."""
 
     def __init__(self, learning_rate: Rate = 0.01, momentum: Fraction = 0.0) -> None:
         super().__init__(learning_rate, momentum=momentum, scaled_velocity=momentum > 0)
 
 
 class Adam(Optimizer):
-    """By running means of the gradient and of its square.
+    """Adam, with running means m of the gradient and v of its square.
 
     In step t, w -= rate sqrt(1 - beta_2^t) / (1 - beta_1^t) m / (sqrt(v) + epsilon).
     """
@@ -61,15 +68,15 @@ class Adam(Optimizer):
         beta_1: Fraction = 0.9,
         beta_2: Fraction = 0.999,
         epsilon: Decay = 1e-7,
-        **more: float,
+        **numbers: float,
     ) -> None:
         super().__init__(
-            learning_rate, beta1=beta_1, beta2=beta_2, eps=epsilon, eps_hat=True, **more
+            learning_rate, beta1=beta_1, beta2=beta_2, eps=epsilon, eps_hat=True, **numbers
         )
 
 
 class AdamW(Adam):
-    """As Adam, and the weights decay apart from the gradient."""
+    """Adam with a weight decay that is independent of the gradient."""
 
     kind = "adamw"
 
@@ -78,24 +85,22 @@ class AdamW(Adam):
 
 
 def LossScaleOptimizer(
-    inner_optimizer: Any, dynamic: Static = False, initial_scale: Positive = 1024.0
+    inner_optimizer: object, dynamic: Static = False, initial_scale: Positive = 1024.0
 ) -> Optimizer:
-    """The optimiser, with gradients of halves worked out `initial_scale` times larger, which stays.
-    Raises `ModelError`."""
-    made = optimizer_of(inner_optimizer)
-    made.scale = float(initial_scale)
-    return made
+    """Return the optimiser, with a constant loss scale, `initial_scale`. Raises `ModelError`."""
+    optimizer = optimizer_of(inner_optimizer)
+    optimizer.scale = float(initial_scale)
+    return optimizer
 
 
-OPTIMIZERS: dict[str, type[Any]] = {"sgd": SGD, "adam": Adam, "adamw": AdamW}
+OPTIMIZERS: dict[str, Callable[[], Optimizer]] = {"sgd": SGD, "adam": Adam, "adamw": AdamW}
 
 
-def optimizer_of(given: Any) -> Optimizer:
-    """An optimiser by its name, or as it is. Raises `ModelError`."""
-    if isinstance(given, Optimizer):
-        return given
-    made: Optimizer = OPTIMIZERS[among("optimizer", given, [*OPTIMIZERS])]()
-    return made
+def optimizer_of(optimizer: object) -> Optimizer:
+    """Return an optimiser by its name, or `optimizer` itself if it is one. Raises `ModelError`."""
+    if isinstance(optimizer, Optimizer):
+        return optimizer
+    return OPTIMIZERS[checked_name("optimizer", optimizer, [*OPTIMIZERS])]()
 
 
 __all__ = ["SGD", "Adam", "AdamW", "LossScaleOptimizer", "Optimizer"]

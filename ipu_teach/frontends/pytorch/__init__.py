@@ -14,8 +14,8 @@ try:
     import torch
 except ImportError as error:
     raise NotHereImportError(
-        "ipu_teach.poptorch takes modules of torch, and torch is not installed: its CPU build is "
-        "192 MB to fetch and 754 MB on disk.",
+        "ipu_teach.poptorch needs torch, which is not installed: its CPU build is a download of "
+        "192 MB, and takes 754 MB on disk.",
         next_step="python -m pip install torch --index-url https://download.pytorch.org/whl/cpu",
     ) from error
 
@@ -26,7 +26,7 @@ def check_version(version: str) -> None:
     if numbers < OLDEST:
         oldest = ".".join(map(str, OLDEST))
         raise NotHereImportError(
-            f"ipu_teach.poptorch needs torch {oldest} or newer, and torch {version} is installed.",
+            f"ipu_teach.poptorch needs torch {oldest} or newer, but torch {version} is installed.",
             next_step=f'python -m pip install "torch>={oldest}" --index-url '
             "https://download.pytorch.org/whl/cpu",
         )

@@ -1,5 +1,7 @@
-"""The arguments of a call: tensors by the names of forward's parameters, and Python values, which
-are part of the program."""
+"""The arguments of a call: tensors by the names of forward's parameters, and Python values.
+
+Python values are part of the program: another value needs another program.
+"""
 
 from __future__ import annotations
 
@@ -15,27 +17,31 @@ from ipu_teach.errors import ModelError, shown
 from ipu_teach.frontends.pytorch.fingerprints import attributes_of, fingerprint
 from ipu_teach.frontends.pytorch.private import pytree
 from ipu_teach.frontends.pytorch.tensors import array, dtype_of
+from ipu_teach.types import Array
 
-# for annotations: what `ipu_teach.arguments` checks of a call
+# annotations that `ipu_teach.arguments` checks at each call
 Tensor = Annotated[Any, Taken(lambda v: isinstance(v, torch.Tensor), "give a tensor.")]
 Layer = Annotated[Any, Taken(lambda v: isinstance(v, torch.nn.Module), "give a torch.nn.Module.")]
-_DEPTH = 4  # how deep an object is searched for tensors
+Shapes = dict[str, tuple[tuple[int, ...], torch.dtype]]  # shape and dtype by name
+_DEPTH = 4  # levels of an object that are searched for tensors
 _INT = np.iinfo(np.int32)
 
 
 class Arguments:
-    """What a module is called with.
+    """The arguments with which a module is called.
 
-    `tensors`: by name, such as `x`, `batch['ids']` or `args[0]`, in the order of the flattened
-    arguments. `constants`: everything else, in a form that can be compared. Raises `ModelError` for
-    arguments that forward does not take, and for tensors that the device cannot have.
+    `tensors` are by name, such as `x`, `batch['ids']` or `args[0]`, in the order of the flattened
+    arguments. `constants` is everything else, in a form that can be compared. Raises `ModelError`
+    for arguments that forward does not take, and for tensors that the device cannot have.
     """
 
-    def __init__(self, module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    def __init__(
+        self, module: torch.nn.Module, args: tuple[object, ...], kwargs: Mapping[str, object]
+    ) -> None:
         flat, self._spec = pytree.tree_flatten((args, dict(kwargs)))
         self._flat = flat
         self.tensors: dict[str, torch.Tensor] = {}
-        self.values: dict[str, Any] = {}
+        self.values: dict[str, object] = {}
         signature = _signature(module)
         named = dict(_named(type(module).__name__, signature, args, kwargs))
         parameters = signature.parameters.values()
@@ -64,23 +70,24 @@ class Arguments:
         )
 
     def _refuse_hidden(self, name: str, leaf: object) -> None:
+        """Raise `ModelError` for an argument that hides tensors from `pytree`."""
         if not has_tensor(leaf):
             return
         kind = type(leaf).__name__
         raise ModelError(
-            f"{name!r} is {_article(kind)} with tensors among its attributes, and only tensors in "
+            f"{name!r} is {_article(kind)} with tensors among its attributes, but only tensors in "
             "tuples, lists and dicts are fed to the device.",
             next_step=f"torch.export.register_dataclass({kind}) if it is a dataclass; otherwise "
-            "pass its tensors as arguments of their own.",
+            "pass its tensors as separate arguments.",
         )
 
     @property
-    def shapes(self) -> dict[str, tuple[tuple[int, ...], torch.dtype]]:
+    def shapes(self) -> Shapes:
         """The shape and dtype of each tensor, by name."""
         return {n: (tuple(t.shape), t.dtype) for n, t in self.tensors.items()}
 
-    def arrays(self, count: int) -> dict[str, Any]:
-        """Split the batch of each tensor into `count` equal parts: arrays [count, part, ...]."""
+    def arrays(self, count: int) -> dict[str, Array]:
+        """Return the batch of each tensor in `count` equal parts: arrays [count, part, ...]."""
         arrays = {}
         for name, tensor in self.tensors.items():
             values = array(tensor.resolve_conj().resolve_neg())
@@ -88,7 +95,7 @@ class Arguments:
             arrays[name] = values.reshape((count, *batch))
         return arrays
 
-    def micro_batch(self, count: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def micro_batch(self, count: int) -> tuple[tuple[object, ...], dict[str, object]]:
         """Return the arguments and keywords with the first of `count` parts of each tensor."""
         parts = [_part(v, count) if isinstance(v, torch.Tensor) else v for v in self._flat]
         args, kwargs = pytree.tree_unflatten(parts, self._spec)
@@ -96,14 +103,14 @@ class Arguments:
 
 
 def _part(tensor: torch.Tensor, count: int) -> torch.Tensor:
-    """Return the first of `count` parts of a batch, in a form that autograd takes."""
+    """Return the first of `count` parts of a batch, as a tensor that autograd accepts."""
     first = tensor[: tensor.shape[0] // count] if count > 1 else tensor
     with torch.inference_mode(False):
         return first.clone() if first.is_inference() else first
 
 
 def has_tensor(value: object, depth: int = _DEPTH) -> bool:
-    """Whether a tensor is among the attributes or elements of an object."""
+    """Return whether a tensor is among the attributes or elements of an object."""
     if isinstance(value, torch.Tensor):
         return True
     if depth == 0 or isinstance(value, (type, torch.nn.Module, str, bytes, np.ndarray)):
@@ -118,33 +125,35 @@ def has_tensor(value: object, depth: int = _DEPTH) -> bool:
     return any(has_tensor(v, depth - 1) for v in attributes.values())
 
 
-def refuse_hidden_outputs(module: str, leaves: Sequence[Any]) -> None:
+def refuse_hidden_outputs(module: str, leaves: Sequence[object]) -> None:
     """Raise `ModelError` for an output of forward that hides tensors from `pytree`."""
     for leaf in leaves:
         if not isinstance(leaf, torch.Tensor) and has_tensor(leaf):
             kind = type(leaf).__name__
             raise ModelError(
-                f"{module}.forward returns {_article(kind)} with tensors among its attributes, and "
-                "only tensors in tuples, lists and dicts come back.",
+                f"{module}.forward returns {_article(kind)} with tensors among its attributes, but "
+                "only tensors in tuples, lists and dicts can be returned.",
                 next_step=f"torch.export.register_dataclass({kind}) if it is a dataclass; "
                 "otherwise return a tuple or a dict.",
             )
 
 
 def check_tensor(name: str, tensor: torch.Tensor, module: str = "") -> None:
-    """Raise `ModelError` for a tensor that the device cannot have: an input of this name, or a
-    parameter or buffer, where the `module` is named."""
+    """Raise `ModelError` for a tensor that the device cannot have.
+
+    It is an input of this name, or if `module` is given, a parameter or buffer.
+    """
     owner = "module" if module else name
     if tensor.is_meta:
         like = f"torch.zeros_like({name}, device='cpu')"
         allocation = f"{owner}.to_empty(device='cpu')" if module else like
-        raise ModelError(f"""{name!r} lies on meta: it has a shape, and no elements.
+        raise ModelError(f"""{name!r} is on the device meta: it has a shape, but no elements.
             next:  give it elements: {allocation}, then set their values.""")
     if tensor.device.type != "cpu":
-        raise ModelError(f"""{name!r} lies on {tensor.device}, and the kit reads the CPU's memory.
-            next:  bring it there: {owner}.cpu().""")
+        raise ModelError(f"""{name!r} is on {tensor.device}, but the kit reads the CPU's memory.
+            next:  move it to the CPU: {owner}.cpu().""")
     if tensor.is_nested:
-        raise ModelError(f"""{name!r} is a nested tensor, and the device has tensors of one shape.
+        raise ModelError(f"""{name!r} is a nested tensor, but tensors of the device have one shape.
             next:  pad its parts to one size: torch.nested.to_padded_tensor({name}, 0.0).""")
     if tensor.layout is not torch.strided:
         raise ModelError(f"""{name!r} is a sparse tensor, {tensor.layout}, which the device does not
@@ -160,15 +169,16 @@ def check_tensor(name: str, tensor: torch.Tensor, module: str = "") -> None:
         raise ModelError(f"""{name!r} is {tensor.dtype}, which the device does not have.
             next:  {advice}""")
     if tensor.dtype is torch.int64 and tensor.numel():
-        least, greatest = (int(v) for v in torch.aminmax(tensor))
-        if least < _INT.min or greatest > _INT.max:
-            wrong = least if least < _INT.min else greatest
-            raise ModelError(f"""{name!r} holds {wrong}, and the device's integers have 32 bits:
+        smallest, largest = (int(v) for v in torch.aminmax(tensor))
+        if smallest < _INT.min or largest > _INT.max:
+            wrong = smallest if smallest < _INT.min else largest
+            raise ModelError(f"""{name!r} contains {wrong}, but the device's integers have 32 bits:
                 {_INT.min} to {_INT.max}.
                 next:  give smaller numbers, or floats: {name}.float().""")
 
 
-def _signature(module: Any) -> inspect.Signature:
+def _signature(module: torch.nn.Module) -> inspect.Signature:
+    """Return the signature of forward; one that takes anything if forward is not Python."""
     try:
         return inspect.signature(module.forward)
     except (TypeError, ValueError):  # a forward that is not Python
@@ -180,23 +190,27 @@ def _signature(module: Any) -> inspect.Signature:
 
 
 def _positional(signature: inspect.Signature, count: int) -> list[str]:
-    """Return the names of so many positional arguments."""
-    names, last = [], "args"
+    """Return the names of `count` positional arguments."""
+    names = []
+    variadic = "args"
     for parameter in signature.parameters.values():
         if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
-            last = parameter.name
+            variadic = parameter.name
         elif parameter.kind in (
             inspect.Parameter.POSITIONAL_ONLY,
             inspect.Parameter.POSITIONAL_OR_KEYWORD,
         ):
             names.append(parameter.name)
-    return (names + [f"{last}[{i}]" for i in range(max(0, count - len(names)))])[:count]
+    return (names + [f"{variadic}[{i}]" for i in range(max(0, count - len(names)))])[:count]
 
 
 def _named(
-    module: str, signature: inspect.Signature, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> Iterator[Any]:
-    """Yield the arguments by name. Raises `ModelError` if forward does not take them."""
+    module: str,
+    signature: inspect.Signature,
+    args: tuple[object, ...],
+    kwargs: Mapping[str, object],
+) -> Iterator[tuple[str, object]]:
+    """Yield (name, value) of the arguments. Raises `ModelError` if forward does not take them."""
     try:
         signature.bind(*args, **kwargs)
     except TypeError as error:
@@ -211,7 +225,7 @@ def _named(
     yield from kwargs.items()
 
 
-def _defaults(parameters: Iterable[inspect.Parameter], present: set[str]) -> dict[str, Any]:
+def _defaults(parameters: Iterable[inspect.Parameter], present: set[str]) -> dict[str, object]:
     """Return the defaults of the parameters that a call leaves out."""
     empty = inspect.Parameter.empty
     return {
@@ -220,4 +234,5 @@ def _defaults(parameters: Iterable[inspect.Parameter], present: set[str]) -> dic
 
 
 def _article(word: str) -> str:
+    """Return a word with "a" or "an"."""
     return f"{'an' if word[:1].lower() in 'aeiou' else 'a'} {shown(word)[1:-1]}"

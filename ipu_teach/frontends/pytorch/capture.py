@@ -1,4 +1,4 @@
-"""A module of torch as a graph of the IR."""
+"""Capture a module of torch as a graph of the IR."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import logging
 import random
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 import torch
@@ -21,21 +20,21 @@ from ipu_teach.frontends.pytorch.restore import Snapshot
 from ipu_teach.frontends.pytorch.trace import JointGraph, Tracer
 from ipu_teach.graph.source import in_words
 
-__all__ = ["Captured", "captured"]
+__all__ = ["Captured", "capture_module"]
 
 
-def captured(
+def capture_module(
     module: torch.nn.Module,
-    args: tuple[Any, ...],
-    kwargs: Mapping[str, Any] | None = None,
+    args: tuple[object, ...],
+    kwargs: Mapping[str, object] | None = None,
     marked: Collection[int] = (),
     training: bool = False,
     scale: float = 1.0,
 ) -> Captured:
-    """Return a module, called with an example of its arguments, as a graph.
+    """Return a module, called with example arguments, as a graph.
 
-    `marked`: inputs, by their place, with class numbers that count for no loss. If `training`, with
-    the gradients of the loss times `scale`. The module is left as it was.
+    `marked` are the numbers of inputs that may contain the class number that is ignored. With
+    `training`, the graph has the gradients of the loss times `scale`. The module is left as it was.
 
     :raises ModelError: with the module's path and the learner's line, for what cannot be captured.
     """
@@ -52,7 +51,7 @@ def captured(
 
 @contextmanager
 def _without_log() -> Iterator[None]:
-    """Silence torch's log, which reports a forward that fails before the error does."""
+    """Silence torch's log, which would report a forward that fails before the kit's error does."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
@@ -63,7 +62,12 @@ def _without_log() -> Iterator[None]:
 
 @_without_log()
 def _traced(module: torch.nn.Module, tracer: Tracer, training: bool, scale: float) -> JointGraph:
-    snapshot, draws = Snapshot(module), _random_states()
+    """Trace a module, and undo its changes of attributes and random states.
+
+    Raises `ModelError` for a module that computes something else in its next forward.
+    """
+    snapshot = Snapshot(module)
+    draws = _random_states()
     try:
         joint = tracer.trace(training, scale)
         changed = snapshot.changed()
@@ -72,7 +76,7 @@ def _traced(module: torch.nn.Module, tracer: Tracer, training: bool, scale: floa
             snapshot.restore()
             _check_repeats(module, tracer, changed)
     except Exception as error:
-        problem = failures.raised(module, error, tracer.path)
+        problem = failures.error_to_raise(module, error, tracer.path)
         if problem is error:
             raise
         raise problem from None
@@ -81,15 +85,14 @@ def _traced(module: torch.nn.Module, tracer: Tracer, training: bool, scale: floa
     return joint
 
 
-def _random_states() -> tuple[Any, ...]:
-    """Return the states of the random numbers of Python and of numpy."""
+def _random_states() -> tuple[object, ...]:
+    """Return the states of Python's and numpy's random numbers, in a form that can be compared."""
     kind, keys, *rest = np.random.get_state()
     return random.getstate(), kind, np.asarray(keys).tobytes(), *rest
 
 
 def _check_repeats(module: torch.nn.Module, tracer: Tracer, changed: list[str]) -> None:
-    """Raise `ModelError` if the second forward of a module computes something else than the first
-    one."""
+    """Raise `ModelError` if a second forward of a module computes something else than the first."""
     first = Description(tracer.forward())
     second = Description(tracer.forward(), first.constants)
     if first.effects == second.effects:
@@ -97,32 +100,32 @@ def _check_repeats(module: torch.nn.Module, tracer: Tracer, changed: list[str]) 
     name = type(module).__name__
     if not changed:
         raise ModelError(
-            f"{name}.forward computes with random numbers of Python or numpy, which would be the "
-            "same in each run: it is captured once.",
+            f"{name}.forward computes with random numbers of Python or numpy. They would be the "
+            "same in each run, because it is captured only once.",
             where=name,
             next_step="draw them on the device: torch.rand(()), torch.randn(...), nn.Dropout.",
         )
     listed = ", ".join(map(repr, changed[:4])) + (", ..." if changed[4:] else "")
     raise ModelError(
-        f"{name}.forward changes {listed}, and computes something else in its next call; it is "
-        "captured once, and these would stay as they are.",
+        f"{name}.forward changes {listed}, so that its next call computes something else; but it "
+        "is captured only once, and the change would be lost.",
         where=name,
-        next_step="keep what changes in a buffer: self.register_buffer('name', torch.zeros(...)), "
+        next_step="use a buffer for what changes: self.register_buffer('name', torch.zeros(...)), "
         "and change it by self.name.copy_(...) or self.name += 1.",
     )
 
 
 def _check_leaks(module: torch.nn.Module, tracer: Tracer) -> None:
-    """Raise `ModelError` if forward keeps a tensor where the kit cannot take it away again."""
+    """Raise `ModelError` if forward keeps a tensor in a place that the kit cannot restore."""
     for recorder in tracer.recorders:
         recorder.constants.clear()
     lines = [line for recorder in tracer.recorders for line in recorder.remaining()]
     if lines:
         raise ModelError(
-            f"{type(module).__name__}.forward keeps a tensor outside the module, and a tensor that "
-            "is captured has no elements.",
+            f"{type(module).__name__}.forward keeps a tensor outside the module, but tensors have "
+            "no elements during the capture.",
             where=type(module).__name__,
             line=in_words(lines[-1]),
-            next_step="return it, or keep it in an attribute: self.last = x, which has its old "
-            "value after the capture.",
+            next_step="return it, or keep it in an attribute, self.last = x, which the capture "
+            "sets back to its old value.",
         )

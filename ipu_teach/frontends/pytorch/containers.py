@@ -1,7 +1,7 @@
-"""The content of containers, by the methods of the built-in types.
+"""Read containers by the methods of the built-in types.
 
-A registry of a library may make an object for each key that is asked for, and a queue may lose
-what is taken from it: reading them by their own methods would change them.
+A library's registry may make an object for each key that is read, and a queue may lose elements
+that are read: their own methods would change them.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from typing import Any
 _KINDS = (OrderedDict, dict, list, deque, set, frozenset, tuple)
 
 
-def builtin_type(container: Any) -> Any:
+def builtin_type(container: object) -> Any:
     """Return the built-in type that a container inherits from, or its own type."""
     return next((kind for kind in _KINDS if isinstance(container, kind)), type(container))
 
 
-def members(container: Any) -> dict[Any, Any]:
+def members(container: object) -> dict[object, object]:
     """Return the keys and values of a mapping."""
     kind = builtin_type(container)
     return {key: kind.__getitem__(container, key) for key in kind.__iter__(container)}
 
 
-def elements(container: Any) -> list[Any]:
+def elements(container: object) -> list[object]:
     """Return the elements of a list, deque, set or tuple."""
     return [*builtin_type(container).__iter__(container)]

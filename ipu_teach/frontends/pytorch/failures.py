@@ -1,4 +1,4 @@
-"""Errors of torch while it captures a module, as errors of the kit with the learner's line."""
+"""Convert errors of torch during a capture to errors of the kit, with the learner's line."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ from ipu_teach.graph.source import in_words
 _VALUE_TEXTS = ("data-dependent", "get value out of a tracing tensor", "numpy() is not supported")
 
 
-def raised(module: torch.nn.Module, error: Exception, path: str) -> Exception:
-    """Return the error to raise in the place of one that the capture of a module met, in the
-    submodule of that path.
+def error_to_raise(module: torch.nn.Module, error: Exception, path: str) -> Exception:
+    """Return the error to raise for an error during the capture of a module.
 
-    Errors that the kit raises, or the learner's own code, stay as they are.
+    `path` is the submodule in which it was raised. Errors that the kit or the learner's code raises
+    are returned unchanged.
     """
     frames = traceback.extract_tb(error.__traceback__)
-    own = [(f.filename, f.lineno or 0) for f in frames if is_own(f.filename)]
-    line, name = in_words(*own[-1:]), type(module).__name__
+    learner_lines = [(f.filename, f.lineno or 0) for f in frames if is_own(f.filename)]
+    line = in_words(*learner_lines[-1:])
+    name = type(module).__name__
     text = str(error)
     if isinstance(error, IPUTeachError):
         return error
     if isinstance(error, private.VALUE_NEEDED) or any(t in text for t in _VALUE_TEXTS):
         return ModelError(
-            f"{name} asks for a number that is on the device, to choose by it what comes next; a "
-            "program of the device is written before it runs.",
+            f"{name} uses a number of a tensor to choose the next operations, but a program of the "
+            "device is written before it runs.",
             where=path or name,
             line=line,
             next_step="compute both and choose by torch.where(condition, a, b), or decide by "
@@ -42,6 +43,6 @@ def raised(module: torch.nn.Module, error: Exception, path: str) -> Exception:
         f"torch could not capture {name}: {type(error).__name__}: {first}",
         where=path or name,
         line=line,
-        next_step="the module must run on tensors of these shapes in plain torch, and use tensors "
+        next_step="make the module run on tensors of these shapes in plain torch, and use tensors "
         "only by torch's functions.",
     )

@@ -1,19 +1,18 @@
-"""Comparable copies of Python values, by which a later change is noticed.
+"""Comparable copies of Python values, which reveal a later change.
 
-A program of the device is written once, for the values that Python had at that time. Before each
-call the fingerprint of these values is compared with the one that the program was compiled for.
+A program of the device is compiled for the values that Python has at that time. Before each call
+the fingerprint of these values is compared with that of the compilation.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Hashable, Mapping, Sequence, Set
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import partial
 from hashlib import blake2b
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
-from typing import Any
 from weakref import ref
 
 import numpy as np
@@ -21,9 +20,10 @@ import torch
 
 from ipu_teach.frontends.pytorch import private
 from ipu_teach.frontends.pytorch.containers import elements, members
+from ipu_teach.types import Array
 
-LONGEST = 1000  # a container with more elements is known by its identity and length
-LARGEST = 1 << 16  # a tensor with more elements is known by its identity and version
+LONGEST = 1000  # longer containers are compared by identity and length
+LARGEST = 1 << 16  # tensors with more elements are compared by identity and version
 _FREQUENT = frozenset({bool, int, str, bytes, type(None)})
 _PLAIN = (bool, int, str, bytes, type(None), type(...), range, slice, Enum)
 _TORCH = (torch.dtype, torch.device, torch.layout, torch.memory_format)
@@ -31,7 +31,10 @@ _NAMED = (type, FunctionType, BuiltinFunctionType, ModuleType, torch.Generator)
 
 
 class _Identity:
-    """Equal to that of the same object, which it keeps alive."""
+    """A fingerprint of an object that is equal only for the same object.
+
+    It keeps the object alive.
+    """
 
     def __init__(self, value: object) -> None:
         self.value = value
@@ -44,7 +47,7 @@ class _Identity:
 
 
 class _Equality:
-    """Equal to that of an equal object."""
+    """A fingerprint of an object that is equal for equal objects."""
 
     def __init__(self, value: object) -> None:
         self.value = value
@@ -61,19 +64,21 @@ class _Equality:
         return hash(type(self.value))
 
 
-def fingerprint(value: object, memo: dict[int, Any] | None = None) -> Any:
-    """Return a hashable copy of a value: two are equal if nothing changed that can be compared.
+def fingerprint(value: object, memo: dict[int, Hashable] | None = None) -> Hashable:
+    """Return a hashable copy of a value. Two are equal if nothing has changed that can be compared.
 
-    Numbers are equal by type and bits, containers and dataclasses by their elements, arrays by
-    their bytes, functions by identity, and other objects by identity and attributes, or by `==`
-    where they have no attributes. `memo` holds what was seen before, by identity.
+    - Numbers are equal by type and bits, arrays by their bytes, and functions by identity.
+    - Containers and dataclasses are equal by their elements.
+    - Other objects are equal by identity and attributes, or by `==` if they have no attributes.
+
+    `memo` contains the visited objects, by identity.
     """
     memo = {} if memo is None else memo
     kind = type(value)
     if kind in _FREQUENT:  # the answer of _PLAIN, in one step
         return kind, value
     if isinstance(value, (float, complex)):
-        return kind, repr(value)  # NaN is equal to NaN here, and 0.0 is not -0.0
+        return kind, repr(value)  # by repr, NaN equals NaN, and 0.0 differs from -0.0
     if isinstance(value, slice):
         return kind, fingerprint((value.start, value.stop, value.step), memo)
     if isinstance(value, (*_PLAIN, *_TORCH)):
@@ -115,15 +120,15 @@ def fingerprint(value: object, memo: dict[int, Any] | None = None) -> Any:
     return (kind if kind.__eq__ is not object.__eq__ else _Identity(value)), content
 
 
-def attributes_of(value: object) -> dict[str, Any] | None:
-    """Return the attributes that an object has of its own, or None if its class gives it none."""
+def attributes_of(value: object) -> dict[str, object] | None:
+    """Return the attributes of an object; None if objects of its class have none."""
     if is_dataclass(value) and not isinstance(value, type):
         return {f.name: getattr(value, f.name, None) for f in fields(value)}
     slots = [n for c in type(value).__mro__ for n in _slots(c)]
     if not slots and not hasattr(value, "__dict__"):
         return None
-    own = getattr(value, "__dict__", {})
-    return {n: getattr(value, n) for n in slots if hasattr(value, n)} | dict(own)
+    attributes = getattr(value, "__dict__", {})
+    return {n: getattr(value, n) for n in slots if hasattr(value, n)} | dict(attributes)
 
 
 def _slots(kind: type) -> Sequence[str]:
@@ -132,14 +137,14 @@ def _slots(kind: type) -> Sequence[str]:
     return [n for n in names if not n.startswith("__")]
 
 
-def _parts(module: torch.nn.Module) -> Any:
-    """Return the attributes and tensors of a module that is stored as a plain attribute."""
+def _parts(module: torch.nn.Module) -> tuple[list[dict[str, object]], list[torch.Tensor]]:
+    """Return the attributes and tensors of a module that is an attribute of another object."""
     tensors = [*module.parameters(), *module.buffers()]
     return [private.attributes_of_module(part) for part in module.modules()], tensors
 
 
-def _of_tensor(tensor: torch.Tensor) -> Any:
-    """Return a fingerprint of a tensor that is no parameter and no buffer: a constant."""
+def _of_tensor(tensor: torch.Tensor) -> Hashable:
+    """Return the fingerprint of a tensor that is a constant: no parameter and no buffer."""
     layout = tuple(tensor.shape), tensor.dtype, tensor.requires_grad
     is_readable = tensor.device.type == "cpu" and tensor.layout is torch.strided
     is_plain = type(tensor) in (torch.Tensor, torch.nn.Parameter)
@@ -149,5 +154,5 @@ def _of_tensor(tensor: torch.Tensor) -> Any:
     return _Identity(tensor), layout, private.version(tensor)
 
 
-def _digest(array: Any) -> bytes:
+def _digest(array: Array) -> bytes:
     return blake2b(np.ascontiguousarray(array).view(np.uint8).data, digest_size=16).digest()

@@ -1,17 +1,21 @@
-"""The gradients of an attached module are on the device: reading `parameter.grad` and calling
-`backward()` on the loss of a call are refused."""
+"""Placeholders for gradients of an attached module, which are only on the device.
+
+Using `parameter.grad`, or calling `backward()` on the loss of a call, raises `ModelError`.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, SupportsIndex
 
 import torch
 
 from ipu_teach.errors import ModelError
 from ipu_teach.frontends.pytorch import private
+from ipu_teach.frontends.pytorch.private import Target
 from ipu_teach.graph.source import caller, in_words
 
-# what zero_grad() of a module or an optimiser does, and conversions of a module
+# functions that zero_grad() of a module or an optimiser calls, and conversions of a module
 _ALLOWED = {
     *("grad_fn", "requires_grad", "requires_grad_", "detach_", "zero_", "_foreach_zero_"),
     *("is_sparse", "device", "dtype", "is_leaf", "is_floating_point", "is_complex", "to"),
@@ -20,14 +24,23 @@ _ALLOWED = {
 
 
 class DeviceGradient(torch.Tensor):  # type: ignore[misc]
-    """Stands for a gradient that only the device had. Each use raises `ModelError`, except
-    `zero_grad` and conversions of a module, `module.half()`."""
+    """The placeholder for a gradient that is only on the device.
+
+    Each use raises `ModelError`, except `zero_grad` and conversions of a module such as
+    `module.half()`.
+    """
 
     @classmethod
-    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Raise `ModelError` unless `zero_grad` asks."""
+    def __torch_function__(
+        cls,
+        func: Target,
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Raise `ModelError`, except for the functions of `zero_grad` and of conversions."""
         name = getattr(func, "__name__", str(func))
-        if name in ("__get__", "__set__"):  # of a property
+        if name in ("__get__", "__set__"):  # use the name of the property instead
             name = getattr(getattr(func, "__self__", None), "__name__", name)
         if name in _ALLOWED or (name == "data" and func.__name__ == "__set__"):
             with private.without_subclass():
@@ -40,20 +53,20 @@ class DeviceGradient(torch.Tensor):  # type: ignore[misc]
             "module; to use them in plain PyTorch, detachFromDevice() first.",
         )
 
-    def __repr__(self, **_: Any) -> str:
+    def __repr__(self, **_: object) -> str:
         return "<a gradient on the device>"
 
 
 class DeviceLoss(torch.Tensor):  # type: ignore[misc]
-    """The loss that a call of a trainingModel returns: a tensor without `backward()`.
+    """The loss that a call of a trainingModel returns: a tensor whose `backward()` is refused.
 
-    What is computed from this tensor, its copies and what is loaded from a file are plain tensors.
+    Tensors that are computed from it, copied from it or loaded from a file are plain tensors.
     """
 
     __torch_function__ = private.PLAIN_RESULTS
 
     def backward(self, *args: Any, **kwargs: Any) -> None:
-        """Raise `ModelError`, unless the caller asked for a gradient with respect to the loss."""
+        """Raise `ModelError`, unless the caller has set `requires_grad` of the loss."""
         if self.requires_grad:
             super().backward(*args, **kwargs)
             return
@@ -78,7 +91,7 @@ class DeviceLoss(torch.Tensor):  # type: ignore[misc]
     def __deepcopy__(self, memo: dict[int, Any]) -> torch.Tensor:
         return self._plain().__deepcopy__(memo)
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
         return self._plain().__reduce_ex__(protocol)
 
 
@@ -89,7 +102,7 @@ def as_loss(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def hide(module: torch.nn.Module) -> None:
-    """Let each parameter that is trained have such a gradient."""
+    """Give each trained parameter a placeholder as its gradient."""
     for parameter in module.parameters():
         if parameter.requires_grad and not isinstance(parameter.grad, DeviceGradient):
             zeros = torch.zeros(parameter.shape, dtype=parameter.dtype)
@@ -97,7 +110,7 @@ def hide(module: torch.nn.Module) -> None:
 
 
 def show(module: torch.nn.Module) -> None:
-    """Let no parameter have such a gradient: it has none."""
+    """Remove the placeholders: such a parameter then has no gradient."""
     for parameter in module.parameters():
         if isinstance(parameter.grad, DeviceGradient):
             parameter.grad = None

@@ -1,4 +1,4 @@
-"""Where each node of a recorded graph comes from: module, line, stage and part."""
+"""Labels of the nodes of a recorded graph: their module, line, stage and part."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import contextlib
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import torch
 import torch.utils.checkpoint
@@ -23,8 +23,11 @@ from torch.overrides import TorchFunctionMode
 from ipu_teach.frontends.ir.values import BACKWARD, FORWARD
 from ipu_teach.frontends.pytorch import whole
 from ipu_teach.frontends.pytorch.markers import Marks
-from ipu_teach.frontends.pytorch.private import operation_name, pytree
+from ipu_teach.frontends.pytorch.private import Function, Target, operation_name, pytree
 from ipu_teach.graph.source import NOWHERE, Line
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 _TORCH = str(Path(torch.__file__).parent) + os.sep
 _PYTHON = str(Path(contextlib.__file__).parent) + os.sep
@@ -38,18 +41,18 @@ _NOT_THE_LEARNERS = (
 
 
 def is_torchs(path: str) -> bool:
-    """Whether a file is torch's; those of torchvision and the like are not."""
+    """Return whether a file belongs to torch itself; files of torchvision and the like do not."""
     return path.startswith(_TORCH)
 
 
 def is_own(path: str) -> bool:
-    """Whether a file is neither torch's, nor the kit's, nor Python's own."""
+    """Return whether a file belongs to neither torch, nor the kit, nor Python."""
     is_pythons = path.startswith(_PYTHON) and not _PACKAGES.search(path, len(_PYTHON) - 1)
     return not is_pythons and not path.startswith(_NOT_THE_LEARNERS)
 
 
 def innermost_line() -> Line:
-    """Return the innermost line outside torch and the kit that is being run."""
+    """Return the innermost line of the call stack that is outside torch and the kit."""
     frame = sys._getframe(1)
     while frame is not None:
         if is_own(frame.f_code.co_filename):
@@ -60,7 +63,7 @@ def innermost_line() -> Line:
 
 @dataclass(frozen=True)
 class Label:
-    """Where a node comes from."""
+    """The origin of a node."""
 
     path: str = ""
     line: Line = NOWHERE
@@ -68,44 +71,57 @@ class Label:
     part: str = FORWARD
 
 
-class Labels(TorchFunctionMode):  # type: ignore[misc]
-    """Follow where the operations of a module come from, while this mode is on.
+class Changes(TypedDict, total=False):
+    """Changed fields of a label."""
 
-    Each function of torch that the module calls changes `label`, which the nodes that follow get.
-    The nodes of autograd are recorded with their label, which the nodes of the backward pass
-    get. `spellings`: functions to call in the place of torch's. `operations`: the same for
-    operations by name, called with the operation in front of its arguments.
+    path: str
+    line: Line
+    stage: int
+    part: str
+
+
+class Labels(TorchFunctionMode):  # type: ignore[misc]
+    """Follows the origin of the operations of a module while this mode is on.
+
+    Each function of torch that the module calls sets `label`, for the nodes that follow. Nodes of
+    autograd are stored with their label, which is used for the nodes of the backward pass.
+    `spellings` are functions to call instead of torch's.
     """
 
     def __init__(
         self,
         module: torch.nn.Module,
         marks: Marks,
-        spellings: Mapping[Any, Callable[..., Any]],
+        spellings: Mapping[Target, Function],
     ) -> None:
         super().__init__()
-        self.marks, self.spellings = marks, spellings
+        self.marks = marks
+        self.spellings = spellings
         self.label = Label()
         self._names = {id(part): name for name, part in module.named_modules()}
         self._paths = [""]
-        self._of_autograd: dict[Any, Label] = {}
+        self._of_autograd: dict[torch.autograd.graph.Node, Label] = {}
         self.is_recomputed = False
 
-    def set(self, **changes: Any) -> None:
-        """Change the label for the nodes that follow."""
+    def set(self, **changes: Unpack[Changes]) -> None:
+        """Change the label of the nodes that follow."""
         self.label = replace(self.label, **changes)
 
     def __torch_function__(
-        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
+        self,
+        func: Target,
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Call a function of torch, or what stands for it, under its own label."""
+        """Call a function of torch, or its replacement, under its own label."""
         line = innermost_line()
         if self.label.part == FORWARD:
             self.set(path=self._paths[-1], line=line, stage=self.marks.stage)
         kwargs = kwargs or {}
-        if whole.is_learners(operation_name(func)):
+        if whole.is_learners_operation(operation_name(func)):
             self._note_checkpoint()
-            result = whole.learners(func, args, kwargs)
+            result = whole.call_learners(func, args, kwargs)
         elif spelling := self.spellings.get(func):
             self._note_checkpoint()
             with self:  # labels the functions that the spelling calls
@@ -116,13 +132,13 @@ class Labels(TorchFunctionMode):  # type: ignore[misc]
         return result
 
     def _note_checkpoint(self) -> None:
-        """Remember that a checkpoint will call a function again for which another one stands."""
+        """Set `is_recomputed` if a checkpoint will call this replaced function again."""
         frame = sys._getframe(2)
         while frame is not None and not self.is_recomputed:
             self.is_recomputed = frame.f_code.co_filename == torch.utils.checkpoint.__file__
             frame = frame.f_back  # type: ignore[assignment]
 
-    def note(self, results: Any) -> None:
+    def note(self, results: object) -> None:
         """Label the nodes of autograd that made the results, unless they have a label."""
         tensors = [t for t in pytree.tree_leaves(results) if isinstance(t, torch.Tensor)]
         waiting = [t.grad_fn for t in tensors]
@@ -134,12 +150,12 @@ class Labels(TorchFunctionMode):  # type: ignore[misc]
 
     @contextmanager
     def in_modules(self) -> Iterator[None]:
-        """Follow which module runs."""
+        """Track which module runs."""
 
-        def enter(part: torch.nn.Module, args: Any) -> None:
+        def enter(part: torch.nn.Module, args: object) -> None:
             self._paths.append(self._names.get(id(part), self._paths[-1]))
 
-        def leave(part: torch.nn.Module, args: Any, result: Any) -> None:
+        def leave(part: torch.nn.Module, args: object, result: object) -> None:
             self.note(result)
             self._paths.pop()
 
@@ -155,17 +171,18 @@ class Labels(TorchFunctionMode):  # type: ignore[misc]
 
     @contextmanager
     def in_backward(self, loss: torch.Tensor) -> Iterator[None]:
-        """Label what the gradients of `loss` add, by the forward operations they belong to."""
+        """Label the operations of the backward of `loss` like their forward operations."""
         self.note(loss)
         hooks = []
-        seen, waiting = set(), [loss.grad_fn]
+        visited = set()
+        waiting = [loss.grad_fn]
         while waiting:
             node = waiting.pop()
-            if node is None or node in seen:
+            if node is None or node in visited:
                 continue
-            seen.add(node)
+            visited.add(node)
             label = self._of_autograd.get(node, Label())
-            changes = {"path": label.path, "line": label.line, "stage": label.stage}
+            changes = Changes(path=label.path, line=label.line, stage=label.stage)
             hooks.append(node.register_prehook(lambda _, changes=changes: self.set(**changes)))
             waiting += [following for following, _ in node.next_functions]
         self.set(part=BACKWARD, path="", line=NOWHERE)
@@ -177,5 +194,5 @@ class Labels(TorchFunctionMode):  # type: ignore[misc]
                 hook.remove()
 
     def forget(self) -> None:
-        """Release the tensors that the nodes of autograd hold."""
+        """Release the tensors that nodes of autograd keep alive."""
         self._of_autograd.clear()

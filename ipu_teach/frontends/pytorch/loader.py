@@ -3,43 +3,50 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from collections.abc import Sized
 
 import torch
 
 from ipu_teach.errors import ModelError, did_you_mean
 
 
-def has_examples(value: Any) -> bool:
-    """Return whether a value is a dataset of PyTorch: one that is iterated, or one with a length
-    and examples by number."""
+def has_examples(value: object) -> bool:
+    """Return whether a value is a dataset of PyTorch: iterable, or with a length and examples."""
     if isinstance(value, torch.utils.data.IterableDataset):
         return True
     try:
-        return len(value) >= 0 and hasattr(value, "__getitem__")
+        return isinstance(value, Sized) and len(value) >= 0 and hasattr(value, "__getitem__")
     except TypeError:
         return False
 
 
 class Loader(torch.utils.data.DataLoader):  # type: ignore[misc]
-    """PyTorch's loader with batches of `count` examples, as `product` explains. Raises
-    `ModelError` for data that end in a smaller batch, or that fill none."""
+    """PyTorch's DataLoader with batches of `count` examples.
+
+    In errors, `product` explains that number. Raises `ModelError` if the last batch would be
+    smaller, unless `drop_last` is set, and if the examples fill no batch.
+    """
 
     def __init__(
-        self, dataset: Any, count: int, product: str, drop_last: bool, **options: Any
+        self,
+        dataset: torch.utils.data.Dataset,
+        count: int,
+        product: str,
+        drop_last: bool,
+        **options: object,
     ) -> None:
         if options.get("batch_sampler") is not None:
-            raise ModelError(f"""DataLoader was given a batch_sampler, and the size of a batch is
-                {product}.
+            raise ModelError(f"""DataLoader was given a batch_sampler, but the options determine the
+                size of a batch, {product}.
                 next:  give batch_size, and sampler= for the order of the examples.""")
         examples = len(dataset) if hasattr(dataset, "__len__") else None
         if examples is not None and examples % count and not drop_last:
-            raise ModelError(f"""{examples:,} examples end in a batch of {examples % count:,}, and
+            raise ModelError(f"""{examples:,} examples end in a batch of {examples % count:,}, but
                 each run takes {count:,}: {product}.
-                next:  leave the rest out with drop_last=True, or choose a batch_size with which it
-                comes out even.""")
+                next:  leave the rest out with drop_last=True, or choose a batch_size so that
+                {examples:,} is a multiple of a run.""")
         if examples is not None and examples < count and options.get("sampler") is None:
-            raise ModelError(f"""{examples:,} examples make no batch, and each run takes {count:,}:
+            raise ModelError(f"""{examples:,} examples fill no batch: each run takes {count:,}:
                 {product}.
                 next:  choose a smaller batch_size, or give more examples.""")
         known = inspect.signature(torch.utils.data.DataLoader.__init__).parameters
@@ -51,6 +58,6 @@ class Loader(torch.utils.data.DataLoader):  # type: ignore[misc]
             super().__init__(dataset, batch_size=count, drop_last=drop_last, **options)
         except (TypeError, ValueError) as error:
             raise ModelError(
-                f"torch's DataLoader cannot be: {error}.",
-                next_step="give arguments that torch.utils.data.DataLoader takes together.",
+                f"torch's DataLoader refuses these arguments: {error}.",
+                next_step="give a combination of arguments that torch.utils.data.DataLoader takes.",
             ) from error

@@ -1,4 +1,4 @@
-"""From the functional graph of torch to the IR."""
+"""Convert the functional graph of torch to the IR."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ipu_teach.frontends.pytorch import private, whole
 from ipu_teach.frontends.pytorch.labels import Label
 from ipu_teach.frontends.pytorch.markers import LOWERINGS
 from ipu_teach.frontends.pytorch.private import pytree
-from ipu_teach.frontends.pytorch.rows import ROWS, SAVING, Results, narrowed
+from ipu_teach.frontends.pytorch.rows import ROWS, SAVING, Results, Saved, wrap_to_width
 from ipu_teach.frontends.pytorch.tensors import array, dtype_of
 from ipu_teach.frontends.pytorch.trace import JointGraph
 from ipu_teach.graph.source import NOWHERE, in_words
@@ -28,7 +28,7 @@ _RANDOM = torch.Tag.nondeterministic_seeded
 _CHECKS = ("_assert", "sym_constrain", "_linalg_check_errors")  # compute nothing
 _UNWRITTEN = ("empty", "new_empty")
 _FILLED = {"full": None, "full_like": None, "zeros_like": 0, "ones_like": 1, "scalar_tensor": None}
-_NO_MATTER = (  # keywords that choose what `Results` has already, or what the device has not
+_IGNORED_KEYWORDS = (  # set properties that `Results` contains, or that the device does not have
     "device",
     "layout",
     "pin_memory",
@@ -37,20 +37,24 @@ _NO_MATTER = (  # keywords that choose what `Results` has already, or what the d
     "generator",
     "non_blocking",
 )
-_RESERVED = ("seed", "rate")  # variables that the kit adds
+_RESERVED = ("seed", "rate")  # names of variables that the kit adds
 
 
 @dataclass
 class Captured:
     """A module as a graph.
 
-    `graph`: the forward pass, with assignments to the variables that it changes at its end.
-    `backward`: the operations of the backward pass, and `grads` the gradient of each parameter that
-    has one. `inputs`: names of the tensors among the arguments, in their order; `names`: the same
-    as forward's parameters have them. `outputs`: names in the order of what comes back, with
-    torch's dtype; `form` puts them together, and `loss_at` names the loss. `trained`: parameters
-    that require a gradient. `counters`: integer buffers that each forward increases by one, which
-    the host counts. `kept`: see `recomputationCheckpoint`.
+    Attributes:
+        graph: the forward pass, with assignments to the variables that it changes at its end.
+        backward: the operations of the backward pass.
+        grads: the gradient of each parameter that has one.
+        inputs: the names of the tensors among the arguments, in their order.
+        outputs: the names of the outputs in their order, with torch's dtypes.
+        form: puts the outputs together, see `tensors.filled`.
+        loss_at: the name of the loss.
+        trained: the parameters that require a gradient.
+        counters: integer buffers that each forward increases by one, which the host counts.
+        kept: the values of `recomputationCheckpoint`.
     """
 
     graph: Ir
@@ -66,17 +70,22 @@ class Captured:
 
 
 class Lowerer:
-    """Lowers one graph of torch. `marked`: inputs with class numbers that count for no loss."""
+    """Lowers one graph of torch.
+
+    `marked` are the inputs that may contain the ignored class number.
+    """
 
     def __init__(self, joint: JointGraph, name: str, marked: Collection[str]) -> None:
-        self.joint, self.name, self.marked = joint, name, marked
+        self.joint = joint
+        self.name = name
+        self.marked = marked
         self.graph = Ir()
         self.captured = Captured(self.graph, form=joint.form)
         self.nodes = list(joint.graph.nodes)
-        # a Value, a tensor that is the same on every run, a list of them, or None
+        # the result of each node: a Value, a constant tensor, a list of these, or None
         self.values: dict[torch.fx.Node, Any] = {}
         self.variables: dict[torch.fx.Node, Value] = {}
-        self.saved: dict[Any, Any] = {}  # by rows, for their backward
+        self.saved: Saved = {}
         self.swaps: Swaps = {}
         *_, output = self.nodes
         returned = iter(output.args[0])
@@ -93,13 +102,14 @@ class Lowerer:
     def lower(self) -> Captured:
         """Return the module as a graph of the IR.
 
-        :raises ModelError: for what the device does not have, with module and line.
+        :raises ModelError: for operations and dtypes that the device does not have, with module and
+            line.
         """
-        holders = [n for n in self.nodes if n.op == "placeholder"]
+        placeholders = [n for n in self.nodes if n.op == "placeholder"]
         names = list(self.joint.states)
-        for name, node in zip(names, holders, strict=False):
+        for name, node in zip(names, placeholders, strict=False):
             self._state(name, node)
-        for name, node in zip(self.joint.inputs, holders[len(names) :], strict=True):
+        for name, node in zip(self.joint.inputs, placeholders[len(names) :], strict=True):
             self._input(name, node)
         for node in self.nodes:
             if node.op == "get_attr":
@@ -113,13 +123,13 @@ class Lowerer:
     # --- placeholders ---
 
     def _state(self, name: str, node: torch.fx.Node) -> None:
-        """A parameter or buffer: a variable, or a constant if no run changes it and it is of
-        integers."""
+        """Add a parameter or buffer as a variable, or as a constant if it has constant integers."""
         tensor = self.joint.states[name]
         change = self.changes.get(node)
         if change is not None and self._is_counter(node, change, tensor):
             self.captured.counters.append(name)
-            self.values[node], self.values[change] = tensor, None
+            self.values[node] = tensor
+            self.values[change] = None
             return
         is_changed = change is not None or name in self.assigned
         if not is_changed and not tensor.is_floating_point():
@@ -130,8 +140,8 @@ class Lowerer:
         if isinstance(tensor, torch.nn.Parameter) and tensor.requires_grad:
             self.captured.trained.append(variable)
 
-    def _is_counter(self, node: torch.fx.Node, change: Any, tensor: torch.Tensor) -> bool:
-        """Whether a buffer of integers only increases by one, as that of batch norm does."""
+    def _is_counter(self, node: torch.fx.Node, change: torch.fx.Node, tensor: torch.Tensor) -> bool:
+        """Return whether a buffer of integers only increases by one, like that of batch norm."""
         return (
             not tensor.is_floating_point()
             and change.target is aten.add.Tensor
@@ -142,12 +152,14 @@ class Lowerer:
         )
 
     def _input(self, name: str, node: torch.fx.Node) -> None:
-        like = node.meta["val"]
-        taken = {*self.graph.variables, *self.graph.inputs, *_RESERVED}
+        """Add an input. A "_" is appended to a name that already exists."""
+        example = node.meta["val"]
+        used_names = {*self.graph.variables, *self.graph.inputs, *_RESERVED}
         unique = name
-        while unique in taken:
+        while unique in used_names:
             unique += "_"
-        value = self.graph.input(tuple(like.shape), unique, dtype_of(like.dtype) or INT)
+        dtype = dtype_of(example.dtype) or INT
+        value = self.graph.input(tuple(example.shape), unique, dtype)
         value.marked = name in self.marked
         self.values[node] = value
         self.captured.inputs.append(unique)
@@ -155,6 +167,7 @@ class Lowerer:
     # --- operations ---
 
     def _result(self, node: torch.fx.Node) -> Any:
+        """Return the value of a node, after adding its operations; constants are computed here."""
         if node.target is getitem:
             source = self._read(node.args[0])
             return None if source is None else source[node.args[1]]
@@ -164,8 +177,7 @@ class Lowerer:
             return None
         if name.startswith(_UNWRITTEN):
             return _zeros(node)
-        here = {"path": label.path, "line": label.line, "stage": label.stage, "part": label.part}
-        with self.graph.at(**here):
+        with self.graph.at(path=label.path, line=label.line, stage=label.stage, part=label.part):
             args = [self._read(v) for v in node.args]
             kwargs = {n: self._read(v) for n, v in node.kwargs.items()}
             depends = any(isinstance(v, Value) for v in pytree.tree_leaves((args, kwargs)))
@@ -179,14 +191,15 @@ class Lowerer:
     def _lowered(
         self, node: torch.fx.Node, name: str, args: list[Any], kwargs: dict[str, Any]
     ) -> Any:
+        """Return the value of a node with torch's shapes and dtypes. Raises `ModelError`."""
         results = Results(node, dtype_of)
-        kwargs = {n: v for n, v in kwargs.items() if n not in _NO_MATTER}
+        kwargs = {n: v for n, v in kwargs.items() if n not in _IGNORED_KEYWORDS}
         try:
             for tensor, dtype in zip(results.tensors, results.dtypes, strict=True):
                 if dtype is None and tensor is not None:
                     raise Unfit(
-                        f"its result is {tensor.dtype}, which the device does not have",
-                        "stay in torch.float32 or torch.float16: x.float(), without "
+                        f"its result is {tensor.dtype}, a dtype that the device does not have",
+                        "use only torch.float32 or torch.float16: x.float(), without "
                         "torch.autocast to other dtypes.",
                     )
             value = self._emitted(node, name, results, args, kwargs)
@@ -197,16 +210,16 @@ class Lowerer:
                 next_step=error.advice,
             ) from None
         if isinstance(value, Value):
-            value = narrowed(self.graph, name, results, value)
+            value = wrap_to_width(self.graph, name, results, value)
         for result, dtype, shape in zip(
             _listed(value), results.dtypes, results.shapes, strict=False
         ):
             if isinstance(result, Value) and (result.dtype, result.shape) != (dtype, shape):
                 raise ModelError(
-                    f"torch's {private.operation_name(node.target)} was lowered to {result!r}, and "
-                    f"torch has {getattr(dtype, '__name__', dtype)}{list(shape)}.",
+                    f"torch's {private.operation_name(node.target)} was lowered to {result!r}, but "
+                    f"torch's result is {getattr(dtype, '__name__', dtype)}{list(shape)}.",
                     **self._place(),
-                    next_step="let its lowering return tensors of torch's shapes and dtypes, or "
+                    next_step="return tensors of torch's shapes and dtypes from its lowering, or "
                     "use another operation.",
                 )
         return value
@@ -219,9 +232,9 @@ class Lowerer:
         args: list[Any],
         kwargs: dict[str, Any],
     ) -> Any:
-        """Emit the operations of a node, and return their value or values."""
+        """Add the operations of a node, and return their value or values. Raises `ModelError`."""
         full_name = private.operation_name(node.target)
-        if full_name in LOWERINGS or whole.is_learners(full_name):
+        if full_name in LOWERINGS or whole.is_learners_operation(full_name):
             return whole.lower_learners(self.graph, node.target, args, kwargs)
         if full_name == "ipu_teach::print":
             return self.graph.op("print", args[0], title=args[1])
@@ -236,11 +249,12 @@ class Lowerer:
             f"torch's {full_name} is not in the table of operations.",
             **self._place(),
             next_step=f"{did_you_mean(name.rpartition('::')[2], ROWS)}"
-            f"@poptorch.lowering({full_name!r}) before a function of (graph, …) says what it "
-            "becomes.",
+            f"put @poptorch.lowering({full_name!r}) before a function of (graph, …) that returns "
+            "its result.",
         )
 
     def _filled(self, name: str, results: Results, args: list[Any]) -> Value:
+        """Return a tensor whose elements are all equal."""
         number: Any = _FILLED[name]
         if number is None:
             number = args[0] if name == "scalar_tensor" else args[1]
@@ -250,13 +264,14 @@ class Lowerer:
         return self.graph.constant(number, results.dtype, results.shape)
 
     def _place(self) -> dict[str, str]:
-        here = self.graph.here
-        return {"where": here["path"] or self.name, "line": in_words(here["line"])}
+        """Return the module and the line of the current operation, for an error."""
+        context = self.graph.context
+        return {"where": context["path"] or self.name, "line": in_words(context["line"])}
 
     # --- values ---
 
     def _read(self, argument: Any) -> Any:
-        """Return an argument of a node with values in the place of nodes."""
+        """Return an argument of a node, with values in the place of nodes."""
         if isinstance(argument, torch.fx.Node):
             if argument in self.variables and self._is_changed(argument):
                 self._read_before_change(argument)
@@ -266,16 +281,17 @@ class Lowerer:
         return argument
 
     def _is_changed(self, node: torch.fx.Node) -> bool:
+        """Return whether the forward changes a variable."""
         return node in self.changes or self.variables[node].name in self.assigned
 
     def _read_before_change(self, node: torch.fx.Node) -> None:
-        """Let a variable that the forward changes be read as a copy of what it was before."""
+        """Make readers of a variable that the forward changes use a copy of its old value."""
         if self.values[node] is self.variables[node]:
             with self.graph.at(part=FORWARD):
                 self.values[node] = self.graph.op("copy", self.variables[node])
 
     def _lift(self, argument: Any) -> Any:
-        """Return an argument with constants in the place of tensors."""
+        """Return an argument with constants of the IR in the place of tensors."""
         if isinstance(argument, torch.Tensor):
             return self._constant(argument)
         if isinstance(argument, list):
@@ -285,10 +301,12 @@ class Lowerer:
         return argument
 
     def _constant(self, tensor: torch.Tensor) -> Value:
+        """Return a tensor as a constant. Raises `ModelError` for its dtype."""
         dtype = dtype_of(tensor.dtype)
         if dtype is None:
             raise ModelError(
-                f"A constant of the module is {tensor.dtype}, which the device does not have.",
+                f"A constant of the module is {tensor.dtype}, a dtype that the device does not "
+                "have.",
                 **self._place(),
                 next_step="make it torch.float32: tensor.float().",
             )
@@ -309,8 +327,9 @@ class Lowerer:
     # --- the end of the graph ---
 
     def _end(self) -> None:
-        """Add assignments, outputs and gradients."""
-        graph, captured = self.graph, self.captured
+        """Add the assignments, outputs and gradients."""
+        graph = self.graph
+        captured = self.captured
         graph.ops = _with_parts(graph.ops)
         captured.backward = [op for op in graph.ops if op.part == BACKWARD]
         captured.grads = {graph.variables[n]: self._final(v) for n, v in self.gradients.items()}
@@ -320,7 +339,8 @@ class Lowerer:
         graph.ops = forward
         for variable, node in self._assignments():
             value = self._final(node)
-            path, stage = variable.name.rpartition(".")[0], homes.get(variable, 0)
+            path = variable.name.rpartition(".")[0]
+            stage = homes.get(variable, 0)
             if value is not variable:
                 with graph.at(path=path, line=NOWHERE, stage=stage, part=FORWARD):
                     graph.emit("assign", variable, graph.cast(value, variable.dtype))
@@ -332,7 +352,7 @@ class Lowerer:
             captured.loss_at = f"{places[self.joint.loss]}"
         self._fuse_updates()
 
-    def _assignments(self) -> list[tuple[Value, Any]]:
+    def _assignments(self) -> list[tuple[Value, torch.fx.Node]]:
         """Return the variables that the forward changes, each with the node of its new value."""
         changed = [
             (self.variables[n], new) for n, new in self.changes.items() if n in self.variables
@@ -340,7 +360,7 @@ class Lowerer:
         return changed + [(self.graph.variables[n], new) for n, new in self.assigned.items()]
 
     def _fuse_updates(self) -> None:
-        """Simplify the assignments, of which gradients and kept values are read later."""
+        """Simplify the assignments; gradients and saved values count as read later."""
         outputs = self.graph.outputs
         later = (*self.captured.grads.values(), *self.captured.kept)
         self.graph.outputs = outputs | {f"later {i}": v for i, v in enumerate(later)}
@@ -349,34 +369,37 @@ class Lowerer:
 
 
 def _with_parts(ops: list[Op]) -> list[Op]:
-    """Return operations of which all that read from the backward pass are in it.
+    """Return the operations, with all those that depend on the backward pass in it.
 
     torch adds some operations to a gradient after the hooks that label it have run.
     """
-    made: set[Value] = set()
-    result = []
+    backward_values: set[Value] = set()
+    ops_with_parts = []
     for op in ops:
-        if op.part == BACKWARD or not made.isdisjoint(op.inputs):
+        if op.part == BACKWARD or not backward_values.isdisjoint(op.inputs):
             op = replace(op, part=BACKWARD)
-            made.update(op.outs)
-        result.append(op)
-    return result
+            backward_values.update(op.outs)
+        ops_with_parts.append(op)
+    return ops_with_parts
 
 
 def _listed(value: Any) -> list[Any]:
+    """Return a value or values as a list."""
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
 def _examples(node: torch.fx.Node) -> list[torch.Tensor]:
+    """Return the fake tensors of a node's results."""
     return [t for t in pytree.tree_leaves(node.meta.get("val")) if isinstance(t, torch.Tensor)]
 
 
 def _is_empty(node: torch.fx.Node) -> bool:
-    """Whether no result of a node has elements."""
+    """Return whether no result of a node has elements."""
     examples = _examples(node)
     return bool(examples) and not any(t.numel() for t in examples)
 
 
-def _zeros(node: torch.fx.Node) -> Any:
+def _zeros(node: torch.fx.Node) -> torch.Tensor | list[torch.Tensor]:
+    """Return tensors of zeros like the results of a node."""
     zeros = [torch.zeros(t.shape, dtype=t.dtype) for t in _examples(node)]
     return zeros if isinstance(node.meta["val"], (list, tuple)) else zeros[0]

@@ -1,25 +1,28 @@
-"""What a module says to the kit while it is captured: stages, prints, tensors to keep, and
-operations of the learner's own. Outside a capture the module runs in plain torch."""
+"""Marks that a module sets while it is captured: stages, prints, saved tensors, custom operations.
+
+Outside a capture, the module runs in plain torch.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
-LOWERINGS: dict[str, Callable[..., Any]] = {}  # the learner's own, by torch's names
+Function = TypeVar("Function", bound=Callable[..., Any])
+LOWERINGS: dict[str, Callable[..., Any]] = {}  # the learner's lowerings, by torch's names
 LIBRARY = torch.library.Library("ipu_teach", "DEF")
 
 
 @dataclass
 class Marks:
-    """What the module that is captured has said so far.
+    """The marks that the captured module has set so far.
 
-    `stage`: where the next operations run; `kept`: tensors of `recomputationCheckpoint`; `losses`:
-    those that `identity_loss` marked.
+    `stage` is that of the next operations, `kept` has the tensors of `recomputationCheckpoint`, and
+    `losses` those that `identity_loss` marked.
     """
 
     stage: int = 0
@@ -32,35 +35,39 @@ current: Marks | None = None  # while a module is captured
 
 @contextmanager
 def capturing() -> Iterator[Marks]:
-    """Begin a capture: `current` collects what the module says within."""
+    """Begin a capture: in this block, `current` collects the marks of a module."""
     global current
-    before, current = current, Marks()
+    outer = current
+    current = Marks()
     try:
         yield current
     finally:
-        current = before
+        current = outer
 
 
 def is_capturing() -> bool:
-    """Whether a module runs to be captured, and not in plain torch."""
+    """Return whether a module is being captured, and does not run in plain torch."""
     return current is not None
 
 
-def lowering(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Define what an operation of torch becomes: "aten::cumprod", or one of `torch.library`.
+def lowering(name: str) -> Callable[[Function], Function]:
+    """Return a decorator that defines the lowering of an operation of torch, by its name.
+
+    The name is one of torch, such as "aten::cumprod", or one of `torch.library`:
 
         @poptorch.lowering("mine::leaky")
         def leaky(graph, x, slope):                 # values and numbers, in torch's order
             return graph.op("max", x, graph.op("mul", x, slope))
 
-    What it returns is made of operations of `ipu_teach.frontends.ir`, which have their gradients.
+    The function returns values made by operations of `ipu_teach.frontends.ir`, which have
+    gradients.
     """
 
-    def named(function: Callable[..., Any]) -> Callable[..., Any]:
+    def add(function: Function) -> Function:
         LOWERINGS[name] = function
         return function
 
-    return named
+    return add
 
 
 def _print(x: torch.Tensor, title: str) -> torch.Tensor:
@@ -75,35 +82,37 @@ torch.library.register_autograd("ipu_teach::print", lambda ctx, g: (g, None), li
 
 
 def mark_stage(number: int) -> None:
-    """Put the operations that follow on the IPU of that number."""
+    """Put the operations that follow on the IPU with this number."""
     if current is not None:
         current.stage = number
 
 
-def printed(x: torch.Tensor, title: str) -> torch.Tensor:
+def print_tensor(x: torch.Tensor, title: str) -> torch.Tensor:
     """Return x, which is printed on each run."""
     result: torch.Tensor = torch.ops.ipu_teach.print(x, title)
     return result
 
 
-def kept(x: torch.Tensor) -> torch.Tensor:
-    """Return x, which the backward pass does not recompute."""
+def keep_tensor(x: torch.Tensor) -> torch.Tensor:
+    """Return x, which is saved for the backward pass and not recomputed."""
     if current is not None:
         current.kept.append(x.detach())
     return x
 
 
-def custom(
+def custom_operation(
     inputs: Sequence[torch.Tensor],
     name: str,
     attributes: Mapping[str, Any],
     examples: Sequence[torch.Tensor],
 ) -> list[torch.Tensor]:
-    """Return the results of the operation `name` of the IR; in plain torch, copies of the
-    examples."""
+    """Return the results of the operation `name` of the IR.
+
+    In plain torch, they are copies of the examples.
+    """
     if current is None:
         return [t.clone() for t in examples]
-    from ipu_teach.frontends.pytorch.whole import whole
+    from ipu_teach.frontends.pytorch.whole import trace_whole
 
-    results: list[torch.Tensor] = whole(name, inputs, dict(attributes), examples)
+    results: list[torch.Tensor] = trace_whole(name, inputs, dict(attributes), examples)
     return results

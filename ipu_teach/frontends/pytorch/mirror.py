@@ -1,29 +1,29 @@
-"""The host's copies of the variables of a program: the module's tensors and the optimiser's state.
+"""The host's copies of a program's variables: the module's tensors and the optimiser's state.
 
-While a module is attached, its tensors and the variables on the device stand for the same values.
-`Mirror.read` brings the variables that the device changed to the host, after each call. `write`
-brings what the host changed since then to the device, before each call. So a state dict, an edit in
-place, a checkpoint and a run in plain PyTorch see the values that they would see without a device.
+While a module is attached, its tensors and the variables on the device represent the same values.
+After each call, `Mirror.read` copies the variables that the device changed to the host. Before each
+call, `write` copies what the host has changed since then to the device. So a state dict, an edit in
+place, a checkpoint and a run in plain PyTorch see the same values as without a device.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Hashable, Iterator, Sequence
 
 import numpy as np
 import torch
 
 from ipu_teach.errors import ModelError
-from ipu_teach.frontends.ir import OPS
+from ipu_teach.frontends.ir import OPS, Op, Run, Value
 from ipu_teach.frontends.ir.autodiff import STATE
 from ipu_teach.frontends.pytorch import private, reads
 from ipu_teach.frontends.pytorch.arguments import check_tensor
 from ipu_teach.frontends.pytorch.fingerprints import fingerprint
 from ipu_teach.frontends.pytorch.reads import Reads
 from ipu_teach.frontends.pytorch.tensors import array
+from ipu_teach.types import Array
 
-STATE_NAMES = {  # of the kit's optimisers, and of PyTorch's
+STATE_NAMES = {  # from the state of the kit's optimisers to that of PyTorch's
     "velocity": "momentum_buffer",
     "first": "exp_avg",
     "second": "exp_avg_sq",
@@ -39,16 +39,16 @@ def tensors_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
     }
 
 
-def description(module: torch.nn.Module, names: Reads, has_modes: bool) -> Any:
+def description(module: torch.nn.Module, names: Reads, has_modes: bool) -> Hashable:
     """Return what a program depends on in a module, in a form that can be compared.
 
-    These are the attributes and hooks of all submodules that have the `names`, `training` only if
-    it `has_modes`, and parameters and buffers except their values.
+    These are the attributes `names` of each submodule, hooks, and the parameters and buffers except
+    their values. `training` is included only if the module `has_modes`.
     """
     parts = dict(module.named_modules())
     left_out = set() if has_modes else {"training"}
     attributes = {
-        name: (type(part), reads.values(part, names.get(id(part), set()) - left_out))
+        name: (type(part), reads.attribute_values(part, names.get(id(part), set()) - left_out))
         for name, part in parts.items()
     }
     first = {id(t): n for n, t in reversed(tensors_of(module).items())}
@@ -71,7 +71,10 @@ def check_module(module: torch.nn.Module) -> None:
 
 
 def _spans(tensors: Sequence[torch.Tensor]) -> Iterator[tuple[int, int]]:
-    """Yield where the elements of each tensor begin and end in the host's memory."""
+    """Yield the addresses of the first and past the last byte of each tensor.
+
+    They are (0, 0) for a tensor without elements.
+    """
     for tensor in tensors:
         last = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
         begin = tensor.data_ptr()
@@ -79,29 +82,39 @@ def _spans(tensors: Sequence[torch.Tensor]) -> Iterator[tuple[int, int]]:
         yield (begin, end) if tensor.numel() else (0, 0)
 
 
-def shared(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> list[str]:
-    """Return the names in `first` of tensors that share memory with one of `second`."""
+def sharing_memory(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> list[str]:
+    """Return the names in `first` of tensors that share memory with a tensor of `second`."""
     others = sorted(_spans(list(second.values())))
     starts = [begin for begin, _ in others]
     ends = np.maximum.accumulate([end for _, end in others]) if others else np.zeros(0)
     names = []
     for name, (begin, end) in zip(first, _spans(list(first.values())), strict=True):
-        before = int(np.searchsorted(starts, end))  # those that begin before this one ends
+        before = int(
+            np.searchsorted(starts, end)
+        )  # the number of tensors that begin before this one ends
         if before and end > begin and ends[before - 1] > begin:
             names.append(name)
     return names
 
 
 class Mirror:
-    """A program's variables with the host's tensors of the same names. `counters`: buffers that
-    count forwards, which have no variable."""
+    """A program's variables, with the host's tensors of the same names.
+
+    `counters` are buffers that count forwards, for which there is no variable.
+    """
 
     def __init__(
-        self, run: Any, module: torch.nn.Module, optimizer: Any, counters: Sequence[str]
+        self,
+        run: Run,
+        module: torch.nn.Module,
+        optimizer: torch.optim.Optimizer,
+        counters: Sequence[str],
     ) -> None:
-        self.run, self.module, self.optimizer = run, module, optimizer
+        self.run = run
+        self.module = module
+        self.optimizer = optimizer
         self.counters = list(counters)
-        self._known: dict[str, Any] = {}  # the device's values, as they were last read or written
+        self._known: dict[str, Array] = {}  # the device's values when last read or written
         in_place = [op for op in run.ir.ops if OPS[op.kind].in_place]
         changed = {v.name for op in in_place for v in (op.inputs[0], *_state(op))}
         tensors = tensors_of(module)
@@ -116,9 +129,8 @@ class Mirror:
         return {n: tensors[n] for n in (*names, *self.counters)}
 
     @property
-    def constants(self) -> Any:
-        """The values of the module's tensors that are part of the program, in a form that can be
-        compared."""
+    def constants(self) -> Hashable:
+        """The module's tensors that are constants of the program, in a comparable form."""
         names = {*self.variables, *self.counters}
         tensors = tensors_of(self.module)
         first = {id(t): n for n, t in reversed(tensors.items())}
@@ -128,7 +140,7 @@ class Mirror:
     # --- from the device ---
 
     def read(self, forwards: int = 0) -> None:
-        """Write what the device changed into the host's tensors, and count `forwards`."""
+        """Copy the variables that the device changes to the host, and count `forwards`."""
         tensors = tensors_of(self.module)
         parameters = dict(self.module.named_parameters(remove_duplicate=False))
         changed = {name: self.run.read(name) for name in self.changed}
@@ -137,34 +149,34 @@ class Mirror:
                 if name in tensors:
                     tensors[name].copy_(_tensor(values))
                 else:
-                    self._keep(parameters, name, values)
+                    self._set_state(parameters, name, values)
                 self._known[name] = values
             for name in self.counters:
                 tensors[name] += forwards
 
-    def _keep(self, parameters: dict[str, torch.Tensor], name: str, values: Any) -> None:
-        """Write a state of the optimiser as its own step would."""
+    def _set_state(self, parameters: dict[str, torch.Tensor], name: str, values: Array) -> None:
+        """Set a state of the host's optimiser, as its own step would."""
         owner, kind = _split(name)
         parameter = parameters[owner]
         state = self.optimizer.state[parameter]
         shape = () if kind == "step" else tuple(parameter.shape)
-        if self.run.ir.variables[name].sharded:  # with padding behind the last element
+        if self.run.ir.variables[name].sharded:  # remove the padding after the last element
             values = values.reshape(-1)[: parameter.numel()]
-        values = _tensor(values.reshape(shape))
-        kept = state.get(STATE_NAMES[kind])
-        if isinstance(kept, torch.Tensor) and kept.shape == shape:
-            kept.copy_(values)
+        new = _tensor(values.reshape(shape))
+        old = state.get(STATE_NAMES[kind])
+        if isinstance(old, torch.Tensor) and old.shape == shape:
+            old.copy_(new)
         else:
-            state[STATE_NAMES[kind]] = values.clone()
+            state[STATE_NAMES[kind]] = new.clone()
 
     # --- to the device ---
 
     def forget(self) -> None:
-        """Let the next `write` bring everything to the device."""
+        """Make the next `write` copy everything to the device."""
         self._known.clear()
 
     def write(self, everything: bool = False) -> None:
-        """Write what the host changed since the last `read` or `write` to the device, or all."""
+        """Copy what the host has changed since the last `read` or `write` to the device, or all."""
         tensors = tensors_of(self.module)
         parameters = dict(self.module.named_parameters(remove_duplicate=False))
         for name in self.variables:
@@ -180,41 +192,45 @@ class Mirror:
                 self.run.write(name, values)
                 self._known[name] = values.copy()
 
-    def _state(self, parameters: dict[str, torch.Tensor], name: str) -> Any:
-        """Return a state of the optimiser; before its first step it is 0."""
+    def _state(self, parameters: dict[str, torch.Tensor], name: str) -> Array:
+        """Return a state of the host's optimiser; zeros before its first step.
+
+        Raises `ModelError`.
+        """
         owner, kind = _split(name)
         parameter = parameters[owner]
-        kept = self.optimizer.state.get(parameter, {}).get(STATE_NAMES[kind])
-        if kept is None:
+        state = self.optimizer.state.get(parameter, {}).get(STATE_NAMES[kind])
+        if state is None:
             return np.zeros(() if kind == "step" else tuple(parameter.shape), np.float32)
-        kept = torch.as_tensor(kept, dtype=torch.float32)
+        state = torch.as_tensor(state, dtype=torch.float32)
         shape = () if kind == "step" else tuple(parameter.shape)
-        if tuple(kept.shape) != shape:
+        if tuple(state.shape) != shape:
             raise ModelError(f"""The optimiser's {STATE_NAMES[kind]} of {owner!r} is
-                {list(kept.shape)}, and the parameter is {list(shape)}.
-                next:  optimizer.load_state_dict() of a checkpoint of this module, or a new
-                optimiser.""")
-        return array(kept)
+                {list(state.shape)}, but the parameter is {list(shape)}.
+                next:  call optimizer.load_state_dict() with a checkpoint of this module, or make a
+                new optimiser.""")
+        return array(state)
 
 
-def _state(op: Any) -> Sequence[Any]:
-    """Return the variables that an optimiser's operation keeps."""
+def _state(op: Op) -> Sequence[Value]:
+    """Return the state variables of an optimiser's operation; () for any other operation."""
     return op.inputs[3:] if op.kind in STATE else ()
 
 
 def _split(name: str) -> tuple[str, str]:
-    """Return the parameter and the kind of a state of the optimiser; no kind if it is none."""
+    """Return (parameter, kind) of the name of an optimiser's state; else (name, "")."""
     owner, _, kind = name.rpartition(".")
     return (owner, kind) if kind in STATE_NAMES else (name, "")
 
 
-def _tensor(values: Any) -> torch.Tensor:
+def _tensor(values: Array) -> torch.Tensor:
+    """Return an array as a tensor; uint32, which torch lacks, becomes int64."""
     values = values.astype(np.int64) if values.dtype == np.uint32 else values
     return torch.from_numpy(np.ascontiguousarray(values).reshape(values.shape))
 
 
-def _is_same(values: Any, known: Any) -> bool:
-    """Whether two arrays have the same bits."""
+def _is_same(values: Array, known: Array | None) -> bool:
+    """Return whether two arrays have the same bits."""
     if known is None or known.shape != values.shape or known.dtype != values.dtype:
         return False
     left, right = (np.ascontiguousarray(a).view(np.uint8) for a in (values, known))

@@ -1,11 +1,11 @@
-"""Which modules can be captured, and in which mode."""
+"""Check that a module can be captured, and set its mode."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import NoReturn
 
 import torch
 
@@ -15,9 +15,11 @@ from ipu_teach.frontends.pytorch.fingerprints import fingerprint
 from ipu_teach.frontends.pytorch.mirror import tensors_of
 
 
-def check_kind(function: str, module: Any) -> None:
-    """Raise `ModelError` for anything that is not a module of Python code. `function` names the
-    caller."""
+def check_kind(function: str, module: object) -> None:
+    """Raise `ModelError` for anything that is not a module of Python code.
+
+    `function` is the caller.
+    """
     if isinstance(module, torch.export.ExportedProgram):
         _refuse(function, "an ExportedProgram", "give its module: program.module().")
     if isinstance(module, type) and issubclass(module, torch.nn.Module):
@@ -38,24 +40,28 @@ def check_kind(function: str, module: Any) -> None:
     for name, part in module.named_modules():
         place = f"a module with {name!r}, " if name else ""
         if isinstance(part, torch.jit.ScriptModule):
-            _refuse(function, f"{place}a ScriptModule", "give the Python module it was made of.")
+            _refuse(
+                function, f"{place}a ScriptModule", "give the Python module of which it was made."
+            )
         if private.is_compiled(part):
             advice = "give the module without torch.compile; the kit compiles it for the device."
             _refuse(function, f"{place}a module of torch.compile", advice)
 
 
-def _refuse(function: str, description: str, advice: str) -> None:
+def _refuse(function: str, description: str, advice: str) -> NoReturn:
     raise ModelError(f"{function}() was given {description}.", next_step=advice)
 
 
 @contextmanager
 def in_eval(module: torch.nn.Module) -> Iterator[None]:
-    """Put a module and its submodules in eval mode, and back into the modes that they had. Raises
-    `ModelError` for a module whose own `eval` or `train` changes more than the modes."""
+    """Put a module and its submodules in eval mode, and then back into their modes.
+
+    Raises `ModelError` for a module whose own `eval` or `train` changes more than the modes.
+    """
     modes = {part: part.training for part in module.modules()}
     if any(modes.values()) and not _has_plain_eval(module):
         raise ModelError(
-            f"{type(module).__name__} is in training mode, and its eval() or train() changes more "
+            f"{type(module).__name__} is in training mode, but its eval() or train() changes more "
             "than the modes of its submodules.",
             next_step="call module.eval() before, and module.train() after the inferenceModel's "
             "calls.",
@@ -70,7 +76,7 @@ def in_eval(module: torch.nn.Module) -> Iterator[None]:
 
 
 def _has_plain_eval(module: torch.nn.Module) -> bool:
-    """Whether eval() only sets `training` of all submodules to False."""
+    """Return whether eval() only sets `training` of all submodules to False."""
     plain = torch.nn.Module.train, torch.nn.Module.eval
     if all((type(part).train, type(part).eval) == plain for part in module.modules()):
         return True
@@ -79,11 +85,11 @@ def _has_plain_eval(module: torch.nn.Module) -> bool:
         before = _without_modes(trial)
         trial.eval()
         return before == _without_modes(trial) and not any(p.training for p in trial.modules())
-    except Exception:  # a copy or an eval of the user's may fail
+    except Exception:  # the learner's copy or eval may fail
         return False
 
 
-def _without_modes(module: torch.nn.Module) -> Any:
+def _without_modes(module: torch.nn.Module) -> Hashable:
     parts = {
         name: {n: v for n, v in private.attributes_of_module(part).items() if n != "training"}
         for name, part in module.named_modules()

@@ -15,9 +15,11 @@ from ipu_teach.frontends.pytorch import private
 from ipu_teach.frontends.session import Group
 
 
-def _scaled(base: Any) -> Any:
+def _with_loss_scaling(base: type[torch.optim.Optimizer]) -> type[torch.optim.Optimizer]:
+    """Return a subclass of an optimiser that has `loss_scaling`."""
+
     class Scaled(base):  # type: ignore[misc]
-        """PyTorch's, with `loss_scaling`: HALF gradients are computed that many times larger."""
+        """PyTorch's optimiser, with `loss_scaling`, a factor for gradients that are HALF."""
 
         def __init__(self, *args: Any, loss_scaling: float = 1.0, **kwargs: Any) -> None:
             super().__init__(*args, **kwargs)
@@ -31,20 +33,22 @@ def _scaled(base: Any) -> Any:
     return Scaled
 
 
-SGD, Adam, AdamW = map(_scaled, (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW))
+SGD, Adam, AdamW = map(_with_loss_scaling, (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW))
 
-# Arguments that change the result and that the device's optimisers do not have.
+# arguments that change the result and that the device's optimisers do not have
 _REFUSED = ("nesterov", "amsgrad", "maximize", "dampening", "differentiable")
-# Arguments that the device has, or that say only how the host computes the same.
+# arguments that the device has, or that only change how the host computes the same result
 _KNOWN = (
     *("lr", "momentum", "weight_decay", "betas", "eps", "decoupled_weight_decay"),
     *("foreach", "fused", "capturable"),
 )
 
 
-def groups_of(optimizer: Any, module: torch.nn.Module) -> list[Group]:
-    """Return an optimiser's groups as the kit's, with the module's names of parameters. Raises
-    `ModelError` for what the device's optimisers do not have."""
+def groups_of(optimizer: torch.optim.Optimizer, module: torch.nn.Module) -> list[Group]:
+    """Return the groups of an optimiser, with the module's names of parameters.
+
+    Raises `ModelError` for options that the device's optimisers do not have.
+    """
     _check(optimizer)
     names = {id(p): n for n, p in module.named_parameters()}
     groups = [_group(optimizer, group, names) for group in optimizer.param_groups]
@@ -57,8 +61,8 @@ def groups_of(optimizer: Any, module: torch.nn.Module) -> list[Group]:
     return groups
 
 
-def adopt(optimizer: Any, old: Any) -> None:
-    """Give an optimiser the state of an old one, for the parameters of which it has none."""
+def adopt(optimizer: torch.optim.Optimizer, old: torch.optim.Optimizer) -> None:
+    """Copy the state of an old optimiser, for parameters without state in the new one."""
     if optimizer is old:
         return
     for parameter in (p for group in optimizer.param_groups for p in group["params"]):
@@ -66,7 +70,8 @@ def adopt(optimizer: Any, old: Any) -> None:
             optimizer.state[parameter] = copy.deepcopy(old.state[parameter])
 
 
-def _check(optimizer: Any) -> None:
+def _check(optimizer: torch.optim.Optimizer) -> None:
+    """Raise `ModelError` for an optimiser that the device does not have, or with its own step."""
     kinds = (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW)
     base = next((k for k in reversed(kinds) if isinstance(optimizer, k)), None)
     if base is None:
@@ -74,23 +79,26 @@ def _check(optimizer: Any) -> None:
         raise ModelError(f"""{shown(name)} is not an optimiser that the device has.
             next:  give poptorch.optim.SGD, Adam or AdamW, or torch's own of these names.""")
     if inspect.unwrap(type(optimizer).step) is not inspect.unwrap(base.step):
-        raise ModelError(f"""{type(optimizer).__name__} has a step() of its own, and the device
-            takes the step of {base.__name__}.
+        raise ModelError(f"""{type(optimizer).__name__} has its own step(), but the device takes
+            the step of {base.__name__}.
             next:  give poptorch.optim.SGD, Adam or AdamW, or torch's own of these names.""")
     if private.has_step_hooks(optimizer):
-        raise ModelError(f"""{type(optimizer).__name__} has a hook of its step(), and the device
+        raise ModelError(f"""{type(optimizer).__name__} has a hook of its step(), but the device
             takes the step.
             next:  remove() the hook, and do its work after each call of the executor.""")
 
 
-def _group(optimizer: Any, group: Mapping[str, Any], names: Mapping[int, str]) -> Group:
+def _group(
+    optimizer: torch.optim.Optimizer, group: Mapping[str, Any], names: Mapping[int, str]
+) -> Group:
+    """Return one group of an optimiser. Raises `ModelError`."""
     kind = type(optimizer).__name__
     refused = [n for n in _REFUSED if group.get(n)]
     refused += [n for n in optimizer.defaults if n not in (*_KNOWN, *_REFUSED) and group.get(n)]
     if "dampening" in refused and not group.get("momentum"):
-        refused.remove("dampening")  # it scales what momentum adds
+        refused.remove("dampening")  # has no effect without momentum
     if refused:
-        raise ModelError(f"""{kind} was given {refused[0]}, which the device's does not have.
+        raise ModelError(f"""{kind} was given {refused[0]}, which the device's {kind} does not have.
             next:  leave {refused[0]} out.""")
     rate = _number(kind, "lr", group["lr"])
     numbers = {"weight_decay": _number(kind, "weight_decay", group["weight_decay"])}
@@ -111,7 +119,8 @@ def _group(optimizer: Any, group: Mapping[str, Any], names: Mapping[int, str]) -
     return Group(rate, numbers, selected, name)
 
 
-def _number(optimizer: str, name: str, value: Any) -> float:
+def _number(optimizer: str, name: str, value: float | torch.Tensor) -> float:
+    """Return an option as a float. Raises `ModelError` unless it is a number in its range."""
     try:
         number = float(value)
     except (TypeError, ValueError, RuntimeError):
@@ -120,7 +129,6 @@ def _number(optimizer: str, name: str, value: Any) -> float:
     limit = 1.0 if name in ("momentum", "betas") else inf
     if not 0 <= number < limit:
         bounds = "from 0 to below 1" if limit == 1 else "of 0 or more"
-        raise ModelError(f"""{optimizer} was given {name} {shown(value)}, which the device's does
-            not have.
+        raise ModelError(f"""{optimizer} was given {name} {shown(value)}, which is out of range.
             next:  give a number {bounds}.""")
     return number

@@ -1,4 +1,4 @@
-"""Which module each operation of a captured model belongs to, where torch's modules do not say."""
+"""Assign operations of a captured model to modules, also those that torch does not assign."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ipu_teach.frontends.ir import OPS, Ir, Op
-from ipu_teach.frontends.session import needed
+from ipu_teach.frontends.session import without_unused
 
 LOSS = "loss"
 
@@ -14,13 +14,15 @@ LOSS = "loss"
 def with_paths(graph: Ir, backward: Sequence[Op], name: str, loss: str | None) -> list[Op]:
     """Return the operations of a forward, `graph.ops`, and of its backward, each with a path.
 
-    An operation of no submodule has the path `name`, the model's. It has the path "loss" if it
-    comes after the submodules and only the output `loss` needs it. In the backward an operation has
-    the path of the forward's operation on the same line; the loss comes first.
+    An operation of no submodule gets the path `name`, that of the model. It gets the path "loss" if
+    it comes after the submodules and only the output `loss` needs it. In the backward, an operation
+    gets the path of the forward's operation on the same line; operations of the loss come first.
     """
     last = max((i for i, op in enumerate(graph.ops) if op.path and not _changes(op)), default=-1)
     rest = {n: v for n, v in graph.outputs.items() if n != loss}
-    others = set(map(id, needed(graph.but(outputs=rest)).ops)) if loss is not None else set()
+    others = (
+        set(map(id, without_unused(graph.but(outputs=rest)).ops)) if loss is not None else set()
+    )
     lines: dict[str, set[tuple[str, int]]] = {LOSS: set(), name: set()}
     ops = []
     for i, op in enumerate(graph.ops):
@@ -29,12 +31,13 @@ def with_paths(graph: Ir, backward: Sequence[Op], name: str, loss: str | None) -
             op = replace(op, path=LOSS if is_loss else name)
             lines[op.path].add(op.line)
         ops.append(op)
-    own, losses = lines[name] - lines[LOSS], lines[LOSS] - lines[name]
+    model_lines = lines[name] - lines[LOSS]
+    loss_lines = lines[LOSS] - lines[name]
     is_first = loss is not None
     for op in backward:
         if op.path:
             is_first = False
-        elif op.line in losses or (is_first and op.line not in own):
+        elif op.line in loss_lines or (is_first and op.line not in model_lines):
             op = replace(op, path=LOSS)
         else:
             op = replace(op, path=name)
@@ -43,5 +46,5 @@ def with_paths(graph: Ir, backward: Sequence[Op], name: str, loss: str | None) -
 
 
 def _changes(op: Op) -> bool:
-    """Whether the operation changes a variable: a captured model's stand at the end."""
+    """Return whether an operation changes a variable; these are at the end of a captured model."""
     return OPS[op.kind].in_place

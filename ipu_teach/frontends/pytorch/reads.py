@@ -1,4 +1,4 @@
-"""Which attributes of modules a forward reads: the program depends on these, and on no others."""
+"""Find the attributes of modules that a forward reads: the program depends only on these."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Reads = dict[int, set[str]]  # names of attributes, by the identity of the modul
 
 
 @contextmanager
-def recorded() -> Iterator[Reads]:
-    """Record the names of all attributes that are read of modules within."""
+def record_reads() -> Iterator[Reads]:
+    """Record the names of all attributes of modules that are read in this block."""
     names: Reads = defaultdict(set)
 
-    def read(module: Any, name: str) -> Any:
+    def read(module: torch.nn.Module, name: str) -> Any:
         names[id(module)].add(name)
         return super(torch.nn.Module, module).__getattribute__(name)
 
@@ -31,13 +31,16 @@ def recorded() -> Iterator[Reads]:
         del torch.nn.Module.__getattribute__
 
 
-def values(module: torch.nn.Module, names: set[str]) -> dict[str, Any]:
-    """Return the attributes of these names, of the module or of its class, without methods,
-    parameters, buffers and submodules."""
-    own, result = private.attributes_of_module(module), {}
+def attribute_values(module: torch.nn.Module, names: set[str]) -> dict[str, object]:
+    """Return the attributes with these names, of the module or of its class.
+
+    Methods, parameters, buffers and submodules are left out.
+    """
+    attributes = private.attributes_of_module(module)
+    result: dict[str, object] = {}
     for name in sorted(names):
-        if name in own:
-            result[name] = own[name]
+        if name in attributes:
+            result[name] = attributes[name]
             continue
         value = next((vars(c)[name] for c in type(module).__mro__ if name in vars(c)), None)
         is_code = isinstance(value, (FunctionType, classmethod, staticmethod, property))

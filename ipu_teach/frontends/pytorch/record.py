@@ -13,7 +13,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from ipu_teach.errors import ModelError
 from ipu_teach.frontends.pytorch import private
 from ipu_teach.frontends.pytorch.labels import Label
-from ipu_teach.frontends.pytorch.private import FakeTensor, WeakTensorKeyDictionary, pytree
+from ipu_teach.frontends.pytorch.private import (
+    FakeTensor,
+    Function,
+    Operation,
+    Target,
+    WeakTensorKeyDictionary,
+    pytree,
+)
 from ipu_teach.graph.source import Line, in_words
 
 aten = torch.ops.aten
@@ -22,16 +29,18 @@ aten = torch.ops.aten
 class Recorder(TorchDispatchMode):  # type: ignore[misc]
     """Adds each operation that runs while this mode is on to `graph`.
 
-    `constants`: tensors that are no results of the graph, by the names of its `get_attr` nodes.
-    `labels`: what `label()` returned when a node was made. `table`: operations to be spelled out.
+    `constants` are tensors that are no results of the graph, by the names of its `get_attr` nodes,
+    and `labels` the result of `label()` for each node when it was added. `table` has functions that
+    replace operations.
     """
 
-    def __init__(self, table: Mapping[Any, Callable[..., Any]], label: Callable[[], Label]) -> None:
+    def __init__(self, table: Mapping[Target, Function], label: Callable[[], Label]) -> None:
         super().__init__()
         self.graph = torch.fx.Graph()
         self.constants: dict[str, torch.Tensor] = {}
         self.labels: dict[torch.fx.Node, Label] = {}
-        self._table, self._label = table, label
+        self._table = table
+        self._label = label
         self._nodes = WeakTensorKeyDictionary()
 
     def record(
@@ -43,7 +52,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         with self:
             results = function(*tensors)
         self.graph.output(tuple(map(self._node, results)))
-        self._label = Label  # the other one may hold tensors
+        self._label = Label  # releases the other function, which may keep tensors alive
         for node in self.graph.nodes:
             if "like" in node.meta:
                 node.meta["val"] = pytree.tree_map_only(_Like, _Like.tensor, node.meta.pop("like"))
@@ -56,9 +65,13 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         return [self.labels[node].line for t, node in pairs if isinstance(t, FakeTensor)]
 
     def __torch_dispatch__(
-        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
+        self,
+        func: Operation,
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Run an operation, and record it or those that it is made of."""
+        """Run an operation, and record it, or the operations of which it is composed."""
         kwargs = kwargs or {}
         if spelling := self._table.get(func):
             with self:
@@ -68,10 +81,10 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         if private.is_composite(func):
             with self:
                 return private.decomposed(func, args, kwargs)
-        if func is aten.lift_fresh.default:  # a new constant, which may be changed in place
+        if func is aten.lift_fresh.default:  # copy the constant, which may be changed in place
             func = aten.lift_fresh_copy.default
         result = func(*args, **kwargs)
-        if func.namespace == "prim":  # asks for the device of a tensor
+        if func.namespace == "prim":  # a query, such as for the device of a tensor
             return result
         if func is aten.detach.default:
             self._nodes[result] = self._node(args[0])
@@ -83,6 +96,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         return result
 
     def _node(self, tensor: torch.Tensor) -> torch.fx.Node:
+        """Return the node of a tensor; a tensor without one is a constant."""
         node: torch.fx.Node | None = self._nodes.get(tensor)
         if node is None:
             name = f"constant_{len(self.constants)}"
@@ -91,8 +105,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
             self._note(node, tensor)
         return node
 
-    def _note(self, node: torch.fx.Node, result: Any) -> None:
-        """Label a node, and remember which tensors it made."""
+    def _note(self, node: torch.fx.Node, result: object) -> None:
+        """Label a node, and store it as the maker of its tensors. Raises `ModelError`."""
         self.labels[node] = label = self._label()
         if isinstance(result, torch.Tensor):
             if result.layout is not torch.strided:
@@ -111,15 +125,17 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
 
 
 class _Like:
-    """The shape, strides, dtype and memory of a tensor, without the tensor."""
+    """The shape, strides, dtype and memory of a tensor, without the tensor itself."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
-        self.shape, self.dtype = tensor.shape, tensor.dtype
+        self.shape = tensor.shape
+        self.dtype = tensor.dtype
         self.memory = private.memory(tensor)
-        self.stride, self.offset = tensor.stride(), tensor.storage_offset()
+        self.stride = tensor.stride()
+        self.offset = tensor.storage_offset()
 
     def tensor(self) -> torch.Tensor:
-        """Return a tensor like that, without elements."""
+        """Return a tensor with these properties, on the device meta."""
         steps = zip(self.shape, self.stride, strict=True)
         last = sum(max(length - 1, 0) * step for length, step in steps)
         storage = torch.empty(self.offset + last + 1, dtype=self.dtype, device="meta")

@@ -1,14 +1,13 @@
-"""Whether a module computes the same in its next forward.
+"""Check whether a module computes the same in its next forward.
 
 A module may keep a tensor, a counter or a cache in its attributes. On the device its forward runs
-from the program that was captured once, so that what it reads from them must not change. A module
-that changed its attributes is traced a second time, and both graphs are compared.
+as the program that was captured once, so that attributes that it reads must not change. A module
+that changes its attributes is traced a second time, and both graphs are compared.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from typing import Any
 
 import torch
 
@@ -20,15 +19,15 @@ _RANDOM = torch.Tag.nondeterministic_seeded
 
 
 class Description:
-    """What a traced graph computes, in a form that can be compared.
+    """A comparable description of the computation of a traced graph.
 
-    `constants`: by the memory of a fake tensor, the descriptions of what does not depend on the
-    inputs, from a graph that was traced before.
+    `constants`, by the memory of a fake tensor, are the descriptions of values that do not depend
+    on the inputs, from a graph that was traced before.
     """
 
     def __init__(self, joint: JointGraph, constants: Mapping[int, Hashable] | None = None) -> None:
         self.constants: dict[int, Hashable] = {}
-        self._before = constants or {}
+        self._constants_before = constants or {}
         self._known: dict[torch.fx.Node, Hashable] = {}
         self._is_constant: dict[torch.fx.Node, bool] = {}
         effects = []
@@ -37,7 +36,7 @@ class Description:
         self.effects = tuple(effects)
 
     def _node(self, joint: JointGraph, node: torch.fx.Node) -> list[Hashable]:
-        """Describe a node; return what it changes or returns to the caller."""
+        """Describe a node. Return what it changes, or returns to the caller."""
         inner = [n for n in pytree.tree_leaves((node.args, node.kwargs)) if n in self._known]
         is_random = node.op == "call_function" and _RANDOM in getattr(node.target, "tags", ())
         self._is_constant[node] = (
@@ -57,14 +56,14 @@ class Description:
                     self.constants[value.memory] = self._known[node]
         return [self._known[node]] if private.is_mutable(node.target) or is_random else []
 
-    def _attribute(self, value: Any) -> Hashable:
+    def _attribute(self, value: object) -> Hashable:
         if isinstance(value, private.FakeTensor):
-            return self._before.get(private.memory(value), object())
+            return self._constants_before.get(private.memory(value), object())
         if isinstance(value, torch.Tensor):
             return hash((value.shape, value.dtype, value.detach().cpu().numpy().tobytes()))
         return repr(value)
 
-    def _argument(self, argument: Any) -> Hashable:
+    def _argument(self, argument: object) -> Hashable:
         if isinstance(argument, torch.fx.Node):
             return self._known[argument]
         if isinstance(argument, (list, tuple)):

@@ -1,39 +1,37 @@
 """Functions of torch that are traced as other functions of torch.
 
 torch has no decomposition of their gradients. `RESPELLED` maps each function to one with the same
-arguments, values and gradients, which is made of functions that torch can differentiate step by
-step.
+arguments, values and gradients, which is composed of functions that torch can differentiate.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf
-from typing import Any
 
 import torch
+from torch import Tensor
 from torch.nn import _reduction, functional
 
 from ipu_teach.errors import ModelError
-
-Tensor = Any
+from ipu_teach.frontends.pytorch.private import Target
 
 
 def _weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
     return v * (g / torch.norm_except_dim(v, 2, dim))
 
 
-def _cdist(a: Tensor, b: Tensor, p: float = 2.0, compute_mode: Any = None) -> Tensor:
-    """Return the distances between all pairs of rows; the gradient of a distance of 0 is 0."""
-    apart = a.unsqueeze(-2) - b.unsqueeze(-3)
+def _cdist(a: Tensor, b: Tensor, p: float = 2.0, compute_mode: str | None = None) -> Tensor:
+    """Return the distances between all pairs of rows. The gradient of a distance of 0 is 0."""
+    difference = a.unsqueeze(-2) - b.unsqueeze(-3)
     if p == 0:
-        return (apart != 0).to(a.dtype).sum(-1) + 0 * apart.sum(-1).nan_to_num()
-    apart = apart.abs()
+        return (difference != 0).to(a.dtype).sum(-1) + 0 * difference.sum(-1).nan_to_num()
+    difference = difference.abs()
     if p == 1:
-        return apart.sum(-1)
+        return difference.sum(-1)
     if p == inf:
-        return _largest(apart)
-    powers = (apart.square() if p == 2 else _power(apart, p)).sum(-1)
+        return _largest(difference)
+    powers = (difference.square() if p == 2 else _power(difference, p)).sum(-1)
     is_zero = powers == 0
     root = torch.where(is_zero, torch.ones_like(powers), powers)
     root = root.sqrt() if p == 2 else root ** (1 / p)
@@ -41,18 +39,18 @@ def _cdist(a: Tensor, b: Tensor, p: float = 2.0, compute_mode: Any = None) -> Te
 
 
 def _power(x: Tensor, p: float) -> Tensor:
-    """Return x to a power, whose gradient at 0 is 0."""
+    """Return x to the power p, with a gradient of 0 at 0."""
     is_zero = x == 0
     return torch.where(is_zero, torch.zeros_like(x), torch.where(is_zero, 1.0, x) ** p)
 
 
-def _largest(apart: Tensor) -> Tensor:
-    """Return the largest along the last dimension; each of several has the whole gradient."""
-    if apart.shape[-1] == 0:
-        return apart.sum(-1)
-    largest = apart.detach().amax(-1)
-    is_largest = (apart == largest.unsqueeze(-1)) & apart.isfinite()
-    return largest + torch.where(is_largest, apart - apart.detach(), 0.0).sum(-1)
+def _largest(difference: Tensor) -> Tensor:
+    """Return the maximum along the last dimension. Equal maxima each have the whole gradient."""
+    if difference.shape[-1] == 0:
+        return difference.sum(-1)
+    largest = difference.detach().amax(-1)
+    is_largest = (difference == largest.unsqueeze(-1)) & difference.isfinite()
+    return largest + torch.where(is_largest, difference - difference.detach(), 0.0).sum(-1)
 
 
 # --- bags of embeddings ---------------------------------------------------------------------------
@@ -71,7 +69,7 @@ def _embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> Tensor:
-    """Return the sum, mean or largest of the rows of each bag; 0 for an empty bag."""
+    """Return the sum, mean or maximum of the rows of each bag; 0 for an empty bag."""
     if max_norm is not None or scale_grad_by_freq:
         option = "scale_grad_by_freq" if max_norm is None else "max_norm"
         raise ModelError(
@@ -84,8 +82,9 @@ def _embedding_bag(
         counts = input != padding_idx % weight.shape[0]
     if per_sample_weights is not None:
         rows = rows * per_sample_weights.unsqueeze(-1)
-    if input.dim() == 1:  # each bag is a part of one list
-        rows, counts = rows.unsqueeze(0), _inside(input, offsets, include_last_offset) & counts
+    if input.dim() == 1:  # bags are parts of one list
+        rows = rows.unsqueeze(0)
+        counts = _inside(input, offsets, include_last_offset) & counts
     number = counts.sum(-1, keepdim=True)
     mask = counts.unsqueeze(-1)
     if mode == "max":
@@ -96,18 +95,19 @@ def _embedding_bag(
 
 
 def _inside(input: Tensor, offsets: Tensor | None, include_last_offset: bool) -> Tensor:
-    """Return which elements of a list are in each bag: BOOL [bags, elements]."""
+    """Return BOOL [bags, elements]: whether each element of a list is in each bag."""
     assert offsets is not None, "torch checks that a list has offsets"
-    starts, ends = offsets, offsets[1:]
     if include_last_offset:
         starts = offsets[:-1]
+        ends = offsets[1:]
     else:
-        ends = torch.cat([ends, offsets.new_full((1,), input.shape[0])])
+        starts = offsets
+        ends = torch.cat([offsets[1:], offsets.new_full((1,), input.shape[0])])
     places = torch.arange(input.shape[0])
     return (places >= starts.unsqueeze(-1)) & (places < ends.unsqueeze(-1))
 
 
-# --- sampling at places ---------------------------------------------------------------------------
+# --- sampling of images ---------------------------------------------------------------------------
 
 
 def _grid_sampled(
@@ -117,15 +117,16 @@ def _grid_sampled(
     padding_mode: str = "zeros",
     align_corners: bool | None = None,
 ) -> Tensor:
-    """Return the field of [batch, channels, height, width] at places [batch, *out, 2]."""
+    """Return samples of [batch, channels, height, width] at the places [batch, *out, 2]."""
     if input.dim() != 4:
         raise ModelError(
-            f"grid_sample() got a field of {input.dim() - 2} dimensions, and the kit samples 2.",
+            f"grid_sample() got a field of {input.dim() - 2} dimensions, but the kit samples 2.",
             next_step="sample each slice of the volume: input[:, :, i].",
         )
     from torch._decomp import decomposition_table
 
-    modes, paddings = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
+    modes = ("bilinear", "nearest", "bicubic")
+    paddings = ("zeros", "border", "reflection")
     spelled: Callable[..., Tensor] = decomposition_table[torch.ops.aten.grid_sampler_2d.default]
     places = modes.index(mode), paddings.index(padding_mode), bool(align_corners)
     return spelled(input, grid, *places)
@@ -135,10 +136,10 @@ def _grid_sampled(
 
 
 def _dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Return the input itself where nothing is dropped, as eager torch does.
+    """Return the input itself if nothing is dropped, as eager torch does.
 
-    torch copies it when a graph is traced. An operation in place on the result changes the input
-    too, so the difference is visible.
+    In a traced graph, torch would copy it. The difference is visible, because an operation in place
+    on the result changes the input too.
     """
     if not 0 <= p <= 1:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
@@ -160,13 +161,14 @@ def _multi_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return how far scores [N, C] or [C] are above their target's less a margin.
+    """Return the loss of scores [N, C] or [C] that exceed the score of the target less the margin.
 
-    torch asks whether a distance is above 0, so that one of NaN counts nothing.
+    torch compares each distance with 0, so that a distance of NaN adds nothing.
     """
     if size_average is not None or reduce is not None:
         reduction = _reduction.legacy_get_string(size_average, reduce, emit_warning=False)
-    torch.ops.aten.multi_margin_loss(input.detach(), target, p, margin, weight)  # its checks
+    # only for its checks of the arguments
+    torch.ops.aten.multi_margin_loss(input.detach(), target, p, margin, weight)
     rows = input if input.dim() == 2 else input.reshape(1, -1)
     labels = target.reshape(-1, 1)
     distance = margin - rows.gather(1, labels) + rows
@@ -181,7 +183,7 @@ def _multi_margin_loss(
     return losses.mean() if reduction == "mean" else losses.sum()
 
 
-RESPELLED: dict[Any, Callable[..., Tensor]] = {
+RESPELLED: dict[Target, Callable[..., Tensor]] = {
     torch._weight_norm: _weight_norm,
     torch.cdist: _cdist,
     torch.dropout: _dropout,

@@ -1,10 +1,9 @@
 """Leave a module as it was before it was captured.
 
-The forward of a module may keep tensors, count its calls, and append to lists. While it is
-captured, these tensors have no elements. A `Snapshot` records what a module's code can reach: the
+The forward of a module may keep tensors, count its calls, and append to lists. During the capture,
+these tensors have no elements. A `Snapshot` records everything that a module's code can reach: the
 attributes of all submodules and of their classes, the containers and objects in them, and the
-global and enclosing variables of methods and hooks. It can tell what has changed, and put
-everything back.
+global and enclosing variables of methods and hooks. It reports what has changed, and restores it.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import sys
 from collections import deque
 from collections.abc import Iterable
 from functools import partial
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -22,13 +21,14 @@ import torch
 from ipu_teach._support.own_code import is_own_module
 from ipu_teach.frontends.pytorch.containers import builtin_type, elements, members
 from ipu_teach.frontends.pytorch.private import accumulation_hooks, gradient_hooks
+from ipu_teach.types import Array
 
-_LIMIT = 100_000  # objects that are visited, and elements of a container
-_LARGEST = 1 << 24  # bytes of an array that is copied
+_LIMIT = 100_000  # for visited objects, and for the elements of a container
+_LARGEST = 1 << 24  # bytes; larger arrays are not copied
 _LIBRARIES = {"torch", "numpy", "builtins", *sys.stdlib_module_names} - {"__main__"}
-_INNER = ("_modules", "_parameters", "_buffers")  # dicts that are no attributes to a learner
+_INNER = ("_modules", "_parameters", "_buffers")  # dicts that a learner does not see as attributes
 
-Named = tuple[str, Any]
+Named = tuple[str, object]
 
 
 class Snapshot:
@@ -36,28 +36,28 @@ class Snapshot:
 
     def __init__(self, module: torch.nn.Module) -> None:
         self._records: list[_Record] = []
-        self._seen: dict[int, Any] = {}  # values by their number, which they keep while alive
+        self._visited: dict[int, object] = {}  # kept alive, so that no id is reused
         tensors = [*module.parameters(), *module.buffers()]
         hooks = [h for t in tensors for h in (*gradient_hooks(t), *accumulation_hooks(t))]
         waiting: list[Named] = [*(("", hook) for hook in hooks), ("", module)]
-        while waiting and len(self._seen) < _LIMIT:
+        while waiting and len(self._visited) < _LIMIT:
             name, value = waiting.pop()
-            if id(value) not in self._seen and not isinstance(value, _PLAIN):
-                self._seen[id(value)] = value
+            if id(value) not in self._visited and not isinstance(value, _PLAIN):
+                self._visited[id(value)] = value
                 waiting += self._visit(name, value)
 
     def changed(self) -> list[str]:
-        """Return the names of attributes, containers and variables that are not as they were."""
+        """Return the names of attributes, containers and variables that have changed."""
         return list(dict.fromkeys(n for record in self._records for n in record.changed()))
 
     def restore(self) -> None:
-        """Put everything back."""
+        """Restore all of them."""
         for record in self._records:
             if record.changed():
                 record.restore()
 
-    def _visit(self, name: str, value: Any) -> Iterable[Named]:
-        """Record a value, and return the values in it."""
+    def _visit(self, name: str, value: object) -> Iterable[Named]:
+        """Record a value, and return the values in it, with names."""
         if isinstance(value, FunctionType):
             return self._function(value) if _is_users(value.__module__) else ()
         if isinstance(value, MethodType):
@@ -73,7 +73,7 @@ class Snapshot:
         if isinstance(value, (list, deque, set, dict)):
             return self._container(name, value)
         if isinstance(value, (tuple, frozenset)):
-            # the len() of a subclass may mean something else, or raise
+            # a subclass may define len() differently
             kind: Any = tuple if isinstance(value, tuple) else frozenset
             is_small = kind.__len__(value) <= _LIMIT
             return [(name, v) for v in kind.__iter__(value)] if is_small else ()
@@ -82,6 +82,7 @@ class Snapshot:
         return ()
 
     def _container(self, name: str, value: Any) -> Iterable[Named]:
+        """Record the elements of a container, and return them."""
         if len(value) > _LIMIT:
             return ()
         if isinstance(value, dict):
@@ -91,25 +92,29 @@ class Snapshot:
         return [(name, v) for v in before]
 
     def _dict(self, name: str, value: dict[Any, Any], is_object: bool = False) -> Iterable[Named]:
+        """Record the members of a dict, or the attributes of an object, and return them."""
         record = _Dict(name, value, members(value), is_object)
         self._records.append(record)
         return [(record.name_of(key), member) for key, member in record.before.items()]
 
-    def _array(self, name: str, value: Any) -> Iterable[Named]:
+    def _array(self, name: str, value: Array) -> Iterable[Named]:
+        """Record the elements of an array that the module could change."""
         if value.dtype != object and value.nbytes <= _LARGEST and value.flags.writeable:
             self._records.append(_Array(name, value, value.copy()))
         return ()
 
-    def _bases(self, value: Any) -> list[Named]:
+    def _bases(self, value: torch.nn.Module) -> list[Named]:
+        """Return the classes of a module."""
         return [("", base) for base in type(value).__mro__]
 
     def _class(self, value: type) -> Iterable[Named]:
+        """Yield the functions of a class."""
         for name, member in vars(value).items():
             function = getattr(member, "__func__", getattr(member, "fget", member))
             yield f"{value.__name__}.{name}", function
 
     def _function(self, function: FunctionType) -> Iterable[Named]:
-        """The variables of a function: global ones, those of the function around it, defaults."""
+        """Record and yield the variables of a function: defaults, enclosing and global ones."""
         for default in (function.__dict__, function.__defaults__, function.__kwdefaults__):
             if default:
                 yield f"{function.__name__}'s defaults", default
@@ -126,28 +131,30 @@ class Snapshot:
 
 
 class _Record:
-    """One place, with its value before."""
+    """A place, with its value before the capture."""
 
     name: str
 
     def changed(self) -> list[str]:
-        """Return the names of what has changed in it."""
+        """Return the names of what has changed."""
         raise NotImplementedError
 
     def restore(self) -> None:
-        """Put the value back."""
+        """Restore the value."""
         raise NotImplementedError
 
 
 class _Container(_Record):
     """The elements of a list, deque or set."""
 
-    def __init__(self, name: str, value: Any, before: list[Any]) -> None:
-        self.name, self.value, self.before = name, value, before
+    def __init__(self, name: str, value: Any, before: list[object]) -> None:
+        self.name = name
+        self.value = value
+        self.before = before
 
     def changed(self) -> list[str]:
-        now = elements(self.value)
-        is_same = len(now) == len(self.before) and all(map(_is, now, self.before))
+        current = elements(self.value)
+        is_same = len(current) == len(self.before) and all(map(_is, current, self.before))
         return [] if is_same else [self.name]
 
     def restore(self) -> None:
@@ -160,24 +167,28 @@ class _Dict(_Record):
     """The members of a dict, or the attributes of an object."""
 
     def __init__(
-        self, name: str, value: dict[Any, Any], before: dict[Any, Any], is_object: bool
+        self, name: str, value: dict[object, object], before: dict[object, object], is_object: bool
     ) -> None:
-        self.name, self.value, self.before, self.is_object = name, value, before, is_object
+        self.name = name
+        self.value = value
+        self.before = before
+        self.is_object = is_object
 
-    def name_of(self, key: Any) -> str:
-        """Return what a member is called."""
+    def name_of(self, key: object) -> str:
+        """Return the name of a member in an error, such as `layer.weight` or `cache['x']`."""
         if self.is_object:
-            own = "" if key in _INNER else str(key)
-            return f"{self.name}.{own}".strip(".")
+            attribute = "" if key in _INNER else str(key)
+            return f"{self.name}.{attribute}".strip(".")
         is_path = self.name.rpartition(".")[2] == "" or not isinstance(key, (str, int))
         return f"{self.name}.{key}".strip(".") if is_path else f"{self.name}[{key!r}]"
 
     def changed(self) -> list[str]:
-        now, missing = members(self.value), object()
+        current = members(self.value)
+        missing = object()
         return [
             self.name_of(key)
-            for key in dict.fromkeys((*self.before, *now))
-            if now.get(key, missing) is not self.before.get(key, missing)
+            for key in dict.fromkeys((*self.before, *current))
+            if current.get(key, missing) is not self.before.get(key, missing)
         ]
 
     def restore(self) -> None:
@@ -188,10 +199,12 @@ class _Dict(_Record):
 
 
 class _Array(_Record):
-    """The elements of an array of numpy."""
+    """The elements of a numpy array."""
 
-    def __init__(self, name: str, value: Any, before: Any) -> None:
-        self.name, self.value, self.before = name, value, before
+    def __init__(self, name: str, value: Array, before: Array) -> None:
+        self.name = name
+        self.value = value
+        self.before = before
 
     def changed(self) -> list[str]:
         return [] if self.value.tobytes() == self.before.tobytes() else [self.name]
@@ -201,10 +214,12 @@ class _Array(_Record):
 
 
 class _Cell(_Record):
-    """A variable of the function around a function."""
+    """A variable of an enclosing function."""
 
-    def __init__(self, name: str, cell: Any, before: Any) -> None:
-        self.name, self.cell, self.before = name, cell, before
+    def __init__(self, name: str, cell: CellType, before: object) -> None:
+        self.name = name
+        self.cell = cell
+        self.before = before
 
     def changed(self) -> list[str]:
         return [] if _content(self.cell) is self.before else [self.name]
@@ -216,8 +231,10 @@ class _Cell(_Record):
 class _Variable(_Record):
     """A global variable."""
 
-    def __init__(self, name: str, variables: dict[str, Any], before: Any) -> None:
-        self.name, self.variables, self.before = name, variables, before
+    def __init__(self, name: str, variables: dict[str, object], before: object) -> None:
+        self.name = name
+        self.variables = variables
+        self.before = before
 
     def changed(self) -> list[str]:
         return [] if self.variables.get(self.name) is self.before else [self.name]
@@ -229,23 +246,24 @@ class _Variable(_Record):
 _PLAIN = (str, bytes, int, float, complex, type(None), torch.Tensor, ModuleType)
 
 
-def _is(a: Any, b: Any) -> bool:
+def _is(a: object, b: object) -> bool:
     return a is b
 
 
 def _is_users(module: str | None) -> bool:
-    """Return whether the Python module of this name belongs to no library with state of its own."""
+    """Return whether a Python module may have state of the learner: it is no known library."""
     return not is_own_module(module) and (module or "").partition(".")[0] not in _LIBRARIES
 
 
 def _global_names(code: CodeType) -> set[str]:
-    """Return the names that a function and those within it read or write outside themselves."""
+    """Return the names outside themselves that a function and its inner functions read or write."""
     inner = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
     return {*code.co_names, *(name for part in inner for name in _global_names(part))}
 
 
-def _content(cell: Any) -> Any:
+def _content(cell: CellType) -> object:
+    """Return the value of an enclosing variable; None if it is not assigned yet."""
     try:
         return cell.cell_contents
-    except ValueError:  # not yet assigned
+    except ValueError:
         return None

@@ -1,4 +1,4 @@
-"""Tensors of torch as arrays and dtypes of the device."""
+"""Convert tensors of torch to arrays, and dtypes of torch to those of the device."""
 
 from __future__ import annotations
 
@@ -20,32 +20,31 @@ DTYPES: dict[torch.dtype, type[DType]] = {
 
 
 def dtype_of(dtype: torch.dtype) -> type[DType] | None:
-    """Return the device's dtype for one of torch's; None where it has none."""
+    """Return the device's dtype for a dtype of torch; None if there is none."""
     return DTYPES.get(dtype)
 
 
 def array(tensor: torch.Tensor) -> Array:
-    """Return the elements of a tensor, which share its memory where they can."""
-    elements: Array = (
-        tensor.detach().contiguous().numpy(force=True)
-    )  # also of torch's zeros without memory
+    """Return the elements of a tensor; the array shares its memory if possible."""
+    # `force` is for torch's zeros without memory
+    elements: Array = tensor.detach().contiguous().numpy(force=True)
     return elements
 
 
 def tensor_of(elements: Array, dtype: torch.dtype) -> torch.Tensor:
-    """Return a tensor of one of torch's dtypes, with a copy of the elements."""
+    """Return a tensor with one of torch's dtypes and a copy of the elements."""
     signed = elements.astype(np.int64) if elements.dtype == np.uint32 else elements
     return torch.from_numpy(np.array(signed)).to(dtype)
 
 
-def leaves(structure: Any) -> tuple[list[torch.Tensor], Any]:
-    """Return the tensors in nested containers, and a form that `filled` takes."""
+def tensors_and_form(structure: Any) -> tuple[list[torch.Tensor], Any]:
+    """Return the tensors in nested containers, and a form for `fill_form`."""
     flat, spec = pytree.tree_flatten(structure)
     return [v for v in flat if isinstance(v, torch.Tensor)], (flat, spec)
 
 
-def filled(form: Any, tensors: Sequence[torch.Tensor]) -> Any:
-    """Return the containers of a form with other tensors in them."""
+def fill_form(form: Any, tensors: Sequence[torch.Tensor]) -> Any:
+    """Return the containers of a form with other tensors."""
     flat, spec = form
     following = iter(tensors)
     values = [next(following) if isinstance(v, torch.Tensor) else v for v in flat]

@@ -1,8 +1,8 @@
 """The joint graph of a module: forward and backward as torch runs them, as a functional graph.
 
-The module and its backward pass run on fake tensors, which have shapes and dtypes and no elements,
-and each operation of torch becomes a node. A second pass, where the graph changes a tensor in
-place, replaces the changes by new tensors; changes of parameters and buffers are at the end.
+The module and its backward pass run on fake tensors, which have shapes and dtypes but no elements,
+and each operation of torch becomes a node. If the graph changes tensors in place, a second pass
+replaces the changes by new tensors; changes of parameters and buffers move to the end.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from ipu_teach.frontends.pytorch import losses, private, respelled, whole
 from ipu_teach.frontends.pytorch.arguments import refuse_hidden_outputs
 from ipu_teach.frontends.pytorch.labels import Label, Labels, innermost_line
 from ipu_teach.frontends.pytorch.markers import LOWERINGS, Marks, capturing
-from ipu_teach.frontends.pytorch.private import pytree
+from ipu_teach.frontends.pytorch.private import Function, Target, pytree
 from ipu_teach.frontends.pytorch.record import Recorder
 from ipu_teach.frontends.pytorch.rows import KEPT
 from ipu_teach.graph.source import NOWHERE, in_words
 
-_RESULT = torch.empty(0)  # stands for a tensor in what forward returns
+_RESULT = torch.empty(0)  # the placeholder for a tensor in the output of forward
 
 
 def _set_data(tensor: torch.Tensor, value: torch.Tensor) -> None:
-    """Do `tensor.data = value` by a copy, which is an operation that can be traced."""
+    """Replace `tensor.data = value` by a copy, which can be traced. Raises `ModelError`."""
     if tensor.shape != value.shape or tensor.dtype != value.dtype:
         raise ModelError(
             f"tensor.data, {list(tensor.shape)} {tensor.dtype}, was replaced by "
             f"{list(value.shape)} {value.dtype}.",
             line=in_words(innermost_line()),
-            next_step="give the result a name of its own: y = x.data.",
+            next_step="assign it to a new name instead: y = x.data.",
         )
     tensor.detach().copy_(value)
 
@@ -55,38 +55,39 @@ class JointGraph:
 
     Its placeholders are the parameters and buffers `states`, each under the first of its names,
     then the inputs. It returns the outputs, the gradients of the parameters `gradients`, the new
-    values of the buffers and parameters `assigned`, and the tensors that are kept for the backward
+    values of the buffers and parameters `assigned`, and the tensors that are saved for the backward
     pass. `copy_` nodes change placeholders.
     """
 
     states: dict[str, torch.Tensor]
     inputs: list[str]
-    calls: whole.Capture  # of the operations that are kept whole
+    calls: whole.Capture  # the undecomposed operations
     graph: torch.fx.Graph = None
     constants: dict[str, torch.Tensor] = field(default_factory=dict)
     labels: dict[torch.fx.Node, Label] = field(default_factory=dict)
     outputs: list[torch.dtype] = field(default_factory=list)
-    form: Any = None  # what forward returns, flattened: tensors of no elements among other values
+    form: Any = None  # the flattened output of forward, with `_RESULT` in the place of tensors
     gradients: list[str] = field(default_factory=list)
     assigned: list[str] = field(default_factory=list)
-    loss: int | None = None  # which of the outputs
+    loss: int | None = None  # the number of the output that is the loss
 
 
 class Tracer:
-    """Traces one module for one example of its arguments. `names`: of the tensors among them."""
+    """Traces one module for example arguments. `names` are those of the tensors among them."""
 
     def __init__(
         self,
         module: torch.nn.Module,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
         names: list[str],
     ) -> None:
-        self.module, self.names = module, names
+        self.module = module
+        self.names = names
         self.parameters = dict(module.named_parameters(remove_duplicate=False))
         buffers = dict(module.named_buffers(remove_duplicate=False))
         tensors = {**self.parameters, **buffers}
-        self.first_name: dict[str, str] = {}  # of the tensor with a name
+        self.first_name: dict[str, str] = {}  # the first name of a tensor by any name
         by_identity: dict[int, str] = {}
         for name, tensor in tensors.items():
             self.first_name[name] = by_identity.setdefault(id(tensor), name)
@@ -102,14 +103,15 @@ class Tracer:
 
     @property
     def path(self) -> str:
-        """The module that ran last."""
+        """The path of the module that ran last."""
         return "" if self.labels is None else self.labels.label.path
 
     def trace(self, training: bool, scale: float) -> JointGraph:
-        """Run the module, and the gradients of its loss times `scale` if `training`.
+        """Run the module, and if `training`, the gradients of its loss times `scale`.
 
-        :raises ModelError: for a module that is trained and returns no loss, and one that changes
-            its inputs or a constant.
+        :raises ModelError: for a trained module that returns no loss, and a module that changes its
+            inputs
+            or a constant.
         """
         joint = self._run(training, scale)
         self._check_changes(joint)
@@ -119,10 +121,11 @@ class Tracer:
         return joint
 
     def forward(self) -> JointGraph:
-        """Return what the module computes when it is run now."""
+        """Return what the module computes if it runs now."""
         return self._run(training=False, scale=1.0)
 
     def _run(self, training: bool, scale: float) -> JointGraph:
+        """Return the graph of the module, which may change tensors in place."""
         with ExitStack() as stack:
             marks = stack.enter_context(capturing())
             calls = stack.enter_context(whole.capture())
@@ -137,7 +140,10 @@ class Tracer:
         return joint
 
     def _record(
-        self, joint: JointGraph, function: Callable[..., Any], label: Callable[[], Label]
+        self,
+        joint: JointGraph,
+        function: Callable[..., list[torch.Tensor]],
+        label: Callable[[], Label],
     ) -> None:
         """Record a function of the states and the inputs."""
         tensors = [*self.states.values(), *(self._flat[i] for i in self._places)]
@@ -146,16 +152,14 @@ class Tracer:
         self.recorders.append(recorder)
         with private.tracing_on(self.fake):
             recorder.record(function, fakes)
-        joint.graph, joint.constants, joint.labels = (
-            recorder.graph,
-            recorder.constants,
-            recorder.labels,
-        )
+        joint.graph = recorder.graph
+        joint.constants = recorder.constants
+        joint.labels = recorder.labels
 
     def _function(
         self, joint: JointGraph, labels: Labels, marks: Marks, training: bool, scale: float
     ) -> Callable[..., list[torch.Tensor]]:
-        """Return the function that is traced, of the states and the inputs."""
+        """Return the function to trace, of the states and the inputs."""
 
         def function(*tensors: torch.Tensor) -> list[torch.Tensor]:
             states = dict(zip(self.states, tensors, strict=False))
@@ -166,13 +170,14 @@ class Tracer:
             args, kwargs = pytree.tree_unflatten(values, self._spec)
             named = {f"module.{n}": states[first] for n, first in self.first_name.items()}
             step = _Step(self.module, joint, labels, marks, scale if training else None)
-            # the backward pass too, as checkpoints run the forward again with the parameters
+            # with the backward pass, in which checkpoints run the forward with these parameters
             outputs = torch.func.functional_call(step, named, args, kwargs)
             gradients = {n: states[n].grad for n in self.trained if states[n].grad is not None}
             first = self.first_name
             after = {n.removeprefix("module."): t for n, t in named.items()}
             assigned = {first[n]: t for n, t in after.items() if t is not states[first[n]]}
-            joint.gradients, joint.assigned = list(gradients), list(assigned)
+            joint.gradients = list(gradients)
+            joint.assigned = list(assigned)
             results = [*outputs, *gradients.values(), *assigned.values()]
             labels.set(line=NOWHERE, stage=0)
             return [*(t.detach() for t in results if t is not None), *marks.kept]
@@ -180,7 +185,7 @@ class Tracer:
         return function
 
     def _require_gradients(self, states: Mapping[str, torch.Tensor]) -> None:
-        """Let the parameters have gradients, and the hooks of the module's own."""
+        """Make the trained parameters require gradients, and add the module's own hooks to them."""
         for name in self.trained:
             states[name].requires_grad_(True)
             for hook in private.gradient_hooks(self.states[name]):
@@ -189,9 +194,12 @@ class Tracer:
                 states[name].register_post_accumulate_grad_hook(hook)
 
     def _check_changes(self, joint: JointGraph) -> None:
-        """Raise `ModelError` if the graph changes an input, or a tensor of the module that is
-        neither a parameter nor a buffer."""
-        nodes, labels = list(joint.graph.nodes), joint.labels
+        """Raise `ModelError` if the graph changes an input or a constant tensor of the module.
+
+        A constant tensor is neither a parameter nor a buffer.
+        """
+        nodes = list(joint.graph.nodes)
+        labels = joint.labels
         placeholders = [n for n in nodes if n.op == "placeholder"]
         inputs = dict(zip(placeholders[len(self.states) :], self.names, strict=True))
         for node in nodes:
@@ -203,9 +211,9 @@ class Tracer:
                     name = inputs[root]
                     self._refuse_change(
                         labels[node],
-                        f"{name!r}, which is fed, was changed in place, by "
+                        f"The input {name!r} was changed in place, by "
                         f"{private.operation_name(node.target)}.",
-                        "give the result a name of its own: y = x + 1 in the place of x += 1.",
+                        "assign the result to a new name: y = x + 1 instead of x += 1.",
                     )
                 if root is not None and root.op == "get_attr":
                     self._refuse_change(
@@ -216,18 +224,19 @@ class Tracer:
                     )
 
     def _refuse_change(self, label: Label, problem: str, advice: str) -> None:
+        """Raise `ModelError` for the operation with this label."""
         where = label.path or type(self.module).__name__
         raise ModelError(problem, where=where, line=in_words(label.line), next_step=advice)
 
     def _functionalise(self, joint: JointGraph) -> None:
-        """Rewrite in-place operations as operations that return new tensors."""
+        """Replace in-place operations by operations that return new tensors."""
         run = _Rerun(joint)
         with torch.no_grad():
             self._record(joint, torch.func.functionalize(run), lambda: run.label)
 
 
 class _Step(torch.nn.Module):  # type: ignore[misc]
-    """The forward of a module, and its backward if there is a `scale` of the loss."""
+    """The forward of a module, and if there is a `scale` of the loss, its backward."""
 
     def __init__(
         self,
@@ -238,12 +247,16 @@ class _Step(torch.nn.Module):  # type: ignore[misc]
         scale: float | None,
     ) -> None:
         super().__init__()
-        self.module, self.joint, self.labels, self.marks = module, joint, labels, marks
+        self.module = module
+        self.joint = joint
+        self.labels = labels
+        self.marks = marks
         self.scale = scale
 
-    def forward(self, *args: Any, **kwargs: Any) -> list[torch.Tensor]:
-        """Return the tensors among the module's results."""
-        joint, labels = self.joint, self.labels
+    def forward(self, *args: object, **kwargs: object) -> list[torch.Tensor]:
+        """Return the tensors among the module's outputs."""
+        joint = self.joint
+        labels = self.labels
         with torch.enable_grad():
             with labels, labels.in_modules():
                 result = self.module(*args, **kwargs)
@@ -259,22 +272,24 @@ class _Step(torch.nn.Module):  # type: ignore[misc]
         return outputs
 
     def _loss(self, outputs: list[torch.Tensor]) -> torch.Tensor:
-        loss: Any = losses.final(self.marks.losses)
+        """Return the marked loss, or the last output. Raises `ModelError` if it is no loss."""
+        loss = losses.final_loss(self.marks.losses)
         if loss is None and outputs:
             loss = outputs[-1]
         if loss is None or loss.numel() != 1 or not loss.is_floating_point():
             kind = "nothing" if loss is None else f"{list(loss.shape)} {str(loss.dtype)[6:]}"
-            raise ModelError(f"""{type(self.module).__name__} is trained, and the last output of its
+            raise ModelError(f"""{type(self.module).__name__} is trained, but the last output of its
                 forward is {kind}, which is not a loss.
-                next:  return the loss last, one number: return output, loss.""")
+                next:  return the loss last, as one number: return output, loss.""")
         result: torch.Tensor = loss
         return result
 
     def _backward(self, loss: torch.Tensor, scale: float) -> None:
+        """Run the backward of the loss times `scale`, under the labels of the forward."""
         if not loss.requires_grad:
             return
         with self.labels.in_backward(loss):
-            # of an edge, not a tensor, as a mode that is on would be off in a function of tensors
+            # called with an edge, because a call with a tensor would turn off the modes
             edge = torch.autograd.graph.get_gradient_edge(loss)
             gradient = torch.full_like(loss, scale)
             with self.labels if self.labels.is_recomputed else nullcontext():
@@ -282,10 +297,12 @@ class _Step(torch.nn.Module):  # type: ignore[misc]
 
 
 class _Rerun:
-    """Runs a recorded graph. `label`: of the node that runs."""
+    """Runs a recorded graph. `label` is that of the current node."""
 
     def __init__(self, joint: JointGraph) -> None:
-        self.graph, self.constants, self.labels = joint.graph, joint.constants, joint.labels
+        self.graph = joint.graph
+        self.constants = joint.constants
+        self.labels = joint.labels
         self.label = Label()
 
     def __call__(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
@@ -307,8 +324,8 @@ class _Rerun:
         return results
 
 
-def _root(node: Any) -> torch.fx.Node | None:
-    """Return the node whose memory the result of a node shares."""
+def _root(node: torch.fx.Node) -> torch.fx.Node | None:
+    """Return the node whose memory the result of a node shares; None for several."""
     while isinstance(node, torch.fx.Node) and node.op == "call_function":
         if node.target is not getitem and not private.returns_alias(node.target):
             return node
@@ -318,7 +335,8 @@ def _root(node: Any) -> torch.fx.Node | None:
     return node if isinstance(node, torch.fx.Node) else None
 
 
-def _without_fast_attention() -> Any:
+def _without_fast_attention() -> ExitStack:
+    """Turn off torch's fast path of attention, until the result is closed."""
     stack = ExitStack()
     enabled = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
@@ -326,22 +344,24 @@ def _without_fast_attention() -> Any:
     return stack
 
 
-def _table() -> Any:
+def _table() -> dict[Target, Function]:
     return _table_without(frozenset(LOWERINGS))
 
 
 @cache
-def _table_without(names: frozenset[str]) -> Any:
-    """Return torch's table of operations that it spells out in others, but for these names and
-    those that the kit has a row for."""
-    # without "detach" the results that autograd saves would hold themselves, and never be freed
+def _table_without(names: frozenset[str]) -> dict[Target, Function]:
+    """Return torch's table of decompositions, without these names and those of the kit's rows."""
+    # if "detach" were decomposed, the results that autograd saves would contain themselves, and
+    # would never be freed
     names |= {f"aten::{name}" for name in (*KEPT, "detach")}
     table = torch.export.default_decompositions().items()
-    rest = {op: spelled for op, spelled in table if private.operation_name(op) not in names}
-    # torch computes with zeros without memory in ways of their own, which no row has
-    rest[torch.ops.aten._efficientzerotensor.default] = _zeros
-    return whole.decompositions(rest)
+    decompositions = {
+        op: decomposition for op, decomposition in table if private.operation_name(op) not in names
+    }
+    # zeros without memory have their own operations, for which there are no rows
+    decompositions[torch.ops.aten._efficientzerotensor.default] = _zeros
+    return whole.decompositions(decompositions)
 
 
-def _zeros(size: Sequence[int], dtype: torch.dtype | None = None, **_: Any) -> torch.Tensor:
+def _zeros(size: Sequence[int], dtype: torch.dtype | None = None, **_: object) -> torch.Tensor:
     return torch.zeros(size, dtype=dtype)

@@ -80,11 +80,12 @@ def _from_root(
 
 @variant(_combining, (Replicas, Ranks.all_reduce))
 def all_reduce_cross_replica() -> None:
-    """A new tensor: what `data` holds in all replicas of a group, combined element by element.
+    """Return a new tensor: the values of `data` in all replicas of a group, combined element by
+    element.
 
-    `data` may also be a list of tensors: they are taken as one long one, which takes as many rounds
-    as a short one, and a list comes back. On a ring of R replicas n bytes take 2 (R - 1) rounds,
-    and 2 (R - 1) / R n bytes over each link. Raises `PoplibsError`.
+    `data` may also be a list of tensors. They are reduced as one long tensor, which takes as many
+    rounds as a short one, and a list is returned. On a ring of R replicas n bytes take 2 (R - 1)
+    rounds, and 2 (R - 1) / R n bytes over each link. Raises `PoplibsError`.
     """
 
 
@@ -95,8 +96,8 @@ def all_reduce_in_place_cross_replica() -> None:
 
 @variant(_combining, (Replicas, Ranks.reduce_scatter))
 def reduce_scatter_cross_replica() -> None:
-    """[ceil(n / R)] on replica number i of a group of R: share i of the n elements of `data` in all
-    of them, combined. Behind the end stand zeros. R - 1 rounds. Raises `PoplibsError`."""
+    """Return [ceil(n / R)] on replica number i of a group of R: share i of the n elements of `data`
+    in all of them, combined. The end is padded with zeros. R - 1 rounds. Raises `PoplibsError`."""
 
 
 @variant(_moving, (Replicas, Ranks.all_gather))

@@ -1,4 +1,5 @@
-"""Who talks to whom, and what becomes of what they say: groups of replicas, and operators."""
+"""The groups of replicas that take part in a collective, and the operators that combine their
+values."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ __all__ = ["CollectiveOperator", "CommGroup", "CommGroupType"]
 
 
 class CollectiveOperator(Enum):
-    """How the values of two replicas become one. MEAN is ADD, divided by how many there are."""
+    """The operation that combines the values of two replicas. MEAN is ADD, divided by the number of
+    replicas."""
 
     ADD = "ADD"
     MEAN = "MEAN"
@@ -28,8 +30,8 @@ class CollectiveOperator(Enum):
 
 
 class CommGroupType(Enum):
-    """Which replicas make a group: ALL of them; CONSECUTIVE ones, as 0 1 | 2 3 | 4 5 | 6 7; or, of
-    groups like those, the first of each, the second of each: ORTHOGONAL, as 0 2 4 6 | 1 3 5 7."""
+    """The replicas of a group: ALL of them; CONSECUTIVE ones, as 0 1 | 2 3 | 4 5 | 6 7; or the
+    first of each such group, the second of each, and so on: ORTHOGONAL, as 0 2 4 6 | 1 3 5 7."""
 
     ALL = "ALL"
     CONSECUTIVE = "CONSECUTIVE"
@@ -39,11 +41,10 @@ class CommGroupType(Enum):
 @advised("write CommGroup(), which is all of them.")
 @dataclass(frozen=True)
 class CommGroup:
-    """Groups of `size` replicas each, which have nothing to do with each other; size 0 is all of
-    them.
+    """Groups of `size` replicas each, which are independent of each other; size 0 is all of them.
 
-    Of R replicas CONSECUTIVE ones stand side by side, and ORTHOGONAL ones R / size apart. Raises
-    `PoplibsError` for another kind, and for a size that is none.
+    Of R replicas, CONSECUTIVE groups have neighbouring ones, and ORTHOGONAL groups have replicas R
+    / size apart. Raises `PoplibsError` for another kind, a negative size, and a size for ALL.
     """
 
     kind: CommGroupType = CommGroupType.ALL
@@ -61,8 +62,8 @@ class CommGroup:
         return f"CommGroup({f'{self.kind.name}, {self.size}' if self.size else ''})"
 
     def of(self, replicas: int) -> list[list[int]]:
-        """The replicas of each group. Raises `PoplibsError` unless the size divides how many there
-        are."""
+        """Return the replicas of each group. Raises `PoplibsError` unless the size divides how many
+        there are."""
         size = self.size or replicas
         if replicas % size:
             fit = ", ".join(f"{n}" for n in range(1, replicas + 1) if replicas % n == 0)
@@ -75,7 +76,7 @@ class CommGroup:
         return [list(range(first, first + size)) for first in range(0, replicas, size)]
 
 
-# by operator: what works in place on two tensors
+# by operator: the function that works in place on two tensors
 STEPS = {
     CollectiveOperator.ADD: popops.add_in_place,
     CollectiveOperator.MEAN: popops.add_in_place,
@@ -87,12 +88,12 @@ STEPS = {
 }
 
 
-def operator_of(given: object, dtype: type[DType]) -> CollectiveOperator:
-    """The operator that is meant, by itself or by name. Raises `PoplibsError` for one that is none,
-    or none for this dtype."""
-    op = CollectiveOperator.__members__.get(given) if isinstance(given, str) else given
+def operator_of(operator: object, dtype: type[DType]) -> CollectiveOperator:
+    """Return the operator that is meant, by itself or by name. Raises `PoplibsError` for one that
+    is none, or none for this dtype."""
+    op = CollectiveOperator.__members__.get(operator) if isinstance(operator, str) else operator
     if not isinstance(op, CollectiveOperator):
-        raise as_given(given, "op", f"use one of {', '.join(o.name for o in STEPS)}.")
+        raise as_given(operator, "op", f"use one of {', '.join(o.name for o in STEPS)}.")
     if op is CollectiveOperator.SQUARE_ADD:
         raise refused(
             "was given SQUARE_ADD, which PopLibs names and refuses, too: a sum on its way round "

@@ -1,8 +1,8 @@
-"""Which tiles are set aside for transfers, so that others compute meanwhile.
+"""The tiles that are reserved for transfers, so that other tiles compute at the same time.
 
-I/O tiles are the first of each IPU, as many as `IPUModel(io_tiles=…)` says: Poplar's programs ask
-`per_ipu_tiles(graph, 0, n)` for them and `per_ipu_tiles(graph, n, rest)` for those that compute,
-and make a virtual graph of each. Which tiles gcl picks for that is not published.
+I/O tiles are the first of each IPU; `IPUModel(io_tiles=…)` sets their number. Poplar's programs ask
+`per_ipu_tiles(graph, 0, n)` for them and `per_ipu_tiles(graph, n, rest)` for the computing tiles,
+and create a virtual graph of each. Which tiles gcl picks for that is not published.
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ def per_ipu_tiles(graph: Graph, offset: int, count: int) -> list[int]:
     compute `per_ipu_tiles(graph, 64, graph.target.tiles_per_ipu - 64)`. Raises `PoplibsError` for
     tiles that are not there.
     """
-    each = graph.target.tiles_per_ipu
-    if not is_count(offset, 0) or not is_count(count, 1) or offset + count > each:
+    tiles_per_ipu = graph.target.tiles_per_ipu
+    if not is_count(offset, 0) or not is_count(count, 1) or offset + count > tiles_per_ipu:
         raise refused(
             f"was given {shown(offset)} and {shown(count)}.",
             next_step=(
-                f"give the first tile and how many: each IPU has {counted(each, 'tile')}, from 0."
+                "give the first tile and how many: each IPU has "
+                f"{counted(tiles_per_ipu, 'tile')}, from 0."
             ),
         )
-    first = range(offset, graph.target.num_tiles, each)
+    first = range(offset, graph.target.num_tiles, tiles_per_ipu)
     return [tile for begin in first for tile in range(begin, begin + count)]
 
 

@@ -1,6 +1,6 @@
-"""Who takes part in a collective, and what each of them does: the IPUs of a replica, or replicas.
+"""The ranks of a collective, and the work of each: the IPUs of a replica, or replicas.
 
-Each rank has a row: the elements that it brings, in one dimension.
+Each rank has a row: the elements that it contributes, in one dimension.
 """
 
 from __future__ import annotations
@@ -29,42 +29,45 @@ from ipu_teach.poplibs.poputil import like, take, tile_pieces
 from ipu_teach.program import Sequence as Program
 
 __all__: list[str] = []
-Value = Any  # what is given and comes back: a list of tensors, or a tensor of a replicated graph
+Value = Any  # arguments and results: a list of tensors, or a tensor of a replicated graph
 
 
 class Ranks(ABC):
-    """Ranks in `groups` that have nothing to do with each other. `given`: what they work on, or
-    several such, `ipus`: the first IPU of each rank, which has so many `each`."""
+    """Ranks in independent `groups`. `given` is the tensor that they work on, or several, `ipus`
+    the first IPU of each rank, and `each` the number of IPUs of a rank."""
 
     def __init__(
         self, top: Graph, given: object, several: bool, ipus: Sequence[int], each: int, *how: Any
     ) -> None:
         group, self.name, options = how
         self.method: str = settled(METHOD, options)["method"]
-        self.top, self.given, self.several, self.each = top, given, several, each
+        self.top = top
+        self.given = given
+        self.several = several
+        self.each = each
         self.groups = group.of(len(ipus))
         self.size = len(self.groups[0])
-        along = (sorted(one, key=ipus.__getitem__) for one in self.groups)
+        along = (sorted(members, key=ipus.__getitem__) for members in self.groups)
         self.rings = [[ring[i] for i in ring_order(self.size)] for ring in along]
 
     @abstractmethod
     def rows(self, value: Value) -> list[Tensor]:
-        """The row of each rank."""
+        """Return the row of each rank."""
 
     @abstractmethod
     def like(self, value: Value) -> Value:
-        """New tensors, each element on the tile of its original."""
+        """Return the new tensors, each element on the tile of its original."""
 
     @abstractmethod
     def linear(self, value: Value, count: int) -> Value:
-        """New tensors of `count` elements, over all tiles of each rank."""
+        """Return the new tensors of `count` elements, over all tiles of each rank."""
 
     @abstractmethod
     def stacked(self, values: list[Value]) -> Value:
-        """Several as one, with another dimension in front."""
+        """Return the several as one, with another dimension in front."""
 
     def one(self) -> Value:
-        """What is given, where it may not be several. Raises `PoplibsError`."""
+        """Return what is given, where it may not be several. Raises `PoplibsError`."""
         if self.several:
             raise as_given(self.given, "data", "give one at a time; all_reduce takes several.")
         return self.given
@@ -72,21 +75,30 @@ class Ranks(ABC):
     # --- what they do -----------------------------------------------------------------------------
 
     def all_reduce(self, op: object, prog: Program, in_place: bool = False) -> Value:
-        """What all have, combined, for each of them. A chunk has a share of each tile's elements,
-        so that all tiles send at once."""
+        """Return what all have, combined, for each of them. A chunk has a share of each tile's
+        elements, so that all tiles send at once."""
         values: Any = self.given if self.several else [self.given]
         rows = self._joined(values)
-        how = operator_of(op, rows[0].dtype)
-        made = values if in_place else [self.like(value) for value in values]
-        out = rows if in_place else self._joined(made)
+        collective = operator_of(op, rows[0].dtype)
+        results = values if in_place else [self.like(value) for value in values]
+        out = rows if in_place else self._joined(results)
         if self.size > 1 and rows[0].num_elements:
             shares = _shares(self.top, rows[0], self.size)
-            mine, whole = (self._by_home(partial(_share, some, shares)) for some in (rows, out))
-            found = self._combined(mine, how, rows[0], prog, in_place)
-            gather(found, whole, prog, self.rings, self._method(found[0], True), in_place)
+            local_shares, output_shares = (
+                self._by_home(partial(_share, tensors, shares)) for tensors in (rows, out)
+            )
+            scattered = self._combined(local_shares, collective, rows[0], prog, in_place)
+            gather(
+                scattered,
+                output_shares,
+                prog,
+                self.rings,
+                self._method(scattered[0], True),
+                in_place,
+            )
         elif not in_place:
             side_by_side(list(zip(rows, out, strict=True)), prog)
-        return made if self.several else made[0]
+        return results if self.several else results[0]
 
     def all_reduce_in_place(self, op: object, prog: Program) -> None:
         """As `all_reduce`, into what is given."""
@@ -95,35 +107,38 @@ class Ranks(ABC):
     def reduce_scatter(self, op: object, prog: Program) -> Value:
         """To each its share, combined, with zeros behind the end."""
         rows = self.rows(value := self.one())
-        how = operator_of(op, rows[0].dtype)
-        n, m = rows[0].num_elements, -(-rows[0].num_elements // self.size)
-        made = self.linear(value, m)
+        collective = operator_of(op, rows[0].dtype)
+        n = rows[0].num_elements
+        m = -(-rows[0].num_elements // self.size)
+        result = self.linear(value, m)
         chunks = self._by_home(lambda r, i: rows[r][min(n, i * m) : min(n, i * m + m)])
-        found, to = self._combined(chunks, how, rows[0], prog), self.rows(made)
-        ends = [chunk.num_elements for chunk in found]
-        side_by_side([(chunk, to[r][: ends[r]]) for r, chunk in enumerate(found)], prog)
+        scattered = self._combined(chunks, collective, rows[0], prog)
+        to = self.rows(result)
+        ends = [chunk.num_elements for chunk in scattered]
+        side_by_side([(chunk, to[r][: ends[r]]) for r, chunk in enumerate(scattered)], prog)
         if min(ends) < m:
             padding = concat([to[r][end:] for r, end in enumerate(ends)])
             popops.zero(self.top, padding, prog, f"{self.name}/padding")
-        return made
+        return result
 
     def all_gather(self, prog: Program) -> Value:
-        """What all of a group have, to each of it."""
+        """Return what all of a group have, to each of it."""
         rows = self.rows(value := self.one())
-        made = [self.like(value) for _ in range(self.size)]
-        to = [self.rows(one) for one in made]
-        whole = self._by_home(lambda r, i: to[i][r])
-        gather(rows, whole, prog, self.rings, self._method(rows[0], True))
-        return self.stacked(made)
+        results = [self.like(value) for _ in range(self.size)]
+        to = [self.rows(result) for result in results]
+        by_home = self._by_home(lambda r, i: to[i][r])
+        gather(rows, by_home, prog, self.rings, self._method(rows[0], True))
+        return self.stacked(results)
 
     def all_to_all(self, prog: Program) -> Value:
-        """Part j of the rank i of a group becomes part i of its rank j. Raises `PoplibsError`."""
+        """Return the part j of the rank i of a group becomes part i of its rank j. Raises
+        `PoplibsError`."""
         rows = self.rows(value := self.one())
         m, over = divmod(rows[0].num_elements, self.size)
         if over:
             raise refused(f"""was given {rows[0].num_elements:,} elements for {self.size} parts.
                 next:  pad them to a multiple of {self.size}; part i goes to number i.""")
-        to = self.rows(made := self.like(value))
+        to = self.rows(result := self.like(value))
         side_by_side(
             [
                 (rows[source][j * m : j * m + m], to[end][i * m : i * m + m])
@@ -133,22 +148,22 @@ class Ranks(ABC):
             ],
             prog,
         )
-        return made
+        return result
 
     def broadcast(self, root: object, prog: Program) -> Value:
-        """What number `root` of a group has, to each of it. Raises `PoplibsError`."""
+        """Return what number `root` of a group has, to each of it. Raises `PoplibsError`."""
         if not is_whole(root) or not 0 <= root < self.size:
             raise as_given(root, "root_replica", f"a group has {self.size}, from 0.")
         rows = self.rows(value := self.one())
-        to = self.rows(made := self.like(value))
+        to = self.rows(result := self.like(value))
         side_by_side(
             [(rows[group[root]], to[rank]) for group in self.groups for rank in group], prog
         )
-        return made
+        return result
 
     def _joined(self, values: list[Value]) -> list[Tensor]:
-        """The rows of several, one behind the other."""
-        return [concat(list(some)) for some in zip(*map(self.rows, values), strict=True)]
+        """Return the rows of several, one behind the other."""
+        return [concat(list(same_rows)) for same_rows in zip(*map(self.rows, values), strict=True)]
 
     def _combined(
         self,
@@ -158,12 +173,13 @@ class Ranks(ABC):
         prog: Program,
         in_place: bool = False,
     ) -> list[Tensor]:
-        """What all have of the chunk that is at home on each rank, combined."""
-        method, name = self._method(row), self.name
-        found = scatter(self.top, chunks, STEPS[op], prog, self.rings, method, name, in_place)
+        """Return what all have of the chunk that is at home on each rank, combined."""
+        method = self._method(row)
+        name = self.name
+        scattered = scatter(self.top, chunks, STEPS[op], prog, self.rings, method, name, in_place)
         if op is CollectiveOperator.MEAN and self.size > 1 and row.num_elements:
-            popops.mul_in_place(self.top, concat(found), 1 / self.size, prog, f"{name}/mean")
-        return found
+            popops.mul_in_place(self.top, concat(scattered), 1 / self.size, prog, f"{name}/mean")
+        return scattered
 
     def _method(self, row: Tensor, gathers: bool = False) -> str:
         return choose(self.method, self.size, row.num_elements * row.dtype.size, self.each, gathers)
@@ -216,13 +232,14 @@ class Replicas(Ranks):
             check_tensor(graph, "data", tensor)
             check_mapped(graph, "data", tensor)
             _check_alike("dtypes", tensors[0].dtype.__name__, tensor.dtype.__name__, tensor)
-        self.graph, each = graph, tensors[0].graph.target.num_ipus
-        ipus = range(0, each * graph.get_replication_factor(), each)
-        super().__init__(graph.get_top_level_graph(), given, several, ipus, each, *how)
+        self.graph = graph
+        num_ipus = tensors[0].graph.target.num_ipus
+        ipus = range(0, num_ipus * graph.get_replication_factor(), num_ipus)
+        super().__init__(graph.get_top_level_graph(), given, several, ipus, num_ipus, *how)
 
     def rows(self, value: Value) -> list[Tensor]:
-        whole = self.top.get_non_replicated_tensor(value)
-        return [whole[i].flatten() for i in range(whole.shape[0])]
+        all_replicas = self.top.get_non_replicated_tensor(value)
+        return [all_replicas[i].flatten() for i in range(all_replicas.shape[0])]
 
     def like(self, value: Value) -> Value:
         return like(value.graph, value, f"{self.name}/out")
@@ -235,8 +252,8 @@ class Replicas(Ranks):
 
 
 def _one_each(graph: Graph, tensors: Any, before: list[int]) -> list[int]:
-    """The IPU of each of a list of tensors; of a further list that of each of the first. Raises
-    `PoplibsError`."""
+    """Return the IPU of each of a list of tensors; of a further list that of each of the first.
+    Raises `PoplibsError`."""
     if not isinstance(tensors, (list, tuple)) or not tensors:
         raise as_given(tensors, "data", "give a list of tensors, one on each IPU.")
     at: list[int] = []
@@ -262,8 +279,8 @@ def _one_each(graph: Graph, tensors: Any, before: list[int]) -> list[int]:
     return at
 
 
-def _check_alike(what: str, first: object, other: object, tensor: Tensor) -> None:
-    check_same(what, first, other, repr(tensor), "popops.cast and popops.pad make them alike.")
+def _check_alike(subject: str, first: object, second: object, tensor: Tensor) -> None:
+    check_same(subject, first, second, repr(tensor), "popops.cast and popops.pad make them alike.")
 
 
 def _share(rows: list[Tensor], shares: list[list[tuple[int, int]]], r: int, i: int) -> Tensor:
@@ -271,10 +288,10 @@ def _share(rows: list[Tensor], shares: list[list[tuple[int, int]]], r: int, i: i
 
 
 def _shares(graph: Graph, row: Tensor, count: int) -> list[list[tuple[int, int]]]:
-    """For each chunk its intervals of a row: a part of what each tile holds. What does not come out
-    even goes to other chunks on the next tile."""
+    """Return, for each chunk, its intervals of a row: a part of the elements on each tile. A
+    remainder goes to other chunks on the next tile."""
     shares: list[list[tuple[int, int]]] = [[] for _ in range(count)]
-    pieces = [piece for _, some in tile_pieces(graph, row) for piece in some]
+    pieces = [piece for _, pieces_of_tile in tile_pieces(graph, row) for piece in pieces_of_tile]
     for turn, (begin, end) in enumerate(pieces):
         for i in range(count):
             low, high = (begin + (end - begin) * cut // count for cut in (i, i + 1))

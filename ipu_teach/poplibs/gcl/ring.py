@@ -31,19 +31,20 @@ THRESHOLDS = ((4, 1_245_184), (8, 4_980_736), (2**62, 39_845_888))
 
 
 def choose(method: str, count: int, num_bytes: int, ipus: int = 1, gather: bool = False) -> str:
-    """The method meant by "auto": for `num_bytes` that each of `count` places, of so many IPUs,
-    brings."""
+    """Return the method that "auto" stands for, if each of `count` places, of `ipus` IPUs
+    each, contributes `num_bytes`."""
     if method != "auto":
         return method
     if ipus > 1 or count <= 2:
         return CLOCKWISE
-    most = next(size for places, size in THRESHOLDS if count <= places)
-    return MEET if num_bytes < (most // 2 if gather else most) else PAIR
+    threshold = next(size for places, size in THRESHOLDS if count <= places)
+    return MEET if num_bytes < (threshold // 2 if gather else threshold) else PAIR
 
 
 def ways(method: str, count: int) -> list[list[tuple[int, int, int]]]:
-    """The ways that chunks go: (part of the chunk, turn, hops), where a pair of rings cuts it in
-    two, and the turn is 1 or -1. No two of one list end in the same place with the same part."""
+    """Return the ways that chunks go: (part of the chunk, turn, hops), where a pair of rings cuts
+    it in two, and the turn is 1 or -1. No two of one list end in the same place with the same
+    part."""
     far = count - 1
     return {
         CLOCKWISE: [[(0, 1, far)]],
@@ -54,16 +55,16 @@ def ways(method: str, count: int) -> list[list[tuple[int, int, int]]]:
 
 
 def part(tensor: Tensor, number: int, of: int) -> Tensor:
-    """Part `number` of a tensor that is cut into `of` parts, as equal as may be."""
+    """Return the part `number` of a tensor that is cut into `of` parts, as equal as may be."""
     n = tensor.num_elements
     return tensor if of == 1 else tensor[n * number // of : n * (number + 1) // of]
 
 
 def side_by_side(pairs: list[tuple[Tensor, Tensor]], prog: Program) -> None:
     """Copies in one exchange."""
-    some = [pair for pair in pairs if pair[0].num_elements]
-    if some:
-        prog.add(Copy(concat([a for a, _ in some]), concat([b for _, b in some])))
+    nonempty = [pair for pair in pairs if pair[0].num_elements]
+    if nonempty:
+        prog.add(Copy(concat([a for a, _ in nonempty]), concat([b for _, b in nonempty])))
 
 
 def scatter(
@@ -76,47 +77,51 @@ def scatter(
     name: str,
     in_place: bool,
 ) -> list[Tensor]:
-    """What all of a ring have of a chunk, combined where it is at home.
+    """Return what all of a ring have of a chunk, combined where it is at home.
 
     `chunks`: for each place what it has of the chunk of each place of its ring. They stay; sums are
     made where the pieces arrive. Or, `in_place`, at home in the chunk itself.
     """
-    count, parts = len(rings[0]), 2 if method == PAIR else 1
-    held: dict[tuple[int, int, int], Tensor] = {}  # by part, home, place: the sum so far
+    count = len(rings[0])
+    parts = 2 if method == PAIR else 1
+    sums_so_far: dict[tuple[int, int, int], Tensor] = {}  # the sums so far, by part, home and place
 
     def own(p: int, home: int, place: int) -> Tensor:
-        found = held.get((p, home, place))
-        return part(chunks[place][home], p, parts) if found is None else found
+        partial_sum = sums_so_far.get((p, home, place))
+        return part(chunks[place][home], p, parts) if partial_sum is None else partial_sum
 
     for k in range(count - 1):
-        sent, arrived, sums = list[Tensor](), list[Tensor](), list[tuple[Tensor, Tensor]]()
-        for some in ways(method, count):
+        sent = list[Tensor]()
+        arrived = list[Tensor]()
+        sums = list[tuple[Tensor, Tensor]]()
+        for way in ways(method, count):
             moves = []
-            for p, turn, hops in some:
+            for p, turn, hops in way:
                 for ring in rings if k < hops else []:
                     for at, home in enumerate(ring):
-                        here = ring[(at - turn * (hops - k)) % count]
-                        there = ring[(at - turn * (hops - k - 1)) % count]
-                        if own(p, home, there).num_elements:
-                            moves.append((p, home, here, there))
+                        source = ring[(at - turn * (hops - k)) % count]
+                        target = ring[(at - turn * (hops - k - 1)) % count]
+                        if own(p, home, target).num_elements:
+                            moves.append((p, home, source, target))
             if not moves:
                 continue
-            sent += [own(p, home, here) for p, home, here, _ in moves]
-            mine = [own(p, home, there) for p, home, _, there in moves]
-            inbox, end = like(graph, concat(mine), f"{name}/inbox{k}"), 0
+            sent += [own(p, home, source) for p, home, source, _ in moves]
+            targets = [own(p, home, target) for p, home, _, target in moves]
+            inbox = like(graph, concat(targets), f"{name}/inbox{k}")
+            end = 0
             boxes = []
-            for (p, home, _, there), tensor in zip(moves, mine, strict=True):
+            for (p, home, _, target), tensor in zip(moves, targets, strict=True):
                 box = inbox[end : (end := end + tensor.num_elements)]
-                boxes.append((tensor, box) if in_place and there == home else (box, tensor))
-                held[p, home, there] = boxes[-1][0]
+                boxes.append((tensor, box) if in_place and target == home else (box, tensor))
+                sums_so_far[p, home, target] = boxes[-1][0]
             arrived.append(inbox)
             sums.append(
-                (concat([into for into, _ in boxes]), concat([other for _, other in boxes]))
+                (concat([into for into, _ in boxes]), concat([addend for _, addend in boxes]))
             )
         if sent:
             prog.add(Copy(concat(sent), concat(arrived)))
-        for into, other in sums:  # one after the other: two may end in one place
-            combine(graph, into, other, prog, f"{name}/round{k}")
+        for into, addend in sums:  # one after the other, because two sums may be in one place
+            combine(graph, into, addend, prog, f"{name}/round{k}")
     return [concat([own(p, home, home) for p in range(parts)]) for home in range(len(chunks))]
 
 
@@ -128,8 +133,8 @@ def gather(
     method: str,
     in_place: bool = False,
 ) -> None:
-    """The chunk of each place to all places of its ring: to[place][home]. `in_place`: at home it
-    lies there."""
+    """Copy the chunk of each place to all places of its ring: to[place][home]. With `in_place`, it
+    is at home already."""
     count = len(rings[0])
     parts = 2 if method == PAIR else 1
     for k in range(max(1, count - 1)):
@@ -137,8 +142,8 @@ def gather(
         for p, turn, hops in chain(*ways(method, count)):
             for ring in rings if k < hops else []:
                 for at, home in enumerate(ring):
-                    here = ring[(at + turn * k) % count]
-                    there = ring[(at + turn * (k + 1)) % count]
-                    ends = (to[here][home] if k else chunks[home], to[there][home])
+                    source = ring[(at + turn * k) % count]
+                    target = ring[(at + turn * (k + 1)) % count]
+                    ends = (to[source][home] if k else chunks[home], to[target][home])
                     pairs.append((part(ends[0], p, parts), part(ends[1], p, parts)))
         side_by_side(pairs, prog)

@@ -14,7 +14,7 @@ Part = tuple[int, int]
 
 
 def shares_of(elements: int, parts: int, dtype: type[DType]) -> list[Part]:
-    """`elements` cut into parts of whole 64-bit words, some perhaps empty."""
+    """Return `elements` cut into parts of whole 64-bit words, some perhaps empty."""
     grain = 8 // dtype.size
     words = balanced_partition(-(-elements // grain), parts)
     return [(min(begin * grain, elements), min(end * grain, elements)) for begin, end in words]
@@ -41,7 +41,9 @@ def add_multiplications(
     begin, size = _bounds(groups)
     block, group = expand(begin[g], size[g])
     tile = tiles[g, r, c, i][block]
-    r, c, i = r[block], c[block], i[block]
+    r = r[block]
+    c = c[block]
+    i = i[block]
     flat_sums = sums.reshape((sums.shape[0] * sums.shape[1], *sums.shape[2:]))
     number = i * sums.shape[1] + group
     own_columns = [(low - columns[0][0], high - columns[0][0]) for low, high in columns]
@@ -118,7 +120,8 @@ def _strides(tensor: Tensor) -> tuple[int, ...]:
 
 
 def _shifted(rows: list[tuple[Array, Tensor]], corner: Array, order: Array) -> Column:
-    """The column of tensors that are each there once a block, from the one of the first block."""
+    """Return the column of tensors that are each there once a block, from the one of the first
+    block."""
     column = Column.of([tensor for _, tensor in rows])
     offset = [
         first + corner[blocks] - corner[blocks[0]]
@@ -170,10 +173,12 @@ def _map_blocks(
     (rows, r), (columns, c) = down, across
     (r_begin, r_size), (c_begin, c_size) = _bounds(rows), _bounds(columns)
     _, height, width = tensor.shape
-    if len(columns) == 1:  # rows that lie side by side
-        begin, count = (group * height + r_begin[r]) * width, r_size[r] * c_size[c]
+    if len(columns) == 1:  # contiguous rows
+        begin = (group * height + r_begin[r]) * width
+        count = r_size[r] * c_size[c]
     else:
         vertex, row = expand(r_begin[r], r_size[r])
         begin = (group[vertex] * height + row) * width + c_begin[c[vertex]]
-        count, tile = c_size[c[vertex]], tile[vertex]
+        count = c_size[c[vertex]]
+        tile = tile[vertex]
     graph.map_pieces(tensor.flatten(), begin, count, tile)

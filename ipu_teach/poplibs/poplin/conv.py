@@ -1,23 +1,23 @@
 """Convolutions on a graph: products by the planner of `mat_mul`.
 
-A row of the left operand is what one window of the kernel sees, its patch: for each place of the
-kernel a strided slice of the padded input, all of them joined behind the channels. That is a view:
-patches overlap, and nothing is copied but what each tile is sent. The right operand are the
-weights, a column for each channel of the output. So
+A row of the left operand is the patch of one window of the kernel: a strided slice of the padded
+input for each place of the kernel, joined behind the channels. That is a view: patches overlap, and
+nothing is copied except the data sent to each tile. The right operand is the weights, with a column
+for each channel of the output. So
 
     forward         [windows, places * channels] x [places * channels, out_channels]
     input gradient  the same with the output's gradient, its channels and turned weights
     weight update   [places * channels, windows] x [windows, out_channels]
 
 with groups as one grouped product. A dilated input, such as the gradient of a convolution with a
-stride, is cut into classes of outputs that meet the same weights, and each class is a product of
-its own, without the zeros between.
+stride, is divided into classes of outputs that use the same weights. Each class is a product of its
+own, without the zeros between.
 
-What a patch has of padding is a zero that is sent and multiplied: in the gradient of a kernel as
-wide as its field, nearly all of it. Exchange code grows with the pieces that a tile is sent. Known
+The padding in a patch is zeros that are sent and multiplied: in the gradient of a kernel as wide as
+its field, that is nearly all of it. Exchange code grows with the pieces that a tile is sent. Known
 not to hold: PopLibs takes a vertical multiply-add (ConvPartialVerticalMac) for depthwise
-convolutions, a channel to a group; here they are products that leave most of the units idle, and
-the four published ones that the kit has come out at 0.57 to 1.38 of their cycles.
+convolutions, with one channel in a group. Here they are products that leave most of the units idle,
+and the four published ones that the kit has come out at 0.57 to 1.38 of their cycles.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ __all__ = [
 ]
 
 Factor = Tensor | float
-Combination = tuple[Class, ...]  # of a class of outputs of each dimension
+Combination = tuple[Class, ...]  # a class of outputs for each dimension
 _BACKWARD, _UPDATE = PASSES[3:]
 _WHAT = "its params"
 
@@ -82,8 +82,8 @@ _WHAT = "its params"
 @advised("give what plan_convolution returns.")
 @dataclass(frozen=True, repr=False)
 class ConvPlan:
-    """How one pass of a convolution is made of products, one after the other: by `products`, a
-    `MatMulPlan` each. Print it."""
+    """The products of one pass of a convolution, one after the other: `products`, a `MatMulPlan`
+    each. Print it."""
 
     params: ConvParams
     pass_: str
@@ -102,10 +102,11 @@ class ConvPlan:
 
     @property
     def utilisation(self) -> float:
-        """`macs` of what the multiply-add units could do in the time (0 to 1)."""
+        """The share of the multiply-accumulates that the matrix-multiply units could do in the time
+        (0 to 1)."""
         sums = self.products[0].product.partials if self.products else None
-        most = macs_per_cycle(self.params.dtype, sums, self.target) * self.cycles
-        return self.macs / most if most else 0.0
+        peak_macs = macs_per_cycle(self.params.dtype, sums, self.target) * self.cycles
+        return self.macs / peak_macs if peak_macs else 0.0
 
     def __repr__(self) -> str:
         products = "".join(f"\n  {plan!r}" for plan in self.products) or "\n  no product"
@@ -116,7 +117,8 @@ class ConvPlan:
 
 
 def macs_per_cycle(dtype: type[DType], partials: type[DType] | None, target: Target) -> int:
-    """Of all tiles: a row meets a panel of FLOAT in 8 cycles, and one of HALF in 4."""
+    """Return the multiply-accumulates a cycle of all tiles: a row takes 8 cycles with a panel of
+    FLOAT, and 4 with one of HALF."""
     panel = conv_units(dtype, partials, target) * panel_depth(dtype, target)
     return target.num_tiles * panel // (8 if dtype is FLOAT else 4)
 
@@ -131,7 +133,7 @@ def plan_convolution(
     available_memory_proportion: float | str = MEMORY_PROPORTION,
     options: Options | None = None,
 ) -> ConvPlan:
-    """The plan of a pass of the convolution `params` of the forward pass: "INFERENCE_FWD" or
+    """Return the plan of a pass of the convolution `params` of the forward pass: "INFERENCE_FWD" or
     "TRAINING_FWD", "TRAINING_BWD" (the input's gradient), "TRAINING_WU" (the weights').
 
     The options are those of `mat_mul`; the keywords say the commonest. Raises `PoplibsError`, also
@@ -149,29 +151,30 @@ def _plan(
 ) -> ConvPlan:
     of = params.gradient() if pass_ == _BACKWARD else params
     out = params.out_type if of is params and pass_ != _UPDATE else params.dtype
-    found = []
-    for each in product(*of.classes()):
-        groups, windows, depth, columns = _sizes(of, each)
+    products = []
+    for combination in product(*of.classes()):
+        groups, windows, depth, columns = _sizes(of, combination)
         rows = (depth, windows) if pass_ == _UPDATE else (windows, depth)
-        whole = product_of((groups, *rows, columns), params.dtype, out, wish)
+        whole_product = product_of((groups, *rows, columns), params.dtype, out, wish)
         if depth:
-            plan = planned(whole, target, wish, cache)
+            plan = planned(whole_product, target, wish, cache)
             assert plan is not None, "every size is 1 or more"
-            found.append(plan)
-    return ConvPlan(params, pass_, tuple(found), target)
+            products.append(plan)
+    return ConvPlan(params, pass_, tuple(products), target)
 
 
-def _sizes(params: ConvParams, each: Combination) -> tuple[int, int, int, int]:
-    """(groups, windows, depth of a patch, columns) of the product of a class."""
+def _sizes(params: ConvParams, combination: Combination) -> tuple[int, int, int, int]:
+    """Return (groups, windows, depth of a patch, columns) of the product of a class."""
     groups, outs, ins, *_ = params.weights_shape
-    windows = params.batch_size * prod(one.count for one in each)
-    return groups, windows, ins * prod(len(one.taps) for one in each), outs
+    windows = params.batch_size * prod(residue.count for residue in combination)
+    return groups, windows, ins * prod(len(residue.taps) for residue in combination), outs
 
 
-def _check_given(params: ConvParams, **given: tuple[Tensor, tuple[int, ...]]) -> None:
+def _check_given(params: ConvParams, **tensors: tuple[Tensor, tuple[int, ...]]) -> None:
     """Raise `PoplibsError` unless the tensors are of these shapes, and of the params' dtype."""
-    for name, (tensor, shape) in given.items():
-        where, wanted = f"{name} {tensor!r}", params.dtype.__name__
+    for name, (tensor, shape) in tensors.items():
+        where = f"{name} {tensor!r}"
+        wanted = params.dtype.__name__
         check_same("shapes", tensor.shape, shape, where, f"give {name} the shape of {_WHAT}.")
         kind = tensor.dtype.__name__
         check_same("dtypes", kind, wanted, where, f"give {name} the dtype of {_WHAT}, or cast it.")
@@ -184,46 +187,51 @@ def _check_given(params: ConvParams, **given: tuple[Tensor, tuple[int, ...]]) ->
 def create_input(
     graph: Graph, params: ConvParams, name: str | None = None, *, options: Options | None = None
 ) -> Tensor:
-    """A variable [batch_size, in_channels, *input_field] for `convolution`, the channels of a place
-    side by side in memory.
+    """Return a variable [batch_size, in_channels, *input_field] for `convolution`, with the
+    channels of a place contiguous in memory.
 
-    It lies spread over the tiles, place by place; for a kernel of one place without padding, where
-    the product will want it. `options`: those of the convolution. Raises `PoplibsError`.
+    It is spread over the tiles, place by place. For a kernel of one place without padding, it is
+    mapped to the tiles where the product will need it. `options` are those of the convolution.
+    Raises `PoplibsError`.
     """
     wish_of(options, None, MEMORY_PROPORTION)  # refuses what is no option, also if none is used
     batch, channels, *field = params.input_shape
-    made = linear(graph, params.dtype, (batch, *field, channels), name)
-    seen = made.dim_roll(made.rank - 1, 1)
+    tensor = linear(graph, params.dtype, (batch, *field, channels), name)
+    channels_first = tensor.dim_roll(tensor.rank - 1, 1)
     combinations = list(product(*params.classes()))
     if len(combinations) == prod(params.weights_shape[3:]) == 1:
         plan = plan_convolution(params, graph.target, options=options)
-        [(_, left)] = _patches(graph, seen, params)
-        if left is not None and not left.contains_constant():
-            map_blocks(graph, plan.products[0], left, "a")
-    return seen
+        [(_, patches)] = _patches(graph, channels_first, params)
+        if patches is not None and not patches.contains_constant():
+            map_blocks(graph, plan.products[0], patches, "a")
+    return channels_first
 
 
 @library
 def create_weights(
     graph: Graph, params: ConvParams, name: str | None = None, *, options: Options | None = None
 ) -> Tensor:
-    """A variable [num_groups, out_channels / num_groups, in_channels / num_groups, *kernel] that
-    lies where `convolution` will want it. `options`: those of the convolution. Raises
-    `PoplibsError`."""
+    """Return a variable [num_groups, out_channels / num_groups, in_channels / num_groups, *kernel],
+    mapped to the tiles where `convolution` will need it. `options` are those of the convolution.
+    Raises `PoplibsError`."""
     plan = plan_convolution(params, graph.target, options=options)
     groups, outs, ins, *kernel = params.weights_shape
-    made = linear(graph, params.dtype, (groups, *kernel, ins, outs), name)
-    seen = made.dim_roll(made.rank - 1, 1).dim_roll(made.rank - 1, 2)
-    pairs = [each for each in product(*params.classes()) if all(one.taps for one in each)]
-    for each, one in zip(pairs, plan.products, strict=True):
-        map_blocks(graph, one, _right(seen, each), "b")
-    return seen
+    tensor = linear(graph, params.dtype, (groups, *kernel, ins, outs), name)
+    channels_first = tensor.dim_roll(tensor.rank - 1, 1).dim_roll(tensor.rank - 1, 2)
+    pairs = [
+        combination
+        for combination in product(*params.classes())
+        if all(residue.taps for residue in combination)
+    ]
+    for combination, residue in zip(pairs, plan.products, strict=True):
+        map_blocks(graph, residue, _right(channels_first, combination), "b")
+    return channels_first
 
 
 @library
 def create_biases(graph: Graph, out: Tensor, name: str | None = None) -> Tensor:
-    """A variable of a bias for each channel of `out`, the output of a convolution, spread over the
-    tiles. Raises `PoplibsError`."""
+    """Return a variable of a bias for each channel of `out`, the output of a convolution, spread
+    over the tiles. Raises `PoplibsError`."""
     return linear(graph, out.dtype, out.shape[1:2], name)
 
 
@@ -233,43 +241,50 @@ def create_biases(graph: Graph, out: Tensor, name: str | None = None) -> Tensor:
 def _patches(
     graph: Graph, x: Tensor, params: ConvParams
 ) -> list[tuple[Combination, Tensor | None]]:
-    """The left operand [groups, windows, places * channels] of each class of outputs."""
+    """Return the left operand [groups, windows, places * channels] of each class of outputs."""
     classes = params.classes()
-    lower, upper = [0, 0], [0, 0]
+    lower = [0, 0]
+    upper = [0, 0]
     x = _flipped(x, params)
-    for axis, mine in enumerate(classes, 2):
-        ends = [(s, s + (one.count - 1) * one.step) for one in mine for _, s in one.taps]
+    for axis, classes_of_axis in enumerate(classes, 2):
+        ends = [
+            (s, s + (residue.count - 1) * residue.step)
+            for residue in classes_of_axis
+            for _, s in residue.taps
+        ]
         lower.append(max([0, *(-first for first, _ in ends)]))
         upper.append(max([0, *(last + 1 - x.shape[axis] for _, last in ends)]))
     padded = pad(graph, x, lower, upper)
     grouped = padded.reshape_partial(1, 2, (params.num_groups, x.shape[1] // params.num_groups))
     laid = grouped.dim_roll(1, 0).dim_roll(2, grouped.rank - 1)  # [groups, samples, *field, ins]
-    found: list[tuple[Combination, Tensor | None]] = []
+    patches: list[tuple[Combination, Tensor | None]] = []
     positions = None
-    for each in product(*classes):
-        sizes = _sizes(params, each)
+    for combination in product(*classes):
+        sizes = _sizes(params, combination)
         places = []
-        for taps in product(*(one.taps for one in each)):
+        for taps in product(*(residue.taps for residue in combination)):
             place = []
-            for one, (_, start), low in zip(each, taps, lower[2:], strict=True):
+            for residue, (_, start), low in zip(combination, taps, lower[2:], strict=True):
                 first = start + low
-                place.append(slice(first, first + (one.count - 1) * one.step + 1, one.step))
+                place.append(
+                    slice(first, first + (residue.count - 1) * residue.step + 1, residue.step)
+                )
             places.append((slice(None), slice(None), *place))
         if not places:
-            found.append((each, None))
+            patches.append((combination, None))
         elif len(places) == 1:
-            found.append((each, laid[places[0]].reshape(sizes[:3])))
-        else:  # one list of places for all of them
+            patches.append((combination, laid[places[0]].reshape(sizes[:3])))
+        else:  # all of them share one list of places
             positions = laid.positions() if positions is None else positions
             both = np.stack([positions[place] for place in places], x.rank)
-            found.append((each, graph.listed(x.dtype, both.reshape(sizes[:3]))))
-    return found
+            patches.append((combination, graph.listed(x.dtype, both.reshape(sizes[:3]))))
+    return patches
 
 
-def _right(weights: Tensor, each: Combination) -> Tensor:
-    """The right operand [groups, places * channels, columns] of a class of outputs."""
-    for axis, one in enumerate(each, 3):
-        picked = [place for place, _ in one.taps]
+def _right(weights: Tensor, combination: Combination) -> Tensor:
+    """Return the right operand [groups, places * channels, columns] of a class of outputs."""
+    for axis, residue in enumerate(combination, 3):
+        picked = [place for place, _ in residue.taps]
         if picked != list(range(weights.shape[axis])):
             weights = concat([weights.slice(p, p + 1, axis) for p in picked], axis)
     groups, outs, ins, *kernel = weights.shape
@@ -278,7 +293,7 @@ def _right(weights: Tensor, each: Combination) -> Tensor:
 
 
 def _interleaved(parts: list[Tensor], axis: int) -> Tensor:
-    """The classes' outputs along a dimension, the first of each, then the second of each."""
+    """Return the classes' outputs along a dimension, the first of each, then the second of each."""
     if len(parts) == 1:
         return parts[0]
     count = parts[-1].shape[axis]
@@ -321,8 +336,8 @@ def convolution(
     channel by channel; the options are its own. `plan`: what `plan_convolution` returns for these
     params. Modelled cycles: the plan's. Raises `PoplibsError` and `InvalidOptionError`.
     """
-    seen = _turned(weights) if transpose_and_flip_weights else weights
-    _check_given(params, x=(x, params.input_shape), weights=(seen, params.weights_shape))
+    turned_weights = _turned(weights) if transpose_and_flip_weights else weights
+    _check_given(params, x=(x, params.input_shape), weights=(turned_weights, params.weights_shape))
     wish = wish_of(options, partials_type, available_memory_proportion)
     if plan is None:
         plan = _plan(params, graph.target, PASSES[1], wish, cache)
@@ -332,7 +347,7 @@ def convolution(
             {params.input_shape} with {params.weights_shape} on {graph.target.num_tiles:,}.
             next:  plan the pass that is to be made: poplin.plan_convolution(params,
             graph.target).""")
-    return _convolved(graph, x, seen, params, plan, prog, debug_context)
+    return _convolved(graph, x, turned_weights, params, plan, prog, debug_context)
 
 
 def _convolved(
@@ -344,30 +359,32 @@ def _convolved(
     prog: Program,
     name: str,
 ) -> Tensor:
-    """The output of `params`, by the products of `plan`."""
+    """Return the output of `params`, by the products of `plan`."""
     batch, channels, *_ = params.output_shape
-    made: dict[Combination, Tensor] = {}
+    by_combination: dict[Combination, Tensor] = {}
     products = iter(plan.products)
-    for each, left in _patches(graph, x, params):
-        suffix = name if len(plan.products) == 1 else f"{name}/{len(made)}"
-        if left is None:  # only zeros of the dilation lie there
+    for combination, patches in _patches(graph, x, params):
+        suffix = name if len(plan.products) == 1 else f"{name}/{len(by_combination)}"
+        if patches is None:  # only zeros of the dilation are there
             kind = plan.params.out_type if params is plan.params else params.dtype
-            shape = params.num_groups, _sizes(params, each)[1], channels // params.num_groups
+            shape = params.num_groups, _sizes(params, combination)[1], channels // params.num_groups
             out = linear(graph, kind or params.dtype, shape, f"{suffix}/out")
             zero(graph, out, prog, f"{suffix}/zero")
         else:
-            out = _multiplied(graph, left, _right(weights, each), next(products), prog, suffix)
-        field = [one.count for one in each]
-        made[each] = out.reshape((params.num_groups, batch, *field, out.shape[2]))
+            out = _multiplied(
+                graph, patches, _right(weights, combination), next(products), prog, suffix
+            )
+        field = [residue.count for residue in combination]
+        by_combination[combination] = out.reshape((params.num_groups, batch, *field, out.shape[2]))
 
     def joined(chosen: Combination, rest: list[list[Class]]) -> Tensor:
         if not rest:
-            return made[chosen]
-        parts = [joined((*chosen, one), rest[1:]) for one in rest[0]]
+            return by_combination[chosen]
+        parts = [joined((*chosen, residue), rest[1:]) for residue in rest[0]]
         return _interleaved(parts, 2 + len(chosen))
 
-    whole = joined((), params.classes())  # [groups, batch, *field, channels of a group]
-    return whole.dim_roll(whole.rank - 1, 1).dim_roll(2, 0).flatten(1, 3)
+    full_field = joined((), params.classes())  # [groups, batch, *field, channels of a group]
+    return full_field.dim_roll(full_field.rank - 1, 1).dim_roll(2, 0).flatten(1, 3)
 
 
 def _multiplied(
@@ -388,8 +405,8 @@ def convolution_input_gradient(
     *,
     options: Options | None = None,
 ) -> Tensor:
-    """The gradient of `convolution` by its input, [batch_size, in_channels, *input_field], from
-    that by its output, dy [batch_size, out_channels, *output_field].
+    """Return the gradient of `convolution` by its input, [batch_size, in_channels, *input_field],
+    from that by its output, dy [batch_size, out_channels, *output_field].
 
     `params` and `weights`: those of the forward pass. It is the convolution of dy with
     `weights_transpose_chans_flip_xy` of the weights by `params.gradient()`. The options are those
@@ -402,7 +419,8 @@ def convolution_input_gradient(
 
 
 def _flipped(x: Tensor, params: ConvParams) -> Tensor:
-    """The input as it is, from the one that is flipped where the params say so, or back."""
+    """Return the input flipped in the dimensions that the params name; twice gives the input
+    again."""
     for axis, flip in enumerate(params.flip_input, 2):  # type: ignore[arg-type]
         x = x.reverse(axis) if flip else x
     return x
@@ -419,8 +437,8 @@ def calculate_weight_deltas(
     *,
     options: Options | None = None,
 ) -> Tensor:
-    """The gradient of `convolution` by its weights, of their shape, from that by its output, dy
-    [batch_size, out_channels, *output_field], and its input x.
+    """Return the gradient of `convolution` by its weights, of their shape, from that by its output,
+    dy [batch_size, out_channels, *output_field], and its input x.
 
     `params`: those of the forward pass. The options are those of `mat_mul`. Raises `PoplibsError`
     and `InvalidOptionError`.
@@ -429,28 +447,32 @@ def calculate_weight_deltas(
     plan = plan_convolution(params, graph.target, _UPDATE, options=options)
     groups, outs, ins, *kernel = params.weights_shape
     windows = dy.reshape_partial(1, 2, (groups, outs)).dim_roll(1, 0).dim_roll(2, dy.rank)
-    found: dict[tuple[int, ...], Tensor] = {}
+    by_place: dict[tuple[int, ...], Tensor] = {}
     products = iter(plan.products)
-    for number, (each, left) in enumerate(_patches(graph, x, params)):
+    for number, (combination, left) in enumerate(_patches(graph, x, params)):
         if left is None:
             continue
-        mine = windows  # [groups, batch, *field, channels of a group]
-        for axis, one in enumerate(each, 2):
-            mine = mine.slice(one.first, mine.shape[axis], axis).sub_sample(one.period, axis)
+        sampled = windows  # [groups, batch, *field, channels of a group]
+        for axis, residue in enumerate(combination, 2):
+            sampled = sampled.slice(residue.first, sampled.shape[axis], axis).sub_sample(
+                residue.period, axis
+            )
         suffix = debug_context if len(plan.products) == 1 else f"{debug_context}/{number}"
-        right = mine.flatten(1, mine.rank - 1)
-        made = _multiplied(graph, left.dim_shuffle([0, 2, 1]), right, next(products), prog, suffix)
-        parts = made.reshape((groups, made.shape[1] // ins, ins, outs))
-        places = product(*([place for place, _ in one.taps] for one in each))
-        found |= {place: parts[:, i] for i, place in enumerate(places)}
+        right = sampled.flatten(1, sampled.rank - 1)
+        product_result = _multiplied(
+            graph, left.dim_shuffle([0, 2, 1]), right, next(products), prog, suffix
+        )
+        parts = product_result.reshape((groups, product_result.shape[1] // ins, ins, outs))
+        places = product(*([place for place, _ in residue.taps] for residue in combination))
+        by_place |= {place: parts[:, i] for i, place in enumerate(places)}
     every = list(product(*map(range, kernel)))
-    if len(found) < len(every):  # weights that never meet an element
+    if len(by_place) < len(every):  # weights that never meet an element
         none = linear(graph, params.dtype, (groups, ins, outs), f"{debug_context}/none")
         zero(graph, none, prog, f"{debug_context}/zero")
-        found = dict.fromkeys(every, none) | found
-    whole = concat([found[place].expand([1]) for place in every], 1)
-    whole = whole.reshape((groups, *kernel, ins, outs))
-    return whole.dim_roll(whole.rank - 1, 1).dim_roll(whole.rank - 1, 2)
+        by_place = dict.fromkeys(every, none) | by_place
+    deltas = concat([by_place[place].expand([1]) for place in every], 1)
+    deltas = deltas.reshape((groups, *kernel, ins, outs))
+    return deltas.dim_roll(deltas.rank - 1, 1).dim_roll(deltas.rank - 1, 2)
 
 
 @library
@@ -503,7 +525,8 @@ def add_bias(
 
 
 def _check_biases(out: Tensor, biases: Tensor) -> None:
-    where, advice = f"biases {biases!r} of {out!r}", "give a bias for each channel."
+    where = f"biases {biases!r} of {out!r}"
+    advice = "give a bias for each channel."
     check_same("shapes", biases.shape, out.shape[1:2], where, advice)
 
 
@@ -513,9 +536,10 @@ def weights_transpose_chans_flip_xy(
 ) -> None:
     """weights_in [groups, outs, ins, *kernel] copied to weights_out [groups, ins, outs, *kernel],
     the kernel turned round in each dimension. Raises `PoplibsError`."""
-    turned, given = _turned(weights_in), {"weights_in": weights_in, "weights_out": weights_out}
+    turned = _turned(weights_in)
+    tensors = {"weights_in": weights_in, "weights_out": weights_out}
     advice = "make weights_out with its channels the other way round."
-    check_alike(advice, "cast one of them.", turned.shape, **given)
+    check_alike(advice, "cast one of them.", turned.shape, **tensors)
     prog.add(Copy(turned, weights_out))
 
 
@@ -524,25 +548,26 @@ def weights_transpose_chans_flip_xy(
 
 @library
 def get_fwd_flops(params: ConvParams) -> int:
-    """Operations on numbers of the forward pass: two for each weight and each element of the input
-    that it meets. Those on the zeros of padding and dilation are none. Raises `PoplibsError`."""
+    """Return the operations on numbers of the forward pass: two for each weight and each element of
+    the input that it meets. Those on the zeros of padding and dilation are none. Raises
+    `PoplibsError`."""
     return 2 * params.macs
 
 
 @library
 def get_bwd_flops(params: ConvParams) -> int:
-    """Those of the input's gradient, as many as in the forward pass; `params`: of that."""
+    """Return those of the input's gradient, as many as in the forward pass; `params`: of that."""
     return 2 * params.macs
 
 
 @library
 def get_wu_flops(params: ConvParams) -> int:
-    """Those of the weights' gradient, as many as in the forward pass; `params`: of that."""
+    """Return those of the weights' gradient, as many as in the forward pass; `params`: of that."""
     return 2 * params.macs
 
 
 @library
 def get_fwd_perfect_cycle_count(graph: Graph, params: ConvParams) -> int:
-    """Cycles of the forward pass if all multiply-add units of all tiles were busy all the time,
-    with sums of FLOAT, and nothing had to be sent. Raises `PoplibsError`."""
+    """Return the cycles of the forward pass if all multiply-add units of all tiles were busy all
+    the time, with sums of FLOAT, and nothing had to be sent. Raises `PoplibsError`."""
     return -(-params.macs // macs_per_cycle(params.dtype, FLOAT, graph.target))

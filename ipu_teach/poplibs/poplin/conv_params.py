@@ -1,4 +1,4 @@
-"""What a convolution is: `ConvParams`, how many operations it has, and which weights meet which
+"""The sizes of a convolution: `ConvParams`, its number of operations, and which weights meet which
 elements of its input."""
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ Ints = int | Sequence[int]
 Flags = bool | Sequence[bool]
 
 
-def _whole(name: str, given: object, least: int | None = None) -> int:
-    if not is_whole(given) or (least is not None and given < least):
-        more = "" if least is None else f" of {least} or more"
-        raise as_given(given, name, f"give a whole number{more}.")
-    return int(given)
+def _whole(name: str, value: object, minimum: int | None = None) -> int:
+    if not is_whole(value) or (minimum is not None and value < minimum):
+        limit_text = "" if minimum is None else f" of {minimum} or more"
+        raise as_given(value, name, f"give a whole number{limit_text}.")
+    return int(value)
 
 
 @dataclass(frozen=True)
 class Class:
-    """Of one dimension, the outputs `first`, `first + period`, …, `count` of them, which all meet
+    """The outputs `first`, `first + period`, …, `count` of them, of one dimension, which all use
     the same weights.
 
-    `taps`: (place of the weight, element of the input for the first output); for each further
-    output `step` elements further on.
+    `taps`: (place of the weight, element of the input for the first output); each further output
+    uses the element `step` further on.
     """
 
     first: int
@@ -45,17 +45,19 @@ class Class:
 @advised("give a poplin.ConvParams.")
 @dataclass(frozen=True)
 class ConvParams:
-    """The sizes of a convolution, in any number of field dimensions: an input [batch_size,
-    in_channels, *input_field] and weights [num_groups, out_channels / num_groups, in_channels /
-    num_groups, *kernel] make an output [batch_size, out_channels, *output_field].
+    """The sizes of a convolution, in any number of field dimensions.
 
-    `dtype`: FLOAT or HALF, of input and weights; `out_type`: of the output, by default the same.
-    Channels are those of all groups. What follows is a number for all dimensions, or one for each:
-    the `stride` between outputs; `padding_lower` and `padding_upper`, zeros before and behind the
-    field, or, if negative, how many of its elements are cut off; `input_dilation` and
-    `kernel_dilation`, which put one zero less than that between neighbours, before any padding.
-    `flip_input` turns the padded field round, and `flip_kernel` the kernel: without it a
-    convolution is torch's, the cross-correlation. Raises `PoplibsError`.
+    An input [batch_size, in_channels, *input_field] and weights [num_groups, out_channels /
+    num_groups, in_channels / num_groups, *kernel] give an output [batch_size, out_channels,
+    *output_field].
+
+    `dtype` is FLOAT or HALF, of input and weights; `out_type` that of the output, by default the
+    same. Channels are those of all groups. The following arguments are a number for all dimensions,
+    or one for each: the `stride` between outputs; `padding_lower` and `padding_upper`, the zeros
+    before and behind the field, or, if negative, the number of its elements that are cut off;
+    `input_dilation` and `kernel_dilation`, which put one zero less than that between neighbours,
+    before any padding. `flip_input` turns the padded field round, and `flip_kernel` the kernel:
+    without it a convolution is torch's, the cross-correlation. Raises `PoplibsError`.
     """
 
     dtype: type[DType]
@@ -110,16 +112,16 @@ class ConvParams:
                     next:  use a smaller kernel, or pad the field.""")
 
     def _each(self, name: str, rank: int) -> tuple[Any, ...]:
-        """An attribute for each dimension of the field."""
-        given = getattr(self, name)
-        values = tuple(given) if isinstance(given, (list, tuple)) else (given,) * rank
+        """Return an attribute for each dimension of the field."""
+        value = getattr(self, name)
+        values = tuple(value) if isinstance(value, (list, tuple)) else (value,) * rank
         if len(values) != rank or not rank:
-            raise refused(f"""was given {name}={shown(given)} for a field of {rank} dimensions.
+            raise refused(f"""was given {name}={shown(value)} for a field of {rank} dimensions.
                 next:  give a number, or one for each dimension.""")
         return values
 
     def _sizes(self, *names: str) -> list[tuple[Any, ...]]:
-        """These attributes, dimension by dimension."""
+        """Return the values of these attributes, dimension by dimension."""
         return list(zip(*(getattr(self, name) for name in names), strict=True))
 
     @property
@@ -157,10 +159,12 @@ class ConvParams:
         return (self.batch_size, self.out_channels, *self.output_field)
 
     def canonicalize(self) -> ConvParams:
-        """The same convolution without what changes nothing: padding behind the last window, and
-        the stride of one output."""
+        """Return the same convolution without what changes nothing: padding behind the last window,
+        and the stride of one output."""
         names = "padding_lower", "padding_upper", "flip_input", "stride"
-        lower, upper, stride = [], [], []
+        lower = []
+        upper = []
+        stride = []
         lengths = zip(self.output_field, self._padded, self._dilated_kernel, strict=True)
         both = zip(self._sizes(*names), lengths, strict=True)
         for (first, last, flip, step), (size, field, kernel) in both:
@@ -171,8 +175,9 @@ class ConvParams:
         return replace(self, padding_lower=lower, padding_upper=upper, stride=stride)
 
     def gradient(self) -> ConvParams:
-        """The convolution of the output's gradient with `weights_transpose_chans_flip_xy` of the
-        weights, which makes the input's gradient (of the flipped input, where it is flipped)."""
+        """Return the convolution of the output's gradient with `weights_transpose_chans_flip_xy` of
+        the weights, which makes the input's gradient (of the flipped input, where it is
+        flipped)."""
         names = "input_field", "input_dilation", "output_field", "stride"
         lower = [n - 1 - first for n, first in zip(self._dilated_kernel, self._before, strict=True)]
         upper = [
@@ -210,12 +215,12 @@ class ConvParams:
         meet only some of the weights, the same ones again after a period. Without dilation there is
         one class.
         """
-        found = []
+        classes_by_axis = []
         names = "kernel", "kernel_dilation", "flip_kernel", "input_dilation", "stride"
         outs = zip(self._sizes(*names), self.output_field, self._before, strict=True)
         for (kernel, spread, turned, dilation, stride), outputs, lower in outs:
             period = dilation // gcd(dilation, stride)
-            mine = []
+            classes_of_axis = []
             for first in range(min(period, outputs)):
                 places = ((t, first * stride + t * spread - lower) for t in range(kernel))
                 taps = tuple(
@@ -224,9 +229,11 @@ class ConvParams:
                     if place % dilation == 0
                 )
                 count = -(-(outputs - first) // period)
-                mine.append(Class(first, period, count, period * stride // dilation, taps))
-            found.append(mine)
-        return found
+                classes_of_axis.append(
+                    Class(first, period, count, period * stride // dilation, taps)
+                )
+            classes_by_axis.append(classes_of_axis)
+        return classes_by_axis
 
     @property
     def macs(self) -> int:
@@ -234,11 +241,13 @@ class ConvParams:
         zeros of dilation."""
         pairs: int = prod(
             sum(
-                0 <= start + i * each.step < size
-                for each in mine
-                for _, start in each.taps
-                for i in range(each.count)
+                0 <= start + i * residue.step < size
+                for residue in classes_of_axis
+                for _, start in residue.taps
+                for i in range(residue.count)
             )
-            for mine, (size,) in zip(self.classes(), self._sizes("input_field"), strict=True)
+            for classes_of_axis, (size,) in zip(
+                self.classes(), self._sizes("input_field"), strict=True
+            )
         )
         return self.batch_size * self.out_channels * (self.in_channels // self.num_groups) * pairs

@@ -47,33 +47,33 @@ def _multiplied(
 ) -> Tensor:
     _check_ranks(graph, rank, a=a, b=b)
     wish = wish_of(options, partials_type, available_memory_proportion)
-    whole, found = _settled(graph, a, b, out_type, wish, plan, cache)
+    full_product, settled_plan = _settled(graph, a, b, out_type, wish, plan, cache)
     left, right = (t if rank == 3 else t.expand((0,)) for t in (a, b))
-    made = _mat_mul(graph, whole, found, left, right, prog, debug_context)
-    return made if rank == 3 else made[0]
+    result = _mat_mul(graph, full_product, settled_plan, left, right, prog, debug_context)
+    return result if rank == 3 else result[0]
 
 
 @variant(_multiplied, 2)
 def mat_mul() -> None:
-    """The matrix product [m, n] of a [m, k] and b [k, n]: both FLOAT, both HALF, or both QUARTER
-    (of any format and scale).
+    """Return the matrix product [m, n] of a [m, k] and b [k, n]: both FLOAT, both HALF, or both
+    QUARTER (of any format and scale).
 
-    `out_type`: FLOAT or HALF, by default the operands' own, for QUARTER HALF. `partials_type`: of
-    the sums, FLOAT, or HALF for operands of HALF, which is faster and coarser; QUARTER is always
-    added in HALF. `available_memory_proportion`: how much of a tile's memory blocks and sums may
-    take for a while (0 to 1, PopLibs' default 0.6); if no plan keeps within it, the one that needs
-    least is taken. `options`: PopLibs' own, in a dict: these two, "use128BitConvUnitLoad" (weights
-    are loaded 128 bits a cycle) and "enableFastReduce" (so are partial sums); "fullyConnectedPass",
-    "inputRHSIsPreArranged", "enableMultiStageReduce" and "remapOutputTensor" are taken and change
-    nothing. `plan`: one of your own instead of `plan_mat_mul`'s. `cache`: a `PlanningCache` that is
-    to hold the plan.
+    `out_type` is FLOAT or HALF, by default the operands' own, for QUARTER HALF. `partials_type` is
+    the type of the sums: FLOAT, or HALF for operands of HALF, which is faster and coarser; QUARTER
+    is always added in HALF. `available_memory_proportion` limits the share of a tile's memory for
+    blocks and sums (0 to 1, PopLibs' default 0.6); if no plan keeps within it, the one that needs
+    least is used. `options` are PopLibs' own, in a dict: these two, "use128BitConvUnitLoad"
+    (weights are loaded 128 bits a cycle) and "enableFastReduce" (so are partial sums);
+    "fullyConnectedPass", "inputRHSIsPreArranged", "enableMultiStageReduce" and "remapOutputTensor"
+    are accepted and change nothing. `plan` replaces the plan of `plan_mat_mul`. `cache` is a
+    `PlanningCache` that stores the plan.
 
-    The value of a block is numpy's `a_block @ b_block` in the precision of the sums; partial sums
-    are added first to last; the result is rounded once. It lies on the tiles that made it. Compute
-    sets: multiply, and perhaps reduce or cast; of an empty product none. A tile that would have to
-    gather the rows of a transposed view element by element has its block from another tile, or a
-    compute set more transposes the blocks. Modelled cycles: the plan's. Raises `PoplibsError` and
-    `InvalidOptionError`.
+    The value of a block is numpy's `a_block @ b_block` in the precision of the sums. Partial sums
+    are added first to last, and the result is rounded once. It is on the tiles that computed it.
+    Compute sets: multiply, and perhaps reduce or cast; an empty product has none. If a tile would
+    have to gather the rows of a transposed view element by element, another tile takes its block,
+    or one more compute set transposes the blocks. Modelled cycles: the plan's. Raises
+    `PoplibsError` and `InvalidOptionError`.
     """
 
 
@@ -104,13 +104,13 @@ def _accumulated(
     shape = (*a.shape[:-1], b.shape[-1])
     where = f"c {c!r}, a {a!r} and b {b!r}"
     check_same("shapes", c.shape, shape, where, "give c the rows of a and the columns of b.")
-    whole, plan = _settled(graph, a, b, c.dtype, wish, None, cache)
+    full_product, plan = _settled(graph, a, b, c.dtype, wish, None, cache)
     check_finite("k", check_factor(graph, "k", k, c.dtype))
     if plan is None:
         return
     left, right = (t if rank == 3 else t.expand((0,)) for t in (a, b))
-    made = _mat_mul(graph, whole, plan, left, right, prog, debug_context).reshape(c.shape)
-    scaled_add_to(graph, c, made, k, prog, f"{debug_context}/add")
+    result = _mat_mul(graph, full_product, plan, left, right, prog, debug_context).reshape(c.shape)
+    scaled_add_to(graph, c, result, k, prog, f"{debug_context}/add")
 
 
 @variant(_accumulated, 2)
@@ -151,8 +151,8 @@ def _settled(
     plan: Plan,
     cache: PlanningCache | None,
 ) -> tuple[Product, Plan]:
-    """The product of operands [m, k] and [k, n], or with groups in front, and its plan, after all
-    checks of them.
+    """Return the product of operands [m, k] and [k, n], or with groups in front, and its plan,
+    after all checks of them.
 
     An empty product has no plan.
     """
@@ -192,11 +192,17 @@ def _settled(
 
 
 def _mat_mul(
-    graph: Graph, whole: Product, plan: Plan, a: Tensor, b: Tensor, prog: Program, name: str
+    graph: Graph, full_product: Product, plan: Plan, a: Tensor, b: Tensor, prog: Program, name: str
 ) -> Tensor:
-    """The product [groups, m, n] of [groups, m, k] and [groups, k, n], by a plan that fits."""
+    """Return the product [groups, m, n] of [groups, m, k] and [groups, k, n], by a plan that
+    fits."""
     if plan is None:
-        out = linear(graph, whole.out, (whole.groups, whole.m, whole.n), f"{name}/out")
+        out = linear(
+            graph,
+            full_product.out,
+            (full_product.groups, full_product.m, full_product.n),
+            f"{name}/out",
+        )
         if out.num_elements:  # sums of nothing
             zero(graph, out, prog, f"{name}/zero")
         return out
@@ -225,13 +231,14 @@ def _multiply(
     name: str,
     suffix: str,
 ) -> Tensor:
-    """The sums [inner_blocks, groups, m, columns of the step]: a compute set for each step of the
-    inner dimension."""
-    whole = plan.product
-    c_low, c_high = plan.columns(step)[0][0], plan.columns(step)[-1][1]
-    kind = "out" if plan.inner_blocks == 1 and whole.finished else "partials"
-    shape = (plan.inner_blocks, whole.groups, whole.m, c_high - c_low)
-    partials = graph.add_variable(whole.partials, shape, f"{name}/{kind}{suffix}")
+    """Return the sums [inner_blocks, groups, m, columns of the step]: a compute set for each step
+    of the inner dimension."""
+    full_product = plan.product
+    c_low = plan.columns(step)[0][0]
+    c_high = plan.columns(step)[-1][1]
+    kind = "out" if plan.inner_blocks == 1 and full_product.finished else "partials"
+    shape = (plan.inner_blocks, full_product.groups, full_product.m, c_high - c_low)
+    partials = graph.add_variable(full_product.partials, shape, f"{name}/{kind}{suffix}")
     tiles = strided.tiles
     for inner_step in range(plan.inner_steps):
         number = "" if plan.inner_steps == 1 else f"/{inner_step}"
@@ -241,7 +248,12 @@ def _multiply(
         )
         compute_set = graph.add_compute_set(f"{name}/multiply{suffix}{number}")
         codelet = multiplier(
-            plan.method, a.dtype, b.dtype, whole.partials, inner_step > 0, whole.wide_loads
+            plan.method,
+            a.dtype,
+            b.dtype,
+            full_product.partials,
+            inner_step > 0,
+            full_product.wide_loads,
         )
         add_multiplications(
             graph,
@@ -266,12 +278,12 @@ def _add_up(
     name: str,
     suffix: str,
 ) -> Tensor:
-    """The sums of the inner blocks added, each block of the result shared out among the tiles that
-    have a part of it."""
-    whole = plan.product
-    out = graph.add_variable(whole.out, partials.shape[1:], f"{name}/out{suffix}")
+    """Return the sums of the inner blocks added, each block of the result shared out among the
+    tiles that have a part of it."""
+    full_product = plan.product
+    out = graph.add_variable(full_product.out, partials.shape[1:], f"{name}/out{suffix}")
     compute_set = graph.add_compute_set(f"{name}/reduce{suffix}")
-    codelet = adder(whole.partials, whole.out, whole.fast_reduce)
+    codelet = adder(full_product.partials, full_product.out, full_product.fast_reduce)
     low = plan.columns(step)[0][0]
     columns = [(begin - low, end - low) for begin, end in plan.columns(step)]
     parts = plan.groups(), plan.rows(), columns

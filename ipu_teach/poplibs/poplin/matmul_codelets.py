@@ -23,7 +23,7 @@ from ipu_teach.poplibs.poplin.plan import multiply_cycles
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, QUARTER, UNSIGNED_CHAR, DType, from_quarter
 
-# of the inner dimension: PopLibs' PerformanceEstimation.hpp, input channels of a group
+# depth of a panel: PopLibs' PerformanceEstimation.hpp, input channels of a group
 HALF_PANEL, QUARTER_PANEL = 16, 32
 
 
@@ -40,7 +40,8 @@ class ConvPartial(SupervisorVertex):
         self.out = self.a @ self.b
 
     def cycles(self, target: Target) -> int:
-        operand, sums = self.fields["a"].dtype, self.fields["out"].dtype
+        operand = self.fields["a"].dtype
+        sums = self.fields["out"].dtype
         (rows, inner), columns = self.a.shape, self.out.shape[1]
         return int(
             multiply_cycles(self.method, rows, inner, columns, operand, sums, target, self.wide)
@@ -102,8 +103,9 @@ class ConvPartialQuarter(SupervisorVertex):
         self.out = _in_panels(*self.numbers(), QUARTER_PANEL, None)
 
     def numbers(self) -> tuple[Any, Any]:
-        """Those that the codes of a and b stand for."""
-        a, b = from_quarter(self.a, self.a_type.metadata), self.b
+        """Return those that the codes of a and b stand for."""
+        a = from_quarter(self.a, self.a_type.metadata)
+        b = self.b
         return a, from_quarter(b, self.b_type.metadata)
 
     def cycles(self, target: Target) -> int:
@@ -135,7 +137,8 @@ class ReduceAdd(SupervisorVertex):
         self.out = total
 
     def cycles(self, target: Target) -> int:
-        sums, out = self.fields["x"].dtype, self.fields["out"].dtype
+        sums = self.fields["x"].dtype
+        out = self.fields["out"].dtype
         return int(
             vertices.conv_reduce(
                 len(self.out), len(self.x), sums, target, out=out, interleaved=self.wide
@@ -155,7 +158,7 @@ class Transpose(SupervisorVertex):
     def cycles(self, target: Target) -> int:
         dtype = self.fields["x"].dtype
         grain = 4 if dtype.size == 2 else 2
-        # what is no whole grain counts as one
+        # a partial grain counts as a whole one
         rows, columns = (-(-n // grain) * grain for n in self.x.shape)
         return int(vertices.transpose(1, (rows, columns), dtype, target))
 
@@ -168,8 +171,8 @@ class SplitTranspose(Transpose):
 
 
 def _in_panels(a: Any, b: Any, depth: int, total: Any) -> Any:
-    """The product of single-precision arrays, panel by panel, each panel's sum added to a half.
-    `total`: halves, or None."""
+    """Return the product of single-precision arrays, panel by panel, each panel's sum added to a
+    half. `total`: halves, or None."""
     for k in range(0, max(1, a.shape[1]), depth):  # a block may be empty, and is 0 then
         panel = a[:, k : k + depth] @ b[k : k + depth]
         total = (panel if total is None else panel + total.astype(np.float32)).astype(np.float16)
@@ -177,27 +180,27 @@ def _in_panels(a: Any, b: Any, depth: int, total: Any) -> Any:
 
 
 def multiplier(
-    method: str, a: type[DType], b: type[DType], sums: type[DType], more: bool, wide: bool
+    method: str, a: type[DType], b: type[DType], sums: type[DType], accumulates: bool, wide: bool
 ) -> type[Vertex]:
-    """The vertex for operands and sums of these types. `more`: one that adds to what is there;
-    `wide`: loads 128 bits."""
+    """Return the vertex for operands and sums of these types. With `accumulates`, it adds to the
+    present values; with `wide`, it loads 128 bits."""
     name = "ConvPartialHorizontalMac" if method == "HMAC" else "ConvPartial1x1"
-    words = [*dict.fromkeys((a, sums)), "accumulate" * more, "128bit" * wide]
+    words = [*dict.fromkeys((a, sums)), "accumulate" * accumulates, "128bit" * wide]
     if issubclass(a, QUARTER) and issubclass(b, QUARTER):
         words[1:1] = [b]
-        base: type[Vertex] = ConvPartialQuarterMore if more else ConvPartialQuarter
+        base: type[Vertex] = ConvPartialQuarterMore if accumulates else ConvPartialQuarter
         return typed(base, words, {}, name, a_type=a, b_type=b, wide=wide)
     if a is FLOAT:
-        base = ConvPartialMore if more else ConvPartial
+        base = ConvPartialMore if accumulates else ConvPartial
     elif sums is FLOAT:
-        base = ConvPartialHalfMore if more else ConvPartialHalf
+        base = ConvPartialHalfMore if accumulates else ConvPartialHalf
     else:
-        base = ConvPartialHalfSumsMore if more else ConvPartialHalfSums
+        base = ConvPartialHalfSumsMore if accumulates else ConvPartialHalfSums
     return typed(base, words, {FLOAT: a, HALF: sums}, name, method=method, wide=wide)
 
 
 def adder(sums: type[DType], out: type[DType], wide: bool) -> type[Vertex]:
-    """The vertex that adds partial sums of one type to results of another. `wide`: it reads 128
-    bits at a time."""
+    """Return the vertex that adds partial sums of one type to results of another. `wide`: it reads
+    128 bits at a time."""
     words = [*dict.fromkeys((sums, out)), "128bit" * wide]
     return typed(ReduceAdd, words, {FLOAT: sums, HALF: out}, wide=wide)

@@ -40,7 +40,7 @@ __all__ = [
 
 
 def _created(
-    what: tuple[int, str],
+    side: tuple[int, str],
     graph: Graph,
     dtype: type[DType],
     a_shape: tuple[int, ...],
@@ -52,34 +52,35 @@ def _created(
     available_memory_proportion: float | str = MEMORY_PROPORTION,
     options: Options | None = None,
 ) -> Tensor:
-    """The `what` of a product: its rank, and "a", "b" or "out"."""
+    """Return the `what` of a product: its rank, and "a", "b" or "out"."""
     wish = out_type, options, partials_type, available_memory_proportion
-    return _made(graph, dtype, (a_shape, b_shape), name, wish, what)
+    return _made(graph, dtype, (a_shape, b_shape), name, wish, side)
 
 
 @variant(_created, (2, "a"))
 def create_mat_mul_input_lhs() -> None:
-    """A variable of `a_shape` (m, k) that lies where `mat_mul` with a b of `b_shape` (k, n) will
-    want it.
+    """Return a variable of `a_shape` (m, k), mapped to the tiles where `mat_mul` with a b of
+    `b_shape` (k, n) will need it.
 
-    `out_type` and the options are those of the product. Each block of the plan is shared out among
-    the tiles that multiply it, so that it crosses between tiles only as far as several need it.
-    Raises `PoplibsError`.
+    `out_type` and the options are those of the product. Each block of the plan is distributed over
+    the tiles that multiply it, so that it is exchanged only as far as several tiles need it. Raises
+    `PoplibsError`.
     """
 
 
 @variant(_created, (2, "b"))
 def create_mat_mul_input_rhs() -> None:
-    """A variable of `b_shape` (k, n) that lies where `mat_mul` with an a of `a_shape` (m, k) will
-    want it."""
+    """Return a variable of `b_shape` (k, n), mapped to the tiles where `mat_mul` with an a of
+    `a_shape` (m, k) will need it."""
 
 
 @variant(_created, (2, "out"))
 def create_mat_mul_output() -> None:
-    """A variable (m, n) that lies where `mat_mul` of `a_shape` (m, k) and `b_shape` (k, n) leaves
-    its result.
+    """Return a variable (m, n) on the tiles where `mat_mul` of `a_shape` (m, k) and `b_shape` (k,
+    n) leaves its result.
 
-    It is of `out_type`, by default as the result: an accumulator for `mat_mul_acc`, say.
+    Its dtype is `out_type`, by default that of the result. It can be the accumulator of
+    `mat_mul_acc`, for example.
     """
 
 
@@ -117,9 +118,9 @@ def pre_arrange_mat_mul_input_rhs(
     """b [k, n] copied to where `mat_mul` with an a of `a_shape` (m, k) will want it: once, before
     it is used many times."""
     wish = out_type, options, partials_type, available_memory_proportion
-    made = _made(graph, b.dtype, (a_shape, b.shape), f"{debug_context}/b", wish, (2, "b"))
-    prog.add(Copy(b, made))
-    return made
+    rearranged = _made(graph, b.dtype, (a_shape, b.shape), f"{debug_context}/b", wish, (2, "b"))
+    prog.add(Copy(b, rearranged))
+    return rearranged
 
 
 def _reported(
@@ -138,9 +139,11 @@ def _reported(
     if file is not None and not callable(getattr(file, "write", None)):
         raise as_given(file, "file", "give an open text file, or leave it out to print.")
     wish = out_type, options, partials_type, available_memory_proportion
-    _, whole, plan = _planned(graph, dtype, (a_shape, b_shape), wish, rank)
+    _, full_product, plan = _planned(graph, dtype, (a_shape, b_shape), wish, rank)
     print(
-        repr(plan) if plan is not None else f"{whole.shapes()} is empty: nothing is multiplied.",
+        repr(plan)
+        if plan is not None
+        else f"{full_product.shapes()} is empty: nothing is multiplied.",
         file=file,
     )
     for part, cycles in plan.parts if plan is not None else ():
@@ -166,17 +169,18 @@ def mat_mul_grouped_report_plan() -> None:
 def _planned(
     graph: Graph, dtype: object, shapes: tuple[object, object], wish: tuple[Any, ...], rank: int
 ) -> tuple[list[int], Product, MatMulPlan | None]:
-    """The groups, none or one, of a product of these shapes; the product; its plan, None if it is
-    empty."""
+    """Return the groups, none or one, of a product of these shapes; the product; its plan, None if
+    it is empty."""
     (*groups, m, k), (*others, rows, n) = (
-        _matrix_shape(what, s, rank) for what, s in zip(("a_shape", "b_shape"), shapes, strict=True)
+        _matrix_shape(shape_name, s, rank)
+        for shape_name, s in zip(("a_shape", "b_shape"), shapes, strict=True)
     )
     where = f"a_shape {shapes[0]} and b_shape {shapes[1]}"
     check_same("numbers of groups", groups, others, where, "give a and b equally many matrices.")
     check_same("inner dimensions", k, rows, where, INNER)
     wished = wish_of(*wish[1:])
-    whole = product_of((*(groups or [1]), m, k, n), dtype, wish[0], wished)  # type: ignore[arg-type]
-    return groups, whole, planned(whole, graph.target, wished)
+    full_product = product_of((*(groups or [1]), m, k, n), dtype, wish[0], wished)  # type: ignore[arg-type]
+    return groups, full_product, planned(full_product, graph.target, wished)
 
 
 def _made(
@@ -185,16 +189,18 @@ def _made(
     shapes: tuple[object, object],
     name: str | None,
     wish: tuple[Any, ...],
-    what: tuple[int, str],
+    operand_side: tuple[int, str],
 ) -> Tensor:
-    rank, side = what
+    rank, side = operand_side
     if name is not None:
         check_name(name, "name")
-    groups, whole, plan = _planned(graph, dtype, shapes, wish, rank)
-    m, k, n = whole.m, whole.k, whole.n
+    groups, full_product, plan = _planned(graph, dtype, shapes, wish, rank)
+    m = full_product.m
+    k = full_product.k
+    n = full_product.n
     shape = {"a": (m, k), "b": (k, n), "out": (m, n)}[side]
     tensor = graph.add_variable(
-        whole.out if side == "out" else whole.dtype, (*groups, *shape), name
+        full_product.out if side == "out" else full_product.dtype, (*groups, *shape), name
     )
     if plan is None:
         map_tensor_linearly(graph, tensor)

@@ -1,21 +1,20 @@
-"""The planner of matrix products: into which blocks to cut, on which units to multiply, and what
-that costs.
+"""The planner of matrix products: how to partition them, which units multiply, and the cost.
 
-[g, m, k] times [g, k, n] is cut four ways: the groups, the rows, the inner dimension, the columns.
-A tile takes one block of each and makes g x m x n sums. Where the inner dimension was cut, the
-tiles that share a block of the result add their sums in a second superstep. What does not fit into
-memory that way is done in several steps, one after the other: some columns at a time, or some of
-the inner dimension at a time, which adds to the sums made so far.
+[g, m, k] times [g, k, n] is partitioned four ways: the groups, the rows, the inner dimension, the
+columns. A tile takes one block of each and computes g x m x n sums. If the inner dimension is
+partitioned, the tiles that share a block of the result add their sums in a second superstep. A
+product that does not fit into memory that way is done in several steps, one after the other: some
+columns at a time, or a part of the inner dimension at a time, which adds to the sums so far.
 
-The search is exhaustive: every way to cut is costed, as arrays, for machines of up to
+The search is exhaustive: every partition is costed, as arrays, for machines of up to
 `MOST_EXHAUSTIVE` tiles. Costs are PopLibs' own estimates of its vertices
 (`ipu_teach.cost.vertices`) and the exchange of every block, as if each came from another tile and
 no two tiles of a pair wanted the same. So a plan's cycles are at most a twentieth, and 50 for each
 superstep, less than the model's of the graph that is built, and up to twice as many where the
-operands lie well. That holds for transposed operands too, if the plan is told of them: the cycles
-of the transposes that tiles may need are added to those of the best plan. What two
-tiles of a pair share changed the best of no plan in an exhaustive search over small products; where
-operands lie can, which is why they are best made for the plan.
+operands are well placed. That holds for transposed operands too, if the plan is told of them: the
+cycles of the transposes that tiles may need are added to those of the best plan. In an exhaustive
+search over small products, the data that two tiles of a pair share changed the best plan of none.
+The mapping of operands can change it, so they are best created for the plan.
 """
 
 from __future__ import annotations
@@ -52,10 +51,10 @@ Costs = dict[str, Array]
 
 @dataclass(frozen=True)
 class Product:
-    """What is to be planned: [groups, m, k] times [groups, k, n], with its types.
+    """A product to be planned: [groups, m, k] times [groups, k, n], with its types.
 
-    `dtype`: of both operands; `partials`: of the sums; `out`: of the result. `wide_loads`,
-    `fast_reduce`: as of a `Wish`.
+    `dtype` is that of both operands, `partials` that of the sums, `out` that of the result.
+    `wide_loads` and `fast_reduce` are those of a `Wish`.
     """
 
     m: int
@@ -79,7 +78,7 @@ class Product:
         return 0 in (self.groups, self.m, self.k, self.n)
 
     def shapes(self) -> str:
-        """Both operands' shapes, as text."""
+        """Return both operands' shapes, as text."""
         lead = f"{self.groups}, " if self.groups > 1 else ""
         return f"[{lead}{self.m}, {self.k}] x [{lead}{self.k}, {self.n}]"
 
@@ -87,14 +86,15 @@ class Product:
 @advised("give what plan_mat_mul returns.")
 @dataclass(frozen=True, repr=False)
 class MatMulPlan:
-    """How a product is cut into blocks, and what that is modelled to cost. Print it, or show it in
-    a notebook.
+    """The partition of a product into blocks, and its modelled cost. Print it, or show it in a
+    notebook.
 
-    `group_blocks`, `row_blocks`, `inner_blocks`, `column_blocks`: blocks side by side, each on a
-    tile of its own; `inner_steps`, `column_steps`: pieces one after the other. `method`: "AMP"
-    (ConvPartial1x1) or "HMAC" (ConvPartialHorizontalMac). `cycles`: all supersteps, modelled;
-    `parts`: (what, cycles) of each kind, syncs among them. `temporary_bytes`: what the fullest tile
-    holds of blocks and sums beside its part of the operands and of the result.
+    `group_blocks`, `row_blocks`, `inner_blocks` and `column_blocks` count the blocks of each
+    dimension, each on a tile of its own; `inner_steps` and `column_steps` count the pieces one
+    after the other. `method` is "AMP" (ConvPartial1x1) or "HMAC" (ConvPartialHorizontalMac).
+    `cycles` are those of all supersteps, modelled; `parts` has (label, cycles) of each activity,
+    syncs included. `temporary_bytes` are the bytes of blocks and sums on the fullest tile, besides
+    its part of the operands and of the result.
     """
 
     product: Product
@@ -131,19 +131,20 @@ class MatMulPlan:
         return self.group_blocks * self.row_blocks * self.inner_blocks * self.column_blocks
 
     def groups(self) -> list[tuple[int, int]]:
-        """The (begin, end) of each block of groups."""
+        """Return the (begin, end) of each block of groups."""
         return balanced_partition(self.product.groups, self.group_blocks)
 
     def rows(self) -> list[tuple[int, int]]:
-        """The (begin, end) of each block of rows of A and C."""
+        """Return the (begin, end) of each block of rows of A and C."""
         return balanced_partition(self.m, self.row_blocks)
 
     def inner(self, step: int = 0) -> list[tuple[int, int]]:
-        """The (begin, end), in one step, of each block of columns of A, which are rows of B."""
+        """Return the (begin, end), in one step, of each block of columns of A, which are rows of
+        B."""
         return _within(self.k, self.inner_steps, step, self.inner_blocks)
 
     def columns(self, step: int = 0) -> list[tuple[int, int]]:
-        """The (begin, end), in one step, of each block of columns of B and C."""
+        """Return the (begin, end), in one step, of each block of columns of B and C."""
         return _within(self.n, self.column_steps, step, self.column_blocks)
 
     def __repr__(self) -> str:
@@ -170,12 +171,14 @@ class MatMulPlan:
         )
 
     def _repr_html_(self) -> str:
-        rows, inner, columns = self.row_blocks, self.inner_blocks, self.column_blocks
+        rows = self.row_blocks
+        inner = self.inner_blocks
+        columns = self.column_blocks
         a, b = (
             DrawnMatrix("A", self.m, self.k, inner, rows),
             DrawnMatrix("B", self.k, self.n, columns, inner),
         )
-        parts = [(what, f"{cycles:,}") for what, cycles in self.parts]
+        parts = [(label, f"{cycles:,}") for label, cycles in self.parts]
         picture = drawing.product(a, b, DrawnMatrix("C", self.m, self.n, columns, rows), repr(self))
         return picture + table(repr(self), ("part", "modelled cycles"), parts, "parts")
 
@@ -186,7 +189,7 @@ def _within(size: int, steps: int, step: int, blocks: int) -> list[tuple[int, in
 
 
 def _named(product: Product) -> str:
-    """The types of a product: FLOAT, or HALF with sums of FLOAT."""
+    """Return the types of a product: FLOAT, or HALF with sums of FLOAT."""
     sums = "" if product.partials is product.dtype else f" with sums of {product.partials.__name__}"
     wide = (
         ", 128 bits of weights a cycle" * product.wide_loads
@@ -216,8 +219,8 @@ def plan_mat_mul(
     transpose_a: bool = False,
     transpose_b: bool = False,
 ) -> MatMulPlan:
-    """The cheapest plan for [groups, m, k] x [groups, k, n] on `target`; see `mat_mul` for the
-    options.
+    """Return the cheapest plan for [groups, m, k] x [groups, k, n] on `target`; see `mat_mul` for
+    the options.
 
     `transpose_a`, `transpose_b`: whether that operand is a transposed view, as in the backward pass
     of a layer. The plan is the same; its cycles include the transposes that tiles may need.
@@ -236,7 +239,7 @@ def plan_mat_mul(
 
 
 def _with_transposes(plan: MatMulPlan, target: Target, sides: Sequence[str]) -> MatMulPlan:
-    """A plan whose cycles include the transposes of operands."""
+    """Return a plan whose cycles include the transposes of operands."""
     cycles = transpose_cycles(plan, target, sides)
     shares = (_transposed_share(plan, side) for side in sides)
     num_bytes = sum(rows * columns for rows, columns in shares) * plan.product.dtype.size
@@ -250,8 +253,8 @@ def _with_transposes(plan: MatMulPlan, target: Target, sides: Sequence[str]) -> 
 
 
 def transpose_cycles(plan: MatMulPlan, target: Target, sides: Sequence[str]) -> int:
-    """Modelled cycles of transposing the blocks of operands in supersteps of their own: 0 for types
-    that are not transposed."""
+    """Return the modelled cycles of transposing the blocks of operands in supersteps of their own:
+    0 for types that are not transposed."""
     if plan.product.dtype.size not in (2, 4):
         return 0
     groups = -(-plan.product.groups // plan.group_blocks)
@@ -267,14 +270,17 @@ def transpose_cycles(plan: MatMulPlan, target: Target, sides: Sequence[str]) -> 
 
 
 def _transposed_share(plan: MatMulPlan, side: str) -> tuple[int, int]:
-    """(rows, columns) of the largest part of a block that a tile transposes: its users share its
-    rows."""
+    """Return (rows, columns) of the largest part of a block that a tile transposes: its users share
+    its rows."""
     inner = max(end - begin for begin, end in plan.inner())
     columns = max(end - begin for begin, end in plan.columns())
     if side == "a":
-        rows, columns, users = -(-plan.m // plan.row_blocks), inner, plan.column_blocks
+        rows = -(-plan.m // plan.row_blocks)
+        columns = inner
+        users = plan.column_blocks
     else:
-        rows, users = inner, plan.row_blocks
+        rows = inner
+        users = plan.row_blocks
     grain = vertices.transpose_grain(plan.product.dtype)
     grains = -(-rows // grain)
     return min(rows, -(-grains // users) * grain), columns
@@ -283,14 +289,15 @@ def _transposed_share(plan: MatMulPlan, side: str) -> tuple[int, int]:
 def product_of(
     sizes: tuple[int, int, int, int], dtype: object, out_type: object, wish: Wish
 ) -> Product:
-    """The product of sizes (groups, m, k, n), its types checked and filled in. Raises
+    """Return the product of sizes (groups, m, k, n), its types checked and filled in. Raises
     `PoplibsError`."""
     kind = as_dtype(dtype, f"{calling()}()")
     quarter = issubclass(kind, QUARTER)
     if kind not in (FLOAT, HALF) and not quarter:
         raise refused(f"""multiplies FLOAT, HALF and QUARTER; it was given {kind.__name__}.
             next:  cast the operands with popops.cast.""")
-    names, partials_type = {"float": FLOAT, "half": HALF}, wish.partials
+    names = {"float": FLOAT, "half": HALF}
+    partials_type = wish.partials
     sums = (
         names.get(partials_type, partials_type) if isinstance(partials_type, str) else partials_type
     )
@@ -322,7 +329,7 @@ class PlanningCache:
 
     @property
     def size(self) -> int:
-        """How many plans it holds."""
+        """The number of plans in the cache."""
         return len(self.plans)
 
     def __repr__(self) -> str:
@@ -332,8 +339,8 @@ class PlanningCache:
 def planned(
     product: Product, target: Target, wish: Wish, cache: PlanningCache | None = None
 ) -> MatMulPlan | None:
-    """The plan of `product`, None if it is empty. Raises `PoplibsError` for a proportion that is
-    none, and for no plan."""
+    """Return the plan of `product`, None if it is empty. Raises `PoplibsError` for a proportion
+    that is none, and for no plan."""
     share = None if isinstance(wish.proportion, np.bool_) else as_number(wish.proportion)
     if share is None or not 0 <= share <= 1:
         raise refused(
@@ -354,36 +361,36 @@ def planned(
 
 @lru_cache(maxsize=1024)
 def _best(product: Product, target: Target, proportion: float) -> MatMulPlan:
-    """The cheapest plan that keeps within its memory, from the fewest steps on; else the one that
-    needs least."""
+    """Return the cheapest plan that keeps within its memory, from the fewest steps on; else the one
+    that needs least."""
     limit = proportion * target.bytes_per_tile
     cuts = _all_cuts(product, target.num_tiles)
-    least: tuple[int, MatMulPlan] | None = None
+    cheapest: tuple[int, MatMulPlan] | None = None
     for level in _levels(product):
-        found: list[MatMulPlan] = []
+        plans: list[MatMulPlan] = []
         for inner_steps, column_steps in level:
             sizes = _sizes(product, cuts, inner_steps, column_steps)
             memory = _temporary_bytes(product, sizes)
             fits = memory <= limit
             if not fits.any():
                 smallest = int(np.argmin(memory))
-                if least is None or memory[smallest] < least[0]:
+                if cheapest is None or memory[smallest] < cheapest[0]:
                     fits = memory == memory[smallest]
-                    least = (
+                    cheapest = (
                         int(memory[smallest]),
                         _cheapest(product, target, cuts, sizes, fits, inner_steps, column_steps),
                     )
                 continue
-            found.append(_cheapest(product, target, cuts, sizes, fits, inner_steps, column_steps))
-        if found:
-            return min(found, key=lambda plan: plan.cycles)
-    assert least is not None, "one block is always possible"
-    return least[1]
+            plans.append(_cheapest(product, target, cuts, sizes, fits, inner_steps, column_steps))
+        if plans:
+            return min(plans, key=lambda plan: plan.cycles)
+    assert cheapest is not None, "one block is always possible"
+    return cheapest[1]
 
 
 def _levels(product: Product) -> Iterator[list[tuple[int, int]]]:
-    """(steps of the inner dimension, steps of the columns) to try, in groups of equally many steps,
-    fewest first."""
+    """Yield (steps of the inner dimension, steps of the columns) to try, in groups of equally many
+    steps, fewest first."""
     powers = [2**i for i in range(MOST_STEPS.bit_length())]
     inner = [s for s in powers if s == 1 or s * LEAST_INNER <= product.k]
     columns = [s for s in powers if s == 1 or s * LEAST_COLUMNS <= product.n]
@@ -395,10 +402,10 @@ def _levels(product: Product) -> Iterator[list[tuple[int, int]]]:
 
 
 def _all_cuts(product: Product, tiles: int) -> Costs:
-    """Every way to cut groups, rows, inner dimension and columns that gives each block a tile:
-    arrays of equal length."""
+    """Return every way to cut groups, rows, inner dimension and columns that gives each block a
+    tile: arrays of equal length."""
     sizes = {"groups": product.groups, "rows": product.m, "inner": product.k, "columns": product.n}
-    found: Costs = {}
+    costs: Costs = {}
     total: Array = np.ones(1, np.int64)
     for name, size in sizes.items():
         parts = sensible_parts(size, tiles)
@@ -407,15 +414,16 @@ def _all_cuts(product: Product, tiles: int) -> Costs:
                 np.unique(np.searchsorted(parts, np.geomspace(1, parts[-1], THINNED).round()))
             ]
         old, new = np.nonzero(total[:, None] * parts <= tiles)
-        found = {key: values[old] for key, values in found.items()} | {name: parts[new]}
+        costs = {key: values[old] for key, values in costs.items()} | {name: parts[new]}
         total = total[old] * parts[new]
-    return found
+    return costs
 
 
 def _sizes(product: Product, cuts: Costs, inner_steps: int, column_steps: int) -> Costs:
-    """The largest block of each plan, and what the smallest has of rows and of the inner
+    """Return the largest block of each plan, and what the smallest has of rows and of the inner
     dimension."""
-    inner, columns = -(-product.k // inner_steps), -(-product.n // column_steps)
+    inner = -(-product.k // inner_steps)
+    columns = -(-product.n // column_steps)
     return {
         "groups": -(-product.groups // cuts["groups"]),
         "rows": -(-product.m // cuts["rows"]),
@@ -428,15 +436,15 @@ def _sizes(product: Product, cuts: Costs, inner_steps: int, column_steps: int) -
 
 
 def _temporary_bytes(product: Product, sizes: Costs) -> Array:
-    """int64: what the fullest tile holds while its blocks are multiplied, or while sums are
-    added."""
+    """Return int64: the temporary bytes on the fullest tile while its blocks are multiplied, or
+    while sums are added."""
     groups, rows, inner, columns, parts, *_ = sizes.values()
     blocks = groups * inner * (rows + columns) * product.dtype.size
     sums = groups * rows * columns
-    kept = np.where((parts > 1) | (not product.finished), sums * product.partials.size, 0)
+    partial_bytes = np.where((parts > 1) | (not product.finished), sums * product.partials.size, 0)
     shared = np.where(parts > 1, -(-sums // parts) * (parts - 1) * product.partials.size, 0)
-    most: Array = kept + np.maximum(blocks, shared)
-    return most
+    peak_bytes: Array = partial_bytes + np.maximum(blocks, shared)
+    return peak_bytes
 
 
 def _multiply_cycles(product: Product, target: Target, sizes: Costs, method: str) -> Array:
@@ -445,7 +453,8 @@ def _multiply_cycles(product: Product, target: Target, sizes: Costs, method: str
     A smaller block may take longer: the AMP units with two rows for each worker instead of three,
     dot products with an inner dimension that is not whole vectors.
     """
-    columns, types = sizes["columns"], (product.dtype, product.partials)
+    columns = sizes["columns"]
+    types = (product.dtype, product.partials)
     smaller = ("fewest rows", "inner") if method == "AMP" else ("rows", "least inner")
     slowest: Array = np.maximum(
         *(
@@ -477,9 +486,11 @@ def multiply_cycles(
             rows, inner, columns, target, interleaved=wide_loads
         )
     if method == "HMAC":
-        made = columns + columns % 2 if partials is HALF else columns  # HALF sums come in pairs
+        columns_written = (
+            columns + columns % 2 if partials is HALF else columns
+        )  # HALF sums come in pairs
         return vertices.conv_partial_horizontal_mac(
-            rows, inner, made, dtype, target, partials=partials
+            rows, inner, columns_written, dtype, target, partials=partials
         )
     return vertices.conv_partial_1x1(
         rows, inner, columns, dtype, target, partials=partials, interleaved=wide_loads
@@ -495,7 +506,7 @@ def _cheapest(
     inner_steps: int,
     column_steps: int,
 ) -> MatMulPlan:
-    """The cheapest plan among those that fit, with its costs."""
+    """Return the cheapest plan among those that fit, with its costs."""
     cuts = {name: values[fits] for name, values in cuts.items()}
     sizes = {name: values[fits] for name, values in sizes.items()}
     memory = _temporary_bytes(product, sizes)
@@ -527,7 +538,7 @@ def _cheapest(
 def _costs(
     product: Product, target: Target, sizes: Costs, method: str, inner_steps: int, column_steps: int
 ) -> Costs:
-    """Modelled cycles of each plan, by what takes them."""
+    """Return the modelled cycles of each plan, by activity."""
     groups, rows, inner, columns, parts, *_ = sizes.values()
     steps = inner_steps * column_steps
     superstep = target.internal_sync_cycles + int(arrival_cycles(target).max())

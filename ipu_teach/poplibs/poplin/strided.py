@@ -1,9 +1,9 @@
 """Operands of a product whose rows are strided, as those of a transposed view are.
 
-A tile that has such a row of its block complete would gather it one element at a time, by PopLibs'
+A tile with such a row of its block complete would gather it one element at a time, by PopLibs'
 copies within a tile. There are two ways around that, which change no value:
 
-- The blocks go to other tiles. What comes from there arrives in order, as the plan is costed.
+- The blocks go to other tiles. Data from there arrives in order, as the plan is costed.
 - If no rotation of the tiles avoids all gathering, tiles transpose the blocks first, as PopLibs
   does between the passes of a fully connected layer.
 """
@@ -29,7 +29,7 @@ Gathered = tuple[Array, Array, Array]  # of each row: a rotation, the tile that 
 
 
 def tiles_of(plan: MatMulPlan, num_tiles: int) -> Array:
-    """The tile of each block: int64 [groups, rows, columns, inner], spread evenly over all
+    """Return the tile of each block: int64 [groups, rows, columns, inner], spread evenly over all
     tiles."""
     numbers = np.arange(plan.num_blocks) * num_tiles // plan.num_blocks
     return numbers.reshape(
@@ -42,7 +42,11 @@ class Strided:
     multiply their blocks: int64 [groups, rows, columns, inner]."""
 
     def __init__(self, graph: Graph, plan: MatMulPlan, a: Tensor, b: Tensor, tiles: Array) -> None:
-        self.graph, self.plan, self.a, self.b, self.tiles = graph, plan, a, b, tiles
+        self.graph = graph
+        self.plan = plan
+        self.a = a
+        self.b = b
+        self.tiles = tiles
         self._transposed: list[str] = []
         self._copies: dict[str, Tensor] = {}
         self._done: set[tuple[str, tuple[int, ...]]] = set()
@@ -56,7 +60,8 @@ class Strided:
         self.tiles = (tiles + rotation) % graph.target.num_tiles
 
     def _best_rotation(self, gathered: dict[str, Gathered]) -> tuple[int, int]:
-        """(the rotation of the tiles by which they gather the fewest elements, the cycles of that).
+        """Return (the rotation of the tiles by which they gather the fewest elements, the cycles of
+        that).
 
         It is none if nothing is gathered without, else of equally good ones the first from half of
         the tiles on.
@@ -95,7 +100,8 @@ class Strided:
                 self._copies[side] = operands[side] = variable
             codelet = typed(SplitTranspose, [operand.dtype], {FLOAT: operand.dtype})
             for tile, block in self._shares(side, steps):
-                source, out = operand[block], operands[side][block]
+                source = operand[block]
+                out = operands[side][block]
                 self.graph.set_tile_mapping(out, tile)
                 for group in range(out.shape[0]):
                     edges = {"x": source[group].transpose(), "out": out[group]}
@@ -116,7 +122,7 @@ class Strided:
         return strides is not None and strides[-2] == 1 and operand.dtype.size in (2, 4)
 
     def _blocks(self, side: str, steps: Steps) -> tuple[list[tuple[int, int]], ...]:
-        """The intervals of the groups, the rows and the columns of an operand in a step."""
+        """Return the intervals of the groups, the rows and the columns of an operand in a step."""
         plan, (inner_step, column_step) = self.plan, steps
         inner = plan.inner(inner_step)
         if side == "a":
@@ -124,7 +130,8 @@ class Strided:
         return plan.groups(), inner, plan.columns(column_step)
 
     def _users(self, side: str) -> Array:
-        """The tiles that use each block of an operand: [groups, its rows, its columns, users]."""
+        """Return the tiles that use each block of an operand: [groups, its rows, its columns,
+        users]."""
         axes = (0, 1, 3, 2) if side == "a" else (0, 3, 2, 1)
         users: Array = self.tiles.transpose(axes)
         return users
@@ -141,17 +148,19 @@ class Strided:
             tiles = users[g, r, c].tolist()
             grains = balanced_partition(-(-(r1 - r0) // grain), len(tiles))
             for tile, (begin, end) in zip(tiles, grains, strict=True):
-                low, high = r0 + begin * grain, min(r0 + end * grain, r1)
+                low = r0 + begin * grain
+                high = min(r0 + end * grain, r1)
                 if low < high and c0 < c1 and g0 < g1:
                     shares.append((tile, (slice(g0, g1), slice(low, high), slice(c0, c1))))
         return shares
 
     def _gathered(self, side: str) -> Gathered:
-        """The strided rows that are complete on a tile, with the rotation of the tiles by which
-        that tile would gather them."""
-        plan, count = self.plan, self.graph.target.num_tiles
+        """Return the strided rows that are complete on a tile, with the rotation of the tiles by
+        which that tile would gather them."""
+        plan = self.plan
+        count = self.graph.target.num_tiles
         none: Array = np.zeros(0, np.int64)
-        found = [(none, none, none)]
+        gathered = [(none, none, none)]
         column_steps = plan.column_steps if side == "b" else 1
         users = self._users(side)
         for steps in product(range(plan.inner_steps), range(column_steps)):
@@ -165,13 +174,15 @@ class Strided:
                 rotation = (owner[:, None] - users[g, of_row[row], c]) % count
                 owners = np.broadcast_to(owner[:, None], rotation.shape).reshape(-1)
                 sizes = np.full(owners.shape, c1 - c0)
-                found.append((rotation.reshape(-1), owners, sizes))
-        rotation, owner, size = map(np.concatenate, zip(*found, strict=True))
+                gathered.append((rotation.reshape(-1), owners, sizes))
+        rotation, owner, size = map(np.concatenate, zip(*gathered, strict=True))
         return rotation, owner, size
 
     def _complete(self, part: Tensor) -> tuple[Array, Array]:
-        """(row, tile) of the rows of a part that are complete on a tile, their elements apart."""
-        tile_map, size = self.graph.tile_map(), part.dtype.size
+        """Return (row, tile) of the rows of a part that are complete on a tile, their elements
+        apart."""
+        tile_map = self.graph.tile_map()
+        size = part.dtype.size
         first, last = (tile_map.at(part[..., i].positions() * size) for i in (0, -1))
         group, row = np.nonzero((first == last) & (first >= 0))
         strides = part.layout.strides

@@ -31,7 +31,8 @@ def transpose(graph: Graph, x: Matrix, prog: Program, debug_context: str = OWN) 
             "use the view x.transpose().",
         )
     out = graph.add_variable(x.dtype, (x.shape[1], x.shape[0]), f"{debug_context}/out")
-    grain, tiles = 4 if x.dtype.size == 2 else 2, graph.target.num_tiles
+    grain = 4 if x.dtype.size == 2 else 2
+    tiles = graph.target.num_tiles
     down, across = (-(-n // grain) for n in out.shape)
     rows = max(1, min(down, tiles))
     columns = max(1, min(across, tiles // rows))

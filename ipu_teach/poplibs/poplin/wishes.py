@@ -1,5 +1,4 @@
-"""What a caller may wish of a matrix product: PopLibs' options, and the keywords that say the
-commonest of them."""
+"""The options of a matrix product: PopLibs' options, and keywords for the most common of them."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from ipu_teach.poplibs.library import calling
 from ipu_teach.poplibs.options import Option, settled
 from ipu_teach.types import FLOAT
 
-# of a tile, for what a product needs for a while: PopLibs' default of availableMemoryProportion
+# share of a tile for temporary data: PopLibs' default of availableMemoryProportion
 MEMORY_PROPORTION = 0.6
 PASSES = ("NONE", "INFERENCE_FWD", "TRAINING_FWD", "TRAINING_BWD", "TRAINING_WU")
 OPTIONS = (
@@ -44,15 +43,15 @@ class Wish:
 
 
 def wish_of(options: object, partials_type: object, proportion: object) -> Wish:
-    """The wish that options and keywords say together. Raises `InvalidOptionError`, also for what
-    both say."""
+    """Return the wish that options and keywords say together. Raises `InvalidOptionError`, also for
+    what both say."""
     values = settled(OPTIONS, options)
     spoken = {
         "partialsType": (partials_type, None),
         "availableMemoryProportion": (proportion, MEMORY_PROPORTION),
     }
     for name, (keyword, usual) in spoken.items():
-        # an array has no one answer to ==, and is refused by what follows
+        # == of an array has no single answer; later checks refuse arrays
         if keyword is usual or (not isinstance(keyword, np.ndarray) and keyword == usual):
             continue
         if isinstance(keyword, np.ndarray):

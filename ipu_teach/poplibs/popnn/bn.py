@@ -28,12 +28,12 @@ ReduceCallback = Callable[[Graph, list[Tensor], Program, int, str], list[Tensor]
 
 @variant(_n._statistics, _n.BATCH, ("num_groups", "grouping", "over"))
 def batch_norm_statistics() -> None:
-    """Mean and 1 / sqrt(variance + eps) of each channel of x [batch, channels, …].
+    """Return the mean and 1 / sqrt(variance + eps) of each channel of x [batch, channels, …].
 
-    Two tensors [channels], of x's dtype. The variance is the mean of squares less the squared
-    mean, or with `stable_algo` that of what is left when the mean is taken off, which takes longer
-    and loses less; `unbiased_var_estimate`: divided by one less than there are elements.
-    `partials_type`: what sums of HALF are in as they leave a tile. Raises `PoplibsError`.
+    They are two tensors [channels], of x's dtype. The variance is the mean of squares less the
+    squared mean. With `stable_algo` it is the variance of x minus its mean, which takes longer and
+    loses less precision. With `unbiased_var_estimate`, it is divided by the number of elements less
+    one. `partials_type` is the dtype in which sums of HALF leave a tile. Raises `PoplibsError`.
     """
 
 
@@ -88,16 +88,16 @@ def distributed_batch_norm_statistics(
     partials_type: type[DType] = FLOAT,
     debug_context: str = OWN,
 ) -> tuple[Tensor, Tensor]:
-    """As `batch_norm_statistics`, of the batch that several replicas have together.
+    """Return `batch_norm_statistics` of a batch that several replicas share.
 
-    `norm_batch_size`: how many samples that are, by default those of all replicas.
-    `reduce_callback` is called with (graph, tensors, prog, replicas, name), and gives a list of
-    those tensors added over so many replicas; by default gcl does it, over consecutive ones. Raises
-    `PoplibsError`.
+    `norm_batch_size` is the number of its samples, by default those of all replicas.
+    `reduce_callback` is called with (graph, tensors, prog, replicas, name), and returns a list of
+    those tensors added over `replicas` replicas; by default gcl does it, over consecutive ones.
+    Raises `PoplibsError`.
     """
     over = _over(graph, x, prog, reduce_callback, norm_batch_size)
-    asked = unbiased_var_estimate, stable_algo, partials_type, debug_context
-    return _n._statistics(_n.BATCH, graph, x, eps, prog, 1, *asked, over=over)
+    options = unbiased_var_estimate, stable_algo, partials_type, debug_context
+    return _n._statistics(_n.BATCH, graph, x, eps, prog, 1, *options, over=over)
 
 
 @library
@@ -113,43 +113,48 @@ def distributed_batch_norm_gradients(
     partials_type: type[DType] = FLOAT,
     debug_context: str = OWN,
 ) -> Tensor:
-    """As `batch_norm_gradients`, where statistics are those of `distributed_batch_norm_statistics`.
+    """Return `batch_norm_gradients` for the statistics of `distributed_batch_norm_statistics`.
 
-    What the callback adds are the two means that the gradient needs. Raises `PoplibsError`.
+    The callback adds the two means that the gradient needs. Raises `PoplibsError`.
     """
     over = _over(graph, whitened, prog, reduce_callback, norm_batch_size)
-    given = whitened, dy, inv_std_dev, gamma, prog, partials_type, debug_context
-    return _n._gradients(_n.BATCH, graph, *given, over=over)
+    arguments = whitened, dy, inv_std_dev, gamma, prog, partials_type, debug_context
+    return _n._gradients(_n.BATCH, graph, *arguments, over=over)
 
 
 def _over(
     graph: Graph, x: Tensor, prog: Program, callback: ReduceCallback | None, samples: int | None
 ) -> _n.Over:
-    """(what adds tensors over the replicas, how many these are). Raises `PoplibsError`."""
-    batch, there = max(x.shape[0], 1), graph.get_replication_factor()
-    whole: Any = batch * there if samples is None else samples
-    if not is_count(whole, 1) or whole % batch or (callback is None and there % (whole // batch)):
+    """Return (what adds tensors over the replicas, how many these are). Raises `PoplibsError`."""
+    batch = max(x.shape[0], 1)
+    replica_count = graph.get_replication_factor()
+    total_samples: Any = batch * replica_count if samples is None else samples
+    if (
+        not is_count(total_samples, 1)
+        or total_samples % batch
+        or (callback is None and replica_count % (total_samples // batch))
+    ):
         raise refused(
-            f"was given {shown(whole)} as norm_batch_size, for {batch} samples on each of {there} "
-            "replicas.",
+            f"was given {shown(total_samples)} as norm_batch_size, for {batch} samples on each of "
+            f"{replica_count} replicas.",
             x,
-            f"give a multiple of {batch}, of so many replicas as divide {there}.",
+            f"give a multiple of {batch}, of so many replicas as divide {replica_count}.",
         )
     if callback is not None and not callable(callback):
         raise as_given(callback, "reduce_callback", "give a function, or None for gcl.")
-    replicas = int(whole) // batch
+    replicas = int(total_samples) // batch
     group = CommGroup(CommGroupType.CONSECUTIVE, replicas)
 
     def together(tensors: list[Tensor], name: str) -> list[Tensor]:
-        found: list[Tensor]
+        totals: list[Tensor]
         if callback is None:
-            found = all_reduce_cross_replica(graph, tensors, "ADD", prog, group, name)
+            totals = all_reduce_cross_replica(graph, tensors, "ADD", prog, group, name)
         else:
-            found = callback(graph, tensors, prog, replicas, name)
-        shapes = [t.shape for t in found] if isinstance(found, list) else None
+            totals = callback(graph, tensors, prog, replicas, name)
+        shapes = [t.shape for t in totals] if isinstance(totals, list) else None
         if shapes != [t.shape for t in tensors]:
-            raise as_given(found, "the result of reduce_callback", "return a list like tensors.")
-        return found
+            raise as_given(totals, "the result of reduce_callback", "return a list like tensors.")
+        return totals
 
     return together, replicas
 

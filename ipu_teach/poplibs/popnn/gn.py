@@ -8,16 +8,16 @@ from ipu_teach.poplibs.popnn import norms as _n
 
 @variant(_n._statistics, _n.GROUP, ("over",))
 def group_norm_statistics() -> None:
-    """Mean and 1 / sqrt(variance + eps) of each group of x [batch, channels, …].
+    """Return the mean and 1 / sqrt(variance + eps) of each group of x [batch, channels, …].
 
-    Two tensors [batch * num_groups], of x's dtype. The variance is the mean of squares less the
-    squared mean, or with `stable_algo` that of what is left when the mean is taken off, which takes
-    longer and loses less; `unbiased_var_estimate`: divided by one less than there are elements.
-    `partials_type`: what sums of HALF are in as they leave a tile.
+    They are two tensors [batch * num_groups], of x's dtype. The variance is the mean of squares
+    less the squared mean. With `stable_algo` it is the variance of x minus its mean, which takes
+    longer and loses less precision. With `unbiased_var_estimate`, it is divided by the number of
+    elements less one. `partials_type` is the dtype in which sums of HALF leave a tile.
 
-    With `grouping` "strided", which PopLibs does if it is not told otherwise, channel c is of group
-    c % num_groups; with "correct", as torch has it, neighbours are a group. Say the same to all
-    calls. Raises `PoplibsError`.
+    With `grouping` "strided", PopLibs' default, channel c is in group c % num_groups; with
+    "correct", as in torch, a group has neighbouring channels. Give the same to all calls. Raises
+    `PoplibsError`.
     """
 
 

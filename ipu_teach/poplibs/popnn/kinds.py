@@ -1,4 +1,4 @@
-"""The non-linearities and their slopes, as functions of single-precision arrays."""
+"""The non-linearities and their gradients, as functions of single-precision arrays."""
 
 from __future__ import annotations
 
@@ -46,23 +46,23 @@ class NonLinearityType(Enum):
 
     @property
     def slope_from_input(self) -> bool:
-        """Whether the gradient is worked out from what went in; of the others it is from what came
-        out."""
+        """Whether the gradient is computed from the input; for the others it is computed from the
+        output."""
         return self in (NonLinearityType.GELU, NonLinearityType.GELU_ERF, NonLinearityType.SWISH)
 
 
-def kind_of(given: object) -> NonLinearityType:
-    """`given`, or the type of that name. Raises `PoplibsError`."""
-    if isinstance(given, NonLinearityType):
-        return given
+def kind_of(kind: object) -> NonLinearityType:
+    """Return `given`, or the type of that name. Raises `PoplibsError`."""
+    if isinstance(kind, NonLinearityType):
+        return kind
     known = NonLinearityType.__members__
-    if isinstance(given, str) and given.upper() in known:
-        return known[given.upper()]
-    meant = did_you_mean(given, known) if isinstance(given, str) else ""
+    if isinstance(kind, str) and kind.upper() in known:
+        return known[kind.upper()]
+    meant = did_you_mean(kind, known) if isinstance(kind, str) else ""
     all_of_them = (
         "popnn.NonLinearityType has them all" if meant else f"use one of {', '.join(known)}"
     )
-    raise refused(f"""was given {shown(given)} as its non-linearity.
+    raise refused(f"""was given {shown(kind)} as its non-linearity.
         next:  {meant}{all_of_them}.""")
 
 
@@ -88,7 +88,7 @@ def _gelu_slope(x: Any, gradient: Any) -> Any:
 
 
 def _normal_below(x: Any) -> Any:
-    """The share of the normal distribution below x."""
+    """Return the share of the normal distribution below x."""
     away = np.absolute(x) * np.float32(np.sqrt(0.5))
     t = 1 / (1 + _ERF_SCALE * away)
     tail = _ERF[0]

@@ -47,13 +47,14 @@ class LossType(Enum):
 
 
 def cross_entropy(outputs: Any, expected: Any, scale: Any, outputs_scale: Any) -> tuple[Any, Any]:
-    """(loss, deltas) of outputs [rows, classes], `outputs_scale` times probabilities, and expected
-    classes [rows].
+    """Return (loss, deltas) of outputs [rows, classes], `outputs_scale` times probabilities, and
+    expected classes [rows].
 
     loss = -log of the expected class's probability; deltas = scale times (probabilities, less 1 at
     the expected class). Rows of class `MASKED_LABEL_CODE` have neither. In single precision.
     """
-    added, outputs = ADDED[outputs.dtype.itemsize], outputs.astype(np.float32)
+    added = ADDED[outputs.dtype.itemsize]
+    outputs = outputs.astype(np.float32)
     classes = np.arange(outputs.shape[1], dtype=np.uint32)
     column = expected.reshape(-1, 1)
     hit = column == classes
@@ -127,7 +128,7 @@ class SumSquared(Vertex):
 
 
 class CountCorrect(Vertex):
-    """How many rows have their largest element at the expected class."""
+    """The number of rows whose largest element is at the expected class."""
 
     x: Input[Vector[Vector[FLOAT]]]
     expected: Input[Vector[UNSIGNED_INT]]
@@ -204,7 +205,7 @@ def calc_loss(
     check_same(
         "shapes", loss.shape, expected.shape[:1], where, "give loss one element for each row."
     )
-    shape, dtype = (f"give deltas the {what} of model_outputs." for what in ("shape", "dtype"))
+    shape, dtype = (f"give deltas the {aspect} of model_outputs." for aspect in ("shape", "dtype"))
     check_alike(shape, dtype, deltas=deltas, model_outputs=model_outputs)
     factors = {
         field: check_factor(graph, name, k, FLOAT)
@@ -239,24 +240,26 @@ def calc_loss(
     if num_correct is not None:
         _check_accuracy(graph, model_outputs, expected, num_correct)
     base: Any = SumSquared if squared else CrossEntropyScaled if tensors else CrossEntropy
-    if tensors:  # beside a tensor, a number becomes one
+    if tensors:  # a number next to a tensor becomes a tensor
         for field, k in factors.items():
             factors[field] = scalar(graph, FLOAT, k, f"{debug_context}/{field}")
     extra = {} if squared or tensors else {"outputs_scale": float(factors.pop("outputs_scale"))}
     words = [model_outputs.dtype, *(f"{value:g}" for value in extra.values() if value != 1)]
-    made = typed(base, words, {HALF: model_outputs.dtype}, **extra)
-    by_rows(graph, made, operands, prog, debug_context, **factors)
+    vertex = typed(base, words, {HALF: model_outputs.dtype}, **extra)
+    by_rows(graph, vertex, operands, prog, debug_context, **factors)
     if num_correct is not None:
         _count(graph, model_outputs, expected, num_correct, prog, debug_context)
 
 
-def _loss_type(given: object) -> LossType:
+def _loss_type(loss_type: object) -> LossType:
     known = LossType.__members__
-    if isinstance(given, LossType):
-        return given
-    if isinstance(given, str) and given.upper() in known:
-        return known[given.upper()]
-    raise refused(f"was given loss_type={shown(given)}.", next_step=f"use {' or '.join(known)}.")
+    if isinstance(loss_type, LossType):
+        return loss_type
+    if isinstance(loss_type, str) and loss_type.upper() in known:
+        return known[loss_type.upper()]
+    raise refused(
+        f"was given loss_type={shown(loss_type)}.", next_step=f"use {' or '.join(known)}."
+    )
 
 
 @library
@@ -303,9 +306,9 @@ def _count(
     if not outputs.shape[0]:
         return
     home = next(t for t, pieces in enumerate(graph.get_tile_mapping(num_correct)) if pieces)
-    mine = by_workers(graph, {"x": outputs, "expected": expected})
-    counts = graph.add_variable(INT, (len(mine),), f"{debug_context}/counts")
-    work = [(tile, edges | {"count": counts[i]}) for i, (tile, edges) in enumerate(mine)]
+    shares = by_workers(graph, {"x": outputs, "expected": expected})
+    counts = graph.add_variable(INT, (len(shares),), f"{debug_context}/counts")
+    work = [(tile, edges | {"count": counts[i]}) for i, (tile, edges) in enumerate(shares)]
     counter = typed(CountCorrect, [outputs.dtype], {FLOAT: outputs.dtype})
     step(graph, prog, f"{debug_context}/count", counter, work, ["count"])
     last = [(home, {"counts": counts, "total": num_correct})]

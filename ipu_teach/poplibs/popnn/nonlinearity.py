@@ -1,9 +1,9 @@
 """Non-linearities element by element, and their gradients.
 
-One vertex a tile, on the elements that lie there. Values are worked out in single precision and
-rounded once. Cycles are PopLibs' estimates of NonLinearity1D and NonLinearityGrad1D
-(popnn/popnnCycleEstimators.cpp). It has none of HARD_SIGMOID, which is made of elementwise
-operations here as there, nor of GELU_ERF's gradient: that costs GELU_ERF and GELU's gradient.
+There is one vertex a tile, for its elements. Values are computed in single precision and rounded
+once. Cycles are PopLibs' estimates of NonLinearity1D and NonLinearityGrad1D
+(popnn/popnnCycleEstimators.cpp). It has none for HARD_SIGMOID, which is composed of elementwise
+operations here as there, nor for GELU_ERF's gradient: that costs GELU_ERF and GELU's gradient.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ class NonLinearity1DInPlace(SupervisorVertex):
         self.x = FUNCTIONS[NonLinearityType[self.kind]](self.x.astype(np.float32))
 
     def cycles(self, target: Target) -> int:
-        n, dtype = len(self.x), self.fields["x"].dtype
+        n = len(self.x)
+        dtype = self.fields["x"].dtype
         if self.kind == "HARD_SIGMOID":
             steps = ("MULTIPLY", "ADD", "MAXIMUM", "MINIMUM")
             return int(sum(vertices.broadcast_scalar_1d(op, n, dtype, target) for op in steps))
@@ -79,7 +80,8 @@ class NonLinearity1D(NonLinearity1DInPlace):
 
 
 class NonLinearityGrad1D(SupervisorVertex):
-    """out = gradient times the slope of f where `act` is its input or its output, as f has it."""
+    """out = gradient times the derivative of f, where `act` is its input or its output, as f
+    requires."""
 
     act: Input[Vector[FLOAT]]
     gradient: Input[Vector[FLOAT]]
@@ -91,7 +93,8 @@ class NonLinearityGrad1D(SupervisorVertex):
         self.out = slope(self.act.astype(np.float32), self.gradient.astype(np.float32))
 
     def cycles(self, target: Target) -> int:
-        n, dtype = len(self.out), self.fields["out"].dtype
+        n = len(self.out)
+        dtype = self.fields["out"].dtype
         if self.kind == "HARD_SIGMOID":
             scaled = vertices.broadcast_scalar_1d("MULTIPLY", n, dtype, target)
             return int(
@@ -117,10 +120,10 @@ def _codelet(base: type[Vertex], kind: NonLinearityType, dtype: type[DType]) -> 
 def non_linearity(
     graph: Graph, kind: NonLinearityType | str, x: Tensor, prog: Program, debug_context: str = OWN
 ) -> Tensor:
-    """f(x) for x of any shape, FLOAT or HALF; the result has x's shape, dtype and mapping.
+    """Return f(x) for x of any shape, FLOAT or HALF; the result has x's shape, dtype and mapping.
 
-    `kind`: a `NonLinearityType` or its name. SOFTMAX and its kin want x [batch, classes]; see
-    `softmax`. SOFTMAX_SCALED gives `SOFTMAX_SCALING` times as much, which `calc_loss` is told as
+    `kind` is a `NonLinearityType` or its name. SOFTMAX and its variants need x [batch, classes];
+    see `softmax`. SOFTMAX_SCALED gives `SOFTMAX_SCALING` times as much; pass that to `calc_loss` as
     its `model_output_scaling`. Raises `PoplibsError`.
     """
     chosen = kind_of(kind)
@@ -171,13 +174,12 @@ def non_linearity_input_gradient(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """The gradient at the input of f, from `out_gradient` at its output.
+    """Return the gradient at the input of f, from `out_gradient` at its output.
 
     The result has the shape and mapping of `act`, as in PopLibs: `out_gradient` may be a repeating
-    view on few tiles, and norms want gradients where the activations are.
-
-    `act`: what came out of f, but for GELU, GELU_ERF and SWISH what went in. Same shape and dtype,
-    FLOAT or HALF. RELU's slope at 0 is 0. Raises `PoplibsError`.
+    view on few tiles, and norms need gradients on the tiles of the activations. `act` is the output
+    of f; for GELU, GELU_ERF and SWISH it is the input. Same shape and dtype, FLOAT or HALF. RELU's
+    gradient at 0 is 0. Raises `PoplibsError`.
     """
     chosen = kind_of(kind)
     if chosen is NonLinearityType.SOFTMAX_SCALED:
@@ -206,13 +208,13 @@ def relu(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Te
 
 @library
 def sigmoid(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """1 / (1 + e^-x); see `non_linearity`."""
+    """Return 1 / (1 + e^-x); see `non_linearity`."""
     return _new(graph, NonLinearityType.SIGMOID, x, prog, debug_context)
 
 
 @library
 def tanh(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """The hyperbolic tangent of x; see `non_linearity`."""
+    """Return the hyperbolic tangent of x; see `non_linearity`."""
     return _new(graph, NonLinearityType.TANH, x, prog, debug_context)
 
 

@@ -1,13 +1,13 @@
-"""What the norms have in common: statistics, whitening, scaling, and the gradients.
+"""The common parts of norms: statistics, whitening, scaling, and the gradients.
 
-A norm cuts the elements of x [batch, channels, …] into groups, each of which has a mean and a
-deviation of its own: those of a channel over the whole batch (`bn`), some channels of one sample
+A norm divides the elements of x [batch, channels, …] into groups, each with its own mean and
+standard deviation: those of a channel over the whole batch (`bn`), some channels of one sample
 (`gn`), all of them (`ln`), one of them (`in_`).
 
 The operations and their order are those of PopLibs (poplin/Norms.cpp), and so are the dtypes:
 elementwise operations round to x's dtype, sums of HALF are added up in FLOAT, and the statistics
-that a caller gets are in x's dtype. Operations between two reductions are one `popops.map`; cycles
-follow from the calls. HALF keeps more digits than in PopLibs in three places:
+returned to a caller are in x's dtype. Operations between two reductions are one `popops.map`;
+cycles follow from the calls. HALF keeps more digits than in PopLibs in three places:
 
 * without `stable_algo`, the variance comes from a mean that is still FLOAT;
 * the gradients of gamma and beta are FLOAT;
@@ -46,16 +46,18 @@ from ipu_teach.poplibs.poputil import broadcast_to_match
 from ipu_teach.program import Sequence as Program
 from ipu_teach.types import FLOAT, HALF, DType
 
-_1, _2 = expr._1, expr._2
+_1 = expr._1
+_2 = expr._2
 GROUPINGS = ("strided", "correct")
-BATCH, GROUP, LAYER, INSTANCE = "batch", "group", "layer", "instance"  # which norm
+BATCH, GROUP, LAYER, INSTANCE = "batch", "group", "layer", "instance"  # the kind of norm
 Together = Callable[[list[Tensor], str], list[Tensor]]
 Over = tuple[Together, int]
 
 
 @dataclass(frozen=True)
 class Norm:
-    """How x is cut: into `groups` of channels in each sample (0: into channels of the batch)."""
+    """The groups of x: `groups` groups of channels in each sample (0: the channels of the
+    batch)."""
 
     graph: Graph
     x: Tensor
@@ -71,14 +73,14 @@ class Norm:
         """x as [groups, elements of each]."""
         if not self.groups:
             return x.dim_roll(1).flatten(1)
-        apart = x.reshape((x.shape[0], *self._sizes(), prod(x.shape[2:])))
+        grouped = x.reshape((x.shape[0], *self._sizes(), prod(x.shape[2:])))
         if self.strided:
-            apart = apart.dim_shuffle([0, 2, 1, 3])
-        return apart.reshape((self.count, self.size))
+            grouped = grouped.dim_shuffle([0, 2, 1, 3])
+        return grouped.reshape((self.count, self.size))
 
     @property
     def count(self) -> int:
-        """How many statistics of each kind there are."""
+        """The number of statistics of each kind."""
         batch, channels = self.x.shape[:2]
         return batch * self.groups if self.groups else channels
 
@@ -88,26 +90,26 @@ class Norm:
         return self.x.num_elements // max(self.count, 1)
 
     def of_groups(self, statistic: Tensor) -> Tensor:
-        """A statistic of each group, seen in x's shape."""
+        """Return a statistic of each group, seen in x's shape."""
         if not self.groups:
             return self.of_channels(statistic)
         batch = self.x.shape[0]
-        one = statistic.reshape(
+        column = statistic.reshape(
             (batch, 1, self.groups) if self.strided else (batch, self.groups, 1)
         )
-        whole = broadcast_to_match(one, (batch, *self._sizes()))
-        return self._seen(whole.reshape(self.x.shape[:2]))
+        broadcast = broadcast_to_match(column, (batch, *self._sizes()))
+        return self._seen(broadcast.reshape(self.x.shape[:2]))
 
     def of_channels(self, vector: Tensor) -> Tensor:
-        """A number of each channel, seen in x's shape."""
+        """Return a number of each channel, seen in x's shape."""
         return self._seen(vector.reshape((1, vector.num_elements)))
 
     def _seen(self, matrix: Tensor) -> Tensor:
-        whole = matrix.reshape((*matrix.shape, *(1,) * (self.x.rank - 2)))
-        return broadcast_to_match(whole, self.x.shape)
+        expanded = matrix.reshape((*matrix.shape, *(1,) * (self.x.rank - 2)))
+        return broadcast_to_match(expanded, self.x.shape)
 
     def narrowed(self, row: Tensor, prog: Program, name: str) -> Tensor:
-        """A statistic or a parameter in x's dtype."""
+        """Return a statistic or a parameter in x's dtype."""
         return narrowed(self.graph, row, self.x.dtype, prog, name)
 
     def map(
@@ -120,10 +122,11 @@ class Norm:
         out: type[DType] | None = None,
     ) -> Tensor:
         """Return an expression of tensors of x's shape, each operation in `works_in`, as `out`;
-        both are x's dtype by default. The result lies as x does."""
+        both are x's dtype by default. The result has x's layout."""
         order = in_memory_order(self.x)
         operands = [tensor.dim_shuffle(order) for tensor in tensors]
-        works_in, out = works_in or self.x.dtype, out or self.x.dtype
+        works_in = works_in or self.x.dtype
+        out = out or self.x.dtype
         places: list[expr.Expr] = [expr.PlaceHolder(n + 1) for n in range(len(operands))]
         for number, operand in enumerate(operands):
             if operand.dtype is not works_in:
@@ -159,8 +162,8 @@ def cut_by(kind: str, graph: Graph, x: Tensor, grouping: str, **statistics: Tens
     batch = max(x.shape[0], 1)
     first = next(iter(statistics.values()))
     norm = cut(kind, graph, x, max(first.num_elements // batch, 1), grouping)
-    for name, given in statistics.items():
-        _check_row(name, given, norm.count, "group")
+    for name, statistic in statistics.items():
+        _check_row(name, statistic, norm.count, "group")
     return norm
 
 
@@ -181,25 +184,25 @@ def _check_like(x: Tensor, dy: Tensor) -> None:
 
 def sums(
     graph: Graph,
-    each: list[tuple[Tensor, str]],
+    jobs_of: list[tuple[Tensor, str]],
     scale: float,
     prog: Program,
     name: str,
-    together: Together | None = None,
+    over_replicas: Together | None = None,
     partials: type[DType] = FLOAT,
     dtype: type[DType] = FLOAT,
 ) -> list[Tensor]:
-    """Rows of matrices, reduced side by side to `dtype` by an operation, times scale; and added
-    over replicas by `together`, in FLOAT."""
-    jobs = [SingleReduceOp(rows, [1], ReduceParams(op, scale), FLOAT) for rows, op in each]
+    """Return the rows of matrices, reduced side by side to `dtype` by an operation, times scale;
+    and added over replicas by `together`, in FLOAT."""
+    jobs = [SingleReduceOp(rows, [1], ReduceParams(op, scale), FLOAT) for rows, op in jobs_of]
     options = {"accumType.interTile": partials}
-    found = reduce_many(graph, jobs, prog, name, options=options)
-    found = together(found, name) if together else found
-    return [narrowed(graph, row, dtype, prog, f"{name}/Cast") for row in found]
+    totals = reduce_many(graph, jobs, prog, name, options=options)
+    totals = over_replicas(totals, name) if over_replicas else totals
+    return [narrowed(graph, row, dtype, prog, f"{name}/Cast") for row in totals]
 
 
 def narrowed(graph: Graph, row: Tensor, dtype: type[DType], prog: Program, name: str) -> Tensor:
-    """A statistic or a parameter in `dtype`."""
+    """Return a statistic or a parameter in `dtype`."""
     return row if row.dtype is dtype else cast(graph, row, dtype, prog, name)
 
 
@@ -220,8 +223,9 @@ def _statistics(
     grouping: str = "strided",
     over: Over | None = None,
 ) -> tuple[Tensor, Tensor]:
-    norm, name = cut(kind, graph, x, num_groups, grouping), debug_context
-    together, size = (over[0], norm.size * over[1]) if over else (None, norm.size)
+    norm = cut(kind, graph, x, num_groups, grouping)
+    name = debug_context
+    over_replicas, size = (over[0], norm.size * over[1]) if over else (None, norm.size)
     if not 0 <= check_number("eps", eps, FLOAT) < inf:
         raise refused(
             f"was given {shown(eps)} as eps.", next_step="give a number of 0 or more, as in 1e-5."
@@ -233,34 +237,36 @@ def _statistics(
             "it divides by one less: give unbiased_var_estimate=False.",
         )
     partials = _partials(partials_type, x)
-    how = 1 / size, prog
+    scaling = 1 / size, prog
     if stable_algo:
-        each = [(norm.rows(x), "ADD")]
-        (mean,) = sums(graph, each, *how, f"{name}/mean", together, partials, x.dtype)
-        given = [x, norm.of_groups(mean)]
-        centred = norm.map(lambda x, m: x - m, given, prog, f"{name}/centred")
-        each = [(norm.rows(centred), "SQUARE_ADD")]
-        found = sums(graph, each, *how, f"{name}/variance", together)
+        reductions = [(norm.rows(x), "ADD")]
+        (mean,) = sums(
+            graph, reductions, *scaling, f"{name}/mean", over_replicas, partials, x.dtype
+        )
+        operands = [x, norm.of_groups(mean)]
+        centred = norm.map(lambda x, m: x - m, operands, prog, f"{name}/centred")
+        reductions = [(norm.rows(centred), "SQUARE_ADD")]
+        totals = sums(graph, reductions, *scaling, f"{name}/variance", over_replicas)
         variance: expr.Expr = _1
     else:
         rows = norm.rows(x)
-        each = [(rows, "ADD"), (rows, "SQUARE_ADD")]
-        found = sums(graph, each, *how, f"{name}/mean", together, partials)
-        mean = norm.narrowed(found[0], prog, f"{name}/mean/Cast")
+        reductions = [(rows, "ADD"), (rows, "SQUARE_ADD")]
+        totals = sums(graph, reductions, *scaling, f"{name}/mean", over_replicas, partials)
+        mean = norm.narrowed(totals[0], prog, f"{name}/mean/Cast")
         variance = expr.Max(_2 - _1 * _1, 0.0)
     if unbiased_var_estimate:
         variance = variance * (size / (size - 1))
     inverse: expr.Expr = expr.VarianceToInvStdDev(variance, float(eps))
     if x.dtype is not FLOAT:
         inverse = expr.Cast(inverse, x.dtype)
-    return mean, mapped(graph, inverse, found, prog, f"{name}/inverse")
+    return mean, mapped(graph, inverse, totals, prog, f"{name}/inverse")
 
 
-def _partials(given: object, x: Tensor) -> type[DType]:
-    """The dtype of partial results for x. Raises `PoplibsError`."""
-    if given is FLOAT or given is HALF:
-        return HALF if given is HALF and x.dtype is HALF else FLOAT
-    raise as_given(given, "partials_type", "give FLOAT or HALF.")
+def _partials(partials_type: object, x: Tensor) -> type[DType]:
+    """Return the dtype of partial results for x. Raises `PoplibsError`."""
+    if partials_type is FLOAT or partials_type is HALF:
+        return HALF if partials_type is HALF and x.dtype is HALF else FLOAT
+    raise as_given(partials_type, "partials_type", "give FLOAT or HALF.")
 
 
 def _whiten(
@@ -275,8 +281,8 @@ def _whiten(
 ) -> Tensor:
     norm = cut_by(kind, graph, x, grouping, mean=mean, inv_std_dev=inv_std_dev)
     name = f"{debug_context}/whiten"
-    given = [x, *(norm.of_groups(norm.narrowed(t, prog, name)) for t in (mean, inv_std_dev))]
-    return norm.map(lambda x, m, d: (x - m) * d, given, prog, name)
+    operands = [x, *(norm.of_groups(norm.narrowed(t, prog, name)) for t in (mean, inv_std_dev))]
+    return norm.map(lambda x, m, d: (x - m) * d, operands, prog, name)
 
 
 def _normalise(
@@ -296,8 +302,8 @@ def _normalise(
     _check_row("beta", beta, x.shape[1], "channel")
     white = _whiten(kind, graph, x, mean, inv_std_dev, prog, debug_context, grouping)
     name = f"{debug_context}/scale"
-    given = [white, *(norm.of_channels(norm.narrowed(t, prog, name)) for t in (gamma, beta))]
-    return norm.map(lambda x, g, b: x * g + b, given, prog, name), white
+    operands = [white, *(norm.of_channels(norm.narrowed(t, prog, name)) for t in (gamma, beta))]
+    return norm.map(lambda x, g, b: x * g + b, operands, prog, name), white
 
 
 def _param_gradients(
@@ -311,10 +317,11 @@ def _param_gradients(
 ) -> tuple[Tensor, Tensor]:
     channels = cut(BATCH, graph, whitened, 0, "strided")
     _check_like(whitened, dy)
-    partials, name = _partials(partials_type, whitened), f"{debug_context}/product"
+    partials = _partials(partials_type, whitened)
+    name = f"{debug_context}/product"
     product = channels.map(lambda x, d: x * d, [whitened, dy], prog, name, partials, partials)
-    each = [(channels.rows(t), "ADD") for t in (product, dy)]
-    gamma, beta = sums(graph, each, 1.0, prog, f"{debug_context}/sums")
+    reductions = [(channels.rows(t), "ADD") for t in (product, dy)]
+    gamma, beta = sums(graph, reductions, 1.0, prog, f"{debug_context}/sums")
     return gamma, beta
 
 
@@ -333,20 +340,23 @@ def _gradients(
 ) -> Tensor:
     norm = cut_by(kind, graph, whitened, grouping, inv_std_dev=inv_std_dev)
     partials = _partials(partials_type, whitened)
-    together, size = (over[0], norm.size * over[1]) if over else (None, norm.size)
-    x, name = whitened, debug_context
+    over_replicas, size = (over[0], norm.size * over[1]) if over else (None, norm.size)
+    x = whitened
+    name = debug_context
     _check_like(x, dy)
     _check_row("gamma", gamma, x.shape[1], "channel")
     scale = narrowed(graph, gamma, partials, prog, f"{name}/gamma")
-    given = [dy, norm.of_channels(scale)]
-    slope = norm.map(lambda d, g: d * g, given, prog, f"{name}/slope", partials, partials)
+    operands = [dy, norm.of_channels(scale)]
+    slope = norm.map(lambda d, g: d * g, operands, prog, f"{name}/slope", partials, partials)
     product = norm.map(lambda s, x: s * x, [slope, x], prog, f"{name}/product", partials, partials)
-    each = [(norm.rows(slope), "ADD"), (norm.rows(product), "ADD")]
-    means = sums(norm.graph, each, 1 / size, prog, f"{name}/means", together, dtype=partials)
+    reductions = [(norm.rows(slope), "ADD"), (norm.rows(product), "ADD")]
+    means = sums(
+        norm.graph, reductions, 1 / size, prog, f"{name}/means", over_replicas, dtype=partials
+    )
     inverse = narrowed(graph, inv_std_dev, partials, prog, f"{name}/inverse")
-    given = [slope, x, *map(norm.of_groups, [*means, inverse])]
+    operands = [slope, x, *map(norm.of_groups, [*means, inverse])]
     return norm.map(
-        lambda s, x, m, p, d: (s - m - x * p) * d, given, prog, f"{name}/gradient", partials
+        lambda s, x, m, p, d: (s - m - x * p) * d, operands, prog, f"{name}/gradient", partials
     )
 
 

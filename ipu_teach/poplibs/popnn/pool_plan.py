@@ -1,9 +1,9 @@
-"""How a pooling is dealt to the tiles: by PopLibs' plan (popnn/PoolPlan.cpp).
+"""The distribution of a pooling over the tiles, by PopLibs' plan (popnn/PoolPlan.cpp).
 
-What comes out is cut into blocks of channels, samples and stretches of the field, a block a tile,
-whose channels lie side by side in groups. Of all cuts that is taken whose estimates of vertex,
-exchange and rearrangement are least together; and one with groups of 16 HALF or 8 FLOAT, which suit
-the layer that follows, where it costs at most a third more.
+The output is divided into blocks of channels, samples and stretches of the field, a block a tile,
+whose channels are contiguous in groups. The plan has the smallest sum of the estimates of vertex,
+exchange and rearrangement over all partitions. A plan with groups of 16 HALF or 8 FLOAT, which suit
+the next layer, is preferred if it costs at most a third more.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ class PoolPlan:
         return dealt(cuts, self.tiles)
 
     def places(self, ranges: Ranges) -> Array:
-        """int64[elements]: where those of a block lie among all, in its order."""
-        found: Array = np.zeros(1, np.int64)
+        """Return int64[elements]: the places of a block's elements among all, in its order."""
+        indices: Array = np.zeros(1, np.int64)
         for size, (begin, end) in zip(self.shape, (*ranges, (0, self.shape[-1])), strict=True):
-            found = (found[:, None] * size + np.arange(begin, end)).reshape(-1)
-        return found
+            indices = (indices[:, None] * size + np.arange(begin, end)).reshape(-1)
+        return indices
 
     def cycles(
         self, kind: str, work: list[Array], ranges: Ranges, dtype: type[DType], target: Target
@@ -57,12 +57,12 @@ class PoolPlan:
         whether a place of the window has something to do there."""
         (begin, end), *rest = ranges
         busy = shares(work, ranges, target.num_worker_contexts)
-        how = {
+        figures = {
             "vectors": -(-self.shape[-1] // target.get_vector_width(dtype)),
             "groups": end - begin,
         }
         outputs = prod(high - low for low, high in rest)
-        cycles = vertices.pooling(kind, *busy, target, **how, outputs=outputs)
+        cycles = vertices.pooling(kind, *busy, target, **figures, outputs=outputs)
         return int(np.max(cycles))
 
 
@@ -77,18 +77,21 @@ def planned(
     dtype: type[DType],
     target: Target,
 ) -> PoolPlan:
-    """The plan of a result [samples, channels, *field]. `kind` as of `vertices.pooling`; `lie`: how
-    many channels lie side by side in what goes in."""
-    channels, width = shape[1], target.get_vector_width(dtype)
-    whole = [n for n in range(1, channels + 1) if channels % n == 0]
-    most = max(width, min(_MOST * width, -(-lie // width) * width))
-    groups = [n for n in whole if width <= n <= most] or sorted({1, channels})
-    given = kind, shape, kernel, stride, forward, lie, dtype, target
-    cost, best = min((_best(group, *given) for group in groups), key=lambda found: found[0])
+    """Return the plan of a result [samples, channels, *field]. `kind` as of `vertices.pooling`;
+    `lie` is the number of contiguous channels of the input."""
+    channels = shape[1]
+    width = target.get_vector_width(dtype)
+    divisors = [n for n in range(1, channels + 1) if channels % n == 0]
+    largest_group = max(width, min(_MOST * width, -(-lie // width) * width))
+    groups = [n for n in divisors if width <= n <= largest_group] or sorted({1, channels})
+    facts = kind, shape, kernel, stride, forward, lie, dtype, target
+    cost, best = min(
+        (_best(group, *facts) for group in groups), key=lambda cost_and_plan: cost_and_plan[0]
+    )
     wished = 16 if dtype is HALF else 8
     if best.shape[-1] < wished and channels % wished == 0:
-        more, other = _best(wished, *given)
-        best = other if more < _MORE * cost else best
+        wished_cost, wished_plan = _best(wished, *facts)
+        best = wished_plan if wished_cost < _MORE * cost else best
     return best
 
 
@@ -103,22 +106,24 @@ def _best(
     dtype: type[DType],
     target: Target,
 ) -> tuple[int, PoolPlan]:
-    """(estimated cycles, the best plan) with groups of so many channels."""
+    """Return (estimated cycles, the best plan) with groups of `group` channels."""
     sizes = (shape[1] // group, shape[0], *shape[2:])
     parts = np.ones((1, 0), np.int64)
     for size in sizes:  # all cuts that have a tile for each block
-        here = sensible_parts(size, size)
+        candidates = sensible_parts(size, size)
         parts = np.hstack(
-            [np.repeat(parts, len(here), 0), np.tile(here, len(parts)).reshape(-1, 1)]
+            [np.repeat(parts, len(candidates), 0), np.tile(candidates, len(parts)).reshape(-1, 1)]
         )
         parts = parts[parts.prod(1) <= target.num_tiles]
-    each = -(-np.array(sizes) // parts)  # of a block, in each dimension
-    rows, long = each[:, 1:-1].prod(1), each[:, -1]
+    size_per_part = -(-np.array(sizes) // parts)  # sizes of a block, in each dimension
+    rows = size_per_part[:, 1:-1].prod(1)
+    long = size_per_part[:, -1]
     worker = np.arange(target.num_worker_contexts + 1)[:, None]
     ends = worker * (rows * long) // target.num_worker_contexts
     begin, end = ends[:-1], ends[1:]
     touched = np.where(end > begin, (end - 1) // long - begin // long + 1, 0)
-    vectors, places = -(-group // target.get_vector_width(dtype)), prod(kernel)
+    vectors = -(-group // target.get_vector_width(dtype))
+    places = prod(kernel)
     each_worker = vertices.pooling(
         kind,
         touched,
@@ -126,14 +131,16 @@ def _best(
         (end - begin) * places,
         target,
         vectors=vectors,
-        groups=each[:, 0],
+        groups=size_per_part[:, 0],
         outputs=rows * long,
     )
     cycles = np.max(each_worker, axis=0)
-    field, k, s = each[:, 2:], np.array(kernel), np.array(stride)
+    field = size_per_part[:, 2:]
+    k = np.array(kernel)
+    s = np.array(stride)
     wanted = ((field - 1) * s + k if forward else (field + k - 2) // s + 1).prod(1)
     elements = 2 * wanted + field.prod(1) if kind == "GRAD" else wanted
-    size = elements * each[:, :2].prod(1) * group * dtype.size
+    size = elements * size_per_part[:, :2].prod(1) * group * dtype.size
     cycles = cycles + size // target.exchange_bytes_per_cycle + (lie != group) * (size // 4)
     best = int(np.argmin(cycles))
     chosen = tuple(map(int, parts[best]))
@@ -141,16 +148,16 @@ def _best(
 
 
 def channels_side_by_side(x: Tensor) -> int:
-    """How many channels of x [samples, channels, *field] lie side by side in memory, in groups of
-    so many."""
+    """Return how many channels of x [samples, channels, *field] are contiguous in memory, in equal
+    groups."""
     places = x.dim_shuffle([0, *range(2, x.rank), 1]).positions().reshape(-1, x.shape[1])
     at = np.flatnonzero((np.diff(places) != 1).any(0)) + 1
     return int(np.gcd.reduce([x.shape[1], *at]))
 
 
 def shares(work: Sequence[Array], ranges: Ranges, workers: int) -> tuple[Array, Array, Array]:
-    """int64[workers] each: rows of the block that a worker has a part of, pieces of work in them,
-    and elements of those, for a vector of channels.
+    """Return int64[workers] each: rows of the block that a worker has a part of, pieces of work in
+    them, and elements of those, for a vector of channels.
 
     `work` as of `PoolPlan.cycles`. The workers share the block's elements evenly, row by row.
     """
@@ -158,9 +165,10 @@ def shares(work: Sequence[Array], ranges: Ranges, workers: int) -> tuple[Array, 
     places: Array = np.ones(1, np.int64)  # of the window that have work, but for the last dimension
     for v in outer:
         places = np.outer(places, v.sum(0)).reshape(-1)
-    samples, long = ranges[1][1] - ranges[1][0], inner.shape[1]
+    samples = ranges[1][1] - ranges[1][0]
+    long = inner.shape[1]
     places = np.tile(places, samples)
-    found = np.zeros((3, workers), np.int64)
+    table = np.zeros((3, workers), np.int64)
     ends = np.arange(workers + 1) * (len(places) * long) // workers
     for worker, (at, end) in enumerate(zip(ends[:-1], ends[1:], strict=True)):
         while at < end:
@@ -169,9 +177,10 @@ def shares(work: Sequence[Array], ranges: Ranges, workers: int) -> tuple[Array, 
             if column or end - at < long:
                 stop = min(long, column + end - at)
             else:  # whole rows are counted together
-                stop, many = long, (end - at) // long
-            each = inner[:, column:stop].sum(1)
+                stop = long
+                many = (end - at) // long
+            per_row = inner[:, column:stop].sum(1)
             times = places[row : row + many].sum()
-            found[:, worker] += np.array([many, times * (each > 0).sum(), times * each.sum()])
+            table[:, worker] += np.array([many, times * (per_row > 0).sum(), times * per_row.sum()])
             at += (stop - column) * many
-    return found[0], found[1], found[2]
+    return table[0], table[1], table[2]

@@ -4,10 +4,10 @@
     pooled = pooling.pool(graph, params, x, prog)                       # x is [4, 8, 28, 28]
     slope = pooling.pool_input_gradient(graph, params, x, pooled, dy, prog)
 
-A result lies in blocks, one a tile, as PopLibs plans it (`pool_plan`). Each tile is sent the
-windows of its elements; what is padding it has by itself. Cycles are PopLibs' estimates of the
-pooling vertices (popnn/PerformanceEstimation.hpp): six workers share the rows of a block, and go
-through them for each place of the window that has something to do there.
+A result is distributed in blocks, one a tile, as PopLibs plans it (`pool_plan`). Each tile is sent
+the windows of its elements; padding is local. Cycles are PopLibs' estimates of the pooling vertices
+(popnn/PerformanceEstimation.hpp): six workers share the rows of a block, and go through them for
+each place of the window that has work there.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ MOST_PLACES = 2**26  # of all windows along one dimension
 
 
 class PoolingType(Enum):
-    """What becomes of a window: its largest element, MAX; its sum, SUM; its average, AVG."""
+    """The result of a window: its largest element, MAX; its sum, SUM; its average, AVG."""
 
     MAX = "MAX"
     AVG = "AVG"
@@ -69,11 +69,12 @@ class PoolingType(Enum):
 class PoolParams:
     """A pooling of [batch_size, channels, *input_field], of `dtype` FLOAT or HALF.
 
-    `kind`: a `PoolingType` or its name. `kernel`, `stride`, `padding_lower` and `padding_upper`
+    `kind` is a `PoolingType` or its name. `kernel`, `stride`, `padding_lower` and `padding_upper`
     have a number for each dimension of the field; negative padding cuts elements off. Padding is
-    never the largest. AVG divides by the places of the window that lie within the field, as PopLibs
-    does; torch's average counts padding, too, unless it is told `count_include_pad=False`. Raises
-    `PoplibsError`, where a window does not fit, or lies in padding alone.
+    never the largest element. AVG divides by the number of places of the window inside the field,
+    as PopLibs does; torch's average counts padding too, unless it is given
+    `count_include_pad=False`. Raises `PoplibsError` if a window does not fit, or covers only
+    padding.
     """
 
     kind: PoolingType | str
@@ -97,16 +98,16 @@ class PoolParams:
             if not is_count(getattr(self, name), 1):
                 raise _wrong(name, getattr(self, name), "give a whole number of 1 or more.")
         for name in ("input_field", "kernel", "stride", "padding_lower", "padding_upper"):
-            given = getattr(self, name)
-            if not isinstance(given, (list, tuple)) or not given or not all(map(is_whole, given)):
+            value = getattr(self, name)
+            if not isinstance(value, (list, tuple)) or not value or not all(map(is_whole, value)):
                 advice = "give a list with a whole number for each dimension of the field."
-                raise _wrong(name, given, advice)
-            if len(given) != len(self.input_field):
-                wants = f"for {len(given)} of {len(self.input_field)} dimensions of the field"
-                raise _wrong(name, given, "give a number for each.", f" {wants}")
-            if not name.startswith("padding") and min(given) < 1:
-                raise _wrong(name, given, "1 is the least.")
-            object.__setattr__(self, name, tuple(map(int, given)))
+                raise _wrong(name, value, advice)
+            if len(value) != len(self.input_field):
+                wants = f"for {len(value)} of {len(self.input_field)} dimensions of the field"
+                raise _wrong(name, value, "give a number for each.", f" {wants}")
+            if not name.startswith("padding") and min(value) < 1:
+                raise _wrong(name, value, "1 is the least.")
+            object.__setattr__(self, name, tuple(map(int, value)))
         for d, (size, kernel, _, low, high) in enumerate(self._axes()):
             where = f"in dimension {d} of the field"
             if min(size + low, size + high, size + low + high) < 1:
@@ -123,8 +124,8 @@ class PoolParams:
                 raise _wrong("padding", (low, high), "pad by less than the kernel.", says)
 
     def _axes(self) -> list[tuple[int, ...]]:
-        given = (self.input_field, self.kernel, self.stride, self.padding_lower, self.padding_upper)
-        return list(zip(*given, strict=True))
+        lists = (self.input_field, self.kernel, self.stride, self.padding_lower, self.padding_upper)
+        return list(zip(*lists, strict=True))
 
     @property
     def output_field(self) -> Shape:
@@ -142,16 +143,16 @@ class PoolParams:
         return (self.batch_size, self.channels, *self.output_field)
 
     def _seen(self, d: int) -> Array:
-        """[kernel, windows]: where in dimension d of the field each place of a window lies, or
-        -1."""
+        """Return [kernel, windows]: the position in dimension d of the field of each place of a
+        window, or -1."""
         size, kernel, stride, low, high = self._axes()[d]
         at = np.arange(self.output_field[d]) * stride + np.arange(kernel)[:, None] - low
         inside = (at >= max(-low, 0)) & (at < size - max(-high, 0))
         return np.where(inside, at, -1)
 
     def _seen_by(self, d: int) -> tuple[Array, Array]:
-        """Two of [most windows, input_field]: the windows that an element of dimension d is in, and
-        its place in each; or -1."""
+        """Return two of [most windows, input_field]: the windows that an element of dimension d is
+        in, and its place in each; or -1."""
         size, kernel, stride, low, _ = self._axes()[d]
         at = np.arange(size) + low
         window = at // stride - np.arange(-(-kernel // stride))[:, None]
@@ -160,22 +161,23 @@ class PoolParams:
         return np.where(good, window, -1), np.where(good, place, -1)
 
     def _work(self, d: int) -> Array:
-        """bool[kernel, windows]: whether a place of a window lies within dimension d of the
+        """Return bool[kernel, windows]: whether a place of a window is inside dimension d of the
         field."""
         return self._seen(d) >= 0
 
     def _work_of(self, d: int) -> Array:
-        """bool[kernel, input_field]: whether an element is at that place of a window."""
+        """Return bool[kernel, input_field]: whether an element is at that place of a window."""
         place = self._seen_by(d)[1]
         return np.asarray((place == np.arange(self.kernel[d])[:, None, None]).any(1))
 
     def _inside(self, d: int) -> Array:
-        """[windows]: how many places of each lie within dimension d of the field."""
+        """Return [windows]: how many places of each are inside dimension d of the field."""
         return np.asarray(self._work(d).sum(axis=0))
 
 
 class _Windows(SupervisorVertex):
-    """A window in each column of x. FLOAT stands for what comes in, HALF for what goes out."""
+    """A window in each column of x. FLOAT stands for the dtype of the input, HALF for that of the
+    output."""
 
     x: Input[Vector[Vector[FLOAT]]]
 
@@ -220,8 +222,8 @@ class MaxPoolingGrad(SupervisorVertex):
     out: Output[Vector[HALF]]
 
     def compute(self) -> None:
-        here = np.where(self.pooled == self.x, self.gradient, 0)
-        self.out = np.sum(here.astype(np.float32), axis=0)
+        gradient_of_maximum = np.where(self.pooled == self.x, self.gradient, 0)
+        self.out = np.sum(gradient_of_maximum.astype(np.float32), axis=0)
 
 
 class MaxPoolingShares(_Windows):
@@ -240,28 +242,29 @@ class MaxPoolingShares(_Windows):
 
 
 class _Tables:
-    """Where in a flat tensor the elements lie that each of some others wants: for each dimension
-    [how many, length] distances, which add up, or -1."""
+    """The places in a flat tensor of the elements that other elements need: for each dimension
+    [count, length] distances, which add up, or -1."""
 
     def __init__(self, each: list[Array]) -> None:
         self._each = [np.where(table < 0, _FAR, table) for table in each]
         self.margin = any(bool((table < 0).any()) for table in each)
 
     def of(self, ranges: Ranges) -> Array:
-        """[wanted, elements]: those of a block, with all channels of its groups."""
-        found: Array = np.zeros((1, 1), np.int64)
+        """Return [wanted, elements]: those of a block, with all channels of its groups."""
+        indices: Array = np.zeros((1, 1), np.int64)
         for table, (begin, end) in zip(self._each, (*ranges, (0, None)), strict=True):
-            both = found[:, None, :, None] + table[:, None, begin:end]
-            found = both.reshape(both.shape[0] * both.shape[1], -1)
-        return found
+            both = indices[:, None, :, None] + table[:, None, begin:end]
+            indices = both.reshape(both.shape[0] * both.shape[1], -1)
+        return indices
 
 
-Gathered = tuple[Tensor, _Tables, float]  # a flat tensor, what is wanted of it, and what is nowhere
+# a flat tensor, the places needed of it, and the value of missing ones
+Gathered = tuple[Tensor, _Tables, float]
 
 
 class _Call:
-    """What all compute sets of a call share. Tensors are flat, in the order of the plan of what
-    comes out: groups of channels, samples, the field, the channels of a group."""
+    """The common part of all compute sets of a call. Tensors are flat, in the order of the output's
+    plan: groups of channels, samples, the field, the channels of a group."""
 
     def __init__(
         self,
@@ -273,24 +276,28 @@ class _Call:
         kind: str,
         forward: bool = True,
     ) -> None:
-        self.graph, self.params, self.prog, self.name = graph, params, prog, name
+        self.graph = graph
+        self.params = params
+        self.prog = prog
+        self.name = name
         shape = params.output_shape if forward else params.input_shape
-        how = params.kernel, params.stride, forward, channels_side_by_side(x)
-        self.plan = planned(kind, shape, *how, params.dtype, graph.target)
+        facts = params.kernel, params.stride, forward, channels_side_by_side(x)
+        self.plan = planned(kind, shape, *facts, params.dtype, graph.target)
         self.group = self.plan.shape[-1]
         self.blocks = self.plan.blocks()
-        each = [self.plan.places(ranges) for _, ranges in self.blocks]
-        self.order, self.ends = np.concatenate(each), np.cumsum([0, *map(len, each)])
+        places_of_block = [self.plan.places(ranges) for _, ranges in self.blocks]
+        self.order = np.concatenate(places_of_block)
+        self.ends = np.cumsum([0, *map(len, places_of_block)])
         work = params._work if forward else params._work_of
         self.work = [work(d) for d in range(len(params.kernel))]
 
     def flat(self, tensor: Tensor) -> Tensor:
         batch, channels, *field = tensor.shape
-        apart = tensor.reshape((batch, channels // self.group, self.group, *field))
-        return apart.dim_shuffle([1, 0, *range(3, apart.rank), 2]).flatten()
+        grouped = tensor.reshape((batch, channels // self.group, self.group, *field))
+        return grouped.dim_shuffle([1, 0, *range(3, grouped.rank), 2]).flatten()
 
     def seen(self, flat: Tensor, shape: Shape) -> Tensor:
-        """A flat tensor as one of that shape."""
+        """Return a flat tensor as one of that shape."""
         back = flat.reshape(self._shape(shape))
         return back.dim_shuffle([1, 0, back.rank - 1, *range(2, back.rank - 1)]).reshape(shape)
 
@@ -300,15 +307,16 @@ class _Call:
     def new(
         self, name: str, dtype: type[DType] | None = None, values: Array | None = None
     ) -> Tensor:
-        """A new flat tensor, by the plan; a constant, if it has values."""
-        dtype, name = dtype or self.params.dtype, f"{self.name}/{name}"
+        """Return a new flat tensor, by the plan; a constant, if it has values."""
+        dtype = dtype or self.params.dtype
+        name = f"{self.name}/{name}"
         shape = (prod(self.plan.shape),)
         if values is None:
-            made = self.graph.add_variable(dtype, shape, name)
+            tensor = self.graph.add_variable(dtype, shape, name)
         else:
-            made = self.graph.add_constant(dtype, shape, values, name)
-        self.spread(made)
-        return made
+            tensor = self.graph.add_constant(dtype, shape, values, name)
+        self.spread(tensor)
+        return tensor
 
     def spread(self, flat: Tensor) -> None:
         tiles = np.empty(len(self.order), np.int64)
@@ -316,8 +324,8 @@ class _Call:
         self.graph.set_tile_mapping(flat, tiles)
 
     def counts(self) -> tuple[int, Tensor | None]:
-        """(the number of places that every window has within the field, None). Where windows
-        differ, (1, a tensor of their numbers). Of a sum (1, None)."""
+        """Return (the number of places that every window has inside the field, None). If windows
+        differ, return (1, a tensor of their numbers); for a sum (1, None)."""
         params = self.params
         if params.kind is PoolingType.SUM:
             return 1, None
@@ -331,20 +339,22 @@ class _Call:
         return 1, self.new("counts", UNSIGNED_SHORT, values)
 
     def windows(self) -> _Tables:
-        """What each window has of x."""
-        shape, params = self.params.input_shape, self.params
+        """Return what each window has of x."""
+        shape = self.params.input_shape
+        params = self.params
         return self._tables(shape, lambda d: params._seen(d))
 
-    def windows_of(self, apart: bool = False) -> _Tables:
-        """What each element of x has of the windows. `apart`: of [places, windows], a row for each
-        place of a window."""
-        shape, params = self.params.output_shape, self.params
+    def windows_of(self, per_window: bool = False) -> _Tables:
+        """Return what each element of x has of the windows. `apart`: of [places, windows], a row
+        for each place of a window."""
+        shape = self.params.output_shape
+        params = self.params
         rows = prod(shape) * np.cumprod([1, *params.kernel[:0:-1]])[::-1]
         stride = self._strides(shape)[2:]
 
         def distances(d: int) -> Array:
             window, place = params._seen_by(d)
-            far = window * stride[d] + apart * place * rows[d]
+            far = window * stride[d] + per_window * place * rows[d]
             return np.where(window < 0, -1, far)
 
         return self._tables(shape, distances, False)
@@ -356,39 +366,41 @@ class _Call:
     def _tables(
         self, shape: Shape, of_field: Callable[[int], Array], scaled: bool = True
     ) -> _Tables:
-        full, strides = self._shape(shape), self._strides(shape)
-        each = [np.arange(n)[None] * stride for n, stride in zip(full, strides, strict=True)]
+        full = self._shape(shape)
+        strides = self._strides(shape)
+        starts = [np.arange(n)[None] * stride for n, stride in zip(full, strides, strict=True)]
         for d in range(len(self.params.kernel)):
             at = of_field(d)
-            each[d + 2] = np.where(at < 0, -1, at * strides[d + 2]) if scaled else at
-        return _Tables(each)
+            starts[d + 2] = np.where(at < 0, -1, at * strides[d + 2]) if scaled else at
+        return _Tables(starts)
 
     def run(
         self,
         base: Any,
         kind: str,
         out: Tensor,
-        alike: dict[str, Tensor],
+        same_shape: dict[str, Tensor],
         wanted: dict[str, Gathered],
         **state: Any,
     ) -> None:
-        """A vertex on each tile that holds some of `out`, on the same elements of what is `alike`,
-        and on what they want of others; priced as PopLibs' vertex of that kind."""
+        """Add a vertex on each tile with elements of `out`, on the same elements of the tensors in
+        `same_shape`, and on the elements that they need of others; priced as PopLibs' vertex of
+        that kind."""
         graph = self.graph
-        first = next(flat for flat in [*(w[0] for w in wanted.values()), *alike.values()])
+        first = next(flat for flat in [*(w[0] for w in wanted.values()), *same_shape.values()])
         types = {FLOAT: first.dtype, HALF: out.dtype}
-        made = typed(base, dict.fromkeys(types.values()), types)
+        vertex_class = typed(base, dict.fromkeys(types.values()), types)
         compute_set = graph.add_compute_set(f"{self.name}/{base.__name__}")
         sources = {
             field: concat([flat, self._margin(flat, fill)]) if tables.margin else flat
             for field, (flat, tables, fill) in wanted.items()
         }
-        # what works on single places goes through each once
+        # a vertex that works on single places goes through each once
         work: list[Array] = [np.ones((1, n), bool) for n in self.plan.shape[2:-1]]
         if wanted:
             work = self.work
-        edges = {field: flat[..., self.order] for field, flat in {**alike, "out": out}.items()}
-        estimates: dict[object, int] = {}  # by all of a block that its cycles depend on
+        edges = {field: flat[..., self.order] for field, flat in {**same_shape, "out": out}.items()}
+        estimates: dict[object, int] = {}  # by all the sizes and work that cycles depend on
         for number, (tile, ranges) in enumerate(self.blocks):
             begin, end = self.ends[number : number + 2].tolist()
             ends = {field: flat[..., begin:end] for field, flat in edges.items()}
@@ -396,7 +408,7 @@ class _Call:
                 at = tables.of(ranges)
                 at = np.where(at < 0, flat.num_elements + tile, at)
                 ends[field] = sources[field][at.reshape(-1)].reshape(at.shape)
-            vertex = graph.add_vertex(compute_set, made, ends, **state)
+            vertex = graph.add_vertex(compute_set, vertex_class, ends, **state)
             graph.set_tile_mapping(vertex, tile)
             pairs = zip(work, ranges[2:], strict=True)
             key = (
@@ -409,11 +421,12 @@ class _Call:
         self.prog.add(Execute(compute_set))
 
     def _margin(self, flat: Tensor, fill: float) -> Tensor:
-        """An element for each tile, which has it to itself: one for all would be sent to all."""
+        """Return an element for each tile, which has it to itself: one for all would be sent to
+        all."""
         tiles = self.graph.target.num_tiles
-        made = self.graph.add_constant(flat.dtype, (tiles,), fill, f"{self.name}/margin")
-        self.graph.set_tile_mapping(made, np.arange(tiles))
-        return made
+        margin = self.graph.add_constant(flat.dtype, (tiles,), fill, f"{self.name}/margin")
+        self.graph.set_tile_mapping(margin, np.arange(tiles))
+        return margin
 
 
 @library
@@ -424,14 +437,16 @@ def pool(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """The windows of x [batch, channels, *field], pooled: [batch, channels, *params.output_field].
+    """Return the windows of x [batch, channels, *field], pooled: [batch, channels,
+    *params.output_field].
 
     Sums and averages of HALF are carried in FLOAT, and rounded to HALF once. Raises `PoplibsError`.
     """
     _check(graph, params, "x", x, "input_shape")
     largest = params.kind is PoolingType.MAX
     call = _Call(graph, params, x, prog, debug_context, "MAX" if largest else "AVG")
-    out, windows = call.new("out"), (call.flat(x), call.windows())
+    out = call.new("out")
+    windows = (call.flat(x), call.windows())
     if largest:
         call.run(MaxPooling, "MAX", out, {}, {"x": (*windows, -np.inf)})
         return call.seen(out, params.output_shape)
@@ -455,7 +470,7 @@ def pool_input_gradient(
     use_scaled_gradient: bool = False,
     ties: str = "all",
 ) -> Tensor:
-    """The gradient at the input of `pool`, from `dy` at its output: a tensor of x's shape.
+    """Return the gradient at the input of `pool`, from `dy` at its output: a tensor of x's shape.
 
     MAX takes what went in, `x`, and what came out, `pooled`; AVG and SUM take None for both. Where
     several elements are the largest of a window, each gets its gradient, as in PopLibs; by
@@ -479,10 +494,10 @@ def pool_input_gradient(
             f"was given x, pooled or a rule for ties, and {PoolingType(params.kind).name} pooling.",
             next_step="give None for x and pooled: only MAX asks which element was the largest.",
         )
-    given = graph, params, dy, prog, debug_context
-    apart = use_scaled_gradient or ties == "first"
-    largest = params.kind is PoolingType.MAX and not apart
-    call = _Call(*given, "GRAD" if largest else "AVG", forward=False)
+    arguments = graph, params, dy, prog, debug_context
+    per_window = use_scaled_gradient or ties == "first"
+    largest = params.kind is PoolingType.MAX and not per_window
+    call = _Call(*arguments, "GRAD" if largest else "AVG", forward=False)
     out = call.new("out")
     if largest:
         beside = {
@@ -491,18 +506,20 @@ def pool_input_gradient(
         }
         call.run(MaxPoolingGrad, "GRAD", out, {"x": call.flat(x)}, beside)
         return call.seen(out, params.input_shape)
-    windows, divisor, slopes = _Call(*given, "MAX" if apart else "AVG"), 1, [dy]
-    if apart:  # what each place of a window gets
+    windows = _Call(*arguments, "MAX" if per_window else "AVG")
+    divisor = 1
+    slopes = [dy]
+    if per_window:  # the gradient of each place of a window
         size = prod(params.kernel)
         dtype = FLOAT if use_scaled_gradient else dy.dtype  # a share is rounded with its sum
         places = graph.add_variable(dtype, (size, dy.num_elements), f"{debug_context}/apart")
-        each = [places[number] for number in range(size)]
-        slopes = [windows.seen(place, params.output_shape) for place in each]
-        for place in each:
+        slope_of_window = [places[number] for number in range(size)]
+        slopes = [windows.seen(place, params.output_shape) for place in slope_of_window]
+        for place in slope_of_window:
             windows.spread(place)
         wanted = {"x": (windows.flat(x), windows.windows(), -np.inf)}
-        alike = {"gradient": windows.flat(dy)}
-        windows.run(MaxPoolingShares, "MAX", places, alike, wanted, first=ties == "first")
+        same_shape = {"gradient": windows.flat(dy)}
+        windows.run(MaxPoolingShares, "MAX", places, same_shape, wanted, first=ties == "first")
     else:
         divisor, counts = windows.counts()
         if counts is not None:
@@ -511,8 +528,8 @@ def pool_input_gradient(
                 SelectiveScaling, "AVG", shared, {"x": windows.flat(dy), "counts": counts}, {}
             )
             slopes = [windows.seen(shared, params.output_shape)]
-    slope = concat([call.flat(each) for each in slopes])
-    wanted = {"x": (slope, call.windows_of(apart), 0.0)}
+    slope = concat([call.flat(slope_of_window) for slope_of_window in slopes])
+    wanted = {"x": (slope, call.windows_of(per_window), 0.0)}
     call.run(SumPooling, "AVG", out, {}, wanted, divisor=divisor)
     return call.seen(out, params.input_shape)
 
@@ -529,6 +546,6 @@ def _check(graph: Graph, params: PoolParams, name: str, tensor: Any, shape: str)
     check_mapped(graph, name, tensor)
 
 
-def _wrong(name: str, given: object, advice: str, says: str = "") -> PoplibsError:
-    text = f"PoolParams() was given {name} {shown(given)}{says}."
+def _wrong(name: str, value: object, advice: str, says: str = "") -> PoplibsError:
+    text = f"PoolParams() was given {name} {shown(value)}{says}."
     return PoplibsError(text, next_step=advice)

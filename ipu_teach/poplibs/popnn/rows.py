@@ -26,14 +26,14 @@ def by_rows(
     operands: dict[str, Tensor],
     prog: Program,
     name: str,
-    made: Sequence[str] = (),
+    results: Sequence[str] = (),
     **state: Any,
 ) -> None:
-    """A vertex for each share of the rows of all operands. Those that are `made` lie where their
-    vertices do."""
+    """Add a vertex for each share of the rows of all operands. The `results` are mapped to the
+    tiles of their vertices."""
     work = by_workers(graph, operands, **state)
     if work:
-        step(graph, prog, name, vertex, work, made)
+        step(graph, prog, name, vertex, work, results)
 
 
 def check_matrix(graph: Graph, argument: str, tensor: Tensor) -> None:

@@ -1,8 +1,8 @@
 """Softmax, its logarithm, and their gradients, along the rows of a batch.
 
-PopLibs composes softmax of six library calls; here one vertex a worker does all six for its rows,
-and costs what its operations cost. Values are worked out in single precision and rounded once.
-Scaled probabilities cost what others do: PopLibs adds the logarithm of the factor before the
+PopLibs composes softmax of six library calls. Here one vertex a worker does all six for its rows,
+and costs as much as its operations. Values are computed in single precision and rounded once.
+Scaled probabilities cost as much as others: PopLibs adds the logarithm of the factor before the
 exponential.
 """
 
@@ -65,7 +65,7 @@ def _scaled(probabilities: Any, scale: float) -> Any:
 
 
 def _codelet(base: Any, dtype: type[DType], scale: float) -> type[Vertex]:
-    return typed(base, [dtype, "scaled" * (scale != 1)], {FLOAT: dtype}, scale=scale)
+    return typed(base, [dtype, ("scaled" if scale != 1 else "")], {FLOAT: dtype}, scale=scale)
 
 
 class SoftmaxGrad(Vertex):
@@ -76,12 +76,14 @@ class SoftmaxGrad(Vertex):
     out: Output[Vector[Vector[FLOAT]]]
 
     def compute(self) -> None:
-        y, gradient = self.y.astype(np.float32), self.gradient.astype(np.float32)
+        y = self.y.astype(np.float32)
+        gradient = self.gradient.astype(np.float32)
         self.out = y * (gradient - np.sum(gradient * y, axis=1, keepdims=True))
 
     def cycles(self, target: Target) -> int:
         rows, classes = self.y.shape
-        dtype, regions = self.fields["y"].dtype, [self.y.shape[1]] * len(self.y)
+        dtype = self.fields["y"].dtype
+        regions = [self.y.shape[1]] * len(self.y)
         products = 2 * vertices.binary_op_2d("MULTIPLY", regions, dtype, target)
         total = vertices.reduce_contiguous(rows + 1, classes, dtype, target)
         return int(products + total + vertices.binary_op_2d("SUBTRACT", regions, dtype, target))
@@ -100,7 +102,8 @@ class LogSoftmax(Vertex):
 
     def cycles(self, target: Target) -> int:
         rows, classes = self.x.shape
-        dtype, regions = self.fields["x"].dtype, [self.x.shape[1]] * len(self.x)
+        dtype = self.fields["x"].dtype
+        regions = [self.x.shape[1]] * len(self.x)
         reduction = vertices.reduce_contiguous(rows + 1, classes, dtype, target)
         subtraction = vertices.binary_op_2d("SUBTRACT", regions, dtype, target)
         exponents = vertices.unary_op_2d("EXPONENT", regions, dtype, target)
@@ -113,10 +116,10 @@ class LogSoftmax(Vertex):
 
 @library
 def softmax(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """Probabilities of each row of x [batch, classes], FLOAT or HALF. Each row of the result lies
-    on the tile that made it.
+    """Return the probabilities of each row of x [batch, classes], FLOAT or HALF. Each row of the
+    result is on the tile that computed it.
 
-    Rows are shared evenly among the workers of all tiles. Modelled cycles: PopLibs' six steps
+    Rows are distributed evenly over the workers of all tiles. Modelled cycles: PopLibs' six steps
     (popnn/NonLinearity.cpp). Raises `PoplibsError`.
     """
     check_matrix(graph, "x", x)
@@ -125,7 +128,7 @@ def softmax(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) ->
 
 @library
 def log_softmax(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """The logarithm of `softmax`, without its underflow. Modelled cycles: PopLibs' steps
+    """Return the logarithm of `softmax`, without its underflow. Modelled cycles: PopLibs' steps
     (popnn/LogSoftmax.cpp)."""
     check_matrix(graph, "x", x)
     out = graph.add_variable(x.dtype, x.shape, f"{debug_context}/out")
@@ -158,17 +161,17 @@ def softmax_in_place(graph: Graph, x: Tensor, prog: Program, debug_context: str 
 def softmax_input_gradient(
     graph: Graph, out: Tensor, out_gradient: Tensor, prog: Program, debug_context: str = OWN
 ) -> Tensor:
-    """The gradient at the input of softmax, from its output `out` and the gradient there: [batch,
-    classes], FLOAT or HALF.
+    """Return the gradient at the input of softmax, from its output `out` and the gradient there:
+    [batch, classes], FLOAT or HALF.
 
-    Not for the gradient that `calc_loss` writes: that is taken before the softmax already. Raises
-    `PoplibsError`.
+    Do not use it with the gradient that `calc_loss` writes, which is already that at the input of
+    the softmax. Raises `PoplibsError`.
     """
     for name, tensor in (("out", out), ("out_gradient", out_gradient)):
         check_matrix(graph, name, tensor)
     check_alike("give what softmax returned.", out=out, out_gradient=out_gradient)
-    made = graph.add_variable(out.dtype, out.shape, f"{debug_context}/out")
-    operands = {"y": out, "gradient": out_gradient, "out": made}
+    gradient = graph.add_variable(out.dtype, out.shape, f"{debug_context}/out")
+    operands = {"y": out, "gradient": out_gradient, "out": gradient}
     codelet = typed(SoftmaxGrad, [out.dtype], {FLOAT: out.dtype})
     by_rows(graph, codelet, operands, prog, debug_context, ["out"])
-    return made
+    return gradient

@@ -42,7 +42,8 @@ class SoftmaxCrossEntropy(Vertex):
     deltas: Output[Vector[Vector[FLOAT]]]
 
     def compute(self) -> None:
-        scores, column = self.scores.astype(np.float32), self.expected.reshape(-1, 1)
+        scores = self.scores.astype(np.float32)
+        column = self.expected.reshape(-1, 1)
         shifted = scores - np.max(scores, axis=1, keepdims=True)
         exponentials = np.exp(shifted)
         total = np.sum(exponentials, axis=1, keepdims=True)
@@ -139,7 +140,7 @@ class SoftmaxRowLoss(Vertex):
 
 
 def _sum(elements: int, target: Target) -> int:
-    """The sum of one row, or its maximum; PopLibs' estimator takes one output off."""
+    """Return the sum of one row, or its maximum; PopLibs' estimator takes one output off."""
     return int(vertices.reduce_contiguous(2, elements, FLOAT, target))
 
 
@@ -149,7 +150,7 @@ def _shift_and_exponents(elements: int, target: Target) -> int:
 
 
 def _expected_cycles(rows: int, target: Target) -> int:
-    """The logarithm, two differences and two selections of one element of each row."""
+    """Return the logarithm, two differences and two selections of one element of each row."""
     ones = [1] * rows
     differences = 2 * vertices.binary_op_2d("SUBTRACT", ones, FLOAT, target)
     logarithm = vertices.unary_op_2d("LOGARITHM", [rows], FLOAT, target)
@@ -157,7 +158,7 @@ def _expected_cycles(rows: int, target: Target) -> int:
 
 
 def _widening(elements: int, dtype: type[DType], target: Target) -> int:
-    """The conversion of scores to FLOAT."""
+    """Return the conversion of scores to FLOAT."""
     if dtype is not HALF:
         return 0
     return sum(map(int, vertices.cast_loop(elements, dtype, FLOAT, target)))
@@ -174,7 +175,7 @@ def _part_cycles(elements: int, dtype: type[DType], target: Target) -> int:
 
 
 def _merge_cycles(parts: int, target: Target) -> int:
-    """The maximum and the sum of a row, from those of its parts."""
+    """Return the maximum and the sum of a row, from those of its parts."""
     products = vertices.binary_op_2d("MULTIPLY", [parts], FLOAT, target)
     return int(2 * _sum(parts, target) + _shift_and_exponents(parts, target) + products)
 
@@ -187,14 +188,18 @@ def _deltas_cycles(elements: int, parts: int, target: Target) -> int:
 
 
 def _parts(rows: int, classes: int, dtype: type[DType], target: Target) -> int:
-    """The number of parts of each row with the fewest modelled cycles; 1 if the rows stay whole.
+    """Return the number of parts of each row with the fewest modelled cycles; 1 if the rows stay
+    whole.
 
     Those considered are powers of two, one and a half times those, and all the workers' share.
     """
     contexts = target.num_worker_contexts
-    most = min(target.num_tiles * contexts // max(rows, 1), classes)
+    max_parts = min(target.num_tiles * contexts // max(rows, 1), classes)
     busiest = -(-rows // (target.num_tiles * contexts))
-    candidates = {most, *(n for k in range(16) for n in (2 << k, 3 << k) if n < most)} - {0, 1}
+    candidates = {max_parts, *(n for k in range(16) for n in (2 << k, 3 << k) if n < max_parts)} - {
+        0,
+        1,
+    }
 
     def cycles(parts: int) -> int:
         size = -(-classes // parts)
@@ -211,8 +216,8 @@ def _parts(rows: int, classes: int, dtype: type[DType], target: Target) -> int:
 def softmax_cross_entropy(
     graph: Graph, scores: Tensor, expected: Tensor, prog: Program, debug_context: str = OWN
 ) -> list[Tensor]:
-    """The loss [batch] of each row of `scores` [batch, classes], FLOAT or HALF, and its gradient
-    [batch, classes]: both FLOAT.
+    """Return the loss [batch] of each row of `scores` [batch, classes], FLOAT or HALF, and its
+    gradient [batch, classes]: both FLOAT.
 
     `expected` [batch]: class numbers, UNSIGNED_INT, or `MASKED_LABEL_CODE` for a row that does not
     count. The gradient is for the sum over the batch. Raises `PoplibsError`.
@@ -257,12 +262,17 @@ def _by_parts(
         columns = deltas[row, begin:end]
         label: Edges = {"expected": expected[row]}
         whole_row: Edges = {"maxima": facts["maximum"][row], "totals": facts["total"][row]}
-        own = {field: facts[field][row, part] for field in fields}
+        part_edges = {field: facts[field][row, part] for field in fields}
         shared = label | {"first": begin}
         work.append(
-            (tile, shared | own | {"scores": scores[row, begin:end], "exponentials": columns})
+            (
+                tile,
+                shared | part_edges | {"scores": scores[row, begin:end], "exponentials": columns},
+            )
         )
-        merge.append((tile, shared | whole_row | {"deltas": columns, "maximum": own["maximum"]}))
+        merge.append(
+            (tile, shared | whole_row | {"deltas": columns, "maximum": part_edges["maximum"]})
+        )
         if part == 0:
             ends = {"picked": facts["picked"][row], "classes": classes, "loss": loss[row]}
             losses.append((tile, label | whole_row | ends))

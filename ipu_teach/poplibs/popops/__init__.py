@@ -1,15 +1,15 @@
 """popops: operations on elements, reductions, slices, order, fills and casts.
 
-Every function appends to the Sequence `prog` and runs nothing. Where results lie, and what each
-costs, stands in its docstring and at the head of its module:
+Every function appends to the Sequence `prog` and runs nothing. Its docstring and the head of its
+module say to which tiles results are mapped, and what they cost:
 
     elementwise, ternary   operations of one, two and three operands; `operations` has their table,
-                           and `forms` the way of all
+                           and `forms` their common part
     expr, fused            expressions of several operations in one vertex: `map`
     reductions             `reduce` and its plans
     scaled                 a = a + k b, in place
     casts, fills           conversions; constants, counting numbers, one-hot rows
-    dynamic, multi         slices whose place is data; `rows` has what they share
+    dynamic, multi         slices whose place is data; `rows` has their common part
     gathering              `gather` and `scatter`, with XLA's dimension numbers
     sorting, extremes      order along a dimension: `sort_plan` plans it, and `ordering` builds it
     questions, padding, loops, rearranging, images

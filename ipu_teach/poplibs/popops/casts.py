@@ -51,7 +51,7 @@ class Cast1D(SupervisorVertex):
 class ToQuarter(RegisterVertex):
     """out = the codes of x. FLOAT stands for the source; `quarter` is the 8-bit dtype.
 
-    The tile's control register says what becomes of numbers that are too large, NaN (NANOO) or the
+    The tile's control register decides whether numbers that are too large become NaN (NANOO) or the
     largest code, and whether the workers' generators round (ESR), each for its part of the
     elements, as those of `poprand` do.
     """
@@ -69,8 +69,9 @@ class ToQuarter(RegisterVertex):
         self.out = np.where(control & np.uint32(NANOO), to_nan, to_largest)
 
     def _words(self) -> Array:
-        """A random word of 32 bits for each element."""
-        generators, count = self.registers.generators, self.out.shape[-1]
+        """Return a random word of 32 bits for each element."""
+        generators = self.registers.generators
+        count = self.out.shape[-1]
         drawn = generator.draw(generators, -(-count // generators.shape[-2])) >> np.uint64(32)
         words: Array = (
             drawn.reshape(*drawn.shape[:-2], -1)[..., :count]
@@ -111,20 +112,20 @@ class FromQuarter(RegisterVertex):
 def cast(
     graph: Graph, x: Tensor, dtype: type[DType], prog: Program, debug_context: str = OWN
 ) -> Tensor:
-    """x converted to `dtype`, with x's mapping. Floats round to nearest; to an integer they are cut
-    towards zero.
+    """Return x converted to `dtype`, with x's mapping. Floats round to nearest; to an integer they
+    are cut towards zero.
 
     The result of a view that repeats elements is mapped linearly.
 
-    To and from an 8-bit float, `QUARTER[format, scale]`, convert HALF and FLOAT alone. What is too
-    large for one becomes the largest, or NaN with the option debug.nanOverflowMode or
-    `FloatingPointBehaviour(nanoo=True)`; infinities become NaN. With stochastic rounding both kinds
-    of narrow floats are rounded by chance.
+    Only HALF and FLOAT convert to and from an 8-bit float, `QUARTER[format, scale]`. A number that
+    is too large for it becomes the largest, or NaN with the option debug.nanOverflowMode or
+    `FloatingPointBehaviour(nanoo=True)`; infinities become NaN. With stochastic rounding, both
+    kinds of narrow floats are rounded stochastically.
     """
     dtype = as_dtype(dtype, "cast()")
-    made = _codelet(x, dtype)
+    vertex = _codelet(x, dtype)
     out = result_like(graph, [x], x.shape, dtype, debug_context)
-    _write(graph, made, x, out, prog, debug_context)
+    _write(graph, vertex, x, out, prog, debug_context)
     return out
 
 
@@ -140,8 +141,8 @@ def cast_with_output(
 def _codelet(x: Tensor, dtype: type[DType]) -> type[Vertex]:
     if not (issubclass(x.dtype, QUARTER) or issubclass(dtype, QUARTER)):
         return codelet(Cast1D, x.dtype, "", dtype)
-    other = x.dtype if issubclass(dtype, QUARTER) else dtype
-    if other not in (HALF, FLOAT):
+    plain_dtype = x.dtype if issubclass(dtype, QUARTER) else dtype
+    if plain_dtype not in (HALF, FLOAT):
         raise refused(
             f"converts {x.dtype} to {dtype} in two steps.",
             x,
@@ -149,15 +150,19 @@ def _codelet(x: Tensor, dtype: type[DType]) -> type[Vertex]:
         )
     base, quarter = (ToQuarter, dtype) if issubclass(dtype, QUARTER) else (FromQuarter, x.dtype)
     return typed(
-        base, [x.dtype, dtype], {FLOAT: other, HALF: other}, Cast1D.__name__, quarter=quarter
+        base,
+        [x.dtype, dtype],
+        {FLOAT: plain_dtype, HALF: plain_dtype},
+        Cast1D.__name__,
+        quarter=quarter,
     )
 
 
 def _write(
-    graph: Graph, made: type[Vertex], x: Tensor, out: Tensor, prog: Program, name: str
+    graph: Graph, vertex: type[Vertex], x: Tensor, out: Tensor, prog: Program, name: str
 ) -> None:
     sides = {
         n: t.reinterpret(UNSIGNED_CHAR) if t.has_metadata() else t
         for n, t in (("x", x), ("out", out))
     }
-    per_tile(graph, made, sides["out"], sides, prog, name)
+    per_tile(graph, vertex, sides["out"], sides, prog, name)

@@ -53,11 +53,12 @@ CircOffset.__name__ = "popops::CircOffset"
 
 
 class CircBuf:
-    """The `size` newest tensors of `dtype` and `shape`: `add` writes over the oldest, `prev(i)`
+    """The `size` newest tensors of `dtype` and `shape`: `add` overwrites the oldest, `prev(i)`
     reads the one i additions old.
 
-    It lies as `create_sliceable_tensor` maps: an addition and a look back exchange the place alone,
-    if what is added lies likewise. All entries are 0 at first. Raises `PoplibsError`.
+    It is mapped like a tensor of `create_sliceable_tensor`: adding and looking back exchange only
+    the position, if the added tensor has the same mapping. All entries are 0 at first. Raises
+    `PoplibsError`.
     """
 
     @library
@@ -71,7 +72,9 @@ class CircBuf:
     ) -> None:
         if not is_whole(size) or size < 1:
             raise as_given(size, "size", "give a whole number of 1 or more.")
-        self._graph, self.size, self._shape = graph, int(size), check_shape(shape)
+        self._graph = graph
+        self.size = int(size)
+        self._shape = check_shape(shape)
         self._entries = create_sliceable_tensor(
             graph, dtype, (self.size, *self._shape), [0], f"{debug_context}/entries"
         )
@@ -103,8 +106,8 @@ class CircBuf:
 
     @library
     def prev(self, i: int, prog: Program, debug_context: str = "circ_buf_prev") -> Tensor:
-        """A copy of the entry that i additions followed: 0 is the newest, size - 1 the oldest. Two
-        compute sets."""
+        """Return a copy of the entry that i additions followed: 0 is the newest, size - 1 the
+        oldest. Two compute sets."""
         if not is_whole(i) or not 0 <= i < self.size:
             raise refused(
                 f"was asked for entry {shown(i)} of {self.size:,}.", next_step="0 is the newest."

@@ -20,7 +20,7 @@ from ipu_teach.types import DType, dtype_named
 
 
 class _Number(NamedTuple):
-    """A constant, or what is worked out of constants alone."""
+    """A constant, or a number computed from constants alone."""
 
     value: Any
     dtype: type[DType]
@@ -33,8 +33,9 @@ def walk(
     cast: Callable[[Any, type[DType], int], Any],
     apply: Callable[[str, list[Any], int], Any],
 ) -> Any:
-    """The value of an expression's steps (`Expr.code`), on a stack: of what these make of its
-    numbers, casts and operations. Casts and operations are told the place of their step."""
+    """Return the value of an expression's steps (`Expr.code`), computed on a stack by functions for
+    its numbers, casts and operations. The functions for casts and operations also get the position
+    of their step."""
     stack: list[Any] = []
     for place, step in enumerate(code.split()):
         operation, _, _ = step.partition("@")
@@ -55,8 +56,8 @@ def walk(
 
 
 def compose(graph: Graph, code: str, tensors: Sequence[Tensor], prog: Program, name: str) -> Tensor:
-    """The value of an expression's steps, made by a compute set for each; of numbers alone it is a
-    constant."""
+    """Return the value of an expression's steps, made by a compute set for each; of numbers alone
+    it is a constant."""
 
     def converted(operand: Any, dtype: type[DType], place: int) -> Tensor | _Number:
         return _cast(graph, operand, dtype, prog, f"{name}/Op/Cast:{dtype.__name__.lower()}{place}")
@@ -87,7 +88,7 @@ def new(
     prog: Program,
     name: str,
 ) -> Tensor:
-    """The value of an expression's steps in a new tensor of `shape` and `dtype`."""
+    """Return the value of an expression's steps in a new tensor of `shape` and `dtype`."""
     result = compose(graph, code, tensors, prog, name)
     if result.shape == shape and "@" in code:
         return result
@@ -97,9 +98,9 @@ def new(
 
 
 def _dtype(name: str) -> type[DType]:
-    found = dtype_named(name)
-    assert found is not None, name
-    return found
+    dtype = dtype_named(name)
+    assert dtype is not None, name
+    return dtype
 
 
 def _cast(
@@ -122,9 +123,9 @@ def _apply(
         return forms.new(
             graph, does, [x if isinstance(x, Tensor) else x.value for x in operands], prog, label
         )
-    whole = [x if isinstance(x, Tensor) else _constant(graph, x, label) for x in operands]
-    out = result_like(graph, tensors, common_shape(tensors), whole[0].dtype, label)
-    forms.write(graph, does, whole, out, prog, label)
+    all_operands = [x if isinstance(x, Tensor) else _constant(graph, x, label) for x in operands]
+    out = result_like(graph, tensors, common_shape(tensors), all_operands[0].dtype, label)
+    forms.write(graph, does, all_operands, out, prog, label)
     return out
 
 

@@ -55,11 +55,11 @@ def create_sliceable_tensor(
     debug_context: str = "sliceable",
     plan: SlicePlan | None = None,
 ) -> Tensor:
-    """A variable of `shape`, mapped for slices along `dims`: what differs in nothing but those lies
-    on one tile.
+    """Return a variable of `shape`, mapped for slices along `dims`: elements that differ only in
+    these dimensions are on one tile.
 
-    The positions in the other dimensions are dealt out linearly; with a `plan` of `embedding_plan`,
-    as that cuts the table.
+    The positions in the other dimensions are distributed linearly; with a `plan` of
+    `embedding_plan`, as the plan partitions the table.
     """
     wanted = check_shape(shape)
     good = isinstance(dims, (list, tuple)) and all(
@@ -90,18 +90,18 @@ def create_slice_tensor(
     num_slices: int,
     debug_context: str = "slices",
 ) -> Tensor:
-    """A variable for `num_slices` slices of `tensor`: [num_slices, *shape with `sizes` in `dims`],
-    mapped as it is sliced."""
+    """Return a variable for `num_slices` slices of `tensor`: [num_slices, *shape with `sizes` in
+    `dims`], mapped as it is sliced."""
     along = dims_of(tensor, dims)
     lengths = sizes_of(tensor, along, sizes)
     if not is_whole(num_slices) or num_slices < 0:
         raise as_given(num_slices, "num_slices", "give a whole number.")
-    made = graph.add_variable(
+    slice_tensor = graph.add_variable(
         tensor.dtype, (int(num_slices), *sliced(tensor, along, lengths)), debug_context
     )
     places = placed(graph, rows_of(tensor, along))
-    spread(graph, rows_of(made, [0, *(d + 1 for d in along)]), places)
-    return made
+    spread(graph, rows_of(slice_tensor, [0, *(d + 1 for d in along)]), places)
+    return slice_tensor
 
 
 @library
@@ -114,12 +114,13 @@ def dynamic_slice(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """The part of x that begins at offset[i] in dimension dims[i] and is sizes[i] long there; whole
-    in the others.
+    """Return the part of x that begins at offset[i] in dimension dims[i] and is sizes[i] long
+    there; complete in the others.
 
-    `offset`: UNSIGNED_INT, one element for each of `dims`. A slice that runs over the end goes on
-    at the beginning, and an offset beyond the end counts as 0, as in PopLibs' codelet. One compute
-    set for each of `dims`. The result lies where its columns of x do. Raises `PoplibsError`.
+    `offset` is UNSIGNED_INT, one element for each of `dims`. A slice that runs over the end
+    continues at the beginning, and an offset beyond the end counts as 0, as in PopLibs' codelet.
+    There is one compute set for each of `dims`. The result has the mapping of x's columns. Raises
+    `PoplibsError`.
     """
     along, lengths = check_slice(x, offset, dims, sizes)
     return _sliced(graph, x, offset, along, lengths, prog, debug_context)

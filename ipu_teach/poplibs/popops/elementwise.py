@@ -1,15 +1,15 @@
 """Operations of one and of two operands, each in three forms.
 
-    out = popops.exp(graph, x, prog)                  # a new tensor, where x lies
+    out = popops.exp(graph, x, prog)                  # a new tensor, mapped like x
     popops.exp_in_place(graph, x, prog)               # into x itself
-    popops.exp_with_output(graph, x, out, prog)       # into a tensor that is there already
+    popops.exp_with_output(graph, x, out, prog)       # into an existing tensor
 
-One compute set with one vertex a tile; each vertex works on the elements of the result that lie on
-its tile, so operands that lie elsewhere are exchanged. With two operands, numpy's broadcasting; one
-may be a number. A new tensor has the mapping of the operand of its shape. If both have it, PopLibs'
-choice is the one with fewer elements on its fullest tile. A view that repeats elements does not
-count, and without an operand of its shape the result is mapped linearly. Dtypes, values and costs:
-`ipu_teach.poplibs.popops.operations`.
+There is one compute set with one vertex a tile; each vertex works on the result's elements on its
+tile, so that operands on other tiles are exchanged. Two operands broadcast as in numpy; one may be
+a number. A new tensor has the mapping of the operand of its shape. If both have that shape,
+PopLibs' choice is the one with fewer elements on its fullest tile. A view that repeats elements
+does not count, and without an operand of its shape the result is mapped linearly. Dtypes, values
+and costs: `ipu_teach.poplibs.popops.operations`.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class BinaryWithOutput(Protocol):
 
 
 def _named(function: Callable[..., Any], name: str, text: str) -> Any:
-    """A function that was made here, under the name by which it is called."""
+    """Return a function that was made here, under the name by which it is called."""
     function.__name__ = function.__qualname__ = name
     function.__doc__ = text
     return library(function)
@@ -95,9 +95,10 @@ def _dtypes(operation: ElementwiseOperation) -> str:
 
 
 def _unary(name: str, op: str) -> tuple[UnaryFunction, UnaryInPlace, UnaryWithOutput]:
-    """The three forms of an operation of one operand."""
+    """Return the three forms of an operation of one operand."""
     operation = UNARY[op]
-    place, fill = f"{name}_in_place", f"{name}_with_output"
+    place = f"{name}_in_place"
+    fill = f"{name}_with_output"
 
     def new(graph: Graph, a: Free, prog: Program, debug_context: str = OWN) -> Tensor:
         return forms.new(graph, operation, checked(graph, operation, a), prog, debug_context)
@@ -110,14 +111,16 @@ def _unary(name: str, op: str) -> tuple[UnaryFunction, UnaryInPlace, UnaryWithOu
     ) -> None:
         forms.into(graph, operation, checked(graph, operation, a), out, prog, debug_context)
 
-    said = (
+    summary = (
         f"{operation.says[0].upper()}{operation.says[1:]}"
         if operation.says[1:2].isalpha()
         else operation.says
     )
-    made = _named(new, name, f"{said}, element by element, in a new tensor. {_dtypes(operation)}")
+    function = _named(
+        new, name, f"{summary}, element by element, in a new tensor. {_dtypes(operation)}"
+    )
     return (
-        made,
+        function,
         _named(
             in_place, place, f"a becomes {operation.says}, element by element. {_dtypes(operation)}"
         ),
@@ -130,9 +133,10 @@ def _unary(name: str, op: str) -> tuple[UnaryFunction, UnaryInPlace, UnaryWithOu
 
 
 def _binary(name: str, op: str) -> tuple[BinaryFunction, BinaryInPlace, BinaryWithOutput]:
-    """The three forms of an operation of two operands."""
+    """Return the three forms of an operation of two operands."""
     operation = BINARY[op]
-    place, fill = f"{name}_in_place", f"{name}_with_output"
+    place = f"{name}_in_place"
+    fill = f"{name}_with_output"
 
     def new(
         graph: Graph, a: Operand, b: Operand, prog: Program, debug_context: str = OWN
@@ -155,20 +159,20 @@ def _binary(name: str, op: str) -> tuple[BinaryFunction, BinaryInPlace, BinaryWi
 
     rule = "numpy's broadcasting; one operand may be a number"
     bools = ", or both BOOL" if operation.asks and operation.takes != "BOOL" else ""
-    said = operation.says
-    made = _named(
+    summary = operation.says
+    function = _named(
         new,
         name,
-        f"{said}, {rule}. {_dtypes(operation)}".replace("every dtype", f"any dtype{bools}"),
+        f"{summary}, {rule}. {_dtypes(operation)}".replace("every dtype", f"any dtype{bools}"),
     )
     return (
-        made,
+        function,
         _named(
             in_place,
             place,
-            f"a becomes {said}; b is broadcast to a, or is a number. {_dtypes(operation)}",
+            f"a becomes {summary}; b is broadcast to a, or is a number. {_dtypes(operation)}",
         ),
-        _named(with_output, fill, f"out becomes {said}, {rule}. {_dtypes(operation)}"),
+        _named(with_output, fill, f"out becomes {summary}, {rule}. {_dtypes(operation)}"),
     )
 
 

@@ -178,7 +178,8 @@ def refuse_quarter(vertex: str, dtype: type[DType]) -> None:
 def codelet(
     base: type[Vertex], dtype: type[DType], op: str = "", result: type[DType] | None = None
 ) -> type[Vertex]:
-    """`base` for operands of `dtype`, results of `result` (default: `dtype`) and an operation.
+    """Return `base` for operands of `dtype`, results of `result` (default: `dtype`) and an
+    operation.
 
     Raises `PoplibsError` for QUARTER.
     """
@@ -189,8 +190,8 @@ def codelet(
 
 
 def vertex_of(operation: ElementwiseOperation, scalar: bool = False, in_place: bool = False) -> Any:
-    """The vertex of an operation: on elements alone or, of two operands, with a `scalar`; into
-    `out`, or into its first field.
+    """Return the vertex of an operation: on elements alone or, of two operands, with a `scalar`;
+    into `out`, or into its first field.
 
     Its fields are the operands, in their order, and `out`.
     """
@@ -205,18 +206,18 @@ def vertex_of(operation: ElementwiseOperation, scalar: bool = False, in_place: b
 
 def per_tile(
     graph: Graph,
-    made: type[Vertex],
+    vertex: type[Vertex],
     placed: Tensor,
     operands: dict[str, Tensor],
     prog: Program,
     name: str,
     **state: Any,
 ) -> None:
-    """One vertex on every tile that holds some of `placed`, on the matching elements of every
-    operand, in the order in which `placed` lies: element by element they would have to be moved
-    together first."""
+    """Add one vertex on every tile that has some of `placed`, on the matching elements of every
+    operand, in the memory order of `placed`: in another order, single elements would have to be
+    gathered first."""
     order = in_memory_order(placed)
-    seen = {field: tensor.dim_shuffle(order) for field, tensor in operands.items()}
+    in_order = {field: tensor.dim_shuffle(order) for field, tensor in operands.items()}
     into = graph.add_compute_set(name)
-    add_per_tile(graph, into, made, placed.dim_shuffle(order), seen, **state)
+    add_per_tile(graph, into, vertex, placed.dim_shuffle(order), in_order, **state)
     prog.add(Execute(into))

@@ -1,12 +1,11 @@
-"""Expressions for `popops.map`: several operations on single elements that one vertex does at a
-stroke.
+"""Expressions for `popops.map`: several operations on single elements, done by one vertex.
 
     from ipu_teach.poplibs.popops import expr
     y = popops.map(graph, expr.Tanh(expr._1 * 2 + expr._2), [a, b], prog)
 
 `_1` stands for the first tensor of the list, `_2` for the second, and so on to `_8`;
-`PlaceHolder(n)` says the same. Numbers are constants of the dtype of what they meet; `Const(value,
-dtype)` fixes one. Python's operators mean what they mean everywhere, and `<`, `==` and so on make
+`PlaceHolder(n)` is the same. Numbers are constants of the other operand's dtype; `Const(value,
+dtype)` fixes one. Python's operators have their usual meaning, and `<`, `==` and so on build
 expressions too. `&`, `|`, `^` and `~` work on bits; `And`, `Or`, `Not` on BOOL.
 """
 
@@ -31,7 +30,7 @@ from ipu_teach.types import (
     to_host_array,
 )
 
-MOST_TENSORS = 8  # of one expression: a vertex class has a field for each
+MOST_TENSORS = 8  # inputs of one expression: a vertex class has a field for each
 
 
 class Expr(ABC):
@@ -46,18 +45,18 @@ class Expr(ABC):
 
     @property
     def own(self) -> type[DType]:
-        """What it gives where nothing that it meets has a dtype."""
+        """The dtype of the result if no operand has one."""
         return FLOAT
 
     @abstractmethod
     def dtype(self, inputs: Sequence[type[DType]]) -> type[DType] | None:
-        """What it gives for tensors of these dtypes; None for a constant that takes any. Raises
-        `PoplibsError`."""
+        """Return what it gives for tensors of these dtypes; None for a constant that takes any.
+        Raises `PoplibsError`."""
 
     @abstractmethod
     def code(self, inputs: Sequence[type[DType]], wanted: type[DType]) -> list[str]:
-        """Its steps for a machine with a stack: `_1` a tensor, `FLOAT:2` a number, `CAST:HALF`,
-        `ADD@FLOAT`."""
+        """Return its steps for a machine with a stack: `_1` a tensor, `FLOAT:2` a number,
+        `CAST:HALF`, `ADD@FLOAT`."""
 
     def __add__(self, other: ExprLike) -> Expr:
         return Add(self, other)
@@ -159,7 +158,7 @@ class PlaceHolder(Expr):
 
 
 class Const(Expr):
-    """A number: of `dtype`, or of the dtype of what it meets."""
+    """A number of `dtype`, by default of the other operand's dtype."""
 
     def __init__(self, value: float | int | bool, dtype: type[DType] | None = None) -> None:
         self.given = None if dtype is None else as_dtype(dtype, "Const()")
@@ -185,7 +184,8 @@ class Const(Expr):
 
 
 def _kind(value: object) -> type[DType]:
-    """The dtype of a number that meets nothing: BOOL, FLOAT, or the first integer that holds it."""
+    """Return the dtype of a number that meets nothing: BOOL, FLOAT, or the first integer that holds
+    it."""
     if not is_whole(value):
         return BOOL if isinstance(value, bool) else FLOAT
     return INT if -(2**31) <= value < 2**31 else LONGLONG if value < 2**63 else UNSIGNED_LONGLONG
@@ -196,7 +196,8 @@ class Cast(Expr):
     towards 0."""
 
     def __init__(self, of: ExprLike, dtype: type[DType]) -> None:
-        self.of, self.to = as_expr(of, "Cast()"), as_dtype(dtype, "Cast()")
+        self.of = as_expr(of, "Cast()")
+        self.to = as_dtype(dtype, "Cast()")
         if issubclass(self.to, QUARTER):
             raise PoplibsError(
                 f"Cast() was given {self.to}.", next_step="use popops.cast for 8-bit floats."
@@ -207,8 +208,8 @@ class Cast(Expr):
         return self.to
 
     def code(self, inputs: Sequence[type[DType]], wanted: type[DType]) -> list[str]:
-        own = self.of.dtype(inputs) or self.of.own
-        return [*self.of.code(inputs, own), f"CAST:{self.to.__name__}"]
+        dtype = self.of.dtype(inputs) or self.of.own
+        return [*self.of.code(inputs, dtype), f"CAST:{self.to.__name__}"]
 
     def __repr__(self) -> str:
         return f"Cast({self.of}, {self.to.__name__})"
@@ -218,28 +219,29 @@ class Operator(Expr):
     """One of the operations of `popops.operations` on one, two or three expressions."""
 
     def __init__(self, name: str, node: str, *operands: ExprLike) -> None:
-        self.operation, self.node = OPERATIONS[name], node
+        self.operation = OPERATIONS[name]
+        self.node = node
         if len(operands) != self.operation.arity:
             raise PoplibsError(f"""{node}() was given {len(operands)} operands.
                 next:  it takes {self.operation.arity}: it gives {self.operation.says}.""")
         self.operands = tuple(as_expr(x, f"{node}()") for x in operands)
 
     def _operands(self) -> tuple[Expr, ...]:
-        """Those that must agree in dtype: all but the mask of a Select."""
+        """Return those that must agree in dtype: all but the mask of a Select."""
         return self.operands[:2] if self.operation.name == "SELECT" else self.operands
 
     @property
     def own(self) -> type[DType]:
-        found = [x.own for x in self._operands()]
-        return BOOL if self.operation.asks else FLOAT if FLOAT in found else found[0]
+        dtypes = [x.own for x in self._operands()]
+        return BOOL if self.operation.asks else FLOAT if FLOAT in dtypes else dtypes[0]
 
     def _common(self, inputs: Sequence[type[DType]]) -> type[DType] | None:
-        """The dtype of the operands; None if they are all constants that take any."""
+        """Return the dtype of the operands; None if they are all constants that take any."""
         known = [(x, d) for x in self._operands() if (d := x.dtype(inputs)) is not None]
-        for other, kind in known[1:]:
+        for name, kind in known[1:]:
             if kind is not known[0][1]:
                 raise PoplibsError(f"""{self.node} meets two dtypes: {known[0][0]} is
-                    {known[0][1].__name__}, and {other} is {kind.__name__}.
+                    {known[0][1].__name__}, and {name} is {kind.__name__}.
                     where: in {self}
                     next:  convert one of them: expr.Cast(_1, HALF).""")
         return known[0][1] if known else None
@@ -277,13 +279,13 @@ class Operator(Expr):
         return f"{self.node}({', '.join(map(repr, self.operands))})"
 
 
-def as_expr(given: Any, what: str) -> Expr:
-    """`given`, or the constant it stands for. Raises `PoplibsError`."""
-    if isinstance(given, Expr):
-        return given
-    if is_whole(given) or isinstance(given, (bool, float)):
-        return Const(given)
-    raise PoplibsError(f"""{what} was given {shown(given)}, which is no expression.
+def as_expr(value: Any, subject: str) -> Expr:
+    """Return `given`, or the constant it stands for. Raises `PoplibsError`."""
+    if isinstance(value, Expr):
+        return value
+    if is_whole(value) or isinstance(value, (bool, float)):
+        return Const(value)
+    raise PoplibsError(f"""{subject} was given {shown(value)}, which is no expression.
         next:  give placeholders, numbers and what is made of them: expr._1 + 2. Tensors go into the
         list of map().""")
 

@@ -26,8 +26,8 @@ K = TypeVar("K")
 
 
 class Extreme(SupervisorVertex, Generic[K]):
-    """place = where the largest (or smallest) element of each row stands, the first of equals; best
-    = that element."""
+    """place = the position of the largest (or smallest) element of each row, the first of equals;
+    best = that element."""
 
     x: Input[Vector[Vector[K]]]
     place: Output[Vector[UNSIGNED_INT]]
@@ -63,7 +63,7 @@ class ExtremeOfChunk(SupervisorVertex, Generic[K]):
 
 
 class ExtremeOfChunks(SupervisorVertex, Generic[K]):
-    """As `Extreme` for rows whose elements stand at `places`, of which the first is the lowest."""
+    """`Extreme` for rows whose elements are at `places`, of which the first is the lowest."""
 
     x: Input[Vector[Vector[K]]]
     places: Input[Vector[Vector[UNSIGNED_INT]]]
@@ -100,7 +100,8 @@ def add_extremes(
         work = shared(graph, {"x": x, "place": place, "best": best}, graph.target.num_tiles)
         step(graph, prog, name, codelet, work, ["place", "best"])
         return place, best
-    tiles, blocks = grid(plan.groups, graph.target), balanced_partition(rows, plan.groups)
+    tiles = grid(plan.groups, graph.target)
+    blocks = balanced_partition(rows, plan.groups)
     places: Tensor | None = None
     width = -(-n // plan.chunks)
     for fan_in in (width, *(stage.fan_in for stage in plan.stages)):
@@ -121,5 +122,6 @@ def add_extremes(
                 )
                 pieces.append((tiles.tiles(group, part, len(spans))[0], edges))
         step(graph, prog, name, codelet, pieces, ["place", "best"])
-        x, places = best, place
+        x = best
+        places = place
     return place[:, 0], best[:, 0]

@@ -109,13 +109,14 @@ def iota(graph: Graph, x: Row, start: int, prog: Program, debug_context: str = O
     """Write start, start + 1, … into the elements of x, one-dimensional, INT or UNSIGNED_INT. They
     wrap.
 
-    What each element adds to the start is a constant that lies where the element does.
+    The distance of each element from the start is a constant on the element's tile.
     """
     check_dtype("x", x, INT, UNSIGNED_INT)
     number = check_number("start", start, x.dtype)
     places = beside(graph, x, x.dtype, np.arange(x.num_elements), f"{debug_context}/places")
-    made, operands = codelet(Iota, x.dtype), {"places": places, "out": x}
-    per_tile(graph, made, x, operands, prog, debug_context, start=number)
+    vertex = codelet(Iota, x.dtype)
+    operands = {"places": places, "out": x}
+    per_tile(graph, vertex, x, operands, prog, debug_context, start=number)
 
 
 @library
@@ -142,9 +143,9 @@ def encode_one_hot(
     numbers = {n: check_number(n, v, encoded.dtype) for n, v in (("on", on), ("off", off))}
     for argument, number in numbers.items():
         check_finite(argument, number)
-    made = codelet(EncodeOneHot, encoded.dtype, "", indices.dtype)
+    vertex = codelet(EncodeOneHot, encoded.dtype, "", indices.dtype)
     name = f"{debug_context}/classes"
     numbered = beside(graph, encoded, indices.dtype, np.arange(classes), name)
     labels = indices.expand([1]).broadcast(classes, 1)
     operands = {"labels": labels, "classes": numbered, "out": encoded}
-    per_tile(graph, made, encoded, operands, prog, debug_context, **numbers)
+    per_tile(graph, vertex, encoded, operands, prog, debug_context, **numbers)

@@ -1,9 +1,9 @@
-"""One operation on single elements in its three forms: into a new tensor, in place, into a tensor
-that is there already.
+"""One operation on single elements in its three forms: into a new tensor, in place, into an
+existing tensor.
 
-However many operands it has, it is one compute set with one vertex a tile; each vertex works on the
-elements of the result that lie on its tile. Operands are those that `checked` gives, tensors and
-numbers; what they are to be in a form is checked before the graph is changed.
+With any number of operands it is one compute set with one vertex a tile; each vertex works on the
+result's elements on its tile. Operands are the tensors and numbers that `checked` returns; what a
+form requires of them is checked before the graph is changed.
 """
 
 from __future__ import annotations
@@ -46,39 +46,42 @@ COMMUTATIVE = {
 }
 
 
-def checked(graph: Graph, operation: ElementwiseOperation, *given: Any) -> list[Any]:
-    """The operands, of which one at least is a tensor, all of one dtype that the operation takes;
-    numbers of that dtype."""
+def checked(graph: Graph, operation: ElementwiseOperation, *operands: Any) -> list[Any]:
+    """Return the operands, of which one at least is a tensor, all of one dtype that the operation
+    takes; numbers of that dtype."""
     if operation.arity == 1:
-        return [check_operand(graph, "its operand", given[0], operation)]
+        return [check_operand(graph, "its operand", operands[0], operation)]
     tensors = [
         check_operand(graph, ORDINALS[i], x, operation)
-        for i, x in enumerate(given)
+        for i, x in enumerate(operands)
         if isinstance(x, Tensor)
     ]
     if not tensors:
-        said = " and ".join(map(shown, given))
-        raise refused(f"was given {said}.", next_step="one operand at least must be a tensor.")
+        operand_texts = " and ".join(map(shown, operands))
+        raise refused(
+            f"was given {operand_texts}.", next_step="one operand at least must be a tensor."
+        )
     first = tensors[0]
-    for other in tensors[1:]:
-        check_same("dtypes", first.dtype, other.dtype, f"{first!r} and {other!r}", CAST)
+    for tensor in tensors[1:]:
+        check_same("dtypes", first.dtype, tensor.dtype, f"{first!r} and {tensor!r}", CAST)
     return [
         x if isinstance(x, Tensor) else check_number(ORDINALS[i], x, first.dtype, GIVE)
-        for i, x in enumerate(given)
+        for i, x in enumerate(operands)
     ]
 
 
 def tensors_of(operands: Sequence[Any]) -> list[Tensor]:
-    """Those of the operands that are no numbers."""
+    """Return those of the operands that are no numbers."""
     return [x for x in operands if isinstance(x, Tensor)]
 
 
 def new(
     graph: Graph, operation: ElementwiseOperation, operands: Sequence[Any], prog: Program, name: str
 ) -> Tensor:
-    """The result in a new tensor; `result_like` says where."""
+    """Return the result in a new tensor; `result_like` says where."""
     tensors = tensors_of(operands)
-    shape, dtype = common_shape(tensors), tensors[0].dtype
+    shape = common_shape(tensors)
+    dtype = tensors[0].dtype
     c.refuse_quarter(c.vertex_of(operation).__name__, dtype)
     out = result_like(graph, tensors, shape, operation.result(dtype), name)
     write(graph, operation, operands, out, prog, name)
@@ -118,11 +121,14 @@ def write(
     """The vertices that write the result into `out`, or into the first operand if that is None. One
     of two may be a number."""
     if not isinstance(operands[0], Tensor):
-        number, other = operands
+        number, tensor_operand = operands
         if operation.name not in COMMUTATIVE:
-            number = scalar(graph, other.dtype, number, f"{name}/number")
-        operands = (other, number) if operation.name in COMMUTATIVE else (number, other)
-    first, placed = operands[0], operands[0] if out is None else out
+            number = scalar(graph, tensor_operand.dtype, number, f"{name}/number")
+        operands = (
+            (tensor_operand, number) if operation.name in COMMUTATIVE else (number, tensor_operand)
+        )
+    first = operands[0]
+    placed = operands[0] if out is None else out
     alone = {} if isinstance(operands[-1], Tensor) else {"b": operands[-1]}
     vertex = c.vertex_of(operation, bool(alone), out is None)
     edges = {
@@ -132,7 +138,7 @@ def write(
     if out is not None:
         edges["out"] = out
     if operation.arity == 3:
-        made = c.codelet(vertex, first.dtype)
+        vertex_class = c.codelet(vertex, first.dtype)
     else:
-        made = c.codelet(vertex, first.dtype, operation.name, operation.result(first.dtype))
-    c.per_tile(graph, made, placed, edges, prog, name, **alone)
+        vertex_class = c.codelet(vertex, first.dtype, operation.name, operation.result(first.dtype))
+    c.per_tile(graph, vertex_class, placed, edges, prog, name, **alone)

@@ -1,12 +1,13 @@
 """`map`: an expression of several operations, done by one vertex a tile in one compute set.
 
 Each operation rounds its result to its dtype, so the values are those of the operations one after
-the other; what is saved are the results in between, their loads and stores, and a superstep for
-each. PopLibs writes a codelet for the expression and has no estimate of it. Assumed: PopLibs' inner
-loop of every operation, without what the loop adds, and once the loads of the tensors and the store
-of the result, a data path a cycle, two loads beside each other. A conversion takes the loop of
-PopLibs' Cast1D, which contains the load of a tensor that is only converted, and the store if the
-conversion is the last step. The cycles before such a loop count once.
+the other. The gain is that intermediate results are neither stored nor loaded, and that there is
+one superstep instead of one for each. PopLibs writes a codelet for the expression and has no
+estimate of it. Assumed: PopLibs' inner loop of every operation, without the loop's own
+instructions, and once the loads of the tensors and the store of the result, a data path a cycle,
+with two loads at a time. A conversion takes the loop of PopLibs' Cast1D, which contains the load of
+a tensor that is only converted, and the store if the conversion is the last step. The cycles before
+such a loop count once.
 """
 
 from __future__ import annotations
@@ -48,11 +49,11 @@ from ipu_teach.types import QUARTER, DType, dtype_named
 __all__ = ["map", "map_in_place", "map_with_output"]
 
 OPTIONS = (Option("enableGenerateCodelet", bool, True),)
-_SUPERVISOR, _WORKER = 20, 17  # as UnaryOp1D: around the vertex, and around a worker's loop
+_SUPERVISOR, _WORKER = 20, 17  # as in UnaryOp1D: around the vertex, and around a worker's loop
 
 
 def run(code: str, inputs: Sequence[Any]) -> Any:
-    """The value of an expression's steps (`Expr.code`, with spaces between) for arrays."""
+    """Return the value of an expression's steps (`Expr.code`, with spaces between) for arrays."""
     return composed.walk(
         code,
         inputs,
@@ -65,9 +66,10 @@ def run(code: str, inputs: Sequence[Any]) -> Any:
 def loop_cycles(
     code: str, inputs: Sequence[type[DType]], out: type[DType], n: int, target: Target
 ) -> int:
-    """Worker cycles of the loop over `n` elements: see the head of this module."""
+    """Return the worker cycles of the loop over `n` elements: see the head of this module."""
     steps = code.split()
-    starts, loops = [0], [0]
+    starts = [0]
+    loops = [0]
 
     def convert(operand: type[DType] | None, dtype: type[DType], place: int) -> type[DType] | None:
         if operand is None:  # the compiler converts a constant
@@ -98,9 +100,10 @@ def loop_cycles(
 
 
 def _operation_cycles(operation: str, dtype: type[DType], n: int, target: Target) -> int:
-    """Worker cycles of an operation on `n` elements of `dtype`, without loads and stores."""
+    """Return the worker cycles of an operation on `n` elements of `dtype`, without loads and
+    stores."""
     if operation == "SELECT":
-        return 5 * n  # as PopLibs' Select
+        return 5 * n  # priced like PopLibs' Select
     if operation == "CLAMP":
         return int(vertices.clamp_loop(n, dtype, target))
     table = rates.UNARY if OPERATIONS[operation].arity == 1 else rates.BINARY
@@ -145,7 +148,8 @@ _RESULT = _open("Result")
 
 
 def _base(count: int, in_place: bool) -> type[Vertex]:
-    """The vertex class for an expression of `count` tensors, with a dtype for each left open."""
+    """Return the vertex class for an expression of `count` tensors, with a dtype for each left
+    open."""
     vector: Any = Vector
     fields: dict[str, Any] = {f"x{n + 1}": Input[vector[_DTYPES[n]]] for n in range(count)}
     if in_place:
@@ -170,7 +174,7 @@ _BASES = {
 def _codelet(
     code: str, says: str, inputs: tuple[type[DType], ...], out: type[DType] | None
 ) -> type[Vertex]:
-    """The vertex class of an expression; in place if `out` is None."""
+    """Return the vertex class of an expression; in place if `out` is None."""
     dtypes: dict[Any, type[DType]] = dict(zip(_DTYPES, inputs, strict=False))
     if out is not None:
         dtypes[_RESULT] = out
@@ -187,8 +191,8 @@ def map(
     debug_context: str = OWN,
     options: Options | None = None,
 ) -> Tensor:
-    """The expression of the tensors, element by element, in a new tensor; one compute set, one
-    vertex a tile.
+    """Return the expression of the tensors, element by element, in a new tensor; one compute set,
+    one vertex a tile.
 
     `expression`: see `popops.expr`; `tensors`: up to 8, broadcast to one shape. The result has the
     dtype that the expression gives, and the mapping of a tensor of its shape: as in PopLibs, of the
@@ -218,7 +222,8 @@ def map_in_place(
     """The first tensor becomes the expression of them all, element by element. Otherwise as
     `map`."""
     dtype, shape, code = _checked(graph, expression, tensors)
-    fused, first = settled(OPTIONS, options)["enableGenerateCodelet"], tensors[0]
+    fused = settled(OPTIONS, options)["enableGenerateCodelet"]
+    first = tensors[0]
     if dtype is not first.dtype or shape != first.shape:
         raise refused(f"""gives {dtype.__name__} of shape {shape}, and its first tensor is
             {first.dtype.__name__} of shape {first.shape}.
@@ -246,8 +251,8 @@ def map_with_output(
 
 
 def _checked(graph: Graph, expression: object, tensors: object) -> tuple[type[DType], Shape, str]:
-    """(dtype of the result, its shape, the steps), if all arguments are right."""
-    whole = as_expr(expression, f"{calling()}()")
+    """Return (dtype of the result, its shape, the steps), if all arguments are right."""
+    expression_given = as_expr(expression, f"{calling()}()")
     if not isinstance(tensors, (list, tuple)) or not 1 <= len(tensors) <= MOST_TENSORS:
         raise refused(f"""was given the tensors {shown(tensors)}.
             next:  give a list of 1 to {MOST_TENSORS} tensors; the expression's _1 is the first.""")
@@ -258,8 +263,8 @@ def _checked(graph: Graph, expression: object, tensors: object) -> tuple[type[DT
                 next:  convert to HALF or FLOAT with popops.cast first.""")
         check_mapped(graph, f"_{number}", tensor)
     dtypes = [t.dtype for t in tensors]
-    dtype = whole.dtype(dtypes) or whole.own
-    return dtype, common_shape(tensors), " ".join(whole.code(dtypes, dtype))
+    dtype = expression_given.dtype(dtypes) or expression_given.own
+    return dtype, common_shape(tensors), " ".join(expression_given.code(dtypes, dtype))
 
 
 def _write(
@@ -277,6 +282,6 @@ def _write(
         composed.write(graph, code, tensors, out, prog, name)
         return
     dtypes = tuple(t.dtype for t in tensors)
-    made = _codelet(code, str(expression), dtypes, None if in_place else out.dtype)
+    vertex = _codelet(code, str(expression), dtypes, None if in_place else out.dtype)
     operands = {f"x{n + 1}": seen_in(t, out.shape) for n, t in enumerate(tensors)}
-    per_tile(graph, made, out, operands | ({} if in_place else {"out": out}), prog, name)
+    per_tile(graph, vertex, out, operands | ({} if in_place else {"out": out}), prog, name)

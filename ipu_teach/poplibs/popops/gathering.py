@@ -1,8 +1,8 @@
-"""`gather` and `scatter` with the dimension numbers of XLA, and picks of one element a row.
+"""`gather` and `scatter` with the dimension numbers of XLA, and the selection of one element a row.
 
-Both are views around the rows of `rows`: what is gathered are rows of a view in which every
-possible slice is a row; what is scattered are rows of the operand, each element of an update with
-the number of its row.
+Both are views around the rows of `rows`: `gather` reads rows of a view in which every possible
+slice is a row; `scatter` writes rows of the operand, each element of an update with the number of
+its row.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ def gather(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """Slices of x, of `slice_sizes`, that begin where `indices` says: XLA's gather.
+    """Return the slices of x, of `slice_sizes`, that begin at `indices`: XLA's gather.
 
-    `indices` (INT or UNSIGNED_INT) has in dimension `index_vector_dim` (which may be its rank: then
-    each number stands alone) the starts in x's dimensions `start_index_map`; a start from which the
-    slice would not lie in x is moved to the nearest one. The result has the other dimensions of
-    `indices`, and at `offset_dims` those of a slice but for `collapsed_slice_dims`, of size 1.
+    `indices` (INT or UNSIGNED_INT) has in dimension `index_vector_dim` the starts in x's dimensions
+    `start_index_map`; if that dimension is its rank, each number is a start. A start from which the
+    slice would leave x is moved to the nearest one that fits. The result has the other dimensions
+    of `indices`, and at `offset_dims` those of a slice, without `collapsed_slice_dims`, of size 1.
     Costs a compute set for the numbers of the rows, and one for the rows.
     """
     check_base(x)
@@ -173,11 +173,11 @@ class _Window:
         return list(sliced(self.x, self.along, self.lengths))
 
     def slice(self, rows: Tensor) -> Tensor:
-        """The rows of a slice as a slice."""
+        """Return the rows of a slice as a slice."""
         return as_slices(rows, self.x, self.along, self.lengths).reshape(self.shape)
 
     def rows(self, part: Tensor) -> Tensor:
-        """A slice as its rows."""
+        """Return a slice as its rows."""
         return fold(part.reshape([1, *self.sizes]), self.along).reshape(
             (prod(self.lengths), part.num_elements // prod(self.lengths))
         )
@@ -196,28 +196,35 @@ def _one_by_one(
     slices = numbers.shape[0]
     if not slices or not rows.num_elements:
         return
-    each = prod(window.lengths)
-    counted = rows.reshape((slices, each * rows.shape[1]))
+    window_size = prod(window.lengths)
+    counted = rows.reshape((slices, window_size * rows.shape[1]))
 
     def turn(counter: Tensor) -> Program:
         body = Program()
         at = counter.reinterpret(UNSIGNED_INT).expand([0])
-        mine = dynamic_slice(graph, numbers, at, [0], [1], body, f"{name}/numbers").flatten()
+        number = dynamic_slice(graph, numbers, at, [0], [1], body, f"{name}/numbers").flatten()
         new = dynamic_slice(graph, counted, at, [0], [1], body, f"{name}/updates").reshape(
-            (each, rows.shape[1])
+            (window_size, rows.shape[1])
         )
-        old = slice_rows(graph, rows_of(window.x, window.along), mine, body, f"{name}/old")
-        made = computation(graph, window.slice(old), window.slice(new), body)
+        old = slice_rows(graph, rows_of(window.x, window.along), number, body, f"{name}/old")
+        result = computation(graph, window.slice(old), window.slice(new), body)
         if (
-            not isinstance(made, Tensor)
-            or list(made.shape) != window.shape
-            or made.dtype is not window.x.dtype
+            not isinstance(result, Tensor)
+            or list(result.shape) != window.shape
+            or result.dtype is not window.x.dtype
         ):
-            raise PoplibsError(f"""The update_computation of scatter() returned {shown(made)}.
+            raise PoplibsError(f"""The update_computation of scatter() returned {shown(result)}.
                 next:  return a tensor of {window.x.dtype.__name__} of shape
                 {tuple(window.shape)}.""")
         update_rows(
-            graph, rows_of(window.x, window.along), window.rows(made), mine, None, "", body, name
+            graph,
+            rows_of(window.x, window.along),
+            window.rows(result),
+            number,
+            None,
+            "",
+            body,
+            name,
         )
         return body
 
@@ -228,12 +235,12 @@ def _one_by_one(
 def select_scalar_from_rows(
     graph: Graph, x: Matrix, indices: Row, prog: Program, debug_context: str = OWN
 ) -> Tensor:
-    """[rows]: of each row of x [rows, columns] the element that `indices` [rows] (UNSIGNED_INT)
-    names; NaN beyond the last.
+    """Return [rows]: the element of each row of x [rows, columns] at `indices` [rows]
+    (UNSIGNED_INT); NaN beyond the last.
 
-    `indices` of `MASKED_LABEL_CODE` give 0. FLOAT or HALF. One compute set to keep what was named,
-    and a reduction; PopLibs' SelectFromInterval reads the named elements alone, and is cheaper
-    where a row lies on one tile.
+    `indices` of `MASKED_LABEL_CODE` give 0. FLOAT or HALF. One compute set selects, and a reduction
+    follows. PopLibs' SelectFromInterval reads only the selected elements, and is cheaper if a row
+    is on one tile.
     """
     _check_rows(x, indices)
     numbers = np.arange(x.shape[1])
@@ -241,9 +248,9 @@ def select_scalar_from_rows(
     last = max(x.shape[1] - 1, 0)
     named = expr._2 == expr._3
     wrong = expr.And(expr.And(expr._2 > last, expr._2 != MASKED_LABEL_CODE), expr._3 == 0)
-    kept = expr.Select(expr._1, expr.Select(float("nan"), 0.0, wrong), named)
+    selected = expr.Select(expr._1, expr.Select(float("nan"), 0.0, wrong), named)
     single = fused_map(
-        graph, kept, [x, indices.expand([1]), columns], prog, f"{debug_context}/named"
+        graph, selected, [x, indices.expand([1]), columns], prog, f"{debug_context}/named"
     )
     return reduce(graph, single, [1], prog, "ADD", debug_context)
 
@@ -276,7 +283,7 @@ def _check_rows(x: Tensor, indices: Tensor) -> None:
 
 
 def _index_rows(indices: Tensor, dim: Any, count: int) -> tuple[tuple[int, ...], Tensor]:
-    """(the batch dimensions, the indices as [slices, dims])."""
+    """Return (the batch dimensions, the indices as [slices, dims])."""
     if indices.dtype not in (INT, UNSIGNED_INT):
         raise refused(f"""works on indices of INT and UNSIGNED_INT; they are
             {indices.dtype.__name__}.
@@ -287,24 +294,31 @@ def _index_rows(indices: Tensor, dim: Any, count: int) -> tuple[tuple[int, ...],
             where: {indices!r}
             next:  give a dimension of indices, or {indices.rank} where each number stands
             alone.""")
-    whole = indices.expand([indices.rank]) if dim == indices.rank else indices
-    if whole.shape[dim] != count:
-        raise refused(f"""was given {whole.shape[dim]:,} numbers for a place in {count} dimensions.
+    index_rows = indices.expand([indices.rank]) if dim == indices.rank else indices
+    if index_rows.shape[dim] != count:
+        raise refused(f"""was given {index_rows.shape[dim]:,} numbers for a place in {count}
+            dimensions.
             where: {indices!r}
             next:  name as many dimensions of x as an index has numbers.""")
-    order = [d for d in range(whole.rank) if d != dim]
-    batch = tuple(whole.shape[d] for d in order)
-    return batch, whole.dim_shuffle([*order, int(dim)]).reshape((prod(batch), count))
+    order = [d for d in range(index_rows.rank) if d != dim]
+    batch = tuple(index_rows.shape[d] for d in order)
+    return batch, index_rows.dim_shuffle([*order, int(dim)]).reshape((prod(batch), count))
 
 
-def _axes(name: str, given: Any, rank: int, count: int | None = None) -> list[int]:
-    good = isinstance(given, (list, tuple)) and all(is_whole(d) and 0 <= d < rank for d in given)
-    if not good or len(set(given)) != len(given) or (count is not None and len(given) != count):
+def _axes(name: str, argument: Any, rank: int, count: int | None = None) -> list[int]:
+    good = isinstance(argument, (list, tuple)) and all(
+        is_whole(d) and 0 <= d < rank for d in argument
+    )
+    if (
+        not good
+        or len(set(argument)) != len(argument)
+        or (count is not None and len(argument) != count)
+    ):
         many = "" if count is None else f"{count} "
         raise as_given(
-            given, name, f"give a list of {many}different dimensions, from 0 to {rank - 1}."
+            argument, name, f"give a list of {many}different dimensions, from 0 to {rank - 1}."
         )
-    return [int(d) for d in given]
+    return [int(d) for d in argument]
 
 
 def _check_sizes(x: Tensor, sizes: Any, collapsed: list[int]) -> list[int]:

@@ -1,4 +1,4 @@
-"""Tensors that lie well for copies from and to the host: `create_host_sliceable_tensor`,
+"""Tensors mapped for copies from and to the host: `create_host_sliceable_tensor`,
 `create_host_transferable_tensor`."""
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ def create_host_sliceable_tensor(
     is_read: bool,
     debug_context: str = "host_sliceable",
 ) -> IndicesAndTensor:
-    """Variables for a copy of rows of a remote buffer: `indices` [rows], UNSIGNED_INT, and `tensor`
-    of `shape` (rows, length).
+    """Return the variables for a copy of rows of a remote buffer: `indices` [rows], UNSIGNED_INT,
+    and `tensor` of `shape` (rows, length).
 
-    `is_read`: rows are read from the host, and come in whole packets to a tile
-    (`Target.host_packet_bytes`); rows that are written are dealt out as evenly as 64-bit words
-    allow. Each row lies as the others do. Raises `PoplibsError`.
+    With `is_read`, rows are read from the host, and come to a tile in complete packets
+    (`Target.host_packet_bytes`); rows that are written are distributed as evenly as 64-bit words
+    allow. All rows have the same mapping. Raises `PoplibsError`.
     """
     sizes = check_shape(shape)
     if len(sizes) != 2:
@@ -56,7 +56,7 @@ def create_host_transferable_tensor(
     is_read: bool,
     debug_context: str = "host_transferable",
 ) -> Tensor:
-    """A variable of `shape` for a copy from or to the host as a whole. Otherwise as
+    """Return a variable of `shape` for a copy from or to the host as a whole. Otherwise as
     `create_host_sliceable_tensor`."""
     sizes = check_shape(shape)
     tensor = graph.add_variable(as_dtype(dtype, f"{calling()}()"), sizes, debug_context)

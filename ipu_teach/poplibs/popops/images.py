@@ -24,8 +24,8 @@ def normalise_image(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """(image * scale - offsets) * scales, channel by channel, with a fourth channel of zeros: […,
-    4].
+    """Return (image * scale - offsets) * scales, channel by channel, with a fourth channel of
+    zeros: […, 4].
 
     `image` […, 3]: UNSIGNED_CHAR, FLOAT or HALF; `offsets` and `scales` [3]: FLOAT or HALF, which
     the result is, and as the image is if that is no UNSIGNED_CHAR. A fused expression, after a cast
@@ -50,8 +50,8 @@ def normalise_image(
     check_finite("scale", number)
     if image.dtype is UNSIGNED_CHAR:
         image = cast(graph, image, offsets.dtype, prog, f"{debug_context}/cast")
-    whole = (expr._1 * number - expr._2) * expr._3
-    channels = fused_map(graph, whole, [image, offsets, scales], prog, debug_context)
+    normalised = (expr._1 * number - expr._2) * expr._3
+    channels = fused_map(graph, normalised, [image, offsets, scales], prog, debug_context)
     blank = graph.add_constant(offsets.dtype, (*image.shape[:-1], 1), 0, f"{debug_context}/blank")
     graph.set_tile_mapping(blank, graph.get_tile_mapping(channels[..., 0]))
     return concat([channels, blank], image.rank - 1)

@@ -1,4 +1,4 @@
-"""Expressions that are worked out in FLOAT, whatever their tensors are, and rounded once."""
+"""Expressions that are computed in FLOAT, whatever the dtype of their tensors, and rounded once."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ from ipu_teach.types import FLOAT, DType
 
 
 def in_float(
-    expression: Callable[..., Any], *given: Any, out: type[DType] = FLOAT
+    expression: Callable[..., Any], *operands: Any, out: type[DType] = FLOAT
 ) -> tuple[Any, list[Tensor]]:
-    """(what `expression` makes of tensors and numbers, each tensor in FLOAT, as `out`; those given
-    that are tensors)."""
-    tensors = [one for one in given if isinstance(one, Tensor)]
+    """Return (what `expression` makes of tensors and numbers, each tensor in FLOAT, as `out`; those
+    given that are tensors)."""
+    tensors = [operand for operand in operands if isinstance(operand, Tensor)]
     places = (expr.PlaceHolder(number + 1) for number in range(len(tensors)))
-    seen = [_wide(next(places), one) if isinstance(one, Tensor) else one for one in given]
-    result = expression(*seen)
+    widened = [
+        _wide(next(places), operand) if isinstance(operand, Tensor) else operand
+        for operand in operands
+    ]
+    result = expression(*widened)
     return result if out is FLOAT else expr.Cast(result, out), tensors
 
 

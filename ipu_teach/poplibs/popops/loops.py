@@ -22,12 +22,12 @@ Body = Callable[[Tensor], Program]
 def counted_loop(
     graph: Graph, begin: int, end: int, step: int, body: Body, debug_context: str = OWN
 ) -> Steps:
-    """A program that runs `body(counter)` for the counter begin, begin + step, … as long as it has
-    not reached end.
+    """Return a program that runs `body(counter)` for the counter begin, begin + step, … until it
+    reaches end.
 
-    `counter`: one INT on tile 0, which the body may read and must not write. `body` is called once,
-    here, and returns a program. `step` may be negative, then end lies below begin. Each turn costs
-    an addition on tile 0. Raises `PoplibsError`.
+    `counter` is one INT on tile 0, which the body may read and must not write. `body` is called
+    once, now, and returns a program. If `step` is negative, end is below begin. Each iteration
+    costs an addition on tile 0. Raises `PoplibsError`.
     """
     check_name(debug_context)
     for name, number in (("begin", begin), ("end", end), ("step", step)):
@@ -42,9 +42,9 @@ def counted_loop(
     graph.set_tile_mapping(counter, 0)
     turn = Steps(_made(body, counter))
     add_in_place(graph, counter, step, turn, f"{debug_context}/count")
-    whole = Steps(name=debug_context)
-    fill(graph, counter, whole, begin, f"{debug_context}/begin")
-    return whole.add(Repeat(-((begin - end) // step), turn))
+    loop = Steps(name=debug_context)
+    fill(graph, counter, loop, begin, f"{debug_context}/begin")
+    return loop.add(Repeat(-((begin - end) // step), turn))
 
 
 @library
@@ -57,8 +57,8 @@ def counted_for_loop(
     body: Program,
     debug_context: str = OWN,
 ) -> Steps:
-    """A program that runs `body` for the counter begin, begin + step, … as long as it has not
-    reached `limit`.
+    """Return a program that runs `body` for the counter begin, begin + step, … as long as it has
+    not reached `limit`.
 
     `counter` and `limit`: one element each, both INT or both UNSIGNED_INT; the limit is read before
     every turn, so it may be made on the device, and even change. A negative `step` counts down.
@@ -88,17 +88,20 @@ def counted_for_loop(
             )
     if not isinstance(body, Program):
         raise as_given(body, "body", "give a program, such as a Sequence.")
-    one, end = counter.reshape(()), limit.reshape(())
-    asked, turn, whole = Steps(), Steps(body), Steps(name=debug_context)
-    reached = (lt if step > 0 else gt)(graph, one, end, asked, f"{debug_context}/test")
-    add_in_place(graph, one, step, turn, f"{debug_context}/count")
-    fill(graph, one, whole, begin, f"{debug_context}/begin")
-    return whole.add(RepeatWhileTrue(asked, reached, turn))
+    counter_scalar = counter.reshape(())
+    end = limit.reshape(())
+    condition, turn, loop = Steps(), Steps(body), Steps(name=debug_context)
+    reached = (lt if step > 0 else gt)(
+        graph, counter_scalar, end, condition, f"{debug_context}/test"
+    )
+    add_in_place(graph, counter_scalar, step, turn, f"{debug_context}/count")
+    fill(graph, counter_scalar, loop, begin, f"{debug_context}/begin")
+    return loop.add(RepeatWhileTrue(condition, reached, turn))
 
 
 def _made(body: Body, counter: Tensor) -> Program:
-    made = body(counter)
-    if not isinstance(made, Program):
-        raise PoplibsError(f"""The body of counted_loop() returned {shown(made)}.
+    steps = body(counter)
+    if not isinstance(steps, Program):
+        raise PoplibsError(f"""The body of counted_loop() returned {shown(steps)}.
             next:  return a program, such as a Sequence.""")
-    return made
+    return steps

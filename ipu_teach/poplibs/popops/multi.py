@@ -42,18 +42,18 @@ def multi_slice(
     plan: SlicePlan | None = None,
     options: Options | None = None,
 ) -> Tensor:
-    """Many slices of x at once, such as the rows of an embedding: [slices, *shape with sizes[i] in
+    """Return many slices of x, such as the rows of an embedding: [slices, *shape with sizes[i] in
     dims[i]].
 
-    `offsets` [slices, len(dims)]: UNSIGNED_INT or INT. Where a slice does not lie in x as a whole,
-    the result is 0. The result lies where its columns of x do, and looks them up in one compute
-    set; of many slices of one row by a plan of its own, as `embedding_plan` makes them, where that
-    is quicker. Where there are several `dims` a compute set makes one number of them. Sizes other
-    than 1 read x through a view in which every slice is a row.
+    `offsets` [slices, len(dims)] is UNSIGNED_INT or INT. A slice that leaves x is 0 in the result.
+    The result has the mapping of x's columns, and is looked up in one compute set. Many slices of
+    one row use a plan of their own, as `embedding_plan` builds it, if that is faster. With several
+    `dims`, a compute set combines them into one number. Sizes other than 1 read x through a view in
+    which every slice is a row.
 
-    `plan`: what `embedding_plan` returned for x, a table [entries, columns] whose rows are sliced;
-    make x by it too. `options`: as of `embedding_plan`; they are checked, and the plan decides.
-    Raises `PoplibsError`, `InvalidOptionError`.
+    `plan` is the result of `embedding_plan` for x, a table [entries, columns] whose rows are
+    sliced; create x by it too. `options` are those of `embedding_plan`; they are checked, and the
+    plan decides. Raises `PoplibsError`, `InvalidOptionError`.
     """
     along, lengths = check_slices(x, offsets, dims, sizes)
     settled(OPTIONS, options)
@@ -89,27 +89,29 @@ def _updated(
         wider = (FLOAT,) if x.dtype is HALF else ()
         scale = check_factor(graph, "scale", 1 if scale is None else scale, x.dtype, *wider)
     numbers, update = aimed(graph, x, updates, offsets, along, lengths, prog, debug_context)
-    rows, numbers = rows_of(x, along), numbers.flatten()
-    apart = plan is None
-    if apart and set(lengths) == {1}:
+    rows = rows_of(x, along)
+    numbers = numbers.flatten()
+    is_unplanned = plan is None
+    if is_unplanned and set(lengths) == {1}:
         plan = plan_for(graph, rows, numbers.num_elements, operation)
-    update_rows(graph, rows, update, numbers, scale, operation, prog, debug_context, plan, apart)
+    update_rows(
+        graph, rows, update, numbers, scale, operation, prog, debug_context, plan, is_unplanned
+    )
 
 
 @variant(_updated, "", ("scale",))
 def multi_update() -> None:
-    """Many slices of x become those of `updates` [slices, *shape with sizes[i] in dims[i]], first
-    to last.
+    """Replace many slices of x by those of `updates` [slices, *shape with sizes[i] in dims[i]],
+    first to last.
 
-    `offsets` as of `multi_slice`; a slice that does not lie in x as a whole is passed over. Of two
-    that overlap the later one stays. These vertices run one by one here, as their places depend on
-    data.
+    `offsets` as of `multi_slice`; a slice that leaves x is skipped. Of two that overlap the later
+    one stays. These vertices run one by one here, as their places depend on data.
     """
 
 
 @variant(_updated, "MAX", ("scale",))
 def multi_update_max() -> None:
-    """Slices of x become the larger ones of what they hold and those of `updates`. Otherwise as
+    """Replace slices of x by the maximum of their values and those of `updates`; otherwise like
     `multi_update`."""
 
 
@@ -134,7 +136,7 @@ def multi_update_add(
     `scale`: a number, or one element of x's dtype, for HALF also of FLOAT. Sums of HALF are carried
     in FLOAT and rounded once. Otherwise as `multi_update`.
     """
-    given = graph, x, updates, offsets, dims, sizes, prog, debug_context, plan, options
+    arguments = graph, x, updates, offsets, dims, sizes, prog, debug_context, plan, options
     if scale is None:
         raise as_given(scale, "scale", "give a number, or a tensor of one element.")
-    _updated("ADD", *given, scale)
+    _updated("ADD", *arguments, scale)

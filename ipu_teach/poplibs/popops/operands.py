@@ -1,4 +1,4 @@
-"""What every function on single elements checks of its operands, and where its result lies."""
+"""The checks of operands of functions on single elements, and the mapping of their results."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ORDINALS = ("its first operand", "its second operand", "its third operand")
 def check_operand(
     graph: Graph, argument: str, tensor: object, operation: ElementwiseOperation | None = None
 ) -> Tensor:
-    """`tensor`, if it is a mapped tensor of what the operation takes."""
+    """Return `tensor`, if it is a mapped tensor of a dtype that the operation takes."""
     check_tensor(graph, argument, tensor)
     assert isinstance(tensor, Tensor)
     check_takes(argument, tensor, operation)
@@ -48,19 +48,20 @@ def check_takes(
 ) -> None:
     """Raise `PoplibsError` unless the operation takes the dtype: by default numbers, for arithmetic
     is not for BOOL."""
-    takes = NUMBERS if operation is None else operation.takes
+    allowed = NUMBERS if operation is None else operation.takes
     accepted = tensor.dtype is not BOOL if operation is None else operation.accepts(tensor.dtype)
-    # of which the codelets speak themselves
+    # the codelets report these themselves
     if not accepted and not issubclass(tensor.dtype, QUARTER):
         raise refused(
-            f"works on {takes}; {argument} is {tensor.dtype.__name__}.",
+            f"works on {allowed}; {argument} is {tensor.dtype.__name__}.",
             tensor,
             "cast it with popops.cast.",
         )
 
 
 def common_shape(tensors: Sequence[Tensor]) -> Shape:
-    """The shape that all tensors broadcast to. Raises `PoplibsError`, which names the shapes."""
+    """Return the shape that all tensors broadcast to. Raises `PoplibsError`, which names the
+    shapes."""
     try:
         return np.broadcast_shapes(*(t.shape for t in tensors))
     except ValueError:
@@ -74,8 +75,8 @@ def common_shape(tensors: Sequence[Tensor]) -> Shape:
 def result_like(
     graph: Graph, tensors: Sequence[Tensor], shape: Shape, dtype: type[DType], name: str
 ) -> Tensor:
-    """A new tensor of `shape` for a result, laid out and mapped as the operand of that shape that
-    is spread best.
+    """Return a new tensor of `shape` for a result, laid out and mapped as the operand of that shape
+    that is spread best.
 
     The order of preference is PopLibs' (popops/ElementWiseUtil.cpp): the fewest elements on the
     fullest tile, then the most tiles, then the fewest regions, then the first operand. An operand
@@ -95,13 +96,13 @@ def result_like(
 
 
 def _spread(graph: Graph, tensor: Tensor) -> tuple[bool, int, int, int]:
-    """How badly a tensor is spread: whether it is partly outside the graph's tiles, the elements on
-    the fullest tile, the tiles counted negatively, and the regions."""
+    """Return how badly a tensor is spread: whether it is partly outside the graph's tiles, the
+    elements on the fullest tile, the tiles counted negatively, and the regions."""
     ordered = tensor.dim_shuffle(in_memory_order(tensor))
     _, count, tile = pieces_by_tile(ordered, graph.tile_map())
-    held = tile >= 0
-    per_tile = np.bincount(tile[held], count[held]) if held.any() else np.zeros(1)
-    return not held.all(), int(per_tile.max()), -int((per_tile > 0).sum()), len(count)
+    is_mapped = tile >= 0
+    per_tile = np.bincount(tile[is_mapped], count[is_mapped]) if is_mapped.any() else np.zeros(1)
+    return not is_mapped.all(), int(per_tile.max()), -int((per_tile > 0).sum()), len(count)
 
 
 def check_output(out: Tensor, shape: Shape, dtype: type[DType]) -> None:
@@ -119,8 +120,8 @@ def check_output(out: Tensor, shape: Shape, dtype: type[DType]) -> None:
 def check_factor(
     graph: Graph, argument: str, k: object, dtype: type[DType], *wider: type[DType]
 ) -> Any:
-    """A factor: a number of `dtype`, or a mapped tensor of one element of `dtype` (or of one of
-    `wider`), as a scalar.
+    """Return a factor: a number of `dtype`, or a mapped tensor of one element of `dtype` (or of one
+    of `wider`), as a scalar.
 
     Raises `PoplibsError`, and `TensorCreationError` for a number that does not fit.
     """
@@ -138,7 +139,8 @@ def check_factor(
 
 
 def check_finite(argument: str, k: Any) -> None:
-    """Raise `PoplibsError` for a number that is NaN or infinite: what is trained by it is lost."""
+    """Raise `PoplibsError` for a number that is NaN or infinite, which would destroy the parameters
+    that it trains."""
     if not isinstance(k, Tensor) and not isfinite(k):
         raise as_given(float(k), argument, "give a number that is neither NaN nor infinite.")
 

@@ -1,9 +1,9 @@
-"""The operations on single elements: what each takes and gives, what it computes, and whose
-estimate it costs.
+"""The operations on single elements: their operands and results, their values, and their cost
+estimates.
 
-Names are those of PopLibs' enums `UnaryOpType`, `BinaryOpType` and `TernaryOpType`. Results are of
-the operands' dtype, and BOOL where a question is answered. Integers wrap. A HALF result is the
-exact one, rounded once: what numpy's float16 does not do so by itself is computed in float64 first.
+Names are those of PopLibs' enums `UnaryOpType`, `BinaryOpType` and `TernaryOpType`. Results have
+the operands' dtype, or BOOL for a comparison or test. Integers wrap. A HALF result is the exact
+one, rounded once: where numpy's float16 alone does not give that, it is computed in float64 first.
 FLOAT results are numpy's; those of several steps (sigmoid, rsqrt, erf, …) are rounded once too.
 """
 
@@ -32,12 +32,12 @@ NUMBERS, FLOATS, WHOLE, BOOLS, ANYTHING = (
 
 @dataclass(frozen=True)
 class ElementwiseOperation:
-    """One operation. `says`: what it gives, with its operands a, b and c. `takes`: one of the five
-    kinds above.
+    """One operation. `says` describes its result, with its operands a, b and c. `takes` is one of
+    the five kinds above.
 
     `exact`: numpy's float16 is the exact result rounded once. `wide`: FLOAT, too, is computed in
-    float64 and rounded once. `like`: PopLibs has no estimate of it; it is assumed to cost what that
-    operation does.
+    float64 and rounded once. `like`: PopLibs has no estimate of it, and it is assumed to cost as
+    much as that operation.
     """
 
     name: str
@@ -63,21 +63,23 @@ class ElementwiseOperation:
         }.get(self.takes, True)
 
     def result(self, dtype: type[DType]) -> type[DType]:
-        """The dtype of the result for operands of `dtype`."""
+        """Return the dtype of the result for operands of `dtype`."""
         return BOOL if self.asks else dtype
 
 
 def _operations(arity: int, *rows: tuple[Any, ...]) -> dict[str, ElementwiseOperation]:
-    made = [
+    operations = [
         ElementwiseOperation(
             row[0], arity, row[1], row[2], *row[3:4], **(row[4] if len(row) > 4 else {})
         )
         for row in rows
     ]
-    return {operation.name: operation for operation in made}
+    return {operation.name: operation for operation in operations}
 
 
-_EXACT, _WIDE, _ASKS = {"exact": True}, {"wide": True}, {"asks": True}
+_EXACT = {"exact": True}
+_WIDE = {"wide": True}
+_ASKS = {"asks": True}
 
 UNARY = _operations(
     1,
@@ -221,9 +223,10 @@ OPERATIONS = UNARY | BINARY | TERNARY
 
 
 def evaluate(name: str, *operands: Any) -> Any:
-    """The operation's results, in the operands' dtype (BOOL where it asks): for arrays, and for
-    what stands for them."""
-    operation, dtype = OPERATIONS[name], operands[0].dtype
+    """Return the operation's results, in the operands' dtype (BOOL for a comparison or test), for
+    arrays and for their stand-ins in a trace."""
+    operation = OPERATIONS[name]
+    dtype = operands[0].dtype
     rounded = (
         dtype.kind == "f"
         and not operation.asks
@@ -237,8 +240,8 @@ def evaluate(name: str, *operands: Any) -> Any:
 def rated(
     rates: Rates, operation: ElementwiseOperation, dtype: type[DType]
 ) -> tuple[str, type[DType]]:
-    """The operation and dtype whose estimate holds for `operation` on `dtype`: its own if PopLibs
-    has one.
+    """Return the operation and dtype whose estimate holds for `operation` on `dtype`: its own if
+    PopLibs has one.
 
     Else, assumed: that of the operation it is `like`, and for an integer or BOOL that of an INT, or
     of a FLOAT.

@@ -105,7 +105,7 @@ class Ordering:
         results = {f: self._new(f, t.dtype, shape) for f, t in rows.items()}
         descending = self.descending if is_last else self.largest
         dtypes = [t.dtype for t in rows.values()]
-        words = [*dtypes, WORDS[self.largest], "reversed" * (descending != self.largest)]
+        words = [*dtypes, WORDS[self.largest], ("reversed" if descending != self.largest else "")]
         codelet = typed(
             SortRowsKV if "values" in rows else SortRows,
             [*words, f"run={run}" if run > 1 else ""],
@@ -131,10 +131,10 @@ class Ordering:
         """Return the first k of these runs of each row, sorted on the tiles `places` of the row."""
         begin, length = runs[0][0], max(end - begin for begin, end in runs)
         total = runs[-1][1] - begin
-        kept = min(self.k, total)
+        retained = min(self.k, total)
         runs = [(start - begin, end - begin) for start, end in runs]
         rows = {f: t[:, begin : begin + total] for f, t in rows.items()}
-        cut = cuts(len(runs), length, kept, len(places[0]), self.graph.target)
+        cut = cuts(len(runs), length, retained, len(places[0]), self.graph.target)
         counts = self.graph.add_variable(
             UNSIGNED_INT, (len(places), len(runs) - 1, total), f"{self.name}/counts"
         )
@@ -146,12 +146,13 @@ class Ordering:
         results = {}
         for f, t in rows.items():
             bits = _BITS[t.dtype.size]
-            out = self._new(f, t.dtype, (len(places), kept))
+            out = self._new(f, t.dtype, (len(places), retained))
             spread = self.graph.add_variable(
-                bits, (len(places), len(runs), kept), f"{self.name}/spread"
+                bits, (len(places), len(runs), retained), f"{self.name}/spread"
             )
             for row, tiles in enumerate(places):
-                x, result = t[row].reinterpret(bits), out[row].reinterpret(bits)
+                x = t[row].reinterpret(bits)
+                result = out[row].reinterpret(bits)
                 self._spread(x, ranks[row], spread[row], runs, cut, tiles, steps[2])
                 self._combine(spread[row], result, cut, backwards, tiles, steps[3])
             results[f] = out
@@ -205,9 +206,9 @@ class Ordering:
     ) -> None:  # fmt: skip
         word = "reversed" * backwards
         codelet = typed(CombineRuns, [spread.dtype, word], {K: spread.dtype}, backwards=backwards)
-        kept = len(result)
-        for place, (begin, end) in dealt(balanced_partition(kept, cut.parts), len(tiles)):
-            out = result[kept - end : kept - begin] if backwards else result[begin:end]
+        retained = len(result)
+        for place, (begin, end) in dealt(balanced_partition(retained, cut.parts), len(tiles)):
+            out = result[retained - end : retained - begin] if backwards else result[begin:end]
             put(
                 self.graph,
                 into,

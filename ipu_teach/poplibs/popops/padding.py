@@ -25,8 +25,8 @@ __all__ = ["PaddingType", "pad"]
 
 @advised("use PaddingType.CONSTANT, EDGE or REFLECT.")
 class PaddingType(Enum):
-    """What the margin holds: a CONSTANT; the nearest element, EDGE; or what lies opposite, REFLECT
-    (without the edge)."""
+    """The content of the margin: a CONSTANT; the nearest element, EDGE; or the mirrored elements,
+    REFLECT (without the edge)."""
 
     CONSTANT = "CONSTANT"
     EDGE = "EDGE"
@@ -49,7 +49,7 @@ def pad(
     one way out. EDGE and REFLECT repeat elements of x, so that the result can be read but not
     written. Raises `PoplibsError`.
     """
-    margins = [_checked(name, given, x) for name, given in (("lower", lower), ("upper", upper))]
+    margins = [_checked(name, amounts, x) for name, amounts in (("lower", lower), ("upper", upper))]
     number = check_number("value", value, x.dtype)
     for axis in range(x.rank):
         _check_room(x, axis, margins[0][axis], margins[1][axis], padding)
@@ -64,27 +64,27 @@ def pad(
     return result
 
 
-def _checked(name: str, given: Any, x: Tensor) -> list[int]:
+def _checked(name: str, padding: Any, x: Tensor) -> list[int]:
     if (
-        not isinstance(given, (list, tuple))
-        or len(given) != x.rank
-        or not all(is_whole(n) for n in given)
+        not isinstance(padding, (list, tuple))
+        or len(padding) != x.rank
+        or not all(is_whole(n) for n in padding)
     ):
-        raise refused(f"""was given {name} {shown(given)} for {x.rank} dimensions.
+        raise refused(f"""was given {name} {shown(padding)} for {x.rank} dimensions.
             where: {x!r}
             next:  give a list with a whole number for each dimension.""")
-    return [int(n) for n in given]
+    return [int(n) for n in padding]
 
 
 def _check_room(x: Tensor, axis: int, before: int, behind: int, padding: PaddingType) -> None:
     length = x.shape[axis]
-    left = length - max(-before, 0) - max(-behind, 0)
-    most = {
+    remaining = length - max(-before, 0) - max(-behind, 0)
+    largest = {
         PaddingType.CONSTANT: None,
-        PaddingType.EDGE: None if left > 0 else 0,
-        PaddingType.REFLECT: max(left - 1, 0),
+        PaddingType.EDGE: None if remaining > 0 else 0,
+        PaddingType.REFLECT: max(remaining - 1, 0),
     }[padding]
-    if left < 0 or (most is not None and max(before, behind) > most):
+    if remaining < 0 or (largest is not None and max(before, behind) > largest):
         raise refused(f"""by {padding.name} was given {before} and {behind} for dimension {axis} of
             {length:,} elements.
             where: {x!r}
@@ -95,7 +95,7 @@ def _check_room(x: Tensor, axis: int, before: int, behind: int, padding: Padding
 def _margin(
     graph: Graph, x: Tensor, axis: int, count: int, before: bool, padding: PaddingType, number: Any
 ) -> Tensor | None:
-    """The elements to put before, or behind, x along an axis; None if there are none."""
+    """Return the elements to put before, or behind, x along an axis; None if there are none."""
     if count <= 0:
         return None
     length = x.shape[axis]
@@ -108,7 +108,7 @@ def _margin(
         )
         return part.reverse(axis)
     shape = [*x.shape[:axis], count, *x.shape[axis + 1 :]]
-    made = graph.add_constant(x.dtype, shape, number, "pad")
+    margin = graph.add_constant(x.dtype, shape, number, "pad")
     corner = x.flatten()[: 1 if before else None][-1:]
-    map_tensor_linearly_with_offset(graph, made, next(iter(graph.held_by_tile(corner)), 0))
-    return made
+    map_tensor_linearly_with_offset(graph, margin, next(iter(graph.held_by_tile(corner)), 0))
+    return margin

@@ -69,12 +69,14 @@ def has_nan_or_inf(graph: Graph, x: Tensor, prog: Program, debug_context: str = 
 
 def _some(graph: Graph, x: Tensor, or_inf: bool, prog: Program, name: str) -> Tensor:
     check_takes("x", x, UNARY["IS_NAN"])
-    flat, pieces = x.flatten(), tile_pieces(graph, x)
-    found = graph.add_variable(BOOL, (len(pieces),), f"{name}/found")
+    flat = x.flatten()
+    pieces = tile_pieces(graph, x)
+    flags = graph.add_variable(BOOL, (len(pieces),), f"{name}/found")
     work = [
-        (tile, {"x": take(flat, mine), "found": found[i]}) for i, (tile, mine) in enumerate(pieces)
+        (tile, {"x": take(flat, pieces_of_tile), "found": flags[i]})
+        for i, (tile, pieces_of_tile) in enumerate(pieces)
     ]
     word = "HasNaNOrInf" if or_inf else "HasNaN"
     codelet = typed(HasNaNOrInf, [x.dtype], {FLOAT: x.dtype}, word, or_inf=or_inf)
     step(graph, prog, f"{name}/tiles", codelet, work, ["found"])
-    return reduce(graph, found, [0], prog, "LOGICAL_OR", name)
+    return reduce(graph, flags, [0], prog, "LOGICAL_OR", name)

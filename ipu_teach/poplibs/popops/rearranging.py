@@ -12,24 +12,24 @@ __all__ = ["rearrange", "transpose"]
 
 @library
 def rearrange(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """A copy of x whose elements lie side by side in memory in x's own order, mapped linearly.
+    """Return a copy of x whose elements are contiguous in memory in x's own order, mapped linearly.
 
-    A view costs nothing until somebody reads it; who reads a view of scattered elements often,
-    copies it once. Exchange: every element that changes its tile.
+    A view costs nothing until it is read. If a view of scattered elements is read often, copy it
+    once. Exchange: every element that changes its tile.
     """
     return _copied(graph, x, prog, debug_context)
 
 
 def _copied(graph: Graph, x: Tensor, prog: Program, debug_context: str) -> Tensor:
-    made = linear(graph, x.dtype, x.shape, debug_context)
-    prog.add(Copy(x, made))
-    return made
+    copy = linear(graph, x.dtype, x.shape, debug_context)
+    prog.add(Copy(x, copy))
+    return copy
 
 
 @library
 def transpose(graph: Graph, x: Rows, prog: Program, debug_context: str = OWN) -> Tensor:
-    """The last two dimensions of x exchanged, in a new tensor that lies in memory in that order. As
-    `rearrange`.
+    """Return the last two dimensions of x exchanged, in a new tensor that is in memory in that
+    order, as by `rearrange`.
 
     `tensor.transpose()` is a view and moves nothing.
     """

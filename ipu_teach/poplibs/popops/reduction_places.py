@@ -1,8 +1,8 @@
-"""Reductions that begin where their elements lie: which rows of which columns each tile has, what
-it makes of them, and how many of its results are reduced side by side before the last step.
+"""Reductions that begin on the tiles of their elements: which rows of which columns each tile has,
+its partial results, and how many of these are reduced side by side before the last step.
 
-The first stage moves nothing. Where a tile has no two elements of any column it also gains nothing,
-and one that lies in shreds costs a vertex for every shred; the cost model sees both.
+The first stage moves nothing. A tile that has no two elements of any column gains nothing by it,
+and a tile with scattered elements needs a vertex for every piece; the cost model counts both.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ MOST_BLOCKS = 64  # the best is about the root of how many results there are, on
 
 @dataclass(frozen=True)
 class Groups:
-    """Groups of neighbouring columns of which a tile has the same rows, as parallel arrays: what
-    one vertex takes.
+    """Groups of neighbouring columns of which a tile has the same rows, as parallel arrays: one
+    group for each vertex.
 
-    `tile`: of each group. `columns` and `rows`: how many. `first`: where its elements begin in
-    `Lying.places`, column by column, rows ascending. `result`: the number of its first partial
-    result among all. `across`: the rows of its columns lie side by side, and not its columns;
-    `pieces`: that have to be put side by side all the same.
+    `tile` is the tile of each group, `columns` and `rows` its sizes, `first` the position of its
+    elements in `Lying.places`, column by column, rows ascending. `result` is the number of its
+    first partial result among all. `across`: the rows of its columns are contiguous, and not its
+    columns; `pieces`: the pieces that have to be gathered nevertheless.
     """
 
     tile: Array
@@ -50,11 +50,11 @@ class Groups:
 
 @dataclass(frozen=True)
 class Lying:
-    """Where the elements of a matrix lie. `tiles`, `columns`, `lengths`: of each partial result,
-    one for each column of which a tile has rows, and how many.
+    """The places of a matrix' elements. `tiles`, `columns` and `lengths` belong to the partial
+    results, one for each column of which a tile has rows: the tile, the column, the number of rows.
 
-    `by_column`: partial results in the order of columns, and in each of their first rows; `counts`:
-    how many each column has. `places`: the elements' positions, by groups.
+    `by_column` has the partial results in the order of columns, and within each of their first
+    rows; `counts` their number in each column. `places` are the elements' positions, by groups.
     """
 
     groups: Groups
@@ -66,20 +66,21 @@ class Lying:
     counts: Array
 
     def elsewhere(self, owners: Array) -> int:
-        """The most elements that a tile has to fetch to reduce the columns that it owns."""
+        """Return the most elements that a tile has to fetch to reduce the columns that it owns."""
         owner: Array = owners[self.columns]
         away = np.where(owner == self.tiles, 0, self.lengths)
-        return int(np.bincount(owner + 1, away).max())  # one that lies nowhere is told of later
+        return int(np.bincount(owner + 1, away).max())  # a later check reports unmapped elements
 
     def of_columns(self, begin: int, end: int) -> Array:
-        """[partial results, columns]: those of columns that have equally many."""
+        """Return [partial results, columns]: those of columns that have equally many."""
         first = int(self.counts[:begin].sum())
-        width, count = end - begin, int(self.counts[begin])
-        found: Array = self.by_column[first : first + width * count].reshape(width, count).T
-        return found
+        width = end - begin
+        count = int(self.counts[begin])
+        columns: Array = self.by_column[first : first + width * count].reshape(width, count).T
+        return columns
 
     def even(self, width: int) -> list[tuple[int, int]]:
-        """The columns in (begin, end) of `width` at most, that have equally many partial
+        """Return the columns in (begin, end) of `width` at most, that have equally many partial
         results."""
         ends = [*(np.flatnonzero(np.diff(self.counts)) + 1).tolist(), len(self.counts)]
         return [
@@ -90,8 +91,8 @@ class Lying:
 
 
 def lying(graph: Graph, matrix: Tensor) -> Lying | None:
-    """Where the elements of `matrix` lie; None if some lie nowhere yet, or no tile has two of a
-    column."""
+    """Return the places of the elements of `matrix`; None if some are unmapped, or no tile has two
+    of a column."""
     height, width = matrix.shape
     places: Array = matrix.positions().reshape(-1)
     tiles = graph.tile_map().at(places * matrix.dtype.size)
@@ -99,7 +100,9 @@ def lying(graph: Graph, matrix: Tensor) -> Lying | None:
         return None
     key: Array = tiles.reshape(height, width) * width + np.arange(width)
     order = np.argsort(key, axis=None, kind="stable")
-    key, rows, places = key.reshape(-1)[order], order // width, places[order]
+    key = key.reshape(-1)[order]
+    rows = order // width
+    places = places[order]
     starts = np.flatnonzero(np.diff(key, prepend=-1))
     if len(starts) == len(key):
         return None
@@ -107,16 +110,17 @@ def lying(graph: Graph, matrix: Tensor) -> Lying | None:
     lengths = np.diff(starts, append=len(key))
     # as the column before it, if that has as many rows on this tile, and the same ones
     before = np.arange(len(key)) - np.repeat(lengths, lengths)
-    alike = np.logical_and.reduceat(rows == rows[before], starts)
-    alike[1:] &= (np.diff(key[starts]) == 1) & (np.diff(lengths) == 0) & (column[1:] > 0)
-    alike[0] = False
-    begins = np.flatnonzero(~alike)
-    cells, first = np.diff(begins, append=len(starts)), starts[begins]
+    same_rows = np.logical_and.reduceat(rows == rows[before], starts)
+    same_rows[1:] &= (np.diff(key[starts]) == 1) & (np.diff(lengths) == 0) & (column[1:] > 0)
+    same_rows[0] = False
+    begins = np.flatnonzero(~same_rows)
+    cells = np.diff(begins, append=len(starts))
+    first = starts[begins]
     # how often what a vertex takes goes on elsewhere, by columns and by rows
     on = np.diff(places, prepend=-2) != 1
     on[starts] = True
     down = np.add.reduceat(on, first, dtype=np.int64)
-    on = (places - places[before] != 1) | np.repeat(~alike, lengths)
+    on = (places - places[before] != 1) | np.repeat(~same_rows, lengths)
     right = np.add.reduceat(on, first, dtype=np.int64)
     down[down == cells], right[right == lengths[begins]] = 0, 0
     groups = Groups(
@@ -143,56 +147,60 @@ class PlacedPlan:
 
     @property
     def steps(self) -> int:
-        """How many compute sets it takes."""
+        """The number of its compute sets."""
         return 2 + (self.blocks > 1)
 
 
 def placed_plan(
-    found: Lying,
+    placement: Lying,
     operation: str,
     dtype: type[DType],
     out: type[DType],
     inter_tile: type[DType],
     target: Target,
 ) -> PlacedPlan:
-    """The cheapest way on from `found`, with the cycles of all stages."""
-    busy, alone = _first_stage(found, operation, dtype, inter_tile, target)
-    again, width = after(operation), len(found.counts)
+    """Return the cheapest way on from `found`, with the cycles of all stages."""
+    busy, alone = _first_stage(placement, operation, dtype, inter_tile, target)
+    again = after(operation)
+    width = len(placement.counts)
     superstep = target.internal_sync_cycles + int(arrival_cycles(target).max())
 
     @cache
     def step(columns: int, rows: int, to: type[DType]) -> int:
-        """Cycles of a vertex over partial results of other tiles, and of their coming."""
+        """Return the cycles of a vertex over partial results of other tiles, and of their
+        coming."""
         shares = shares_of(again, columns, rows, inter_tile)
         return int(exchange_cycles(rows * columns * inter_tile.size, target)) + stage_cycles(
             again, columns, rows, inter_tile, to, target, shares
         )
 
-    share, most, even = share_of(width, dtype, target), int(found.counts.max()), found.even(width)
+    share = share_of(width, dtype, target)
+    largest_count = int(placement.counts.max())
+    even = placement.even(width)
     last = np.zeros(-(-width // share), np.int64)
     for begin, end in even:
         for tile in range(begin // share, -(-end // share)):
-            mine = min(end, (tile + 1) * share) - max(begin, tile * share)
-            last[tile] += step(mine, int(found.counts[begin]), out)
+            overlap = min(end, (tile + 1) * share) - max(begin, tile * share)
+            last[tile] += step(overlap, int(placement.counts[begin]), out)
     best = int(last.max()), 1, width
     for columns in (min(2**i, width) for i in range(2, width.bit_length() + 1)):
         count = sum(-(-(end - begin) // columns) for begin, end in even)
-        for blocks in range(2, min(int(found.counts.min()), MOST_BLOCKS) + 1):
+        for blocks in range(2, min(int(placement.counts.min()), MOST_BLOCKS) + 1):
             turns = -(-count * blocks // target.num_tiles)
-            cycles = turns * step(columns, -(-most // blocks), inter_tile) + superstep
+            cycles = turns * step(columns, -(-largest_count // blocks), inter_tile) + superstep
             best = min(best, (cycles + step(share, blocks, out), blocks, columns))
     cycles, blocks, columns = best
     cycles += busy + target.internal_sync_cycles
-    return PlacedPlan(found, alone, blocks, columns, cycles)
+    return PlacedPlan(placement, alone, blocks, columns, cycles)
 
 
 def _first_stage(
-    found: Lying, operation: str, dtype: type[DType], out: type[DType], target: Target
+    placement: Lying, operation: str, dtype: type[DType], out: type[DType], target: Target
 ) -> tuple[int, Array]:
-    """The cycles of the busiest tile, and for each group in how many parts single workers take it:
-    where that is quicker for its tile."""
+    """Return the cycles of the busiest tile, and for each group in how many parts single workers
+    take it: where that is quicker for its tile."""
     workers = target.num_worker_contexts
-    groups = found.groups
+    groups = placement.groups
     owners = groups.tile
     count = np.bincount(owners, minlength=target.num_tiles)
 
@@ -204,22 +212,22 @@ def _first_stage(
         parts = max(1, min(workers // groups, paths))
         size = min(columns, -(-paths // parts) * path), rows, dtype, out, target, across
         shares = shares_of(operation, columns, rows, dtype)
-        together = stage_cycles(operation, columns, rows, dtype, out, target, shares, across)
-        return together, parts, worker_cycles(operation, *size)
+        merged = stage_cycles(operation, columns, rows, dtype, out, target, shares, across)
+        return merged, parts, worker_cycles(operation, *size)
 
     kinds = groups.columns, groups.rows, groups.across, count[owners]
     prices = [price(*kind) for kind in zip(*(k.tolist() for k in kinds), strict=True)]
-    all_of_them, parts, one = np.array(prices).T
-    together, each, pieces, size, longest = np.zeros((5, target.num_tiles), np.int64)
+    all_of_them, parts, single_cycles = np.array(prices).T
+    merged, separate, pieces, size, longest = np.zeros((5, target.num_tiles), np.int64)
     scattered = groups.pieces
     sizes = groups.columns * groups.rows * dtype.size * (scattered > 0)
     for sums, of_group in (
-        *((together, all_of_them), (each, parts * one)),
+        *((merged, all_of_them), (separate, parts * single_cycles)),
         *((pieces, scattered), (size, sizes)),
     ):
         np.add.at(sums, owners, of_group)
-    np.maximum.at(longest, owners, one)
-    apart = workers * np.where(count <= workers, longest, each // workers + longest)
-    alone, (moved, _) = apart < together, copy_cycles(pieces, size, target)
-    busy = np.where(alone, apart, together) + moved
+    np.maximum.at(longest, owners, single_cycles)
+    separate_cycles = workers * np.where(count <= workers, longest, separate // workers + longest)
+    alone, (moved, _) = separate_cycles < merged, copy_cycles(pieces, size, target)
+    busy = np.where(alone, separate_cycles, merged) + moved
     return int(busy.max()), np.where(alone[owners], parts, 0)

@@ -1,5 +1,5 @@
-"""How a reduction is cut, wherever its elements lie: in one stage or in two, and into how many
-blocks of rows. `plan_reduce` asks the cost model."""
+"""The partition of a reduction, wherever its elements are: in one stage or in two, and into how
+many blocks of rows. `plan_reduce` asks the cost model."""
 
 from __future__ import annotations
 
@@ -31,17 +31,18 @@ OPTIONS = (Option("accumType.interTile", FLOAT), Option("accumType.inVertex", FL
 
 @dataclass(frozen=True)
 class AccumTypes:
-    """`inter_tile`: the dtype of what travels between the two stages; `in_vertex`: that in which a
-    vertex accumulates."""
+    """`inter_tile` is the dtype of the partial results between the two stages, `in_vertex` that in
+    which a vertex accumulates."""
 
     inter_tile: type[DType]
     in_vertex: type[DType]
 
 
 def accum_types(operation: str, dtype: type[DType], options: object) -> AccumTypes:
-    """The types of the options: by default FLOAT for sums of HALF, and `dtype` for all else. Raises
-    `InvalidOptionError`."""
-    chosen, usual = settled(OPTIONS, options), partials_dtype(operation, dtype)
+    """Return the types that the options give: by default FLOAT for sums of HALF, and `dtype` for
+    everything else. Raises `InvalidOptionError`."""
+    chosen = settled(OPTIONS, options)
+    usual = partials_dtype(operation, dtype)
     inter_tile, in_vertex = (chosen[option.name] or usual for option in OPTIONS)
     if (inter_tile, in_vertex) != (usual, usual) and dtype not in (FLOAT, HALF):
         raise refused(
@@ -66,10 +67,10 @@ class ReduceStage:
 
 @dataclass(frozen=True)
 class ReducePlan:
-    """How many blocks of rows are reduced side by side before their partial results are, and the
-    modelled cycles.
+    """The number of blocks of rows that are reduced side by side before their partial results are,
+    and the modelled cycles.
 
-    Printing it says it in a line; a notebook draws the blocks, and shows the stages as a table.
+    It prints as a line; a notebook draws the blocks, and shows the stages as a table.
     """
 
     row_blocks: int
@@ -78,7 +79,7 @@ class ReducePlan:
 
     @property
     def steps(self) -> int:
-        """How many compute sets it takes."""
+        """The number of its compute sets."""
         return 1 + (self.row_blocks > 1)
 
     def __repr__(self) -> str:
@@ -100,20 +101,18 @@ class ReducePlan:
             )
             for s in self.stages
         ]
-        said = (
+        summary = (
             f"Plan of a reduction: {counted(self.row_blocks, 'block')} of rows, {self.cycles:,} "
             "cycles modelled"
         )
-        return self._picture(said) + table(said, heads, rows, "stages")
+        return self._picture(summary) + table(summary, heads, rows, "stages")
 
     def _picture(self, caption: str) -> str:
         if not self.stages:
             return ""
         first, last = self.stages[0], self.stages[-1]
-        columns, blocks = (
-            first.columns * (first.vertices if len(self.stages) == 1 else 1),
-            self.row_blocks,
-        )
+        columns = first.columns * (first.vertices if len(self.stages) == 1 else 1)
+        blocks = self.row_blocks
         cut = last.vertices if len(self.stages) == 1 else 1
         matrices = [DrawnMatrix("x", first.rows * blocks, columns, cut, blocks)]
         if len(self.stages) > 1:
@@ -130,8 +129,9 @@ def plan_reduce(
     operation: str = "ADD",
     options: Options | None = None,
 ) -> ReducePlan:
-    """The number of row blocks that the cost model likes best for reducing `rows` x `columns` of
-    `dtype` to one row, wherever they lie. `reduce` knows where, and may find something cheaper.
+    """Return the cheapest number of row blocks, by the cost model, for reducing `rows` x `columns`
+    of `dtype` to one row, wherever they are. `reduce` knows their tiles, and may find a cheaper
+    way.
 
     `options`: as of `reduce`. Raises `PoplibsError` and `InvalidOptionError`.
     """
@@ -160,17 +160,17 @@ def planned(
     operation: str,
     inter_tile: type[DType],
 ) -> ReducePlan:
-    """The cheapest of all plans; of equals that with the fewest blocks."""
-    most = min(rows, target.num_tiles) if columns else 1
+    """Return the cheapest of all plans; of equals that with the fewest blocks."""
+    max_parts = min(rows, target.num_tiles) if columns else 1
     plans = (
         reduce_stages(rows, columns, blocks, dtype, target, operation, inter_tile)
-        for blocks in range(1, max(1, most) + 1)
+        for blocks in range(1, max(1, max_parts) + 1)
     )
     return min(plans, key=lambda plan: (plan.cycles, plan.row_blocks))
 
 
 def share_of(columns: int, dtype: type[DType], target: Target) -> int:
-    """The results that a tile holds at most, mapped linearly."""
+    """Return the results that a tile holds at most, mapped linearly."""
     return max(-(-columns // target.num_tiles), min(columns, MIN_BYTES_PER_TILE // dtype.size))
 
 
@@ -183,13 +183,15 @@ def reduce_stages(
     operation: str = "ADD",
     inter_tile: type[DType] | None = None,
 ) -> ReducePlan:
-    """The plan with that many blocks, and its modelled cycles: as if every element came from
+    """Return the plan with that many blocks, and its modelled cycles: as if every element came from
     another tile."""
     carried = inter_tile or partials_dtype(operation, dtype)
     share = share_of(columns, dtype, target)
     used = -(-columns // share) if share else 0
     stages: list[ReduceStage] = []
-    left, kind, again = rows, dtype, operation
+    remaining = rows
+    kind = dtype
+    again = operation
     if blocks > 1:
         block = -(-rows // blocks)
         shares = shares_of(operation, columns, block, dtype)
@@ -200,12 +202,14 @@ def reduce_stages(
         moved = block * columns * dtype.size
         cycles += int(exchange_cycles(moved, target))
         stages.append(ReduceStage("InToIntermediate", blocks, block, columns, moved, cycles))
-        left, kind, again = blocks, carried, after(operation)
-    moved = left * share * kind.size
-    shares = shares_of(again, columns, left, kind)
+        remaining = blocks
+        kind = carried
+        again = after(operation)
+    moved = remaining * share * kind.size
+    shares = shares_of(again, columns, remaining, kind)
     cycles = int(exchange_cycles(moved, target)) + stage_cycles(
-        again, share, left, kind, dtype, target, shares
+        again, share, remaining, kind, dtype, target, shares
     )
     name = "IntermediateToOutput" if stages else "InToOutput"
-    stages.append(ReduceStage(name, used, left, share, moved, cycles))
+    stages.append(ReduceStage(name, used, remaining, share, moved, cycles))
     return ReducePlan(blocks, sum(s.cycles for s in stages), tuple(stages))

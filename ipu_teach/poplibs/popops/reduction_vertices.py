@@ -1,12 +1,12 @@
 """The vertices of reductions: rows to one row, first to last, on all six workers of a tile.
 
 HALF is added up in FLOAT and rounded once, as PopLibs does by default; other operations keep their
-dtype. A sum costs what PopLibs' ConvReduce does. The other operations cost its Reduce vertex, the
-strided one where it has the operation, else the general one, of which every worker has a share of
-the columns. Of few columns every worker has a share of the rows, and their results are then
-reduced, first to last: PopLibs' Reduce twice, for a scalar, strided, or general. Where the rows of
-a column lie side by side, it is the one for contiguous regions. Scaling and updating have no
-estimate of their own there; assumed: a cycle each for a data path of results.
+dtype. A sum costs as much as PopLibs' ConvReduce. The other operations cost its Reduce vertex, the
+strided one where it has the operation, else the general one, with a share of the columns for every
+worker. With few columns every worker has a share of the rows, and their results are then reduced,
+first to last: PopLibs' Reduce twice, for a scalar, strided, or general. If the rows of a column are
+contiguous, it is the vertex for contiguous regions. Scaling and updating have no estimate of their
+own there; assumed: a cycle each for a data path of results.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ R = TypeVar("R")
 
 
 def partials_dtype(operation: str, dtype: type[DType]) -> type[DType]:
-    """The dtype in which a reduction of `dtype` is carried on: FLOAT for sums of HALF, else
+    """Return the dtype in which a reduction of `dtype` is carried on: FLOAT for sums of HALF, else
     `dtype`."""
     return FLOAT if dtype is HALF and operation in _SUMS else dtype
 
 
 def shares_of(operation: str, columns: int, rows: int, dtype: type[DType]) -> int:
-    """How many shares of the rows a vertex reduces side by side: six of few long columns, else
-    one."""
+    """Return how many shares of the rows a vertex reduces side by side: six of few long columns,
+    else one."""
     scalar = columns == 1 and operation in ("ADD", "SQUARE_ADD", "MAX", "MIN")
     few = 1 < columns <= FEW and operation in _FEW and dtype in (FLOAT, HALF)
     # its squares are made a path at a time, whatever the columns
@@ -66,8 +66,8 @@ def shares_of(operation: str, columns: int, rows: int, dtype: type[DType]) -> in
 def reduced(
     operation: str, x: Any, carried: type[DType], shares: int = 1, across: bool = False
 ) -> Any:
-    """The rows of x [rows, columns] reduced in the dtype `carried`: each of `shares`, first to
-    last, then their results. `across`: x is [columns, rows]."""
+    """Return the rows of x [rows, columns] reduced in the dtype `carried`: each of `shares`, first
+    to last, then their results. `across`: x is [columns, rows]."""
     if shares > 1:
         length = x.shape[1] if across else len(x)
         parts = [
@@ -88,7 +88,7 @@ def reduced(
 
 
 def after(operation: str) -> str:
-    """What is done with the partial results of an operation."""
+    """Return what is done with the partial results of an operation."""
     return "ADD" if operation == "SQUARE_ADD" else operation
 
 
@@ -102,20 +102,22 @@ def stage_cycles(
     shares: int = 1,
     across: bool = False,
 ) -> int:
-    """Tile cycles of one vertex that reduces [rows, columns] of `dtype` to [columns] of `out`, in
-    `shares` of the rows. `across`: the rows of a column lie side by side."""
+    """Return the tile cycles of one vertex that reduces [rows, columns] of `dtype` to [columns] of
+    `out`, in `shares` of the rows. With `across`, the rows of a column are contiguous."""
     workers = target.num_worker_contexts
     if shares > 1:
         carried = partials_dtype(operation, dtype)
-        mine = worker_cycles(operation, columns, -(-rows // shares), dtype, carried, target, across)
-        mine *= -(-shares // workers)
-        mine += worker_cycles(after(operation), columns, shares, carried, out, target)
-        return 2 * SUPERVISOR_OVERHEAD + workers * mine
+        cycles = worker_cycles(
+            operation, columns, -(-rows // shares), dtype, carried, target, across
+        )
+        cycles *= -(-shares // workers)
+        cycles += worker_cycles(after(operation), columns, shares, carried, out, target)
+        return 2 * SUPERVISOR_OVERHEAD + workers * cycles
     if operation == "ADD" and not across:
         return int(vertices.conv_reduce(columns, rows, dtype, target))
     path = target.get_vector_width(dtype) if operation in _STRIDED and not across else 1
-    mine = min(columns, path * -(-columns // (path * workers)))
-    return workers * worker_cycles(operation, mine, rows, dtype, out, target, across, columns)
+    cycles = min(columns, path * -(-columns // (path * workers)))
+    return workers * worker_cycles(operation, cycles, rows, dtype, out, target, across, columns)
 
 
 def worker_cycles(
@@ -128,16 +130,16 @@ def worker_cycles(
     across: bool = False,
     stride: int = 0,
 ) -> int:
-    """Worker cycles of PopLibs' Reduce, in the specialisation that fits: `columns` of rows that are
-    `stride` elements apart, or of which each has its rows side by side."""
+    """Return the worker cycles of PopLibs' Reduce, in the specialisation that fits: `columns` of
+    rows that are `stride` elements apart, or of which each has its rows side by side."""
     dtype, out = (FLOAT if kind is BOOL else kind for kind in (dtype, out))
     if columns == 1 and operation in _FEW and stride < 2:
         return int(vertices.reduce_to_scalar(rows, dtype, out, target))
     if across and operation in ("ADD", "SQUARE_ADD"):
         return int(vertices.reduce_contiguous(columns + 1, rows, dtype, target))
     if across:
-        one = vertices.reduce_regions(1, rows, dtype, out, target, op=operation)
-        return columns * int(one)
+        region_cycles = vertices.reduce_regions(1, rows, dtype, out, target, op=operation)
+        return columns * int(region_cycles)
     if operation in _STRIDED and dtype in (FLOAT, HALF):
         return int(
             vertices.reduce_strided(
@@ -158,7 +160,8 @@ class _Reduction(SupervisorVertex, Generic[P, R]):
     across: ClassVar[bool] = False
 
     def cycles(self: Any, target: Target) -> int:
-        dtype, out = self.fields["x"].dtype, self.fields["out"].dtype
+        dtype = self.fields["x"].dtype
+        out = self.fields["out"].dtype
         paths = -(-len(self.out) // (target.num_worker_contexts * target.get_vector_width(out)))
         extra: int = self.further * paths * target.num_worker_contexts
         length = self.x.size // len(self.out) if self.across else len(self.x)
@@ -172,7 +175,7 @@ class _Reduction(SupervisorVertex, Generic[P, R]):
         )
 
     def reduced(self: Any) -> Any:
-        """The row of results."""
+        """Return the row of results."""
         return reduced(self.operation, self.x, self.carried, self.shares, self.across)
 
 
@@ -195,7 +198,8 @@ class ReduceRowsAlone(Vertex, Generic[P, R]):
     across: ClassVar[bool]
 
     def cycles(self, target: Target) -> int:
-        dtype, out = self.fields["x"].dtype, self.fields["out"].dtype
+        dtype = self.fields["x"].dtype
+        out = self.fields["out"].dtype
         rows = self.x.size // len(self.out)
         return worker_cycles(self.operation, len(self.out), rows, dtype, out, target, self.across)
 
@@ -247,7 +251,7 @@ def reduction_codelet(
     shares: int,
     across: bool = False,
 ) -> type[Vertex]:
-    """`base` for an operation and the dtypes of the rows, the result and what is carried:
+    """Return `base` for an operation and the dtypes of the rows, the result and what is carried:
     popops::ReduceRows<ADD,float>.
 
     The last is named where it is not the usual one; `shares` of the rows, where there are several:
@@ -256,6 +260,6 @@ def reduction_codelet(
     refuse_quarter(base.__name__, dtype)
     unusual = carried is not partials_dtype(operation, dtype)
     words = [operation, *dict.fromkeys((dtype, out)), f"in_{carried.__name__.lower()}" * unusual]
-    words += ["by_worker" * (shares > 1), "across" * across]
+    words += [("by_worker" if shares > 1 else ""), "across" * across]
     fixed = {"operation": operation, "carried": carried, "shares": shares, "across": across}
     return typed(base, words, {P: dtype, R: out}, **fixed)

@@ -1,10 +1,10 @@
 """Reductions: `reduce`, `reduce_with_output`, `reduce_many`.
 
-What is reduced is seen as rows, and what remains as columns. In one stage, every tile that holds a
-part of the result reads all rows of its columns. In two, blocks of rows are reduced side by side on
-tiles of their own first, each if possible on the tile that holds its first element. `plan_reduce`
-asks the cost model for every number of blocks and takes the cheapest. Where it is cheaper still,
-each tile first reduces what it has of each column, and moves nothing for it; what remains goes on
+The reduced dimensions are seen as rows, and the remaining ones as columns. In one stage, every tile
+with a part of the result reads all rows of its columns. In two, blocks of rows are reduced side by
+side on tiles of their own first, each if possible on the tile of its first element. `plan_reduce`
+asks the cost model for every number of blocks and takes the cheapest. If it is cheaper still, each
+tile first reduces its rows of each column without moving anything, and the partial results continue
 in one stage or two.
 """
 
@@ -83,11 +83,11 @@ Operation = SimpleNamespace(**{name: name for name in REDUCTIONS})
 @described
 @dataclass(frozen=True)
 class ReduceParams:
-    """What a reduction does: `operation`, one of `REDUCTIONS`; for ADD and SQUARE_ADD also a factor
-    and an addition.
+    """A reduction's `operation`, one of `REDUCTIONS`; for ADD and SQUARE_ADD also a factor and an
+    addition.
 
-    `scale`: a number, or a FLOAT tensor of one element, that the result is multiplied by. `update`:
-    the result is added to what the output holds, where there is an output already.
+    `scale` is a number, or a FLOAT tensor of one element, that the result is multiplied by. With
+    `update`, the result is added to the values of an existing output.
     """
 
     operation: str = "ADD"
@@ -118,29 +118,29 @@ def reduce(
     out_type: type[DType] | None = None,
     options: Options | None = None,
 ) -> Tensor:
-    """x reduced over the dimensions `dims` by `operation`, a word or `ReduceParams`; the others
-    remain, in order.
+    """Return x reduced over the dimensions `dims` by `operation`, a word or `ReduceParams`; the
+    other dimensions remain, in order.
 
     Operations: ADD, MUL, MIN, MAX of numbers, LOGICAL_AND and LOGICAL_OR of BOOL, SQUARE_ADD (the
-    sum of squares), LOG_ADD (of FLOAT and HALF: the logarithm of the sum of exponents). `out_type`:
-    FLOAT or HALF for the other one; by default x's.
+    sum of squares), LOG_ADD (of FLOAT and HALF: the logarithm of the sum of exponentials).
+    `out_type` may be FLOAT for x of HALF, or HALF for x of FLOAT; by default it is x's dtype.
 
-    One compute set to three, whichever the cost model likes best, in an order that x's mapping and
-    the machine fix. Either by `plan_reduce`: rows are reduced in blocks, first to last within a
-    block, then the blocks' results first to last. Or each tile reduces the rows that it has of a
-    column, first to last, then tiles' results in the order of their first rows: first to last, or
-    in blocks of them and then the blocks' results. Of at most 8 columns that are at least 32 times
-    as long as many (SQUARE_ADD: of 32 rows), each of a tile's six workers takes a share of the
-    rows, cut as `poputil.balanced_partition` does, and their results are reduced first to last,
-    unless a worker has columns of its own. Sums of HALF are carried in FLOAT and rounded once,
-    unless `options` say "accumType.inVertex" (within a vertex) or "accumType.interTile" (between
-    the stages) otherwise. The result is mapped linearly. Without rows it is the neutral element;
-    MIN and MAX have none.
+    There are one to three compute sets, as the cost model prefers, in an order that x's mapping and
+    the machine determine. One way is that of `plan_reduce`: rows are reduced in blocks, first to
+    last within a block, then the blocks' results first to last. The other way is that each tile
+    reduces its rows of a column, first to last, and then tiles' results are reduced in the order of
+    their first rows: first to last, or in blocks of them and then the blocks' results. With at most
+    8 columns that are at least 32 times as long as there are columns (SQUARE_ADD: of 32 rows), each
+    of a tile's six workers takes a share of the rows, partitioned by `poputil.balanced_partition`,
+    and their results are reduced first to last, unless a worker has columns of its own. Sums of
+    HALF are accumulated in FLOAT and rounded once, unless `options` set "accumType.inVertex"
+    (within a vertex) or "accumType.interTile" (between the stages). The result is mapped linearly.
+    Without rows it is the neutral element; MIN and MAX have none.
 
-    `prog`: a Sequence; or a list of compute sets, which the vertices are added to: the first stage
-    to the first of the list. What is missing is appended, and nothing is executed: add an Execute
-    of each, in order. Several reductions that are given the same list run side by side. Raises
-    `PoplibsError` and `InvalidOptionError`.
+    `prog` is a Sequence, or a list of compute sets to which the vertices are added: the first stage
+    to the first of the list. Missing ones are appended, and nothing is executed: add an Execute of
+    each, in order. Several reductions with the same list run side by side. Raises `PoplibsError`
+    and `InvalidOptionError`.
     """
     _check_into(prog, debug_context)
     job = _job(graph, SingleReduceOp(x, dims, operation, out_type), None, options)
@@ -179,12 +179,12 @@ def reduce_many(
     outputs: Sequence[Tensor] | None = None,
     options: Options | None = None,
 ) -> list[Tensor]:
-    """Several reductions side by side, in the compute sets of one: at most three, however many
-    there are.
+    """Run several reductions side by side, in the compute sets of one: at most three, whatever
+    their number. Return their results.
 
-    `operations`: a list of `SingleReduceOp`, or of tuples of what makes one. `outputs`: a tensor
-    for each, as `out` of `reduce_with_output`; by default they are made. Returns them. `prog` and
-    `options`: as of `reduce`.
+    `operations` is a list of `SingleReduceOp`, or of tuples of its arguments. `outputs` has a
+    tensor for each, as `out` of `reduce_with_output`; by default they are created. `prog` and
+    `options` as of `reduce`.
     """
     _check_into(prog, debug_context)
     if not isinstance(operations, (list, tuple)) or not all(
@@ -194,7 +194,9 @@ def reduce_many(
         raise refused(
             f"was given {shown(operations)}.", next_step="give a list: [SingleReduceOp(x, [0]), …]."
         )
-    each = [op if isinstance(op, SingleReduceOp) else SingleReduceOp(*op) for op in operations]
+    reductions = [
+        op if isinstance(op, SingleReduceOp) else SingleReduceOp(*op) for op in operations
+    ]
     if outputs is not None and (
         not isinstance(outputs, (list, tuple)) or len(outputs) != len(operations)
     ):
@@ -206,7 +208,7 @@ def reduce_many(
         check_mapped(graph, "out", out)
     jobs = [
         _job(graph, op, None if outputs is None else outputs[i], options)
-        for i, op in enumerate(each)
+        for i, op in enumerate(reductions)
     ]
     for i, job in enumerate(jobs):
         if job.out is None:
@@ -240,7 +242,8 @@ def _check_into(into: object, name: object) -> None:
 
 
 def _job(graph: Graph, op: SingleReduceOp, out: Tensor | None, options: object) -> _Job:
-    x, params = op.x, op.params if isinstance(op.params, ReduceParams) else ReduceParams(op.params)
+    x = op.x
+    params = op.params if isinstance(op.params, ReduceParams) else ReduceParams(op.params)
     check_tensor(graph, "x", x)
     check_operation(params.operation)
     _check_dtype(graph, x, params.operation)
@@ -252,8 +255,9 @@ def _job(graph: Graph, op: SingleReduceOp, out: Tensor | None, options: object) 
             {dtype.__name__}.
             where: {x!r}
             next:  only HALF and FLOAT are converted on the way; else use popops.cast.""")
-    kept = [d for d in range(x.rank) if d not in chosen]
-    rows, shape = prod(x.shape[d] for d in chosen), tuple(x.shape[d] for d in kept)
+    kept_dims = [d for d in range(x.rank) if d not in chosen]
+    rows = prod(x.shape[d] for d in chosen)
+    shape = tuple(x.shape[d] for d in kept_dims)
     if rows == 0 and params.operation in ("MAX", "MIN"):
         raise refused(
             f"by {params.operation} was given no elements.",
@@ -263,7 +267,7 @@ def _job(graph: Graph, op: SingleReduceOp, out: Tensor | None, options: object) 
     if out is not None:
         check_output(out, shape, dtype)
     _check_extras(graph, x, params, out)
-    matrix = x.dim_shuffle(chosen + kept).reshape((rows, prod(shape)))
+    matrix = x.dim_shuffle(chosen + kept_dims).reshape((rows, prod(shape)))
     return _Job(matrix, shape, params, dtype, types, out)
 
 
@@ -324,16 +328,17 @@ def _add_output(graph: Graph, job: _Job, name: str) -> None:
 
 
 def _run(graph: Graph, jobs: list[_Job], prog: Into, name: str) -> None:
-    """The compute sets of all jobs: what takes one stage runs in the first, beside the first of
-    what takes several."""
+    """Add the compute sets of all jobs. One-stage jobs run in the first, together with the first
+    stage of the others."""
     plans = [_plan(graph, job) for job in jobs]
-    most = max(plan.steps for plan in plans)
-    last = "IntermediateToOutput" if most > 1 else "InToOutput"
-    stages = [*("InToIntermediate", "IntermediateToIntermediate")[: most - 1], last]
+    max_steps = max(plan.steps for plan in plans)
+    last = "IntermediateToOutput" if max_steps > 1 else "InToOutput"
+    stages = [*("InToIntermediate", "IntermediateToIntermediate")[: max_steps - 1], last]
     into = prog if isinstance(prog, list) else []
     into += [graph.add_compute_set(f"{name}/Reduce/{stage}") for stage in stages[len(into) :]]
     for job, plan in zip(jobs, plans, strict=True):
-        operation, parts = job.params.operation, [(0, job.matrix)]
+        operation = job.params.operation
+        parts = [(0, job.matrix)]
         if isinstance(plan, PlacedPlan):
             parts = _reduce_where_it_lies(graph, into, job, plan, name)
         elif plan.row_blocks > 1:
@@ -349,18 +354,20 @@ def _run(graph: Graph, jobs: list[_Job], prog: Into, name: str) -> None:
 
 
 def _plan(graph: Graph, job: _Job) -> ReducePlan | PlacedPlan:
-    """The cheaper of two: blocks of rows, wherever they lie; and what each tile has, then the
-    rest."""
-    operation, kind, types = job.params.operation, job.matrix.dtype, job.types
+    """Return the cheaper of two plans: blocks of rows, wherever they are; or the rows of each tile
+    first, then the rest."""
+    operation = job.params.operation
+    kind = job.matrix.dtype
+    types = job.types
     plan = planned(*_size(job.matrix), kind, graph.target, operation, types.inter_tile)
-    found = lying(graph, job.matrix)
-    if found is None:
+    placement = lying(graph, job.matrix)
+    if placement is None:
         return plan
-    placed = placed_plan(found, operation, kind, job.dtype, types.inter_tile, graph.target)
+    placed = placed_plan(placement, operation, kind, job.dtype, types.inter_tile, graph.target)
     cycles = plan.cycles
-    if plan.steps == 1 and plan.stages:  # it may lie where the result does
+    if plan.steps == 1 and plan.stages:  # it may be on the tiles of the result
         owners = graph.tile_map().at(job.result().flatten().positions() * job.dtype.size)
-        moved = np.array([plan.stages[0].exchange_bytes, found.elsewhere(owners) * kind.size])
+        moved = np.array([plan.stages[0].exchange_bytes, placement.elsewhere(owners) * kind.size])
         before, after_all = exchange_cycles(moved, graph.target).tolist()
         cycles += after_all - before
     return placed if placed.cycles < cycles else plan
@@ -369,15 +376,19 @@ def _plan(graph: Graph, job: _Job) -> ReducePlan | PlacedPlan:
 def _reduce_where_it_lies(
     graph: Graph, into: list[ComputeSet], job: _Job, plan: PlacedPlan, name: str
 ) -> list[tuple[int, Tensor]]:
-    """The rows of each column reduced on the tiles that have them, and the results in blocks if the
-    plan says so: (first column, [results, columns]) of the columns that have equally many."""
-    found, again, kind = plan.lying, after(job.params.operation), job.types.inter_tile
+    """Return the rows of each column reduced on their tiles, and the results in blocks if the plan
+    has them: (first column, [results, columns]) for each group of columns with the same number of
+    results."""
+    placement = plan.lying
+    again = after(job.params.operation)
+    kind = job.types.inter_tile
     inside = job.types.in_vertex
-    partials = graph.add_variable(kind, (len(found.tiles),), f"{name}/partials")
-    graph.set_tile_mapping(partials, found.tiles)
+    partials = graph.add_variable(kind, (len(placement.tiles),), f"{name}/partials")
+    graph.set_tile_mapping(partials, placement.tiles)
     _add_by_group(graph, into[0], job, plan, partials)
     parts = [
-        (begin, partials[found.of_columns(begin, end)]) for begin, end in found.even(plan.width)
+        (begin, partials[placement.of_columns(begin, end)])
+        for begin, end in placement.even(plan.width)
     ]
     if plan.blocks == 1:
         return parts
@@ -399,15 +410,21 @@ def _add_by_group(
 ) -> None:
     """Add the vertices that reduce each group of columns on its tile, all vertices of a codelet in
     one call."""
-    operation, dtype, groups = job.params.operation, job.matrix.dtype, plan.lying.groups
+    operation = job.params.operation
+    dtype = job.matrix.dtype
+    groups = plan.lying.groups
     path = graph.target.get_vector_width(dtype)
     # a group's columns, as whole data paths, in parts: a vertex for each
-    parts, paths = np.maximum(plan.alone, 1), -(-groups.columns // path)
+    parts = np.maximum(plan.alone, 1)
+    paths = -(-groups.columns // path)
     group, part = expand(np.zeros_like(parts), parts)
     low, high = ((part + i) * paths[group] // parts[group] * path for i in (0, 1))
-    columns, rows = np.minimum(high, groups.columns[group]) - low, groups.rows[group]
-    alone, across = plan.alone[group] > 0, groups.across[group]
-    first, begin = groups.first[group] + low * rows, groups.result[group] + low
+    columns = np.minimum(high, groups.columns[group]) - low
+    rows = groups.rows[group]
+    alone = plan.alone[group] > 0
+    across = groups.across[group]
+    first = groups.first[group] + low * rows
+    begin = groups.result[group] + low
 
     shape_of, shapes = numbered(columns, rows, across)
     xs = listed_column(
@@ -430,7 +447,8 @@ def _add_by_group(
         kinds, members(kind_of, len(kinds)), strict=True
     ):
         base = ReduceRowsAlone if is_alone else ReduceRows
-        inside, across_rows = job.types.in_vertex, bool(is_across)
+        inside = job.types.in_vertex
+        across_rows = bool(is_across)
         codelet = reduction_codelet(
             base, operation, dtype, partials.dtype, inside, several, across_rows
         )
@@ -440,8 +458,8 @@ def _add_by_group(
 
 
 def _elements(places: Array, first: Array, columns: int, rows: int, across: int) -> Array:
-    """The positions of columns from place `first` on: [vertices, rows, columns], or [vertices,
-    columns, rows] if `across`."""
+    """Return the positions of columns from place `first` on: [vertices, rows, columns], or
+    [vertices, columns, rows] if `across`."""
     flat = places[first[:, None] + np.arange(columns * rows)]
     positions: Array = flat.reshape(-1, columns, rows)
     return positions if across else positions.transpose(0, 2, 1)
@@ -453,9 +471,10 @@ def _size(matrix: Tensor) -> tuple[int, int]:
 
 
 def _reduce_blocks(graph: Graph, into: ComputeSet, job: _Job, blocks: int, name: str) -> Tensor:
-    """Each block of rows reduced on a tile of its own, if possible that which holds its first
-    element: (blocks, columns)."""
-    matrix, kind = job.matrix, job.types.inter_tile
+    """Return each block of rows reduced on a tile of its own, if possible that which holds its
+    first element: (blocks, columns)."""
+    matrix = job.matrix
+    kind = job.types.inter_tile
     partials = graph.add_variable(kind, (blocks, matrix.shape[1]), f"{name}/partials")
     shares = shares_of(
         job.params.operation, matrix.shape[1], -(-matrix.shape[0] // blocks), matrix.dtype
@@ -484,9 +503,10 @@ def _finish(
     shares: int = 1,
     first: int = 0,
 ) -> None:
-    """The vertices that reduce `matrix` into the job's output from column `first` on, each column
-    where its result lies."""
-    params, out = job.params, job.result()
+    """Add the vertices that reduce `matrix` into the job's output from column `first` on, each
+    column on the tile of its result."""
+    params = job.params
+    out = job.result()
     bases = {
         (False, False): ReduceRows,
         (True, False): ScaledReduceRows,
@@ -520,10 +540,10 @@ def reduce_rows(
     name: str,
     update: bool = False,
 ) -> None:
-    """The rows of `matrix` reduced, first to last, into `out` (already mapped), each column where
-    its result lies; or added to what lies there by `update`.
+    """Reduce the rows of `matrix`, first to last, into `out` (already mapped), each column on the
+    tile of its result; with `update`, add them to its values.
 
-    One compute set, called `name`: the last step of other libraries' plans.
+    There is one compute set, called `name`: the last step of other libraries' plans.
     """
     into = graph.add_compute_set(name)
     types = accum_types(operation, matrix.dtype, None)

@@ -1,10 +1,10 @@
-"""What slices at places that are data are made of: rows that are moved by number, views as rows,
+"""The common part of slices at places that are data: rows that are moved by number, views as rows,
 and checks.
 
 A tensor is seen as rows along the sliced dimensions, and columns of all others. Every tile works on
-its own columns and needs all rows of them: a tensor of `create_sliceable_tensor` lies so, and
-slicing it exchanges nothing but the numbers of the rows. Of any other, the columns are dealt out
-linearly, and the rows travel there first.
+its own columns and needs all rows of them. A tensor of `create_sliceable_tensor` is mapped that
+way, and slicing it exchanges only the numbers of the rows. For any other tensor, the columns are
+distributed linearly, and the rows are exchanged first.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ _BITS = {whole.size: whole for whole in _WHOLE}
 
 
 class RowBlock(NamedTuple):
-    """What one vertex works on: on which tile, on which rows, on which intervals of columns, and on
-    which of the numbers."""
+    """The work of one vertex: its tile, its rows, its intervals of columns, and its share of the
+    row numbers."""
 
     tile: int
     rows: tuple[int, int]
@@ -59,15 +59,18 @@ class RowBlock(NamedTuple):
     lookups: slice
 
     def of(self, rows: Tensor) -> Tensor:
-        """Its part of [rows, columns]."""
+        """Return its part of [rows, columns]."""
         return columns_of(rows[self.rows[0] : self.rows[1]], self.columns)
 
 
 def blocks_of(graph: Graph, rows: Tensor, plan: SlicePlan | None, lookups: int) -> list[RowBlock]:
-    """All blocks of [rows, columns]: by the plan; without one, whole columns where they lie."""
+    """Return all blocks of [rows, columns]: by the plan; without one, complete columns on their
+    tiles."""
     if plan is None:
-        whole = (0, rows.shape[0])
-        return [RowBlock(tile, whole, pieces, slice(None)) for tile, pieces in placed(graph, rows)]
+        all_rows = (0, rows.shape[0])
+        return [
+            RowBlock(tile, all_rows, pieces, slice(None)) for tile, pieces in placed(graph, rows)
+        ]
     return [
         RowBlock(tile, cut, [columns], slice(*lookups))
         for tile, cut, columns, lookups in plan.blocks(lookups)
@@ -77,9 +80,10 @@ def blocks_of(graph: Graph, rows: Tensor, plan: SlicePlan | None, lookups: int) 
 def plan_for(
     graph: Graph, rows: Tensor, lookups: int, operation: str | None = None
 ) -> SlicePlan | None:
-    """The plan that is quickest for [rows, columns] as they lie, for a slice, or for an update by
-    `operation`; None where whole columns, each on its tile, are as quick."""
-    target, dtype = graph.target, rows.dtype
+    """Return the fastest plan for [rows, columns] as they are mapped, for a slice, or for an update
+    by `operation`; None if complete columns, each on its tile, are as fast."""
+    target = graph.target
+    dtype = rows.dtype
     if not rows.num_elements or not lookups or operation not in (None, "ADD"):
         return None
     wide = max(sum(end - begin for begin, end in pieces) for _, pieces in placed(graph, rows))
@@ -87,8 +91,9 @@ def plan_for(
         cycles = vertices.multi_slice(wide, lookups, dtype, target)
     else:
         cycles = vertices.multi_update_op(wide, lookups, dtype, target, scaled=True)
-    sizes, held = (*rows.shape, lookups), wide * rows.shape[0]
-    return quicker_plan(sizes, dtype, target, operation is None, int(cycles), held)
+    sizes = (*rows.shape, lookups)
+    elements_held = wide * rows.shape[0]
+    return quicker_plan(sizes, dtype, target, operation is None, int(cycles), elements_held)
 
 
 def slice_rows(
@@ -99,32 +104,37 @@ def slice_rows(
     name: str,
     plan: SlicePlan | None = None,
 ) -> Tensor:
-    """[numbers, columns]: the rows of [rows, columns] of these numbers; zeros where there is no
-    such row.
+    """Return [numbers, columns]: the rows of [rows, columns] of these numbers; zeros where there is
+    no such row.
 
     Where a plan cuts the rows, each part looks all numbers up; the parts' results are then added as
     whole numbers, bit by bit: all but one are zero.
     """
     parts = [(0, rows.shape[0])] if plan is None else plan.rows()
-    found = graph.add_variable(
+    slices = graph.add_variable(
         rows.dtype, (len(parts), numbers.num_elements, rows.shape[1]), f"{name}/out"
     )
     work = []
     for block in blocks_of(graph, rows, plan, numbers.num_elements):
         edges = {"base": block.of(rows), "offsets": numbers[block.lookups], "first": block.rows[0]}
-        out = columns_of(found[parts.index(block.rows)][block.lookups], block.columns)
+        out = columns_of(slices[parts.index(block.rows)][block.lookups], block.columns)
         work.append((block.tile, edges | {"out": out}))
     codelet = made(MultiSlice, rows.dtype, numbers.dtype)
     step(graph, prog, f"{name}/multiSlice", codelet, work, ["out"])
     if len(parts) == 1:
-        return found[0]
-    whole = laying.linear(graph, rows.dtype, found.shape[1:], f"{name}/whole")
+        return slices[0]
+    all_parts = laying.linear(graph, rows.dtype, slices.shape[1:], f"{name}/whole")
     bits = _BITS[rows.dtype.size]
-    summands = found.reshape((len(parts), whole.num_elements)).reinterpret(bits)
+    summands = slices.reshape((len(parts), all_parts.num_elements)).reinterpret(bits)
     reduce_rows(
-        graph, summands, whole.flatten().reinterpret(bits), prog, "ADD", f"{name}/multiSlice/Reduce"
+        graph,
+        summands,
+        all_parts.flatten().reinterpret(bits),
+        prog,
+        "ADD",
+        f"{name}/multiSlice/Reduce",
     )
-    return whole
+    return all_parts
 
 
 def update_rows(
@@ -137,15 +147,16 @@ def update_rows(
     prog: Program,
     name: str,
     plan: SlicePlan | None = None,
-    apart: bool = False,
+    is_unplanned: bool = False,
 ) -> None:
-    """The rows of these numbers become `updates`, or are combined with them by `operation`; others
-    are passed over. `apart`: the rows do not lie by the plan.
+    """Replace the rows of these numbers by `updates`, or combine them by `operation`; other numbers
+    are skipped. With `is_unplanned`, the rows are not mapped by the plan.
 
-    Where a plan cuts the numbers, each part is added up by itself, in FLOAT for HALF; then the
+    If a plan partitions the numbers, each part is added up by itself, in FLOAT for HALF; then the
     parts are added to the rows, first to last.
     """
-    if plan is not None and operation != "ADD":  # what the last one decides is not cut
+    # If the last update decides, the numbers cannot be partitioned.
+    if plan is not None and operation != "ADD":
         plan = replace(plan, lookup_parts=1)
     cut = plan is not None and plan.lookup_parts > 1
     into = graph.add_compute_set(f"{name}/multiUpdate{operation.capitalize()}")
@@ -174,14 +185,15 @@ def update_rows(
         put(graph, into, block.tile, codelet, edges | extra)
     prog.add(Execute(into))
     if cut:
-        matrix, flat = parts.reshape((many, rows.num_elements)), rows.flatten()
+        matrix = parts.reshape((many, rows.num_elements))
+        flat = rows.flatten()
         near = flat
-        if apart:  # the rows come to where the parts are added up, evenly, and go back
+        if is_unplanned:  # the rows come to where the parts are added up, evenly, and go back
             near = laying.linear(graph, rows.dtype, flat.shape, f"{name}/rows")
             prog.add(Copy(flat, near))
         step = f"{name}/multiUpdateAdd/Reduce"
         reduce_rows(graph, matrix, near, prog, "ADD", step, update=True)
-        if apart:
+        if is_unplanned:
             prog.add(Copy(near, flat))
 
 
@@ -193,7 +205,7 @@ def row_numbers(
     name: str,
     clamped: bool = False,
 ) -> Tensor:
-    """[slices]: one number for each row of `offsets` [slices, dims], in a grid of `counts`
+    """Return [slices]: one number for each row of `offsets` [slices, dims], in a grid of `counts`
     positions.
 
     An offset outside the grid gives a number outside it; if `clamped`, that of the nearest
@@ -211,7 +223,8 @@ def row_numbers(
             terms = terms + expr.Clamp(place, 0, count - 1) * step
             continue
         within = expr.And(place >= 0, place < count)
-        terms, inside = terms + place * step, within if inside is None else expr.And(inside, within)
+        terms = terms + place * step
+        inside = within if inside is None else expr.And(inside, within)
     if not clamped:
         terms = expr.Select(terms, prod(counts), inside)
     columns = [offsets[:, number] for number in range(len(counts))]
@@ -227,11 +240,12 @@ def spread_numbers(
     prog: Program,
     name: str,
 ) -> Tensor:
-    """[slices, rows of a slice]: the numbers of all rows that slices cover, from the position of
-    each in a grid of `counts`."""
+    """Return [slices, rows of a slice]: the numbers of all rows that slices cover, from the
+    position of each in a grid of `counts`."""
     if prod(lengths) == 1 or not counts:
         return numbers.reshape((numbers.num_elements, 1))
-    total, position = prod(shape), expr.Const(0)
+    total = prod(shape)
+    position = expr.Const(0)
     terms: Any = position
     # a position in the grid of slices becomes one in the grid of rows
     for number in range(len(counts)):
@@ -244,8 +258,8 @@ def spread_numbers(
     )
     steps = graph.add_constant(numbers.dtype, (len(within),), within, f"{name}/within")
     graph.set_tile_mapping(steps, 0)
-    whole = expr.Select(expr._1 + expr._2, total, expr._1 < total)
-    return fused_map(graph, whole, [corner.expand([1]), steps], prog, f"{name}/rowNumbers")
+    wrapped = expr.Select(expr._1 + expr._2, total, expr._1 < total)
+    return fused_map(graph, wrapped, [corner.expand([1]), steps], prog, f"{name}/rowNumbers")
 
 
 def made(
@@ -256,11 +270,11 @@ def made(
     scale: type[DType] | None = None,
     updates: type[DType] | None = None,
 ) -> type[Vertex]:
-    """`base` for rows of `dtype`, row numbers of `numbers`, a factor and updates:
+    """Return `base` for rows of `dtype`, row numbers of `numbers`, a factor and updates:
     popops::MultiUpdateOp<ADD,float,int>."""
     words: list[Any] = [operation, dtype, None if numbers is UNSIGNED_INT else numbers]
-    for name, other in (("scale", scale), ("updates", updates)):
-        words += [] if other in (None, dtype) else [f"{name}_{other.__name__.lower()}"]
+    for name, operand in (("scale", scale), ("updates", updates)):
+        words += [] if operand in (None, dtype) else [f"{name}_{operand.__name__.lower()}"]
     fixed = {"operation": operation} if operation else {}
     dtypes = {FLOAT: dtype, UNSIGNED_INT: numbers, K: scale or dtype, U: updates or dtype}
     return typed(base, words, dtypes, **fixed)
@@ -270,13 +284,13 @@ def made(
 
 
 def fold(x: Tensor, along: Sequence[int]) -> Tensor:
-    """[slices, *shape] with the dimensions `along` of shape moved to the front of it."""
+    """Return [slices, *shape] with the dimensions `along` of shape moved to the front of it."""
     rest = [d for d in range(x.rank - 1) if d not in along]
     return x.dim_shuffle([0, *(d + 1 for d in along), *(d + 1 for d in rest)])
 
 
 def unfold(x: Tensor, along: Sequence[int], rank: int) -> Tensor:
-    """The inverse of `fold`."""
+    """Return the inverse of `fold`."""
     order = [*along, *(d for d in range(rank) if d not in along)]
     return x.dim_shuffle([0, *(order.index(d) + 1 for d in range(rank))])
 
@@ -294,10 +308,11 @@ def rows_of(x: Tensor, along: Sequence[int]) -> Tensor:
 
 
 def windows(x: Tensor, along: Sequence[int], lengths: Sequence[int]) -> tuple[Tensor, list[int]]:
-    """(x as [positions of a slice, its elements], how many positions there are in each dimension):
-    a view that repeats elements."""
+    """Return (x as [positions of a slice, its elements], how many positions there are in each
+    dimension): a view that repeats elements."""
     rest = [d for d in range(x.rank) if d not in along]
-    view, counts = x.dim_shuffle([*along, *rest]), []
+    view = x.dim_shuffle([*along, *rest])
+    counts = []
     for axis, length in enumerate(lengths):
         count = view.shape[2 * axis] - length + 1
         if length == 1:
@@ -314,10 +329,11 @@ def windows(x: Tensor, along: Sequence[int], lengths: Sequence[int]) -> tuple[Te
 
 
 def as_slices(rows: Tensor, x: Tensor, along: Sequence[int], lengths: Sequence[int]) -> Tensor:
-    """Rows of `windows`, or all rows of slices one after the other, as [slices, *shape of one]."""
+    """Return the rows of `windows`, or all rows of slices one after the other, as [slices, *shape
+    of one]."""
     rest = [n for d, n in enumerate(x.shape) if d not in along]
-    each = prod(lengths) * prod(rest)
-    count = rows.num_elements // each if each else rows.shape[0]
+    slice_size = prod(lengths) * prod(rest)
+    count = rows.num_elements // slice_size if slice_size else rows.shape[0]
     return unfold(rows.reshape([count, *lengths, *rest]), along, x.rank)
 
 
@@ -331,8 +347,8 @@ def aimed(
     prog: Program,
     name: str,
 ) -> tuple[Tensor, Tensor]:
-    """([slices, rows of each], [all rows, columns]): the rows of x that slices at these offsets
-    cover, by number, and what `updates` [slices, *shape of one] has for them."""
+    """Return ([slices, rows of each], [all rows, columns]): the rows of x that slices at these
+    offsets cover, by number, and what `updates` [slices, *shape of one] has for them."""
     shape = [x.shape[d] for d in along]
     counts = [n - length + 1 for n, length in zip(shape, lengths, strict=True)]
     numbers = row_numbers(graph, offsets, counts, prog, name)
@@ -365,8 +381,8 @@ def linear(graph: Graph, rows: Tensor) -> Placed:
 
 
 def placed(graph: Graph, rows: Tensor) -> Placed:
-    """(tile, its columns) of [rows, columns]: where they lie, if all rows of each column lie on one
-    tile; else linearly."""
+    """Return (tile, its columns) of [rows, columns]: their tiles, if all rows of each column are on
+    one tile; else a linear mapping."""
     if rows.num_elements:
         tiles = graph.tile_map().at(rows.positions() * rows.dtype.size)
         if np.all(tiles == tiles[0]) and tiles.min() >= 0:
@@ -404,12 +420,12 @@ def sizes_of(x: Tensor, along: list[int], sizes: Any) -> list[int]:
 
 
 def sliced(x: Tensor, along: list[int], lengths: list[int]) -> Shape:
-    """The shape of x with `lengths` in the dimensions `along`."""
+    """Return the shape of x with `lengths` in the dimensions `along`."""
     return tuple(lengths[along.index(d)] if d in along else n for d, n in enumerate(x.shape))
 
 
 def check_slice(x: Tensor, offset: Tensor, dims: Any, sizes: Any) -> tuple[list[int], list[int]]:
-    """(dimensions, sizes) of a slice at one offset."""
+    """Return (dimensions, sizes) of a slice at one offset."""
     along, lengths = _check_sliced(x, dims, sizes)
     if offset.dtype is not UNSIGNED_INT or offset.shape[0] != len(along):
         raise refused(f"""wants offset as {counted(len(along), "element")} of UNSIGNED_INT, one for
@@ -420,7 +436,7 @@ def check_slice(x: Tensor, offset: Tensor, dims: Any, sizes: Any) -> tuple[list[
 
 
 def check_slices(x: Tensor, offsets: Tensor, dims: Any, sizes: Any) -> tuple[list[int], list[int]]:
-    """(dimensions, sizes) of slices at many offsets."""
+    """Return (dimensions, sizes) of slices at many offsets."""
     along, lengths = _check_sliced(x, dims, sizes)
     if offsets.dtype not in OFFSETS or offsets.shape[1] != len(along):
         raise refused(f"""wants offsets [slices, {len(along)}] of UNSIGNED_INT or INT, a number for

@@ -1,12 +1,12 @@
-"""a = a + k b and its kin, in place: one compute set with one vertex a tile, on the elements of a
-that lie there.
+"""a = a + k b and related operations, in place: one compute set with one vertex a tile, on the
+tile's elements of a.
 
 Each product is rounded, then the sum, in a's dtype, to which b is converted first. A factor is a
 number, or a tensor of one element that is sent to every tile. Costs: PopLibs' ScaledAdd, with its
 operations ADD, SUBTRACT and AXPBY.
 
-A factor that HALF does not hold well enough ("scaleFloatToHalfTolerance") makes `scaled_add_to`
-compute in FLOAT and round once; a FLOAT tensor is looked at when the program runs.
+If HALF does not hold a factor precisely enough ("scaleFloatToHalfTolerance"), `scaled_add_to`
+computes in FLOAT and rounds once; a factor in a FLOAT tensor is checked when the program runs.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ K = TypeVar("K")
 
 @advised("use ScaledAddSpecialisation.DEFAULT or X_MINUS_AX_PLUS_BY.")
 class ScaledAddSpecialisation(Enum):
-    """What `axpby_to` computes: DEFAULT ka a + kb b, X_MINUS_AX_PLUS_BY (a - ka a) + kb b."""
+    """The formula of `axpby_to`: DEFAULT ka a + kb b, X_MINUS_AX_PLUS_BY (a - ka a) + kb b."""
 
     DEFAULT = "DEFAULT"
     X_MINUS_AX_PLUS_BY = "X_MINUS_AX_PLUS_BY"
@@ -56,16 +56,23 @@ class _Scaled(SupervisorVertex, Generic[A, B]):
     a: InOut[Vector[A]]
     b: Input[Vector[B]]
     operation: ClassVar[str]
-    # the operands lie in different memory elements, and are read beside each other
+    # the operands are in different memory elements, and are read at the same time
     fast: ClassVar[bool]
 
     def cycles(self, target: Target) -> int:
-        dtype, kinds = self.fields["a"].dtype, [field.dtype for field in self.fields.values()]
-        other = None if all(kind is dtype for kind in kinds) else FLOAT
-        n, fast = len(self.a), self.fast
+        dtype = self.fields["a"].dtype
+        kinds = [field.dtype for field in self.fields.values()]
+        second_dtype = None if all(kind is dtype for kind in kinds) else FLOAT
+        n = len(self.a)
+        fast = self.fast
         return int(
             vertices.scaled_add(
-                n, dtype, target, other=other, operation=self.operation, memory_constrained=fast
+                n,
+                dtype,
+                target,
+                other=second_dtype,
+                operation=self.operation,
+                memory_constrained=fast,
             )
         )
 
@@ -204,8 +211,8 @@ def scaled_subtract_from(
     debug_context: str = OWN,
     options: Options | None = None,
 ) -> None:
-    """a -= k * b; k is a number, or one element of a's dtype. Otherwise as `scaled_add_to`, but for
-    the tolerance."""
+    """Append a -= k * b; k is a number, or one element of a's dtype. Otherwise like
+    `scaled_add_to`, without the tolerance."""
     chosen = settled(OPTIONS, options)
     _check_pair(a, b)
     factor = check_factor(graph, "k", k, a.dtype)
@@ -235,7 +242,7 @@ def axpby_to(
     _check_pair(a, b)
     factors = {name: check_factor(graph, name, k, a.dtype) for name, k in (("ka", ka), ("kb", kb))}
     tensors = any(isinstance(k, Tensor) for k in factors.values())
-    if tensors:  # beside a tensor, a number becomes one
+    if tensors:  # a number next to a tensor becomes a tensor
         for name, k in factors.items():
             factors[name] = scalar(graph, a.dtype, k, f"{debug_context}/{name}")
     usual = specialisation is ScaledAddSpecialisation.DEFAULT
@@ -276,5 +283,5 @@ def _put(
     if base is ScaledAddWideTensor:
         fixed["tolerance"] = chosen["scaleFloatToHalfTolerance"]
         words.append(f"{fixed['tolerance']:g}")
-    made = typed(base, words, {A: a.dtype, B: b.dtype}, **fixed)
-    per_tile(graph, made, a, {"a": a, "b": b}, prog, name, **factors)
+    vertex = typed(base, words, {A: a.dtype, B: b.dtype}, **fixed)
+    per_tile(graph, vertex, a, {"a": a, "b": b}, prog, name, **factors)

@@ -21,7 +21,7 @@ __all__ = ["sequence_slice"]
 
 class SequenceSlice(SupervisorVertex):
     """The rows of dst from `to[i]` on become `count[i]` rows of src from `start[i]` on, for each i.
-    None lies outside.
+    All are inside both.
 
     With `zero`, all other rows of dst become 0. Costs PopLibs' SequenceSlice
     (popopsCycleEstimators.cpp).
@@ -45,7 +45,8 @@ class SequenceSlice(SupervisorVertex):
         self.dst = np.where(inside, taken, np.zeros((), self.dst.dtype) if self.zero else self.dst)
 
     def cycles(self, target: Target) -> int:
-        columns, rows = self.dst.shape[1], min(len(self.src), len(self.dst))
+        columns = self.dst.shape[1]
+        rows = min(len(self.src), len(self.dst))
         return int(
             vertices.sequence_slice(
                 columns, rows, len(self.count), self.fields["dst"].dtype, target
@@ -65,14 +66,14 @@ def sequence_slice(
     prog: Program,
     debug_context: str = OWN,
 ) -> None:
-    """t_out[out_offset[i] : + n[i]] = t_in[in_offset[i] : + n[i]] for each i, along the first
-    dimension.
+    """Append t_out[out_offset[i] : + n[i]] = t_in[in_offset[i] : + n[i]] for each i, along the
+    first dimension.
 
-    `t_in` and `t_out`: of one dtype, two dimensions or more, all but the first alike. `n`,
-    `in_offset`, `out_offset`: [runs] of UNSIGNED_INT. Rows outside either tensor are left out; of
-    two runs to one place the later stays. `zero_unused`: all other rows of t_out become 0; else
-    they keep what they hold, which must have been written. One compute set, each tile on the
-    columns of t_out that it holds. Raises `PoplibsError`.
+    `t_in` and `t_out` have one dtype and two or more dimensions, all equal except the first. `n`,
+    `in_offset` and `out_offset` are UNSIGNED_INT [runs]. Rows outside either tensor are left out;
+    of two runs to one place the later stays. With `zero_unused`, all other rows of t_out become 0;
+    else they keep their values, which must have been written. One compute set, each tile on its
+    columns of t_out. Raises `PoplibsError`.
     """
     check_base(t_in)
     check_base(t_out)
@@ -100,6 +101,7 @@ def sequence_slice(
     source, result = (t.reshape((t.shape[0], prod(t.shape[1:]))) for t in (t_in, t_out))
     runs = {"count": n, "start": in_offset, "to": out_offset}
     work = on_columns(graph, {"dst": result, "src": source}, **runs)
-    dtype, zero = t_in.dtype, bool(zero_unused)
+    dtype = t_in.dtype
+    zero = bool(zero_unused)
     codelet = typed(SequenceSlice, [dtype, "zero" * zero], {FLOAT: dtype}, zero=zero)
     step(graph, prog, f"{debug_context}/sequenceSlice", codelet, work)

@@ -1,11 +1,12 @@
-"""How a table is cut for many slices at once: `embedding_plan`, and the tensors laid out by it.
+"""The partition of a table for many slices at once: `embedding_plan`, and the tensors laid out by
+it.
 
-A table of entries by columns is cut into blocks of rows and of columns, and the numbers into parts
-of lookups; a tile has one of each. It brings the whole block, which lies spread over the tiles that
-share it, and looks its part of the numbers up among those rows. Where rows were cut, a second
-compute set puts the blocks' results together. For an update every tile takes what is meant for its
-rows; where lookups were cut, each adds up its own part, and a second compute set adds the parts to
-the table. PopLibs plans the same cuts (popops/DynamicSlice.cpp).
+A table of entries by columns is divided into blocks of rows and of columns, and the row numbers
+into parts of lookups; a tile has one of each. It receives the whole block, which is spread over the
+tiles that share it, and looks up its part of the numbers among those rows. If rows are divided, a
+second compute set combines the blocks' results. For an update, every tile receives the updates of
+its rows; if lookups are divided, each adds up its own part, and a second compute set adds the parts
+to the table. PopLibs plans the same partitions (popops/DynamicSlice.cpp).
 """
 
 from __future__ import annotations
@@ -49,12 +50,12 @@ OPTIONS = (
 @advised("give what embedding_plan returns.")
 @dataclass(frozen=True, repr=False)
 class SlicePlan:
-    """How a table [entries, columns] of `dtype` is cut: `row_parts` by `column_parts` blocks, each
-    on `lookup_parts` tiles of its own.
+    """The partition of a table [entries, columns] of `dtype`: `row_parts` by `column_parts` blocks,
+    each on `lookup_parts` tiles of its own.
 
-    `lookups`: how many slices it was planned for. `parts`: (what, modelled cycles); `table_bytes`
-    and `temporary_bytes`: what the fullest tile holds of the table, and beside it for a while.
-    Print it, or show it in a notebook.
+    `lookups` is the number of slices that it was planned for. `parts` has (label, modelled cycles);
+    `table_bytes` and `temporary_bytes` are the bytes of the table, and of temporary data, on the
+    fullest tile. Print it, or show it in a notebook.
     """
 
     entries: int
@@ -75,7 +76,7 @@ class SlicePlan:
         return sum(cycles for _, cycles in self.parts)
 
     def rows(self) -> list[tuple[int, int]]:
-        """The (begin, end) of each block of rows."""
+        """Return the (begin, end) of each block of rows."""
         return balanced_partition(self.entries, self.row_parts)
 
     def blocks(
@@ -84,23 +85,25 @@ class SlicePlan:
         """(tile, its rows, its columns, its lookups) of every part, spread evenly over all tiles.
         `lookups`: how many there are, if not as planned."""
         columns = balanced_partition(self.columns, self.column_parts)
-        mine = balanced_partition(self.lookups if lookups is None else lookups, self.lookup_parts)
-        cuts = list(product(self.rows(), columns, mine))
+        parts = balanced_partition(self.lookups if lookups is None else lookups, self.lookup_parts)
+        cuts = list(product(self.rows(), columns, parts))
         return [(tile, *cut) for tile, cut in dealt(cuts, self.num_tiles)]
 
     def places(self) -> list[tuple[int, tuple[int, int], tuple[int, int]]]:
         """(tile, rows, columns) of the table: a block's rows are dealt to all tiles that share
         it."""
-        blocks, many, found = self.blocks(), self.lookup_parts, []
+        blocks = self.blocks()
+        many = self.lookup_parts
+        places = []
         for first in range(0, len(blocks), many):
             _, (begin, end), columns, _ = blocks[first]
             cuts = balanced_partition(end - begin, min(many, end - begin))
             for (tile, *_), (low, high) in zip(blocks[first : first + many], cuts, strict=False):
-                found.append((tile, (begin + low, begin + high), columns))
-        return found
+                places.append((tile, (begin + low, begin + high), columns))
+        return places
 
     def __repr__(self) -> str:
-        steps = ", ".join(f"{what} {cycles:,}" for what, cycles in self.parts)
+        steps = ", ".join(f"{label} {cycles:,}" for label, cycles in self.parts)
         return (
             f"SlicePlan([{self.entries:,}, {self.columns:,}] {self.dtype.__name__}, "
             f"{self.lookups:,} lookups: rows in {self.row_parts:,}, columns in "
@@ -114,7 +117,7 @@ class SlicePlan:
             DrawnMatrix("table", self.entries, self.columns, self.column_parts, self.row_parts),
             DrawnMatrix("out", self.lookups, self.columns, self.column_parts, 1),
         ]
-        rows = [(what, f"{cycles:,}") for what, cycles in self.parts]
+        rows = [(label, f"{cycles:,}") for label, cycles in self.parts]
         return drawing.row(matrices, repr(self)) + table(
             repr(self), ("part", "modelled cycles"), rows, "parts"
         )
@@ -129,14 +132,14 @@ def embedding_plan(
     num_lookups: Sequence[int],
     options: Options | None = None,
 ) -> SlicePlan:
-    """The best cut of a table [num_entries, output_size] of `dtype` for slices and updates of
-    `num_lookups` rows at a time.
+    """Return the best partition of a table [num_entries, output_size] of `dtype` for slices and
+    updates of `num_lookups` rows at a time.
 
-    `num_lookups`: a list; the plan is for the largest. `options`: "usedForSlice" and
-    "usedForUpdate" (True), what is costed; "operationForUpdate" ("add", "max" or "none");
-    "planMinimisationTarget": "memory" (of the fullest tile, the default) or "cycles";
-    "availableMemoryProportion": of a tile, for what is held for a while (no limit by default);
-    "indicesDistribution" and "indicesAreSorted" are taken and change nothing. Raises
+    `num_lookups` is a list; the plan is for the largest. `options`: "usedForSlice" and
+    "usedForUpdate" (True) select the operations that are costed; "operationForUpdate" is "add",
+    "max" or "none"; "planMinimisationTarget" is "memory" (of the fullest tile, the default) or
+    "cycles"; "availableMemoryProportion" is the share of a tile for temporary data (no limit by
+    default); "indicesDistribution" and "indicesAreSorted" are accepted and change nothing. Raises
     `PoplibsError`, `InvalidOptionError`.
     """
     kind = as_dtype(dtype, f"{calling()}()")
@@ -168,11 +171,11 @@ def _best(
     options: tuple[tuple[str, object], ...],
 ) -> SlicePlan:
     chosen = dict(options)
-    whole = chosen["usedForUpdate"] and chosen["operationForUpdate"] != "add"
+    needs_all = chosen["usedForUpdate"] and chosen["operationForUpdate"] != "add"
     plans = [
         planned(sizes, dtype, target, rows, columns, chosen, lookups)
         for columns, rows, lookups in _cuts(sizes, target.num_tiles)
-        if lookups == 1 or not whole
+        if lookups == 1 or not needs_all
     ]
     share = chosen["availableMemoryProportion"]
     if isinstance(share, float):
@@ -186,16 +189,16 @@ def _best(
 
 
 def _cuts(sizes: tuple[int, int, int], tiles: int) -> Iterator[tuple[int, int, int]]:
-    """(parts of the columns, of the rows, of the lookups) that have a tile for each block: of the
-    lookups some, each a tenth more than the one before."""
-    some = [1]
+    """Yield (parts of the columns, of the rows, of the lookups) that have a tile for each block: of
+    the lookups some, each a tenth more than the one before."""
+    counts = [1]
     for parts in _counts(sizes[2], tiles):
-        if parts >= 1.1 * some[-1]:
-            some.append(parts)
+        if parts >= 1.1 * counts[-1]:
+            counts.append(parts)
     for columns in _counts(sizes[1], tiles):
         for rows in _counts(sizes[0], tiles // columns):
-            most = min(sizes[2], tiles // (columns * rows))
-            for lookups in {*(parts for parts in some if parts <= most), most}:
+            max_parts = min(sizes[2], tiles // (columns * rows))
+            for lookups in {*(parts for parts in counts if parts <= max_parts), max_parts}:
                 yield columns, rows, lookups
 
 
@@ -206,35 +209,37 @@ def quicker_plan(
     target: Target,
     slices: bool,
     cycles: int,
-    held: int,
+    elements_held: int,
 ) -> SlicePlan | None:
-    """The quickest plan for slices, or else for updates by "add", of a table that lies anyhow,
-    `held` elements of it on one tile; in a quarter of a tile's memory. None if none takes less than
-    `cycles`."""
+    """Return the fastest plan for slices, or else for updates by `add`, of a table with any
+    mapping, of which `elements_held` elements are on one tile; within a quarter of a tile's memory.
+    None if none takes less than `cycles`."""
     chosen: dict[str, object] = {
         "usedForSlice": slices,
         "usedForUpdate": not slices,
         "operationForUpdate": "add",
     }
-    limit, best = target.bytes_per_tile // 4, None
+    limit = target.bytes_per_tile // 4
+    best = None
     if cycles <= 2 * _superstep(target):
         return None
     for columns, rows, lookups in _cuts(sizes, target.num_tiles):
-        plan = planned(sizes, dtype, target, rows, columns, chosen, lookups, held)
+        plan = planned(sizes, dtype, target, rows, columns, chosen, lookups, elements_held)
         if plan.cycles < cycles and plan.temporary_bytes <= limit:
-            best, cycles = plan, plan.cycles
+            best = plan
+            cycles = plan.cycles
     return best
 
 
 @lru_cache(maxsize=4096)
-def _counts(size: int, most: int) -> list[int]:
-    found: list[int] = sensible_parts(size, most).tolist()
-    return found
+def _counts(size: int, maximum: int) -> list[int]:
+    counts: list[int] = sensible_parts(size, maximum).tolist()
+    return counts
 
 
 @lru_cache(maxsize=64)
 def _superstep(target: Target) -> int:
-    """Cycles before the first word arrives on the last tile."""
+    """Return the cycles before the first word arrives on the last tile."""
     return target.internal_sync_cycles + int(arrival_cycles(target).max())
 
 
@@ -246,26 +251,30 @@ def planned(
     column_parts: int,
     chosen: dict[str, object],
     lookup_parts: int = 1,
-    apart: int = 0,
+    elements_held: int = 0,
 ) -> SlicePlan:
-    """The plan with these numbers of parts, and its costs: as if every element came from another
-    tile. `apart`: so does the table, of which one tile holds so many elements."""
+    """Return the plan with these numbers of parts, and its costs, as if every element came from
+    another tile. With
+    `elements_held`, so does the table, of which one tile has that many elements."""
     entries, columns, lookups = sizes
-    rows, wide = -(-entries // row_parts), -(-columns // column_parts)
-    mine, cut = -(-lookups // lookup_parts), lookup_parts > 1
+    rows = -(-entries // row_parts)
+    wide = -(-columns // column_parts)
+    lookups_of_part = -(-lookups // lookup_parts)
+    cut = lookup_parts > 1
     superstep = _superstep(target)
-    numbers, moved = mine * UNSIGNED_INT.size, mine * wide * dtype.size
+    numbers = lookups_of_part * UNSIGNED_INT.size
+    moved = lookups_of_part * wide * dtype.size
     block = rows * wide * dtype.size
-    brought = block if cut or apart else 0
+    brought = block if cut or elements_held else 0
     parts: list[tuple[str, int]] = []
     temporary = numbers + moved + brought
 
-    def travels(what: str, size: int) -> None:
-        parts.append((what, superstep + int(exchange_cycles(size, target))))
+    def travels(label: str, size: int) -> None:
+        parts.append((label, superstep + int(exchange_cycles(size, target))))
 
     if chosen["usedForSlice"]:
         travels("numbers to all blocks", numbers + brought)
-        parts.append(("slice", int(vertices.multi_slice(wide, mine, dtype, target))))
+        parts.append(("slice", int(vertices.multi_slice(wide, lookups_of_part, dtype, target))))
         if row_parts > 1:
             share = -(-lookups * columns // target.num_tiles)
             travels("results to one", row_parts * share * dtype.size)
@@ -278,10 +287,10 @@ def planned(
         travels("updates to all blocks", numbers + moved + (0 if cut else brought))
         carried = FLOAT if cut else dtype
         if operation == "none":
-            cycles = vertices.multi_slice(wide, mine, dtype, target, update=True)
+            cycles = vertices.multi_slice(wide, lookups_of_part, dtype, target, update=True)
         else:
             cycles = vertices.multi_update_op(
-                wide, mine, carried, target, scaled=operation == "add"
+                wide, lookups_of_part, carried, target, scaled=operation == "add"
             )
         parts.append(("update", int(cycles)))
         if cut:
@@ -291,10 +300,10 @@ def planned(
                 ("added up", stage_cycles("ADD", share, lookup_parts, FLOAT, dtype, target))
             )
             temporary += rows * wide * FLOAT.size + lookup_parts * share * FLOAT.size
-            if apart:
-                travels("the table to the sums", apart * dtype.size)
-        if apart:
-            travels("back to the table", apart * dtype.size)
+            if elements_held:
+                travels("the table to the sums", elements_held * dtype.size)
+        if elements_held:
+            travels("back to the table", elements_held * dtype.size)
     return SlicePlan(
         entries,
         columns,
@@ -326,8 +335,8 @@ def check_table(
 ) -> None:
     """Raise `PoplibsError` unless the plan is for a table of this dtype and shape, sliced along its
     rows."""
-    found = (dtype, tuple(shape), along, graph.target.num_tiles)
-    if found != (plan.dtype, (plan.entries, plan.columns), [0], plan.num_tiles):
+    table_facts = (dtype, tuple(shape), along, graph.target.num_tiles)
+    if table_facts != (plan.dtype, (plan.entries, plan.columns), [0], plan.num_tiles):
         raise refused(f"""was given a plan for [{plan.entries:,}, {plan.columns:,}] of
             {plan.dtype.__name__} on {plan.num_tiles:,} tiles, sliced along dimension 0; the tensor
             is {tuple(shape)} of {dtype.__name__} on {graph.target.num_tiles:,}, sliced along
@@ -343,7 +352,7 @@ def create_indices_tensor(
     plan: SlicePlan | None = None,
     name: str = "indices",
 ) -> Tensor:
-    """A variable [num_indices, len(dims)] of UNSIGNED_INT for the numbers of slices, mapped
+    """Return a variable [num_indices, len(dims)] of UNSIGNED_INT for the numbers of slices, mapped
     linearly, whatever the plan."""
     if not isinstance(dims, (list, tuple)) or not is_whole(num_indices) or num_indices < 0:
         raise refused(f"""was given the dimensions {shown(dims)} and {shown(num_indices)} as

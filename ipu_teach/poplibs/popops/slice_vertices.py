@@ -22,8 +22,8 @@ U = TypeVar("U")
 
 
 class DynamicSlice1D(SupervisorVertex):
-    """out = as many rows of base as it has, from offset on. Behind the last row comes the first; an
-    offset too large is 0."""
+    """out = as many rows of base as it has, from offset on. The first row follows the last; an
+    offset that is too large counts as 0."""
 
     base: Input[Vector[Vector[FLOAT]]]
     offset: Input[UNSIGNED_INT]
@@ -40,8 +40,8 @@ class DynamicSlice1D(SupervisorVertex):
 
 
 class DynamicUpdateSlice1D(SupervisorVertex):
-    """Rows of base, from offset on, become those of update. Behind the last row comes the first; an
-    offset too large is 0."""
+    """Rows of base, from offset on, become those of update. The first row follows the last; an
+    offset that is too large counts as 0."""
 
     base: InOut[Vector[Vector[FLOAT]]]
     update: Input[Vector[Vector[FLOAT]]]
@@ -130,7 +130,8 @@ class MultiUpdateOp(SupervisorVertex, Generic[K, U]):
             if self.operation == "ADD" and self.base.dtype == np.float16
             else self.base.dtype
         )
-        result, updates = self.base.astype(wide), self.updates[inside].astype(wide)
+        result = self.base.astype(wide)
+        updates = self.updates[inside].astype(wide)
         if self.operation == "ADD":
             np.add.at(result, places[inside], self.scale.astype(wide) * updates.astype(wide))
         else:

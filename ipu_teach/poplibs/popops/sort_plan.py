@@ -90,16 +90,17 @@ class Cuts:
     parts: int
 
 
-def cuts(runs: int, length: int, kept: int, tiles: int, target: Target) -> Cuts:
+def cuts(runs: int, length: int, retained: int, tiles: int, target: Target) -> Cuts:
     """Return the cuts of a ranking of `runs` runs of at most `length` elements on `tiles` tiles.
 
     Each worker has at least one element, if there are as many elements as workers.
     """
-    workers, each = target.num_worker_contexts, max(1, tiles // runs)
+    workers = target.num_worker_contexts
+    tiles_per_run = max(1, tiles // runs)
     return Cuts(
-        min(each, -(-length // workers)),
-        min(each, -(-kept // workers)),
-        min(tiles, -(-kept // workers)),
+        min(tiles_per_run, -(-length // workers)),
+        min(tiles_per_run, -(-retained // workers)),
+        min(tiles, -(-retained // workers)),
     )
 
 
@@ -132,7 +133,11 @@ class _Planner:
     def __init__(
         self, rows: int, n: int, k: int, chunks: int, dtypes: Dtypes, target: Target
     ) -> None:
-        self.n, self.k, self.chunks, self.dtypes, self.target = n, k, chunks, dtypes, target
+        self.n = n
+        self.k = k
+        self.chunks = chunks
+        self.dtypes = dtypes
+        self.target = target
         self.groups = min(rows, target.num_ipus * max(1, target.tiles_per_ipu // chunks))
         self.rows = -(-rows // self.groups)
         self.tiles = grid(self.groups, target).per_group
@@ -148,18 +153,18 @@ class _Planner:
         return SortPlan(self.groups, self.chunks, stages, first + cycles)
 
     def _best(self, runs: int, length: int) -> tuple[int, tuple[Stage, ...]]:
-        """Return the cheapest stages for so many sorted runs, and their cycles."""
+        """Return the cheapest stages for `runs` sorted runs, and their cycles."""
         if runs == 1:
             return 0, ()
         options = []
         for fan_in in {min(f, runs) for f in (*_FAN_INS, runs)}:
-            left = -(-runs // fan_in)
-            rest, more = self.best(left, min(self.k, length * fan_in))
+            remaining = -(-runs // fan_in)
+            rest, later_cycles = self.best(remaining, min(self.k, length * fan_in))
             cycles = self._merge(fan_in * length, length)
-            options.append((cycles + rest, (Stage(fan_in, False), *more)))
+            options.append((cycles + rest, (Stage(fan_in, False), *later_cycles)))
             if self.rows == 1:
-                cycles = self._rank(fan_in, length, self.tiles // left)
-                options.append((cycles + rest, (Stage(fan_in, True), *more)))
+                cycles = self._rank(fan_in, length, self.tiles // remaining)
+                options.append((cycles + rest, (Stage(fan_in, True), *later_cycles)))
         return min(options, key=lambda option: option[0])
 
     def _merge(self, columns: int, run: int) -> int:
@@ -169,20 +174,27 @@ class _Planner:
         )
 
     def _rank(self, runs: int, length: int, tiles: int) -> int:
-        """Return the cycles of the four steps of a ranking on so many tiles."""
-        target, kept = self.target, min(self.k, runs * length)
-        cut = cuts(runs, length, kept, tiles, target)
-        key, size, rank = self.dtypes[0], sum(d.size for d in self.dtypes), UNSIGNED_INT.size
+        """Return the cycles of the four steps of a ranking on `tiles` tiles."""
+        target = self.target
+        retained = min(self.k, runs * length)
+        cut = cuts(runs, length, retained, tiles, target)
+        key = self.dtypes[0]
+        size = sum(d.size for d in self.dtypes)
+        rank = UNSIGNED_INT.size
         pairs = -(-runs * (runs - 1) // 2 // tiles)
         cycles = self._step(2 * length * key.size * pairs)
         cycles += pairs * vertices.rank_pair(length, length, key, target)
-        each, share = -(-runs * cut.sums // tiles), -(-length // cut.sums)
-        cycles += self._step((runs - 1) * share * rank * each)
-        cycles += each * vertices.sum_ranks(runs - 1, share, target)
-        each, slots = -(-runs * cut.blocks // tiles), -(-kept // cut.blocks)
-        cycles += self._step(length * (rank + size) * each)
-        cycles += each * sum(vertices.scatter_run(length, slots, d, target) for d in self.dtypes)
-        slots = -(-kept // cut.parts)
+        per_tile = -(-runs * cut.sums // tiles)
+        share = -(-length // cut.sums)
+        cycles += self._step((runs - 1) * share * rank * per_tile)
+        cycles += per_tile * vertices.sum_ranks(runs - 1, share, target)
+        per_tile = -(-runs * cut.blocks // tiles)
+        slots = -(-retained // cut.blocks)
+        cycles += self._step(length * (rank + size) * per_tile)
+        cycles += per_tile * sum(
+            vertices.scatter_run(length, slots, d, target) for d in self.dtypes
+        )
+        slots = -(-retained // cut.parts)
         cycles += self._step(runs * slots * size)
         return cycles + sum(vertices.combine_runs(runs, slots, d, target) for d in self.dtypes)
 

@@ -22,8 +22,8 @@ WORDS = {True: "largest", False: "smallest"}  # in the names of codelets, by the
 
 
 def order_of(keys: Any, k: int, largest: bool, descending: bool) -> Any:
-    """[rows, k]: the places in each row of keys [rows, n] of its k largest or smallest elements, in
-    that order."""
+    """Return [rows, k]: the places in each row of keys [rows, n] of its k largest or smallest
+    elements, in that order."""
     n = keys.shape[1]
     up = np.argsort(keys, axis=1, kind="stable")
     down = (n - 1) - np.argsort(keys[:, ::-1], axis=1, kind="stable")[:, ::-1]
@@ -32,7 +32,7 @@ def order_of(keys: Any, k: int, largest: bool, descending: bool) -> Any:
 
 
 def taken(rows: Any, order: Any) -> Any:
-    """Of each row of [rows, n] the elements at these places."""
+    """Return the elements of each row of [rows, n] at these places."""
     starts = np.arange(len(rows)).reshape((len(rows), 1)) * rows.shape[1]
     return np.take(rows.copy().reshape(rows.size), order + starts, mode="clip")
 
@@ -86,7 +86,8 @@ class RankPair(SupervisorVertex, Generic[K]):
     largest: ClassVar[bool]
 
     def compute(self) -> None:
-        first, second = self.first, self.second
+        first = self.first
+        second = self.second
         if self.largest:
             behind = np.searchsorted(second[::-1], first, side="right")
             self.first_counts = len(second) - behind

@@ -52,7 +52,7 @@ class SortOrder(Enum):
 @described
 @dataclass(frozen=True)
 class TopKParams:
-    """What `top_k` gives: the `k` largest, or smallest, elements, and their order."""
+    """The result of `top_k`: the `k` largest, or smallest, elements, and their order."""
 
     k: int
     largest: bool = True
@@ -70,8 +70,8 @@ class TopKParams:
 def top_k(
     graph: Graph, params: TopKParams, x: Tensor, prog: Program, debug_context: str = OWN
 ) -> Tensor:
-    """[…, k]: of each row of x, along its last dimension, the k largest or smallest elements.
-    Numbers of any dtype.
+    """Return […, k]: of each row of x, along its last dimension, the k largest or smallest
+    elements. Numbers of any dtype.
 
     The result is mapped to the tiles that merged the rows last. Raises `PoplibsError`.
     """
@@ -99,7 +99,8 @@ def top_k_key_value(
 def top_k_with_permutation(
     graph: Graph, params: TopKParams, x: Tensor, prog: Program, debug_context: str = OWN
 ) -> tuple[Tensor, Tensor]:
-    """As `top_k`, and beside it where in its row each element stood (UNSIGNED_INT)."""
+    """Return the result of `top_k`, and the position of each of its elements in its row
+    (UNSIGNED_INT)."""
     _check_params(params, "x", x)
     return _sorted(graph, x, None, params, prog, debug_context, with_places=True)
 
@@ -114,7 +115,8 @@ def sort(graph: Graph, x: Tensor, dim: int, prog: Program, debug_context: str = 
 def sort_in_place(
     graph: Graph, x: Tensor, dim: int, prog: Program, debug_context: str = OWN
 ) -> None:
-    """x becomes ascending along the dimension `dim`. As `sort`, and a copy back to where x lies."""
+    """Sort x in ascending order along the dimension `dim`: `sort`, and a copy back to the tiles of
+    x."""
     out, _ = _ascended(graph, "x", x, None, dim, prog, debug_context)
     prog.add(Copy(out, x))
 
@@ -123,8 +125,8 @@ def sort_in_place(
 def sort_key_value(
     graph: Graph, keys: Tensor, values: Tensor, dim: int, prog: Program, debug_context: str = OWN
 ) -> Tensor:
-    """`values` in the order that makes `keys`, of the same shape, ascend along `dim`; a new tensor.
-    Otherwise as `sort`."""
+    """Return `values` in the order that makes `keys`, of the same shape, ascend along `dim`; a new
+    tensor. Otherwise as `sort`."""
     return _ascended(graph, "keys", keys, values, dim, prog, debug_context)[1]
 
 
@@ -140,14 +142,14 @@ def sort_key_value_in_place(
 
 @library
 def arg_max(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """[…]: where in each row of x, along its last dimension, the largest element stands
+    """Return […]: the position of the largest element in each row of x, along its last dimension
     (UNSIGNED_INT)."""
     return _extreme(graph, x, True, prog, debug_context)[0]
 
 
 @library
 def arg_min(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """[…]: where in each row of x, along its last dimension, the smallest element stands
+    """Return […]: the position of the smallest element in each row of x, along its last dimension
     (UNSIGNED_INT)."""
     return _extreme(graph, x, False, prog, debug_context)[0]
 
@@ -156,7 +158,7 @@ def arg_min(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) ->
 def max_and_arg_max(
     graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN
 ) -> tuple[Tensor, Tensor]:
-    """The largest element of each row of x, along its last dimension, and where it stands
+    """Return the largest element of each row of x, along its last dimension, and its position
     (UNSIGNED_INT)."""
     place, best = _extreme(graph, x, True, prog, debug_context)
     return best, place
@@ -166,7 +168,7 @@ def max_and_arg_max(
 def min_and_arg_min(
     graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN
 ) -> tuple[Tensor, Tensor]:
-    """The smallest element of each row of x, along its last dimension, and where it stands
+    """Return the smallest element of each row of x, along its last dimension, and its position
     (UNSIGNED_INT)."""
     place, best = _extreme(graph, x, False, prog, debug_context)
     return best, place
@@ -181,15 +183,17 @@ def _ascended(
     prog: Program,
     name: str,
 ) -> tuple[Tensor, Tensor]:
-    """(keys, values) in ascending order of keys along `dim`; the keys twice without values."""
-    axis, last = keys._axis(dim), keys.rank - 1
+    """Return (keys, values) in ascending order of keys along `dim`; the keys twice without
+    values."""
+    axis = keys._axis(dim)
+    last = keys.rank - 1
     _check_order(argument, keys)
     if values is not None:
         _check_values(keys, values)
         values = values.dim_roll(axis, last)
     params = TopKParams(keys.shape[axis], False, SortOrder.ASCENDING)
-    made = _sorted(graph, keys.dim_roll(axis, last), values, params, prog, name)
-    return made[0].dim_roll(last, axis), made[1].dim_roll(last, axis)
+    ordered = _sorted(graph, keys.dim_roll(axis, last), values, params, prog, name)
+    return ordered[0].dim_roll(last, axis), ordered[1].dim_roll(last, axis)
 
 
 def _sorted(
@@ -201,8 +205,8 @@ def _sorted(
     name: str,
     with_places: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """(keys, values) of the first k places; the places themselves, or the keys twice, if there are
-    no values."""
+    """Return (keys, values) of the first k places; the places themselves, or the keys twice, if
+    there are no values."""
     rows = {"keys": keys.reshape((_rows(keys), keys.shape[-1]))}
     if values is not None:
         rows["values"] = values.reshape((_rows(keys), keys.shape[-1]))
@@ -229,9 +233,9 @@ def _rows(x: Tensor) -> int:
 
 def _check_params(params: TopKParams, argument: str, tensor: Tensor) -> None:
     _check_order(argument, tensor)
-    most = tensor.shape[-1] if tensor.rank else 0
-    if not is_whole(params.k) or not 0 <= params.k <= most or tensor.rank == 0:
-        raise refused(f"""was asked for {shown(params.k)} of {most:,} elements a row.
+    length = tensor.shape[-1] if tensor.rank else 0
+    if not is_whole(params.k) or not 0 <= params.k <= length or tensor.rank == 0:
+        raise refused(f"""was asked for {shown(params.k)} of {length:,} elements a row.
             where: {tensor!r}
             next:  give a k from 0 to the length of the last dimension.""")
 

@@ -37,11 +37,11 @@ __all__ = [
 def select(
     graph: Graph, a: Operand, b: Operand, mask: Free, prog: Program, debug_context: str = OWN
 ) -> Tensor:
-    """a where `mask` (BOOL) is true, else b, in a new tensor; numpy's broadcasting.
+    """Return a where `mask` (BOOL) is true, else b, in a new tensor; numpy's broadcasting.
 
-    a and b are of one dtype; one of them may be a number. The result is mapped as
-    the best spread operand of its shape, as by `map`. One compute set; costs PopLibs' Select, with
-    numbers a fused expression.
+    a and b are of one dtype; one of them may be a number. The result is mapped as the best spread
+    operand of its shape, as by `map`. One compute set; costs PopLibs' Select, with numbers a fused
+    expression.
     """
     return _new(graph, "SELECT", (a, b, mask), prog, debug_context)
 
@@ -106,25 +106,28 @@ def clamp_with_output(
 
 
 def _checked(
-    graph: Graph, op: str, given: tuple[Any, Any, Any]
+    graph: Graph, op: str, arguments: tuple[Any, Any, Any]
 ) -> tuple[list[Any], list[Tensor], Any]:
-    """(the operands, those that are tensors, the expression with numbers in it or None if all are),
-    if they are right."""
-    operation, mask = TERNARY[op], given[2:] if op == "SELECT" else ()
+    """Return (the operands, those that are tensors, the expression with numbers in it or None if
+    all are), if they are right."""
+    operation = TERNARY[op]
+    mask = arguments[2:] if op == "SELECT" else ()
     if mask:
         check_tensor(graph, ORDINALS[2], *mask)
-        if given[2].dtype is not BOOL:
-            raise refused(f"""chooses by BOOL; {ORDINALS[2]} is {given[2].dtype.__name__}.
-                where: {given[2]!r}
+        if arguments[2].dtype is not BOOL:
+            raise refused(f"""chooses by BOOL; {ORDINALS[2]} is {arguments[2].dtype.__name__}.
+                where: {arguments[2]!r}
                 next:  ask a question first: popops.gt(graph, x, 0, prog).""")
         check_mapped(graph, ORDINALS[2], *mask)
-        if not tensors_of(given[:2]):
+        if not tensors_of(arguments[:2]):
             raise refused(
-                "was given two numbers.", f"{given[0]} and {given[1]}", "make one of them a tensor."
+                "was given two numbers.",
+                f"{arguments[0]} and {arguments[1]}",
+                "make one of them a tensor.",
             )
     else:
-        check_tensor(graph, ORDINALS[0], given[0])
-    operands = [*checked(graph, operation, *given[: 3 - len(mask)]), *mask]
+        check_tensor(graph, ORDINALS[0], arguments[0])
+    operands = [*checked(graph, operation, *arguments[: 3 - len(mask)]), *mask]
     tensors = tensors_of(operands)
     common_shape(tensors)
     if len(tensors) == 3:
@@ -137,16 +140,20 @@ def _checked(
     return operands, tensors, expr.Select(*terms) if op == "SELECT" else expr.Clamp(*terms)
 
 
-def _new(graph: Graph, op: str, given: tuple[Any, Any, Any], prog: Program, name: str) -> Tensor:
-    operands, tensors, expression = _checked(graph, op, given)
+def _new(
+    graph: Graph, op: str, arguments: tuple[Any, Any, Any], prog: Program, name: str
+) -> Tensor:
+    operands, tensors, expression = _checked(graph, op, arguments)
     if expression is not None:
         return fused.map(graph, expression, tensors, prog, name)
     return forms.new(graph, TERNARY[op], operands, prog, name)
 
 
-def _in_place(graph: Graph, op: str, given: tuple[Any, Any, Any], prog: Program, name: str) -> None:
-    check_tensor(graph, ORDINALS[0], given[0])
-    operands, tensors, expression = _checked(graph, op, given)
+def _in_place(
+    graph: Graph, op: str, arguments: tuple[Any, Any, Any], prog: Program, name: str
+) -> None:
+    check_tensor(graph, ORDINALS[0], arguments[0])
+    operands, tensors, expression = _checked(graph, op, arguments)
     check_in_place(graph, tensors[0], TERNARY[op], common_shape(tensors))
     if expression is not None:
         return fused.map_in_place(graph, expression, tensors, prog, name)
@@ -154,9 +161,9 @@ def _in_place(graph: Graph, op: str, given: tuple[Any, Any, Any], prog: Program,
 
 
 def _with_output(
-    graph: Graph, op: str, given: tuple[Any, Any, Any], out: Tensor, prog: Program, name: str
+    graph: Graph, op: str, arguments: tuple[Any, Any, Any], out: Tensor, prog: Program, name: str
 ) -> None:
-    operands, tensors, expression = _checked(graph, op, given)
+    operands, tensors, expression = _checked(graph, op, arguments)
     check_output(out, common_shape(tensors), TERNARY[op].result(tensors[0].dtype))
     if expression is not None:
         return fused.map_with_output(graph, expression, tensors, out, prog, name)

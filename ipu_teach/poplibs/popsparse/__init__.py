@@ -3,9 +3,9 @@
 `static`: the pattern is compiled in, the values may change. `dynamic`: one program for any pattern
 up to a budget, for training that prunes and regrows.
 
-Of PopLibs' popsparse are left out, because no lesson or figure needs them: dense times sparse
-(transpose both), CSC, sparse embeddings, groups, the partitioning by zoltan, and the experimental
-block-sparse products (dsd, dds, sdd).
+The following parts of PopLibs' popsparse are missing, because no lesson or figure needs them: dense
+times sparse (transpose both), CSC, sparse embeddings, groups, the partitioning by zoltan, and the
+experimental block-sparse products (dsd, dds, sdd).
 """
 
 import typing as _typing

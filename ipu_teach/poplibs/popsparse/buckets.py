@@ -1,10 +1,10 @@
-"""What a dynamic product is cut into, and what the host writes to its tiles.
+"""The partition of a dynamic product, and the data that the host writes to its tiles.
 
-The sparse matrix is cut into parts of its rows and columns, and each part has a *bucket*: room for
-as many blocks as its even share of the budget, and `OVERSIZE` more. Blocks that find their own
-bucket full *spill* into the nearest one behind it with room. On the device buckets go round the
-ring of parts, a place forward a step; as many steps as the block that spilled farthest needs. So
-one program takes any pattern up to its budget, and an uneven one costs steps instead of memory.
+The sparse matrix is divided into parts of its rows and columns, and each part has a *bucket*: room
+for as many blocks as its even share of the budget, and `OVERSIZE` more. Blocks whose own bucket is
+full *spill* into the nearest later one with room. On the device, buckets move round the ring of
+parts, one place a step, for as many steps as the block that spilled furthest needs. So one program
+takes any pattern up to its budget, and an uneven one costs steps instead of memory.
 """
 
 from __future__ import annotations
@@ -50,14 +50,16 @@ class MatMulParams:
     def create_with_nz_ratio(
         cls, m: int, k: int, n: int, nz_ratio: float, block: Sequence[int] = (1, 1)
     ) -> MatMulParams:
-        """Room for this share of all m x k values, above 0 and up to 1. Raises `PoplibsError`."""
+        """Return the room for this share of all m x k values, above 0 and up to 1. Raises
+        `PoplibsError`."""
         return _params(m, k, n, nz_ratio, None, block)
 
     @classmethod
     def create_with_num_non_zero_values(
         cls, m: int, k: int, n: int, num_nz: int, block: Sequence[int] = (1, 1)
     ) -> MatMulParams:
-        """Room for so many values, in whole blocks. Raises `PoplibsError`."""
+        """Return the parameters with room for that many values, in whole blocks. Raises
+        `PoplibsError`."""
         return _params(m, k, n, None, num_nz, block)
 
 
@@ -85,9 +87,10 @@ def _params(m: int, k: int, n: int, ratio: object, num_nz: object, block: Any) -
 
 @dataclass(frozen=True)
 class Cut:
-    """How a dynamic product is cut: parts of rows, of columns of the sparse side, and of the dense
-    side's columns; `slots`: blocks of a bucket. `cycles`: modelled, without any step after the
-    first; `step_cycles`: of such a step; `temporary_bytes`: of blocks and sums on a tile."""
+    """The partition of a dynamic product: parts of rows, of columns of the sparse side, and of the
+    dense side's columns; `slots` is the number of blocks in a bucket. `cycles` are modelled,
+    without any step after the first; `step_cycles` are those of such a step; `temporary_bytes`
+    those of blocks and sums on a tile."""
 
     params: MatMulParams
     dtype: type[DType]
@@ -132,10 +135,13 @@ class Cut:
 def cut_for(
     params: MatMulParams, dtype: type[DType], target: Target, proportion: float = MEMORY_PROPORTION
 ) -> Cut:
-    """The cheapest cut of a product with sums of FLOAT: every way that gives each part a tile is
-    costed, for a full bucket on each."""
-    b, tiles, rate = params.block[0], target.num_tiles, target.exchange_bytes_per_cycle
-    high, wide = params.m // b, params.k // b
+    """Return the cheapest cut of a product with sums of FLOAT: every way that gives each part a
+    tile is costed, for a full bucket on each."""
+    b = params.block[0]
+    tiles = target.num_tiles
+    rate = target.exchange_bytes_per_cycle
+    high = params.m // b
+    wide = params.k // b
     grain = target.get_vector_width(dtype)
     ways = (sensible_parts(n, tiles) for n in (high, wide, -(-params.n // grain)))
     xs, ys, zs = (g.ravel() for g in np.meshgrid(*ways, indexing="ij"))
@@ -147,12 +153,18 @@ def cut_for(
             f"most {EMPTY - 1:,} rows and columns of them.",
             next_step="use more tiles, or larger blocks.",
         )
-    xs, ys, zs = xs[fits], ys[fits], zs[fits]
+    xs = xs[fits]
+    ys = ys[fits]
+    zs = zs[fits]
     slots = np.ceil(params.num_blocks * (1 + OVERSIZE) / (xs * ys)).astype(np.int64)
-    rows, deep, n = -(-high // xs), -(-wide // ys), ceil_div(ceil_div(params.n, grain), zs) * grain
+    rows = -(-high // xs)
+    deep = -(-wide // ys)
+    n = ceil_div(ceil_div(params.n, grain), zs) * grain
     slots = np.minimum(slots, rows * deep)
-    types, bucket = (dtype, FLOAT), slots * (b * b * dtype.size + 2 * PLACES)
-    right, sums = deep * b * n * dtype.size, rows * b * n
+    types = (dtype, FLOAT)
+    bucket = slots * (b * b * dtype.size + 2 * PLACES)
+    right = deep * b * n * dtype.size
+    sums = rows * b * n
     laid = np.ceil(bucket / target.memcpy_bytes_per_cycle)  # on the tile, where it is to be
     cycles = np.ceil(right / rate) + np.where(zs > 1, np.ceil(bucket / rate), laid)
     cycles = cycles + dynamic_product(rows, slots, n, b, types, target)
@@ -169,20 +181,20 @@ def cut_for(
 
 
 def spare(slots: Array | int) -> Array | int:
-    """Of a bucket's blocks those that the oversize has room for."""
+    """Return how many of a bucket's blocks are in the oversize."""
     return slots - slots * 10 // round(10 * (1 + OVERSIZE))
 
 
 class SparsityData(NamedTuple):
-    """What the host writes to a `SparseTensor`: uint16 [1 + buckets x slots x 3], how many steps
-    and where each block is; and the values [buckets, slots, b, b]."""
+    """The data that the host writes to a `SparseTensor`: uint16 [1 + buckets x slots x 3], the
+    number of steps and the place of each block; and the values [buckets, slots, b, b]."""
 
     meta_info: Array
     nz_values: Array
 
     @property
     def rounds(self) -> int:
-        """How many steps the buckets go round."""
+        """The number of steps for which the buckets move round."""
         return int(self.meta_info[0])
 
 
@@ -219,24 +231,32 @@ class Partitioner:
 
     @library
     def encode(self, csr: CSRMatrix) -> SparsityData:
-        """A pattern with its values as both tensors of a product. Raises `PoplibsError` for more
-        blocks than the budget, and another shape or block."""
+        """Return a pattern with its values as both tensors of a product. Raises `PoplibsError` for
+        more blocks than the budget, and another shape or block."""
         owner, local = self._owners(csr)
-        cut, count = self.cut, np.bincount(owner, minlength=self.cut.num_buckets)
+        cut = self.cut
+        count = np.bincount(owner, minlength=self.cut.num_buckets)
         order = np.argsort(owner, kind="stable")
-        begin, fill = np.cumsum(count) - count, np.minimum(count, cut.slots)
-        bucket, slot = owner[order], np.arange(len(order)) - begin[owner[order]]
-        over, rounds, kept = count - fill, 0, fill.copy()
-        while over.any():  # so many places behind it, each bucket has room for those of one part
+        begin = np.cumsum(count) - count
+        fill = np.minimum(count, cut.slots)
+        bucket = owner[order]
+        slot = np.arange(len(order)) - begin[owner[order]]
+        over = count - fill
+        rounds = 0
+        stored = fill.copy()
+        while over.any():  # `rounds` buckets on there is room
             rounds += 1
             room = np.roll(cut.slots - fill, rounds)
             take = np.minimum(over, room)
             for part in np.flatnonzero(take).tolist():
-                to, some = (part - rounds) % cut.num_buckets, int(take[part])
-                first = begin[part] + kept[part]
-                bucket[first : first + some] = to
-                slot[first : first + some] = fill[to] + np.arange(some)
-            over, kept, fill = over - take, kept + take, fill + np.roll(take, -rounds)
+                to = (part - rounds) % cut.num_buckets
+                count_moved = int(take[part])
+                first = begin[part] + stored[part]
+                bucket[first : first + count_moved] = to
+                slot[first : first + count_moved] = fill[to] + np.arange(count_moved)
+            over = over - take
+            stored = stored + take
+            fill = fill + np.roll(take, -rounds)
         places = np.full((cut.num_buckets, cut.slots, PLACES), EMPTY, np.uint16)
         places[bucket, slot] = np.stack((owner, *local), axis=1)[order]
         values = np.zeros((cut.num_buckets, cut.slots, *cut.params.block), cut.dtype.numpy)
@@ -244,7 +264,7 @@ class Partitioner:
         return SparsityData(np.append(np.uint16(rounds), places.ravel()), values)
 
     def _owners(self, csr: CSRMatrix) -> tuple[Array, tuple[Array, Array]]:
-        """The part of each block, and its row and column there."""
+        """Return the part of each block, and its row and column there."""
         params = self.cut.params
         if (csr.shape, csr.block) != ((params.m, params.k), params.block):
             raise refused(f"""was given {csr} for a product of {params.m:,} x {params.k:,} in
@@ -255,38 +275,44 @@ class Partitioner:
                 {params.num_blocks:,}.
                 where: {csr}
                 next:  make the parameters with a larger share, or drop the smallest blocks.""")
-        found = []
+        owners = []
         for places, cuts in ((csr.rows, self.cut.rows), (csr.columns, self.cut.columns)):
             begins = np.array([begin for begin, _ in cuts])
             part = np.searchsorted(begins, places, "right") - 1
-            found += [part, places - begins[part]]
-        return found[0] * self.cut.column_parts + found[2], (found[1], found[3])
+            owners += [part, places - begins[part]]
+        return owners[0] * self.cut.column_parts + owners[2], (owners[1], owners[3])
 
     @library
     def decode(self, meta_info: ArrayLike, nz_values: ArrayLike) -> CSRMatrix:
-        """What `encode` made, or a gradient in the place of its values, as a matrix again."""
-        cut, b = self.cut, self.cut.b
+        """Return what `encode` made, or a gradient in the place of its values, as a matrix
+        again."""
+        cut = self.cut
+        b = self.cut.b
         places, values = np.asarray(meta_info), np.asarray(nz_values)
         slots = cut.num_buckets * cut.slots
         if places.shape != (1 + PLACES * slots,) or values.size != slots * b * b:
             raise refused(f"""was given arrays of shapes {places.shape} and {values.shape}.
                 next:  give meta_info and nz_values as encode() makes them, {slots:,} slots.""")
         places = places[1:].reshape(slots, PLACES).astype(np.int64)
-        there = places[:, 0] != EMPTY
-        part, row, column = places[there].T
+        is_used = places[:, 0] != EMPTY
+        part, row, column = places[is_used].T
         row = row + np.array(cut.rows)[part // cut.column_parts, 0]
         column = column + np.array(cut.columns)[part % cut.column_parts, 0]
         order = np.lexsort((column, row))
-        shape, kept = (cut.params.m, cut.params.k), values.reshape(slots, b, b)[there][order]
-        return COOMatrix(shape, row[order], column[order], kept, cut.params.block).to_csr()
+        shape = (cut.params.m, cut.params.k)
+        blocks = values.reshape(slots, b, b)[is_used][order]
+        return COOMatrix(shape, row[order], column[order], blocks, cut.params.block).to_csr()
 
     @library
     def buckets(self, csr: CSRMatrix) -> tuple[Bucket, ...]:
-        """What each bucket holds of a pattern: for pictures."""
-        cut, found = self.cut, self.encode(csr).meta_info[1:].reshape(-1, self.cut.slots, PLACES)
-        made = []
-        for number, parts in enumerate(found[:, :, 0]):
-            held = zip(*np.unique(parts[parts != EMPTY], return_counts=True), strict=True)
-            pairs = tuple((int(part), int(blocks)) for part, blocks in held)
-            made.append(Bucket(number, int(cut.tiles[number, 0]), cut.slots, pairs))
-        return tuple(made)
+        """Return what each bucket holds of a pattern: for pictures."""
+        cut = self.cut
+        meta_info = self.encode(csr).meta_info[1:].reshape(-1, self.cut.slots, PLACES)
+        buckets_made = []
+        for number, parts in enumerate(meta_info[:, :, 0]):
+            blocks_per_part = zip(
+                *np.unique(parts[parts != EMPTY], return_counts=True), strict=True
+            )
+            pairs = tuple((int(part), int(blocks)) for part, blocks in blocks_per_part)
+            buckets_made.append(Bucket(number, int(cut.tiles[number, 0]), cut.slots, pairs))
+        return tuple(buckets_made)

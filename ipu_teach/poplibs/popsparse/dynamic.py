@@ -1,16 +1,16 @@
-"""The product of a sparse matrix whose pattern may change from run to run, and a dense one; and
-what a layer of such weights needs to be trained.
+"""The product of a sparse matrix whose pattern may change from run to run, and a dense one; and the
+gradients for training a layer of such weights.
 
     params = dynamic.MatMulParams.create_with_nz_ratio(m, k, n, 1 / 8, (16, 16))
     lhs = dynamic.create_sparse_dense_mat_mul_lhs(graph, FLOAT, params)
     out = dynamic.sparse_dense_mat_mul(graph, lhs, x, prog)
     meta, values = dynamic.Partitioner(params, FLOAT, graph.target).encode(csr)   # to be written
 
-The first step multiplies each bucket where it lies; then the buckets go round, see `buckets`.
-Modelled cycles of a step are those of a full bucket of the tile's own blocks at first, and of as
-many as the oversize has room for in each further step: what a step takes on a chip depends on the
-pattern. Of PopLibs' options of the planner there are none here, and nothing is cached: a plan takes
-milliseconds.
+The first step multiplies each bucket on its own tiles; then the buckets move round, see `buckets`.
+Modelled cycles of the first step are those of a full bucket of the tile's own blocks, and those of
+each further step are for as many blocks as the oversize has room for: the time of a step on a chip
+depends on the pattern. PopLibs' options of the planner are missing, and nothing is cached: a plan
+takes milliseconds.
 """
 
 from __future__ import annotations
@@ -80,14 +80,15 @@ class SparseTensor:
 
 
 class _OfBucket(SupervisorVertex):
-    """What the vertices of a bucket have. `meta`: for each slot its part, row and column."""
+    """The common fields of the vertices of a bucket. `meta`: for each slot its part, row and
+    column."""
 
     meta: Input[Vector[UNSIGNED_SHORT]]
     block: ClassVar[int]
     first: ClassVar[bool] = True
 
     def mine(self, part: int) -> tuple[Array, Array, Array]:
-        """(slots, rows, columns) of the blocks of a part."""
+        """Return (slots, rows, columns) of the blocks of a part."""
         places = self.meta.reshape(-1, PLACES).astype(np.int64)
         slots = np.flatnonzero(places[:, 0] == part)
         return slots, places[slots, 1], places[slots, 2]
@@ -114,7 +115,8 @@ class DynamicSparsePartial(_OfBucket):
         self.sums = total
 
     def add_to(self, sums: Array) -> None:
-        b, n = self.block, sums.shape[1]
+        b = self.block
+        n = sums.shape[1]
         slots, rows, columns = self.mine(self.me)
         blocks = self.values.reshape(-1, b, b)[slots].astype(np.float32)
         if self.turned:
@@ -154,7 +156,8 @@ class DynamicSparseGradW(_OfBucket):
         self.grads = total
 
     def add_to(self, grads: Array) -> None:
-        b, n = self.block, self.left.shape[1]
+        b = self.block
+        n = self.left.shape[1]
         slots, rows, columns = self.mine(self.here)
         left = self.left.reshape(-1, b, n)[rows].astype(np.float32)
         right = self.right.reshape(-1, b, n)[columns].astype(np.float32)
@@ -168,7 +171,7 @@ class DynamicSparseGradW(_OfBucket):
 
 
 class DynamicSparseGradWMore(DynamicSparseGradW):
-    """grads += the same, of what came round."""
+    """grads += the same sums, for the operand of a further step."""
 
     grads: InOut[Vector[HALF]]
     first = False
@@ -177,10 +180,10 @@ class DynamicSparseGradWMore(DynamicSparseGradW):
         self.add_to(self.grads)
 
 
-def _codelet(base: type[Vertex], dtype: type[DType], **how: Any) -> type[Vertex]:
-    """The vertex for operands of a type; sums are FLOAT."""
-    words = [dtype, *(f"{name}={value:d}" for name, value in how.items())]
-    return typed(base, words, {FLOAT: dtype, HALF: FLOAT}, **how)
+def _codelet(base: type[Vertex], dtype: type[DType], **options: Any) -> type[Vertex]:
+    """Return the vertex for operands of a type; sums are FLOAT."""
+    words = [dtype, *(f"{name}={value:d}" for name, value in options.items())]
+    return typed(base, words, {FLOAT: dtype, HALF: FLOAT}, **options)
 
 
 @library
@@ -190,15 +193,17 @@ def create_sparse_dense_mat_mul_lhs(
     params: MatMulParams,
     name: str = "create_sparse_dense_mat_mul_lhs",
 ) -> SparseTensor:
-    """The sparse side of a product, FLOAT or HALF, with room for `params.num_blocks` blocks and
-    nothing in it: write it before it is read. Raises `PoplibsError`."""
+    """Return the sparse side of a product, FLOAT or HALF, with room for `params.num_blocks` blocks
+    and nothing in it: write it before it is read. Raises `PoplibsError`."""
     cut = Partitioner(params, dtype, graph.target).cut
-    each = PLACES * cut.slots
-    meta = graph.add_variable(UNSIGNED_SHORT, (1 + cut.num_buckets * each,), f"{name}/metaInfo")
+    words_per_bucket = PLACES * cut.slots
+    meta = graph.add_variable(
+        UNSIGNED_SHORT, (1 + cut.num_buckets * words_per_bucket,), f"{name}/metaInfo"
+    )
     shape = (cut.num_buckets, cut.slots, cut.b, cut.b)
     values = graph.add_variable(dtype, shape, f"{name}/nzValues")
     graph.set_tile_mapping(meta[:1], 0)
-    for tensor in (meta[1:].reshape((cut.num_buckets, each)), values):
+    for tensor in (meta[1:].reshape((cut.num_buckets, words_per_bucket)), values):
         graph.set_tile_mapping(tensor, cut.tiles[:, 0])
     return SparseTensor(meta, values, cut)
 
@@ -210,17 +215,17 @@ def create_sparse_dense_mat_mul_rhs(
     params: MatMulParams,
     name: str = "create_sparse_dense_mat_mul_rhs",
 ) -> Tensor:
-    """A variable [k, n] for the dense side: what the parts of a column of parts share lies on them
-    in turn. Raises `PoplibsError`."""
+    """Return a variable [k, n] for the dense side: the data that the parts of a column of parts
+    share is distributed over them. Raises `PoplibsError`."""
     cut = Partitioner(params, dtype, graph.target).cut
-    made = graph.add_variable(dtype, (params.k, params.n), name)
+    tensor = graph.add_variable(dtype, (params.k, params.n), name)
     for column, (begin, end) in enumerate(cut.columns):
         for part, (low, high) in enumerate(cut.n_parts):
             for i, (first, last) in enumerate(balanced_partition(end - begin, cut.row_parts)):
-                rows = made[(begin + first) * cut.b : (begin + last) * cut.b, low:high]
+                rows = tensor[(begin + first) * cut.b : (begin + last) * cut.b, low:high]
                 tile = cut.tiles[i * cut.column_parts + column, part]
                 graph.set_tile_mapping(rows, int(tile))
-    return made
+    return tensor
 
 
 @library
@@ -251,8 +256,8 @@ def fully_connected_fwd(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """activations [n, k] times the transpose of weights [m, k]: [n, m], what a layer makes of a
-    batch of n. Otherwise as `sparse_dense_mat_mul`."""
+    """Return activations [n, k] times the transpose of weights [m, k]: [n, m], a layer's output for
+    a batch of n. Otherwise like `sparse_dense_mat_mul`."""
     lhs = _checked(graph, weights)
     return _multiplied(graph, lhs, activations.T, False, prog, debug_context).T
 
@@ -276,10 +281,10 @@ def fully_connected_sparse_grad_w(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """The gradients of the weights that are there, in the place of `weights.nz_values`, 0 in empty
-    slots: of the result's gradients [n, m] and the layer's activations [n, k].
+    """Return the gradients of the stored weights, in the places of `weights.nz_values`, 0 in empty
+    slots, from the result's gradients [n, m] and the layer's activations [n, k].
 
-    The buckets stay; what they are multiplied with goes round, the other way. Priced as PopLibs'
+    The buckets stay; the dense operands move round, in the other direction. Priced as PopLibs'
     vertices without AMP. Raises `PoplibsError`.
     """
     lhs = _checked(graph, weights)
@@ -305,7 +310,9 @@ def _check_dense(lhs: SparseTensor, name: str, x: Tensor, shape: tuple[int, int]
 def _multiplied(
     graph: Graph, lhs: SparseTensor, x: Tensor, turned: bool, prog: Program, name: str
 ) -> Tensor:
-    cut, params, b = lhs.cut, lhs.cut.params, lhs.cut.b
+    cut = lhs.cut
+    params = lhs.cut.params
+    b = lhs.cut.b
     sides = [(params.k, cut.columns), (params.m, cut.rows)]
     (into, reads), (size, writes) = sides[::-1] if turned else sides
     _check_dense(lhs, "the dense side", x, (into, params.n))
@@ -316,67 +323,73 @@ def _multiplied(
     ]
     right = _on_tiles(graph, cut, x.dtype, (_most(reads) * b, wide), f"{name}/x")
     sums = _on_tiles(graph, cut, FLOAT, (_most(writes) * b, wide), f"{name}/partials")
-    sources, begun, steps = list[Tensor](), list[Tensor](), _steps(graph, cut, name)
+    sources = list[Tensor]()
+    begun = list[Tensor]()
+    steps = _steps(graph, cut, name)
     for (bucket, part), tile in np.ndenumerate(cut.tiles):
         places = divmod(bucket, cut.column_parts)
         to, of = places[::-1] if turned else places
         (r0, r1), (k0, k1), (low, high) = writes[to], reads[of], cut.n_parts[part]
-        mine = right[bucket, part, : (k1 - k0) * b, : high - low]
+        right_part = right[bucket, part, : (k1 - k0) * b, : high - low]
         sources.append(x[k0 * b : k1 * b, low:high].flatten())
-        begun.append(mine.flatten())
+        begun.append(right_part.flatten())
         edges: Edges = {"meta": rings[0][0][bucket, part], "values": rings[1][0][bucket, part]}
-        own = sums[bucket, part, : (r1 - r0) * b, : high - low]
-        edges |= {"x": mine, "sums": own, "me": bucket}
+        sums_part = sums[bucket, part, : (r1 - r0) * b, : high - low]
+        edges |= {"x": right_part, "sums": sums_part, "me": bucket}
         for first, compute_set in steps.items():
             base = DynamicSparsePartial if first else DynamicSparsePartialMore
             codelet = _codelet(base, x.dtype, block=b, turned=turned)
             put(graph, compute_set, int(tile), codelet, edges)
     prog.add(Copy(concat(sources), concat(begun)))
-    for source, (here, _) in zip((lhs.meta_info[1:], lhs.nz_values), rings, strict=True):
-        each = source.reshape((cut.num_buckets, 1, here.shape[2]))
-        prog.add(Copy(each.broadcast(len(cut.n_parts), 1), here))
+    for source, (ring_bucket, _) in zip((lhs.meta_info[1:], lhs.nz_values), rings, strict=True):
+        by_bucket = source.reshape((cut.num_buckets, 1, ring_bucket.shape[2]))
+        prog.add(Copy(by_bucket.broadcast(len(cut.n_parts), 1), ring_bucket))
     _go_round(graph, lhs, steps, rings, -1, prog, name)
-    reduction, outs = graph.add_compute_set(f"{name}/reduce"), []
+    reduction = graph.add_compute_set(f"{name}/reduce")
+    outs = []
     codelet = adder(FLOAT, x.dtype, False)
     for part, (low, high) in enumerate(cut.n_parts):
         outs.append(graph.add_variable(x.dtype, (size, high - low), f"{name}/out/{part}"))
         for to, (r0, r1) in enumerate(writes):
             parts = cut.column_parts
-            held = slice(to, None, parts) if turned else slice(to * parts, (to + 1) * parts)
-            some = sums[held, part, : (r1 - r0) * b, : high - low].flatten(1, 3)
+            buckets_held = slice(to, None, parts) if turned else slice(to * parts, (to + 1) * parts)
+            partial_sums = sums[buckets_held, part, : (r1 - r0) * b, : high - low].flatten(1, 3)
             out = outs[-1][r0 * b : r1 * b].flatten()
-            add_shared(graph, reduction, codelet, some, out, cut.tiles[held, part].tolist())
+            add_shared(
+                graph, reduction, codelet, partial_sums, out, cut.tiles[buckets_held, part].tolist()
+            )
     prog.add(Execute(reduction))
     return outs[0] if len(outs) == 1 else concat(outs, 1)
 
 
 def _most(parts: list[tuple[int, int]]) -> int:
-    """The size of the largest part."""
+    """Return the size of the largest part."""
     return max(end - begin for begin, end in parts)
 
 
 def _steps(graph: Graph, cut: Cut, name: str) -> dict[bool, ComputeSet]:
-    """The compute sets of the first step and, where there is a ring, of the others."""
+    """Return the compute sets of the first step and, where there is a ring, of the others."""
     words = {True: "multiply", False: "propagate"}
-    some = [first for first in words if first or cut.num_buckets > 1]
-    return {first: graph.add_compute_set(f"{name}/{words[first]}") for first in some}
+    needed = [first for first in words if first or cut.num_buckets > 1]
+    return {first: graph.add_compute_set(f"{name}/{words[first]}") for first in needed}
 
 
 def _on_tiles(
     graph: Graph, cut: Cut, dtype: type[DType], shape: tuple[int, ...], name: str
 ) -> Tensor:
-    """A variable [buckets, parts of n, *shape], each entry on the tile that multiplies there."""
-    made = graph.add_variable(dtype, (*cut.tiles.shape, *shape), name)
-    graph.set_tile_mapping(made.flatten(0, 2), cut.tiles.ravel())
-    return made
+    """Return a variable [buckets, parts of n, *shape], each entry on the tile that multiplies
+    there."""
+    tensor = graph.add_variable(dtype, (*cut.tiles.shape, *shape), name)
+    graph.set_tile_mapping(tensor.flatten(0, 2), cut.tiles.ravel())
+    return tensor
 
 
 def _ring(
     graph: Graph, cut: Cut, dtype: type[DType], shape: tuple[int, ...], name: str
 ) -> tuple[Tensor, Tensor]:
-    """What goes round, and where it arrives."""
-    here = _on_tiles(graph, cut, dtype, shape, f"{name}/bucket")
-    return here, _on_tiles(graph, cut, dtype, shape, f"{name}/inbox")
+    """Return what goes round, and where it arrives."""
+    bucket = _on_tiles(graph, cut, dtype, shape, f"{name}/bucket")
+    return bucket, _on_tiles(graph, cut, dtype, shape, f"{name}/inbox")
 
 
 def _go_round(
@@ -388,8 +401,8 @@ def _go_round(
     prog: Program,
     name: str,
 ) -> None:
-    """The first step, and as many as the host counted; before each, what is on a ring goes to the
-    place `by` before its own."""
+    """Append the first step, and as many further steps as the host counted. Before each of these,
+    the tensors on a ring move to the place `by` before their own."""
     prog.add(Execute(steps[True]))
     if False not in steps:
         return
@@ -397,8 +410,8 @@ def _go_round(
     counter = graph.add_variable(UNSIGNED_INT, (), f"{name}/step")
     graph.set_tile_mapping(counter, 0)
     begin = by % lhs.cut.num_buckets
-    moved = [Copy(concat([here[begin:], here[:begin]]), inbox) for here, inbox in rings]
-    arrived = [Copy(inbox, here) for here, inbox in rings]
+    moved = [Copy(concat([bucket[begin:], bucket[:begin]]), inbox) for bucket, inbox in rings]
+    arrived = [Copy(inbox, bucket) for bucket, inbox in rings]
     step = Program(*moved, *arrived, Execute(steps[False]))
     prog.add(counted_for_loop(graph, counter, 0, rounds, 1, step, f"{name}/propagation"))
 
@@ -406,24 +419,27 @@ def _go_round(
 def _gradients(
     graph: Graph, lhs: SparseTensor, left: Tensor, right: Tensor, prog: Program, name: str
 ) -> Tensor:
-    cut, b, buckets = lhs.cut, lhs.cut.b, lhs.cut.num_buckets
+    cut = lhs.cut
+    b = lhs.cut.b
+    buckets = lhs.cut.num_buckets
     meta = lhs.meta_info[1:].reshape((buckets, PLACES * cut.slots))
     grads = _on_tiles(graph, cut, FLOAT, (cut.slots * b * b,), f"{name}/partials")
     numbers = graph.add_constant(UNSIGNED_SHORT, (buckets, 1), np.arange(buckets)[:, None])
     graph.set_tile_mapping(numbers, 0)
-    most, wide = (_most(cut.rows) * b, _most(cut.columns) * b), cut.n_parts[0][1]
-    rings = [_ring(graph, cut, left.dtype, (size, wide), name) for size in most]
+    max_part = (_most(cut.rows) * b, _most(cut.columns) * b)
+    wide = cut.n_parts[0][1]
+    rings = [_ring(graph, cut, left.dtype, (size, wide), name) for size in max_part]
     rings.append(_ring(graph, cut, UNSIGNED_SHORT, (), name))
     sources, begun, padding = list[Tensor](), list[Tensor](), list[Tensor]()
     steps = _steps(graph, cut, name)
     for (bucket, part), tile in np.ndenumerate(cut.tiles):
         low, high = cut.n_parts[part]
         places = divmod(bucket, cut.column_parts)
-        for (here, _), dense, cuts, place in zip(
+        for (ring_bucket, _), dense, cuts, place in zip(
             rings, (left, right), (cut.rows, cut.columns), places, strict=False
         ):
             begin, end = (n * b for n in cuts[place])
-            to = here[bucket, part]
+            to = ring_bucket[bucket, part]
             sources.append(dense[begin:end, low:high].flatten())
             begun.append(to[: end - begin, : high - low].flatten())
             padding += [to[end - begin :].flatten(), to[: end - begin, high - low :].flatten()]
@@ -438,10 +454,11 @@ def _gradients(
     prog.add(Copy(concat(sources), concat(begun)))
     prog.add(Copy(numbers.broadcast(len(cut.n_parts), 1), rings[2][0]))
     _go_round(graph, lhs, steps, rings, 1, prog, name)
-    made = graph.add_variable(left.dtype, (buckets, grads.shape[2]), f"{name}/out")
-    reduction, codelet = graph.add_compute_set(f"{name}/reduce"), adder(FLOAT, left.dtype, False)
+    gradients = graph.add_variable(left.dtype, (buckets, grads.shape[2]), f"{name}/out")
+    reduction = graph.add_compute_set(f"{name}/reduce")
+    codelet = adder(FLOAT, left.dtype, False)
     for bucket in range(buckets):
         tiles = cut.tiles[bucket].tolist()
-        add_shared(graph, reduction, codelet, grads[bucket], made[bucket], tiles)
+        add_shared(graph, reduction, codelet, grads[bucket], gradients[bucket], tiles)
     prog.add(Execute(reduction))
-    return made.reshape(lhs.nz_values.shape)
+    return gradients.reshape(lhs.nz_values.shape)

@@ -1,8 +1,8 @@
-"""Sparse matrices on the host: which blocks are there, in order of rows, and their values.
+"""Sparse matrices on the host: the stored blocks, in order of rows, and their values.
 
-A block is a small dense matrix; with blocks of 1 x 1 each value stands alone. Rows and columns are
-counted in blocks. A block that is listed is there, whatever its values: a zero among them is
-stored, and multiplied.
+A block is a small dense matrix; a block of 1 x 1 is a single value. Rows and columns are counted in
+blocks. Every listed block is stored, whatever its values: a zero in it is stored and multiplied
+too.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ ORDER = (
 
 
 class SparseMatrix:
-    """What both forms have. `rows`, `columns`: int64[blocks]; `values`: [blocks, *block]."""
+    """The common part of both forms. `rows`, `columns`: int64[blocks]; `values`: [blocks,
+    *block]."""
 
     shape: tuple[int, int]
     block: tuple[int, int]
@@ -41,7 +42,8 @@ class SparseMatrix:
     ) -> None:
         """Check all and take it. Raises `PoplibsError`."""
         self.shape, self.block = _sizes(shape, block)
-        self.rows, self.columns = rows, _numbers("columns", columns)
+        self.rows = rows
+        self.columns = _numbers("columns", columns)
         if len(self.rows) != len(self.columns):
             raise refused(f"""was given {len(rows):,} rows and {len(self.columns):,} columns of
                 blocks.
@@ -64,24 +66,24 @@ class SparseMatrix:
         if not wrong.size:
             return
         first = int(wrong[0])
-        here, after = ((int(self.rows[i]), int(self.columns[i])) for i in (first, first + 1))
-        if here == after:
-            raise refused(f"""was given the block in row {here[0]}, column {here[1]} twice.
+        place, after = ((int(self.rows[i]), int(self.columns[i])) for i in (first, first + 1))
+        if place == after:
+            raise refused(f"""was given the block in row {place[0]}, column {place[1]} twice.
                 next:  give each block once; add up the values of those that are there twice.""")
         raise refused(
             f"was given the block in row {after[0]}, column {after[1]} after that in row "
-            f"{here[0]}, column {here[1]}.",
+            f"{place[0]}, column {place[1]}.",
             next_step=ORDER,
         )
 
     def _as_values(self, values: ArrayLike) -> Array:
-        found = np.asarray(values)
+        array = np.asarray(values)
         wanted = (len(self.rows), *self.block)
-        if found.dtype.kind not in "fiu" or found.size != len(self.rows) * self.block_size:
-            raise refused(f"""was given values of shape {found.shape} and dtype {found.dtype} for
+        if array.dtype.kind not in "fiu" or array.size != len(self.rows) * self.block_size:
+            raise refused(f"""was given values of shape {array.shape} and dtype {array.dtype} for
                 {len(self.rows):,} blocks of {self.block[0]} x {self.block[1]}.
                 next:  give an array of numbers of shape {wanted}.""")
-        return found.reshape(wanted)
+        return array.reshape(wanted)
 
     @property
     def block_size(self) -> int:
@@ -90,22 +92,22 @@ class SparseMatrix:
 
     @property
     def block_rows(self) -> int:
-        """How many rows of blocks there are."""
+        """The number of rows of blocks."""
         return self.shape[0] // self.block[0]
 
     @property
     def block_columns(self) -> int:
-        """How many columns of blocks there are."""
+        """The number of columns of blocks."""
         return self.shape[1] // self.block[1]
 
     @property
     def num_blocks(self) -> int:
-        """How many blocks are there."""
+        """The number of stored blocks."""
         return len(self.rows)
 
     @property
     def num_nz(self) -> int:
-        """How many values are stored."""
+        """The number of stored values."""
         return self.num_blocks * self.block_size
 
     @property
@@ -133,19 +135,19 @@ class SparseMatrix:
         )
 
     def to_dense(self) -> Array:
-        """The whole matrix, with zeros where no block is."""
-        whole = np.zeros((self.block_rows, self.block_columns, *self.block), self.values.dtype)
-        whole[self.rows, self.columns] = self.values
-        found: Array = whole.transpose(0, 2, 1, 3).reshape(self.shape)
-        return found
+        """Return the whole matrix, with zeros where no block is."""
+        blocks = np.zeros((self.block_rows, self.block_columns, *self.block), self.values.dtype)
+        blocks[self.rows, self.columns] = self.values
+        dense: Array = blocks.transpose(0, 2, 1, 3).reshape(self.shape)
+        return dense
 
 
 class COOMatrix(SparseMatrix):
     """Blocks in coordinate form: the row and the column of each, in row-major order.
 
-    `shape`: rows and columns, in values; `values`: [blocks, *block], for blocks of 1 x 1 also
-    [blocks]. Raises `PoplibsError` for duplicate or unordered blocks, a shape that the block does
-    not divide, and what lies outside.
+    `shape` is in values; `values` is [blocks, *block], for blocks of 1 x 1 also [blocks]. Raises
+    `PoplibsError` for duplicate or unordered blocks, a shape that the block does not divide, and
+    blocks outside the shape.
     """
 
     @library
@@ -161,12 +163,12 @@ class COOMatrix(SparseMatrix):
 
     @classmethod
     def from_dense(cls, array: ArrayLike, block: Sequence[int] = (1, 1)) -> COOMatrix:
-        """The blocks of a matrix in which any value is not 0."""
-        whole = np.asarray(array)
-        return COOMatrix(whole.shape, *_found(whole, block), block)
+        """Return the blocks of a matrix in which any value is not 0."""
+        dense = np.asarray(array)
+        return COOMatrix(dense.shape, *_found(dense, block), block)
 
     def to_csr(self) -> CSRMatrix:
-        """The same blocks with a count for each row."""
+        """Return the same blocks with a count for each row."""
         counts = np.bincount(self.rows, minlength=self.block_rows)
         offsets = np.concatenate(([0], np.cumsum(counts)))
         return CSRMatrix(self.shape, offsets, self.columns, self.values, self.block)
@@ -205,15 +207,15 @@ class CSRMatrix(SparseMatrix):
 
     @classmethod
     def from_dense(cls, array: ArrayLike, block: Sequence[int] = (1, 1)) -> CSRMatrix:
-        """The blocks of a matrix in which any value is not 0."""
+        """Return the blocks of a matrix in which any value is not 0."""
         return COOMatrix.from_dense(array, block).to_csr()
 
     def to_coo(self) -> COOMatrix:
-        """The same blocks with a row for each."""
+        """Return the same blocks with a row for each."""
         return COOMatrix(self.shape, self.rows, self.columns, self.values, self.block)
 
     def with_values(self, values: ArrayLike) -> CSRMatrix:
-        """The same blocks with other values."""
+        """Return the same blocks with other values."""
         return CSRMatrix(self.shape, self.row_offsets, self.columns, values, self.block)
 
 
@@ -221,40 +223,40 @@ def _falls(offsets: Array) -> bool:
     return bool(np.any(np.diff(offsets) < 0))
 
 
-def _numbers(name: str, given: ArrayLike) -> Array:
-    array = np.asarray(given)
+def _numbers(name: str, values: ArrayLike) -> Array:
+    array = np.asarray(values)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-        raise as_given(given, name, "give a row of whole numbers.")
+        raise as_given(values, name, "give a row of whole numbers.")
     return array.astype(np.int64)
 
 
 def _sizes(shape: object, block: Any) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Both as pairs. Raises `PoplibsError`."""
-    found = check_shape(shape)
+    """Return both as pairs. Raises `PoplibsError`."""
+    sizes = check_shape(shape)
     pair = isinstance(block, (list, tuple)) and len(block) == 2
     if not pair or not all(is_count(n, 1) and n <= MOST_BLOCK for n in block):
         raise as_given(block, "block", "give the rows and columns of a block: (16, 16).")
-    if len(found) != 2:
+    if len(sizes) != 2:
         raise as_given(shape, "shape", "give rows and columns: (4096, 4096).")
     high, wide = (int(n) for n in block)
-    if found[0] % high or found[1] % wide:
-        raise refused(f"""was given the shape {found} in blocks of {high} x {wide}, which do not
+    if sizes[0] % high or sizes[1] % wide:
+        raise refused(f"""was given the shape {sizes} in blocks of {high} x {wide}, which do not
             divide it.
             next:  make the matrix larger with zeros, or take smaller blocks.""")
-    return (found[0], found[1]), (high, wide)
+    return (sizes[0], sizes[1]), (high, wide)
 
 
 @library
 def _found(array: Array, block: Any) -> tuple[Array, Array, Array]:
-    """(rows, columns, values) of the blocks of a matrix that hold anything."""
+    """Return (rows, columns, values) of the blocks of a matrix that hold anything."""
     (rows, columns), (high, wide) = _sizes(array.shape, block)
-    apart = array.reshape(rows // high, high, columns // wide, wide).transpose(0, 2, 1, 3)
-    places = np.nonzero((apart != 0).any(axis=(2, 3)))
-    return places[0], places[1], apart[places]
+    blocks = array.reshape(rows // high, high, columns // wide, wide).transpose(0, 2, 1, 3)
+    places = np.nonzero((blocks != 0).any(axis=(2, 3)))
+    return places[0], places[1], blocks[places]
 
 
 def square(block: tuple[int, int]) -> int:
-    """The length of a block that the products know. Raises `PoplibsError`."""
+    """Return the length of a block that the products know. Raises `PoplibsError`."""
     if block[0] != block[1] or block[0] not in BLOCKS:
         sizes = ", ".join(f"{b} x {b}" for b in BLOCKS)
         raise refused(f"""multiplies blocks of {sizes}; it was given {block[0]} x {block[1]}.

@@ -76,7 +76,9 @@ class StaticSparsePartial(SupervisorVertex):
     block: ClassVar[int]
 
     def compute(self) -> None:
-        b, count, sums = self.block, len(self.out[0]), self.out[0].dtype
+        b = self.block
+        count = len(self.out[0])
+        sums = self.out[0].dtype
         blocks = self.values.reshape(-1, b, b).astype(np.float32, copy=False)
         right = np.reshape(self.x, (-1, b, count // b)).astype(np.float32, copy=False)
         products = (blocks @ right[self.columns]).astype(sums, copy=False).reshape(-1, count)
@@ -85,8 +87,12 @@ class StaticSparsePartial(SupervisorVertex):
             self.out[row] = products[begin:end].sum(axis=0, dtype=sums)
 
     def cycles(self, target: Target) -> int:
-        dtype, sums = self.fields["x"].dtype, self.fields["out"].dtype
-        rows, count, blocks, b = len(self.out), len(self.out[0]), len(self.columns), self.block
+        dtype = self.fields["x"].dtype
+        sums = self.fields["out"].dtype
+        rows = len(self.out)
+        count = len(self.out[0])
+        blocks = len(self.columns)
+        b = self.block
         cycles = static_product(rows, blocks, count // b, b, dtype, target)
         if b > 4 and sums is FLOAT:
             cycles += zeroing(rows * count, sums, target)
@@ -94,9 +100,9 @@ class StaticSparsePartial(SupervisorVertex):
 
 
 class Pieces(NamedTuple):
-    """What tiles have of rows of blocks. Of each piece: its row and its run, in the order of runs;
-    its first block; and its place among all, those of a row side by side and rows with equally many
-    pieces in one stretch."""
+    """The pieces of rows of blocks on tiles. Each piece has its row and its run, in the order of
+    runs, its first block, and its place among all pieces. Places of a row are contiguous, and rows
+    with equally many pieces form one stretch."""
 
     row: Array
     run: Array
@@ -105,12 +111,14 @@ class Pieces(NamedTuple):
 
 
 def pieces_of(plan: SparsePlan) -> Pieces:
-    """The pieces of a plan's rows."""
-    row, run = plan.pattern.rows[plan.order], plan.run_of_block
+    """Return the pieces of a plan's rows."""
+    row = plan.pattern.rows[plan.order]
+    run = plan.run_of_block
     new = np.ones(len(row), bool)
     new[1:] = (row[1:] != row[:-1]) | (run[1:] != run[:-1])
     start = np.flatnonzero(new)
-    row, run = row[start], run[start]
+    row = row[start]
+    run = run[start]
     several = np.bincount(row, minlength=plan.pattern.block_rows)[row]
     place = np.empty(len(row), np.int64)
     place[np.lexsort((run, row, several))] = np.arange(len(row))
@@ -121,30 +129,34 @@ def pieces_of(plan: SparsePlan) -> Pieces:
 def create_sparse_dense_mat_mul_lhs(
     graph: Graph, plan: SparsePlan, name: str = "create_sparse_dense_mat_mul_lhs"
 ) -> Tensor:
-    """A variable [blocks, b, b] for the values of the plan's pattern, in its order: each block on a
-    tile that multiplies it."""
+    """Return a variable [blocks, b, b] for the values of the plan's pattern, in its order: each
+    block on a tile that multiplies it."""
     _check_plan(plan, graph)
-    blocks, b = plan.pattern.num_blocks, plan.pattern.block[0]
-    made, mapping = graph.add_variable(plan.dtype, (blocks, b, b), name), _mapping(graph)
-    size, among = b * b, len(plan.parts)
+    blocks = plan.pattern.num_blocks
+    b = plan.pattern.block[0]
+    tensor = graph.add_variable(plan.dtype, (blocks, b, b), name)
+    mapping = _mapping(graph)
+    size = b * b
+    among = len(plan.parts)
     tiles = np.stack([plan.tiles(part) for part in range(among)])
     chosen: Array = tiles[np.arange(blocks) % among, plan.run_of_block]
     for number, tile in zip(plan.order.tolist(), chosen.tolist(), strict=True):
         mapping[tile].append((number * size, (number + 1) * size))
-    graph.set_tile_mapping(made, mapping)
-    return made
+    graph.set_tile_mapping(tensor, mapping)
+    return tensor
 
 
 @library
 def create_sparse_dense_mat_mul_rhs(
     graph: Graph, plan: SparsePlan, name: str = "create_sparse_dense_mat_mul_rhs"
 ) -> Tensor:
-    """A tensor [k, n] for the dense operand, spread over all tiles, with the plan's parts of the
-    columns one after the other: what a tile is sent of a row of blocks lies in one piece."""
+    """Return a tensor [k, n] for the dense operand, spread over all tiles, with the plan's parts of
+    the columns one after the other: the data of a row of blocks that a tile is sent is
+    contiguous."""
     _check_plan(plan, graph)
     k = plan.pattern.shape[1]
-    made = linear(graph, plan.dtype, (k * plan.n,), name)
-    parts = [made[k * a : k * b].reshape((k, b - a)) for a, b in plan.parts]
+    tensor = linear(graph, plan.dtype, (k * plan.n,), name)
+    parts = [tensor[k * a : k * b].reshape((k, b - a)) for a, b in plan.parts]
     return concat(parts, 1)
 
 
@@ -160,16 +172,16 @@ def sparse_dense_mat_mul(
     partials_type: type[DType] = FLOAT,
     plan: SparsePlan | None = None,
 ) -> Tensor:
-    """csr [m, k] x x [k, n]: a tensor [m, n], FLOAT or HALF as x is.
+    """Return csr [m, k] x x [k, n]: a tensor [m, n], FLOAT or HALF like x.
 
-    `values`: a tensor [blocks, b, b] of x's dtype, b 1, 4, 8 or 16, for the blocks of `csr` in its
-    order; csr's own values are not looked at. They may change from run to run; for another pattern
+    `values` is a tensor [blocks, b, b] of x's dtype, b 1, 4, 8 or 16, for the blocks of `csr` in
+    its order; csr's own values are ignored. They may change from run to run. For another pattern
     build another graph, or use `dynamic.sparse_dense_mat_mul`. Rows without blocks are 0.
 
-    A block's product is numpy's in single precision, rounded to `partials_type`; what a tile has of
-    a row is added first to last, then the tiles' sums in the order of the plan's bands; the result
-    is rounded once. Compute sets: zero, for rows without blocks; multiply; reduce, unless no row
-    needs it. Raises `PoplibsError`.
+    A block's product is numpy's in single precision, rounded to `partials_type`. A tile's parts of
+    a row are added first to last, then the tiles' sums in the order of the plan's bands, and the
+    result is rounded once. Compute sets: zero, for rows without blocks; multiply; reduce, unless no
+    row needs it. Raises `PoplibsError`.
     """
     check_types(x.dtype, partials_type)
     wanted = plan
@@ -195,7 +207,8 @@ def _check_plan(plan: SparsePlan, graph: Graph) -> None:
 
 
 def _check_operands(graph: Graph, plan: SparsePlan, values: Tensor, x: Tensor) -> None:
-    pattern, where = plan.pattern, f"values {values!r} and x {x!r}"
+    pattern = plan.pattern
+    where = f"values {values!r} and x {x!r}"
     check_tensor(graph, "values", values, (1, 3) if pattern.block == (1, 1) else (3,))
     check_mapped(graph, "values", values)
     shape = (pattern.num_blocks, *pattern.block)[: values.rank]
@@ -218,17 +231,21 @@ def _mapping(graph: Graph) -> Mapping:
 def _multiplied(
     graph: Graph, plan: SparsePlan, values: Tensor, x: Tensor, prog: Program, name: str
 ) -> Tensor:
-    m, b = plan.pattern.shape[0], plan.pattern.block[0]
-    there = np.bincount(plan.pattern.rows, minlength=m // b) > 0
+    m = plan.pattern.shape[0]
+    b = plan.pattern.block[0]
+    has_blocks = np.bincount(plan.pattern.rows, minlength=m // b) > 0
     pieces = pieces_of(plan)
-    direct = plan.partials is plan.dtype and len(pieces.row) == int(there.sum())
+    direct = plan.partials is plan.dtype and len(pieces.row) == int(has_blocks.sum())
     multiply = graph.add_compute_set(f"{name}/multiply")
     reduction = graph.add_compute_set(f"{name}/reduce")
-    outs, empty = [], []
+    outs = []
+    empty = []
     for part, (low, high) in enumerate(plan.parts):
-        length, mapping = b * (high - low), _mapping(graph)
+        length = b * (high - low)
+        mapping = _mapping(graph)
         out = graph.add_variable(plan.dtype, (m // b, length), f"{name}/out/{part}")
-        sums, places = out, pieces.row
+        sums = out
+        places = pieces.row
         if not direct:
             shape = (len(pieces.row), length)
             sums = graph.add_variable(plan.partials, shape, f"{name}/partials/{part}")
@@ -240,7 +257,7 @@ def _multiplied(
         if not direct:
             graph.set_tile_mapping(sums, mapping)
             mapping = _add_sums(graph, plan, pieces, sums, out, reduction, part)
-        idle = np.flatnonzero(~there)
+        idle = np.flatnonzero(~has_blocks)
         for tile, row in dealt(idle.tolist(), graph.target.num_tiles):
             mapping[tile].append((row * length, (row + 1) * length))
         graph.set_tile_mapping(out, mapping)
@@ -265,11 +282,13 @@ def _add_products(
 ) -> None:
     """A vertex for each run of blocks, on its tile of a part of the columns."""
     values, x, sums, places = tensors
-    b, tiles = plan.pattern.block[0], plan.tiles(part)
+    b = plan.pattern.block[0]
+    tiles = plan.tiles(part)
     types = {FLOAT: plan.dtype, HALF: plan.partials}
     words = [*dict.fromkeys(types.values()), str(b)]
     codelet = typed(StaticSparsePartial, words, types, "SparseDenseMatMul", block=b)
-    flat, order = values.flatten(), plan.order
+    flat = values.flatten()
+    order = plan.order
     n = x.shape[1]
     # whole rows of blocks, or where each value stands alone one list of them
     rows = x.flatten() if b == 1 else x.reshape((x.shape[0] // b, b * n))
@@ -278,14 +297,17 @@ def _add_products(
     firsts = np.searchsorted(pieces.run, np.arange(plan.num_runs + 1)).tolist()
     within = np.arange(b * b)
     for run in range(plan.num_runs):
-        begin, end, first, last = ends[run], ends[run + 1], firsts[run], firsts[run + 1]
+        begin = ends[run]
+        end = ends[run + 1]
+        first = firsts[run]
+        last = firsts[run + 1]
         wanted, numbers = np.unique(columns[begin:end], return_inverse=True)
-        there = wanted.tolist()
+        is_needed = wanted.tolist()
         vertex = graph.add_vertex(
             multiply,
             codelet,
             values=flat[(order[begin:end, None] * (b * b) + within).ravel()],
-            x=rows[wanted[:, None] * n + np.arange(n)] if b == 1 else [rows[i] for i in there],
+            x=rows[wanted[:, None] * n + np.arange(n)] if b == 1 else [rows[i] for i in is_needed],
             out=[sums[i] for i in places[first:last].tolist()],
             columns=numbers,
             starts=pieces.start[first:last] - begin,
@@ -302,23 +324,31 @@ def _add_sums(
     reduction: ComputeSet,
     part: int,
 ) -> Mapping:
-    """Vertices that add the pieces of each row, shared out among the tiles that have them. Returns
-    where the result lies."""
-    codelet, tiles, length = adder(plan.partials, plan.dtype, False), plan.tiles(part), out.shape[1]
-    mapping, order = _mapping(graph), np.argsort(pieces.place)
-    row, run = pieces.row[order], pieces.run[order]
+    """Add the vertices that add up the pieces of each row, distributed over the tiles that have
+    them. Return the mapping of the result."""
+    codelet = adder(plan.partials, plan.dtype, False)
+    tiles = plan.tiles(part)
+    length = out.shape[1]
+    mapping = _mapping(graph)
+    order = np.argsort(pieces.place)
+    row = pieces.row[order]
+    run = pieces.run[order]
     several = np.bincount(row, minlength=out.shape[0])[row]
     for count in np.unique(several).tolist():
         begin, end = np.searchsorted(several, [count, count + 1]).tolist()
         rows = row[begin:end:count]
-        mine = tiles[run[begin:end]].reshape(-1, count)
+        tiles_of_run = tiles[run[begin:end]].reshape(-1, count)
         x = sums[begin:end].reshape((len(rows), count, length))
         for share, (low, high) in enumerate(shares_of(length, count, plan.dtype)):
             if low == high:
                 continue
             graph.add_vertices(
-                reduction, codelet, mine[:, share], x=x[:, :, low:high], out=out[rows, low:high]
+                reduction,
+                codelet,
+                tiles_of_run[:, share],
+                x=x[:, :, low:high],
+                out=out[rows, low:high],
             )
-            for r, tile in zip(rows.tolist(), mine[:, share].tolist(), strict=True):
+            for r, tile in zip(rows.tolist(), tiles_of_run[:, share].tolist(), strict=True):
                 mapping[tile].append((r * length + low, r * length + high))
     return mapping

@@ -1,12 +1,12 @@
 """The plan of a static product: which tile multiplies which blocks.
 
-The columns of the dense side are cut into parts, and the inner dimension into bands with as many
-blocks each. A band gets tiles in proportion to its blocks, which are dealt out in order of rows;
-rows that several tiles have blocks of are added up by those tiles.
+The columns of the dense side are divided into parts, and the inner dimension into bands with
+equally many blocks. A band gets tiles in proportion to its blocks, which are distributed in order
+of rows. If several tiles have blocks of a row, these tiles add it up.
 
-How many parts and bands is decided by what PopLibs' planner would expect of blocks that lie evenly
-at random (lib/popsparse/StaticMatMulPartitioner.cpp): all of 1 to 32 parts and 1 to 128 bands are
-costed at once.
+The numbers of parts and bands are those that PopLibs' planner would expect to be best for blocks
+distributed evenly at random (lib/popsparse/StaticMatMulPartitioner.cpp): all of 1 to 32 parts and 1
+to 128 bands are costed at once.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MEMORY_PROPORTION = 0.6  # PopLibs' default of availableMemoryProportion
 
 @dataclass(frozen=True)
 class Expected:
-    """What a plan is expected to cost: parts of the columns, bands of the inner dimension, modelled
+    """The expected cost of a plan: parts of the columns, bands of the inner dimension, modelled
     cycles, bytes."""
 
     parts: int
@@ -46,55 +46,74 @@ def expected(
     target: Target,
     proportion: float = MEMORY_PROPORTION,
 ) -> Expected:
-    """The best plan of [m, k] x [k, n] with so many blocks, evenly at random. `types`: of the
-    operands, and of the sums."""
+    """Return the best plan of [m, k] x [k, n] with `blocks` blocks, evenly at random. `types` are
+    those of the operands, and of the sums."""
     (m, k, n), (dtype, sums), tiles = sizes, types, target.num_tiles
-    rows, columns, grain = m // block, k // block, target.get_vector_width(dtype)
-    rate, density = target.exchange_bytes_per_cycle, num_blocks / (m // block * (k // block))
-    most = np.arange(1, min(MOST_PARTS, -(-n // grain)) + 1)
-    grid = np.meshgrid(most, np.arange(1, min(MOST_BANDS, columns) + 1), indexing="ij")
+    rows = m // block
+    columns = k // block
+    grain = target.get_vector_width(dtype)
+    rate = target.exchange_bytes_per_cycle
+    density = num_blocks / (m // block * (k // block))
+    counts = np.arange(1, min(MOST_PARTS, -(-n // grain)) + 1)
+    grid = np.meshgrid(counts, np.arange(1, min(MOST_BANDS, columns) + 1), indexing="ij")
     parts, bands = (g.ravel() for g in grid)
     sensible = parts * bands <= max(1, tiles // 2)
-    parts, bands = parts[sensible], bands[sensible]
+    parts = parts[sensible]
+    bands = bands[sensible]
     wide = np.minimum(ceil_div(ceil_div(n, grain), parts) * grain, n)
-    each = tiles // parts // bands  # tiles of a band
+    tiles_per_band = tiles // parts // bands  # tiles of a band
     in_band, deep = ceil_div(num_blocks, bands), ceil_div(columns, bands)
-    mine, high = ceil_div(in_band, each), ceil_div(rows, each)
+    blocks_per_tile, high = ceil_div(in_band, tiles_per_band), ceil_div(rows, tiles_per_band)
     full = np.minimum(np.ceil(in_band / density).astype(np.int64), columns)
     deep_of = np.where(high == 1, full, deep)
-    here, there = 1 - (1 - density) ** deep_of, 1 - (1 - density) ** high
-    my_rows = np.clip(np.ceil(here * high) + _deviation(here, high), 1, high).astype(np.int64)
-    wanted = np.clip(np.ceil(there * deep_of) + _deviation(there, deep_of), 1, deep_of)
-    right, left = wide * wanted * block * dtype.size, mine * block * block * dtype.size
-    # two tiles of a bus want the same rows; what comes unevenly is waited for
-    cycles = np.ceil(right / (2 * rate)) * deep_of / wanted + (parts > 1) * np.ceil(left / rate)
+    share_of_columns = 1 - (1 - density) ** deep_of
+    share_of_rows = 1 - (1 - density) ** high
+    my_rows = np.clip(
+        np.ceil(share_of_columns * high) + _deviation(share_of_columns, high), 1, high
+    ).astype(np.int64)
+    wanted = np.clip(
+        np.ceil(share_of_rows * deep_of) + _deviation(share_of_rows, deep_of), 1, deep_of
+    )
+    right = wide * wanted * block * dtype.size
+    left_bytes = blocks_per_tile * block * block * dtype.size
+    # two tiles of a bus need the same rows; the slower one of an uneven pair is waited for
+    cycles = np.ceil(right / (2 * rate)) * deep_of / wanted + (parts > 1) * np.ceil(
+        left_bytes / rate
+    )
     cycles = cycles + static_product(
-        my_rows, np.maximum(ceil_div(mine, my_rows), 1) * my_rows, wide, block, dtype, target
+        my_rows,
+        np.maximum(ceil_div(blocks_per_tile, my_rows), 1) * my_rows,
+        wide,
+        block,
+        dtype,
+        target,
     )
     out = my_rows * wide * block
     if sums is FLOAT and block > 4:
         cycles = cycles + zeroing(out, sums, target)
-    several = np.ceil((here * bands + _deviation(here, bands)) * deep / deep_of)
+    several = np.ceil(
+        (share_of_columns * bands + _deviation(share_of_columns, bands)) * deep / deep_of
+    )
     several = np.maximum(several, 1).astype(np.int64)
     arriving = ceil_div(out * sums.size * (several - 1), several)
     adding = static_reduction(ceil_div(out, several), several, sums, dtype, target)
     cycles = cycles + np.ceil(arriving / rate) + np.where(several > 1, adding, 0)
     cycles = cycles + ceil_div(m * n * dtype.size, tiles)
-    memory = np.maximum(right + left, arriving) + out * sums.size
+    memory = np.maximum(right + left_bytes, arriving) + out * sums.size
     best = fitting(cycles, memory, proportion * target.bytes_per_tile)
     return Expected(int(parts[best]), int(bands[best]), int(cycles[best]), int(memory[best]))
 
 
 def _deviation(chance: Array | float, count: Array | int) -> Array:
-    found: Array = np.ceil(np.sqrt(chance * (1 - chance) * count))
-    return found
+    spread: Array = np.ceil(np.sqrt(chance * (1 - chance) * count))
+    return spread
 
 
 @advised("give what static.plan_sparse_dense returns.")
 @dataclass(frozen=True, eq=False, repr=False)
 class SparsePlan:
-    """How a static product is dealt out. `cycles` and `temporary_bytes`: what is expected of as
-    many blocks evenly at random, modelled."""
+    """The distribution of a static product. `cycles` and `temporary_bytes` are modelled, and
+    expected for as many blocks evenly at random."""
 
     pattern: CSRMatrix
     n: int
@@ -121,38 +140,41 @@ class SparsePlan:
         """The band of each block of the pattern: int64[blocks]."""
         counts = np.bincount(self.pattern.columns, minlength=self.pattern.block_columns)
         before = np.cumsum(counts) - counts
-        found: Array = (before * self.num_bands // max(1, self.pattern.num_blocks))[
+        bands: Array = (before * self.num_bands // max(1, self.pattern.num_blocks))[
             self.pattern.columns
         ]
-        return found
+        return bands
 
     @cached_property
     def order(self) -> Array:
         """The blocks in the order in which they are dealt out: by band, row and column."""
-        found: Array = np.lexsort((self.pattern.columns, self.pattern.rows, self.band_of_block))
-        return found
+        order: Array = np.lexsort((self.pattern.columns, self.pattern.rows, self.band_of_block))
+        return order
 
     @cached_property
     def run_of_block(self) -> Array:
-        """The run of each block, in that order: a run lies on a tile for each part of the
+        """The run of each block, in that order: a run is on one tile for each part of the
         columns."""
-        blocks, bands = self.pattern.num_blocks, self.band_of_block[self.order]
+        blocks = self.pattern.num_blocks
+        bands = self.band_of_block[self.order]
         counts = np.bincount(bands, minlength=self.num_bands)
-        there = np.flatnonzero(counts)
-        free = max(0, self.num_tiles // len(self.parts) - len(there))
+        rows_present = np.flatnonzero(counts)
+        free = max(0, self.num_tiles // len(self.parts) - len(rows_present))
         runs = np.zeros(self.num_bands, np.int64)
-        runs[there] = np.minimum(1 + counts[there] * free // max(1, blocks), counts[there])
+        runs[rows_present] = np.minimum(
+            1 + counts[rows_present] * free // max(1, blocks), counts[rows_present]
+        )
         place = np.arange(blocks) - (np.cumsum(counts) - counts)[bands]
-        found: Array = (np.cumsum(runs) - runs)[bands] + place * runs[bands] // counts[bands]
-        return found
+        runs_found: Array = (np.cumsum(runs) - runs)[bands] + place * runs[bands] // counts[bands]
+        return runs_found
 
     @property
     def num_runs(self) -> int:
-        """How many runs of blocks there are."""
+        """The number of runs of blocks."""
         return int(self.run_of_block[-1]) + 1 if self.pattern.num_blocks else 0
 
     def tiles(self, part: int) -> Array:
-        """The tile of each run for a part of the columns: int64[runs]."""
+        """Return the tile of each run for a part of the columns: int64[runs]."""
         number = np.arange(self.num_runs) * len(self.parts) + part
         return number * self.num_tiles // max(1, self.num_runs * len(self.parts))
 
@@ -167,7 +189,7 @@ def plan_sparse_dense(
     partials_type: type[DType] = FLOAT,
     available_memory_proportion: float = MEMORY_PROPORTION,
 ) -> SparsePlan:
-    """The plan of csr [m, k] x [k, n] on `target`: for this pattern, whatever its values.
+    """Return the plan of csr [m, k] x [k, n] on `target`: for this pattern, whatever its values.
 
     `dtype`: of the operands and the result, FLOAT or HALF; `partials_type`: of the sums, FLOAT, or
     HALF where the operands are. Raises `PoplibsError`.
@@ -178,25 +200,27 @@ def plan_sparse_dense(
     share = available_memory_proportion
     if not isinstance(share, (int, float)) or isinstance(share, bool) or not 0 <= share <= 1:
         raise as_given(share, "available_memory_proportion", "give a number from 0 to 1.")
-    types, n = (dtype, partials_type), int(n)
+    types = (dtype, partials_type)
+    n = int(n)
     if not (csr.num_blocks and n):
-        found = Expected(1, 1, 0, 0)
+        expected_plan = Expected(1, 1, 0, 0)
     else:
-        found = expected((*csr.shape, n), block, csr.num_blocks, types, target, share)
-    parts = spread(n, found.parts, target.get_vector_width(dtype))
-    costs = found.bands, found.cycles, found.temporary_bytes
+        expected_plan = expected((*csr.shape, n), block, csr.num_blocks, types, target, share)
+    parts = spread(n, expected_plan.parts, target.get_vector_width(dtype))
+    costs = expected_plan.bands, expected_plan.cycles, expected_plan.temporary_bytes
     return SparsePlan(csr, n, *types, target.num_tiles, *costs, tuple(parts))
 
 
 def spread(n: int, parts: int, grain: int) -> list[tuple[int, int]]:
-    """n columns in parts of as many whole grains each, but for the last."""
-    each = int(ceil_div(ceil_div(n, grain), parts)) * grain
-    return [(low, min(n, low + each)) for low in range(0, n, each)]
+    """Return (begin, end) of n columns in parts of equally many whole grains, with the remainder in
+    the last."""
+    columns_per_part = int(ceil_div(ceil_div(n, grain), parts)) * grain
+    return [(low, min(n, low + columns_per_part)) for low in range(0, n, columns_per_part)]
 
 
 def fitting(cycles: Array, temporary: Array, limit: float) -> int:
-    """The number of the cheapest of some plans within a limit of bytes; else of that which needs
-    least."""
+    """Return the number of the cheapest of some plans within a limit of bytes; else of that which
+    needs least."""
     fits = temporary <= limit
     return int(np.where(fits, cycles, np.inf).argmin() if fits.any() else temporary.argmin())
 

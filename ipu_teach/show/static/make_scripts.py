@@ -1,12 +1,12 @@
-"""Makes the scripts as they travel: python ipu_teach/show/static/make_scripts.py [--check]
+"""Write the scripts of the views: python ipu_teach/show/static/make_scripts.py [--check]
 
-NAME.js.gz is what the page of a view NAME needs: measures.js, layout.js, link.js, player.js, what
-it shares with few others and its own NAME.js, without comments and needless spaces, compressed
-together. Views without a script of their own take player.js.gz, or where something is painted
-painted.js.gz; the widget's own part is widget.js.gz, and puzzle.js.gz is that of the lessons'
-puzzles. measures.js is written too. Compressors differ from build to build, so what they made is
-kept: equal views are equal bytes everywhere. With `--check` nothing is written, and the exit status
-is 1 if one is old.
+NAME.js.gz is the script of the page of a view NAME: measures.js, layout.js, link.js, player.js, the
+parts that it shares with a few other views and its own NAME.js, without comments and needless
+spaces, compressed together. Views without a script of their own use player.js.gz, or painted.js.gz
+if they have painted marks. The widget's own part is widget.js.gz, and puzzle.js.gz is that of the
+lessons' puzzles. measures.js is written too. Compressors differ from build to build, so their
+output is stored: equal views are equal bytes everywhere. With `--check` nothing is written, and the
+exit status is 1 if a script is old.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SHARED = ("measures.js", "layout.js", "link.js", "player.js")  # what every page
 # what is painted, of a view without a script of its own, takes it with the player alone
 PAINTED = "painted.js"
 ALONE = ("widget.js", "puzzle.js")
-ALSO = {  # by file: who needs it
+ALSO = {  # by file: the views that need it
     "stored.js": ALONE,
     PAINTED: ("balance.js", "machine.js", "memory.js"),
     "flows.js": ("bsp.js", "run.js"),
@@ -36,17 +36,17 @@ ALSO = {  # by file: who needs it
 
 PIECE = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|[^"/`{}]+|.')
 REGEX = re.compile(r"/(?:[^/\\\n\[]|\\.|\[[^\]\n]*\])+/")
-# up to its end, or to what is put into it
+# up to its end, or to an inserted expression
 TEMPLATE = re.compile(r"(?:[^`\\$]|\\.|\$(?!\{))*(?:`|\$\{)")
 PARTING = r"[{}()\[\];,<>=*?:|&!%]"  # what parts words without a space
 PLUS = re.compile(r"(?<![+ ]) *\+ *(?![+ ])")  # so does this, but beside another
 
 
-NUMBER = re.compile(r"^  ([A-Z_]+) = ([\d.]+)[,;]$", re.MULTILINE)  # of measures.js
+NUMBER = re.compile(r"^  ([A-Z_]+) = ([\d.]+)[,;]$", re.MULTILINE)  # lines of measures.js
 
 
 def stripped(name: str) -> str:
-    """A script without comments, blank lines, and spaces beside what parts words anyway. The
+    """Return a script without comments, blank lines, and spaces beside what parts words anyway. The
     numbers of measures.js travel where they are used, not by their names."""
     numbers = dict(NUMBER.findall((HERE / "measures.js").read_text(encoding="utf-8")))
     text = (HERE / name).read_text(encoding="utf-8")
@@ -58,34 +58,38 @@ def stripped(name: str) -> str:
 
 def squeezed(text: str) -> str:
     """As `stripped`. Strings, templates and regular expressions stay as they are."""
-    code, kept, at = "", list[str](), 0
+    code = ""
+    pieces = list[str]()
+    at = 0
     braces: list[int] = []  # that are open in each of the parts that stand in templates around here
     while at < len(text):
-        found = REGEX.match(text, at) if code.rstrip()[-1:] in tuple("(,=:") else None
-        found = found or PIECE.match(text, at)
-        assert found
-        piece, at = found[0], found.end()
+        match = REGEX.match(text, at) if code.rstrip()[-1:] in tuple("(,=:") else None
+        match = match or PIECE.match(text, at)
+        assert match
+        piece = match[0]
+        at = match.end()
         back = piece == "}" and braces[-1:] == [0]
         if back:
             braces.pop()
         elif piece in "{}" and braces:
             braces[-1] += 1 if piece == "{" else -1
         if piece == "`" or back:
-            found = TEMPLATE.match(text, at)
-            assert found, "a template has no end"
-            piece, at = piece + found[0], found.end()
+            match = TEMPLATE.match(text, at)
+            assert match, "a template has no end"
+            piece = piece + match[0]
+            at = match.end()
             braces += [0] * piece.endswith("${")
         if piece[0] in '`/"' or back:
-            kept.append("" if piece.startswith("//") else piece)
-            piece = f"\0{len(kept) - 1}\0" if kept[-1] else ""
+            pieces.append("" if piece.startswith("//") else piece)
+            piece = f"\0{len(pieces) - 1}\0" if pieces[-1] else ""
         code += piece
     lines = (re.sub(rf" *({PARTING}) *", r"\1", line.strip()) for line in code.splitlines())
     lines = (PLUS.sub("+", line) for line in lines)
-    return re.sub("\0(\\d+)\0", lambda m: kept[int(m[1])], "\n".join(filter(None, lines)))
+    return re.sub("\0(\\d+)\0", lambda m: pieces[int(m[1])], "\n".join(filter(None, lines)))
 
 
 def measures_js() -> str:
-    """measures.py, and the inks of both themes, as JavaScript."""
+    """Return measures.py, and the inks of both themes, as JavaScript."""
     sys.path.insert(0, str(HERE.parents[2]))
     from ipu_teach.show import measures, palette
 
@@ -101,15 +105,15 @@ def measures_js() -> str:
 
 
 def scripts() -> dict[str, str]:
-    """The text of every file that is made."""
-    own = sorted(
+    """Return the text of every file that is made."""
+    script_names = sorted(
         path.name
         for path in HERE.glob("*.js")
         if path.name not in (*SHARED, *ALONE, *ALSO) or path.name == PAINTED
     )
     needs = {
         name: (*(also for also, needed in ALSO.items() if name in needed), name)
-        for name in (*own, *ALONE)
+        for name in (*script_names, *ALONE)
     }
     parts = {"player.js": SHARED} | {
         name: files if name in ALONE else (*SHARED, *files) for name, files in needs.items()
@@ -125,21 +129,26 @@ def main() -> int:
         if "--check" in sys.argv[1:]:
             return 1
         measures.write_text(measures_js(), encoding="utf-8")
-    made = scripts()
+    scripts_made = scripts()
     old = [
         p
         for p in HERE.glob("*.gz")
-        if p.name not in made or gzip.decompress(p.read_bytes()).decode("utf-8") != made[p.name]
+        if p.name not in scripts_made
+        or gzip.decompress(p.read_bytes()).decode("utf-8") != scripts_made[p.name]
     ]
-    stale = sorted({p.name for p in old} | {name for name in made if not (HERE / name).is_file()})
+    stale = sorted(
+        {p.name for p in old} | {name for name in scripts_made if not (HERE / name).is_file()}
+    )
     for name in stale:
         print(name)
         if "--check" in sys.argv[1:]:
             continue
-        if name in made:
+        if name in scripts_made:
             from zopfli.gzip import compress  # of the extra `maker`: 4 % less in every picture
 
-            (HERE / name).write_bytes(compress(made[name].encode("utf-8"), numiterations=60))
+            (HERE / name).write_bytes(
+                compress(scripts_made[name].encode("utf-8"), numiterations=60)
+            )
         else:
             (HERE / name).unlink()
     return int(bool(stale) and "--check" in sys.argv[1:])

@@ -1,10 +1,10 @@
 """Functional core ATen, forward and backward, as operations of the IR.
 
-`ROWS[name](graph, results, *arguments, **keywords)` emits an operation of torch and returns its
-value, or a list of them; rows in `SAVING` also take a dict `saved`, the same for forward and
-backward. `narrowed` then wraps integers to the width of their dtype. Rows in `KEPT` must be left
-out of torch's decompositions, and those in `KEPT_IF` for the calls of which it says so. Rows raise
-`Unfit` for what the kit does not do as torch does.
+`ROWS[name](graph, results, *arguments, **keywords)` adds an operation of torch to a graph, and
+returns its value or a list of values. Rows in `SAVING` also take `saved`, a dict that forward and
+backward share. `wrap_to_width` then wraps integers to the width of their dtype. torch must not
+decompose the operations in `KEPT`, nor the calls for which a function in `KEPT_IF` is true. Rows
+raise `Unfit` for cases in which the kit does not compute the same as torch.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ipu_teach.frontends.pytorch.rows import (  # noqa: F401
     reductions,
     views,
 )
-from ipu_teach.frontends.pytorch.rows.integers import narrowed
-from ipu_teach.frontends.pytorch.rows.registry import KEPT, KEPT_IF, ROWS, SAVING, Results
+from ipu_teach.frontends.pytorch.rows.integers import wrap_to_width
+from ipu_teach.frontends.pytorch.rows.registry import KEPT, KEPT_IF, ROWS, SAVING, Results, Saved
 
-__all__ = ["KEPT", "KEPT_IF", "ROWS", "SAVING", "Results", "narrowed"]
+__all__ = ["KEPT", "KEPT_IF", "ROWS", "SAVING", "Results", "Saved", "wrap_to_width"]

@@ -1,23 +1,22 @@
-"""Operations on each element: functions of one number, arithmetic, comparisons and choices."""
+"""Elementwise operations: functions of one number, arithmetic, comparisons and choices."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from math import log, pi
-from typing import Any
 
 import numpy as np
 
 from ipu_teach.frontends.ir import Ir, Unfit, Value
 from ipu_teach.frontends.pytorch.rows.registry import (
-    ROWS,
+    Operand,
     Results,
     as_bool,
     as_dtype,
-    counted,
-    expanded,
+    expand,
     is_float,
     number_in,
+    numeric,
     row,
 )
 from ipu_teach.types import BOOL, FLOAT, INT
@@ -28,39 +27,42 @@ Unary = Callable[[Ir, Value], Value]
 
 
 def unary(*names: str) -> Callable[[Unary], Unary]:
-    """Add a row for a function of one value, which it gets in the dtype of the result."""
+    """Return a decorator that adds a row for a function of a value in the dtype of the result."""
 
     def add(function: Unary) -> Unary:
-        for name in names:
-            ROWS[name] = lambda graph, results, x: function(
-                graph, as_dtype(graph, x, results.dtype)
-            )
+        def convert_and_call(graph: Ir, results: Results, x: Value) -> Value:
+            return function(graph, as_dtype(graph, x, results.dtype))
+
+        row(*names)(convert_and_call)
         return function
 
     return add
 
 
 def composed(*names: str) -> Callable[[Unary], Unary]:
-    """Add a row for a function of several operations: in FLOAT, so that halves are rounded once."""
+    """Return a decorator that adds a row for a function of several operations.
+
+    It gets and returns FLOAT, so that HALF results are rounded only once.
+    """
 
     def add(function: Unary) -> Unary:
-        def of(graph: Ir, results: Results, x: Value) -> Value:
+        def convert_and_call(graph: Ir, results: Results, x: Value) -> Value:
             wide = as_dtype(graph, as_dtype(graph, x, results.dtype), FLOAT)
             return as_dtype(graph, function(graph, wide), results.dtype)
 
-        row(*names)(of)
+        row(*names)(convert_and_call)
         return function
 
     return add
 
 
 def _plain(kind: str, keeps_integers: bool = False) -> Unary:
-    """Return a function of one row of the IR; integers can be the same already."""
+    """Return the function of one operation of the IR; with `keeps_integers`, it skips integers."""
 
-    def of(graph: Ir, x: Value) -> Value:
+    def apply(graph: Ir, x: Value) -> Value:
         return x if keeps_integers and not x.floating else graph.op(kind, x)
 
-    return of
+    return apply
 
 
 for _name in [
@@ -85,7 +87,7 @@ unary("reciprocal")(_plain("inv"))
 
 
 def _nan_to(graph: Ir, x: Value, y: Value) -> Value:
-    """Return y, and NaN where x is."""
+    """Return y, but NaN where x is NaN."""
     return graph.op("select", graph.op("is_nan", x), x, y)
 
 
@@ -96,7 +98,7 @@ def _abs(graph: Ir, results: Results, x: Value) -> Value:
 
 @row("sign", "sgn")
 def _sign(graph: Ir, results: Results, x: Value) -> Value:
-    """-1, 0 or 1; torch's sign of NaN is 0."""
+    """Return -1, 0 or 1. torch's sign of NaN is 0."""
     if x.dtype is BOOL:
         return x
     y = graph.op("signum", x)
@@ -112,7 +114,10 @@ def _relu(graph: Ir, results: Results, x: Value) -> Value:
 
 @row("round")
 def _round(graph: Ir, results: Results, x: Value, decimals: int = 0) -> Value:
-    """To the nearest, halves to even. With decimals it is computed in FLOAT, as in torch."""
+    """Return x rounded to the nearest, ties to even.
+
+    With decimals, it is computed in FLOAT, as in torch.
+    """
     if not x.floating:
         if decimals < 0:
             raise Unfit("integers are not rounded to tens", "x.float().round(decimals=-1).")
@@ -139,7 +144,7 @@ def _isinf(graph: Ir, results: Results, x: Value) -> Value:
 
 @row("signbit")
 def _signbit(graph: Ir, results: Results, x: Value) -> Value:
-    """Whether the sign is minus, that of -0 and of NaN too."""
+    """Return whether the sign bit is set, also for -0 and NaN."""
     if x.dtype is BOOL:
         return graph.constant(False, BOOL, x.shape)
     if x.floating:
@@ -148,44 +153,66 @@ def _signbit(graph: Ir, results: Results, x: Value) -> Value:
 
 
 @row("copysign")
-def _copysign(graph: Ir, results: Results, a: Any, b: Any) -> Value:
+def _copysign(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
     magnitude = graph.op("abs", as_dtype(graph, a, results.dtype))
     is_negative = _signbit(graph, results, as_dtype(graph, b, results.dtype))
     return graph.op("select", is_negative, graph.op("neg", magnitude), magnitude)
 
 
-def _is_power(graph: Ir, x: Value, y: Value, base: float) -> Value:
-    """Return y, a logarithm, as the exact integer where x is a whole power of the base."""
-    whole = graph.op("nearby_int", y)
-    is_exact = graph.op("eq", graph.op("pow", graph.constant(base, x.dtype), whole), x)
-    return graph.op("select", is_exact, whole, y)
+def _exact_at_powers(graph: Ir, x: Value, y: Value, base: float) -> Value:
+    """Return y, a logarithm of x, but the exact integer where x is an integer power of the base."""
+    integer = graph.op("nearby_int", y)
+    is_exact = graph.op("eq", graph.op("pow", graph.constant(base, x.dtype), integer), x)
+    return graph.op("select", is_exact, integer, y)
 
 
-composed("log2")(lambda graph, x: _is_power(graph, x, _log_by(graph, x, 2), 2.0))
-composed("log10")(lambda graph, x: _is_power(graph, x, _log_by(graph, x, 10), 10.0))
+def _log_by(base: int) -> Unary:
+    """Return the function of the logarithm to a base."""
+
+    def logarithm(graph: Ir, x: Value) -> Value:
+        y = graph.op("mul", graph.op("log", x), 1 / log(base))
+        return _exact_at_powers(graph, x, y, float(base))
+
+    return logarithm
 
 
-def _log_by(graph: Ir, x: Value, base: int) -> Value:
-    return graph.op("mul", graph.op("log", x), 1 / log(base))
+composed("log2")(_log_by(2))
+composed("log10")(_log_by(10))
 
 
-composed("exp2")(lambda graph, x: graph.op("pow", graph.constant(2.0, x.dtype), x))
-composed("tan")(lambda graph, x: graph.op("div", graph.op("sin", x), graph.op("cos", x)))
-composed("atan")(lambda graph, x: graph.op("atan2", x, graph.constant(1.0, x.dtype)))
+@composed("exp2")
+def _exp2(graph: Ir, x: Value) -> Value:
+    return graph.op("pow", graph.constant(2.0, x.dtype), x)
+
+
+@composed("tan")
+def _tan(graph: Ir, x: Value) -> Value:
+    return graph.op("div", graph.op("sin", x), graph.op("cos", x))
+
+
+@composed("atan")
+def _atan(graph: Ir, x: Value) -> Value:
+    return graph.op("atan2", x, graph.constant(1.0, x.dtype))
 
 
 def _other_side(graph: Ir, x: Value) -> Value:
-    """Return sqrt(1 - x²), without the cancellation near 1."""
+    """Return sqrt(1 - x²), without cancellation near 1."""
     one = graph.constant(1.0, x.dtype)
     return graph.op("sqrt", graph.op("mul", graph.op("sub", one, x), graph.op("add", one, x)))
 
 
-composed("asin")(lambda graph, x: graph.op("atan2", x, _other_side(graph, x)))
-composed("acos")(lambda graph, x: graph.op("atan2", _other_side(graph, x), x))
+@composed("asin")
+def _asin(graph: Ir, x: Value) -> Value:
+    return graph.op("atan2", x, _other_side(graph, x))
+
+
+@composed("acos")
+def _acos(graph: Ir, x: Value) -> Value:
+    return graph.op("atan2", _other_side(graph, x), x)
 
 
 def _halves_of_exp(graph: Ir, magnitude: Value) -> tuple[Value, Value]:
-    """Return half of exp(x) and half of exp(-x); the first overflows only where cosh does."""
+    """Return exp(x) / 2 and exp(-x) / 2; the first overflows only if cosh(x) does."""
     root = graph.op("exp", graph.op("mul", magnitude, 0.5))
     growing = graph.op("mul", graph.op("mul", root, 0.5), root)
     return growing, graph.op("mul", graph.op("exp", graph.op("neg", magnitude)), 0.5)
@@ -197,7 +224,7 @@ def _cosh(graph: Ir, x: Value) -> Value:
 
 
 def _odd(graph: Ir, x: Value, near: Value, far: Value, limit: float) -> Value:
-    """Return the odd function of x that is `near` up to a limit and `far` beyond; x if it is 0."""
+    """Return the odd function of x that is `near` up to a limit and `far` beyond; x for 0."""
     magnitude = graph.op("abs", x)
     y = graph.op("select", graph.op("lt", magnitude, limit), near, far)
     y = graph.op("select", graph.op("lt", x, 0.0), graph.op("neg", y), y)
@@ -206,27 +233,33 @@ def _odd(graph: Ir, x: Value, near: Value, far: Value, limit: float) -> Value:
 
 @composed("sinh")
 def _sinh(graph: Ir, x: Value) -> Value:
-    """(t + t / (t + 1)) / 2 with t = exp(x) - 1 up to 1, where exp(x) - exp(-x) would cancel."""
+    """Return sinh(x), for |x| up to 1 as (t + t / (t + 1)) / 2 with t = exp(x) - 1.
+
+    There, exp(x) - exp(-x) would cancel.
+    """
     magnitude = graph.op("abs", x)
     t = graph.op("expm1", magnitude)
     near = graph.op("mul", graph.op("add", t, graph.op("div", t, graph.op("add", t, 1.0))), 0.5)
-    return _odd(graph, x, near, graph.op("sub", *_halves_of_exp(graph, magnitude)), 1.0)
+    return _odd(graph, x, near, graph.op("sub", *_halves_of_exp(graph, magnitude)), limit=1.0)
 
 
 @composed("asinh")
 def _asinh(graph: Ir, x: Value) -> Value:
-    """log1p(x + x² / (1 + sqrt(x² + 1))), and log(2 x) where the square would overflow."""
+    """Return log1p(x + x² / (1 + sqrt(x² + 1))), or log(2 x) where the square would overflow."""
     magnitude = graph.op("abs", x)
     square = graph.op("square", magnitude)
     root = graph.op("add", graph.op("sqrt", graph.op("add", square, 1.0)), 1.0)
     near = graph.op("log1p", graph.op("add", magnitude, graph.op("div", square, root)))
     far = graph.op("add", graph.op("log", magnitude), log(2))
-    return _odd(graph, x, near, far, 100.0)
+    return _odd(graph, x, near, far, limit=100.0)
 
 
 @composed("acosh")
 def _acosh(graph: Ir, x: Value) -> Value:
-    """log1p(t + sqrt(t (t + 2))) with t = x - 1; log(2 x) where the square would overflow."""
+    """Return acosh(x) as log1p(t + sqrt(t (t + 2))) with t = x - 1.
+
+    Where the square would overflow, it is log(2 x).
+    """
     t = graph.op("sub", x, 1.0)
     root = graph.op("sqrt", graph.op("mul", t, graph.op("add", t, 2.0)))
     near = graph.op("log1p", graph.op("add", t, root))
@@ -243,7 +276,7 @@ def _atanh(graph: Ir, x: Value) -> Value:
     return graph.op("select", graph.op("eq", x, 0.0), x, y)
 
 
-_TAIL = (  # of erfc, by a Chebyshev fit to log(erfc(x) / t) + x², with t = 1 / (1 + x / 2)
+_TAIL = (  # coefficients of a Chebyshev fit to log(erfc(x) / t) + x², with t = 1 / (1 + x / 2)
     -1.26551223, 1.00002368, 0.37409196, 0.09678418, -0.18628806,
     0.27886807, -1.13520398, 1.48851587, -0.82215223, 0.17087277,
 )  # fmt: skip
@@ -251,7 +284,7 @@ _TAIL = (  # of erfc, by a Chebyshev fit to log(erfc(x) / t) + x², with t = 1 /
 
 @composed("erfc")
 def _erfc(graph: Ir, x: Value) -> Value:
-    """1 - erf(x) up to 0.5, and beyond a formula whose relative error stays small."""
+    """Return 1 - erf(x) up to 0.5, and beyond a formula with a small relative error."""
     t = graph.op("inv", graph.op("add", graph.op("mul", x, 0.5), 1.0))
     polynomial = graph.constant(_TAIL[-1], x.dtype)
     for coefficient in _TAIL[-2::-1]:
@@ -296,22 +329,25 @@ def _elu(
 def _hardtanh_backward(
     graph: Ir, results: Results, gradient: Value, x: Value, low: float, high: float
 ) -> Value:
-    """The gradient inside the bounds, and 0 elsewhere and where x is NaN."""
-    inside = graph.op("logical_and", graph.op("gt", x, low), graph.op("lt", x, high))
-    return graph.op("select", inside, gradient, graph.constant(0.0, gradient.dtype))
+    """Return the gradient inside the bounds, and 0 elsewhere and where x is NaN."""
+    is_inside = graph.op("logical_and", graph.op("gt", x, low), graph.op("lt", x, high))
+    return graph.op("select", is_inside, gradient, graph.constant(0.0, gradient.dtype))
 
 
 @row("smooth_l1_loss_backward", kept=True)
 def _smooth_l1_backward(
     graph: Ir, results: Results, gradient: Value, x: Value, y: Value, reduction: int, beta: float
 ) -> Value:
-    """1 with a sign from `beta` on, the difference divided by it below, and NaN where that is."""
-    apart = graph.op("sub", x, y)
-    scale = 1 / max(apart.size, 1) if reduction == 1 else 1.0
-    slope = _sign(graph, results, apart)
+    """Return the gradient: ±1 from a distance of `beta` on, and difference / beta below.
+
+    It is NaN where the difference is NaN.
+    """
+    difference = graph.op("sub", x, y)
+    scale = 1 / max(difference.size, 1) if reduction == 1 else 1.0
+    slope = _sign(graph, results, difference)
     if beta:
-        is_far = graph.op("gteq", graph.op("abs", apart), beta)
-        slope = graph.op("select", is_far, slope, graph.op("mul", apart, 1 / beta))
+        is_far = graph.op("gteq", graph.op("abs", difference), beta)
+        slope = graph.op("select", is_far, slope, graph.op("mul", difference, 1 / beta))
     return graph.op("mul", graph.op("mul", slope, scale), gradient)
 
 
@@ -321,8 +357,10 @@ def _leaky_relu(graph: Ir, results: Results, x: Value, slope: float = 0.01) -> V
 
 
 @row("linspace", kept=True)
-def _linspace(graph: Ir, results: Results, start: Any, end: Any, steps: int, **_: Any) -> Value:
-    """Evenly spaced numbers, counted from the nearer end as torch does."""
+def _linspace(
+    graph: Ir, results: Results, start: Operand, end: Operand, steps: int, **_: object
+) -> Value:
+    """Return evenly spaced numbers, numeric from the nearer end as in torch."""
     first, last = (as_dtype(graph, as_dtype(graph, v, results.dtype), FLOAT) for v in (start, end))
     step = graph.op("mul", graph.op("sub", last, first), 1 / max(steps - 1, 1))
     places = np.arange(steps)
@@ -335,17 +373,17 @@ def _linspace(graph: Ir, results: Results, start: Any, end: Any, steps: int, **_
 
 @row("angle")
 def _angle(graph: Ir, results: Results, x: Value) -> Value:
-    """Pi for negative numbers, and 0 for others; NaN stays."""
+    """Return pi for negative numbers, 0 for others, and NaN for NaN."""
     x = as_dtype(graph, x, results.dtype)
-    turned = graph.op("select", graph.op("lt", x, 0.0), pi, graph.constant(0.0, x.dtype))
-    return _nan_to(graph, x, expanded(graph, turned, x.shape))
+    angle = graph.op("select", graph.op("lt", x, 0.0), pi, graph.constant(0.0, x.dtype))
+    return _nan_to(graph, x, expand(graph, angle, x.shape))
 
 
 # --- arithmetic -----------------------------------------------------------------------------------
 
 
-def in_dtype(graph: Ir, results: Results, *operands: Any) -> list[Value]:
-    """Return operands in the dtype of the result, numbers as torch converts them to it."""
+def in_dtype(graph: Ir, results: Results, *operands: Operand) -> list[Value]:
+    """Return operands in the dtype of the result, with numbers converted as in torch."""
     dtype = getattr(results.tensors[0], "dtype", None)
     return [as_dtype(graph, number_in(dtype, v), results.dtype) for v in operands]
 
@@ -355,65 +393,69 @@ def _times(graph: Ir, x: Value, factor: float) -> Value:
 
 
 @row("add")
-def _add(graph: Ir, results: Results, a: Any, b: Any, alpha: float = 1) -> Value:
+def _add(graph: Ir, results: Results, a: Operand, b: Operand, alpha: float = 1) -> Value:
     a, b = in_dtype(graph, results, a, b)
     if results.dtype is BOOL:
-        return graph.op("logical_or", a, b) if alpha else expanded(graph, a, results.shape)
+        return graph.op("logical_or", a, b) if alpha else expand(graph, a, results.shape)
     return graph.op("add", a, _times(graph, b, alpha))
 
 
 @row("sub")
-def _sub(graph: Ir, results: Results, a: Any, b: Any, alpha: float = 1) -> Value:
+def _sub(graph: Ir, results: Results, a: Operand, b: Operand, alpha: float = 1) -> Value:
     a, b = in_dtype(graph, results, a, b)
     return graph.op("sub", a, _times(graph, b, alpha))
 
 
 @row("mul")
-def _mul(graph: Ir, results: Results, a: Any, b: Any) -> Value:
+def _mul(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
     kind = "logical_and" if results.dtype is BOOL else "mul"
     return graph.op(kind, *in_dtype(graph, results, a, b))
 
 
 @row("atan2")
-def _atan2(graph: Ir, results: Results, a: Any, b: Any) -> Value:
+def _atan2(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
     return graph.op("atan2", *in_dtype(graph, results, a, b))
 
 
 def extreme(graph: Ir, kind: str, a: Value, b: Value) -> Value:
-    """Return the larger ("max") or smaller ("min") of two; NaN if either is."""
+    """Return the maximum ("max") or minimum ("min") of two; NaN if either is NaN."""
     if a.dtype is BOOL:
         return graph.op("logical_or" if kind == "max" else "logical_and", a, b)
     return graph.op(kind, a, b)
 
 
 @row("maximum")
-def _maximum(graph: Ir, results: Results, a: Any, b: Any) -> Value:
+def _maximum(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
     return extreme(graph, "max", *in_dtype(graph, results, a, b))
 
 
 @row("minimum")
-def _minimum(graph: Ir, results: Results, a: Any, b: Any) -> Value:
+def _minimum(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
     return extreme(graph, "min", *in_dtype(graph, results, a, b))
 
 
-def _but_nan(kind: str) -> Callable[..., Value]:
-    def of(graph: Ir, results: Results, a: Any, b: Any) -> Value:
-        a, b = (expanded(graph, v, results.shape) for v in in_dtype(graph, results, a, b))
+def _ignoring_nan(kind: str) -> Callable[..., Value]:
+    """Return the row of a maximum or minimum of two that ignores one NaN."""
+
+    def extreme_of_numbers(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
+        a, b = (expand(graph, v, results.shape) for v in in_dtype(graph, results, a, b))
         y = extreme(graph, kind, a, b)
         if not a.floating:
             return y
         y = graph.op("select", graph.op("is_nan", a), b, y)
         return graph.op("select", graph.op("is_nan", b), a, y)
 
-    return of
+    return extreme_of_numbers
 
 
-row("fmax")(_but_nan("max"))
-row("fmin")(_but_nan("min"))
+row("fmax")(_ignoring_nan("max"))
+row("fmin")(_ignoring_nan("min"))
 
 
-@row("clamp", "clamp_min", "clamp_max")
-def _clamp(graph: Ir, results: Results, x: Value, min: Any = None, max: Any = None) -> Value:
+@row("clamp", "clamp_min")
+def _clamp(
+    graph: Ir, results: Results, x: Value, min: Operand | None = None, max: Operand | None = None
+) -> Value:
     dtype = getattr(results.tensors[0], "dtype", None)
     x = as_dtype(graph, x, results.dtype)
     for kind, bound in (("max", min), ("min", max)):
@@ -423,13 +465,17 @@ def _clamp(graph: Ir, results: Results, x: Value, min: Any = None, max: Any = No
     return x
 
 
-ROWS["clamp_max"] = lambda graph, results, x, max: _clamp(graph, results, x, None, max)
+@row("clamp_max")
+def _clamp_max(graph: Ir, results: Results, x: Value, max: Operand) -> Value:
+    return _clamp(graph, results, x, max=max)
 
 
 @row("hypot")
-def _hypot(graph: Ir, results: Results, a: Any, b: Any) -> Value:
-    """sqrt(a² + b²) as the larger times sqrt(1 + ratio²), which overflows only where the result
-    does; infinite if either is."""
+def _hypot(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
+    """Return sqrt(a² + b²) as the larger times sqrt(1 + ratio²).
+
+    It overflows only if the result does, and is infinite if either is infinite.
+    """
     a, b = (graph.op("abs", v) for v in in_dtype(graph, results, a, b))
     large, small = graph.op("max", a, b), graph.op("min", a, b)
     ratio = graph.op("div", small, large)
@@ -442,12 +488,12 @@ def _hypot(graph: Ir, results: Results, a: Any, b: Any) -> Value:
 
 @row("hardtanh")
 def _hardtanh(graph: Ir, results: Results, x: Value, low: float = -1, high: float = 1) -> Value:
-    return _clamp(graph, results, x, low, high)
+    return _clamp(graph, results, x, min=low, max=high)
 
 
 @row("pow")
-def _pow(graph: Ir, results: Results, base: Any, b: Any) -> Value:
-    """Squares, cubes and roots as torch has them, and others by the device's power."""
+def _pow(graph: Ir, results: Results, base: Operand, b: Operand) -> Value:
+    """Return squares, cubes and roots by separate operations as in torch, and others by "pow"."""
     a: Value = as_dtype(graph, base, results.dtype)
     if not isinstance(b, Value) and is_float(results.dtype):
         if b == 1:
@@ -463,8 +509,10 @@ def _pow(graph: Ir, results: Results, base: Any, b: Any) -> Value:
 # --- comparisons and choices ----------------------------------------------------------------------
 
 
-def _compares(kind: str) -> Callable[..., Value]:
-    def compare(graph: Ir, results: Results, a: Any, b: Any) -> Value:
+def _comparison(kind: str) -> Callable[..., Value]:
+    """Return the row of a comparison, in the dtype to which torch promotes both sides."""
+
+    def compare(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
         common, dtype = results.promoted()
         a, b = (number_in(common, v) for v in (a, b))
         return graph.op(kind, as_dtype(graph, a, dtype), as_dtype(graph, b, dtype))
@@ -475,15 +523,20 @@ def _compares(kind: str) -> Callable[..., Value]:
 for _name, _kind in {
     "eq": "eq", "ne": "neq", "lt": "lt", "le": "lteq", "gt": "gt", "ge": "gteq",
 }.items():  # fmt: skip
-    row(_name)(_compares(_kind))
+    row(_name)(_comparison(_kind))
 
 
-def _of_bools(kind: str) -> Callable[..., Value]:
-    return lambda graph, results, a, b: graph.op(kind, as_bool(graph, a), as_bool(graph, b))
+def _logical(kind: str) -> Callable[..., Value]:
+    """Return the row of an operation of two bools."""
+
+    def combine(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
+        return graph.op(kind, as_bool(graph, a), as_bool(graph, b))
+
+    return combine
 
 
 for _name, _kind in {"and": "logical_and", "or": "logical_or", "xor": "neq"}.items():
-    row(f"logical_{_name}")(_of_bools(_kind))
+    row(f"logical_{_name}")(_logical(_kind))
 
 
 @row("logical_not")
@@ -492,14 +545,14 @@ def _logical_not(graph: Ir, results: Results, x: Value) -> Value:
 
 
 @row("where")
-def _where(graph: Ir, results: Results, mask: Value, a: Any, b: Any) -> Value:
+def _where(graph: Ir, results: Results, mask: Value, a: Operand, b: Operand) -> Value:
     a, b = in_dtype(graph, results, a, b)
-    return expanded(graph, graph.op("select", as_bool(graph, mask), a, b), results.shape)
+    return expand(graph, graph.op("select", as_bool(graph, mask), a, b), results.shape)
 
 
 @row("heaviside")
 def _heaviside(graph: Ir, results: Results, x: Value, at_zero: Value) -> Value:
-    x, at_zero = (counted(graph, v) for v in (x, at_zero))
+    x, at_zero = (numeric(graph, v) for v in (x, at_zero))
     step = graph.cast(graph.op("gt", x, graph.constant(0, x.dtype)), x.dtype)
     step = _nan_to(graph, x, step) if x.floating else step
     y = graph.op("select", graph.op("eq", x, graph.constant(0, x.dtype)), at_zero, step)

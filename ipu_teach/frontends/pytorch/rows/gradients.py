@@ -1,17 +1,18 @@
-"""Gradients that torch's autograd asks for, each by the row of the IR that the kit has for it.
+"""Gradients of torch's autograd for which the IR has a row.
 
-torch would spell them out in several operations: that of a ReLU as a comparison and a selection.
+torch would compose them of several operations: that of a ReLU as a comparison and a selection.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from math import isclose
-from typing import Any
+
+import torch
 
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import Ir, Value
-from ipu_teach.frontends.pytorch.rows.registry import Results, row
+from ipu_teach.frontends.pytorch.rows.registry import Ints, Results, row
 from ipu_teach.types import INT, UNSIGNED_INT
 
 
@@ -30,9 +31,12 @@ def _threshold_backward(
 
 
 def _by_output(kind: str) -> Callable[..., Value]:
-    return lambda graph, results, gradient, y: graph.op(
-        "non_linearity_grad", y, gradient, kind=kind
-    )
+    """Return the row of the gradient of a non-linearity, from its output."""
+
+    def backward(graph: Ir, results: Results, gradient: Value, y: Value) -> Value:
+        return graph.op("non_linearity_grad", y, gradient, kind=kind)
+
+    return backward
 
 
 row("sigmoid_backward", kept=True)(_by_output("SIGMOID"))
@@ -40,14 +44,14 @@ row("tanh_backward", kept=True)(_by_output("TANH"))
 
 
 def _at_the_end(graph: Ir, x: Value, dim: int) -> Value:
-    """Exchange a dimension and the last one."""
+    """Return x with a dimension and the last one exchanged."""
     rank = len(x.shape)
     return x if rank < 2 or dim % rank == rank - 1 else ir.transpose(graph, x, dim, -1)
 
 
 @row("_softmax_backward_data", kept=True)
 def _softmax_backward(
-    graph: Ir, results: Results, gradient: Value, y: Value, dim: int, dtype: Any
+    graph: Ir, results: Results, gradient: Value, y: Value, dim: int, dtype: torch.dtype
 ) -> Value:
     if not y.shape:
         return graph.constant(0, results.dtype, ())
@@ -57,7 +61,7 @@ def _softmax_backward(
 
 @row("_log_softmax_backward_data", kept=True)
 def _log_softmax_backward(
-    graph: Ir, results: Results, gradient: Value, y: Value, dim: int, dtype: Any
+    graph: Ir, results: Results, gradient: Value, y: Value, dim: int, dtype: torch.dtype
 ) -> Value:
     total = ir.reduced(graph, "sum", gradient, [dim] if gradient.shape else [], keep=True)
     by_x = graph.op("sub", gradient, graph.op("mul", graph.op("exp", y), total))
@@ -69,7 +73,7 @@ def _slice_backward(
     graph: Ir,
     results: Results,
     gradient: Value,
-    sizes: Any,
+    sizes: Ints,
     dim: int,
     start: int,
     end: int,
@@ -82,42 +86,48 @@ def _slice_backward(
         place = {"dim": axis, "begin": begin, "end": stop, "step": step}
         return graph.op("put", gradient, shape=tuple(sizes), **place)
     lower, upper = [0] * len(sizes), [0] * len(sizes)
-    lower[axis], upper[axis] = begin, sizes[axis] - stop
-    return (
-        graph.op("pad", gradient, lower=tuple(lower), upper=tuple(upper))
-        if any(lower + upper)
-        else gradient
-    )
+    lower[axis] = begin
+    upper[axis] = sizes[axis] - stop
+    if not any(lower + upper):
+        return gradient
+    return graph.op("pad", gradient, lower=tuple(lower), upper=tuple(upper))
 
 
 @row("select_backward", kept=True)
 def _select_backward(
-    graph: Ir, results: Results, gradient: Value, sizes: Any, dim: int, index: int
+    graph: Ir, results: Results, gradient: Value, sizes: Ints, dim: int, index: int
 ) -> Value:
-    axis, at = dim % len(sizes), index % sizes[dim]
+    axis = dim % len(sizes)
+    begin = index % sizes[dim]
     part = graph.op("reshape", gradient, shape=(*sizes[:axis], 1, *sizes[axis + 1 :]))
-    result: Value = _slice_backward(graph, results, part, sizes, axis, at, at + 1, 1)
-    return result
+    return _slice_backward(
+        graph, results, part, sizes, dim=axis, start=begin, end=begin + 1, step=1
+    )
 
 
 @row("native_dropout_backward", kept=True)
 def _dropout_backward(
     graph: Ir, results: Results, gradient: Value, kept: Value, scale: float
 ) -> Value:
-    """The forward's mask has the scale in it: multiply by that, where it is there."""
+    """Return gradient * mask * scale.
+
+    If the mask of the forward, which includes the scale, is found, it is used.
+    """
     gradient = graph.cast(gradient, results.dtype)
     maker = graph.maker()
-    ask = maker.get(kept)
-    if ask is not None and ask.kind == "gt" and ask.inputs[0] in maker:
-        mask = ask.inputs[0]
-        drawn = maker[mask]
-        is_scaled = drawn.kind == "dropout_mask" and isclose(scale * drawn.attrs["keep"], 1)
+    comparison = maker.get(kept)
+    if comparison is not None and comparison.kind == "gt" and comparison.inputs[0] in maker:
+        mask = comparison.inputs[0]
+        source = maker[mask]
+        is_scaled = source.kind == "dropout_mask" and isclose(scale * source.attrs["keep"], 1)
         if is_scaled and mask.dtype is gradient.dtype:
             return graph.op("mul", gradient, mask)
     return graph.op("mul", graph.op("mul", gradient, graph.cast(kept, gradient.dtype)), scale)
 
 
-def _is_plain_sum(gradient: Any, index: Any, rows: int, padding: int, by_frequency: bool) -> bool:
+def _is_plain_sum(
+    gradient: torch.Tensor, index: torch.Tensor, rows: int, padding: int, by_frequency: bool
+) -> bool:
     return not by_frequency
 
 

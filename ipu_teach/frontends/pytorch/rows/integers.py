@@ -1,4 +1,4 @@
-"""Integers: their widths, their division and remainders, and their bits.
+"""Integers: their widths, divisions and remainders, and their bits.
 
 int8 to int64 are INT, which has 32 bits. Results of int8, int16 and uint8 wrap to their width.
 """
@@ -6,12 +6,12 @@ int8 to int64 are INT, which has 32 bits. Results of int8, int16 and uint8 wrap 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from ipu_teach.frontends.ir import Ir, Unfit, Value
 from ipu_teach.frontends.pytorch.rows.elementwise import in_dtype
 from ipu_teach.frontends.pytorch.rows.registry import (
     MOVES,
+    Operand,
     Results,
     as_bool,
     as_dtype,
@@ -20,12 +20,12 @@ from ipu_teach.frontends.pytorch.rows.registry import (
 )
 from ipu_teach.types import BOOL, INT
 
-# widths in bits of the integer dtypes that wrap before INT does
+# widths in bits of the integer dtypes that are narrower than INT
 NARROW = {"uint8": 8, "int8": 8, "int16": 16}
 
 
-def narrowed(graph: Ir, name: str, results: Results, value: Value) -> Value:
-    """Return an integer result of the row `name`, wrapped to the width that torch has for it."""
+def wrap_to_width(graph: Ir, name: str, results: Results, value: Value) -> Value:
+    """Return an integer result of the row `name`, wrapped to the width of torch's dtype."""
     dtype = str(getattr(results.tensors[0], "dtype", "")).removeprefix("torch.")
     if dtype not in NARROW or name in MOVES or value.dtype is not INT:
         return value
@@ -40,19 +40,20 @@ def narrowed(graph: Ir, name: str, results: Results, value: Value) -> Value:
 
 
 def _check_divisor(graph: Ir, divisor: Value) -> None:
+    """Raise `Unfit` for a division of integers by a constant 0."""
     if divisor.dtype is INT and divisor.number == 0:
         raise Unfit("an integer is divided by 0", "divide by another number, or by 0.0.")
 
 
 def _unlike_signs(graph: Ir, rest: Value, divisor: Value) -> Value:
-    """Return whether a remainder has another sign than its divisor."""
+    """Return whether a remainder is not 0 and has another sign than its divisor."""
     zero = graph.constant(0, rest.dtype)
     signs = graph.op("neq", graph.op("lt", rest, zero), graph.op("lt", divisor, zero))
     return graph.op("logical_and", graph.op("neq", rest, zero), signs)
 
 
 def _floored(graph: Ir, a: Value, b: Value) -> Value:
-    """Return a / b rounded down, as torch computes it: from the remainder, which is exact."""
+    """Return a / b rounded down, computed as in torch: from the remainder, which is exact."""
     quotient = graph.op("div", a, b)
     rest = graph.op("rem", a, b)
     if not a.floating:
@@ -60,16 +61,18 @@ def _floored(graph: Ir, a: Value, b: Value) -> Value:
         return graph.op("select", _unlike_signs(graph, rest, b), down, quotient)
     share = graph.op("div", graph.op("sub", a, rest), b)
     share = graph.op("select", _unlike_signs(graph, rest, b), graph.op("sub", share, 1.0), share)
-    whole = graph.op("floor", share)
-    is_above = graph.op("gt", graph.op("sub", share, whole), 0.5)
-    whole = graph.op("select", is_above, graph.op("add", whole, 1.0), whole)
-    # a result of 0 has the sign of the quotient, and a division by 0 is infinite or NaN
-    whole = graph.op("select", graph.op("eq", share, 0.0), graph.op("mul", quotient, 0.0), whole)
-    return graph.op("select", graph.op("eq", b, 0.0), quotient, whole)
+    floor = graph.op("floor", share)
+    is_above = graph.op("gt", graph.op("sub", share, floor), 0.5)
+    floor = graph.op("select", is_above, graph.op("add", floor, 1.0), floor)
+    # a result of 0 has the sign of the quotient; a division by 0 is infinite or NaN
+    floor = graph.op("select", graph.op("eq", share, 0.0), graph.op("mul", quotient, 0.0), floor)
+    return graph.op("select", graph.op("eq", b, 0.0), quotient, floor)
 
 
 @row("div")
-def _div(graph: Ir, results: Results, a: Any, b: Any, rounding_mode: str | None = None) -> Value:
+def _div(
+    graph: Ir, results: Results, a: Operand, b: Operand, rounding_mode: str | None = None
+) -> Value:
     a, b = in_dtype(graph, results, a, b)
     _check_divisor(graph, b)
     if rounding_mode == "floor":
@@ -79,19 +82,19 @@ def _div(graph: Ir, results: Results, a: Any, b: Any, rounding_mode: str | None 
 
 
 @row("floor_divide")
-def _floor_divide(graph: Ir, results: Results, a: Any, b: Any) -> Value:
-    return _div(graph, results, a, b, "floor")
+def _floor_divide(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
+    return _div(graph, results, a, b, rounding_mode="floor")
 
 
 @row("fmod")
-def _fmod(graph: Ir, results: Results, a: Any, b: Any) -> Value:
+def _fmod(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
     a, b = in_dtype(graph, results, a, b)
     _check_divisor(graph, b)
     return graph.op("rem", a, b)
 
 
 @row("remainder")
-def _remainder(graph: Ir, results: Results, a: Any, b: Any) -> Value:
+def _remainder(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
     a, b = in_dtype(graph, results, a, b)
     _check_divisor(graph, b)
     rest = graph.op("rem", a, b)
@@ -102,7 +105,9 @@ def _remainder(graph: Ir, results: Results, a: Any, b: Any) -> Value:
 
 
 def _bits(kind: str, of_bools: str) -> Callable[..., Value]:
-    def combine(graph: Ir, results: Results, a: Any, b: Any) -> Value:
+    """Return the row of an operation of bits; `of_bools` is the operation for BOOL."""
+
+    def combine(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
         if results.dtype is BOOL:
             return graph.op(of_bools, as_bool(graph, a), as_bool(graph, b))
         return graph.op(f"bitwise_{kind}", *in_dtype(graph, results, a, b))
@@ -119,29 +124,33 @@ def _bitwise_not(graph: Ir, results: Results, x: Value) -> Value:
     return graph.op("logical_not" if x.dtype is BOOL else "bitwise_not", x)
 
 
-def _shift_operands(graph: Ir, results: Results, a: Any, b: Any) -> list[Value]:
+def _shift_operands(graph: Ir, results: Results, a: Operand, b: Operand) -> list[Value]:
+    """Return the operands of a shift. Raises `Unfit` for floats."""
     if is_float(results.dtype):
-        raise Unfit("a shift of floats", "multiply by a power of 2: x * 2.0**n.")
+        raise Unfit("floats have no bits to shift", "multiply by a power of 2: x * 2.0**n.")
     return in_dtype(graph, results, a, b)
 
 
 @row("bitwise_left_shift", "__lshift__")
-def _left_shift(graph: Ir, results: Results, a: Any, b: Any) -> Value:
-    """0 if the shift is negative or wider than the number."""
+def _left_shift(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
+    """Return the shifted bits; 0 if the shift is negative or at least the width."""
     a, b = _shift_operands(graph, results, a, b)
-    inside = graph.op("logical_and", graph.op("gteq", b, 0), graph.op("lt", b, 32))
-    bits = graph.op("select", inside, b, graph.constant(0, INT))
-    return graph.op("select", inside, graph.op("shift_left", a, bits), graph.constant(0, INT))
+    is_valid = graph.op("logical_and", graph.op("gteq", b, 0), graph.op("lt", b, 32))
+    bits = graph.op("select", is_valid, b, graph.constant(0, INT))
+    return graph.op("select", is_valid, graph.op("shift_left", a, bits), graph.constant(0, INT))
 
 
 @row("bitwise_right_shift", "__rshift__")
-def _right_shift(graph: Ir, results: Results, a: Any, b: Any) -> Value:
-    """Copies of the sign come in, also for a shift that is negative or wider than the number."""
+def _right_shift(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
+    """Return the bits shifted with copies of the sign.
+
+    If the shift is negative or too wide, all bits are copies of the sign.
+    """
     a, b = _shift_operands(graph, results, a, b)
-    inside = graph.op("logical_and", graph.op("gteq", b, 0), graph.op("lt", b, 31))
-    return graph.op("shift_right", a, graph.op("select", inside, b, graph.constant(31, INT)))
+    is_valid = graph.op("logical_and", graph.op("gteq", b, 0), graph.op("lt", b, 31))
+    return graph.op("shift_right", a, graph.op("select", is_valid, b, graph.constant(31, INT)))
 
 
 @row("_to_copy", "to")
-def _to_copy(graph: Ir, results: Results, x: Value, *_: Any, **__: Any) -> Value:
+def _to_copy(graph: Ir, results: Results, x: Value, *_: object, **__: object) -> Value:
     return as_dtype(graph, x, results.dtype)

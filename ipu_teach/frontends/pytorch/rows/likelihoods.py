@@ -1,8 +1,8 @@
-"""Losses of class numbers: the negative log likelihood, and what cross entropy shares with it."""
+"""Losses of class numbers: the negative log likelihood, and functions that cross entropy shares."""
 
 from __future__ import annotations
 
-from typing import Any
+import torch
 
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import Ir, Value
@@ -10,25 +10,25 @@ from ipu_teach.frontends.pytorch.rows.registry import Results, row
 from ipu_teach.poplibs.popops import MASKED_LABEL_CODE
 from ipu_teach.types import FLOAT, INT, UNSIGNED_INT
 
-IGNORED = -100  # the class number that counts for no loss, unless torch is given another
+IGNORED = -100  # torch's default for the class number that is ignored
 
 
 def class_rows(graph: Ir, x: Value) -> Value:
-    """[batch, classes, …] or [classes] as [rows, classes]."""
+    """Return [batch, classes, …] or [classes] as [rows, classes]."""
     if len(x.shape) > 2:
         x = graph.op("permute", x, dims=(0, *range(2, len(x.shape)), 1))
     return x if len(x.shape) == 2 else graph.op("reshape", x, shape=(-1, x.shape[-1]))
 
 
 def class_numbers(graph: Ir, labels: Value, classes: int, ignored: int) -> tuple[Value, bool]:
-    """Class numbers as UNSIGNED_INT [rows], and whether some may count for no loss.
+    """Return class numbers as UNSIGNED_INT [rows], and whether some may be ignored.
 
-    The host checks the class numbers that it feeds. Of those, `IGNORED` is expected only where the
-    host has fed one.
+    The host checks the class numbers that it feeds. Among those, `IGNORED` is only expected if the
+    host has fed it.
     """
     rows = graph.op("reshape", labels, shape=(labels.size,)) if len(labels.shape) != 1 else labels
     numbers = graph.op("reinterpret", rows, dtype=UNSIGNED_INT) if rows.dtype is INT else rows
-    fed = graph.fed(numbers)
+    fed = graph.fed_input(numbers)
     if fed is not None:
         fed.below = classes if fed.below is None else min(classes, fed.below)
         if ignored == IGNORED and not getattr(fed, "marked", False):
@@ -39,7 +39,7 @@ def class_numbers(graph: Ir, labels: Value, classes: int, ignored: int) -> tuple
 
 
 def count_of(graph: Ir, numbers: Value, is_masked: bool) -> Value:
-    """How many class numbers count, FLOAT."""
+    """Return the number of class numbers that are not ignored, as FLOAT."""
     if not is_masked:
         return graph.constant(float(numbers.size), FLOAT, ())
     masked = graph.constant(MASKED_LABEL_CODE, UNSIGNED_INT, numbers.shape)
@@ -47,7 +47,7 @@ def count_of(graph: Ir, numbers: Value, is_masked: bool) -> Value:
 
 
 def mean_of(graph: Ir, total: Value, count: Value) -> Value:
-    """total / count, NaN for a count of 0; there the gradient of the total is 0, not NaN."""
+    """Return total / count; NaN for a count of 0, in which case the gradient of the total is 0."""
     if count.number is not None:
         return graph.op("mul", total, 1 / count.number)
     mean = graph.op("div", total, graph.op("max", count, 1.0))
@@ -55,11 +55,19 @@ def mean_of(graph: Ir, total: Value, count: Value) -> Value:
     return graph.op("select", empty, graph.constant(float("nan"), total.dtype, total.shape), mean)
 
 
-def _has_no_weights(x: Any, target: Any, weight: Any, *others: Any) -> bool:
+def _has_no_weights(
+    x: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, *others: object
+) -> bool:
     return weight is None
 
 
-def _had_no_weights(gradient: Any, x: Any, target: Any, weight: Any, *others: Any) -> bool:
+def _had_no_weights(
+    gradient: torch.Tensor,
+    x: torch.Tensor,
+    target: torch.Tensor,
+    weight: torch.Tensor | None,
+    *others: object,
+) -> bool:
     return weight is None
 
 
@@ -67,22 +75,24 @@ def _had_no_weights(gradient: Any, x: Any, target: Any, weight: Any, *others: An
 def _nll(
     graph: Ir, results: Results, x: Value, labels: Value, weight: None, reduction: int, ignored: int
 ) -> list[Value]:
+    """Return the loss and the total weight.
+
+    `reduction` is 0 for none, 1 for the mean, and 2 for the sum.
+    """
     rows = class_rows(graph, x)
     numbers, is_masked = class_numbers(graph, labels, rows.shape[1], ignored)
     count = count_of(graph, numbers, is_masked)
-    each = graph.op("neg", graph.cast(graph.op("pick", rows, numbers), FLOAT))
+    losses = graph.op("neg", graph.cast(graph.op("pick", rows, numbers), FLOAT))
     dtype = results.dtypes[1] or results.dtype
     weights = graph.cast(count, dtype)
     if reduction == 0:
-        loss = (
-            graph.op("reshape", each, shape=results.shape) if each.shape != results.shape else each
-        )
-        return [graph.cast(loss, results.dtype), graph.constant(0, dtype, ())]
-    total = ir.reduced(graph, "sum", each)
-    return [
-        graph.cast(mean_of(graph, total, count) if reduction == 1 else total, results.dtype),
-        weights,
-    ]
+        if losses.shape != results.shape:
+            losses = graph.op("reshape", losses, shape=results.shape)
+        return [graph.cast(losses, results.dtype), graph.constant(0, dtype, ())]
+    loss = ir.reduced(graph, "sum", losses)
+    if reduction == 1:
+        loss = mean_of(graph, loss, count)
+    return [graph.cast(loss, results.dtype), weights]
 
 
 @row("nll_loss_backward", "nll_loss2d_backward", kept=_had_no_weights)
@@ -95,17 +105,14 @@ def _nll_backward(
     gradient = graph.cast(gradient, FLOAT)
     if reduction == 1:
         count = count_of(graph, numbers, is_masked)
-        number = count.number
-        gradient = (
-            graph.op("div", gradient, graph.op("max", count, 1.0))
-            if number is None
-            else graph.op("mul", gradient, 1 / number)
-        )
-    each = graph.op(
-        "neg", graph.op("reshape", gradient, shape=(-1, 1) if reduction == 0 else (1, 1))
-    )
+        if count.number is None:
+            gradient = graph.op("div", gradient, graph.op("max", count, 1.0))
+        else:
+            gradient = graph.op("mul", gradient, 1 / count.number)
+    column = (-1, 1) if reduction == 0 else (1, 1)
+    by_likelihood = graph.op("neg", graph.op("reshape", gradient, shape=column))
     hot = graph.op("one_hot", numbers, classes=rows.shape[1], dtype=FLOAT)
-    by_rows = graph.op("mul", hot, each)
+    by_rows = graph.op("mul", hot, by_likelihood)
     if len(x.shape) > 2:
         moved = (x.shape[0], *x.shape[2:], x.shape[1])
         back = (0, len(moved) - 1, *range(1, len(moved) - 1))

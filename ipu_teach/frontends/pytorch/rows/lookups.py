@@ -1,14 +1,13 @@
 """Look-ups by index: gathering, scattering and embeddings.
 
-The rows of the IR take indices without a sign. torch counts negative indices from the end only in
-subscripts (`x[index]`, `x[index] = y`), which wrap them first; elsewhere they are errors. An index
-that the host feeds is checked on the host. An index that the device computes is not checked.
+The rows of the IR take unsigned indices. In torch, negative indices count from the end only in
+subscripts (`x[index]`, `x[index] = y`), which wrap them first; elsewhere they are errors. The host
+checks indices that it feeds. Indices that the device computes are not checked.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -16,20 +15,22 @@ from ipu_teach.frontends.ir import Ir, Unfit, Value
 from ipu_teach.frontends.pytorch.rows.integers import _floored
 from ipu_teach.frontends.pytorch.rows.registry import (
     Ints,
+    Operand,
     Results,
     along_axis,
     as_dtype,
-    corner,
-    expanded,
-    moved,
-    permuted,
-    reshaped,
+    expand,
+    first_elements,
+    move_dimension,
+    permute,
+    reshape,
     row,
 )
 from ipu_teach.types import BOOL, FLOAT, INT, UNSIGNED_INT
 
 MASKS = Unfit(
-    "how many elements a mask selects depends on its values", "use torch.where(mask, x, 0)."
+    "the number of elements that a mask selects depends on its values",
+    "use torch.where(mask, x, 0).",
 )
 
 
@@ -37,12 +38,13 @@ MASKS = Unfit(
 
 
 def fed_through(graph: Ir, index: Value) -> Value | None:
-    """Return the input of the host that an index is a view of, or None.
+    """Return the input from the host that an index is a view of, or None.
 
-    Labels of which one number is ignored and replaced by 0, as torch's own losses do, are seen as
-    the input, which then also takes that number.
+    Labels in which an ignored number has been replaced by 0, as by torch's own losses, count as the
+    input, which may then also contain that number.
     """
-    makers, ignored = graph.maker(), None
+    makers = graph.maker()
+    ignored = None
     views = ("reshape", "permute", "expand", "slice", "reinterpret", "reverse")
     while index in makers:
         op = makers[index]
@@ -54,7 +56,8 @@ def fed_through(graph: Ir, index: Value) -> Value | None:
         if not (is_masked and compared is not None and compared.kind == "neq"):
             return None
         number = compared.inputs[1].number
-        ignored, index = None if number is None else int(number), op.inputs[1]
+        ignored = None if number is None else int(number)
+        index = op.inputs[1]
     if index.kind != "input":
         return None
     if ignored is not None:
@@ -73,8 +76,9 @@ def unsigned(graph: Ir, index: Value, size: int, is_subscript: bool = False) -> 
     if index.kind == "constant" and index.initial is not None:
         numbers = np.asarray(index.initial, np.int64)
         if numbers.size and not lowest <= numbers.min() <= numbers.max() < size:
-            why = f"the index {numbers.min() if numbers.min() < lowest else numbers.max()} is out"
-            raise Unfit(f"{why} of {size} elements", f"give indices from 0 to {size - 1}.")
+            wrong = numbers.min() if numbers.min() < lowest else numbers.max()
+            why = f"the index {wrong} is out of range for {size} elements"
+            raise Unfit(why, f"give indices from 0 to {size - 1}.")
         return graph.constant(numbers % max(size, 1), UNSIGNED_INT, index.shape)
     fed = fed_through(graph, index)
     if fed is not None:
@@ -89,7 +93,7 @@ def unsigned(graph: Ir, index: Value, size: int, is_subscript: bool = False) -> 
 
 
 def _is_counted(graph: Ir, index: Value) -> bool:
-    """Return whether an index is a place that the device has found, and never negative."""
+    """Return whether an index is a place that the device has computed, which is never negative."""
     maker = graph.maker().get(index)
     if maker is None or maker.kind != "reinterpret":
         return False
@@ -97,7 +101,7 @@ def _is_counted(graph: Ir, index: Value) -> bool:
 
 
 def linear(graph: Ir, indices: Sequence[Value], sizes: Ints, is_subscript: bool = True) -> Value:
-    """Return several indices as one into all elements that they count, the last one fastest."""
+    """Return several indices as one index into all elements; the last dimension is contiguous."""
     total: Value | None = None
     for index, size in zip(indices, sizes, strict=True):
         place = unsigned(graph, index, size, is_subscript)
@@ -107,26 +111,27 @@ def linear(graph: Ir, indices: Sequence[Value], sizes: Ints, is_subscript: bool 
 
 
 def _element_places(graph: Ir, x: Value, dim: int, index: Value) -> Value:
-    """Return the places in the flattened x of the elements that torch's gather takes."""
+    """Return the places in the flattened x of the elements that torch's gather reads."""
     rank = len(x.shape)
     indices = [
         index if d == dim % rank else _constant_places(graph, index.shape, d) for d in range(rank)
     ]
-    return reshaped(graph, linear(graph, indices, x.shape, is_subscript=False), (index.size,))
+    return reshape(graph, linear(graph, indices, x.shape, is_subscript=False), (index.size,))
 
 
 def _constant_places(graph: Ir, shape: Ints, dim: int) -> Value:
+    """Return UNSIGNED_INT: for each element of a shape, its place along a dimension."""
     places = np.broadcast_to(along_axis(np.arange(shape[dim]), len(shape), dim), shape)
     return graph.constant(places, UNSIGNED_INT)
 
 
 def _at_least_1d(graph: Ir, *values: Value) -> list[Value]:
-    """Return values, single numbers as [1]."""
-    return [v if v.shape else reshaped(graph, v, (1,)) for v in values]
+    """Return values, with single numbers as [1]."""
+    return [v if v.shape else reshape(graph, v, (1,)) for v in values]
 
 
 def _column(graph: Ir, x: Value) -> Value:
-    return reshaped(graph, x, (x.size, 1))
+    return reshape(graph, x, (x.size, 1))
 
 
 # --- gathering ------------------------------------------------------------------------------------
@@ -141,49 +146,49 @@ def _gather(
     x, index = _at_least_1d(graph, x, index)
     is_column = len(x.shape) == 2 and dim % 2 == 1 and index.shape == (x.shape[0], 1)
     if is_column and x.floating:
-        places = unsigned(graph, reshaped(graph, index, (x.shape[0],)), x.shape[1])
-        return reshaped(graph, graph.op("pick", x, places), results.shape)
+        places = unsigned(graph, reshape(graph, index, (x.shape[0],)), x.shape[1])
+        return reshape(graph, graph.op("pick", x, places), results.shape)
     y = graph.op("gather", _column(graph, x), _element_places(graph, x, dim, index))
-    return reshaped(graph, y, results.shape)
+    return reshape(graph, y, results.shape)
 
 
 @row("index_select", moves=True)
 def _index_select(graph: Ir, results: Results, x: Value, dim: int, index: Value) -> Value:
     x, index = _at_least_1d(graph, x, index)
-    y = graph.op("gather", moved(graph, x, dim, 0), unsigned(graph, index, x.shape[dim]))
-    return reshaped(graph, moved(graph, y, 0, dim), results.shape)
+    y = graph.op("gather", move_dimension(graph, x, dim, 0), unsigned(graph, index, x.shape[dim]))
+    return reshape(graph, move_dimension(graph, y, 0, dim), results.shape)
 
 
 @row("embedding", moves=True)
-def _embedding(graph: Ir, results: Results, table: Value, index: Value, *_: Any) -> Value:
+def _embedding(graph: Ir, results: Results, table: Value, index: Value, *_: object) -> Value:
     return graph.op("gather", table, unsigned(graph, index, table.shape[0]))
 
 
 @row("take", moves=True)
 def _take(graph: Ir, results: Results, x: Value, index: Value) -> Value:
-    return graph.op("gather", reshaped(graph, x, (x.size,)), unsigned(graph, index, x.size, True))
+    return graph.op("gather", reshape(graph, x, (x.size,)), unsigned(graph, index, x.size, True))
 
 
 class Subscript:
     """The indices of `x[i, :, j]`: x with the indexed dimensions first, and one index into them."""
 
     def __init__(self, graph: Ir, x: Value, indices: Sequence[Value | None]) -> None:
-        chosen = [v for v in indices if v is not None]
-        if any(v.dtype is BOOL for v in chosen):
+        given_indices = [v for v in indices if v is not None]
+        if any(v.dtype is BOOL for v in given_indices):
             raise MASKS
-        shape = np.broadcast_shapes(*(v.shape for v in chosen))
-        chosen = [expanded(graph, v, shape) for v in chosen]
+        shape = np.broadcast_shapes(*(v.shape for v in given_indices))
+        given_indices = [expand(graph, v, shape) for v in given_indices]
         dims = [d for d, v in enumerate(indices) if v is not None]
-        is_together = dims == [*range(dims[0], dims[0] + len(dims))]
+        is_contiguous = dims == [*range(dims[0], dims[0] + len(dims))]
         self.order = [*dims, *(d for d in range(len(x.shape)) if d not in dims)]
-        self.front = permuted(graph, x, self.order)  # the indexed dimensions first
-        self.place = linear(graph, chosen, [x.shape[d] for d in dims])
+        self.front = permute(graph, x, self.order)  # x with the indexed dimensions first
+        self.place = linear(graph, given_indices, [x.shape[d] for d in dims])
         self.rest = self.front.shape[len(dims) :]
-        self.rows = reshaped(
+        self.rows = reshape(
             graph, self.front, (int(np.prod([x.shape[d] for d in dims])), *self.rest)
         )
-        # torch puts the dimensions of separated indices in front of all others
-        self.lead = dims[0] if is_together else 0
+        # torch puts the dimensions of indices that are not adjacent first
+        self.lead = dims[0] if is_contiguous else 0
         rank = len(shape)
         self.back = [
             *range(rank, rank + self.lead), *range(rank),
@@ -193,15 +198,15 @@ class Subscript:
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of the elements that are read or written, in torch's order."""
-        whole = (*self.place.shape, *self.rest)
-        return tuple(whole[d] for d in self.back)
+        shape = (*self.place.shape, *self.rest)
+        return tuple(shape[d] for d in self.back)
 
 
 @row("index", "_unsafe_index", moves=True)
 def _index(graph: Ir, results: Results, x: Value, indices: Sequence[Value | None]) -> Value:
     subscript = Subscript(graph, x, indices)
     y = graph.op("gather", subscript.rows, subscript.place)
-    return permuted(graph, y, subscript.back) if subscript.lead else y
+    return permute(graph, y, subscript.back) if subscript.lead else y
 
 
 # --- scattering -----------------------------------------------------------------------------------
@@ -219,56 +224,63 @@ def _index_put(
     subscript = Subscript(graph, x, indices)
     if not subscript.place.size or not x.size:
         return x
-    values = expanded(graph, values, subscript.shape)
-    values = permuted(graph, values, [int(d) for d in np.argsort(subscript.back)])
+    values = expand(graph, values, subscript.shape)
+    values = permute(graph, values, [int(d) for d in np.argsort(subscript.back)])
     kind = "scatter_add" if accumulate else "scatter_set"
     y = graph.op(kind, subscript.rows, subscript.place, values)
-    y = reshaped(graph, y, subscript.front.shape)
-    return permuted(graph, y, [int(d) for d in np.argsort(subscript.order)])
+    y = reshape(graph, y, subscript.front.shape)
+    return permute(graph, y, [int(d) for d in np.argsort(subscript.order)])
 
 
 @row("put")
 def _put(
     graph: Ir, results: Results, x: Value, index: Value, source: Value, accumulate: bool = False
 ) -> Value:
-    """Elements of the flattened x are replaced, or added to."""
+    """Return x with elements of its flattened form replaced, or added to."""
     if not index.size:
         return x
-    at = reshaped(graph, unsigned(graph, index, x.size, is_subscript=True), (index.size,))
+    places = reshape(graph, unsigned(graph, index, x.size, is_subscript=True), (index.size,))
     kind = "scatter_add" if accumulate else "scatter_set"
-    return reshaped(graph, graph.op(kind, _column(graph, x), at, _column(graph, source)), x.shape)
+    return reshape(
+        graph, graph.op(kind, _column(graph, x), places, _column(graph, source)), x.shape
+    )
 
 
 def _masked_put(
     graph: Ir, x: Value, indices: Sequence[Value | None], values: Value, accumulate: bool
 ) -> Value:
-    """`x[mask] = number`, with a mask of the first dimensions."""
+    """Return the result of `x[mask] = number`, for a mask of the first dimensions.
+
+    Raises `Unfit`.
+    """
     mask = indices[0]
     if mask is None or len(indices) > 1 or values.size != 1:
         raise MASKS
-    mask = reshaped(graph, mask, (*mask.shape, *(1,) * (len(x.shape) - len(mask.shape))))
-    number = reshaped(graph, values, ())
+    mask = reshape(graph, mask, (*mask.shape, *(1,) * (len(x.shape) - len(mask.shape))))
+    number = reshape(graph, values, ())
     new = graph.op("add", x, number) if accumulate else number
-    return graph.op("select", expanded(graph, mask, x.shape), new, x)
+    return graph.op("select", expand(graph, mask, x.shape), new, x)
 
 
-def _source(graph: Ir, source: Any, x: Value, index: Value) -> Value:
-    """Return what is written at each index."""
+def _source(graph: Ir, source: Operand, x: Value, index: Value) -> Value:
+    """Return the values that are written at each index."""
     if not isinstance(source, Value):
         return graph.constant(as_dtype(graph, source, x.dtype).number, x.dtype, index.shape)
     source = as_dtype(graph, source, x.dtype)
-    return corner(graph, reshaped(graph, source, (1,)) if not source.shape else source, index.shape)
+    return first_elements(
+        graph, reshape(graph, source, (1,)) if not source.shape else source, index.shape
+    )
 
 
 @row("scatter")
 def _scatter(
-    graph: Ir, results: Results, x: Value, dim: int, index: Value, source: Any,
+    graph: Ir, results: Results, x: Value, dim: int, index: Value, source: Operand,
     reduce: str | None = None,
 ) -> Value:  # fmt: skip
     if reduce is not None:
         if reduce != "add":
             raise Unfit(
-                f"scatter with reduce={reduce!r} is not offered",
+                f"scatter with reduce={reduce!r} is not supported",
                 "choose reduce='add', or torch.scatter_reduce with 'sum', 'mean', 'amax', 'amin'.",
             )
         return _scatter_add(graph, results, x, dim, index, source)
@@ -279,42 +291,47 @@ def _scatter(
     if _is_one_per_row(x, index, dim):
         y = _written_once(graph, x, index, source, dim)
     else:
-        rows, at = _column(graph, x), _element_places(graph, x, dim, index)
-        y = graph.op("scatter_set", rows, at, _column(graph, source))
-    return reshaped(graph, y, results.shape)
+        rows = _column(graph, x)
+        places = _element_places(graph, x, dim, index)
+        y = graph.op("scatter_set", rows, places, _column(graph, source))
+    return reshape(graph, y, results.shape)
 
 
 def _is_one_per_row(x: Value, index: Value, dim: int) -> bool:
-    """Return whether each row along a dimension is written once, as for one-hot vectors."""
-    whole = [n if d != dim % len(x.shape) else 1 for d, n in enumerate(x.shape)]
-    return list(index.shape) == whole
+    """Return whether one element of each row along a dimension is written, as for one-hot."""
+    one_per_row = [n if d != dim % len(x.shape) else 1 for d, n in enumerate(x.shape)]
+    return list(index.shape) == one_per_row
 
 
 def _written_once(graph: Ir, x: Value, index: Value, source: Value, dim: int) -> Value:
-    """Return x with one element of each row replaced, by comparing places: no element moves."""
+    """Return x with one element of each row replaced, by comparing places.
+
+    So no element moves.
+    """
     places = np.arange(x.shape[dim])
     grid = np.broadcast_to(along_axis(places, len(x.shape), dim), x.shape)
-    at = expanded(graph, unsigned(graph, index, x.shape[dim]), x.shape)
-    hit = graph.op("eq", graph.constant(grid, UNSIGNED_INT), at)
-    return graph.op("select", hit, expanded(graph, source, x.shape), x)
+    written = expand(graph, unsigned(graph, index, x.shape[dim]), x.shape)
+    is_written = graph.op("eq", graph.constant(grid, UNSIGNED_INT), written)
+    return graph.op("select", is_written, expand(graph, source, x.shape), x)
 
 
 @row("scatter_add")
 def _scatter_add(
-    graph: Ir, results: Results, x: Value, dim: int, index: Value, source: Any
+    graph: Ir, results: Results, x: Value, dim: int, index: Value, source: Operand
 ) -> Value:
     if not index.size or not x.size:
         return x
     x, index = _at_least_1d(graph, x, index)
     updates = _column(graph, _source(graph, source, x, index))
-    at = _element_places(graph, x, dim, index)
-    return reshaped(graph, _added(graph, _column(graph, x), at, updates), results.shape)
+    element_places = _element_places(graph, x, dim, index)
+    return reshape(graph, _added(graph, _column(graph, x), element_places, updates), results.shape)
 
 
-def _added(graph: Ir, rows: Value, at: Value, updates: Value) -> Value:
+def _added(graph: Ir, rows: Value, places: Value, updates: Value) -> Value:
+    """Return rows with updates added. Raises `Unfit` for BOOL."""
     if rows.dtype is BOOL:
-        raise Unfit("booleans are not added up", "x.int(), and compare the result with 0.")
-    return graph.op("scatter_add", rows, at, updates)
+        raise Unfit("booleans cannot be added", "x.int(), and compare the result with 0.")
+    return graph.op("scatter_add", rows, places, updates)
 
 
 @row("index_add")
@@ -325,9 +342,12 @@ def _index_add(
         return x
     x, index, source = _at_least_1d(graph, x, index, source)
     source = source if alpha == 1 else graph.op("mul", source, alpha)
-    at, updates = unsigned(graph, index, x.shape[dim]), moved(graph, source, dim, 0)
-    y = moved(graph, _added(graph, moved(graph, x, dim, 0), at, updates), 0, dim)
-    return reshaped(graph, y, results.shape)
+    places = unsigned(graph, index, x.shape[dim])
+    updates = move_dimension(graph, source, dim, 0)
+    y = move_dimension(
+        graph, _added(graph, move_dimension(graph, x, dim, 0), places, updates), 0, dim
+    )
+    return reshape(graph, y, results.shape)
 
 
 @row("scatter_reduce")
@@ -336,45 +356,46 @@ def _scatter_reduce(
     include_self: bool = True,
 ) -> Value:  # fmt: skip
     if reduce not in ("sum", "mean", "amax", "amin"):
-        why = f"scatter_reduce by {reduce!r} is not offered"
+        why = f"scatter_reduce by {reduce!r} is not supported"
         raise Unfit(why, "choose 'sum', 'mean', 'amax' or 'amin'.")
     if not index.size or not x.size:
         return x
     x, index = _at_least_1d(graph, x, index)
-    at, rows = _element_places(graph, x, dim, index), _column(graph, x)
+    places = _element_places(graph, x, dim, index)
+    rows = _column(graph, x)
     updates = _column(graph, _source(graph, source, x, index))
     ones = graph.constant(1.0, FLOAT, (index.size, 1))
-    count = graph.op("scatter_add", graph.constant(0.0, FLOAT, rows.shape), at, ones)
+    count = graph.op("scatter_add", graph.constant(0.0, FLOAT, rows.shape), places, ones)
     if reduce in ("sum", "mean"):
-        start = _unless_hit(graph, count, rows, 0, include_self)
-        y = _added(graph, start, at, updates)
+        start = _unless_hit(graph, count, rows, otherwise=0, include_self=include_self)
+        y = _added(graph, start, places, updates)
         if reduce == "mean":
             count = graph.op("add", count, 1.0) if include_self else graph.op("max", count, 1.0)
             count = graph.cast(count, x.dtype)
             y = graph.op("div", y, count) if x.floating else _floored(graph, y, count)
     else:
-        y = _extreme_scatter(graph, reduce, rows, count, at, updates, include_self)
-    return reshaped(graph, y, results.shape)
+        if x.dtype is BOOL:
+            raise Unfit("booleans have no maximum", "x.int(), and compare the result with 0.")
+        lowest = -float("inf") if x.floating else -(2**31)
+        is_minimum = reduce == "amin"
+        if is_minimum:
+            rows = _negated(graph, rows)
+            updates = _negated(graph, updates)
+        start = _unless_hit(graph, count, rows, otherwise=lowest, include_self=include_self)
+        y = graph.op("scatter_max", start, places, updates)
+        y = _negated(graph, y) if is_minimum else y
+    return reshape(graph, y, results.shape)
 
 
-def _extreme_scatter(
-    graph: Ir, reduce: str, rows: Value, count: Value, at: Value, updates: Value, include_self: bool
-) -> Value:
-    if rows.dtype is BOOL:
-        raise Unfit("booleans have no largest", "x.int(), and compare the result with 0.")
-    sign = "bitwise_not" if rows.dtype is INT else "neg"  # both turn the order round
-    if reduce == "amin":
-        rows, updates = graph.op(sign, rows), graph.op(sign, updates)
-    lowest = -float("inf") if rows.floating else -(2**31)
-    start = _unless_hit(graph, count, rows, lowest, include_self)
-    y = graph.op("scatter_max", start, at, updates)
-    return graph.op(sign, y) if reduce == "amin" else y
+def _negated(graph: Ir, x: Value) -> Value:
+    """Return x in reverse order: -x, or for integers ~x, which does not overflow."""
+    return graph.op("bitwise_not" if x.dtype is INT else "neg", x)
 
 
 def _unless_hit(
     graph: Ir, count: Value, rows: Value, otherwise: float, include_self: bool
 ) -> Value:
-    """Return what an update starts from: x, or a neutral number where x does not count."""
+    """Return the values that updates start from: x, or `otherwise` where x does not count."""
     if include_self:
         return rows
     neutral = graph.constant(otherwise, rows.dtype)

@@ -1,4 +1,4 @@
-"""Order along a dimension: places of extremes, sorting, and running sums, products and extremes.
+"""Order along a dimension: extremes with their places, sorting, and running sums and extremes.
 
 Equal elements keep their order, and NaN is larger than all numbers, as in torch's stable sort.
 """
@@ -14,16 +14,18 @@ import numpy as np
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import Ir, Unfit, Value
 from ipu_teach.frontends.pytorch.rows.registry import (
+    Kind,
+    Operand,
     Results,
     as_dtype,
     as_rows,
-    counted,
     from_rows,
     is_float,
-    reshaped,
+    numeric,
+    reshape,
     row,
     size_along,
-    sliced,
+    slice_dimension,
 )
 from ipu_teach.frontends.pytorch.rows.views import at_places
 from ipu_teach.types import FLOAT, INT, UNSIGNED_INT
@@ -32,32 +34,37 @@ from ipu_teach.types import FLOAT, INT, UNSIGNED_INT
 
 
 def _place(graph: Ir, kind: str, rows: Value) -> Value:
-    """Return INT [rows]: the place of the first largest or smallest element, or first NaN."""
+    """Return INT [rows]: the place of the first maximum or minimum, or of the first NaN."""
     return graph.op("reinterpret", graph.op(f"arg_{kind}", rows), dtype=INT)
 
 
 def _arg(kind: str) -> Callable[..., Value]:
+    """Return the row of argmax or argmin."""
+
     def arg(
         graph: Ir, results: Results, x: Value, dim: int | None = None, keepdim: bool = False
     ) -> Value:
-        x = counted(graph, x)
-        rows = reshaped(graph, x, (1, x.size)) if dim is None else as_rows(graph, x, dim)
-        return reshaped(graph, _place(graph, kind, rows), results.shape)
+        x = numeric(graph, x)
+        rows = reshape(graph, x, (1, x.size)) if dim is None else as_rows(graph, x, dim)
+        return reshape(graph, _place(graph, kind, rows), results.shape)
 
     return arg
 
 
-def _with_place(kind: str) -> Callable[..., Any]:
+def _with_place(kind: str) -> Callable[..., Value | list[Value]]:
+    """Return the row of max or min: the extreme, and along a dimension its place."""
+
     def extreme(
         graph: Ir, results: Results, x: Value, dim: int | None = None, keepdim: bool = False
-    ) -> Any:
-        dtype, x = x.dtype, counted(graph, x)
-        rows = reshaped(graph, x, (1, x.size)) if dim is None else as_rows(graph, x, dim)
+    ) -> Value | list[Value]:
+        dtype = x.dtype
+        x = numeric(graph, x)
+        rows = reshape(graph, x, (1, x.size)) if dim is None else as_rows(graph, x, dim)
         value = ir.reduced(graph, f"reduce_{kind}", rows, [1])
-        value = as_dtype(graph, reshaped(graph, value, results.shape), dtype)
+        value = as_dtype(graph, reshape(graph, value, results.shape), dtype)
         if dim is None:
             return value
-        return [value, reshaped(graph, _place(graph, kind, rows), results.shape)]
+        return [value, reshape(graph, _place(graph, kind, rows), results.shape)]
 
     return extreme
 
@@ -70,12 +77,12 @@ for _kind in ("max", "min"):
 # --- sorting --------------------------------------------------------------------------------------
 
 
-def ranked(graph: Ir, x: Value, count: int, dim: int, largest: bool) -> list[Value]:
-    """Return the first elements of the order along a dimension, and their places as INT."""
-    dtype, numbers = x.dtype, counted(graph, x)
-    values, places = graph.emit("top_k", as_rows(graph, numbers, dim), k=count, largest=largest)
+def first_in_order(graph: Ir, x: Value, count: int, dim: int, largest: bool) -> list[Value]:
+    """Return the first `count` elements of the order along a dimension, and their places as INT."""
+    rows = as_rows(graph, numeric(graph, x), dim)
+    values, places = graph.emit("top_k", rows, k=count, largest=largest)
     places = graph.op("reinterpret", places, dtype=INT)
-    values = as_dtype(graph, from_rows(graph, values, x, dim), dtype)
+    values = as_dtype(graph, from_rows(graph, values, x, dim), x.dtype)
     return [values, from_rows(graph, places, x, dim)]
 
 
@@ -84,25 +91,26 @@ def _topk(
     graph: Ir, results: Results, x: Value, k: int, dim: int = -1, largest: bool = True,
     sorted: bool = True,
 ) -> list[Value]:  # fmt: skip
-    return ranked(graph, x, k, dim, largest)
+    return first_in_order(graph, x, k, dim, largest=largest)
 
 
 @row("sort")
-def _sort(graph: Ir, results: Results, x: Value, *rest: Any, **options: Any) -> list[Value]:
-    if "stable" in str(results.node.target):  # sort(x, stable, dim, descending)
-        stable, rest = options.pop("stable", None), rest
-        rest = rest[1:] if stable is None and rest and not options else rest
-    dim = options.get("dim", rest[0] if rest else -1)
-    descending = options.get("descending", rest[1] if len(rest) > 1 else False)
-    return ranked(graph, x, size_along(x, dim), dim, descending)
+def _sort(graph: Ir, results: Results, x: Value, *arguments: Any, **options: Any) -> list[Value]:
+    if "stable" in str(results.node.target):  # the call is sort(x, stable, dim, descending)
+        stable = options.pop("stable", None)
+        if stable is None and arguments and not options:
+            arguments = arguments[1:]
+    dim = options.get("dim", arguments[0] if arguments else -1)
+    descending = options.get("descending", arguments[1] if len(arguments) > 1 else False)
+    return first_in_order(graph, x, size_along(x, dim), dim, largest=descending)
 
 
 def _ranked_at(graph: Ir, x: Value, place: int, dim: int) -> list[Value]:
-    """Return [rows] and [rows]: the element at a place of the ascending order, and where it was."""
-    rows = as_rows(graph, counted(graph, x), dim)
-    values, places = ranked(graph, rows, place + 1, 1, largest=False)
+    """Return [rows] and [rows]: the element at a place in ascending order, and its place in x."""
+    rows = as_rows(graph, numeric(graph, x), dim)
+    values, places = first_in_order(graph, rows, place + 1, 1, largest=False)
     return [
-        reshaped(graph, sliced(graph, v, 1, place, place + 1), (rows.shape[0],))
+        reshape(graph, slice_dimension(graph, v, 1, start=place, end=place + 1), (rows.shape[0],))
         for v in (values, places)
     ]
 
@@ -111,47 +119,50 @@ def _ranked_at(graph: Ir, x: Value, place: int, dim: int) -> list[Value]:
 def _kthvalue(
     graph: Ir, results: Results, x: Value, k: int, dim: int = -1, keepdim: bool = False
 ) -> list[Value]:
-    return [reshaped(graph, v, results.shape) for v in _ranked_at(graph, x, k - 1, dim)]
+    return [reshape(graph, v, results.shape) for v in _ranked_at(graph, x, k - 1, dim)]
 
 
 @row("median")
 def _median(
     graph: Ir, results: Results, x: Value, dim: int | None = None, keepdim: bool = False
-) -> Any:
-    """The lower one of two in the middle; the first NaN if there is one."""
-    whole = reshaped(graph, x, (x.size,)) if dim is None else x
+) -> Value | list[Value]:
+    """Return the median, the lower one of two; the first NaN if there is one."""
+    values = reshape(graph, x, (x.size,)) if dim is None else x
     along = 0 if dim is None else dim
-    value, place = _ranked_at(graph, whole, (size_along(whole, along) - 1) // 2, along)
+    value, place = _ranked_at(graph, values, (size_along(values, along) - 1) // 2, along)
     if x.floating:
-        rows = as_rows(graph, whole, along)
-        largest = ir.reduced(graph, "reduce_max", rows, [1])  # NaN if there is one
+        rows = as_rows(graph, values, along)
+        largest = ir.reduced(graph, "reduce_max", rows, [1])  # NaN if there is a NaN
         has_nan = graph.op("is_nan", largest)
         value = graph.op("select", has_nan, largest, value)
         place = graph.op("select", has_nan, _place(graph, "max", rows), place)
-    value = reshaped(graph, value, results.shape)
-    return value if dim is None else [value, reshaped(graph, place, results.shape)]
+    value = reshape(graph, value, results.shape)
+    return value if dim is None else [value, reshape(graph, place, results.shape)]
 
 
 @row("nanmedian")
 def _nanmedian(
     graph: Ir, results: Results, x: Value, dim: int | None = None, keepdim: bool = False
-) -> Any:
-    """The lower one of two in the middle of those that are not NaN; NaN if all are."""
+) -> Value | list[Value]:
+    """Return the median of the elements that are not NaN, the lower one of two.
+
+    It is NaN if all elements are NaN.
+    """
     if not x.floating:
-        return _median(graph, results, x, dim, keepdim)
-    rows = reshaped(graph, x, (1, x.size)) if dim is None else as_rows(graph, x, dim)
-    values, places = ranked(graph, rows, rows.shape[1], 1, largest=False)  # NaN last
+        return _median(graph, results, x, dim, keepdim=keepdim)
+    rows = reshape(graph, x, (1, x.size)) if dim is None else as_rows(graph, x, dim)
+    values, places = first_in_order(graph, rows, rows.shape[1], 1, largest=False)  # NaN are last
     is_number = graph.op("logical_not", graph.op("is_nan", rows))
     count = ir.reduced(graph, "sum", graph.cast(is_number, INT), [1])
     middle = graph.op("max", graph.op("shift_right", graph.op("sub", count, 1), 1), 0)
     middle = graph.op("reinterpret", middle, dtype=UNSIGNED_INT)
-    value = reshaped(graph, graph.op("pick", values, middle), results.shape)
+    value = reshape(graph, graph.op("pick", values, middle), results.shape)
     if dim is None:
         return value
     starts = graph.constant(np.arange(rows.shape[0]) * rows.shape[1], UNSIGNED_INT)
-    column = reshaped(graph, places, (x.size, 1))
+    column = reshape(graph, places, (x.size, 1))
     place = graph.op("gather", column, graph.op("add", middle, starts))
-    return [value, reshaped(graph, place, results.shape)]
+    return [value, reshape(graph, place, results.shape)]
 
 
 # --- running sums, products and extremes ----------------------------------------------------------
@@ -159,29 +170,32 @@ def _nanmedian(
 Combine = Callable[[Value, Value], Value]
 
 
-def running(graph: Ir, rows: Value, combine: Combine) -> Value:
+def running_results(graph: Ir, rows: Value, combine: Combine) -> Value:
     """Return [rows, n]: the combination of all elements up to each, in log2(n) steps."""
-    size, shift = rows.shape[1], 1
+    size = rows.shape[1]
+    shift = 1
     while shift < size:
-        before = sliced(graph, rows, 1, 0, size - shift)
-        later = combine(before, sliced(graph, rows, 1, shift, size))
-        rows = graph.op("concat", sliced(graph, rows, 1, 0, shift), later, dim=1)
+        before = slice_dimension(graph, rows, 1, end=size - shift)
+        later = combine(before, slice_dimension(graph, rows, 1, start=shift))
+        rows = graph.op("concat", slice_dimension(graph, rows, 1, end=shift), later, dim=1)
         shift *= 2
     return rows
 
 
 def _cumulative(kind: str) -> Callable[..., Value]:
-    def cumulative(graph: Ir, results: Results, x: Value, dim: int, **_: Any) -> Value:
-        """In FLOAT for halves, so that the running result is rounded once."""
+    """Return the row of a running sum or product."""
+
+    def cumulative(graph: Ir, results: Results, x: Value, dim: int, **_: object) -> Value:
         dtype = results.dtype
         x = graph.cast(as_dtype(graph, x, dtype), _accumulator(dtype))
-        y = running(graph, as_rows(graph, x, dim), lambda a, b: graph.op(kind, a, b))
+        y = running_results(graph, as_rows(graph, x, dim), lambda a, b: graph.op(kind, a, b))
         return graph.cast(from_rows(graph, y, x, dim), dtype)
 
     return cumulative
 
 
-def _accumulator(dtype: Any) -> Any:
+def _accumulator(dtype: Kind) -> Kind:
+    """Return the dtype of running results: FLOAT for HALF, to round each element once."""
     return FLOAT if is_float(dtype) else dtype
 
 
@@ -192,29 +206,33 @@ row("cumprod")(_cumulative("mul"))
 @row("logcumsumexp")
 def _logcumsumexp(graph: Ir, results: Results, x: Value, dim: int) -> Value:
     def combine(a: Value, b: Value) -> Value:
-        """log(exp(a) + exp(b)), also where both are infinite."""
+        """Return log(exp(a) + exp(b)), also if both are infinite."""
         gap = graph.op("abs", graph.op("sub", a, b))
         tail = graph.op("log1p", graph.op("exp", graph.op("neg", gap)))
         tail = graph.op("select", graph.op("eq", a, b), graph.constant(log(2), a.dtype), tail)
         return graph.op("add", graph.op("max", a, b), tail)
 
     wide = graph.cast(x, _accumulator(x.dtype))
-    y = running(graph, as_rows(graph, wide, dim), combine)
+    y = running_results(graph, as_rows(graph, wide, dim), combine)
     return graph.cast(from_rows(graph, y, x, dim), x.dtype)
 
 
 def _running_extreme(kind: str) -> Callable[..., list[Value]]:
+    """Return the row of a running maximum or minimum and its place.
+
+    The place is that of the last element so far that equals the extreme, or is NaN.
+    """
+
     def extreme(graph: Ir, results: Results, x: Value, dim: int) -> list[Value]:
-        """The place is that of the last element that equals the extreme so far, or is NaN."""
         dtype = x.dtype
-        rows = as_rows(graph, counted(graph, x), dim)
-        values = running(graph, rows, lambda a, b: graph.op(kind, a, b))
-        hit = graph.op("eq", rows, values)
+        rows = as_rows(graph, numeric(graph, x), dim)
+        values = running_results(graph, rows, lambda a, b: graph.op(kind, a, b))
+        is_extreme = graph.op("eq", rows, values)
         if rows.floating:
-            hit = graph.op("logical_or", hit, graph.op("is_nan", rows))
-        nothing = graph.constant(0, INT)
-        places = graph.op("select", hit, at_places(graph, rows.shape, 1), nothing)
-        places = running(graph, places, lambda a, b: graph.op("max", a, b))
+            is_extreme = graph.op("logical_or", is_extreme, graph.op("is_nan", rows))
+        zero = graph.constant(0, INT)
+        places = graph.op("select", is_extreme, at_places(graph, rows.shape, 1), zero)
+        places = running_results(graph, places, lambda a, b: graph.op("max", a, b))
         values = as_dtype(graph, from_rows(graph, values, x, dim), dtype)
         return [values, from_rows(graph, places, x, dim)]
 
@@ -227,24 +245,25 @@ row("cummin")(_running_extreme("min"))
 
 @row("searchsorted", "bucketize")
 def _searchsorted(
-    graph: Ir, results: Results, first: Any, second: Any, *, right: bool = False,
-    side: str | None = None, sorter: Any = None, **_: Any,
+    graph: Ir, results: Results, first: Operand, second: Operand, *, right: bool = False,
+    side: str | None = None, sorter: Value | None = None, **_: object,
 ) -> Value:  # fmt: skip
-    """How many of the sorted numbers are below each value, or at most it if `right`."""
+    """Return how many sorted numbers are below each value, or with `right` at most equal to it."""
     is_bucketize = "bucketize" in str(results.node.target)
-    values, sorted_numbers = (first, second) if is_bucketize else (second, first)
+    operand, sorted_numbers = (first, second) if is_bucketize else (second, first)
     if sorter is not None:
         raise Unfit(
-            "a sorter is not offered", "sort the sequence first: sequence.gather(-1, sorter)."
+            "the argument sorter is not supported",
+            "sort the sequence first: sequence.gather(-1, sorter).",
         )
-    common, dtype = results.promoted()
-    values = as_dtype(graph, values, dtype)
-    values = reshaped(graph, values, (*values.shape, 1))
+    _, dtype = results.promoted()
+    values = as_dtype(graph, operand, dtype)
+    values = reshape(graph, values, (*values.shape, 1))
     numbers = as_dtype(graph, sorted_numbers, dtype)
     if len(numbers.shape) > 1:
-        numbers = reshaped(graph, numbers, (*numbers.shape[:-1], 1, numbers.shape[-1]))
+        numbers = reshape(graph, numbers, (*numbers.shape[:-1], 1, numbers.shape[-1]))
     is_right = right or side == "right"
-    # NaN is behind all numbers, so that what is not in front of it counts
+    # negated comparisons, so that numbers count as below NaN
     is_below = graph.op("logical_not", graph.op("gt" if is_right else "gteq", numbers, values))
     count = ir.reduced(graph, "sum", graph.cast(is_below, INT), [len(is_below.shape) - 1])
-    return reshaped(graph, count, results.shape)
+    return reshape(graph, count, results.shape)

@@ -1,51 +1,53 @@
-"""Pooling: by the device's own pools where they fit, and else over tables of windows.
+"""Pooling: by the device's pools where they are equivalent, otherwise by tables of windows.
 
-A table of windows is an array of places in a flattened field, [outputs, places of a window], -1
-where a window is shorter than others. It describes padding, dilation, windows that the field cuts
-off, and the windows of unequal size of adaptive pools.
+A table of windows is an array of places in a flattened field, [outputs, places of a window], with
+-1 to fill up shorter windows. It describes padding, dilation, windows that extend beyond the field,
+and the windows of unequal size of adaptive pools.
 """
 
 from __future__ import annotations
 
 from functools import reduce
-from typing import Any
 
 import numpy as np
 
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import Ir, Unfit, Value
-from ipu_teach.frontends.pytorch.rows.registry import Ints, Results, reshaped, row
-from ipu_teach.types import FLOAT, INT, UNSIGNED_INT
+from ipu_teach.frontends.pytorch.rows.registry import Ints, Results, reshape, row
+from ipu_teach.types import FLOAT, INT, UNSIGNED_INT, Array
 
-Axis = list[list[int]]  # for each output: the places of its window along one dimension
+Sizes = dict[str, tuple[int, ...]]
+Axis = list[list[int]]  # the places of each output's window along one dimension
 
 
 def _check_floats(x: Value) -> None:
+    """Raise `Unfit` unless x has floats."""
     if not x.floating:
         raise Unfit(f"pooling of {x.dtype.__name__}", "x.float() first.")
 
 
 def _batched(graph: Ir, x: Value, rank: int) -> Value:
     """Return x as [batch, channels, *field]."""
-    return x if len(x.shape) == rank + 2 else reshaped(graph, x, (1, *x.shape))
+    return x if len(x.shape) == rank + 2 else reshape(graph, x, (1, *x.shape))
 
 
 # --- windows --------------------------------------------------------------------------------------
 
 
 def _axis(size: int, outputs: int, kernel: int, stride: int, padding: int, dilation: int) -> Axis:
+    """Return the windows along a dimension of that size, without places outside it."""
     starts = [i * stride - padding for i in range(outputs)]
-    return [
-        [at for k in range(kernel) if 0 <= (at := start + k * dilation) < size] for start in starts
-    ]
+    windows = [range(start, start + kernel * dilation, dilation) for start in starts]
+    return [[place for place in window if 0 <= place < size] for window in windows]
 
 
 def _adaptive_axis(size: int, outputs: int) -> Axis:
+    """Return the windows of an adaptive pool along a dimension."""
     return [list(range(i * size // outputs, -(-(i + 1) * size // outputs))) for i in range(outputs)]
 
 
-def _table(field: Ints, axes: list[Axis]) -> Any:
-    """Return the places in the flattened field of each window of the field, -1 at the end."""
+def _table(field: Ints, axes: list[Axis]) -> Array:
+    """Return the places in the flattened field of each window; -1 fills shorter windows."""
     windows = []
     for output in np.ndindex(*map(len, axes)):
         along = [axis[i] for axis, i in zip(axes, output, strict=True)]
@@ -57,10 +59,12 @@ def _table(field: Ints, axes: list[Axis]) -> Any:
 
 
 class Windows:
-    """The windows of a pool over x [batch, channels, *field], as rows of the device's memory."""
+    """The windows of a pool over x [batch, channels, *field], as rows for a gather."""
 
     def __init__(self, graph: Ir, x: Value, axes: list[Axis]) -> None:
-        self.graph, self.shape, self.rank = graph, x.shape, len(axes)
+        self.graph = graph
+        self.shape = x.shape
+        self.rank = len(axes)
         self.field = x.shape[2:]
         self.lead = x.shape[0] * x.shape[1]
         self.outputs = tuple(map(len, axes))
@@ -69,58 +73,57 @@ class Windows:
 
     @property
     def index(self) -> Value:
-        """The rows that are gathered; the row behind the field is for places outside it."""
+        """The rows to gather; the row after the field represents places outside it."""
         places = np.where(self.table < 0, self.size, self.table)
         return self.graph.constant(places.reshape(-1), UNSIGNED_INT)
 
     def gathered(self, x: Value, outside: float) -> Value:
-        """Return [outputs, places, batch * channels]."""
-        flat = reshaped(self.graph, x, (self.lead, self.size))
+        """Return x as [outputs, places, batch * channels], with `outside` outside the field."""
+        flat = reshape(self.graph, x, (self.lead, self.size))
         rows = self.graph.op("permute", flat, dims=(1, 0))
         margin = self.graph.constant(outside, x.dtype, (1, self.lead))
         rows = self.graph.op("concat", rows, margin, dim=0)
         y = self.graph.op("gather", rows, self.index)
-        return reshaped(self.graph, y, (*self.table.shape, self.lead))
+        return reshape(self.graph, y, (*self.table.shape, self.lead))
 
     def scattered(self, updates: Value) -> Value:
-        """Return x's shape: the sum of [outputs, places, batch * channels] at their places."""
-        flat = reshaped(self.graph, updates, (self.table.size, self.lead))
+        """Return the sum of [outputs, places, batch * channels] at their places, like x."""
+        flat = reshape(self.graph, updates, (self.table.size, self.lead))
         y = self.graph.op("scatter", self.index, flat, shape=(self.size + 1, self.lead))
         y = self.graph.op("slice", y, dim=0, begin=0, end=self.size)
-        return reshaped(self.graph, self.graph.op("permute", y, dims=(1, 0)), self.shape)
+        return reshape(self.graph, self.graph.op("permute", y, dims=(1, 0)), self.shape)
 
     def as_outputs(self, rows: Value) -> Value:
         """Return [outputs, batch * channels] as [batch, channels, *outputs]."""
-        turned = self.graph.op("permute", rows, dims=(1, 0))
-        return reshaped(self.graph, turned, (*self.shape[:2], *self.outputs))
+        by_channel = self.graph.op("permute", rows, dims=(1, 0))
+        return reshape(self.graph, by_channel, (*self.shape[:2], *self.outputs))
 
     def from_outputs(self, y: Value) -> Value:
         """Return [batch, channels, *outputs] as [outputs, batch * channels]."""
-        flat = reshaped(self.graph, y, (self.lead, len(self.table)))
+        flat = reshape(self.graph, y, (self.lead, len(self.table)))
         return self.graph.op("permute", flat, dims=(1, 0))
 
     def largest(self, x: Value) -> tuple[Value, Value]:
-        """Return the largest of each window, and INT: its place in the flattened field."""
-        seen = self.graph.op("permute", self.gathered(x, -float("inf")), dims=(0, 2, 1))
-        values = self.graph.op("reduce_max", seen, dims=[2])
-        at = reshaped(self.graph, self.graph.op("arg_max", seen), (len(self.table), self.lead))
+        """Return the maximum of each window, and INT: its place in the flattened field."""
+        elements = self.graph.op("permute", self.gathered(x, -float("inf")), dims=(0, 2, 1))
+        values = self.graph.op("reduce_max", elements, dims=[2])
+        shape = (len(self.table), self.lead)
+        place_in_window = reshape(self.graph, self.graph.op("arg_max", elements), shape)
         starts = np.arange(len(self.table))[:, None] * self.table.shape[1]
-        start = self.graph.constant(
-            np.broadcast_to(starts, (len(self.table), self.lead)).copy(), UNSIGNED_INT
-        )
+        start = self.graph.constant(np.broadcast_to(starts, shape).copy(), UNSIGNED_INT)
         table = self.graph.constant(np.maximum(self.table, 0).reshape(-1, 1), INT)
-        places = self.graph.op("gather", table, self.graph.op("add", at, start))
-        places = reshaped(self.graph, places, (len(self.table), self.lead))
+        row = self.graph.op("add", place_in_window, start)
+        places = reshape(self.graph, self.graph.op("gather", table, row), shape)
         return self.as_outputs(values), self.as_outputs(places)
 
 
-# --- max ------------------------------------------------------------------------------------------
+# --- maxima ---------------------------------------------------------------------------------------
 
 
 def _options(
     rank: int, x: Value, kernel: Ints, stride: Ints, padding: Ints, ceil_mode: bool
-) -> dict[str, tuple[int, ...]]:
-    """Return the sizes of the device's pool, padded behind so that its last window is complete."""
+) -> Sizes:
+    """Return the sizes of the device's pool; with `ceil_mode`, with a complete last window."""
     sizes = ir.sized(rank, kernel=kernel, stride=stride or kernel, lower=padding, upper=padding)
     if ceil_mode:
         upper = map(_complete, x.shape[-rank:], *sizes.values())
@@ -129,22 +132,24 @@ def _options(
 
 
 def _complete(field: int, kernel: int, stride: int, lower: int, upper: int) -> int:
-    """Return the margin behind a field with which its last window is complete."""
+    """Return the padding after a field that completes its last window."""
     count = -(-(field + lower + upper - kernel) // stride) + 1
-    count -= (count - 1) * stride >= field + lower
+    if (count - 1) * stride >= field + lower:  # the last window would start after the field
+        count -= 1
     return max((count - 1) * stride + kernel - field - lower, 0)
 
 
 def _max_windows(
     graph: Ir, x: Value, outputs: Ints, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints
 ) -> Windows:
+    """Return the windows of a maximum pool."""
     rank = len(x.shape) - 2
     sizes = ir.sized(rank, k=kernel, s=stride or kernel, p=padding, d=dilation)
     return Windows(graph, x, list(map(_axis, x.shape[2:], outputs, *sizes.values())))
 
 
 def _uses_places(results: Results, backward: str) -> bool:
-    """Return whether anything except the pool's own backward reads the places of the largest."""
+    """Return whether the places of the maxima have a reader besides the pool's own backward."""
     readers = [
         reader
         for user in results.node.users
@@ -155,6 +160,7 @@ def _uses_places(results: Results, backward: str) -> bool:
 
 
 def _max_pool_row(rank: int) -> None:
+    """Add the rows of a maximum pool of that rank, forward and backward."""
     name = f"max_pool{rank}d_with_indices"
 
     @row(name)
@@ -169,11 +175,11 @@ def _max_pool_row(rank: int) -> None:
             windows = _max_windows(
                 graph, full, results.shape[-rank:], kernel, stride, padding, dilation
             )
-            return [reshaped(graph, v, results.shape) for v in windows.largest(full)]
-        options = _options(rank, full, kernel, stride, padding, ceil_mode)
+            return [reshape(graph, v, results.shape) for v in windows.largest(full)]
+        options = _options(rank, full, kernel, stride, padding, ceil_mode=ceil_mode)
         y = ir.pool(graph, "max_pool", full, count_padding=False, **options)
         unread = graph.constant(0, INT, results.shapes[1])
-        return [reshaped(graph, y, results.shape), unread]
+        return [reshape(graph, y, results.shape), unread]
 
     @row(f"{name}_backward")
     def backward(
@@ -184,63 +190,68 @@ def _max_pool_row(rank: int) -> None:
         gradient = _batched(graph, gradient, rank)
         if any(d != 1 for d in ir.sized(rank, d=dilation)["d"]):
             y = _to_places(graph, full, gradient, _batched(graph, places, rank))
-        else:  # the forward's pool again; equal operations are computed once
-            options = _options(rank, full, kernel, stride, padding, ceil_mode)
+        else:  # repeats the pool of the forward, because equal operations are merged
+            options = _options(rank, full, kernel, stride, padding, ceil_mode=ceil_mode)
             largest = ir.pool(graph, "max_pool", full, count_padding=False, **options)
             y = graph.op("max_pool_grad", full, largest, gradient, **options)
-        return reshaped(graph, y, results.shape)
+        return reshape(graph, y, results.shape)
 
 
 def _to_places(graph: Ir, x: Value, gradient: Value, places: Value) -> Value:
-    """Return x's shape: the sum of gradients at their places in the field of their channel."""
-    lead, size = x.shape[0] * x.shape[1], int(np.prod(x.shape[2:]))
+    """Return the sum of gradients at their places in the field of their channel, like x."""
+    lead = x.shape[0] * x.shape[1]
+    size = int(np.prod(x.shape[2:]))
     outputs = gradient.size // lead
     starts = np.broadcast_to(np.arange(lead)[:, None] * size, (lead, outputs)).copy()
-    at = graph.op("add", reshaped(graph, places, (lead, outputs)), graph.constant(starts, INT))
-    at = graph.op("reinterpret", reshaped(graph, at, (gradient.size,)), dtype=UNSIGNED_INT)
-    updates = reshaped(graph, gradient, (gradient.size, 1))
-    return reshaped(graph, graph.op("scatter", at, updates, shape=(x.size, 1)), x.shape)
+    index = graph.op("add", reshape(graph, places, (lead, outputs)), graph.constant(starts, INT))
+    index = graph.op("reinterpret", reshape(graph, index, (gradient.size,)), dtype=UNSIGNED_INT)
+    updates = reshape(graph, gradient, (gradient.size, 1))
+    return reshape(graph, graph.op("scatter", index, updates, shape=(x.size, 1)), x.shape)
 
 
 def _adaptive_max_row(rank: int) -> None:
+    """Add the rows of an adaptive maximum pool of that rank, forward and backward."""
+
     @row(f"adaptive_max_pool{rank}d")
     def forward(graph: Ir, results: Results, x: Value, size: Ints) -> list[Value]:
         _check_floats(x)
         full = _batched(graph, x, rank)
         axes = list(map(_adaptive_axis, full.shape[2:], results.shape[-rank:]))
-        return [reshaped(graph, v, results.shape) for v in Windows(graph, full, axes).largest(full)]
+        return [reshape(graph, v, results.shape) for v in Windows(graph, full, axes).largest(full)]
 
     @row(f"adaptive_max_pool{rank}d_backward")
     def backward(graph: Ir, results: Results, gradient: Value, x: Value, places: Value) -> Value:
         values = [_batched(graph, v, rank) for v in (x, gradient, places)]
-        return reshaped(graph, _to_places(graph, *values), results.shape)
+        return reshape(graph, _to_places(graph, *values), results.shape)
 
 
 # --- averages -------------------------------------------------------------------------------------
 
 
-def _mean_of(windows: Windows, x: Value, counts: Any) -> Value:
-    """Return the sum of each window, in FLOAT, divided by its count."""
+def _mean_of(windows: Windows, x: Value, counts: Array) -> Value:
+    """Return the sum of each window, computed in FLOAT, divided by its count."""
     graph = windows.graph
     total = graph.op("sum", windows.gathered(graph.cast(x, FLOAT), 0.0), dims=[1])
     share = graph.constant(1 / np.asarray(counts, np.float64)[:, None], FLOAT)
     return graph.cast(windows.as_outputs(graph.op("mul", total, share)), x.dtype)
 
 
-def _mean_gradient(windows: Windows, gradient: Value, counts: Any) -> Value:
-    graph, wide = windows.graph, windows.graph.cast(gradient, FLOAT)
+def _mean_gradient(windows: Windows, gradient: Value, counts: Array) -> Value:
+    """Return the gradient of `_mean_of`."""
+    graph = windows.graph
+    wide = graph.cast(gradient, FLOAT)
     share = graph.constant(1 / np.asarray(counts, np.float64)[:, None], FLOAT)
     rows = graph.op("mul", windows.from_outputs(wide), share)
-    rows = reshaped(graph, rows, (len(windows.table), 1, windows.lead))
+    rows = reshape(graph, rows, (len(windows.table), 1, windows.lead))
     rows = graph.op("expand", rows, shape=(*windows.table.shape, windows.lead))
     return graph.cast(windows.scattered(rows), gradient.dtype)
 
 
 def _avg_windows(
-    graph: Ir, x: Value, outputs: Ints, sizes: dict[str, Any], count_include_pad: bool,
+    graph: Ir, x: Value, outputs: Ints, sizes: Sizes, count_include_pad: bool,
     divisor: int | None,
-) -> tuple[Windows, Any]:  # fmt: skip
-    """Return the windows of an average, and what the sum of each is divided by."""
+) -> tuple[Windows, Array]:  # fmt: skip
+    """Return the windows of an average, and the divisor of the sum of each."""
     names = (sizes[k] for k in ("kernel", "stride", "lower"))
     ones = (1,) * len(outputs)
     windows = Windows(graph, x, list(map(_axis, x.shape[2:], outputs, *names, ones)))
@@ -248,7 +259,7 @@ def _avg_windows(
         return windows, np.full(len(windows.table), divisor)
     if not count_include_pad:
         return windows, np.maximum((windows.table >= 0).sum(1), 1)
-    lengths = [  # up to the end of the padding, beyond which ceil_mode's windows reach
+    lengths = [  # up to the end of the padding, because windows of ceil_mode may extend beyond it
         [min(i * s - p + k, n + p) - (i * s - p) for i in range(count)]
         for n, count, k, s, p in zip(
             x.shape[2:], outputs, sizes["kernel"], sizes["stride"], sizes["lower"], strict=True
@@ -258,11 +269,13 @@ def _avg_windows(
 
 
 def _avg_pool_row(rank: int) -> None:
-    def options(x: Value, kernel: Ints, stride: Ints, padding: Ints) -> dict[str, Any]:
-        return _options(rank, x, kernel, stride, padding, False)
+    """Add the rows of an average pool of that rank, forward and backward."""
 
-    def is_plain(sizes: dict[str, Any], x: Value, outputs: Ints, divisor: int | None) -> bool:
-        """Whether the device's own pool has these windows."""
+    def options(x: Value, kernel: Ints, stride: Ints, padding: Ints) -> Sizes:
+        return _options(rank, x, kernel, stride, padding, ceil_mode=False)
+
+    def is_plain(sizes: Sizes, x: Value, outputs: Ints, divisor: int | None) -> bool:
+        """Return whether the device's own pool has these windows."""
         names = ("kernel", "stride", "lower")
         rounded_down = [
             (n + 2 * p - k) // s + 1
@@ -276,80 +289,84 @@ def _avg_pool_row(rank: int) -> None:
         ceil_mode: bool = False, count_include_pad: bool = True, divisor: int | None = None,
     ) -> Value:  # fmt: skip
         _check_floats(x)
-        full, outputs = _batched(graph, x, rank), results.shape[-rank:]
+        full = _batched(graph, x, rank)
+        outputs = results.shape[-rank:]
         sizes = options(full, kernel, stride, padding)
         if is_plain(sizes, full, outputs, divisor):
             y = ir.pool(graph, "avg_pool", full, count_padding=count_include_pad, **sizes)
         else:
-            y = _mean_of(*_first(graph, full, outputs, sizes, count_include_pad, divisor))
-        return reshaped(graph, y, results.shape)
+            windows, counts = _avg_windows(graph, full, outputs, sizes, count_include_pad, divisor)
+            y = _mean_of(windows, full, counts)
+        return reshape(graph, y, results.shape)
 
     @row(f"avg_pool{rank}d_backward")
     def backward(
         graph: Ir, results: Results, gradient: Value, x: Value, kernel: Ints, stride: Ints,
         padding: Ints, ceil_mode: bool, count_include_pad: bool, divisor: int | None = None,
     ) -> Value:  # fmt: skip
-        full, gradient = _batched(graph, x, rank), _batched(graph, gradient, rank)
-        sizes, outputs = options(full, kernel, stride, padding), gradient.shape[2:]
+        full = _batched(graph, x, rank)
+        gradient = _batched(graph, gradient, rank)
+        sizes = options(full, kernel, stride, padding)
+        outputs = gradient.shape[2:]
         if is_plain(sizes, full, outputs, divisor):
             y = _plain_gradient(graph, full, gradient, sizes, count_include_pad)
         else:
             windows, counts = _avg_windows(graph, full, outputs, sizes, count_include_pad, divisor)
             y = _mean_gradient(windows, gradient, counts)
-        return reshaped(graph, y, results.shape)
-
-
-def _first(graph: Ir, x: Value, *rest: Any) -> tuple[Windows, Value, Any]:
-    windows, counts = _avg_windows(graph, x, *rest)
-    return windows, x, counts
+        return reshape(graph, y, results.shape)
 
 
 def _plain_gradient(
-    graph: Ir, x: Value, gradient: Value, sizes: dict[str, Any], count_include_pad: bool
+    graph: Ir, x: Value, gradient: Value, sizes: Sizes, count_include_pad: bool
 ) -> Value:
+    """Return the gradient of the device's average pool, with or without the padding."""
     lower, upper = sizes["lower"], sizes["upper"]
     if not (count_include_pad and any((*lower, *upper))):
         return graph.op("avg_pool_grad", gradient, shape=x.shape, **sizes)
     field = [n + a + b for n, a, b in zip(x.shape[2:], lower, upper, strict=True)]
-    nothing = {"lower": (0,) * len(lower), "upper": (0,) * len(lower)}
+    no_padding = {"lower": (0,) * len(lower), "upper": (0,) * len(lower)}
     shape = (*x.shape[:2], *field)
-    y = graph.op("avg_pool_grad", gradient, shape=shape, **{**sizes, **nothing})
+    y = graph.op("avg_pool_grad", gradient, shape=shape, **{**sizes, **no_padding})
     for dim, (n, start) in enumerate(zip(x.shape[2:], lower, strict=True)):
         y = graph.op("slice", y, dim=dim + 2, begin=start, end=start + n)
     return y
 
 
 def _adaptive_avg_row(rank: int) -> None:
-    def windows(graph: Ir, x: Value, outputs: Ints) -> tuple[Windows, Any]:
-        found = Windows(graph, x, list(map(_adaptive_axis, x.shape[2:], outputs)))
-        return found, (found.table >= 0).sum(1)
+    """Add the rows of an adaptive average pool of that rank, forward and backward."""
+
+    def windows(graph: Ir, x: Value, outputs: Ints) -> tuple[Windows, Array]:
+        adaptive = Windows(graph, x, list(map(_adaptive_axis, x.shape[2:], outputs)))
+        return adaptive, (adaptive.table >= 0).sum(1)
 
     def divided(x: Value, outputs: Ints) -> list[int] | None:
-        """The kernel of the plain pool, if the field divides evenly."""
+        """Return the kernel of the equivalent pool if the field divides evenly, else None."""
         pairs = list(zip(x.shape[2:], outputs, strict=True))
         return None if any(not m or n % m for n, m in pairs) else [n // m for n, m in pairs]
 
     @row(f"_adaptive_avg_pool{rank}d", kept=True)
     def forward(graph: Ir, results: Results, x: Value, size: Ints) -> Value:
         _check_floats(x)
-        full, outputs = _batched(graph, x, rank), results.shape[-rank:]
+        full = _batched(graph, x, rank)
+        outputs = results.shape[-rank:]
         if kernel := divided(full, outputs):
             y = ir.pool(graph, "avg_pool", full, kernel)
         else:
-            found, counts = windows(graph, full, outputs)
-            y = _mean_of(found, full, counts)
-        return reshaped(graph, y, results.shape)
+            y_windows, counts = windows(graph, full, outputs)
+            y = _mean_of(y_windows, full, counts)
+        return reshape(graph, y, results.shape)
 
     @row(f"_adaptive_avg_pool{rank}d_backward", kept=True)
     def backward(graph: Ir, results: Results, gradient: Value, x: Value) -> Value:
-        full, gradient = _batched(graph, x, rank), _batched(graph, gradient, rank)
+        full = _batched(graph, x, rank)
+        gradient = _batched(graph, gradient, rank)
         if kernel := divided(full, gradient.shape[2:]):
             sizes = ir.sized(rank, kernel=kernel, stride=kernel, lower=0, upper=0)
             y = graph.op("avg_pool_grad", gradient, shape=full.shape, **sizes)
         else:
-            found, counts = windows(graph, full, gradient.shape[2:])
-            y = _mean_gradient(found, gradient, counts)
-        return reshaped(graph, y, results.shape)
+            y_windows, counts = windows(graph, full, gradient.shape[2:])
+            y = _mean_gradient(y_windows, gradient, counts)
+        return reshape(graph, y, results.shape)
 
 
 for _rank in (2, 3):

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import Ir, Unfit, Value
 from ipu_teach.frontends.pytorch.rows.elementwise import in_dtype
-from ipu_teach.frontends.pytorch.rows.registry import Ints, Results, corner, reshaped, row
+from ipu_teach.frontends.pytorch.rows.registry import Ints, Results, first_elements, reshape, row
 
 # --- matrices -------------------------------------------------------------------------------------
 
@@ -24,25 +22,27 @@ def _product(graph: Ir, results: Results, a: Value, b: Value) -> Value:
 
 
 def _by_transposes(graph: Ir, a: Value, b: Value) -> Value | None:
-    """Return the transpose of bᵀ aᵀ, if a is the transpose of a matrix and b is none.
+    """Return the transpose of bᵀ aᵀ, if a is the transpose of a matrix and b is not; else None.
 
-    torch takes the gradient of weights as such a product. In this form the result has the layout
+    torch computes the gradient of weights as such a product. In this form the result has the layout
     of the weights, which the forward multiplies by their transpose.
     """
     if len(a.shape) != 2:
         return None
     makers = [next((op for op in reversed(graph.ops) if v in op.outs), None) for v in (a, b)]
-    source, other = (op if op is not None and op.kind == "permute" else None for op in makers)
-    if source is None or other is not None:
+    a_transpose, b_transpose = (
+        op if op is not None and op.kind == "permute" else None for op in makers
+    )
+    if a_transpose is None or b_transpose is not None:
         return None
-    return ir.turned(graph, graph.op("matmul", ir.turned(graph, b), source.inputs[0]))
+    return ir.turned(graph, graph.op("matmul", ir.turned(graph, b), a_transpose.inputs[0]))
 
 
 @row("addmm", "baddbmm")
 def _addmm(
     graph: Ir, results: Results, c: Value, a: Value, b: Value, beta: float = 1, alpha: float = 1
 ) -> Value:
-    """beta c + alpha a b; c is not read if beta is 0, and may be NaN."""
+    """Return beta c + alpha a b. If beta is 0, c is not read, and may be NaN."""
     y = _product(graph, results, a, b)
     y = y if alpha == 1 else graph.op("mul", y, alpha)
     if beta == 0:
@@ -54,35 +54,38 @@ def _addmm(
 def _addmv(
     graph: Ir, results: Results, c: Value, a: Value, b: Value, beta: float = 1, alpha: float = 1
 ) -> Value:
-    c, b = (reshaped(graph, v, (*v.shape, 1)) if v.shape else v for v in (c, b))
-    return reshaped(graph, _addmm(graph, results, c, a, b, beta, alpha), results.shape)
+    c, b = (reshape(graph, v, (*v.shape, 1)) if v.shape else v for v in (c, b))
+    return reshape(graph, _addmm(graph, results, c, a, b, beta=beta, alpha=alpha), results.shape)
 
 
 @row("addbmm")
 def _addbmm(
     graph: Ir, results: Results, c: Value, a: Value, b: Value, beta: float = 1, alpha: float = 1
 ) -> Value:
-    """The products of a batch, summed: one product of matrices that are side by side."""
+    """Return beta c + alpha times the sum of a batch of products, as one larger product."""
     count, rows, inner = a.shape
     wide = graph.op("permute", a, dims=(1, 0, 2))
-    wide = reshaped(graph, wide, (rows, count * inner))
-    tall = reshaped(graph, b, (count * inner, b.shape[2]))
-    return _addmm(graph, results, c, wide, tall, beta, alpha)
+    wide = reshape(graph, wide, (rows, count * inner))
+    tall = reshape(graph, b, (count * inner, b.shape[2]))
+    return _addmm(graph, results, c, wide, tall, beta=beta, alpha=alpha)
 
 
 # --- convolutions ---------------------------------------------------------------------------------
 
 
-# sizes that decide where a transposed convolution puts its elements
+Sizes = dict[str, tuple[int, ...]]  # sizes by the attribute names of "conv"
+# the sizes that determine where a transposed convolution puts its elements
 NAMES = "stride", "lower", "dilation"
 
 
 def _check_floats(x: Value) -> None:
+    """Raise `Unfit` unless x has floats."""
     if not x.floating:
         raise Unfit(f"a convolution of {x.dtype.__name__}", "x.float() and the weights in float.")
 
 
-def _sizes(rank: int, stride: Ints, padding: Ints, dilation: Ints) -> dict[str, tuple[int, ...]]:
+def _sizes(rank: int, stride: Ints, padding: Ints, dilation: Ints) -> Sizes:
+    """Return the sizes of a convolution, one for each dimension of the field."""
     return ir.sized(rank, stride=stride, lower=padding, upper=padding, dilation=dilation)
 
 
@@ -99,21 +102,20 @@ def _convolution(
         return y if bias is None else graph.op("add", y, _per_channel(graph, bias, rank))
     if not transposed:
         return ir.conv(graph, x, weights, bias, groups=groups, **sizes)
-    y = _transposed(graph, x, weights, results.shape, groups, sizes)
+    y = _transposed(graph, x, weights, results.shape, groups=groups, sizes=sizes)
     return y if bias is None else graph.op("add", y, _per_channel(graph, bias, rank))
 
 
 def _per_channel(graph: Ir, bias: Value, rank: int) -> Value:
-    return reshaped(graph, bias, (bias.size, *(1,) * rank))
+    """Return [channels] as [channels, 1, …], to broadcast to a result with a batch."""
+    return reshape(graph, bias, (bias.size, *(1,) * rank))
 
 
-def _reached(
-    x: Value, weights: Value, field: Ints, sizes: dict[str, Any]
-) -> tuple[list[int], dict[str, Any]]:
-    """Return the part of a transposed convolution's output that x reaches, and the sizes with it.
+def _reached(x: Value, weights: Value, field: Ints, sizes: Sizes) -> tuple[list[int], Sizes]:
+    """Return the part of a transposed convolution's output that x reaches, and the sizes for it.
 
-    The margin behind the field is such that a convolution of this part has exactly x's shape.
-    Output padding makes it smaller than the one in front. Behind the part, the output is 0.
+    The upper margin is chosen so that a convolution of this part has exactly the shape of x. Output
+    padding makes it smaller than the lower margin. Beyond the part, the output is 0.
     """
     inner, upper = [], []
     for n, kernel, size, stride, low, dilation in zip(
@@ -126,9 +128,12 @@ def _reached(
 
 
 def _transposed(
-    graph: Ir, x: Value, weights: Value, shape: Ints, groups: int, sizes: dict[str, Any]
+    graph: Ir, x: Value, weights: Value, shape: Ints, groups: int, sizes: Sizes
 ) -> Value:
-    """Return the gradient of a convolution's input of some shape, whose output is x."""
+    """Return the transposed convolution of x: the input gradient of a convolution.
+
+    It has the given shape.
+    """
     inner, sizes = _reached(x, weights, shape[2:], sizes)
     field = (*shape[:2], *inner)
     y = graph.op("conv_input_grad", x, weights, field=field, groups=groups, **sizes)
@@ -140,28 +145,45 @@ def _transposed(
 
 @row("convolution_backward")
 def _convolution_backward(
-    graph: Ir, results: Results, gradient: Value, x: Value, weights: Value, bias: Any, stride: Ints,
-    padding: Ints, dilation: Ints, transposed: bool, output_padding: Ints, groups: int,
+    graph: Ir,
+    results: Results,
+    gradient: Value,
+    x: Value,
+    weights: Value,
+    bias: Ints | None,
+    stride: Ints,
+    padding: Ints,
+    dilation: Ints,
+    transposed: bool,
+    output_padding: Ints,
+    groups: int,
     mask: Ints,
-) -> list[Value | None]:  # fmt: skip
+) -> list[Value | None]:
+    """Return the gradients of x, the weights and the bias, those that `mask` asks for."""
     rank = len(weights.shape) - 2
-    sizes: dict[str, Any] = {**_sizes(rank, stride, padding, dilation), "groups": groups}
+    sizes = _sizes(rank, stride, padding, dilation)
     by_input = by_weights = by_bias = None
     if not x.size or not gradient.size:
         zeros = [graph.constant(0.0, x.dtype, v.shape) for v in (x, weights)]
         by_input, by_weights = (v if m else None for v, m in zip(zeros, mask, strict=False))
     elif transposed:
         inner, sizes = _reached(x, weights, gradient.shape[2:], sizes)
-        part = corner(graph, gradient, (*gradient.shape[:2], *inner))
+        part = first_elements(graph, gradient, (*gradient.shape[:2], *inner))
         if mask[0]:
-            by_input = graph.op("conv", part, weights, **sizes)
+            by_input = graph.op("conv", part, weights, **sizes, groups=groups)
         if mask[1]:
-            by_weights = graph.op("conv_weight_grad", x, part, shape=weights.shape, **sizes)
+            by_weights = graph.op(
+                "conv_weight_grad", x, part, shape=weights.shape, **sizes, groups=groups
+            )
     else:
         if mask[0]:
-            by_input = graph.op("conv_input_grad", gradient, weights, field=x.shape, **sizes)
+            by_input = graph.op(
+                "conv_input_grad", gradient, weights, field=x.shape, **sizes, groups=groups
+            )
         if mask[1]:
-            by_weights = graph.op("conv_weight_grad", gradient, x, shape=weights.shape, **sizes)
+            by_weights = graph.op(
+                "conv_weight_grad", gradient, x, shape=weights.shape, **sizes, groups=groups
+            )
     if mask[2]:
         by_bias = graph.op("sum", gradient, dims=(0, *range(2, rank + 2)))
     return [by_input, by_weights, by_bias]

@@ -1,34 +1,52 @@
-"""Random numbers. Each operation has a number of its own, by which the seed is modified."""
+"""Random numbers. Each operation has its own number, which modifies the seed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from math import log1p, pi
-from typing import Any
 
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import Ir, Unfit, Value
-from ipu_teach.frontends.pytorch.rows.registry import Results, as_dtype, expanded, reshaped, row
+from ipu_teach.frontends.pytorch.rows.registry import (
+    Ints,
+    Kind,
+    Operand,
+    Results,
+    as_dtype,
+    expand,
+    reshape,
+    row,
+)
 from ipu_teach.types import BOOL, FLOAT, INT
 
 DRAWN = ("dropout_mask", "uniform", "normal")
-SMALLEST = 2.0**-26  # below the distance from 0 of the next uniform number
+SMALLEST = 2.0**-26  # less than the smallest uniform number above 0
 
 
-def drawn(graph: Ir, kind: str, shape: Any, dtype: Any, **options: Any) -> Value:
-    """Return random numbers of a row of the IR: "uniform", "normal" or "dropout_mask"."""
+def random_numbers(
+    graph: Ir, kind: str, shape: Ints, dtype: Kind, keep: float | None = None
+) -> Value:
+    """Return random numbers of a row of the IR: "uniform", "normal" or "dropout_mask".
+
+    `keep` is for a dropout mask.
+    """
     number = sum(op.kind in DRAWN for op in graph.ops) + 1
-    options |= {"shape": tuple(shape), "modifier": number, "dtype": dtype}
-    return graph.op(kind, ir.seed(graph), **options)
+    options = {} if keep is None else {"keep": keep}
+    return graph.op(
+        kind, ir.seed(graph), **options, shape=tuple(shape), modifier=number, dtype=dtype
+    )
 
 
 def uniform(graph: Ir, results: Results) -> Value:
-    """Return FLOAT from 0 to below 1, in the shape of the result."""
-    return drawn(graph, "uniform", results.shape, FLOAT)
+    """Return numbers from 0 to below 1, FLOAT, in the shape of the result."""
+    return random_numbers(graph, "uniform", results.shape, FLOAT)
 
 
 def _below_one(graph: Ir, results: Results) -> Value:
-    """Return numbers from 0 to below 1 in the dtype of the result, which may round up to 1."""
+    """Return numbers from 0 to below 1 in the dtype of the result.
+
+    They are limited, because HALF could round up to 1.
+    """
     numbers = uniform(graph, results)
     if results.dtype is FLOAT:
         return numbers
@@ -36,27 +54,28 @@ def _below_one(graph: Ir, results: Results) -> Value:
 
 
 def _positive(graph: Ir, results: Results) -> Value:
-    """Return uniform numbers from above 0."""
+    """Return uniform numbers above 0."""
     return graph.op("max", uniform(graph, results), SMALLEST)
 
 
 @row("rand", "rand_like")
-def _rand(graph: Ir, results: Results, *_: Any, **__: Any) -> Value:
+def _rand(graph: Ir, results: Results, *_: object, **__: object) -> Value:
     return _below_one(graph, results)
 
 
 @row("randn", "randn_like")
-def _randn(graph: Ir, results: Results, *_: Any, **__: Any) -> Value:
-    return drawn(graph, "normal", results.shape, results.dtype)
+def _randn(graph: Ir, results: Results, *_: object, **__: object) -> Value:
+    return random_numbers(graph, "normal", results.shape, results.dtype)
 
 
 @row("normal_functional", "normal")
 def _normal(
-    graph: Ir, results: Results, x: Any, mean: Any = 0.0, std: Any = 1.0, **_: Any
+    graph: Ir, results: Results, x: Operand, mean: Operand = 0.0, std: Operand = 1.0, **_: object
 ) -> Value:
-    if "functional" not in str(results.node.target):  # normal(mean, std)
-        mean, std = x, (mean if isinstance(mean, (int, float, Value)) and mean != 0.0 else std)
-    numbers = drawn(graph, "normal", results.shape, results.dtype)
+    if "functional" not in str(results.node.target):  # the call is normal(mean, std)
+        std = mean if isinstance(mean, (int, float, Value)) and mean != 0.0 else std
+        mean = x
+    numbers = random_numbers(graph, "normal", results.shape, results.dtype)
     scaled = graph.op("mul", numbers, as_dtype(graph, std, results.dtype))
     return graph.op("add", scaled, as_dtype(graph, mean, results.dtype))
 
@@ -64,14 +83,14 @@ def _normal(
 def _from_uniform(
     transform: Callable[[Ir, Value, float, float], Value], first: float, second: float = 0.0
 ) -> Callable[..., Value]:
-    """Return a row that transforms uniform numbers by two parameters."""
+    """Return the row of a distribution: `transform` of uniform numbers, by two parameters."""
 
-    def of(
-        graph: Ir, results: Results, x: Value, a: float = first, b: float = second, **_: Any
+    def sample(
+        graph: Ir, results: Results, x: Value, a: float = first, b: float = second, **_: object
     ) -> Value:
         return as_dtype(graph, transform(graph, _positive(graph, results), a, b), results.dtype)
 
-    return of
+    return sample
 
 
 def _scaled(graph: Ir, u: Value, low: float, high: float) -> Value:
@@ -103,16 +122,16 @@ row("geometric")(_from_uniform(_geometric, 0.5))
 
 @row("log_normal")
 def _log_normal(
-    graph: Ir, results: Results, x: Value, mean: float = 1.0, std: float = 2.0, **_: Any
+    graph: Ir, results: Results, x: Value, mean: float = 1.0, std: float = 2.0, **_: object
 ) -> Value:
-    numbers = drawn(graph, "normal", results.shape, results.dtype)
+    numbers = random_numbers(graph, "normal", results.shape, results.dtype)
     return graph.op("exp", graph.op("add", graph.op("mul", numbers, std), mean))
 
 
 def _between(graph: Ir, results: Results, low: int, high: int) -> Value:
-    """Return whole numbers from `low` to below `high`."""
+    """Return integers from `low` to below `high`. Raises `Unfit` for too wide a range."""
     if high - low > 2**24:
-        why = f"{high - low:,} numbers are more than a float tells apart"
+        why = f"{high - low:,} integers are more than a float can represent exactly"
         raise Unfit(why, f"choose a range of {2**24:,} at most.")
     steps = graph.op("floor", graph.op("mul", uniform(graph, results), float(high - low)))
     steps = graph.op("min", steps, float(high - low - 1))
@@ -120,27 +139,29 @@ def _between(graph: Ir, results: Results, low: int, high: int) -> Value:
 
 
 @row("randint")
-def _randint(graph: Ir, results: Results, *arguments: Any, **_: Any) -> Value:
+def _randint(graph: Ir, results: Results, *arguments: object, **_: object) -> Value:
     numbers = [n for n in arguments if isinstance(n, int)]
     low, high = (0, numbers[0]) if len(numbers) == 1 else numbers[:2]
     return _between(graph, results, low, high)
 
 
 @row("randint_like")
-def _randint_like(graph: Ir, results: Results, x: Value, *arguments: Any, **_: Any) -> Value:
+def _randint_like(graph: Ir, results: Results, x: Value, *arguments: object, **_: object) -> Value:
     return _randint(graph, results, *arguments)
 
 
 @row("randperm")
-def _randperm(graph: Ir, results: Results, n: int, **_: Any) -> Value:
+def _randperm(graph: Ir, results: Results, n: int, **_: object) -> Value:
     places = graph.emit("top_k", uniform(graph, results), k=n)[1]
     return as_dtype(graph, graph.op("reinterpret", places, dtype=INT), results.dtype)
 
 
 @row("bernoulli")
-def _bernoulli(graph: Ir, results: Results, x: Value, p: Any = None, **_: Any) -> Value:
-    chance = as_dtype(graph, x if p is None else p, FLOAT)
-    return as_dtype(graph, graph.op("lt", uniform(graph, results), chance), results.dtype)
+def _bernoulli(
+    graph: Ir, results: Results, x: Value, p: Operand | None = None, **_: object
+) -> Value:
+    probability = as_dtype(graph, x if p is None else p, FLOAT)
+    return as_dtype(graph, graph.op("lt", uniform(graph, results), probability), results.dtype)
 
 
 @row("native_dropout")
@@ -149,15 +170,15 @@ def _dropout(graph: Ir, results: Results, x: Value, p: float, train: bool | None
         return [x, graph.constant(True, BOOL, x.shape)]
     if p == 1:
         return [graph.op("mul", x, 0.0), graph.constant(False, BOOL, x.shape)]
-    mask = drawn(graph, "dropout_mask", x.shape, x.dtype, keep=1 - p)
+    mask = random_numbers(graph, "dropout_mask", x.shape, x.dtype, keep=1 - p)
     return [graph.op("mul", x, mask), graph.op("gt", mask, 0.0)]
 
 
 @row("multinomial")
 def _multinomial(
-    graph: Ir, results: Results, weights: Value, count: int, replacement: bool = False, **_: Any
+    graph: Ir, results: Results, weights: Value, count: int, replacement: bool = False, **_: object
 ) -> Value:
-    """The places of the largest sums of log(weight) and Gumbel noise."""
+    """Return the places of the largest sums of log(weight) and Gumbel noise."""
     logs = graph.op("log", graph.cast(weights, FLOAT))
     if not replacement:
         shape = weights.shape
@@ -166,14 +187,14 @@ def _multinomial(
     else:
         *lead, classes = weights.shape
         shape = (*lead, count, classes)
-        rows = expanded(graph, reshaped(graph, logs, (*lead, 1, classes)), shape)
+        rows = expand(graph, reshape(graph, logs, (*lead, 1, classes)), shape)
         places = graph.op("arg_max", graph.op("add", rows, _gumbel(graph, shape)))
     places = graph.op("reinterpret", places, dtype=INT)
-    return reshaped(graph, places, results.shape)
+    return reshape(graph, places, results.shape)
 
 
-def _gumbel(graph: Ir, shape: Any) -> Value:
-    """Return -log(-log(u)), which is finite: u is above 0 and below 1."""
-    u = graph.op("max", drawn(graph, "uniform", shape, FLOAT), SMALLEST)
+def _gumbel(graph: Ir, shape: Ints) -> Value:
+    """Return -log(-log(u)), which is finite because u is above 0 and below 1."""
+    u = graph.op("max", random_numbers(graph, "uniform", shape, FLOAT), SMALLEST)
     u = graph.op("min", u, 1 - 2.0**-24)
     return graph.op("neg", graph.op("log", graph.op("neg", graph.op("log", u))))

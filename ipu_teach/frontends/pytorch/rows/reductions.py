@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import Ir, Value
 from ipu_teach.frontends.pytorch.rows.registry import (
+    Dims,
     Results,
     as_bool,
     as_dtype,
-    counted,
     dimensions,
-    reshaped,
+    numeric,
+    reshape,
     row,
 )
 from ipu_teach.types import FLOAT, HALF, INT
@@ -21,48 +21,50 @@ from ipu_teach.types import FLOAT, HALF, INT
 NAN = float("nan")
 
 
-def reduced(graph: Ir, results: Results, kind: str, x: Value, dim: Any, empty: float) -> Value:
+def reduce(graph: Ir, results: Results, kind: str, x: Value, dim: Dims, empty: float) -> Value:
     """Return x reduced over dimensions, in the result's shape; `empty` if x has no elements."""
     if not x.size:
         return graph.constant(empty, x.dtype, results.shape)
     y = ir.reduced(graph, kind, x, dimensions(x, dim)) if x.shape else x
-    return reshaped(graph, y, results.shape)
+    return reshape(graph, y, results.shape)
 
 
 @row("sum")
 def _sum(
-    graph: Ir, results: Results, x: Value, dim: Any = None, keepdim: bool = False, **_: Any
+    graph: Ir, results: Results, x: Value, dim: Dims = None, keepdim: bool = False, **_: object
 ) -> Value:
-    return reduced(graph, results, "sum", as_dtype(graph, x, results.dtype), dim, 0)
+    return reduce(graph, results, "sum", as_dtype(graph, x, results.dtype), dim=dim, empty=0)
 
 
 @row("prod")
 def _prod(
-    graph: Ir, results: Results, x: Value, dim: Any = None, keepdim: bool = False, **_: Any
+    graph: Ir, results: Results, x: Value, dim: Dims = None, keepdim: bool = False, **_: object
 ) -> Value:
     x = as_dtype(graph, x, results.dtype)
-    return graph.cast(reduced(graph, results, "reduce_prod", widened(graph, x), dim, 1), x.dtype)
+    return graph.cast(
+        reduce(graph, results, "reduce_prod", half_as_float(graph, x), dim=dim, empty=1), x.dtype
+    )
 
 
-def widened(graph: Ir, x: Value) -> Value:
-    """Return halves as FLOAT: what is summed or multiplied is rounded once, at the end."""
+def half_as_float(graph: Ir, x: Value) -> Value:
+    """Return HALF as FLOAT, so that a sum or product is rounded only once, at the end."""
     return graph.cast(x, FLOAT) if x.dtype is HALF else x
 
 
-def _total(graph: Ir, results: Results, x: Value, dim: Any, count: float) -> Value:
+def _total(graph: Ir, results: Results, x: Value, dim: Dims, count: float) -> Value:
     """Return the sum over dimensions divided by a count, which may be 0."""
-    total = reduced(graph, results, "sum", x, dim, 0)
+    total = reduce(graph, results, "sum", x, dim=dim, empty=0)
     return graph.op("mul", total, 1 / count) if count else graph.op("div", total, 0.0)
 
 
 @row("mean")
 def _mean(
-    graph: Ir, results: Results, x: Value, dim: Any = None, keepdim: bool = False, **_: Any
+    graph: Ir, results: Results, x: Value, dim: Dims = None, keepdim: bool = False, **_: object
 ) -> Value:
     x = as_dtype(graph, x, results.dtype)
     if not x.size:
         return graph.constant(NAN, x.dtype, results.shape)
-    mean = _total(graph, results, widened(graph, x), dim, x.size / _size(results.shape))
+    mean = _total(graph, results, half_as_float(graph, x), dim, x.size / _size(results.shape))
     return graph.cast(mean, x.dtype)
 
 
@@ -75,9 +77,9 @@ def _size(shape: tuple[int, ...]) -> int:
 
 def _extreme(kind: str) -> Callable[..., Value]:
     def extreme(
-        graph: Ir, results: Results, x: Value, dim: Any = None, keepdim: bool = False
+        graph: Ir, results: Results, x: Value, dim: Dims = None, keepdim: bool = False
     ) -> Value:
-        y = reduced(graph, results, kind, counted(graph, x), dim, 0)
+        y = reduce(graph, results, kind, numeric(graph, x), dim=dim, empty=0)
         return as_dtype(graph, y, results.dtype)
 
     return extreme
@@ -88,71 +90,98 @@ row("amin")(_extreme("reduce_min"))
 
 
 @row("any")
-def _any(graph: Ir, results: Results, x: Value, dim: Any = None, keepdim: bool = False) -> Value:
-    count = reduced(graph, results, "sum", graph.cast(as_bool(graph, x), INT), dim, 0)
+def _any(graph: Ir, results: Results, x: Value, dim: Dims = None, keepdim: bool = False) -> Value:
+    count = reduce(graph, results, "sum", graph.cast(as_bool(graph, x), INT), dim=dim, empty=0)
     return as_dtype(graph, graph.op("gt", count, 0), results.dtype)
 
 
 @row("all")
-def _all(graph: Ir, results: Results, x: Value, dim: Any = None, keepdim: bool = False) -> Value:
+def _all(graph: Ir, results: Results, x: Value, dim: Dims = None, keepdim: bool = False) -> Value:
     fails = graph.cast(graph.op("logical_not", as_bool(graph, x)), INT)
-    count = reduced(graph, results, "sum", fails, dim, 0)
+    count = reduce(graph, results, "sum", fails, dim=dim, empty=0)
     return as_dtype(graph, graph.op("eq", count, 0), results.dtype)
 
 
 @row("var", kept=True)
 def _var(
-    graph: Ir, results: Results, x: Value, dim: Any = None, unbiased: Any = None,
-    keepdim: bool = False, *, correction: Any = None,
+    graph: Ir, results: Results, x: Value, dim: Dims = None, unbiased: bool | None = None,
+    keepdim: bool = False, *, correction: float | None = None,
 ) -> Value:  # fmt: skip
-    """The mean square distance from the mean; NaN or infinite if no degree of freedom is left."""
-    if isinstance(dim, bool):  # var(x, unbiased)
-        dim, unbiased = None, dim
+    """Return the variance: the mean squared distance from the mean.
+
+    It is NaN or infinite if no degree of freedom is left.
+    """
+    if isinstance(dim, bool):  # the call is var(x, unbiased)
+        unbiased = dim
+        dim = None
     if correction is None:
         correction = 0 if unbiased is False else 1
     if not x.size:
         return graph.constant(NAN, x.dtype, results.shape)
-    dims, x = dimensions(x, dim), widened(graph, x)
-    centred = (
-        graph.op("sub", x, ir.mean(graph, x, dims, True)) if x.shape else graph.op("sub", x, x)
-    )
+    dims = dimensions(x, dim)
+    x = half_as_float(graph, x)
+    mean = ir.mean(graph, x, dims, True) if x.shape else x
+    centred = graph.op("sub", x, mean)
     count = max(x.size / _size(results.shape) - float(correction), 0.0)
     total = _total(graph, results, graph.op("square", centred), dim, count)
     return graph.cast(total, results.dtype)
 
 
 @row("var_mean")
-def _var_mean(graph: Ir, results: Results, x: Value, *rest: Any, **options: Any) -> list[Value]:
-    dim = rest[0] if rest and not isinstance(rest[0], bool) else options.get("dim")
-    return [_var(graph, results, x, *rest, **options), _mean(graph, results, x, dim)]
+def _var_mean(
+    graph: Ir,
+    results: Results,
+    x: Value,
+    dim: Dims = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> list[Value]:
+    variance = _var(graph, results, x, dim, unbiased, keepdim, correction=correction)
+    return [variance, _mean(graph, results, x, None if isinstance(dim, bool) else dim)]
 
 
 @row("std")
-def _std(graph: Ir, results: Results, x: Value, *rest: Any, **options: Any) -> Value:
-    return graph.op("sqrt", _var(graph, results, x, *rest, **options))
+def _std(
+    graph: Ir,
+    results: Results,
+    x: Value,
+    dim: Dims = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> Value:
+    variance = _var(graph, results, x, dim, unbiased, keepdim, correction=correction)
+    return graph.op("sqrt", variance)
 
 
 @row("linalg_vector_norm")
 def _vector_norm(
-    graph: Ir, results: Results, x: Value, ord: float = 2, dim: Any = None, keepdim: bool = False,
-    **_: Any,
+    graph: Ir, results: Results, x: Value, ord: float = 2, dim: Dims = None, keepdim: bool = False,
+    **_: object,
 ) -> Value:  # fmt: skip
-    """(Σ |x|ᵖ)^(1/p); the number of elements that are not 0 for p = 0; extremes for infinite p."""
-    magnitude = graph.op("abs", widened(graph, as_dtype(graph, x, results.dtype)))
+    """Return (Σ |x|ᵖ)^(1/p).
+
+    For p = 0 it is the number of nonzero elements, and for infinite p an extreme.
+    """
+    magnitude = graph.op("abs", half_as_float(graph, as_dtype(graph, x, results.dtype)))
     return graph.cast(_norm_of(graph, results, magnitude, float(ord), dim), results.dtype)
 
 
-def _norm_of(graph: Ir, results: Results, magnitude: Value, ord: float, dim: Any) -> Value:
+def _norm_of(graph: Ir, results: Results, magnitude: Value, ord: float, dim: Dims) -> Value:
+    """Return the norm of magnitudes."""
     if ord in (float("inf"), -float("inf")):
         kind = "reduce_max" if ord > 0 else "reduce_min"
-        return reduced(graph, results, kind, magnitude, dim, 0)
+        return reduce(graph, results, kind, magnitude, dim=dim, empty=0)
     if ord == 0:
         magnitude = graph.cast(as_bool(graph, magnitude), magnitude.dtype)
     elif ord == 2:
         magnitude = graph.op("square", magnitude)
     elif ord != 1:
         magnitude = graph.op("pow", magnitude, ord)
-    total = reduced(graph, results, "sum", magnitude, dim, 0)
+    total = reduce(graph, results, "sum", magnitude, dim=dim, empty=0)
     if ord in (0, 1):
         return total
     return graph.op("sqrt", total) if ord == 2 else graph.op("pow", total, 1 / ord)
@@ -160,16 +189,18 @@ def _norm_of(graph: Ir, results: Results, magnitude: Value, ord: float, dim: Any
 
 @row("dist")
 def _dist(graph: Ir, results: Results, a: Value, b: Value, p: float = 2) -> Value:
-    return _vector_norm(graph, results, graph.op("sub", *(widened(graph, v) for v in (a, b))), p)
+    return _vector_norm(
+        graph, results, graph.op("sub", *(half_as_float(graph, v) for v in (a, b))), p
+    )
 
 
 def _along(kind: str) -> Callable[..., Value]:
-    def along(graph: Ir, results: Results, x: Value, dim: int, *_: Any) -> Value:
+    def along(graph: Ir, results: Results, x: Value, dim: int, *_: object) -> Value:
         x = as_dtype(graph, x, results.dtype)
         if not x.size:
             return x
-        y = ir.along(graph, kind, x if x.shape else reshaped(graph, x, (1,)), dim)
-        return reshaped(graph, y, results.shape)
+        y = ir.along(graph, kind, x if x.shape else reshape(graph, x, (1,)), dim)
+        return reshape(graph, y, results.shape)
 
     return along
 

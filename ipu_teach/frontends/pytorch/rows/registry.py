@@ -1,9 +1,9 @@
-"""The table of core ATen operations, by torch's names, and what its rows share.
+"""The table of core ATen operations, by torch's names, and functions that its rows share.
 
 A row is a function of the graph, the `Results` of torch's node and the node's arguments: values for
-tensors, and numbers, lists and None as torch has them. It emits operations of the IR, and returns a
-value for each result. torch determines the dtype and the shape of each result, so that no row has
-rules of its own for promotion or broadcasting.
+tensors, and numbers, lists and None as in torch. It adds operations of the IR, and returns a value
+for each result. torch determines the dtype and the shape of each result, so that rows need no rules
+for promotion or broadcasting.
 """
 
 from __future__ import annotations
@@ -12,37 +12,43 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
+import torch
 
 from ipu_teach.frontends.ir import Ir, Unfit, Value
-from ipu_teach.types import BOOL, FLOAT, HALF, INT, UNSIGNED_INT, DType
+from ipu_teach.types import BOOL, FLOAT, HALF, INT, UNSIGNED_INT, Array, DType
 
 Kind = type[DType]
 Ints = Sequence[int]
+Dims = Ints | int | None  # None: all dimensions
+Operand = Value | float  # a tensor or a number
 RowFunction = Callable[..., Any]
+Saved = dict[Value, tuple[Value, Value]]  # whitened x and 1 / standard deviation, by the mean
 AnyRow = TypeVar("AnyRow", bound=RowFunction)
 
 ROWS: dict[str, RowFunction] = {}
 SAVING: set[str] = set()  # rows with a keyword `saved`: a dict from the forward to the backward
-KEPT: set[str] = set()  # rows that torch's decompositions would replace by what differs from it
-KEPT_IF: dict[str, Callable[..., bool]] = {}  # and those for some calls, which the function tells
-MOVES: set[str] = set()  # rows that only move elements, so that no integer leaves its width
+KEPT: set[str] = set()  # rows of operations that torch must not decompose
+KEPT_IF: dict[str, Callable[..., bool]] = {}  # the same, for calls for which the function is true
+MOVES: set[str] = set()  # rows that only move elements, so that integers need no wrapping
 
 
 class Results:
     """The results of a node of torch's graph: their dtypes and shapes."""
 
-    def __init__(self, node: Any, dtype_of: Callable[[Any], Kind | None]) -> None:
-        found = node.meta.get("val")
+    def __init__(self, node: torch.fx.Node, dtype_of: Callable[[torch.dtype], Kind | None]) -> None:
+        example = node.meta.get("val")
         self.node = node
-        self.tensors = list(found) if isinstance(found, (list, tuple)) else [found]
+        self.tensors = list(example) if isinstance(example, (list, tuple)) else [example]
         self.dtypes = [dtype_of(t.dtype) if hasattr(t, "dtype") else None for t in self.tensors]
         self.shapes = [tuple(t.shape) if hasattr(t, "shape") else () for t in self.tensors]
         self._dtype_of = dtype_of
 
     @property
-    def dtype(self) -> Any:
-        """The dtype of the first result."""
-        return self.dtypes[0]
+    def dtype(self) -> Kind:
+        """The dtype of the first result, which the lowering has checked."""
+        dtype = self.dtypes[0]
+        assert dtype is not None, "the lowering refuses other dtypes"
+        return dtype
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -50,18 +56,15 @@ class Results:
         return self.shapes[0]
 
     def example(self, place: int) -> Any:
-        """Return the fake tensor, or the number, that torch has for an argument."""
+        """Return the fake tensor, or the number, of an argument."""
         argument = self.node.args[place]
         return argument.meta["val"] if hasattr(argument, "meta") else argument
 
-    def promoted(self) -> tuple[Any, Kind]:
-        """Return the dtype in which torch combines the first two arguments: its own, and the
-        device's.
+    def promoted(self) -> tuple[torch.dtype, Kind]:
+        """Return the dtype in which torch combines the first two arguments, and the device's.
 
         :raises Unfit: if the device has no such dtype.
         """
-        import torch
-
         common = torch.result_type(self.example(0), self.example(1))
         dtype = self._dtype_of(common)
         if dtype is None:
@@ -75,7 +78,7 @@ def row(
     kept: bool | Callable[..., bool] = False,
     moves: bool = False,
 ) -> Callable[[AnyRow], AnyRow]:
-    """Add a row under several names of torch."""
+    """Return a decorator that adds a row under several names of torch."""
 
     def add(function: AnyRow) -> AnyRow:
         for name in names:
@@ -93,8 +96,8 @@ def row(
 # --- dtypes ---------------------------------------------------------------------------------------
 
 
-def as_bool(graph: Ir, x: Any) -> Value:
-    """Return whether each element differs from 0; NaN does."""
+def as_bool(graph: Ir, x: Operand) -> Value:
+    """Return whether each element differs from 0, as BOOL; NaN differs."""
     if not isinstance(x, Value):
         return graph.constant(bool(x), BOOL)
     if x.dtype is BOOL:
@@ -104,8 +107,8 @@ def as_bool(graph: Ir, x: Any) -> Value:
     return graph.op("neq", x, graph.constant(0, x.dtype))
 
 
-def as_dtype(graph: Ir, x: Any, dtype: Kind) -> Value:
-    """Return a value or a number in a dtype, as torch's `to` converts it."""
+def as_dtype(graph: Ir, x: Operand, dtype: Kind) -> Value:
+    """Return a value or a number in a dtype, converted like torch's `to`."""
     if dtype is BOOL:
         return as_bool(graph, x)
     if isinstance(x, Value):
@@ -115,18 +118,17 @@ def as_dtype(graph: Ir, x: Any, dtype: Kind) -> Value:
     return graph.constant(x, dtype)
 
 
-def number_in(common: Any, number: Any) -> Any:
-    """Return a number as torch converts it to a narrow integer: wrapped to its width."""
-    import torch
-
+def number_in(common: torch.dtype, number: Operand) -> Operand:
+    """Return a number converted to torch's dtype `common`: narrow integers wrap to their width."""
     narrow = (torch.uint8, torch.int8, torch.int16)
     if isinstance(number, int) and not isinstance(number, bool) and common in narrow:
-        return torch.tensor(number).to(common).item()
+        wrapped: int = torch.tensor(number).to(common).item()
+        return wrapped
     return number
 
 
-def counted(graph: Ir, x: Value) -> Value:
-    """Return x with BOOL as INT, for operations that take numbers."""
+def numeric(graph: Ir, x: Value) -> Value:
+    """Return x, but BOOL as INT, for operations that need numbers."""
     return graph.cast(x, INT) if x.dtype is BOOL else x
 
 
@@ -138,83 +140,92 @@ def is_float(dtype: Kind) -> bool:
 # --- shapes ---------------------------------------------------------------------------------------
 
 
-def reshaped(graph: Ir, x: Value, shape: Ints) -> Value:
-    """Return x with another shape of as many elements."""
+def reshape(graph: Ir, x: Value, shape: Ints) -> Value:
+    """Return x with another shape, of the same size."""
     return x if tuple(shape) == x.shape else graph.op("reshape", x, shape=tuple(shape))
 
 
-def expanded(graph: Ir, x: Value, shape: Ints) -> Value:
+def expand(graph: Ir, x: Value, shape: Ints) -> Value:
     """Return x broadcast to a shape."""
     return x if tuple(shape) == x.shape else graph.op("expand", x, shape=tuple(shape))
 
 
-def permuted(graph: Ir, x: Value, order: Ints) -> Value:
+def permute(graph: Ir, x: Value, order: Ints) -> Value:
     """Return x with its dimensions in another order."""
     order = tuple(d % len(order) for d in order)
     return x if order == tuple(range(len(order))) else graph.op("permute", x, dims=order)
 
 
-def moved(graph: Ir, x: Value, source: int, target: int) -> Value:
-    """Return x with one dimension moved to another place."""
+def move_dimension(graph: Ir, x: Value, source: int, target: int) -> Value:
+    """Return x with one dimension moved to another position."""
     rank = len(x.shape)
     order = [d for d in range(rank) if d != source % rank]
     order.insert(target % rank, source % rank)
-    return permuted(graph, x, order)
+    return permute(graph, x, order)
 
 
-def sliced(
-    graph: Ir, x: Value, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
+def slice_dimension(
+    graph: Ir,
+    x: Value,
+    dim: int = 0,
+    start: int | None = None,
+    end: int | None = None,
+    step: int = 1,
 ) -> Value:
     """Return a part of one dimension, with the bounds of a Python slice."""
     size = x.shape[dim]
     begin, stop, _ = slice(start, end).indices(size)
     if (begin, stop, step) == (0, size, 1):
         return x
-    more = {} if step == 1 else {"step": step}
-    bounds = {"begin": begin, "end": max(begin, stop)}
-    return graph.op("slice", x, dim=dim % len(x.shape), **bounds, **more)
+    attributes = {"begin": begin, "end": max(begin, stop)}
+    if step != 1:
+        attributes["step"] = step
+    return graph.op("slice", x, dim=dim % len(x.shape), **attributes)
 
 
-def corner(graph: Ir, x: Value, shape: Ints) -> Value:
-    """Return the first elements of each dimension, so that the result has a shape."""
+def first_elements(graph: Ir, x: Value, shape: Ints) -> Value:
+    """Return the first elements along each dimension, so that the result has the given shape."""
     for dim, size in enumerate(shape):
-        x = sliced(graph, x, dim, 0, size)
+        x = slice_dimension(graph, x, dim, end=size)
     return x
 
 
-def concatenated(graph: Ir, parts: Sequence[Value], dim: int) -> Value:
-    """Return the parts that have elements, one behind the other."""
+def concatenate(graph: Ir, parts: Sequence[Value], dim: int) -> Value:
+    """Return the concatenation of the parts that have elements."""
     parts = [part for part in parts if part.size] or list(parts[:1])
     return parts[0] if len(parts) == 1 else graph.op("concat", *parts, dim=dim)
 
 
 def as_rows(graph: Ir, x: Value, dim: int) -> Value:
-    """Return x as [rows, n], with one of its dimensions last; a single number is a row of one."""
-    last = moved(graph, x, dim, -1) if x.shape else reshaped(graph, x, (1,))
+    """Return x as [rows, n], with dimension `dim` last. A single number is a row of one."""
+    last = move_dimension(graph, x, dim, -1) if x.shape else reshape(graph, x, (1,))
     size = last.shape[-1]
-    return reshaped(graph, last, (x.size // max(size, 1), size))
+    return reshape(graph, last, (x.size // max(size, 1), size))
 
 
 def from_rows(graph: Ir, rows: Value, like: Value, dim: int) -> Value:
-    """Return [rows, k] with the dimensions of `like`, of which `dim` has k elements."""
+    """Return [rows, k] with the dimensions of `like`, in which `dim` has k elements."""
     if not like.shape:
-        return reshaped(graph, rows, ())
+        return reshape(graph, rows, ())
     shape = [n for d, n in enumerate(like.shape) if d != dim % len(like.shape)]
-    return moved(graph, reshaped(graph, rows, (*shape, rows.shape[-1])), -1, dim)
+    return move_dimension(graph, reshape(graph, rows, (*shape, rows.shape[-1])), -1, dim)
 
 
-def dimensions(x: Value, dim: Any) -> list[int]:
-    """Return the dimensions that a reduction names, or all."""
+def dimensions(x: Value, dim: Dims) -> list[int]:
+    """Return the dimensions of a reduction, counted from 0.
+
+    None and an empty list mean all dimensions.
+    """
     if not x.shape or dim is None or dim in ([], ()):
         return [*range(len(x.shape))]
     return [d % len(x.shape) for d in ([dim] if isinstance(dim, int) else dim)]
 
 
 def size_along(x: Value, dim: int) -> int:
-    """Return the size of a dimension; a single number has one element along any."""
+    """Return the size of a dimension; a single number has size 1 along any."""
     return x.shape[dim] if x.shape else 1
 
 
-def along_axis(x: Any, rank: int, dim: int) -> Any:
-    """Return a numpy vector as an array of some rank that varies along one dimension."""
+def along_axis(x: Array, rank: int, dim: int) -> Array:
+    """Return a numpy vector as an array of that rank, which varies along one dimension."""
     return np.reshape(x, [-1 if d == dim % rank else 1 for d in range(rank)])

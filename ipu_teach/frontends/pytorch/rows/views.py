@@ -1,10 +1,9 @@
-"""Operations that only move elements: views, parts, joins, and writes of a part."""
+"""Operations that only move elements: views, parts, concatenations, and writes to a part."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Any
 
 import numpy as np
 
@@ -14,19 +13,19 @@ from ipu_teach.frontends.pytorch.rows.registry import (
     Results,
     along_axis,
     as_dtype,
-    concatenated,
-    expanded,
-    moved,
-    permuted,
-    reshaped,
+    concatenate,
+    expand,
+    move_dimension,
+    permute,
+    reshape,
     row,
-    sliced,
+    slice_dimension,
 )
-from ipu_teach.types import BOOL, INT, UNSIGNED_INT
+from ipu_teach.types import BOOL, INT, UNSIGNED_INT, Array
 
 
 @row("alias", "clone", "detach", "lift_fresh_copy", "contiguous", "positive", moves=True)
-def _same(graph: Ir, results: Results, x: Value, **_: Any) -> Value:
+def _same(graph: Ir, results: Results, x: Value, **_: object) -> Value:
     return x
 
 
@@ -36,61 +35,66 @@ def _real(graph: Ir, results: Results, x: Value) -> Value:
 
 
 @row("copy")
-def _copy(graph: Ir, results: Results, x: Any, source: Value, *_: Any, **__: Any) -> Value:
-    return expanded(graph, as_dtype(graph, source, results.dtype), results.shape)
+def _copy(graph: Ir, results: Results, x: Value, source: Value, *_: object, **__: object) -> Value:
+    return expand(graph, as_dtype(graph, source, results.dtype), results.shape)
 
 
 @row("permute", "permute_copy", moves=True)
 def _permute(graph: Ir, results: Results, x: Value, dims: Ints) -> Value:
-    return permuted(graph, x, dims)
+    return permute(graph, x, dims)
 
 
 @row(
     "view", "view_copy", "unsqueeze", "unsqueeze_copy", "squeeze", "squeeze_copy", "_unsafe_view",
     "reshape", "flatten",
 )  # fmt: skip
-def _view(graph: Ir, results: Results, x: Value, *_: Any) -> Value:
+def _view(graph: Ir, results: Results, x: Value, *_: object) -> Value:
     if results.tensors[0].dtype != results.example(0).dtype:
-        return _other_bits(graph, results, x)
-    return reshaped(graph, x, results.shape)
+        return _reinterpreted(graph, results, x)
+    return reshape(graph, x, results.shape)
 
 
-def _other_bits(graph: Ir, results: Results, x: Value) -> Value:
-    """The same bits as another dtype: `x.view(torch.int32)`."""
+def _reinterpreted(graph: Ir, results: Results, x: Value) -> Value:
+    """Return the same bits as another dtype: `x.view(torch.int32)`. Raises `Unfit`."""
     names = {str(t.dtype) for t in (results.tensors[0], results.example(0))}
     if names != {"torch.float32", "torch.int32"}:
         raise Unfit(
-            f"bits are seen as {results.tensors[0].dtype}",
+            f"bits are viewed as {results.tensors[0].dtype}",
             "view torch.float32 as torch.int32, or convert numbers by x.to(dtype).",
         )
     return graph.op("reinterpret", x, dtype=results.dtype)
 
 
 @row("expand", "expand_copy", moves=True)
-def _expand(graph: Ir, results: Results, x: Value, *_: Any, **__: Any) -> Value:
-    return expanded(graph, x, results.shape)
+def _expand(graph: Ir, results: Results, x: Value, *_: object, **__: object) -> Value:
+    return expand(graph, x, results.shape)
 
 
 @row("slice", "slice_copy", "narrow_copy", moves=True)
 def _slice(
-    graph: Ir, results: Results, x: Value, dim: int = 0, start: Any = None, end: Any = None,
+    graph: Ir, results: Results, x: Value, dim: int = 0, start: int | None = None,
+    end: int | None = None,
     step: int = 1,
 ) -> Value:  # fmt: skip
-    if "narrow" in str(results.node.target):  # a start and a length
-        start, end = start % (x.shape[dim] + 1), start % (x.shape[dim] + 1) + end
-    return sliced(graph, x, dim, start, end, step)
+    if "narrow" in str(results.node.target):  # the arguments are a start and a length
+        start = (start or 0) % (x.shape[dim] + 1)
+        end = start + (end or 0)
+    return slice_dimension(graph, x, dim, start=start, end=end, step=step)
 
 
 @row("select", "select_copy", moves=True)
 def _select(graph: Ir, results: Results, x: Value, dim: int, index: int) -> Value:
-    at = index % x.shape[dim]
-    return reshaped(graph, sliced(graph, x, dim, at, at + 1), results.shape)
+    begin = index % x.shape[dim]
+    return reshape(graph, slice_dimension(graph, x, dim, start=begin, end=begin + 1), results.shape)
 
 
 @row("split_with_sizes", "split_with_sizes_copy", moves=True)
 def _split(graph: Ir, results: Results, x: Value, sizes: Ints, dim: int = 0) -> list[Value]:
     ends = list(accumulate(sizes))
-    return [sliced(graph, x, dim, end - n, end) for n, end in zip(sizes, ends, strict=True)]
+    return [
+        slice_dimension(graph, x, dim, start=end - n, end=end)
+        for n, end in zip(sizes, ends, strict=True)
+    ]
 
 
 @row("flip", moves=True)
@@ -102,18 +106,18 @@ def _flip(graph: Ir, results: Results, x: Value, dims: Ints) -> Value:
 
 @row("cat", moves=True)
 def _cat(graph: Ir, results: Results, values: Sequence[Value], dim: int = 0) -> Value:
-    """Of several parts; torch leaves out those of shape [0], whatever their rank."""
+    """Return a concatenation. torch leaves out parts of the shape [0], whatever their rank."""
     parts = [as_dtype(graph, value, results.dtype) for value in values if value.size]
     if not parts:
         return graph.constant(0, results.dtype, results.shape)
-    return concatenated(graph, parts, dim % len(results.shape))
+    return concatenate(graph, parts, dim % len(results.shape))
 
 
 @row("repeat", moves=True)
 def _repeat(graph: Ir, results: Results, x: Value, times: Ints) -> Value:
     if 0 in times:
         return graph.constant(0, x.dtype, results.shape)
-    x = reshaped(graph, x, (*(1,) * (len(times) - len(x.shape)), *x.shape))
+    x = reshape(graph, x, (*(1,) * (len(times) - len(x.shape)), *x.shape))
     for dim, count in enumerate(times):
         x = x if count == 1 else graph.op("concat", *[x] * count, dim=dim)
     return x
@@ -121,11 +125,11 @@ def _repeat(graph: Ir, results: Results, x: Value, times: Ints) -> Value:
 
 @row("constant_pad_nd", moves=True)
 def _pad(graph: Ir, results: Results, x: Value, margins: Ints, value: float = 0.0) -> Value:
-    """Margins from the last dimension to the first; a negative one cuts."""
+    """Return x with margins, given from the last dimension to the first; a negative one cuts."""
     pairs = [(margins[i], margins[i + 1]) for i in range(0, len(margins), 2)][::-1]
     pairs = [(0, 0)] * (len(x.shape) - len(pairs)) + pairs
     for dim, (low, high) in enumerate(pairs):
-        x = sliced(graph, x, dim, max(-low, 0), x.shape[dim] - max(-high, 0))
+        x = slice_dimension(graph, x, dim, start=max(-low, 0), end=x.shape[dim] - max(-high, 0))
     for dim, (low, high) in enumerate(pairs):
         shape = x.shape
         fills = [
@@ -133,40 +137,45 @@ def _pad(graph: Ir, results: Results, x: Value, margins: Ints, value: float = 0.
             for n in (max(low, 0), max(high, 0))
         ]
         if x.floating and x.size and np.isfinite(value):
-            continue  # the row "pad" takes all dimensions at once, and finite numbers
-        x = concatenated(graph, [fills[0], x, fills[1]], dim)
+            continue  # "pad" below handles all dimensions at once, but only finite numbers
+        x = concatenate(graph, [fills[0], x, fills[1]], dim)
     lower, upper = (tuple(max(pair[i], 0) for pair in pairs) for i in (0, 1))
     if x.shape == results.shape or not x.size:
         return x if x.size else graph.constant(_number(value, x), x.dtype, results.shape)
     return graph.op("pad", x, lower=lower, upper=upper, value=float(value))
 
 
-def _number(value: float, x: Value) -> Any:
-    return value if x.floating else bool(value) if x.dtype is BOOL else int(value)
+def _number(value: float, x: Value) -> float:
+    """Return a number of Python's type for the dtype of x."""
+    if x.floating:
+        return value
+    return bool(value) if x.dtype is BOOL else int(value)
 
 
 # --- by places ------------------------------------------------------------------------------------
 
 
-def flat_gather(graph: Ir, x: Value, places: Any, shape: Ints) -> Value:
-    """Return the elements of x at constant places of its flattened form."""
+def flat_gather(graph: Ir, x: Value, places: Array, shape: Ints) -> Value:
+    """Return the elements of x at constant places in its flattened form."""
     if np.array_equal(places.reshape(-1), np.arange(x.size)):
-        return reshaped(graph, x, shape)
+        return reshape(graph, x, shape)
     index = graph.constant(places.reshape(-1), UNSIGNED_INT)
-    return reshaped(graph, graph.op("gather", reshaped(graph, x, (x.size, 1)), index), shape)
+    return reshape(graph, graph.op("gather", reshape(graph, x, (x.size, 1)), index), shape)
 
 
-def flat_write(graph: Ir, x: Value, places: Any, source: Value) -> Value:
-    """Return x with the elements at constant places of its flattened form replaced."""
+def flat_write(graph: Ir, x: Value, places: Array, source: Value) -> Value:
+    """Return x with the elements at constant places in its flattened form replaced."""
     if np.array_equal(places.reshape(-1), np.arange(x.size)):
-        return reshaped(graph, source, x.shape)
+        return reshape(graph, source, x.shape)
     index = graph.constant(places.reshape(-1), UNSIGNED_INT)
-    rows, source = reshaped(graph, x, (x.size, 1)), reshaped(graph, source, (source.size, 1))
-    return reshaped(graph, graph.op("scatter_set", rows, index, source), x.shape)
+    rows, source = reshape(graph, x, (x.size, 1)), reshape(graph, source, (source.size, 1))
+    return reshape(graph, graph.op("scatter_set", rows, index, source), x.shape)
 
 
-def _strided_places(results: Results, x: Value, size: Ints, stride: Ints, offset: Any) -> Any:
-    """Return the places in x that a shape with strides has.
+def _strided_places(
+    results: Results, x: Value, size: Ints, stride: Ints, offset: int | None
+) -> Array:
+    """Return the places in x of the elements of a shape with strides.
 
     :raises Unfit: if the elements of x are not in order in torch's memory, or the strides leave it.
     """
@@ -175,10 +184,10 @@ def _strided_places(results: Results, x: Value, size: Ints, stride: Ints, offset
     places = np.full((), (first if offset is None else offset) - first, np.int64)
     for count, step in zip(size, stride, strict=True):
         places = places[..., None] + np.arange(count) * step
-    inside = not places.size or 0 <= places.min() <= places.max() < x.size
-    if not example.is_contiguous() or not inside:
+    is_inside = not places.size or 0 <= places.min() <= places.max() < x.size
+    if not example.is_contiguous() or not is_inside:
         raise Unfit(
-            "strides of a view of another tensor are not followed",
+            "strides that leave the tensor, or of a view of another tensor, are not supported",
             "use x.reshape, x[...] or torch.gather, or x.contiguous() before as_strided.",
         )
     return places
@@ -186,7 +195,7 @@ def _strided_places(results: Results, x: Value, size: Ints, stride: Ints, offset
 
 @row("as_strided", "as_strided_copy", moves=True)
 def _as_strided(
-    graph: Ir, results: Results, x: Value, size: Ints, stride: Ints, offset: Any = None
+    graph: Ir, results: Results, x: Value, size: Ints, stride: Ints, offset: int | None = None
 ) -> Value:
     places = _strided_places(results, x, size, stride, offset)
     return flat_gather(graph, x, places, results.shape)
@@ -195,13 +204,14 @@ def _as_strided(
 @row("as_strided_scatter", moves=True)
 def _as_strided_scatter(
     graph: Ir, results: Results, x: Value, source: Value, size: Ints, stride: Ints,
-    offset: Any = None,
+    offset: int | None = None,
 ) -> Value:  # fmt: skip
     places = _strided_places(results, x, size, stride, offset)
     return flat_write(graph, x, places, as_dtype(graph, source, x.dtype))
 
 
-def _numbered(x: Value) -> Any:
+def _numbered(x: Value) -> Array:
+    """Return the place of each element of x in its flattened form."""
     return np.arange(x.size).reshape(x.shape)
 
 
@@ -225,7 +235,7 @@ def _diagonal_scatter(
 @row("unfold", "unfold_copy", moves=True)
 def _unfold(graph: Ir, results: Results, x: Value, dim: int, size: int, step: int) -> Value:
     if not x.shape:
-        return reshaped(graph, x, results.shape)
+        return reshape(graph, x, results.shape)
     windows = np.lib.stride_tricks.sliding_window_view(_numbered(x), size, dim)
     starts = [slice(None)] * len(x.shape)
     starts[dim] = slice(None, None, step)
@@ -234,53 +244,56 @@ def _unfold(graph: Ir, results: Results, x: Value, dim: int, size: int, step: in
 
 @row("slice_scatter", moves=True)
 def _slice_scatter(
-    graph: Ir, results: Results, x: Value, source: Value, dim: int = 0, start: Any = None,
-    end: Any = None, step: int = 1,
+    graph: Ir, results: Results, x: Value, source: Value, dim: int = 0, start: int | None = None,
+    end: int | None = None, step: int = 1,
 ) -> Value:  # fmt: skip
-    rank, size = len(x.shape), x.shape[dim]
-    dim %= rank
+    size = x.shape[dim]
+    dim %= len(x.shape)
     begin, stop, _ = slice(start, end).indices(size)
     stop = max(begin, stop)
     written = np.arange(begin, stop, step)
     if not written.size:
         return x
     source = as_dtype(graph, source, x.dtype)
-    source = expanded(graph, source, (*x.shape[:dim], written.size, *x.shape[dim + 1 :]))
+    source = expand(graph, source, (*x.shape[:dim], written.size, *x.shape[dim + 1 :]))
     if step == 1:
-        before, behind = sliced(graph, x, dim, 0, begin), sliced(graph, x, dim, stop, size)
-        return concatenated(graph, [before, source, behind], dim)
+        before = slice_dimension(graph, x, dim, end=begin)
+        after = slice_dimension(graph, x, dim, start=stop)
+        return concatenate(graph, [before, source, after], dim)
     rows = graph.op("scatter_set", *_rows_first(graph, x, dim, written, source))
-    return moved(graph, rows, 0, dim)
+    return move_dimension(graph, rows, 0, dim)
 
 
-def _rows_first(graph: Ir, x: Value, dim: int, places: Any, source: Value) -> list[Value]:
+def _rows_first(graph: Ir, x: Value, dim: int, places: Array, source: Value) -> list[Value]:
+    """Return x, the index and the source with dimension `dim` first."""
     index = graph.constant(places, UNSIGNED_INT)
-    return [moved(graph, x, dim, 0), index, moved(graph, source, dim, 0)]
+    return [move_dimension(graph, x, dim, 0), index, move_dimension(graph, source, dim, 0)]
 
 
 @row("select_scatter", moves=True)
 def _select_scatter(
     graph: Ir, results: Results, x: Value, source: Value, dim: int, index: int
 ) -> Value:
-    dim, at = dim % len(x.shape), index % x.shape[dim]
-    source = reshaped(graph, source, (*x.shape[:dim], 1, *x.shape[dim + 1 :]))
-    return _slice_scatter(graph, results, x, source, dim, at, at + 1)
+    begin = index % x.shape[dim]
+    dim %= len(x.shape)
+    source = reshape(graph, source, (*x.shape[:dim], 1, *x.shape[dim + 1 :]))
+    return _slice_scatter(graph, results, x, source, dim=dim, start=begin, end=begin + 1)
 
 
 @row("tril", "triu", kept=False, moves=True)
 def _triangle(graph: Ir, results: Results, x: Value, diagonal: int = 0) -> Value:
-    """0 above or below a diagonal, also where x is infinite or NaN."""
+    """Return x with 0 above or below a diagonal, also where x is infinite or NaN."""
     keep = np.tril if "tril" in str(results.node.target) else np.triu
     mask = np.broadcast_to(keep(np.ones(x.shape[-2:], bool), diagonal), x.shape)
-    nothing = graph.constant(False if x.dtype is BOOL else 0, x.dtype)
-    return graph.op("select", graph.constant(mask, BOOL), x, nothing)
+    zero = graph.constant(False if x.dtype is BOOL else 0, x.dtype)
+    return graph.op("select", graph.constant(mask, BOOL), x, zero)
 
 
 @row(*(f"replication_pad{n}d_backward" for n in (1, 2, 3)), kept=True)
 def _replication_backward(
     graph: Ir, results: Results, gradient: Value, x: Value, margins: Ints
 ) -> Value:
-    """The sum over all copies of each element."""
+    """Return the sum of the gradients of all copies of each element."""
     places = _numbered(x)
     pairs = [(margins[i], margins[i + 1]) for i in range(0, len(margins), 2)]
     for dim, (low, high) in enumerate(pairs):
@@ -288,8 +301,8 @@ def _replication_backward(
         along = np.clip(np.arange(-low, x.shape[axis] + high), 0, x.shape[axis] - 1)
         places = places.take(along, axis)
     index = graph.constant(places.reshape(-1), UNSIGNED_INT)
-    updates = reshaped(graph, gradient, (gradient.size, 1))
-    return reshaped(graph, graph.op("scatter", index, updates, shape=(x.size, 1)), x.shape)
+    updates = reshape(graph, gradient, (gradient.size, 1))
+    return reshape(graph, graph.op("scatter", index, updates, shape=(x.size, 1)), x.shape)
 
 
 def at_places(graph: Ir, shape: Ints, dim: int) -> Value:

@@ -1,0 +1,237 @@
+"""Call an answer safely, on copies of its arguments, so that it cannot change what it is compared
+with.
+
+Errors raised by the learner's own code become `Broken`; errors of the kit itself are raised
+unchanged.
+"""
+
+from __future__ import annotations
+
+import dis
+import inspect
+import linecache
+import re
+import traceback
+from collections.abc import Callable
+from copy import deepcopy
+from types import CodeType
+from typing import Any
+
+from ipu_course.checking.mistakes import given_to
+from ipu_course.checking.quoting import call_text, difference, line_of, quoted, said_by
+from ipu_course.checking.time_limit import Stopped, put_back
+from ipu_course.checking.verdicts import NotAttempted, NotYet, VerdictRows
+from ipu_teach._support.own_code import is_own_file, is_own_module
+from ipu_teach.errors import IPUTeachError, MissingPerfEstimateError, StreamConnectionError
+
+
+class Broken(Exception):
+    """The learner's code raised `error`; `tried` describes the call."""
+
+    def __init__(self, tried: str, error: BaseException) -> None:
+        super().__init__(tried)
+        self.tried = tried
+        self.error = error
+
+    def rows_in(self, exercise: str) -> VerdictRows:
+        """Return the rows of the error, which name the missing cell if the lesson's cells define a
+        missing name."""
+        name = getattr(self.error, "name", None)
+        if isinstance(self.error, NameError) and name in given_to(exercise):
+            advice = f"run the cells above: one of them makes {name}."
+            return (*self.rows[:-1], ("next", advice))
+        return self.rows
+
+    @property
+    def rows(self) -> VerdictRows:
+        """The error in a few lines, with the line of the learner's code that raised it."""
+        error = self.error
+        line = line_of(self.error)
+        cause = error.__cause__
+        if isinstance(error, IPUTeachError):
+            caller_line = "" if "check(" in error.line else error.line  # the check's own call
+            advice = (
+                _counted(error) if isinstance(error, MissingPerfEstimateError) else error.next_step
+            )
+            if not line and isinstance(error, StreamConnectionError) and cause is not None:
+                line, advice = line_of(cause), "mend that line."  # a line of the learner's callback
+            error_rows: VerdictRows = (
+                ("where", error.where),
+                ("line", caller_line or line),
+                ("next", advice),
+            )
+        elif isinstance(error, RecursionError):
+            why = "something contains or calls itself, and Python went round until it had enough."
+            error_rows = (
+                ("line", line),
+                ("why", why),
+                ("next", "look for what ends the round; call your answer by itself."),
+            )
+        elif isinstance(error, SystemExit):
+            error_rows = (
+                ("line", line),
+                ("why", "exit() ends a program; an answer ends with `return`."),
+                ("next", "leave it out."),
+            )
+        else:
+            advice = "mend that line, or call your answer by itself to see more."
+            actual, why, advice = _in_the_kits_words(error) or (said_by(error), "", advice)
+            error_rows = (("line", line), ("why", why), ("next", advice))
+            return (("tried", self.tried), ("came", actual), *error_rows)
+        return (("tried", self.tried), ("came", said_by(error)), *error_rows)
+
+
+def _in_the_kits_words(error: BaseException) -> tuple[str, str, str] | None:
+    """Return (actual, why, next step) for Python errors about internal names of the kit that no
+    learner knows.
+
+    These are errors about a missing argument, and about a numpy function of an expression.
+    """
+    if not isinstance(error, TypeError):
+        return None
+    if match := re.search(r"argument 0 of type \w+ which has no callable (\w+) method", str(error)):
+        name = match[1]
+        why = f"np.{name} computes now, in Python. This is worked out on the device, later."
+        actual = f"TypeError: np.{name} was given an expression of popops"
+        return (
+            actual,
+            why,
+            f"write expr.{name.capitalize()}( … ), which makes a part of the expression.",
+        )
+    match = re.match(r"([\w.]+)\(\) missing \d+ required positional arguments?: (.+)", str(error))
+    if match is None:
+        return None
+    for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
+        names = frame.f_globals | frame.f_locals
+        if is_own_file(frame.f_code.co_filename):
+            continue
+        for text in re.findall(r"[\w.]+(?=\()", linecache.getline(frame.f_code.co_filename, line)):
+            first_name, *path = text.split(".")
+            called = names.get(first_name)
+            for part in path:
+                called = getattr(called, part, None)
+            returned_value = called.__init__ if isinstance(called, type) else called  # type: ignore[misc]
+            is_own = is_own_module(getattr(called, "__module__", ""))
+            if (
+                callable(called)
+                and is_own
+                and getattr(returned_value, "__qualname__", "") == match[1]
+            ):
+                parameters = [
+                    p.name
+                    for p in inspect.signature(called).parameters.values()
+                    if p.default is p.empty
+                ]
+                actual = f"TypeError: {text}() was not given {match[2]}"
+                return actual, "", f"call it as {text}({', '.join(parameters)}), in this order."
+    return None
+
+
+def _counted(error: MissingPerfEstimateError) -> str:
+    """Return the advice for cycles that cannot be counted, where only counted cycles are accepted.
+
+    A check never advises an estimate.
+    """
+    instead = re.match(r"(write .+), or `def cycles", error.next_step)
+    plain = (
+        "write it with what can be counted: loops, comparisons and numpy's own functions, on the "
+        "vertex's fields."
+    )
+    return f"{instead[1]}." if instead else plain
+
+
+def is_interruption(error: BaseException | None) -> bool:
+    """Return whether the error is an interruption by the learner or the time limit, and not a class
+    of the answer's own."""
+    return type(error) in (KeyboardInterrupt, Stopped)
+
+
+class answering:
+    """Guard a call into the learner's code.
+
+    If the call rebinds names that checks use, they are restored at once.
+    """
+
+    def __init__(self, tried: str) -> None:
+        self.tried = tried
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        put_back()
+        # catches SystemExit too
+        ours = isinstance(error, (NotYet, NotAttempted, Broken)) or is_interruption(error)
+        if error is not None and not ours:
+            raise Broken(self.tried, error) from error
+
+
+def is_blank(answer: object) -> bool:
+    """Return whether a gap is still unchanged: `...`, or a function that does nothing."""
+    if answer is ... or answer is None:
+        return True
+    if isinstance(answer, tuple):
+        return any(part is ... for part in answer)
+    code = getattr(answer, "__code__", None)
+    if not isinstance(code, CodeType):
+        return False
+    idle = {
+        "RESUME",
+        "NOP",
+        "LOAD_CONST",
+        "RETURN_CONST",
+        "RETURN_VALUE",
+        "COPY_FREE_VARS",
+        "MAKE_CELL",
+    }
+    done = list(dis.get_instructions(code))
+    return {step.opname for step in done} <= idle and all(
+        step.argval is None for step in done if "CONST" in step.opname
+    )
+
+
+def call(answer: Callable[..., Any], *arguments: Any) -> Any:
+    """Return the result of an answer for copies of the arguments.
+
+    :raises NotYet: if the answer changes its arguments.
+
+    :raises NotAttempted: if it returns `...`.
+    """
+    description = call_text(answer, arguments)
+    names: list[str] = []
+    try:
+        signature = inspect.signature(answer)
+    except Exception:  # some C functions have no signature, and a fake one may be invalid
+        signature = None
+    if signature is not None:
+        try:
+            names = list(signature.bind(*arguments).arguments)
+        except TypeError as error:
+            actual = f"the function does not take these arguments: {error}"
+            raise NotYet(description, actual, next_step="keep its first line as it came.") from None
+    copies = deepcopy(arguments)
+    with answering(description):
+        result = answer(*copies)
+    if result is ...:
+        raise NotAttempted
+    for parameter, before, after in zip(names, arguments, copies, strict=False):
+        if difference(after, before):
+            raise NotYet(
+                description,
+                came=f"the call changed its argument {parameter}: it is {quoted(after)} now",
+                expected=f"{parameter} left as it was: {quoted(before)}",
+                next_step=(
+                    f"work on a copy, as {parameter.rstrip('s')}_copy = list({parameter}), or make "
+                    "a new list."
+                ),
+            )
+    return result
+
+
+def call_made(answer: Callable[..., Any], description: str, *arguments: Any) -> Any:
+    """Return the result of an answer for arguments that are not copied, such as a graph or a
+    report."""
+    with answering(description):
+        returned_value = answer(*arguments)
+    if returned_value is ...:
+        raise NotAttempted
+    return returned_value

@@ -1,0 +1,165 @@
+"""Quote values, calls and errors in verdicts, and describe the difference between two values."""
+
+from __future__ import annotations
+
+import sysconfig
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from ipu_course.checking.verdict_panel import number
+from ipu_teach._support.own_code import is_own_file
+from ipu_teach.errors import LONGEST, IPUTeachError, shown
+from ipu_teach.graph.source import in_words
+from ipu_teach.types import Array
+
+TOLERANCE = 1e-6  # default, relative to the largest number of the right answer
+LONGEST_CALL = 96  # characters of a call that a verdict quotes
+ELSEWHERE = tuple(
+    {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+)
+
+
+def said_by(error: BaseException) -> str:
+    """Return an error's class and message; only the class if its message cannot be read."""
+    try:
+        text = error.tried if isinstance(error, IPUTeachError) else shown_text(str(error))
+    except BaseException:  # its __str__ may raise anything
+        text = ""
+    return f"{type(error).__name__}: {text}".removesuffix(": ")
+
+
+def shown_text(text: str) -> str:
+    """Return a foreign message on one line of at most 200 characters."""
+    text = " ".join(text.split())
+    return text if len(text) <= 200 else text[:199] + "…"
+
+
+def line_of(error: BaseException) -> str:
+    """Return the last line of the learner's code on the error's traceback, in words."""
+    for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
+        path = frame.f_code.co_filename
+        if not is_own_file(path) and not path.startswith(ELSEWHERE):
+            return in_words((path, line))
+    return ""
+
+
+def name_of(answer: object) -> str:
+    """Return the name of a function, as a verdict calls it."""
+    try:
+        name = getattr(answer, "__name__", None)
+    except Exception:
+        name = None
+    return name[:40] if type(name) is str else "answer"
+
+
+def call_text(answer: object, arguments: Sequence[object]) -> str:
+    """Return a call as a verdict quotes it: the answer's name and its arguments, in one line."""
+    shown_arguments = ", ".join(quoted(a) for a in arguments)
+    text = f"{name_of(answer)}({shown_arguments})"
+    return text if len(text) <= LONGEST_CALL else text[: LONGEST_CALL - 2] + "…)"
+
+
+def quoted(value: object) -> str:
+    """Return a value for a verdict: numbers, alone or in a row, with 4 significant digits, and
+    never a long line."""
+    if isinstance(value, (int, float, np.number)) and not isinstance(value, (bool, complex)):
+        try:
+            return number(float(value))
+        except OverflowError:  # a whole number beyond all floats
+            return shown(value)
+    if isinstance(value, (list, np.ndarray)) and _array(value).ndim == 1:
+        text = f"[{', '.join(quoted(v) for v in value)}]"
+        return text if len(text) <= LONGEST else f"{text[: LONGEST - 2]}…]"
+    return shown(value)
+
+
+def _array(value: object) -> Array:
+    try:
+        return np.asarray(value)
+    except Exception:  # rows of different lengths, or no array at all
+        return np.asarray(None)
+
+
+def difference(got: object, expected: object, tolerance: float = TOLERANCE) -> str:
+    """Return how `got` differs from `expected`, in words; "" if they are equal.
+
+    Floats may differ by `tolerance` times the largest of them.
+    """
+    if isinstance(expected, (list, tuple, np.ndarray)):
+        right, actual = _array(expected), _array(got)
+        if actual.dtype.kind not in "biuf":
+            # strings and mixed objects, such as steps
+            pairs = right.dtype.kind in "UO" and got == expected
+            return "" if pairs else returned(got, " is not a row of numbers")
+        if actual.shape != right.shape:
+            return (
+                f"{len(actual)} numbers, not {len(right)}"
+                if actual.ndim == right.ndim == 1
+                else f"the shape {actual.shape}"
+            )
+        if right.dtype.kind in "biu":
+            close = actual == right
+        else:
+            with np.errstate(invalid="ignore"):  # inf - inf
+                close = np.abs(actual - right.astype(float)) <= tolerance * float(
+                    np.abs(right).max(initial=0)
+                )
+        if close.all():
+            return ""
+        first = tuple(int(i) for i in np.argwhere(~close)[0])
+        place = first[0] if len(first) == 1 else first
+        return f"{precisely(actual[first], right[first])} at {place}, not {number(right[first])}"
+    if isinstance(expected, (int, float, np.number)) and not isinstance(expected, bool):
+        value = plain(got)
+        if value is None:
+            return returned(got, ", which is no number")
+        try:
+            is_integer = isinstance(expected, (int, np.integer))
+            near = (
+                value == expected
+                if is_integer
+                else abs(float(value) - float(expected)) <= tolerance * abs(float(expected))
+            )
+        except OverflowError:  # a whole number beyond all floats
+            near = False
+        return "" if near or value != value and expected != expected else precisely(value, expected)
+    return "" if type(got) is type(expected) and got == expected else shown(got)
+
+
+def returned(value: object, fault: str = "") -> str:
+    """Return a description of a returned value and its fault. For None, it asks whether there is a
+    `return`."""
+    return "nothing: is there a `return`?" if value is None else f"{shown(value)}{fault}"
+
+
+Number = int | float | Fraction
+# for each base class, a function that returns the plain number of an instance of a derived class
+NUMBERS: Mapping[type, Callable[[Any], Number]] = {
+    int: int.__int__,
+    float: float.__float__,
+    Fraction: Fraction,
+}
+
+
+def plain(value: object) -> Number | None:
+    """Return a number as a plain Python number, or None if `value` is not a number.
+
+    It accepts numpy's numbers, arrays without dimensions, and Fractions. For an instance of a
+    derived class it returns the plain number, because the class may define its own comparison.
+    """
+    if isinstance(value, np.ndarray) and value.ndim == 0 or isinstance(value, np.generic):
+        value = value.item()
+    same = next((same for kind, same in NUMBERS.items() if issubclass(type(value), kind)), None)
+    return same(value) if same is not None and type(value) is not bool else None
+
+
+def precisely(value: Any, right: Any) -> str:
+    """Return a wrong number with enough digits to show the difference."""
+    # numpy would round 1e300 to its dtype
+    value = value.item() if isinstance(value, np.generic) else value
+    text = quoted(float(value) if isinstance(value, Fraction) else value)
+    return repr(float(value)) if text == quoted(right) and abs(value) < 1e300 else text

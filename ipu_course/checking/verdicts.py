@@ -1,0 +1,206 @@
+"""The possible results of a check: an answer passed, is not right yet, was not attempted, or raised
+an error.
+
+A check returns `Passed` or raises `NotYet`; `Found` has the texts of either for a verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from ipu_course.checking.bound import Bound
+from ipu_course.checking.mistakes import first, suspects
+from ipu_course.checking.shared import Shared
+from ipu_course.checking.time_limit import half_is_over
+from ipu_course.checking.verdict_panel import Bars, number
+
+ORDINARY = "drawn"  # prefix of the names of ordinary cases
+MODELLED = "modelled cycles"
+MOST_DRAWN = 40_000  # bytes of the picture of a refusal; a larger one is left out
+
+
+class Kind(Enum):
+    """The kind of a check's result."""
+
+    PASSED = "passed"
+    NOT_YET = "not yet"
+    NOT_ATTEMPTED = "not attempted"
+    ERROR = "error in the answer"
+    UNJUDGED = "not judged"
+
+
+VerdictRows = tuple[tuple[str, str], ...]
+Draws = Callable[[], Any]  # a view of the failing case, or None if it would add nothing
+
+
+@dataclass(frozen=True)
+class Found:
+    """The result of a check, in words.
+
+    `shared`: for an answer that passed, the line that anyone can replay, if it can be made.
+    `picture`: for a refusal, a view of the case that its text describes.
+    """
+
+    kind: Kind
+    rows: VerdictRows = ()
+    bars: Bars | None = None
+    shared: Shared | None = None
+    picture: Any = None
+
+
+@dataclass(frozen=True)
+class Passed:
+    """A right answer: the case that was tried, and the cost.
+
+    `bars`: the cost next to its budget. `figure`: the cost, if it differs from the bars or there
+    are none; its unit is that of `bound`, or else `unit`. `bound`: the lower bound of this machine.
+    `evidence`: the numbers, arrays and reports that the check saw.
+    """
+
+    tried: str
+    bars: Bars | None = None
+    evidence: Any = ()
+    figure: float | None = None
+    bound: Bound | None = None
+    unit: str = MODELLED
+
+    @property
+    def cost(self) -> tuple[float | None, str]:
+        """The cost, and its unit."""
+        if self.figure is None and self.bars is not None:
+            return self.bars.yours, self.bars.unit
+        return self.figure, self.bound.unit if self.bound is not None else self.unit
+
+    def refuse_the_impossible(self) -> None:
+        """Raise `NotYet` for a cost below the bound, which cannot be the cost of the task."""
+        yours, unit = self.cost
+        if self.bound is not None and yours is not None and self.bound.refuses(yours):
+            actual = (
+                f"{number(yours)} {unit}, where the machine cannot do with less than "
+                f"{number(self.bound.least)}"
+            )
+            why = (
+                f"no program can be better than that ({self.bound.why}). So this is not the cost "
+                "of what was asked for."
+            )
+            raise NotYet(
+                self.tried,
+                actual,
+                why=why,
+                next_step=(
+                    "leave what things cost to the model. Does your answer say somewhere what "
+                    "they do?"
+                ),
+            )
+
+    def rows(self) -> VerdictRows:
+        """Return the rows of the verdict."""
+        yours, unit = self.cost
+        message = self.bound.said(yours) if self.bound is not None and yours is not None else ""
+        cost = f"{number(self.figure)} {unit}" if self.figure is not None else ""
+        return (("tried", self.tried), ("cost", cost), ("machine", message))
+
+
+class NotYet(Exception):
+    """An answer that is not right yet, in words: what was tried, the actual and the expected
+    result, why, and the next step.
+
+    `draws` draws a picture of the case that the words describe, when the verdict is shown.
+    """
+
+    def __init__(
+        self,
+        description: str,
+        came: str = "",
+        expected: str = "",
+        why: str = "",
+        next_step: str = "",
+        bars: Bars | None = None,
+        draws: Draws | None = None,
+    ) -> None:
+        super().__init__(why or came)
+        self.rows = (
+            ("tried", description),
+            ("came", came),
+            ("expected", expected),
+            ("why", why),
+            ("next", next_step),
+        )
+        self.bars = bars
+        self.draws = draws
+
+    @property
+    def picture(self) -> Any:
+        """A view of the failing case; None if there is none, or it is too large, or time is
+        short."""
+        if self.draws is None or half_is_over():
+            return None
+        with suppress(Exception):  # without a picture, the words are enough
+            view = self.draws()
+            if view is not None and len(view._repr_html_().encode()) <= MOST_DRAWN:
+                return view
+        return None
+
+    def with_more(self, why: str) -> NotYet:
+        """Return the same refusal with `why` added to its reason."""
+        message = dict(self.rows)
+        message["why"] = f"{message['why']} {why}".strip()
+        words = (
+            message["tried"],
+            message["came"],
+            message["expected"],
+            message["why"],
+            message["next"],
+        )
+        return NotYet(*words, self.bars, self.draws)
+
+
+def refusing(exercise: str, fails_alike: Callable[[Any], bool]) -> Callable[..., NotYet]:
+    """Return a function that makes the refusals of an answer.
+
+    Reason and advice come from the first known mistake that `fails_alike`, or else from the
+    arguments.
+    """
+
+    def refused(
+        description: str,
+        actual: str,
+        expected: str,
+        advice: str,
+        why: str = "",
+        bars: Bars | None = None,
+        draws: Draws | None = None,
+    ) -> NotYet:
+        known, better = first(suspects(exercise), fails_alike)
+        return NotYet(
+            description,
+            actual,
+            expected=expected,
+            why=known or why,
+            next_step=better or advice,
+            bars=bars,
+            draws=draws,
+        )
+
+    return refused
+
+
+def raise_first(wrong: Sequence[tuple[NotYet, str]]) -> None:
+    """Raise the first of these refusals, if there are any.
+
+    Each is paired with what is special about its case, or "".
+    """
+    for fault, special in wrong[:1]:
+        raise (
+            fault.with_more(f"The ordinary cases are right; what is special here: {special}.")
+            if special
+            else fault
+        )
+
+
+class NotAttempted(Exception):
+    """The gap is still blank."""
