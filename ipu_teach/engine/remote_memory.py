@@ -139,7 +139,8 @@ class RemoteRows:
                 given row {int(rows[number]):,}; the buffer has {counted(buffer.repeats, "row")}.
                 where: element [{number}] of its offset {offset.graph.describe(offset)}
                 next:  give row {advice}""")
-        return (rows.reshape(len(first), -1) + first[:, None]).reshape(-1)
+        flat: Array = (rows.reshape(len(first), -1) + first[:, None]).reshape(-1)
+        return flat
 
 
 def host_values(

@@ -405,7 +405,7 @@ class _RingScene:
         for (source, target), size in sizes.items():
             way = middles[target] - middles[source]
             way = way / np.hypot(*way)
-            aside = np.zeros(2)
+            aside: Array = np.zeros(2)
             if (target, source) in sizes:  # draws two opposite arrows side by side
                 aside = 10 * np.array((-way[1], way[0]))
             begin = middles[source] + 20 * way + aside

@@ -413,7 +413,8 @@ class Model:
         padded = np.concatenate([array, np.zeros((margin, *array.shape[1:]), array.dtype)])
         batches = Dataset((padded,), size).batches()
         outputs = self._outputs(run, batches, len(padded) // size, PREDICT)
-        return np.concatenate([f["predictions"][0] for f in outputs])[: len(array)]
+        predictions: Array = np.concatenate([f["predictions"][0] for f in outputs])
+        return predictions[: len(array)]
 
     def _outputs(
         self, run: Run, batches: Batches, steps: int, label: str
