@@ -92,7 +92,7 @@ Positive = Annotated[float, Between(0, is_above=True)]
 Share = Annotated[float, Between(0, 1)]
 Fraction = Annotated[float, Between(0, 1, is_open=True)]
 Extended = Annotated[
-    float, Taken(lambda v: _is_real(v) and not isnan(v), "give a number that is no NaN.")
+    float, Taken(lambda v: _is_real(v) and not isnan(v), "give a number that is not a NaN.")
 ]
 
 
@@ -128,7 +128,7 @@ def is_numeric(value: Any) -> bool:
         return True
     try:
         return np.asarray(value).dtype.kind in "biuf"
-    except Exception:  # a list of rows of several lengths, or an object that is no array
+    except Exception:  # a list of rows of several lengths, or an object that is not an array
         return False
 
 

@@ -343,7 +343,7 @@ def _read_half(files: Mapping[str, Path], half: str) -> tuple[NDArray[np.uint8],
     if np.max(labels) > 9:
         first = int(np.argmax(labels > 9))
         raise _refused(
-            label_file, f"holds labels that are no digits: label {first:,} is {labels[first]}."
+            label_file, f"holds labels that are not digits: label {first:,} is {labels[first]}."
         )
     return images, labels
 

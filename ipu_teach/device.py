@@ -38,7 +38,7 @@ class Device(WithoutSome):
 
     def __init__(self, target: Target, target_type: TargetType = TargetType.IPU_MODEL) -> None:
         if not isinstance(target, Target):
-            raise InvalidMachineModelError(f"""Device() was given {shown(target)}, which is no
+            raise InvalidMachineModelError(f"""Device() was given {shown(target)}, which is not a
                 target.
                 next:  make a device with IPUModel("ipu2").create_device().""")
         self.target = target

@@ -87,7 +87,7 @@ def _program(argument: object, where: str) -> Program:
         raise ControlProgramError(f"""{where} was given the class {argument.__name__} and not a
             program.
             next:  make one: {argument.__name__}(…).""")
-    raise ControlProgramError(f"""{where} was given {shown(argument)}, which is no program.
+    raise ControlProgramError(f"""{where} was given {shown(argument)}, which is not a program.
         next:  give Execute, Copy, Repeat or Sequence.""")
 
 
@@ -264,7 +264,7 @@ class CrossReplicaCopy(Copy):
             sorted(replica_of) == sorted(replica_of.values()) == list(replicas)
         ):
             raise ControlProgramError(f"""CrossReplicaCopy was given the map {shown(replica_map)},
-                which is no permutation of {counted(len(replicas), "replica")}.
+                which is not a permutation of {counted(len(replicas), "replica")}.
                 where: {source!r} to {destination!r}
                 next:  give each of the replicas 0 to {len(replicas) - 1} once as a source and once
                 as a destination: {{r: (r + 1) % {len(replicas)} for r in

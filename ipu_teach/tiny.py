@@ -105,7 +105,7 @@ class Placed:
     """A vertex in the graph: its class, the tensors of its fields, its tile, how long it takes."""
 
     def __init__(self, codelet: Any, edges: dict[str, Tensor]) -> None:
-        kinds = attempt(f"{codelet} is no class of vertices", lambda: vars(codelet)["kinds"])
+        kinds = attempt(f"{codelet} is not a class of vertices", lambda: vars(codelet)["kinds"])
         if edges.keys() != kinds.keys():
             raise MachineError(f"{codelet.__name__} takes {[*kinds]} and was given {[*edges]}")
         self.codelet, self.edges, self.tile = codelet, edges, -1

@@ -368,7 +368,7 @@ def random_superstep(
 
 
 def add(space: Space, compute_set: ComputeSet, placed: Placed, cycles: int = -1) -> None:
-    """Add one vertex to the graph; a field of one view that is no vector of its own is connected as
+    """Add one vertex to the graph; a field of one view that is not a vector of its own is connected as
     it is."""
     edges = {}
     for name, views in placed.fields.items():

@@ -402,7 +402,7 @@ def an_input_is_assigned_to() -> None:
 
 @caught(DURING, errors.CodeletError)
 def a_name_that_is_no_field() -> None:
-    """A codelet keeps something in an attribute that is no field."""
+    """A codelet keeps something in an attribute that is not a field."""
 
     class Remember(Vertex):
         x: InOut[Vector[FLOAT]]

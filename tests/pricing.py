@@ -537,7 +537,7 @@ class _Telling(ast.NodeTransformer):
             and isinstance(n.ctx, ast.Store)
             and isinstance(n.value, ast.Name)
         }
-        # Lists of constants that are stored into: they are no tables.
+        # Lists of constants that are stored into: they are not tables.
         self.changed = [
             ast.unparse(n.value)
             for n in ast.walk(tree)
@@ -562,7 +562,7 @@ class _Telling(ast.NodeTransformer):
         )
 
     def visit(self, node: ast.AST) -> Any:
-        """Of a statement that is no loop also say that it runs."""
+        """Of a statement that is not a loop also say that it runs."""
         inner, self.inner = self.inner, self.inner or isinstance(node, ast.FunctionDef)
         found, self.inner = super().visit(node), inner
         if isinstance(node, ast.FunctionDef) and inner:

@@ -748,7 +748,7 @@ def test_requests_without_sense_end_with_2(
         (["-m", "ipu_teach", "golden", "--only", "nosuch"], 2, "no family has 'nosuch' in its"),
         (["tests/lessons/names.py", "--x"], 2, "this job takes no arguments, and got --x"),
         (["tests/fuzz", "--only", "nosuch"], 2, "--only goes with --tests, --arguments or"),
-        (["tests/hub", "--learners", "0"], 2, "'0' is no number from 1 to 100"),
+        (["tests/hub", "--learners", "0"], 2, "'0' is not a number from 1 to 100"),
         (["-m", "ipu_teach", "reset", "02", "--force"], 2, "reset: it does not take --force"),
         (["tests", "tests/nosuch.py"], 2, "there is no file tests/nosuch.py"),
     ],

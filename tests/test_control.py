@@ -327,7 +327,7 @@ def test_execute_answers_with_the_and_of_all_vertices() -> None:
             "AbortOnCondition takes a predicate of one element and was given 1 of FLOAT.",
         ),
         (lambda m: If(True, Sequence()), "If was given True as its predicate."),
-        (lambda m: If(m.flag, None), "If was given None, which is no program."),
+        (lambda m: If(m.flag, None), "If was given None, which is not a program."),
         (
             lambda m: Switch(m.flag, []),
             "Switch takes a control of one element and was given 1 of BOOL.",

@@ -642,7 +642,7 @@ WRONG = [
     (
         "train-labels-idx1-ubyte",
         idx(np.array([9] * 7 + [10] * 53, np.uint8)),
-        "holds labels that are no digits: label 7 is 10.",
+        "holds labels that are not digits: label 7 is 10.",
     ),
     ("t10k-images-idx3-ubyte", b"", "is empty."),
 ]

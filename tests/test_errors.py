@@ -395,7 +395,7 @@ DTYPES_AND_HOST_VALUES: list[Case] = [
         FLOAT is a dtype and is never instantiated.
           next:  pass the class itself, as in graph.add_variable(FLOAT, (4,)); for a host value use numpy."""),
     ("text", lambda w: w.graph.set_initial_value(w.v, "three"), TensorCreationError, r"""
-        'v': 'three' is no number.
+        'v': 'three' is not a number.
           next:  give numbers that FLOAT holds."""),
     ("objects", lambda w: w.graph.set_initial_value(w.v, [1, None, 3]), TensorCreationError, r"""
         'v': [1, None, 3] holds objects such as NoneType, not numbers.
@@ -499,13 +499,13 @@ VARIABLES: list[Case] = [
         set_initial_value() was given 3.
           next:  give a tensor, or the state of a vertex: vertex["name"]."""),
     ("model for a target", lambda w: Graph(IPUModel(tiles_per_ipu=3)), GraphObjectCreationError, r"""
-        Graph() was given IPUModel('ipu2', tiles_per_ipu=3, num_ipus=1), which is no target.
+        Graph() was given IPUModel('ipu2', tiles_per_ipu=3, num_ipus=1), which is not a target.
           next:  give it a target, as in Graph(IPUModel("ipu2").create_device().target)."""),
     ("no target", lambda w: Graph(13), GraphObjectCreationError, r"""
-        Graph() was given 13, which is no target.
+        Graph() was given 13, which is not a target.
           next:  give it a target, as in Graph(IPUModel("ipu2").create_device().target)."""),
     ("no device", lambda w: Device("ipu2"), InvalidMachineModelError, r"""
-        Device() was given 'ipu2', which is no target.
+        Device() was given 'ipu2', which is not a target.
           next:  make a device with IPUModel("ipu2").create_device()."""),
 ]
 
@@ -704,11 +704,11 @@ TILE_MAPPING: list[Case] = [
           where: Tensor(a view of 'x', FLOAT, shape (3,))
           next:  the target has the tiles 0 to 2."""),
     ("tile no int", lambda w: w.graph.set_tile_mapping(w.v, 1.0), InvalidTileMappingError, r"""
-        1.0 is no tile number.
+        1.0 is not a tile number.
           where: Tensor('v', FLOAT, shape (3,))
           next:  the target has the tiles 0 to 2."""),
     ("tile a bool", lambda w: w.graph.set_tile_mapping(w.v, True), InvalidTileMappingError, r"""
-        True is no tile number.
+        True is not a tile number.
           where: Tensor('v', FLOAT, shape (3,))
           next:  the target has the tiles 0 to 2."""),
     ("tile a name", lambda w: w.graph.set_tile_mapping(w.v, "first"), InvalidTileMappingError, r"""
@@ -724,7 +724,7 @@ TILE_MAPPING: list[Case] = [
           where: vertex 0 (Bump) of compute set 'cs'
           next:  the target has the tiles 0 to 2."""),
     ("tile of a vertex None", lambda w: w.graph.set_tile_mapping(w.add(Bump, x=w.v), None), InvalidTileMappingError, r"""
-        None is no tile number.
+        None is not a tile number.
           where: vertex 0 (Bump) of compute set 'cs'
           next:  the target has the tiles 0 to 2."""),
     ("tile of a single-tile machine", lambda w: single_tile(1), InvalidTileMappingError, r"""
@@ -732,7 +732,7 @@ TILE_MAPPING: list[Case] = [
           where: Tensor('v', FLOAT, shape (3,))
           next:  the target has a single tile, number 0."""),
     ("many tiles", lambda w: w.graph.set_tile_mapping(w.v, [0, 1, 2]), InvalidTileMappingError, r"""
-        Tile 0 was given 0, which is no list of intervals.
+        Tile 0 was given 0, which is not a list of intervals.
           where: Tensor('v', FLOAT, shape (3,))
           next:  give a tile number, or for each tile a list of (begin, end) intervals."""),
     ("too few tiles", lambda w: w.graph.set_tile_mapping(w.v, np.array([0, 1])), InvalidTileMappingError, r"""
@@ -744,7 +744,7 @@ TILE_MAPPING: list[Case] = [
           where: 'v', number 2
           next:  the target has the tiles 0 to 2."""),
     ("tiles of rows no whole numbers", lambda w: w.graph.set_tile_mapping(w.v, np.ones(3)), InvalidTileMappingError, r"""
-        array([1., 1., 1.]) is no tile number, nor a list of them.
+        array([1., 1., 1.]) is not a tile number, nor a list of them.
           where: 'v'
           next:  tiles are whole numbers."""),
     ("mapping nothing", lambda w: w.graph.set_tile_mapping("v", 0), GraphObjectCreationError, r"""
@@ -754,7 +754,7 @@ TILE_MAPPING: list[Case] = [
         set_tile_mapping() was given ComputeSet('cs', no vertices).
           next:  map a tensor or a vertex of this graph."""),
     ("mapping a foreign tensor", lambda w: w.graph.set_tile_mapping(w.alien_tensor, 0), GraphObjectCreationError, r"""
-        Tensor('alien', FLOAT, shape (3,)) is no tensor of this graph.
+        Tensor('alien', FLOAT, shape (3,)) is not a tensor of this graph.
           next:  use a tensor that this graph's add_variable or add_constant returned, or a view of one."""),
     ("mapping a foreign vertex", lambda w: w.graph.set_tile_mapping(w.alien_vertex, 0), GraphObjectCreationError, r"""
         set_tile_mapping() was given something of another graph.
@@ -771,19 +771,19 @@ TILE_MAPPING: list[Case] = [
           where: Tensor('v', FLOAT, shape (3,))
           next:  give a tile number, or for each tile a list of (begin, end) intervals."""),
     ("mapping without lists", lambda w: w.graph.set_tile_mapping(w.v, [(0, 3)]), InvalidTileMappingError, r"""
-        Tile 0 was given 0, which is no interval of 3 elements.
+        Tile 0 was given 0, which is not an interval of 3 elements.
           where: Tensor('v', FLOAT, shape (3,))
           next:  give a tile number, or for each tile a list of (begin, end) intervals."""),
     ("mapping with a bad interval", lambda w: w.graph.set_tile_mapping(w.v, [[(0, 1)], [(1, 4)]]), InvalidTileMappingError, r"""
-        Tile 1 was given (1, 4), which is no interval of 3 elements.
+        Tile 1 was given (1, 4), which is not an interval of 3 elements.
           where: Tensor('v', FLOAT, shape (3,))
           next:  give a tile number, or for each tile a list of (begin, end) intervals."""),
     ("mapping with a backward interval", lambda w: w.graph.set_tile_mapping(w.v, [[(2, 1)]]), InvalidTileMappingError, r"""
-        Tile 0 was given (2, 1), which is no interval of 3 elements.
+        Tile 0 was given (2, 1), which is not an interval of 3 elements.
           where: Tensor('v', FLOAT, shape (3,))
           next:  give a tile number, or for each tile a list of (begin, end) intervals."""),
     ("mapping with triples", lambda w: w.graph.set_tile_mapping(w.v, [[(0, 1, 2)]]), InvalidTileMappingError, r"""
-        Tile 0 was given (0, 1, 2), which is no interval of 3 elements.
+        Tile 0 was given (0, 1, 2), which is not an interval of 3 elements.
           where: Tensor('v', FLOAT, shape (3,))
           next:  give a tile number, or for each tile a list of (begin, end) intervals."""),
     ("tiles of vertices", lambda w: w.graph.set_tile_mapping(w.many(Bump, 0, x=w.x), [0, 1]), InvalidTileMappingError, r"""
@@ -799,13 +799,13 @@ TILE_MAPPING: list[Case] = [
     ("tiles of vertices, floats",
      lambda w: w.graph.set_tile_mapping(w.many(Bump, 0, x=w.x), [0.0, 1, 2, 2]),
      InvalidTileMappingError, r"""
-        [0.0, 1, 2, 2] is no tile number, nor a list of them.
+        [0.0, 1, 2, 2] is not a tile number, nor a list of them.
           where: 4 vertices (Bump) of compute set 'cs'
           next:  tiles are whole numbers."""),
     ("tiles of vertices, ragged",
      lambda w: w.graph.set_tile_mapping(w.many(Bump, 0, x=w.x), [[0], [1, 2]]),
      InvalidTileMappingError, r"""
-        [[0], [1, 2]] is no tile number, nor a list of them.
+        [[0], [1, 2]] is not a tile number, nor a list of them.
           where: 4 vertices (Bump) of compute set 'cs'
           next:  tiles are whole numbers."""),
     ("mapping asked before it is complete",
@@ -814,7 +814,7 @@ TILE_MAPPING: list[Case] = [
         'big' is on no tile.
           next:  graph.set_tile_mapping(tensor, tile), or poputil.map_tensor_linearly(graph, tensor)."""),
     ("mapping asked of a foreign tensor", lambda w: w.graph.get_tile_mapping(w.alien_tensor), GraphObjectCreationError, r"""
-        Tensor('alien', FLOAT, shape (3,)) is no tensor of this graph.
+        Tensor('alien', FLOAT, shape (3,)) is not a tensor of this graph.
           next:  use a tensor that this graph's add_variable or add_constant returned, or a view of one."""),
     ("unmapped variable", lambda w: (w.graph.add_variable(FLOAT, (2, 5), "lost"), w.compile()), InvalidTileMappingError, r"""
         The variable 'lost' is on no tile.
@@ -844,19 +844,19 @@ TILE_MAPPING: list[Case] = [
 
 VERTICES: list[Case] = [
     ("no compute set", lambda w: w.graph.add_vertex("cs", Scale), GraphObjectCreationError, r"""
-        'cs' is no compute set of this graph.
+        'cs' is not a compute set of this graph.
           next:  make one with graph.add_compute_set(name), and write add_vertex(compute_set, codelet, …)."""),
     ("foreign compute set", lambda w: w.graph.add_vertex(w.alien_set, Bump), GraphObjectCreationError, r"""
-        ComputeSet('alien set', 2 Bump) is no compute set of this graph.
+        ComputeSet('alien set', 2 Bump) is not a compute set of this graph.
           next:  make one with graph.add_compute_set(name), and write add_vertex(compute_set, codelet, …)."""),
     ("no codelet", lambda w: w.graph.add_vertex(w.cs, "Scale"), UnknownVertexTypeError, r"""
         There is no codelet 'Scale'.
           next:  graph.add_codelets(…) adds one, and a class can be given itself."""),
     ("no vertex class", lambda w: w.graph.add_vertices(w.cs, Graph, 0), GraphObjectCreationError, r"""
-        ipu_teach.graph.graph.Graph is no vertex class.
+        ipu_teach.graph.graph.Graph is not a vertex class.
           next:  write a class that derives from Vertex, and pass the class."""),
     ("arguments exchanged", lambda w: w.graph.add_vertex(Scale, w.cs), GraphObjectCreationError, r"""
-        test_errors.Scale is no compute set of this graph.
+        test_errors.Scale is not a compute set of this graph.
           next:  make one with graph.add_compute_set(name), and write add_vertex(compute_set, codelet, …)."""),
     ("no compute", lambda w: w.graph.add_vertex(w.cs, Idle), VertexDefinitionError, r"""
         Idle has no compute().
@@ -930,7 +930,7 @@ VERTICES: list[Case] = [
           where: Tensor('s', FLOAT, shape ())
           next:  give a number, or declare the field as Input[FLOAT]."""),
     ("text for state", lambda w: w.add(Scale, x=w.v, factor="two"), TensorCreationError, r"""
-        Scale.factor: 'two' is no number.
+        Scale.factor: 'two' is not a number.
           next:  give numbers that FLOAT holds."""),
     ("several values for state", lambda w: w.add(Scale, x=w.v, factor=[1, 2]), GraphObjectCreationError, r"""
         Scale.factor is state, a single FLOAT, and was given 2 values.
@@ -943,10 +943,10 @@ VERTICES: list[Case] = [
         Scale.x is declared as Input[Vector[FLOAT]] and was given None.
           next:  connect a tensor."""),
     ("connecting to a tensor", lambda w: w.graph.connect(w.v, w.v), GraphObjectCreationError, r"""
-        Tensor('v', FLOAT, shape (3,)) is no field of a vertex of this graph.
+        Tensor('v', FLOAT, shape (3,)) is not a field of a vertex of this graph.
           next:  write vertex["name"], with a vertex that add_vertex of this graph returned."""),
     ("connecting a foreign vertex", lambda w: w.graph.connect(w.alien_vertex["x"], w.v), GraphObjectCreationError, r"""
-        field 'x' of vertex 0 (Bump) of compute set 'alien set' is no field of a vertex of this graph.
+        field 'x' of vertex 0 (Bump) of compute set 'alien set' is not a field of a vertex of this graph.
           next:  write vertex["name"], with a vertex that add_vertex of this graph returned."""),
     ("unconnected field", lambda w: (w.add(Scale, x=w.v), w.compile()), GraphConnectionError, r"""
         The field 'out' of 1 vertex of Scale is not connected.
@@ -1020,11 +1020,11 @@ VERTICES_IN_BULK: list[Case] = [
         add_vertices() of Bump was asked for 1,000,000,000 vertices.
           next:  add at most 100,000,000; each vertex takes a row of the leading axis."""),
     ("bulk tile none", lambda w: w.many(Bump, None, x=w.x), InvalidTileMappingError, r"""
-        None is no tile number, nor a list of them.
+        None is not a tile number, nor a list of them.
           where: add_vertices() of Bump
           next:  tiles are whole numbers."""),
     ("bulk tile text", lambda w: w.many(Bump, "0", x=w.x), InvalidTileMappingError, r"""
-        '0' is no tile number, nor a list of them.
+        '0' is not a tile number, nor a list of them.
           where: add_vertices() of Bump
           next:  tiles are whole numbers."""),
     ("bulk state matrix", lambda w: w.many(Scale, 0, x=w.x, out=w.y, factor=np.ones((4, 2))), GraphObjectCreationError, r"""
@@ -1166,12 +1166,12 @@ CODELETS: list[Case] = [
                  tile 0)
           next:  an Input ('x') is only read; declare it InOut to change it."""),
     ("assigns to an undeclared name", lambda w: w.fails(WritesUndeclared), CodeletError, r"""
-        WritesUndeclared.compute() assigns to self.outt, which is no declared field.
+        WritesUndeclared.compute() assigns to self.outt, which is not a declared field.
           where: test_errors.py, line <assigns to undeclared> (WritesUndeclared.compute), vertex 0 (WritesUndeclared, \
                  tile 0)
           next:  did you mean 'out'? Use a local variable, or declare it as state in the class."""),
     ("reads an undeclared name", lambda w: w.fails(ReadsUndeclared), CodeletError, r"""
-        ReadsUndeclared.compute() reads self.y, which is no declared field.
+        ReadsUndeclared.compute() reads self.y, which is not a declared field.
           where: test_errors.py, line <reads undeclared> (ReadsUndeclared.compute), vertex 0 (ReadsUndeclared, tile 0)
           next:  Its fields are x: Input[Vector[FLOAT]], out: Output[Vector[FLOAT]]."""),
     ("assigns what does not fit", lambda w: w.fails(Misfits), CodeletError, r"""
@@ -1219,13 +1219,13 @@ PROGRAMS: list[Case] = [
         Sequence was given the class Execute and not a program.
           next:  make one: Execute(…)."""),
     ("sequence of a tensor", lambda w: Sequence(w.v), ControlProgramError, r"""
-        Sequence was given Tensor('v', FLOAT, shape (3,)), which is no program.
+        Sequence was given Tensor('v', FLOAT, shape (3,)), which is not a program.
           next:  give Execute, Copy, Repeat or Sequence."""),
     ("sequence of text", lambda w: Sequence(""), ControlProgramError, r"""
-        Sequence was given '', which is no program.
+        Sequence was given '', which is not a program.
           next:  give Execute, Copy, Repeat or Sequence."""),
     ("sequence of nothing", lambda w: Sequence().add(None), ControlProgramError, r"""
-        Sequence was given None, which is no program.
+        Sequence was given None, which is not a program.
           next:  give Execute, Copy, Repeat or Sequence."""),
     ("sequence of a set", lambda w: Sequence({Execute(w.cs), Execute(w.cs)}), ControlProgramError, r"""
         Sequence got a set of 2 items, and a set has no order.
@@ -1255,7 +1255,7 @@ PROGRAMS: list[Case] = [
         Repeat was given the count 2.0.
           next:  give a whole number from 0 to 1,000,000,000,000, and then the program: Repeat(10, body)."""),
     ("repeat a list", lambda w: Repeat(2, [Execute(w.cs)]), ControlProgramError, r"""
-        Repeat was given [Execute(cs)], which is no program.
+        Repeat was given [Execute(cs)], which is not a program.
           next:  give Execute, Copy, Repeat or Sequence."""),
     ("repeat a compute set", lambda w: Repeat(2, w.cs), ControlProgramError, r"""
         Repeat was given the compute set 'cs'.
@@ -1378,10 +1378,10 @@ HANDLES_AND_STREAMS: list[Case] = [
           where: Tensor('k', FLOAT, shape (3,))
           next:  make it with graph.add_variable, or give its values in graph.add_constant."""),
     ("host read of a name", lambda w: w.graph.create_host_read("s", "x"), GraphObjectCreationError, r"""
-        'x' is no tensor of this graph.
+        'x' is not a tensor of this graph.
           next:  use a tensor that this graph's add_variable or add_constant returned, or a view of one."""),
     ("host read of a foreign tensor", lambda w: w.graph.create_host_read("s", w.alien_tensor), GraphObjectCreationError, r"""
-        Tensor('alien', FLOAT, shape (3,)) is no tensor of this graph.
+        Tensor('alien', FLOAT, shape (3,)) is not a tensor of this graph.
           next:  use a tensor that this graph's add_variable or add_constant returned, or a view of one."""),
     ("stream unconnected", lambda w: w.engine(Sequence(Copy(w.into, w.v))).run(), StreamConnectionError, r"""
         The stream 'into' is not connected.
@@ -1435,13 +1435,13 @@ HANDLES_AND_STREAMS: list[Case] = [
           where: what the connected function returned
           next:  give arrays of 3 elements, or change the size of the stream."""),
     ("stream function None", lambda w: fed(w, lambda: None), StreamConnectionError, r"""
-        The stream 'into': None is no number.
+        The stream 'into': None is not a number.
           where: what the connected function returned
           next:  give numbers that FLOAT holds."""),
     ("stream callback",
      lambda w: w.engine(Sequence()).connect_stream_to_callback("into", [1, 2, 3]),
      StreamConnectionError, r"""
-        The stream 'into' was given [1, 2, 3], which is no function.
+        The stream 'into' was given [1, 2, 3], which is not a function.
           next:  give a function; connect arrays, iterators and lists with connect_stream."""),
     ("sink None", lambda w: drained(w, None), StreamConnectionError, r"""
         The stream 'out' goes to the host and was connected to None.
@@ -1483,7 +1483,7 @@ THE_ENGINE: list[Case] = [
         The engine is not loaded: there is no machine yet.
           next:  engine.load(device) first."""),
     ("load no device", lambda w: w.compile().load(IPUModel()), TensorIOStateError, r"""
-        load() was given IPUModel('ipu2', tiles_per_ipu=1472, num_ipus=1), which is no device.
+        load() was given IPUModel('ipu2', tiles_per_ipu=1472, num_ipus=1), which is not a device.
           next:  give it IPUModel(…).create_device()."""),
     ("load another machine", lambda w: w.compile().load(IPUModel(tiles_per_ipu=4).create_device()), TensorIOStateError, r"""
         The engine was compiled for another machine than this device.

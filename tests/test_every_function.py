@@ -1,5 +1,5 @@
 """Every function of the libraries, in one table: on shapes of one element, of primes, of less than
-a tile each, and empty, against numpy in double precision; and what each says when an operand is no
+a tile each, and empty, against numpy in double precision; and what each says when an operand is not a
 tensor, of another graph, or on no tile.
 
 A public function that is missing from the table fails the last test.

@@ -565,7 +565,7 @@ def refusal(data: bytes) -> str:
 def test_what_is_no_executable() -> None:
     again = "\n  next:  load a file that Executable.save wrote; if it was copied, copy it again."
     assert refusal(b"GIF89a") == (
-        f"This is no executable, or it is damaged: BadZipFile: 'File is not a zip file'.{again}"
+        f"This is not an executable, or it is damaged: BadZipFile: 'File is not a zip file'.{again}"
     )
     assert refusal(b"") == refusal(b"GIF89a")
     assert refusal(whole({"format": "other"}, {})) == (
@@ -573,10 +573,10 @@ def test_what_is_no_executable() -> None:
         "Executable.save wrote."
     )
     assert refusal(whole("{", {})).startswith(
-        "This is no executable, or it is damaged: JSONDecodeError: "
+        "This is not an executable, or it is damaged: JSONDecodeError: "
     )
     assert refusal(whole("[" * 10**6, {})).startswith(
-        "This is no executable, or it is damaged: RecursionError: "
+        "This is not an executable, or it is damaged: RecursionError: "
     )
     for odd in (3, None, "x.ipu"):
         with pytest.raises(ExecutableLoadError, match=r"^deserialize\(\) was given "):

@@ -71,7 +71,7 @@ def test_halves_that_overflow_become_nan() -> None:
     got = computed("add", [6e4, -6e4, 1, 65504], [6e4, -6e4, 1, 0], HALF, NAN)
     np.testing.assert_array_equal(got, [np.nan, np.nan, 2, 65504])
     np.testing.assert_array_equal(computed("add", [6e4, 1], [6e4, 1], HALF, None), [INF, 2])
-    # an infinity is no overflow
+    # an infinity is not an overflow
     np.testing.assert_array_equal(computed("add", [INF, 1], [1, 1], HALF, NAN), [INF, 2])
     # singles keep theirs
     np.testing.assert_array_equal(computed("mul", [3e38], [10], FLOAT, NAN), [INF])

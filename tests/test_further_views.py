@@ -694,7 +694,7 @@ def test_errors() -> None:
         "engine.report."
     )
     assert told(lambda: show.sweep([1])) == (  # type: ignore[arg-type]
-        "show.sweep() was given [1], which is no sweep.\n"
+        "show.sweep() was given [1], which is not a sweep.\n"
         '  next:  give it sweep(build, num_tiles=[…]), or reports by name: {"16 rows": a, "32 '
         'rows": b}.'
     )
@@ -723,7 +723,7 @@ def test_errors() -> None:
         with pytest.raises(PoplarTypeError) as refused:
             show.numbers(FLOAT, wrong)  # type: ignore[arg-type]
         assert re.match(
-            r"show\.numbers\(\) was given .*, which is no dtype of numbers with powers of two\.\n"
+            r"show\.numbers\(\) was given .*, which is not a dtype of numbers with powers of two\.\n"
             r"  next:  give FLOAT, HALF, or",
             str(refused.value),
         )
@@ -741,7 +741,7 @@ def test_errors() -> None:
             f"show.formats() was given the coin {coin}, which does not lie between two numbers of HALF."
         )
     assert told(lambda: show.machine("ipu2")) == (  # type: ignore[arg-type]
-        "show.machine() was given 'ipu2', which is no machine.\n  next:  give a target, a "
+        "show.machine() was given 'ipu2', which is not a machine.\n  next:  give a target, a "
         "device or a report: show.machine(device)."
     )
 

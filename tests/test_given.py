@@ -85,8 +85,8 @@ def test_a_view_is_drawn_of_what_it_takes_and_refuses_the_other(
 ) -> None:
     recording = recorded(host, ipus)
     refused = {
-        recording: "is no report" if name in OF_REPORTS else "",
-        recording.report: "is no recording" if name in OF_RECORDINGS else "",
+        recording: "is not a report" if name in OF_REPORTS else "",
+        recording.report: "is not a recording" if name in OF_RECORDINGS else "",
     }
     if name == "host" and not host:
         refused[recording.report] = "in which nothing goes between host and device"

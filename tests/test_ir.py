@@ -792,7 +792,10 @@ def errs(call: Callable[[Ir, Value], object]) -> Any:
         ),
         (lambda g, x: ir.norm(g, "group", x, groups=3), "3 groups do not divide 4 channels"),
         (lambda g, x: ir.norm(g, "local", x), "there is no 'local' norm"),
-        (lambda g, x: g.emit("sgd", g.op("relu", x), x, 0.1), "sgd was given what is no variable"),
+        (
+            lambda g, x: g.emit("sgd", g.op("relu", x), x, 0.1),
+            "sgd was given what is not a variable",
+        ),
         (
             lambda g, x: g.variable(np.zeros(2), "w"),
             "'w' is float64, a dtype that the device does not have|astype(numpy.float32)",

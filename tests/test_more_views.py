@@ -1243,15 +1243,15 @@ def test_errors() -> None:
     for name, call in calls.items():
         for wrong in (7, None, "report"):
             assert told(lambda call=call, wrong=wrong: call(wrong)) == (
-                f"show.{name}() was given {wrong!r}, which is no report.\n  next:  give it "
+                f"show.{name}() was given {wrong!r}, which is not a report.\n  next:  give it "
                 "engine.report."
             )
     assert told(lambda: show.liveness(programs.uneven(), 7)) == (  # type: ignore[arg-type]
-        "show.liveness() was given 7, which is no report.\n  next:  give it engine.report."
+        "show.liveness() was given 7, which is not a report.\n  next:  give it engine.report."
     )
     assert (
         told(lambda: show.exchange(7))
-        == "show.exchange() was given 7, which is no report.\n  next:  give it engine.report."
+        == "show.exchange() was given 7, which is not a report.\n  next:  give it engine.report."
     )  # type: ignore[arg-type]
     graph, a, _ = two_variables()
     assert told(lambda: show.exchange(run(graph, Copy(a[:4], a[4:])))) == (
@@ -1260,7 +1260,7 @@ def test_errors() -> None:
         "exchanged."
     )
     assert told(lambda: show.balance(programs.uneven(), 7)) == (  # type: ignore[arg-type]
-        "show.balance() was given 7, which is no report.\n  next:  give it engine.report."
+        "show.balance() was given 7, which is not a report.\n  next:  give it engine.report."
     )
     assert told(lambda: show.timeline(empty)) == (
         "show.timeline() was given a report in which nothing has run.\n  next:  engine.run(), then "

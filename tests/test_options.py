@@ -172,7 +172,7 @@ def test_an_environment_that_cannot_be_read_names_the_variable(
     monkeypatch.setenv("IPU_TEACH_ENGINE_OPTIONS", text)
     found = message(None)
     assert found.endswith(
-        "which is no JSON object.\n"
+        "which is not a JSON object.\n"
         "  where: environment variable IPU_TEACH_ENGINE_OPTIONS\n"
         "  next:  write IPU_TEACH_ENGINE_OPTIONS='{\"debug.allowOutOfMemory\": true}', or unset it."
     )

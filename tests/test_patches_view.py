@@ -77,7 +77,7 @@ def test_what_is_refused() -> None:
     x, y = image(graph, 1, 4, 4, 1), image(graph, 1, 4, 4, 1)
     large = image(graph, 1, 20, 20, 1)
     for given, words in (
-        ((1, x), "which is no tensor"),
+        ((1, x), "which is not a tensor"),
         ((x[0], x), "an image of shape (4, 4, 1)"),
         ((large, matrix_of(large)), "at most 256 elements"),
         ((x, x), "a matrix of shape (1, 4, 4, 1)"),

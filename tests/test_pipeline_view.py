@@ -117,15 +117,15 @@ def test_a_long_schedule_is_cut_and_says_so() -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ((3,), "show.pipeline() was given 3, which are no ticks.\n  next:  give what schedules."),
-        (([],), "show.pipeline() was given [], which are no ticks."),
-        (([[("sideways", 0, 0)]],), "which are no ticks."),
-        (([[("forward", -1, 0)]],), "which are no ticks."),
+        ((3,), "show.pipeline() was given 3, which are not ticks.\n  next:  give what schedules."),
+        (([],), "show.pipeline() was given [], which are not ticks."),
+        (([[("sideways", 0, 0)]],), "which are not ticks."),
+        (([[("forward", -1, 0)]],), "which are not ticks."),
         (
             ([[("forward", 1, 0), ("backward", 1, 3)]],),
             "ticks of which number 0 has two things to do for stage 1.\n  next:  a stage does one",
         ),
-        (([[("forward", 0, 0)]], 3), "show.pipeline() was given 3, which is no report."),
+        (([[("forward", 0, 0)]], 3), "show.pipeline() was given 3, which is not a report."),
     ],
 )
 def test_what_is_no_schedule_is_refused(given: Any, words: str) -> None:

@@ -274,7 +274,7 @@ def test_what_does_not_fit_is_said_by_name() -> None:
     )
     with pytest.raises(ModelError, match="prepareDevice"):
         raw.run(popart.PyStepIO({}, {}))
-    with pytest.raises(ModelError, match="'lost' is no result of the model"):
+    with pytest.raises(ModelError, match="'lost' is not a result of the model"):
         raw.prepareDevice()
 
 

@@ -268,7 +268,7 @@ def test_a_file_of_cpp_is_answered(tmp_path: Any) -> None:
     for given in (["spread.cpp"], "spread.cpp"):
         with pytest.raises(FileLoadError) as caught:
             World().graph.add_codelets(given)
-        assert caught.value.tried == "'spread.cpp' is no Python file."
+        assert caught.value.tried == "'spread.cpp' is not a Python file."
         assert str(caught.value.next_step).startswith(
             "write the codelet in Python, as a class that derives from Vertex"
         )

@@ -521,7 +521,7 @@ def cross_entropy_of(
 def test_cross_entropy_of_long_rows_on_several_workers(
     dtype: type[DType], rows: int, classes: int, tiles: int
 ) -> None:
-    """Against float64: with masked labels, labels that are no class, infinite scores and NaN."""
+    """Against float64: with masked labels, labels that are not a class, infinite scores and NaN."""
     random = np.random.default_rng(rows + classes)
     scores = (5 * random.standard_normal((rows, classes))).astype(dtype.numpy)
     labels = random.integers(0, classes, rows).astype(np.uint32)

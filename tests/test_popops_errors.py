@@ -83,7 +83,7 @@ Select chooses by BOOL; _1 is FLOAT.
   next:  ask a question, as in expr.Select(_1, _2, _3 > 0).
 
 popops.map(graph, x, [x], prog)
-map() was given Tensor('x', FLOAT, shape (4, 3)), which is no expression.
+map() was given Tensor('x', FLOAT, shape (4, 3)), which is not an expression.
   next:  give placeholders, numbers and what is made of them: expr._1 + 2. Tensors go into the list of map().
 
 popops.map(graph, expr._1, [], prog)

@@ -840,7 +840,7 @@ def test_calls_that_cannot_be() -> None:
     )
     assert len(poptorch.DataLoader(opts, data, batch_size=2)) == 1
     other = poptorch.trainingModel(Mlp(), opts)
-    assert f"is no multiple of batch_size 1 * {product}24" in said(lambda: other(x, y))
+    assert f"is not a multiple of batch_size 1 * {product}24" in said(lambda: other(x, y))
     assert "return the loss last" in said(lambda: poptorch.trainingModel(Mlp())(x))
     rms = torch.optim.RMSprop(net.parameters())
     assert "poptorch.optim.SGD, Adam or AdamW" in said(

@@ -1417,9 +1417,9 @@ def test_batches_that_do_not_divide() -> None:
     module = Called(lambda x, k: x * k)
     executor = poptorch.inferenceModel(module, options().deviceIterations(3))
     text = refused(lambda: executor(X, torch.ones(4, 1)))
-    assert "'args[0]' has the shape [4, 6], whose batch is no multiple of batch_size 1 *" in text
+    assert "'args[0]' has the shape [4, 6], whose batch is not a multiple of batch_size 1 *" in text
     text = refused(lambda: executor(drawn(6, 2), torch.tensor(2.0)))
-    assert "'args[1]' has the shape [], whose batch is no multiple" in text
+    assert "'args[1]' has the shape [], whose batch is not a multiple" in text
     torch.testing.assert_close(executor(drawn(6, 2), torch.ones(6, 1)), drawn(6, 2))
 
 

@@ -289,7 +289,7 @@ class MeetsOthers(Vertex):
 
 @pytest.mark.parametrize("draw", [random.random, np.random.rand])
 def test_what_another_thread_draws_meanwhile_is_not_the_codelets(draw: Callable[[], float]) -> None:
-    """A codelet is no random one because of it, and the other thread's generator goes on from where
+    """A codelet is not a random one because of it, and the other thread's generator goes on from where
     it is."""
     global others
     start_again()

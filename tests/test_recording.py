@@ -294,8 +294,8 @@ def test_what_cannot_be_recorded() -> None:
     graph = u.graph
     late = graph.add_variable(FLOAT, (3,), "late")
     refused(engine.record, "record() was given nothing to record", "engine.record(a, b)")
-    refused(lambda: engine.record(3), "record() was given 3, which is no tensor")  # type: ignore[arg-type]
-    refused(lambda: engine.record([u]), "which is no tensor", "one after the other")  # type: ignore[arg-type]
+    refused(lambda: engine.record(3), "record() was given 3, which is not a tensor")  # type: ignore[arg-type]
+    refused(lambda: engine.record([u]), "which is not a tensor", "one after the other")  # type: ignore[arg-type]
     refused(
         lambda: engine.record(foreign),
         "which this engine does not know",

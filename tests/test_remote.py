@@ -784,7 +784,7 @@ REFUSED: list[tuple[str, Callable[[World], Any], type[Exception], str]] = [
         lambda w: copy_to(w, "four", "rows"),
         TensorIOStateError,
         """
-        copy_to_remote_buffer('rows'): 'four' is no number.
+        copy_to_remote_buffer('rows'): 'four' is not a number.
           next:  give numbers that FLOAT holds.""",
     ),
     (

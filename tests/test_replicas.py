@@ -500,7 +500,7 @@ def test_replicas_share_the_ipus_equally() -> None:
 def test_a_map_of_replicas_is_a_permutation(wrong: Any) -> None:
     m = Machine()
     assert said(ControlProgramError, lambda: CrossReplicaCopy(m.x, m.y, wrong)) == (
-        f"CrossReplicaCopy was given the map {wrong!r}, which is no permutation of 4 replicas.\n"
+        f"CrossReplicaCopy was given the map {wrong!r}, which is not a permutation of 4 replicas.\n"
         "  where: Tensor('x', FLOAT, shape (6,)) to "
         "Tensor('y', FLOAT, shape (6,))\n"
         "  next:  give each of the replicas 0 to 3 once as a source and once as a destination: "

@@ -142,7 +142,9 @@ def test_filters() -> None:
     assert [b.depth for b in report.execution.blocks(0, "inn")] == [0]
     with pytest.raises(InvalidOptionError) as caught:
         report.execution.blocks(0, "(")
-    assert str(caught.value).startswith("blocks() was given '(', which is no regular expression: ")
+    assert str(caught.value).startswith(
+        "blocks() was given '(', which is not a regular expression: "
+    )
     with pytest.raises(PoplarIndexError) as wrong:
         report.execution.blocks(2)
     assert str(wrong.value) == "blocks() was asked for tile 2.\n  next:  there are 2 tiles, from 0."
@@ -189,7 +191,7 @@ def test_what_the_options_say_is_what_blocks_gives() -> None:
     with pytest.raises(InvalidOptionError) as caught:
         Engine(m.graph, program, {"profiler.blocks.filter": "("})
     assert str(caught.value).startswith(
-        "The engine option 'profiler.blocks.filter' was given '(', which is no regular exp"
+        "The engine option 'profiler.blocks.filter' was given '(', which is not a regular exp"
     )
 
 

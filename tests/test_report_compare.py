@@ -131,7 +131,7 @@ def test_a_comparison_as_text_table_and_page() -> None:
         compare(work(), None)  # type: ignore[arg-type]
     assert (
         str(wrong.value)
-        == "compare() was given None, which is no report.\n  next:  give it two of engine.report."
+        == "compare() was given None, which is not a report.\n  next:  give it two of engine.report."
     )
 
 

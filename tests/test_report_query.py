@@ -254,7 +254,7 @@ def test_tables(report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
     ):
         rows.largest("weight")
     with pytest.raises(
-        InvalidOptionError, match=r"^named\(\) was given '\(', which is no regular expression: "
+        InvalidOptionError, match=r"^named\(\) was given '\(', which is not a regular expression: "
     ):
         rows.named("(")
     monkeypatch.setitem(sys.modules, "pandas", None)

@@ -165,7 +165,7 @@ def test_all_to_all_has_no_ring_and_a_recording_is_taken() -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (3, "show.ring() was given 3, which is no report."),
+        (3, "show.ring() was given 3, which is not a report."),
         (
             Report.sample(),
             "show.ring() was given a run in which no IPU sends to another.\n  next:  "

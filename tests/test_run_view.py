@@ -321,7 +321,10 @@ def test_one_tensor_of_several_and_what_is_refused() -> None:
     engine, u, v, device = smoothing()
     empty = engine.record(u)
     for call, text in (
-        (lambda: show.run(engine.report), "show.run() was given Report(…), which is no recording"),  # type: ignore[arg-type]
+        (
+            lambda: show.run(engine.report),
+            "show.run() was given Report(…), which is not a recording",
+        ),  # type: ignore[arg-type]
         (lambda: show.run(empty), "show.run() was given a recording in which nothing has run"),
         (lambda: show.run(recording, u), "which is not recorded"),
     ):

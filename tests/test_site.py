@@ -218,5 +218,5 @@ def test_a_word_that_is_no_option_is_refused_before_anything_is_removed(
     command = runpy.run_path(str(SITE / "__main__.py"))["main"]
     assert command(words, tmp_path) == 2
     said = capsys.readouterr().err
-    assert f"site: {words[-1]!r} is no option of sphinx-build" in said and "next: " in said
+    assert f"site: {words[-1]!r} is not an option of sphinx-build" in said and "next: " in said
     assert (tmp_path / "old.html").exists()

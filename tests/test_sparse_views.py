@@ -100,7 +100,7 @@ def test_curves_cross_where_the_numbers_do() -> None:
 
 def test_what_cannot_be_drawn_is_refused() -> None:
     assert told(lambda: show.sparse(7, 8)) == (  # type: ignore[arg-type]
-        "show.sparse() was given 7, which is no Partitioner.\n  next:  give it one, and a pattern: "
+        "show.sparse() was given 7, which is not a Partitioner.\n  next:  give it one, and a pattern: "
         "show.sparse(Partitioner(params, FLOAT, target), csr)."
     )
     for given in ({}, {"a": {0.5: 1, 0.25: 1}}, {"a": {0.5: 1, 0.25: 1}, "b": {0.5: 1, 1: 1}}):

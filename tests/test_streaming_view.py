@@ -167,5 +167,5 @@ def test_what_has_no_rows_is_refused() -> None:
         "  next:  show.host(report) has the host's streams; graph.add_remote_buffer makes rows in "
         "streaming memory, and Copy moves them."
     )
-    with pytest.raises(InvalidOptionError, match="is no report"):
+    with pytest.raises(InvalidOptionError, match="is not a report"):
         show.streaming(3)  # type: ignore[arg-type]

@@ -275,7 +275,7 @@ CASES = {
     ),
     "a mask behind a branch": (
         "loop",
-        "`self.y < 0`, which is no single number, does not run as a scalar loop (write np.where(…) "
+        "`self.y < 0`, which is not a single number, does not run as a scalar loop (write np.where(…) "
         "instead)",
         "if self.n > 3: self.y[self.y < 0] = 0",
     ),

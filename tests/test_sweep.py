@@ -50,7 +50,7 @@ class Peculiar(Exception):
 def particular(device: Device) -> tuple[Graph, Program]:
     count = device.target.num_tiles
     if count == 2:
-        raise ValueError("two is no number")
+        raise ValueError("two is not a number")
     if count == 3:
         raise Peculiar(3, 4)
     return product(device)
@@ -81,7 +81,7 @@ def test_a_sweep_on_an_executor_is_the_same(made: Callable[[], Executor]) -> Non
     for found in (here, there):
         assert list(found.failed) == [2, 3] and isinstance(found.failed[2], ValueError)
         assert "  host and streaming  " in repr(found).splitlines()[0]
-        assert repr(found).splitlines()[-2] == "2 tiles failed: ValueError: two is no number"
+        assert repr(found).splitlines()[-2] == "2 tiles failed: ValueError: two is not a number"
         assert (
             "Peculiar" in repr(found).splitlines()[-1]
             and "<p>2 tiles failed: ValueError" in found._repr_html_()
@@ -92,7 +92,7 @@ def test_a_sweep_on_an_executor_is_the_same(made: Callable[[], Executor]) -> Non
 
 def test_a_sweep_of_which_nothing_comes_raises_what_came_first() -> None:
     for executor in (None, Mailed()):
-        with pytest.raises(ValueError, match="two is no number"):
+        with pytest.raises(ValueError, match="two is not a number"):
             sweep(particular, [2, 3], progress=False, executor=executor)
 
 
@@ -144,7 +144,7 @@ def test_what_cannot_travel_is_named() -> None:
     with pytest.raises(InvalidOptionError) as caught:
         sweep(product, [1], executor=4)  # type: ignore[arg-type]
     assert str(caught.value) == (
-        "sweep() was given 4, which is no executor.\n  next:  give one of concurrent.futures, "
+        "sweep() was given 4, which is not an executor.\n  next:  give one of concurrent.futures, "
         "ProcessPoolExecutor(4) say; of a Dask client, client.get_executor()."
     )
 
@@ -215,7 +215,8 @@ def test_a_sweep_on_a_dask_cluster_is_the_same() -> None:
     where = {"processes": False, "n_workers": 1, "threads_per_worker": 2, "dashboard_address": None}
     with distributed.LocalCluster(**where) as cluster, distributed.Client(cluster) as client:
         with pytest.raises(
-            InvalidOptionError, match=r"which is no executor.\n  next:  .*client.get_executor\(\)"
+            InvalidOptionError,
+            match=r"which is not an executor.\n  next:  .*client.get_executor\(\)",
         ):
             sweep(product, [1], executor=client)
         built = lambda device: particular(device)  # noqa: E731  # Dask sends functions as they are

@@ -455,13 +455,13 @@ def test_errors() -> None:
     texts: list[tuple[Callable[[], Any], str]] = [
         (
             lambda: x.slice((1, 2, 3)),
-            "slice((1, 2, 3)) is no slice of shape (4, 3)."
+            "slice((1, 2, 3)) is not a slice of shape (4, 3)."
             + here
             + "an interval is (begin, end), with 0 <= begin <= end.",
         ),
         (
             lambda: x.slice((1,), (2, 3)),
-            "slice((1,), (2, 3)) is no slice of shape (4, 3)."
+            "slice((1,), (2, 3)) is not a slice of shape (4, 3)."
             + here
             + "give as many begins as ends, at most 2.",
         ),
@@ -473,7 +473,7 @@ def test_errors() -> None:
         ),
         (
             lambda: x.slices(5),
-            "slice(5) is no slice of shape (4, 3)."
+            "slice(5) is not a slice of shape (4, 3)."
             + here
             + "give a list of intervals, as in [(0, 2), (5, 6)].",
         ),

@@ -326,7 +326,7 @@ def test_what_code_does_not_take() -> None:
     report = ran()
     assert (
         told(show.code, 3)
-        == "show.code() was given 3, which is no report.\n  next:  give it engine.report."
+        == "show.code() was given 3, which is not a report.\n  next:  give it engine.report."
     )
     assert told(show.code, report, "Mixd") == (
         "show.code() was asked for 'Mixd', of which no vertex ran.\n"
@@ -450,7 +450,7 @@ def test_what_turns_does_not_take() -> None:
         "cost; turns are those of loops over elements."
     )
     assert told(show.turns, 3) == (
-        "show.turns() was given 3, which is no vertex class.\n"
+        "show.turns() was given 3, which is not a vertex class.\n"
         "  next:  give a class and values of its fields, or what observe() returned."
     )
 
@@ -801,7 +801,7 @@ def test_what_tile_does_not_take() -> None:
     report = ran()
     assert (
         told(show.tile, 3)
-        == "show.tile() was given 3, which is no report.\n  next:  give it engine.report."
+        == "show.tile() was given 3, which is not a report.\n  next:  give it engine.report."
     )
     assert (
         told(show.tile, report, 99) == "There is no tile 99.\n  next:  there are 13 tiles, from 0."

@@ -553,7 +553,7 @@ def write_beyond(self: Any) -> None:
 
 
 TWO, NOT_ALIKE = "Copy takes ['Tensor', 'Tensor'] and was", "a Copy is to other elements, as many"
-NO_TENSOR, NOT_MINE = "is no Tensor of this graph", "this Tensor is no Tensor of this graph"
+NO_TENSOR, NOT_MINE = "is not a Tensor of this graph", "this Tensor is not a Tensor of this graph"
 MISUSES: list[tuple[Any, str]] = [
     # a part of a program that is none, too many or too few
     (lambda m, g, x, y: m.program.Sequence(g.add_compute_set("a")), "given ['ComputeSet']"),
@@ -610,19 +610,19 @@ MISUSES: list[tuple[Any, str]] = [
     (lambda m, g, x, y: vertex_of(m, g, write_input, x=x), "takes ['x', 'out'] and was given ['x"),
     (
         lambda m, g, x, y: g.add_vertex("work", codelets(m)["Turn"], x=x),
-        "this str is no ComputeSet of this graph",
+        "this str is not a ComputeSet of this graph",
     ),
     (
         lambda m, g, x, y: g.add_vertex(g.add_compute_set("a"), "Turn", x=x),
-        "Turn is no class of vertices",
+        "Turn is not a class of vertices",
     ),
     (
         lambda m, g, x, y: g.add_vertex(g.add_compute_set("a"), int, x=x),
-        "<class 'int'> is no class of vertices",
+        "<class 'int'> is not a class of vertices",
     ),
     (
         lambda m, g, x, y: g.add_vertex(g.add_compute_set("a"), m.Vertex, x=x),
-        "Vertex'> is no class of vertices",
+        "Vertex'> is not a class of vertices",
     ),
     # what numpy finds wrong
     (lambda m, g, x, y: vertex_of(m, g, write_input, x=x, out=y), "Wrong.compute() fails: assig"),

@@ -33,7 +33,7 @@ DRAWN = {  # put together from parts
 
 
 def texts(nodes: Iterable[ast.AST]) -> list[str]:
-    """The strings of a program that are no docstrings, each on one line."""
+    """The strings of a program that are not docstrings, each on one line."""
     nodes = list(nodes)
     statements = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
     return [

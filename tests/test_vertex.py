@@ -64,7 +64,7 @@ class Everything(Vertex):
     table: Output[Vector[Vector[FLOAT]]]
     lists: Output[Vector[Vector[FLOAT]]]
     scale: FLOAT = 0.5
-    note: ClassVar[str] = "class variables are no fields"
+    note: ClassVar[str] = "class variables are not fields"
 
     def compute(self) -> None:
         self.one = self.scalar > 0
@@ -222,15 +222,15 @@ FIELDS = (
 @pytest.mark.parametrize(
     ("define", "text"),
     [
-        (bad("x", float), f"Bad.x is declared as float, which is no field.\n{FIELDS}"),
+        (bad("x", float), f"Bad.x is declared as float, which is not a field.\n{FIELDS}"),
         (
             bad("x", Input[float]),
-            f"Bad.x is declared as Input[float], which is no field.\n{FIELDS}",
+            f"Bad.x is declared as Input[float], which is not a field.\n{FIELDS}",
         ),
-        (bad("x", Input), f"Bad.x is declared as Input, which is no field.\n{FIELDS}"),
+        (bad("x", Input), f"Bad.x is declared as Input, which is not a field.\n{FIELDS}"),
         (
             bad("x", Vector[Vector[FLOAT]]),
-            f"Bad.x is declared as Vector[Vector[FLOAT]], which is no field.\n{FIELDS}",
+            f"Bad.x is declared as Vector[Vector[FLOAT]], which is not a field.\n{FIELDS}",
         ),
         (
             bad("x", Output[Vector[Vector[Vector[FLOAT]]]]),
@@ -276,12 +276,12 @@ FIELDS = (
         ),
         (
             bad("x", FLOAT, compute=lambda self: (yield)),
-            "Bad.compute is no plain method.\n  next:  write `def compute(self):`, without yield "
+            "Bad.compute is not a plain method.\n  next:  write `def compute(self):`, without yield "
             "and async.",
         ),
         (
             bad("x", FLOAT, cycles=5),
-            "Bad.cycles is no plain method.\n  next:  write `def cycles(self, target):`, without "
+            "Bad.cycles is not a plain method.\n  next:  write `def cycles(self, target):`, without "
             "yield and async.",
         ),
     ],
@@ -457,17 +457,17 @@ LISTED = (
         ),
         (
             assign("vecc", 1),
-            "Setter.compute() assigns to self.vecc, which is no declared field.\n  next:  did you "
+            "Setter.compute() assigns to self.vecc, which is not a declared field.\n  next:  did you "
             "mean 'vec'? Use a local variable, or declare it as state in the class.",
         ),
         (
             assign("total", 1),
-            "Setter.compute() assigns to self.total, which is no declared field.\n"
+            "Setter.compute() assigns to self.total, which is not a declared field.\n"
             "  next:  Use a local variable, or declare it as state in the class.",
         ),
         (
             lambda self: self.onne,
-            "Setter.compute() reads self.onne, which is no declared field.\n  next:  did you mean "
+            "Setter.compute() reads self.onne, which is not a declared field.\n  next:  did you mean "
             f"'one'? Its fields are {LISTED}, rows: Output[Vector[Vector[FLOAT]]].",
         ),
         (
@@ -586,7 +586,7 @@ ALL: dict[str, Any] = {
         ),
         (
             {"vector": "text"},
-            "Everything.call(), vector: 'text' is no number.\n"
+            "Everything.call(), vector: 'text' is not a number.\n"
             "  next:  give numbers that HALF holds.",
         ),
         (

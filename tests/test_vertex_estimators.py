@@ -129,7 +129,7 @@ def test_transposes() -> None:
 # --- rows without a published value, worked out by hand from the same formulae --------------------
 
 BY_HAND: list[tuple[Any, int]] = [
-    # 6 x (17 + inner) + 20; what is no whole loop of the library's own adds 4 for each vector, or
+    # 6 x (17 + inner) + 20; what is not a whole loop of the library's own adds 4 for each vector, or
     # element
     (vertices.unary_op_1d("LOGARITHM", 13, FLOAT, IPU2, in_place=True), 6 * (55 + 14 * 2) + 20),
     (vertices.unary_op_1d("EXPONENT2", 13, FLOAT, IPU2), 6 * (17 + 6 * 2) + 20),

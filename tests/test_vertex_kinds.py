@@ -842,7 +842,7 @@ def test_estimates_that_are_none() -> None:
         "  next:  give a function of (shapes, target) that returns cycles."
     )
     assert said(lambda: bench.graph.register_perf_estimator(3, len), GraphObjectCreationError) == (
-        "register_perf_estimator() was given 3, which is no vertex class.\n  next:  give a class "
+        "register_perf_estimator() was given 3, which is not a vertex class.\n  next:  give a class "
         "that derives from Vertex."
     )
     assert said(lambda: bench.graph.get_perf_estimate(x), GraphObjectCreationError) == (
@@ -924,7 +924,7 @@ def test_templates_may_be_derived_from() -> None:
         1,
     ]
     assert said(lambda: type("Bad", (Scale,), {"k": "x"})[INT], VertexDefinitionError).startswith(
-        "Bad<int>.k: 'x' is no number."
+        "Bad<int>.k: 'x' is not a number."
     )
 
 
@@ -961,7 +961,7 @@ def test_templates_used_wrongly() -> None:
         "Scale[…] was given 2 dtypes for 1: T.\n  next:  give one for each, as in Scale[FLOAT]."
     )
     assert said(lambda: Increment[FLOAT], VertexDefinitionError) == (  # type: ignore[index]
-        "Increment is no template.\n  next:  use it as it is: Increment, without brackets."
+        "Increment is not a template.\n  next:  use it as it is: Increment, without brackets."
     )
     bench.graph.add_codelets(Scale)
     for name in ("Scale<quarter>", "Scale<>", "Scale<float,float>", "Scale<float"):
@@ -1026,7 +1026,7 @@ def test_marked_codelets_are_known_to_every_graph(monkeypatch: pytest.MonkeyPatc
     bench.add("Marked", x=bench.var("x", 0))
     assert bench.run()["x"] == 4
     assert said(lambda: codelet(3), GraphObjectCreationError) == (  # type: ignore[type-var]
-        "@codelet was given 3, which is no vertex class.\n  next:  give a class that derives from "
+        "@codelet was given 3, which is not a vertex class.\n  next:  give a class that derives from "
         "Vertex."
     )
 
@@ -1065,7 +1065,7 @@ def test_files_that_cannot_be_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyP
         (
             "codelets.cpp",
             FileLoadError,
-            f"'codelets.cpp' is no Python file.\n  where: add_codelets()\n{pointer}",
+            f"'codelets.cpp' is not a Python file.\n  where: add_codelets()\n{pointer}",
         ),
         (
             "broken.py",
@@ -1091,7 +1091,7 @@ def test_files_that_cannot_be_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyP
         "  next:  write a class that derives from Vertex and has a compute() in it."
     )
     assert said(lambda: graph.add_codelets(3), GraphObjectCreationError) == (
-        "add_codelets() was given 3, which is no vertex class.\n  next:  give a class that derives "
+        "add_codelets() was given 3, which is not a vertex class.\n  next:  give a class that derives "
         "from Vertex."
     )
 

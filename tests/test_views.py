@@ -818,7 +818,7 @@ SHEETS = {
     (2, 6, 6, 3): (3, (1, 2), 3),  # pictures, their colours last
     (2, 4, 6, 5): (1, (2, 3), 4),
     (6, 5, 7): (0, (1, 2), 3),  # in two rows there is more room
-    (4, 3, 3, 3): (1, (2, 3), 3),  # kernels: the last is no smaller than the one before
+    (4, 3, 3, 3): (1, (2, 3), 3),  # kernels: the last is not a smaller than the one before
     (5, 9, 8, 1): (3, (1, 2), 5),  # of one channel the pictures stand side by side
 }
 
@@ -1005,14 +1005,14 @@ def test_errors() -> None:
     engine.load(IPUModel("ipu2", tiles_per_ipu=2).create_device())
     assert (
         told(lambda: show.bsp(7))
-        == "show.bsp() was given 7, which is no report.\n  next:  give it engine.report."
+        == "show.bsp() was given 7, which is not a report.\n  next:  give it engine.report."
     )  # type: ignore[arg-type]
     assert told(lambda: show.bsp(engine.report)) == (
         "show.bsp() was given a report in which nothing has run.\n  next:  engine.run(), then "
         "engine.report."
     )
     assert told(lambda: show.tiles("a")) == (  # type: ignore[arg-type]
-        "show.tiles() was given 'a', which is no tensor.\n  next:  give it a variable of a graph, "
+        "show.tiles() was given 'a', which is not a tensor.\n  next:  give it a variable of a graph, "
         "or a view of one."
     )
     assert "which has no elements.\n  next:  give it one that has some." in told(

@@ -372,7 +372,7 @@ def test_every_number_in_words_and_tables_is_the_reports(name: str, run: str) ->
         return
     scene = VIEWS[name](report).scene
     texts = [text for still in scene.stills for text in (still.label, still.note)]
-    # whose seconds are no figures of the report
+    # whose seconds are not figures of the report
     sentence = scene.sentence.split(" of the host, measured")[0]
     texts += [
         re.sub(r"\d+ events?$", "", sentence),

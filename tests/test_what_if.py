@@ -327,7 +327,7 @@ def test_a_size_that_does_not_fit_is_a_row() -> None:
     [
         (
             (3, [1]),
-            "sweep() was given 3, which is no function.\n  next:  give a function of a device that "
+            "sweep() was given 3, which is not a function.\n  next:  give a function of a device that "
             "returns (graph, program) or an Engine.",
         ),
         (

@@ -375,7 +375,7 @@ def test_errors() -> None:
         (
             lambda: show.bsp(report, why=3),  # type: ignore[arg-type]
             InvalidOptionError,
-            "show.bsp() was given why=3, which is no chain of causes.\n  next:  give "
+            "show.bsp() was given why=3, which is not a chain of causes.\n  next:  give "
             "report.why(…), of the same report.",
         ),
     ]

@@ -26,7 +26,7 @@ F143 = QuarterFormat.F143
 F152 = QuarterFormat.F152
 NAN = Overflow.NAN
 SATURATE = Overflow.SATURATE
-NOT_A_NUMBER = 0x80  # the one code of a format that is no number
+NOT_A_NUMBER = 0x80  # the one code of a format that is not a number
 
 # (format, value, scale, overflow, what it reads as at scale 0; None for not a number)
 VECTORS = [
@@ -83,7 +83,7 @@ def quarters() -> list[Row]:
 
 
 def _by_definition(code: int, bits: int, bias: int) -> float:
-    """Return the number that a byte encodes, computed with integers; NaN for the code that is no
+    """Return the number that a byte encodes, computed with integers; NaN for the code that is not a
     number."""
     exponent = code % 128 >> bits
     mantissa = code % (1 << bits)

@@ -85,7 +85,7 @@ def read_notebook(path: Path) -> dict[str, Any]:
         _as_utf8({**notebook, "cells": []})
     except (OSError, ValueError, KeyError) as error:
         raise LessonSourceError(
-            f"{path.name} is no notebook: {' '.join(str(error).split())}.",
+            f"{path.name} is not a notebook: {' '.join(str(error).split())}.",
             where=place,
             next_step=(
                 "take an older copy of the file, as from git, or save it again in JupyterLab."
@@ -123,7 +123,7 @@ def parsed(source: str, where: str) -> ast.Module:
         return ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
-        raise LessonSourceError(f"""A solved cell is no Python:
+        raise LessonSourceError(f"""A solved cell is not Python:
             {getattr(error, "msg", None) or type(error).__name__}.
             where: {where}{line}
             next:  correct the cell, and run it.""") from None

@@ -269,7 +269,7 @@ def run(word: str, data: str | None = None, html: str | None = None, store: bool
         notebook = nbformat.read(path, as_version=4)
         nbformat.validate(notebook)
     except Exception as error:  # nbformat raises many kinds of errors for invalid notebooks
-        raise LessonError(f"""{path.name} is no notebook: {shown(str(error))}.
+        raise LessonError(f"""{path.name} is not a notebook: {shown(str(error))}.
             where: {path}
             next:  open it in JupyterLab and save it again, or take an older copy.""") from None
     if data:

@@ -119,7 +119,7 @@ class Puzzle:
                 f", at {error.text.strip()!r}" if error.text else ""
             )
             why = (
-                "in this order the lines are no Python: what stands further right belongs to a "
+                "in this order the lines are not Python: what stands further right belongs to a "
                 "line that ends in a colon."
             )
             rows = (("came", actual), ("why", why))

@@ -116,7 +116,7 @@ def difference(got: object, expected: object, tolerance: float = TOLERANCE) -> s
     if isinstance(expected, (int, float, np.number)) and not isinstance(expected, bool):
         value = plain(got)
         if value is None:
-            return returned(got, ", which is no number")
+            return returned(got, ", which is not a number")
         try:
             is_integer = isinstance(expected, (int, np.integer))
             near = (

@@ -44,7 +44,8 @@ def words(lesson: str) -> dict[str, Entries]:
 def parsed(path: Path) -> dict[str, Entries]:
     """Return the sections of a file of words; the title is an entry of each.
 
-    :raises LessonSourceError: if a line is no heading, entry or continuation, or a section repeats
+    :raises LessonSourceError: if a line is not a heading, entry or continuation, or a section
+    repeats
     """
     first, *lines = path.read_text(encoding="utf-8").splitlines()
     kind = "lesson"
@@ -66,7 +67,7 @@ def parsed(path: Path) -> dict[str, Entries]:
         elif line.startswith("  ") and label:
             entries[label][-1] += " " + line.strip()
         elif line:
-            raise _fault(path, number, f"{shown(line)} is no heading, entry or continuation")
+            raise _fault(path, number, f"{shown(line)} is not a heading, entry or continuation")
     return sections
 
 

@@ -128,10 +128,10 @@ def _outcome(future: Future[Outcome]) -> Outcome | None:
 
 
 def check_travels(call: str, executor: object, sent: Mapping[str, object]) -> None:
-    """Raise `InvalidOptionError` if `executor` is no executor, or if an object in `sent`, by name,
-    cannot be sent to its processes."""
+    """Raise `InvalidOptionError` if `executor` is not an executor, or if an object in `sent`, by
+    name, cannot be sent to its processes."""
     if not isinstance(executor, Executor):
-        raise InvalidOptionError(f"""{call} was given {shown(executor)}, which is no executor.
+        raise InvalidOptionError(f"""{call} was given {shown(executor)}, which is not an executor.
             next:  give one of concurrent.futures, ProcessPoolExecutor(4) say; of a Dask client,
             client.get_executor().""")
     processes = sys.modules.get("concurrent.futures.process")  # a browser cannot even import it

@@ -38,8 +38,9 @@ def check_graph(
 ) -> dict[int, str]:
     """Run every check of the graph, in the order in which the errors help a learner most.
 
-    Without `refuse_races`, a race is no error; the result maps the ids of racing compute sets to a
-    description of the race. Without `refuse_large`, a field may be larger than a tile's memory.
+    Without `refuse_races`, a race is not an error; the result maps the ids of racing compute sets
+    to a description of the race. Without `refuse_large`, a field may be larger than a tile's
+    memory.
     """
     for compute_set, table in graph.tables():
         check_connected(compute_set, table)

@@ -77,7 +77,7 @@ class FrozenTable:
     def placed_by(self, row: int) -> Line:
         """Return the source line that mapped the vertex in `row` to its tile.
 
-        It is no line (see `line_of`) if the call that added the vertex also mapped it.
+        It is not a line (see `line_of`) if the call that added the vertex also mapped it.
         """
         return line_of(row, self.placed)
 

@@ -195,7 +195,7 @@ class _Merger:
         return " of I/O tiles" if is_io.all() else " of both"
 
     def _kind(self, node: Node) -> str | None:
-        """Return the kind of group that a node can join, or None if it is no copy.
+        """Return the kind of group that a node can join, or None if it is not a copy.
 
         The kind is `WITHIN_AN_IPU`, `BETWEEN_IPUS`, `LOAD` or `STORE`, with a suffix for I/O tiles.
         """

@@ -110,7 +110,7 @@ def draws_from(compute: FunctionType, owner: type) -> _Stopping | None:
 def _loaded(function: FunctionType, owner: type) -> Iterator[Any]:
     """Yield the values that a function loads from outside.
 
-    These are globals, variables of outer functions, attributes of its vertex that are no fields,
+    These are globals, variables of outer functions, attributes of its vertex that are not fields,
     and `np.random`.
     """
     outer = enclosed(function)

@@ -189,7 +189,7 @@ item_of = operator.getitem
 class TraceStopped(BaseException):
     """Raised when a codelet does something that depends on data.
 
-    It is no Exception, so that a codelet's own `except Exception` does not catch it.
+    It is not an Exception, so that a codelet's own `except Exception` does not catch it.
     """
 
     raised = 0

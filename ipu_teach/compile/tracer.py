@@ -253,7 +253,7 @@ def _traced(
     vertex = codelet.bind(regions, num_workers)
     compute = codelet.compute
     if not isinstance(compute, FunctionType):
-        trace.stopped = f"{codelet.__name__}.compute is no plain function"
+        trace.stopped = f"{codelet.__name__}.compute is not a plain function"
         return trace
     before = TraceStopped.raised
     purity = Purity(compute, codelet)

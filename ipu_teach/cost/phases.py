@@ -24,7 +24,7 @@ STREAMING = "streaming memory"
 class Phase:
     """One phase of a superstep, which lasts `cycles` (modelled). `busy` (int64[tiles]) is how long
     each tile works in it; None means all tiles all the time. `exchange` is the index of its traffic
-    in `StepCost.exchange`, -1 if it is no exchange."""
+    in `StepCost.exchange`, -1 if it is not an exchange."""
 
     kind: str
     cycles: int

@@ -123,7 +123,7 @@ class MemoryAccess:
         self._stored.append(tensor.byte_extent())
 
     def _move(self, step: p.Step | p.Node) -> None:
-        """Add the accesses of a step that is no compute set, or of a node's predicate."""
+        """Add the accesses of a step that is not a compute set, or of a node's predicate."""
         match step:
             case p.Node(predicate=Tensor() as predicate):
                 self._read(predicate, f"{step.kind} looks at")

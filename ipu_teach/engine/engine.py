@@ -181,7 +181,7 @@ class Engine(WithoutSome):
 
     def _load(self, device: Device | None, work: TrackedWork) -> None:
         if not isinstance(device, Device):
-            raise TensorIOStateError(f"""load() was given {shown(device)}, which is no device.
+            raise TensorIOStateError(f"""load() was given {shown(device)}, which is not a device.
                 next:  give it IPUModel(…).create_device().""")
         if replace(device.target, codelet_prices=self._target.codelet_prices) != self._target:
             names = [f.name for f in fields(self._target)]
@@ -371,7 +371,7 @@ class Engine(WithoutSome):
         """
         if not callable(callback) and not isinstance(callback, StreamCallback):
             raise StreamConnectionError(f"""The stream {shown(handle)} was given {shown(callback)},
-                which is no function.
+                which is not a function.
                 next:  give a function; connect arrays, iterators and lists with connect_stream.""")
         self.connect_stream(handle, callback)
 

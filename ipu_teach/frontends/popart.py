@@ -402,7 +402,8 @@ class Builder:
     def _value(self, name: str, call: str) -> Value:
         """Return the value with an id. Raises `ModelError`."""
         if name not in self._values:
-            raise ModelError(f"""{call} was given {shown(name)}, which is no tensor of this Builder.
+            raise ModelError(f"""{call} was given {shown(name)}, which is not a tensor of this
+                Builder.
                 next:  {did_you_mean(name, self._values)}give an id that one of its calls
                 returned.""")
         return self._values[name]
@@ -691,7 +692,7 @@ class InferenceSession:
         """Return the value of an id. Raises `ModelError`."""
         known = self._model.outputs
         if name not in known:
-            raise ModelError(f"""{shown(name)} is no result of the model.
+            raise ModelError(f"""{shown(name)} is not a result of the model.
                 next:  {did_you_mean(name, known)}there are {", ".join(known)}.""")
         return known[name]
 

@@ -723,8 +723,8 @@ class PoplarExecutor(WithoutSome):
                 raise ModelError(f"""{name!r} has no elements: its shape is {list(tensor.shape)}.
                     next:  give at least one example.""")
             if count > 1 and (not tensor.dim() or tensor.shape[0] % count):
-                raise ModelError(f"""{name!r} has the shape {list(tensor.shape)}, whose batch is no
-                    multiple of {batch_product("batch_size", 1, factors)}.
+                raise ModelError(f"""{name!r} has the shape {list(tensor.shape)}, whose batch is not
+                    a multiple of {batch_product("batch_size", 1, factors)}.
                     next:  give batches of a poptorch.DataLoader, which are all of one size.""")
         if self._shapes is not None and call.shapes != self._shapes:
             self._refuse_shapes(call, self._shapes, count)

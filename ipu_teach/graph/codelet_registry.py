@@ -133,7 +133,7 @@ class Codelets:
 def vertex_class(codelet: object, call: str) -> type[Vertex]:
     """Return what `call` was given, if it is a vertex class. Raises `GraphObjectCreationError`."""
     if not isinstance(codelet, type) or not issubclass(codelet, Vertex):
-        raise GraphObjectCreationError(f"""{call} was given {shown(codelet)}, which is no vertex
+        raise GraphObjectCreationError(f"""{call} was given {shown(codelet)}, which is not a vertex
             class.
             next:  give a class that derives from Vertex.""")
     return codelet
@@ -172,7 +172,9 @@ def _load(path: Path) -> ModuleType:
     is_known = others or path.is_file()
     if not is_known or path.suffix != ".py":
         message = (
-            f"{str(path)!r} is no Python file." if is_known else f"There is no file {str(path)!r}."
+            f"{str(path)!r} is not a Python file."
+            if is_known
+            else f"There is no file {str(path)!r}."
         )
         raise FileLoadError(message, where="add_codelets()", next_step=advice)
     # A file may be loaded more than once: each time is a module of its own. Dataclasses and pickles

@@ -58,11 +58,11 @@ def table_of(graph: Graph, compute_set: ComputeSet, codelet: type[Vertex] | str)
     if isinstance(codelet, str):
         codelet = graph.codelets.find(codelet)
     if not isinstance(compute_set, ComputeSet) or compute_set.graph is not graph:
-        raise GraphObjectCreationError(f"""{shown(compute_set)} is no compute set of this graph.
+        raise GraphObjectCreationError(f"""{shown(compute_set)} is not a compute set of this graph.
             next:  make one with graph.add_compute_set(name), and write add_vertex(compute_set,
             codelet, …).""")
     if not isinstance(codelet, type) or not issubclass(codelet, Vertex):
-        raise GraphObjectCreationError(f"""{shown(codelet)} is no vertex class.
+        raise GraphObjectCreationError(f"""{shown(codelet)} is not a vertex class.
             next:  write a class that derives from Vertex, and pass the class.""")
     if codelet.compute is Vertex.compute:
         raise no_compute(codelet)

@@ -86,7 +86,7 @@ class Graph(WithoutSome):
     def __init__(self, target: Target | Device, replication_factor: int = 1) -> None:
         machine = target_of(target)
         if machine is None:
-            raise GraphObjectCreationError(f"""Graph() was given {shown(target)}, which is no
+            raise GraphObjectCreationError(f"""Graph() was given {shown(target)}, which is not a
                 target.
                 next:  give it a target, as in Graph(IPUModel("ipu2").create_device().target).""")
         # Virtual graphs share these attributes, so none of them is assigned again.
@@ -656,7 +656,8 @@ class Graph(WithoutSome):
 
     def _field(self, ref: FieldRef, allow_list: bool = False) -> tuple[VertexTable, int, str]:
         if not isinstance(ref, FieldRef) or ref.vertex.table.graph is not self._top:
-            raise GraphObjectCreationError(f"""{shown(ref)} is no field of a vertex of this graph.
+            raise GraphObjectCreationError(f"""{shown(ref)} is not a field of a vertex of this
+                graph.
                 next:  write vertex["name"], with a vertex that add_vertex of this graph
                 returned.""")
         if allow_list and ref.index is not None:
@@ -810,7 +811,7 @@ class Graph(WithoutSome):
 
     def _own(self, tensor: Tensor) -> None:
         if not isinstance(tensor, Tensor) or tensor.graph is not self._top:
-            raise GraphObjectCreationError(f"""{shown(tensor)} is no tensor of this graph.
+            raise GraphObjectCreationError(f"""{shown(tensor)} is not a tensor of this graph.
                 next:  use a tensor that this graph's add_variable or add_constant returned, or a
                 view of one.""")
 

@@ -143,7 +143,7 @@ def _cut_positions(tensor: Tensor, key: Any) -> tuple[int, Form]:
 
 
 def _axes(part: Any) -> int:
-    """Return how many dimensions a part of a key covers; -1 if it is no index."""
+    """Return how many dimensions a part of a key covers; -1 if it is not an index."""
     if not isinstance(part, (list, np.ndarray)):
         return 0 if part is Ellipsis else 1 if is_whole(part) or isinstance(part, slice) else -1
     try:
@@ -158,7 +158,7 @@ def _axes(part: Any) -> int:
 
 
 def check_key(tensor: Tensor, parts: tuple[Any, ...], key: Any) -> None:
-    """Refuse what is no index, and more indices than there are dimensions."""
+    """Refuse what is not an index, and more indices than there are dimensions."""
     axes = [_axes(part) for part in parts]
     if -1 in axes:
         raise PoplarIndexError(f"""A tensor cannot be indexed with {shown(key)}.

@@ -57,7 +57,7 @@ class Tiles:
         raise InvalidTileMappingError(
             f"There is no tile {shown(int(tile))}."
             if is_whole(tile)
-            else f"{shown(tile)} is no tile number.",
+            else f"{shown(tile)} is not a tile number.",
             where=subject if isinstance(subject, str) else repr(subject),
             next_step="the target has a single tile, number 0."
             if self.count == 1
@@ -69,7 +69,7 @@ class Tiles:
         numbers = as_array(tiles)
         if numbers.dtype.kind not in "iu" and numbers.size:
             raise InvalidTileMappingError(
-                f"{shown(tiles)} is no tile number, nor a list of them.",
+                f"{shown(tiles)} is not a tile number, nor a list of them.",
                 where=subject,
                 next_step="tiles are whole numbers.",
             )
@@ -116,7 +116,7 @@ class Tiles:
         for tile, intervals in enumerate(mapping):
             if not isinstance(intervals, (list, tuple)):
                 raise refuse(
-                    f"Tile {tile} was given {shown(intervals)}, which is no list of intervals."
+                    f"Tile {tile} was given {shown(intervals)}, which is not a list of intervals."
                 )
             number = self.number(tile, tensor)
             for interval in intervals:
@@ -126,7 +126,7 @@ class Tiles:
                 if span is None or len(span) != 2 or not 0 <= span[0] <= span[1] <= size:
                     elements = counted(size, "element")
                     raise refuse(
-                        f"Tile {tile} was given {shown(interval)}, which is no interval of "
+                        f"Tile {tile} was given {shown(interval)}, which is not an interval of "
                         f"{elements}."
                     )
                 pieces.append((span[0], span[1], number))

@@ -27,7 +27,7 @@ def instance(codelet: type[Vertex], dtypes: tuple[Any, ...]) -> type[Vertex]:
     if all(isinstance(d, TypeVar) for d in dtypes) and wanted:
         return codelet  # a base class, as in class Other(Scale[T])
     if not wanted:
-        raise VertexDefinitionError(f"""{codelet.__name__} is no template.
+        raise VertexDefinitionError(f"""{codelet.__name__} is not a template.
             next:  use it as it is: {codelet.__name__}, without brackets.""")
     if len(dtypes) != len(wanted):
         raise VertexDefinitionError(f"""{codelet.__name__}[…] was given {len(dtypes)} dtypes for

@@ -211,7 +211,7 @@ class Tensor(WithoutSome, WithoutValue):
     def _no_slice(self, begin: object, end: object, advice: str) -> PoplarIndexError:
         arguments = shown(begin) if end is None else f"{shown(begin)}, {shown(end)}"
         return PoplarIndexError(
-            f"slice({arguments}) is no slice of shape {self.shape}.",
+            f"slice({arguments}) is not a slice of shape {self.shape}.",
             where=repr(self),
             next_step=advice,
         )

@@ -203,7 +203,7 @@ class _FieldAccess:
                 region[...] = value
         except (ValueError, TypeError):
             if isinstance(value, (float, np.floating)) and not isinstance(region, list):
-                raise  # NaN is no whole number: its shape is not at fault
+                raise  # NaN is not a whole number: its shape is not at fault
             raise CodeletError(f"""{self.owner}.compute() assigns to
                 {field.name!r} what does not fit: {_misfit(field, region, value)}.
                 next:  give it one number, or as many as the field has.""") from None
@@ -253,7 +253,7 @@ class Vertex:
                 or inspect.isgeneratorfunction(method)
                 or inspect.iscoroutinefunction(method)
             ):
-                raise VertexDefinitionError(f"""{cls.__name__}.{name} is no plain method.
+                raise VertexDefinitionError(f"""{cls.__name__}.{name} is not a plain method.
                     next:  write `def {name}(self{", target" if name == "cycles" else ""}):`,
                     without yield and async.""")
         _check_arguments(cls)
@@ -288,14 +288,14 @@ class Vertex:
             if name.startswith("__"):
                 raise AttributeError(name)
             raise UndeclaredNameError(f"""{type(self).__name__}.compute() reads self.{name}, which
-                is no declared field.
+                is not a declared field.
                 next:  {did_you_mean(name, type(self).fields)}Its fields are
                 {_listed(type(self))}.""")
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in type(self).fields:
             raise UndeclaredNameError(f"""{type(self).__name__}.compute() assigns to self.{name},
-                which is no declared field.
+                which is not a declared field.
                 next:  {did_you_mean(name, type(self).fields)}Use a local variable, or declare it as
                 state in the class.""")
         object.__setattr__(self, name, value)
@@ -492,7 +492,7 @@ def _parse(cls: type[Vertex], name: str, annotation: Any, default: Any) -> Field
             "ipu_teach.types.dtypes.",
         ):
             text = text.replace(module, "")
-        raise VertexDefinitionError(f"""{cls.__name__}.{name} is declared as {text}, which is no
+        raise VertexDefinitionError(f"""{cls.__name__}.{name} is declared as {text}, which is not a
             field.
             next:  write Input[T], Output[T] or InOut[T], where T is a dtype such as FLOAT,
             Vector[FLOAT] or Vector[Vector[FLOAT]]; or a bare dtype, or Vector[FLOAT], for

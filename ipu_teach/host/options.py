@@ -199,7 +199,8 @@ def from_environment() -> dict[str, Value]:
     except (ValueError, RecursionError):
         options = None
     if not isinstance(options, dict):
-        raise InvalidOptionError(f"""{ENVIRONMENT} contains {shown(text)}, which is no JSON object.
+        raise InvalidOptionError(f"""{ENVIRONMENT} contains {shown(text)}, which is not a JSON
+            object.
             where: {where}
             next:  write {ENVIRONMENT}='{{"debug.allowOutOfMemory": true}}', or unset it.""")
     return parsed(options, where)

@@ -253,7 +253,7 @@ class VoidFunction(_GraphFunction):
 
     `signature` is a list of `input`, `output`, `inout` and `created`. `fn(args, prog)` appends the
     body to the Sequence `prog`. `debug_context` names the body and its clones. With `inlined` there
-    is no shared body: each call builds its own on the tensors it receives, without copies. That
+    is not a shared body: each call builds its own on the tensors it receives, without copies. That
     takes more code and less exchange. Raises `PoplibsError`.
     """
 

@@ -378,7 +378,7 @@ def check_number(
 ) -> Any:
     """Return `value` as a number of `dtype`.
 
-    Raises `PoplibsError` if it is no number, and `TensorCreationError` if it does not fit.
+    Raises `PoplibsError` if it is not a number, and `TensorCreationError` if it does not fit.
     """
     numbers = (int, float, np.integer, np.floating, *((np.bool_,) if dtype is BOOL else ()))
     if not isinstance(value, numbers) or (isinstance(value, bool) and dtype is not BOOL):

@@ -353,7 +353,7 @@ def template_vertex(name: str, *dtypes: type[DType]) -> str:
 
     `graph.add_vertex` finds it once the template was added: `graph.add_codelets(Scale)`. Raises
     `PoplibsError` if `name` is no text or there is no dtype, `PoplarTypeError` for an argument that
-    is no dtype.
+    is not a dtype.
     """
     if not isinstance(name, str) or not dtypes:
         raise PoplibsError(f"""template_vertex() was given {shown(name)} and {len(dtypes)} dtypes.

@@ -155,7 +155,8 @@ def compare(before: Report, after: Report) -> Comparison:
     """
     for argument in (before, after):
         if not isinstance(argument, Report):
-            raise InvalidOptionError(f"""compare() was given {shown(argument)}, which is no report.
+            raise InvalidOptionError(f"""compare() was given {shown(argument)}, which is not a
+                report.
                 next:  give it two of engine.report.""")
     changes: list[Change] = []
     for aspect in ASPECTS:

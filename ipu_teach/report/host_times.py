@@ -95,7 +95,7 @@ class Counter:
     series: str = ""
 
     def add(self, value: float) -> None:
-        """Record the current value. Raises `InvalidOptionError` if it is no finite number."""
+        """Record the current value. Raises `InvalidOptionError` if it is not a finite number."""
         try:
             number = float(value)
         except (TypeError, ValueError):

@@ -77,7 +77,7 @@ def _checked(graph: FrozenGraph, tensors: Sequence[object], max_steps: object) -
     checked: list[Tensor] = []
     for tensor in tensors:
         if not isinstance(tensor, Tensor):
-            raise InvalidOptionError(f"""record() was given {shown(tensor)}, which is no tensor.
+            raise InvalidOptionError(f"""record() was given {shown(tensor)}, which is not a tensor.
                 next:  give it tensors of the graph, one after the other: engine.record(a, b).""")
         if not tensor.num_elements:
             raise InvalidOptionError(f"""record() was given {tensor!r}, which has no elements.

@@ -51,8 +51,8 @@ def summary_text(
 ) -> str:
     """Return what `print_profile_summary` prints."""
     if not isinstance(report, Report):
-        raise InvalidOptionError(f"""print_profile_summary() was given {shown(report)}, which is no
-            report.
+        raise InvalidOptionError(f"""print_profile_summary() was given {shown(report)}, which is not
+            a report.
             next:  give it engine.report.""")
     makers: dict[str, Callable[[Report], list[str]]] = {
         "Target": _target,

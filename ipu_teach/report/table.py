@@ -97,7 +97,7 @@ def expression(pattern: object, call: str) -> re.Pattern[str]:
         return re.compile(pattern)  # type: ignore[call-overload, no-any-return]
     except (re.error, TypeError) as error:
         raise InvalidOptionError(f"""{call} was given
-            {shown(pattern)}, which is no regular expression: {error}.
+            {shown(pattern)}, which is not a regular expression: {error}.
             next:  give text such as "^m4/".""") from None
 
 

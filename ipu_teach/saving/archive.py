@@ -131,7 +131,7 @@ def _array(name: str, content: bytes) -> Array:
 
 
 def path_of(argument: object, call: str) -> Path:
-    """Return the path that `call` was given. Raises `InvalidOptionError` if it is no path."""
+    """Return the path that `call` was given. Raises `InvalidOptionError` if it is not a path."""
     try:
         path = Path(os.fsdecode(argument))  # type: ignore[arg-type]
     except TypeError:
@@ -144,8 +144,8 @@ def path_of(argument: object, call: str) -> Path:
 
 
 def read_whole(path: object, call: str, form: Format, read: Callable[[bytes], T]) -> T:
-    """Return what `read` makes of the bytes of a file. Raises `InvalidOptionError` if `path` is no
-    path, and the error of `form`, which names the file."""
+    """Return what `read` makes of the bytes of a file. Raises `InvalidOptionError` if `path` is not
+    a path, and the error of `form`, which names the file."""
     place = path_of(path, call)
     try:
         return read(place.read_bytes())

@@ -486,7 +486,8 @@ def codec(hint: Any) -> Codec:
 
 
 def schema(record: type) -> dict[str, Codec]:
-    """Return the codecs of a record's fields by name, in order; empty if the class is no record."""
+    """Return the codecs of a record's fields by name, in order; empty if the class is not a
+    record."""
     if not is_dataclass(record):
         return {}
     hints = get_type_hints(record, include_extras=True)

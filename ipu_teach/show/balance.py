@@ -63,8 +63,8 @@ def balance(
     `why` is a chain of causes, `report.why(…)`, whose tiles get one colour. `at` is the superstep
     at which the picture rests, as for `show.bsp`; by default the one that loses the most in all.
 
-    Raises `InvalidOptionError` if an argument is no report, if nothing that takes time has run, or
-    if the picture does not show the step.
+    Raises `InvalidOptionError` if an argument is not a report, if nothing that takes time has run,
+    or if the picture does not show the step.
     """
     runs = [_Run(checked(report, "balance"), "first report")]
     if other is not None:

@@ -67,8 +67,8 @@ def code(what: Report | Observed, codelet: type[Vertex] | str | None = None) -> 
     tile to themselves tile cycles. A column has the cycles at the other price of codelets,
     "compiled" or "by hand". If a formula of a library gives the cycles, the view says so.
 
-    Raises `InvalidOptionError` if `what` is no report, if the codelet did not run, or if its lines
-    could not be counted.
+    Raises `InvalidOptionError` if `what` is not a report, if the codelet did not run, or if its
+    lines could not be counted.
     """
     if not isinstance(what, Observed):
         return _of_run(what, codelet)

@@ -47,7 +47,7 @@ def exchange(run: Report | Recording, *, at: At = None) -> View:
     is where the picture rests, the number of a superstep of the run or the name of a step; by
     default at the longest exchange.
 
-    Raises `InvalidOptionError` if `run` is no report, if no tile sends to another, or if the
+    Raises `InvalidOptionError` if `run` is not a report, if no tile sends to another, or if the
     picture does not show the step.
     """
     source_report, texts = report_of(run, once=True)

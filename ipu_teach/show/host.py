@@ -43,8 +43,8 @@ def host(report: Report) -> View:
     host's own times, which are measured. The first 512 supersteps are shown, and fewer if the scene
     would be larger than 150 kB; the view says so.
 
-    Raises `InvalidOptionError` if `report` is no report, or if nothing was transferred between host
-    and device.
+    Raises `InvalidOptionError` if `report` is not a report, or if nothing was transferred between
+    host and device.
     """
     if not checked(report, "host").host_bytes + report.streaming_bytes:
         raise InvalidOptionError("""show.host() was given a run in which nothing goes between host

@@ -71,8 +71,8 @@ def liveness(
     where the picture of one report rests, the number of a superstep of the run or the name of its
     step; by default where most bytes are live.
 
-    Raises `InvalidOptionError` if an argument is no report, for programs without a step, for a step
-    that did not run, and for another axis.
+    Raises `InvalidOptionError` if an argument is not a report, for programs without a step, for a
+    step that did not run, and for another axis.
     """
     seen_whole("liveness", other, at)
     if axis not in AXES:

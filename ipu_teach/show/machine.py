@@ -49,7 +49,8 @@ def machine(given: Target | Device | Report) -> View:
     report = given if isinstance(given, Report) else None
     target = report.target if report else target_of(given)
     if target is None:
-        raise InvalidOptionError(f"""show.machine() was given {shown(given)}, which is no machine.
+        raise InvalidOptionError(f"""show.machine() was given {shown(given)}, which is not a
+            machine.
             next:  give a target, a device or a report: show.machine(device).""")
     return View(_scene(target, report))
 

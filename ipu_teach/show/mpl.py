@@ -136,7 +136,7 @@ def _add(axes: Any, shape: Shape, codes: tuple[Code, ...], dark: bool) -> None:
                 else theme[shape.ink]
             )
             anchor = {"start": "left", "middle": "center", "end": "right"}[shape.anchor]
-            words = shape.text.replace("$", r"\$")  # a name is no formula
+            words = shape.text.replace("$", r"\$")  # a name is not a formula
             canvas_figure = axes.text(
                 shape.x,
                 shape.y,

@@ -45,7 +45,7 @@ def patches(x: Tensor, matrix: Tensor, other: Tensor | None = None) -> View:
     """
     for tensor in (x, matrix, *([] if other is None else [other])):
         if not isinstance(tensor, Tensor):
-            raise InvalidOptionError(f"""show.patches() was given {shown(tensor)}, which is no
+            raise InvalidOptionError(f"""show.patches() was given {shown(tensor)}, which is not a
                 tensor.
                 next:  give it an image and a matrix that is a view of it.""")
     if x.rank != 4 or x.shape[0] != 1 or not 0 < x.num_elements <= MOST_ELEMENTS:

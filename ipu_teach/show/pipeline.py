@@ -66,7 +66,7 @@ def pipeline(ticks: Iterable[Iterable[tuple[str, int, int]]], report: Report | N
                 next:  a stage does one thing in a tick: give the other one a tick of its own.""")
         busy.add((t, stage))
     if not works:
-        raise InvalidOptionError(f"""show.pipeline() was given {shown(ticks)}, which are no ticks.
+        raise InvalidOptionError(f"""show.pipeline() was given {shown(ticks)}, which are not ticks.
             next:  give what schedules.pipeline_schedule(stages, micro_batches) gives: for each tick
             a list of ("forward" or "backward", stage, micro-batch).""")
     if report is not None:

@@ -37,7 +37,7 @@ def program(report: Report) -> View:
     Nothing needs to have run. Trees of more than 1,000 parts are shown up to there; the view says
     so. The steps that ran show which way an If or a loop went.
 
-    Raises `InvalidOptionError` if `report` is no report, or has no program.
+    Raises `InvalidOptionError` if `report` is not a report, or has no program.
     """
     walk = Walk(checked(report, "program", must_have_run=False))
     places = [place for root in walk.roots for place in root.walk()]

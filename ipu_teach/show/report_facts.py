@@ -31,7 +31,7 @@ def checked(report: object, call: str, must_have_run: bool = True) -> Report:
     """`report`, if it is one, and with `ran` if something has run in it. Raises
     `InvalidOptionError`."""
     if not isinstance(report, Report):
-        raise InvalidOptionError(f"""show.{call}() was given {shown(report)}, which is no report.
+        raise InvalidOptionError(f"""show.{call}() was given {shown(report)}, which is not a report.
             next:  give it engine.report.""")
     if must_have_run and not report.num_steps:
         raise InvalidOptionError(f"""show.{call}() was given a report in which nothing has run.
@@ -327,7 +327,7 @@ def sources(report: Report, number: int) -> tuple[tuple[str, str], ...]:
 
 def numbered(name: str, text: str) -> str:
     """Return a method under its name, each line with its number within it; of a library's vertex,
-    whose name is no method's, the sentence that says what it does."""
+    whose name is not a method's, the sentence that says what it does."""
     if "." not in name:
         return f"{name}: {text}"
     lines = text.splitlines()

@@ -84,11 +84,12 @@ def run(recording: Recording, *tensors: Tensor, at: At = None) -> View:
     it leaves out. Cycles are modelled, values are those of the run. `at` is where it rests, as for
     `show.bsp`; by default where the most data is moving between tiles.
 
-    Raises `InvalidOptionError` if the argument is no recording, if nothing has run, or if a tensor
-    is not in it.
+    Raises `InvalidOptionError` if the argument is not a recording, if nothing has run, or if a
+    tensor is not in it.
     """
     if not isinstance(recording, Recording):
-        raise InvalidOptionError(f"""show.run() was given {shown(recording)}, which is no recording.
+        raise InvalidOptionError(f"""show.run() was given {shown(recording)}, which is not a
+            recording.
             next:  recording = engine.record(tensor, …), then engine.run(), then
             show.run(recording).""")
     if recording.report is None or not recording.steps:

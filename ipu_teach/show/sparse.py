@@ -50,7 +50,7 @@ def sparse(partitioner: Partitioner, csr: CSRMatrix) -> View:
     Raises `InvalidOptionError`, and `PoplibsError` for a pattern that the budget does not hold.
     """
     if not isinstance(partitioner, Partitioner):
-        raise InvalidOptionError(f"""show.sparse() was given {shown(partitioner)}, which is no
+        raise InvalidOptionError(f"""show.sparse() was given {shown(partitioner)}, which is not a
             Partitioner.
             next:  give it one, and a pattern: show.sparse(Partitioner(params, FLOAT, target),
             csr).""")

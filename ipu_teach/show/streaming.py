@@ -41,8 +41,8 @@ def streaming(given: Report | Recording) -> View:
     supersteps are shown, fewer if the scene would be larger than 150 kB, and the first 32 rows; the
     view says so, and its table has all rows.
 
-    Raises `InvalidOptionError` if the argument is no report and no recording, and for a run without
-    a remote buffer.
+    Raises `InvalidOptionError` if the argument is not a report and no recording, and for a run
+    without a remote buffer.
     """
     report = checked(given.report if isinstance(given, Recording) else given, "streaming")
     if not report.streaming_bytes:

@@ -80,7 +80,7 @@ def sweep(
             for key, run in ((key, found[key]) for key in keys)
         ]
     else:
-        raise InvalidOptionError(f"""show.sweep() was given {shown(found)}, which is no sweep.
+        raise InvalidOptionError(f"""show.sweep() was given {shown(found)}, which is not a sweep.
             next:  give it sweep(build, num_tiles=[…]), or reports by name: {{"16 rows": a, "32
             rows": b}}.""")
     if all(run is None for *_, run in runs[:MOST]):

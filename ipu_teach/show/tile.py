@@ -73,7 +73,7 @@ def tile(report: Report, tile: int | None = None, step: str | int | None = None)
     the picture begins with the step that costs the most, and `tile` is the slowest in it. Up to 24
     steps are shown, those that cost the most; the view says so.
 
-    Raises `InvalidOptionError` if `report` is no report or no vertex ran, `PoplarIndexError` if
+    Raises `InvalidOptionError` if `report` is not a report or no vertex ran, `PoplarIndexError` if
     there is no such tile.
     """
     model = model_of(report, "tile")

@@ -58,14 +58,14 @@ def tiles(tensor: Tensor, other: Tensor | None = None) -> View:
     is sheets of its last two dimensions, those of the dimension before (channels) side by side; if
     the last has at most 4 elements and fewer than each of the two before, it is the channels. More
     than 64 by 64 elements are drawn several to a cell, which shows the tile of the first. Raises
-    `InvalidOptionError` for something that is no tensor, is empty, or belongs to another graph than
-    the first.
+    `InvalidOptionError` for something that is not a tensor, is empty, or belongs to another graph
+    than the first.
     """
     shown_ = [tensor] if other is None else [tensor, other]
     for tensor_shown in shown_:
         if not isinstance(tensor_shown, Tensor):
-            raise InvalidOptionError(f"""show.tiles() was given {shown(tensor_shown)}, which is no
-                tensor.
+            raise InvalidOptionError(f"""show.tiles() was given {shown(tensor_shown)}, which is not
+                a tensor.
                 next:  give it a variable of a graph, or a view of one.""")
         if not tensor_shown.num_elements:
             raise InvalidOptionError(f"""show.tiles() was given {shown(tensor_shown)}, which has

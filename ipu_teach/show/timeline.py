@@ -90,7 +90,7 @@ def timeline(
     sorted by their time, of which a lane shows a mean. Programs nested more than 12 deep are shown
     up to there. The view says so.
 
-    Raises `InvalidOptionError` if an argument is no report, or if no step in it takes time.
+    Raises `InvalidOptionError` if an argument is not a report, or if no step in it takes time.
     """
     if which and (blocks is None or not which.keys() <= set(WHICH)):
         raise InvalidOptionError(f"""show.timeline() was given {", ".join(sorted(which))}.

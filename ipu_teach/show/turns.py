@@ -78,7 +78,7 @@ def turns(source: Any, element: Any = None, target: Any = None, /, **values: Any
     if not isinstance(source, Observed) and not (
         isinstance(source, type) and issubclass(source, Vertex)
     ):
-        raise InvalidOptionError(f"""show.turns() was given {shown(source)}, which is no vertex
+        raise InvalidOptionError(f"""show.turns() was given {shown(source)}, which is not a vertex
             class.
             next:  give a class and values of its fields, or what observe() returned.""")
     observation = source if isinstance(source, Observed) else observe(source, target, **values)

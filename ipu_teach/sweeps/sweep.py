@@ -171,7 +171,7 @@ def sweep(
     machines fail.
     """
     if not callable(build):
-        raise InvalidOptionError(f"""sweep() was given {shown(build)}, which is no function.
+        raise InvalidOptionError(f"""sweep() was given {shown(build)}, which is not a function.
             next:  give a function of a device that returns (graph, program) or an Engine.""")
     unit = "tile"
     example = "num_tiles=[13, 46, 1472]"

@@ -303,7 +303,7 @@ def to_host_array(
     # whole numbers beyond 64 bits
     huge = array.dtype.kind == "O" and all(type(v) is int for v in array.flat)
     if array.dtype.kind not in "buif" and not huge:
-        odd = f"holds {_kind(array)}, not numbers" if array.ndim else "is no number"
+        odd = f"holds {_kind(array)}, not numbers" if array.ndim else "is not a number"
         raise error(
             f"{subject}: {shown(values)} {odd}.", next_step=f"give numbers that {dtype} holds."
         )

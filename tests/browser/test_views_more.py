@@ -426,7 +426,7 @@ def test_stacks_of_a_whole_chip_stay_in_their_place(page: Any, opened: Opener) -
 
 
 def test_what_has_no_partner_lights_alone(page: Any, opened: Opener) -> None:
-    """A step of the curves is no variable, and the fullest tile no category, even where their
+    """A step of the curves is not a variable, and the fullest tile no category, even where their
     numbers are equal."""
     report = programs.uneven()
     canvas = opened(show.liveness(report))

@@ -408,7 +408,7 @@ SPOILT_LINES = [
 
 
 def damaged_notebook(rng: Random) -> bytes:
-    """A solved notebook that is no JSON, has a cell of the wrong type, or text that is no
+    """A solved notebook that is no JSON, has a cell of the wrong type, or text that is not a
     program."""
     if rng.randrange(3):
         return damaged_json(SOLVED, rng)

@@ -69,7 +69,7 @@ def unlike(got: Any, want: Any, tolerance: float) -> str:
 
 
 def differs(graph: Ir, loss: Value, tiles: int = 13, lowering: Any = ir.Lowering) -> str:
-    """What of a graph's outputs and gradients is not that of float64, and which gradient is no
+    """What of a graph's outputs and gradients is not that of float64, and which gradient is not a
     slope; "" if none."""
     step, grads = ir.autodiff(graph, loss)
     for value, slope in grads.items():

@@ -507,7 +507,7 @@ LOSSES = [
 
 # Lines for which torch's own kernel gives no finite result, or another one than its formula, where
 # an input or a power of it is not finite: they are fed small numbers only. searchsorted is for
-# sorted numbers, which NaN is not. The sign of a NaN is no number's: signbit and copysign show it.
+# sorted numbers, which NaN is not. The sign of a NaN is not a number's: signbit and copysign show it.
 # gelu(inf) is inf in float64, and NaN in torch's vectorised float32 kernel. The gradient of hardtanh
 # at NaN differs between the vectorised part of torch's kernel and the rest, and which NaN reaches
 # which result of attention differs between torch's kernels of attention. The vectorised part of

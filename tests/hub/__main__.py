@@ -257,7 +257,7 @@ def solved_by(room: Room, one: Learner) -> int:
 def learners(word: str) -> int:
     """Return how many learners a word stands for."""
     if not word.isdecimal() or not 1 <= int(word) <= 100:
-        raise argparse.ArgumentTypeError(f"{word!r} is no number from 1 to 100")
+        raise argparse.ArgumentTypeError(f"{word!r} is not a number from 1 to 100")
     return int(word)
 
 

@@ -48,7 +48,7 @@ NAMES = {
 NAMES |= {other: name for name, other in NAMES.items()}
 VIEWS = ("transpose", "flatten", "T")
 
-# What survives and may, by exercise: the line as it was damaged, and why it is no fault of the
+# What survives and may, by exercise: the line as it was damaged, and why it is not a fault of the
 # check.
 HARMLESS = {
     "01.1": {
@@ -244,7 +244,7 @@ HARMLESS = {
         for strict in ("", ", strict=False")
     }
     | {
-        "ways = combinations(range(1, len(costs) + 1), ipus - 1)": "an IPU without a layer is no gain"
+        "ways = combinations(range(1, len(costs) + 1), ipus - 1)": "an IPU without a layer is not a gain"
     },
     "10.3": {
         f"if {always}:": "a sample that nobody reads comes in while the others go out"
@@ -266,7 +266,7 @@ HARMLESS = {
         f"return -size if code {at} else size": "0x80 has gone" for at in (">= 128", "> 127")
     },
     "11.3": {
-        f"code = min(range({end}), key=away)": "0x80 is no number, and never the nearest"
+        f"code = min(range({end}), key=away)": "0x80 is not a number, and never the nearest"
         for end in ("128 + 1", "129")
     }
     | {

@@ -212,7 +212,7 @@ def test_a_file_that_is_no_notebook_is_refused(
 ) -> None:
     (course / "solutions" / "02_y.ipynb").write_text("[]", encoding="utf-8")
     assert cli.main(["learner"]) == 2
-    assert "02_y.ipynb is no notebook" in capsys.readouterr().err
+    assert "02_y.ipynb is not a notebook" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def test_a_file_that_is_no_notebook_is_refused(
             {"source": "def ("},
             ".\n  where: 01_x.ipynb, cell 2, line 1\n  next:  correct the cell, and run it.",
         ),
-        ({"source": "x = '\0'"}, "A solved cell is no Python: "),
+        ({"source": "x = '\0'"}, "A solved cell is not Python: "),
         (
             {"source": ["x = 1\n", "<<<<<<< ours\n", "=======\n"]},
             "a cell has the marks of two versions that were not merged",
@@ -240,7 +240,7 @@ def test_a_file_that_is_no_notebook_is_refused(
         ),
         (
             {"source": "x = (\n# BEGIN SOLUTION 01.1: x\n1)\n# END SOLUTION"},
-            "A solved cell is no Python: ",
+            "A solved cell is not Python: ",
         ),
     ],
 )
@@ -271,8 +271,8 @@ def test_a_notebook_file_is_refused_by_its_name(
     assert cli.main(["run", str(course / "own.ipynb")]) == 2
     said = capsys.readouterr().err
     assert (
-        "01_x.ipynb is no notebook: " in said
-        and "own.ipynb is no notebook: " in said
+        "01_x.ipynb is not a notebook: " in said
+        and "own.ipynb is not a notebook: " in said
         and "Traceback" not in said
     )
 

@@ -216,7 +216,7 @@ def test_a_line_is_replayed() -> None:
     assert repr(verify(line, longest_first)) == (
         "01.2 Rebalance the jobs: verified\n  same: 718 modelled cycles, what it does, and the code"
     )
-    assert learned().record("01.2")["attempts"] == 1  # verifying is no attempt
+    assert learned().record("01.2")["attempts"] == 1  # verifying is not an attempt
     other = " ".join(repr(verify(line, in_order)).split())
     assert (
         "passes, and is not what was shared" in other
@@ -278,7 +278,7 @@ def test_the_reference_is_not_ones_own_to_share(solution: Any) -> None:
 def test_what_is_no_line_is_said(line: Any) -> None:
     with pytest.raises(LessonError) as caught:
         verify(line, right)
-    assert "is no line of share().\n  next:  give the whole line as text" in str(caught.value)
+    assert "is not a line of share().\n  next:  give the whole line as text" in str(caught.value)
 
 
 def test_a_line_of_an_unknown_exercise() -> None:

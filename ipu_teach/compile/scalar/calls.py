@@ -391,7 +391,7 @@ def tree_of(f: FunctionType) -> ast.FunctionDef:
     if not isinstance(tree, ast.FunctionDef) or [
         ast.unparse(d) for d in tree.decorator_list
     ] not in ([], ["staticmethod"]):
-        raise Refused(f"{f.__qualname__}, which is no plain function,")
+        raise Refused(f"{f.__qualname__}, which is not a plain function,")
     return tree
 
 

@@ -44,8 +44,8 @@ class Expressions(Calls):
             self.refuse(node, *in_words(node))
         try:
             return method(node)
-        # If the vertex never reaches this expression, the plain loop raises nothing; so this is no
-        # error.
+        # If the vertex never reaches this expression, the plain loop raises nothing; so this is not
+        # an error.
         except (TypeError, ValueError, ArithmeticError, LookupError) as error:
             self.refuse(node, f"`{ast.unparse(node)}`, which ends with {type(error).__name__},")
 
@@ -59,7 +59,7 @@ class Expressions(Calls):
             instead = "an element of it" if isinstance(value, Arr) else ""
             if isinstance(value, Vec):
                 instead = "np.where(…)"
-            self.refuse(node, f"`{ast.unparse(node)}`, which is no single number,", instead)
+            self.refuse(node, f"`{ast.unparse(node)}`, which is not a single number,", instead)
         return value
 
     def nums(self, nodes: list[ast.expr]) -> list[Num]:
@@ -184,7 +184,7 @@ class Expressions(Calls):
             return self.load(owner, [key], node)
         if isinstance(owner, Vec):
             owner = self._materialised(owner)
-        self.refuse_if(not isinstance(owner, Arr), node, "an index into what is no array")
+        self.refuse_if(not isinstance(owner, Arr), node, "an index into what is not an array")
         keys = self.keys(owner, node.slice)
         return self.view(owner, node.slice, node) if keys is None else self.load(owner, keys, node)
 

@@ -230,7 +230,7 @@ class Loops(Statements):
                 self.refuse_if(
                     not isinstance(first.const, int),
                     node,
-                    "enumerate() from a number that is no constant",
+                    "enumerate() from a number that is not a constant",
                 )
                 return numbered(self._sequence(node.args[0]), str(first.const))
             strict = [
@@ -282,7 +282,9 @@ class Loops(Statements):
             args = [*args, self.constant(1)]
         for a in args:
             self.refuse_if(
-                not set(a.alts) <= INTS - {"u8"} | BOOLS, node, "range() of what is no whole number"
+                not set(a.alts) <= INTS - {"u8"} | BOOLS,
+                node,
+                "range() of what is not a whole number",
             )
             text = self.int64_text(a)
             # A length keeps its name, so that an index below it is known to be in range.
@@ -315,7 +317,7 @@ class Loops(Statements):
         """Return the sequence of an array's elements, or of its rows."""
         if isinstance(array, list):
             array = self.list_of([self.single(x, node) for x in array], node)
-        self.refuse_if(not isinstance(array, Arr), node, "a loop over what is no array")
+        self.refuse_if(not isinstance(array, Arr), node, "a loop over what is not an array")
         self.refuse_if(not array.sized, node, "a loop over a ONE_PTR field")
         if isinstance(node, ast.Name):
             array = self.fixed(array)

@@ -100,7 +100,10 @@ class Regions(VariableWalk):
         """Return the compiled text of an index, counted from the front and range-checked."""
         key = self.not_none(key)
         self.refuse_if(
-            not set(key.alts) <= INTS, node, "an index that is no whole number", "int(…) around it"
+            not set(key.alts) <= INTS,
+            node,
+            "an index that is not a whole number",
+            "int(…) around it",
         )
         if key.affine is not None and self._checked_ahead(*key.affine, n, node):
             return key.only[1]
@@ -206,7 +209,7 @@ class Regions(VariableWalk):
 
     def write(self, array: Arr, keys: list[Num], value: Any, node: ast.AST) -> None:
         """Store an element."""
-        self.refuse_if(not isinstance(value, Num), node, "what is stored is no single number")
+        self.refuse_if(not isinstance(value, Num), node, "what is stored is not a single number")
         if not array.writable:
             self._read_only(array, node)
         at = f"np.uintp({self.place(array, keys, node)})"
@@ -248,7 +251,7 @@ class Regions(VariableWalk):
     # Rows and slices
 
     def view(self, owner: Arr, index: ast.expr, node: ast.AST) -> Arr:
-        """Return what an index selects that is no single element: rows, slices, or both."""
+        """Return what an index selects that is not a single element: rows, slices, or both."""
         parts = index.elts if isinstance(index, ast.Tuple) else [index]
         if len(parts) > len(owner.dims) or (
             (owner.rows or owner.box) and (len(parts) > 1 or isinstance(index, ast.Slice))

@@ -246,7 +246,7 @@ class Statements(Expressions):
             return None
         try:
             items = range(*(ast.literal_eval(argument) for argument in node.args))
-        except (TypeError, ValueError):  # an argument is no constant, or no whole number
+        except (TypeError, ValueError):  # an argument is not a constant, or no whole number
             return None
         return list(items) if len(items) <= MOST_UNROLLED else None
 

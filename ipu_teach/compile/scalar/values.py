@@ -115,7 +115,7 @@ class ConstantTable:
 
 @dataclass(frozen=True)
 class StaticValue:
-    """A value that is known ahead and is no number: a module, function, dtype, table or None."""
+    """A value that is known ahead and is not a number: a module, function, dtype, table or None."""
 
     value: Any
 

@@ -36,7 +36,7 @@ PricedPiece = tuple[tuple[Price, int], ...]
 # a Price of an operation on whole regions; no name: one data path per cycle
 PieceRate = tuple[str, str, Spot]
 WORD = "word"  # in place of a type: an instruction of a store of less than a word
-# Names of prices that are no numpy operations; the layer above knows the instructions:
+# Names of prices that are not numpy operations; the layer above knows the instructions:
 FUSED = "a sum of a product"  # a sum that may be fused with its product
 LOOP = "a loop"  # the start of a loop over vectors
 AGAIN = "again"  # a region that is loaded again in the same loop

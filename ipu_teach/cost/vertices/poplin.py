@@ -209,7 +209,7 @@ def transpose(matrices: Size, shape: tuple[int, int], dtype: type[DType], target
     """Tile cycles of transposing `matrices` matrices of `shape`, in grains of 4 x 4 (2 bytes) or 2
     x 2 (4 bytes).
 
-    Raises `MissingPerfEstimateError` for shapes that are no whole grains: PopLibs transposes them
+    Raises `MissingPerfEstimateError` for shapes that are not whole grains: PopLibs transposes them
     another way.
     """
     grain = transpose_grain(dtype)

@@ -179,7 +179,7 @@ def _in_c(function: Callable[..., float], count: int) -> int:
 def _address(ufunc: Any, types: str) -> tuple[int, int] | None:
     """Return (function, data) of the loop of `ufunc` for `types`, or None.
 
-    The object's fields are compared with the values that Python reports. A function that is no
+    The object's fields are compared with the values that Python reports. A function that is not an
     ufunc is called through C.
     """
     if not isinstance(ufunc, np.ufunc):

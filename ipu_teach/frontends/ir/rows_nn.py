@@ -179,7 +179,7 @@ def _conv_lays(low: Lowering, op: Op, place: int) -> Tensor:
 
 def _input_grad_shape(g: Value, w: Value, field: Ints, **attrs: Unpack[ConvSizes]) -> Out:
     expected = list(_params(Value(tuple(field), g.dtype), w, **attrs).output_shape)
-    why = f"{list(g.shape)} is no gradient of {expected}"
+    why = f"{list(g.shape)} is not a gradient of {expected}"
     require(expected == list(g.shape), why, "give a gradient of that shape.")
     return Out(tuple(field), g.dtype)
 

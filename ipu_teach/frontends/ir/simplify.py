@@ -63,7 +63,8 @@ def simplify(ir: Ir) -> Swaps:
 
 
 def _is_kept(value: Value, maker: Maker, changed: set[Value]) -> bool:
-    """Return whether the elements of a value never change: it is no view of a changed variable."""
+    """Return whether the elements of a value never change: it is not a view of a changed
+    variable."""
     while value in maker and OPS[maker[value].kind].view:
         value = maker[value].inputs[0]
     return value not in changed

@@ -170,7 +170,7 @@ def _gradients(ir: Ir) -> dict[Value, Value]:
         for v in op.inputs if op.part == UPDATE else ():
             if v in maker and maker[v].part != UPDATE and v not in parameters:
                 raise op.error(
-                    f"{op.kind} updates by {v.name!r}, which is no gradient of a parameter.",
+                    f"{op.kind} updates by {v.name!r}, which is not a gradient of a parameter.",
                     "update by gradients, or by results of operations with one gradient each.",
                 )
     return parameters

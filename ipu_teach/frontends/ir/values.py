@@ -341,7 +341,7 @@ class Ir:
             )
 
     def fed_input(self, value: Value) -> Value | None:
-        """Return the input that `value` is, or is a view of; None if it is no input."""
+        """Return the input that `value` is, or is a view of; None if it is not an input."""
         maker = self.maker()
         while value in maker and OPS[maker[value].kind].view:
             value = maker[value].inputs[0]
@@ -440,7 +440,7 @@ class Ir:
         if row.in_place:
             if values[0].kind != VARIABLE:
                 raise op.error(
-                    f"{kind} changes its first input, but {values[0].name!r} is no variable.",
+                    f"{kind} changes its first input, but {values[0].name!r} is not a variable.",
                     "give a variable as the first input.",
                 )
             op = replace(op, stage=self.home(values[0], op.stage))
@@ -473,7 +473,8 @@ class Ir:
         return tuple(v if isinstance(v, Value) else self.constant(v, dtype) for v in inputs)
 
     def _folded(self, kind: str, inputs: tuple[Value, ...], outs: list[Out]) -> tuple[Value, ...]:
-        """Return the result of an operation on numbers as a constant; () if it is no constant."""
+        """Return the result of an operation on numbers as a constant; () if it is not a
+        constant."""
         numbers = [v.number for v in inputs if v.number is not None]
         if len(numbers) < len(inputs) or not numbers or kind not in (*FOLDS, *UNIFORM_VIEWS):
             return ()

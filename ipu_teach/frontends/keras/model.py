@@ -106,7 +106,7 @@ class Model:
         self._options: dict[str, Any] = {"accumulation": 1, "schedule": "", "off_chip": False}
         self._runs: dict[tuple[str, int], Run] = {}
         self._current_run: Run | None = None  # has the weights, if it is not None
-        self._other_state: dict[str, Array] = {}  # variables of the device that are no weights
+        self._other_state: dict[str, Array] = {}  # variables of the device that are not weights
         self.compiles: list[str] = []
         self._loss: Loss | None = None
 

@@ -29,7 +29,7 @@ aten = torch.ops.aten
 class Recorder(TorchDispatchMode):  # type: ignore[misc]
     """Adds each operation that runs while this mode is on to `graph`.
 
-    `constants` are tensors that are no results of the graph, by the names of its `get_attr` nodes,
+    `constants` are tensors that are not results of the graph, by the names of its `get_attr` nodes,
     and `labels` the result of `label()` for each node when it was added. `table` has functions that
     replace operations.
     """

@@ -251,7 +251,7 @@ def _is(a: object, b: object) -> bool:
 
 
 def _is_users(module: str | None) -> bool:
-    """Return whether a Python module may have state of the learner: it is no known library."""
+    """Return whether a Python module may have state of the learner: it is not a known library."""
     return not is_own_module(module) and (module or "").partition(".")[0] not in _LIBRARIES
 
 

@@ -272,7 +272,7 @@ class _Step(torch.nn.Module):  # type: ignore[misc]
         return outputs
 
     def _loss(self, outputs: list[torch.Tensor]) -> torch.Tensor:
-        """Return the marked loss, or the last output. Raises `ModelError` if it is no loss."""
+        """Return the marked loss, or the last output. Raises `ModelError` if it is not a loss."""
         loss = losses.final_loss(self.marks.losses)
         if loss is None and outputs:
             loss = outputs[-1]

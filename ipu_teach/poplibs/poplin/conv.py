@@ -194,7 +194,7 @@ def create_input(
     mapped to the tiles where the product will need it. `options` are those of the convolution.
     Raises `PoplibsError`.
     """
-    wish_of(options, None, MEMORY_PROPORTION)  # refuses what is no option, also if none is used
+    wish_of(options, None, MEMORY_PROPORTION)  # refuses what is not an option, also if none is used
     batch, channels, *field = params.input_shape
     tensor = linear(graph, params.dtype, (batch, *field, channels), name)
     channels_first = tensor.dim_roll(tensor.rank - 1, 1)

@@ -285,7 +285,7 @@ def as_expr(value: Any, subject: str) -> Expr:
         return value
     if is_whole(value) or isinstance(value, (bool, float)):
         return Const(value)
-    raise PoplibsError(f"""{subject} was given {shown(value)}, which is no expression.
+    raise PoplibsError(f"""{subject} was given {shown(value)}, which is not an expression.
         next:  give placeholders, numbers and what is made of them: expr._1 + 2. Tensors go into the
         list of map().""")
 

@@ -132,9 +132,9 @@ def encode_one_hot(
     """Write `on` into row i of `encoded` [rows, classes] at class indices[i], and `off` everywhere
     else in it.
 
-    `indices` [rows]: INT or UNSIGNED_INT. A label that is no class, as `MASKED_LABEL_CODE`, leaves
-    its row off. `encoded`: any dtype; it keeps its mapping, and each tile is sent the labels of the
-    rows that it holds parts of.
+    `indices` [rows]: INT or UNSIGNED_INT. A label that is not a class, as `MASKED_LABEL_CODE`,
+    leaves its row off. `encoded`: any dtype; it keeps its mapping, and each tile is sent the labels
+    of the rows that it holds parts of.
     """
     check_dtype("indices", indices, INT, UNSIGNED_INT)
     rows, classes = encoded.shape

@@ -71,7 +71,7 @@ def checked(graph: Graph, operation: ElementwiseOperation, *operands: Any) -> li
 
 
 def tensors_of(operands: Sequence[Any]) -> list[Tensor]:
-    """Return those of the operands that are no numbers."""
+    """Return those of the operands that are not numbers."""
     return [x for x in operands if isinstance(x, Tensor)]
 
 

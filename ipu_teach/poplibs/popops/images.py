@@ -28,8 +28,8 @@ def normalise_image(
     zeros: […, 4].
 
     `image` […, 3]: UNSIGNED_CHAR, FLOAT or HALF; `offsets` and `scales` [3]: FLOAT or HALF, which
-    the result is, and as the image is if that is no UNSIGNED_CHAR. A fused expression, after a cast
-    of an UNSIGNED_CHAR image. Raises `PoplibsError`.
+    the result is, and as the image is if that is not UNSIGNED_CHAR. A fused expression, after a
+    cast of an UNSIGNED_CHAR image. Raises `PoplibsError`.
     """
     for name, tensor in (("offsets", offsets), ("scales", scales)):
         if (
