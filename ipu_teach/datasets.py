@@ -237,7 +237,7 @@ def mnist(download: bool = True, *, timeout: float = TIMEOUT) -> Dataset:
     searched = " or ".join(str(folder) for folder in folders)
     if not download:
         raise DatasetError(f"""The four files of MNIST are not on this machine, and download=False
-            forbids to fetch them.
+            forbids the download.
             where: {searched}
             next:  Call datasets.mnist() to download them, copy them into one of these folders, or
             use datasets.digits(), which comes with the kit.""")
@@ -426,7 +426,8 @@ def _parse(file: Path, stream: IO[bytes] | gzip.GzipFile) -> NDArray[np.uint8]:
     if count > _LARGEST_ARRAY or dimensions > 32:
         raise _refused(
             file,
-            f"cannot be what its header claims: {claim}, where 1 GiB in 32 dimensions is the most.",
+            f"cannot be what its header claims: {claim}, but at most 1 GiB in 32 dimensions is "
+            "possible.",
         )
     body = bytearray()
     # in pieces, as read(count) would allocate the size that the header claims
@@ -440,7 +441,8 @@ def _parse(file: Path, stream: IO[bytes] | gzip.GzipFile) -> NDArray[np.uint8]:
     if len(body) > count:
         raise _refused(
             file,
-            f"goes on after its end: its header says {claim}, {count:,} bytes, and more are there.",
+            f"continues after its end: its header says {claim}, {count:,} bytes, and more are "
+            "there.",
         )
     return np.frombuffer(body, dtype=np.uint8).reshape(shape)
 
@@ -551,7 +553,7 @@ def _fill(url: str, part: Path, md5: str, timeout: float) -> None:
     raise DatasetError(f"""The download of {url.rpartition("/")[2]} broke off {_ATTEMPTS} times:
         {problem}.
         where: {url}
-        next:  Call datasets.mnist() again, which goes on where it stopped; or use
+        next:  Call datasets.mnist() again, which continues where it stopped; or use
         datasets.digits(), which comes with the kit.""")
 
 
@@ -639,5 +641,5 @@ def _stalled(url: str, have: int, timeout: float) -> DatasetError:
     return DatasetError(f"""The download of {url.rpartition("/")[2]} stalled: no byte came for
         {timeout:g} s, after {have:,}.
         where: {url}
-        next:  Call datasets.mnist() again, which goes on where it stopped; or use
+        next:  Call datasets.mnist() again, which continues where it stopped; or use
         datasets.digits(), which comes with the kit.""")

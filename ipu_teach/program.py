@@ -84,8 +84,8 @@ def _program(argument: object, where: str) -> Program:
         raise ControlProgramError(f"""{where} was given the compute set {argument.name!r}.
             next:  wrap it: Execute(compute_set).""")
     if isinstance(argument, type) and issubclass(argument, Program):
-        raise ControlProgramError(f"""{where} was given the class {argument.__name__} and not a
-            program.
+        raise ControlProgramError(f"""{where} was given the class {argument.__name__} instead
+            of a program.
             next:  make one: {argument.__name__}(…).""")
     raise ControlProgramError(f"""{where} was given {shown(argument)}, which is not a program.
         next:  give Execute, Copy, Repeat or Sequence.""")
@@ -221,8 +221,8 @@ class Copy(Program):
             raise PoplarTypeError(f"""Copy was given a source of {source.dtype.__name__} and a
                 destination of {destination.dtype.__name__}.
                 where: {source!r} to {destination!r}
-                next:  a copy moves bits and converts nothing; use one dtype for both, or cast with
-                popops.cast first.""")
+                next:  use one dtype for both, or convert with popops.cast first: a copy moves bits
+                as they are.""")
         if rows is None and source.num_elements != destination.num_elements:
             raise ControlProgramError(f"""Copy was given a source of {source.num_elements:,}
                 elements and a destination of {destination.num_elements:,}.
@@ -291,14 +291,14 @@ def _check_rows(source: Side, destination: Side, offset: object) -> int | None:
     sides = [side for side in (source, destination) if isinstance(side, RemoteBuffer)]
     if not sides:
         if offset is not None:
-            raise ControlProgramError(f"""Copy was given the offset {shown(offset)}, and no remote
+            raise ControlProgramError(f"""Copy was given the offset {shown(offset)}, but no remote
                 buffer.
                 where: {both}
                 next:  leave it out; to move a part of a tensor, slice the tensor.""")
         return None
     tensor = destination if sides[0] is source else source
     if not isinstance(tensor, Tensor):
-        raise ControlProgramError(f"""Copy was given a remote buffer and no tensor.
+        raise ControlProgramError(f"""Copy was given a remote buffer but no tensor.
             where: {both}
             next:  copy from the first into a tensor, and from the tensor into the second.""")
     if offset is not None:
@@ -704,7 +704,8 @@ def cycle_count(
 def _stamp(graph: Graph, tile: int, name: str) -> Tensor:
     if not isinstance(graph, Graph):
         raise ControlProgramError(
-            f"A stamp of the time was asked of {shown(graph)}.", next_step="give the graph first."
+            f"The time stamp was given {shown(graph)} as its graph.",
+            next_step="give the graph first.",
         )
     tensor = graph.add_variable(UNSIGNED_INT, (2,), name)
     graph.set_tile_mapping(tensor, tile)

@@ -120,7 +120,7 @@ def set_hw_seeds(
     target = graph.target
     shape = (target.num_tiles, target.num_worker_contexts, SEED_WORDS)
     if not isinstance(seeds, Tensor) or seeds.dtype is not UNSIGNED_INT or seeds.shape != shape:
-        raise PoplarTypeError(f"""set_hw_seeds() wants UNSIGNED_INT of shape {shape}: four words for
+        raise PoplarTypeError(f"""set_hw_seeds() needs UNSIGNED_INT of shape {shape}: four words for
             each worker of each tile.
             where: {shown(seeds)}
             next:  give what get_hw_seeds returned, or make it with graph.add_variable.""")

@@ -61,7 +61,7 @@ def recompute(layers: int, keep: Collection[int]) -> list[Step]:
     """
     if not is_whole(layers) or not 1 <= layers <= MOST:
         raise InvalidOptionError(f"""recompute() was given {shown(layers)} layers.
-            next:  give how many there are, a whole number of {LIMITS}.""")
+            next:  give their number, a whole number of {LIMITS}.""")
     is_array = isinstance(keep, np.ndarray) and not keep.ndim
     if not isinstance(keep, Collection) or isinstance(keep, (str, bytes)) or is_array:
         every = keep if is_whole(keep) and 1 <= keep <= layers else 2
@@ -75,8 +75,8 @@ def recompute(layers: int, keep: Collection[int]) -> list[Step]:
             next:  keep=[0] keeps nothing else; keep=range({layers}) keeps all of them.""")
     for layer in keep:
         if not is_whole(layer) or not 0 <= layer < layers:
-            raise InvalidOptionError(f"""recompute() was told to keep the input of layer
-                {shown(layer)}, and there {"is" if layers == 1 else "are"}
+            raise InvalidOptionError(f"""recompute() was given layer {shown(layer)} to
+                keep, but there {"is" if layers == 1 else "are"}
                 {counted(layers, "layer")}.
                 next:  name layers from 0 to {layers - 1}.""")
     steps = [Step(FORWARD, layer) for layer in range(layers)]
@@ -126,7 +126,7 @@ def pipeline_schedule(
     for many, noun in ((stages, "stages"), (micro_batches, "micro-batches")):
         if not is_whole(many) or not 1 <= many <= MOST:
             raise InvalidOptionError(f"""pipeline_schedule() was given {shown(many)} {noun}.
-                next:  give how many there are, a whole number of {LIMITS}.""")
+                next:  give their number, a whole number of {LIMITS}.""")
     if not isinstance(schedule, str) or schedule not in SCHEDULES:
         raise InvalidOptionError(f"""pipeline_schedule() was given the schedule {shown(schedule)}.
             next:  use {" or ".join(map(repr, SCHEDULES))}.""")
@@ -138,7 +138,7 @@ def pipeline_schedule(
     if schedule != SEQUENTIAL and micro_batches < minimum:
         raise InvalidOptionError(f"""pipeline_schedule() was given
             {counted(micro_batches, "micro-batch", "micro-batches")} for
-            {counted(stages, "stage")}. A pipeline wants {rule}.
+            {counted(stages, "stage")}. A pipeline needs {rule}.
             next:  give {minimum} or more; {SEQUENTIAL!r} takes any number.""")
     if schedule == SEQUENTIAL:
         way = [(FORWARD, s) for s in range(stages)]
@@ -259,9 +259,10 @@ def pipeline(
     _check_stages(graph, stages, is_training)
     for kind, s, _ in (work for now in every for work in now):
         if kind not in (FORWARD, BACKWARD) or s not in range(len(stages)):
-            raise InvalidOptionError(f"""pipeline() was told to take stage {shown(s)} {shown(kind)}.
-                next:  there are {counted(len(stages), "stage")}, from 0; they go {FORWARD!r} and
-                {BACKWARD!r}.""")
+            raise InvalidOptionError(f"""pipeline() was given the step {shown(kind)} of stage
+                {shown(s)}.
+                next:  there are {counted(len(stages), "stage")}, from 0; their steps are
+                {FORWARD!r} and {BACKWARD!r}.""")
     # a stage that holds one micro-batch at a time reads its tensors where they are
     slots: list[list[list[Tensor]]] = [
         [
@@ -420,14 +421,14 @@ def _in_slots(
             kind, s, b = work
             has = come.pop((kind, s), None)
             if s in used:
-                raise _no_tick(t, work, "it has something else to do in that tick")
+                raise _no_tick(t, work, "the stage has another step in that tick")
             if s != (0 if kind == FORWARD else last) and has != b:
                 subject = "no micro-batch" if has is None else f"micro-batch {has}"
-                raise _no_tick(t, work, f"{subject} has come there")
+                raise _no_tick(t, work, f"{subject} has arrived there")
             if kind == FORWARD:
                 slot_of[s, b] = free[s].pop(0) if (s, b) in back and free[s] else -1
             elif (s, b) not in slot_of:
-                raise _no_tick(t, work, "it has not gone forward with that one")
+                raise _no_tick(t, work, "the stage has not run it forward")
             used[s] = (kind, s, slot_of[s, b])
         for work in now:
             kind, s, b = work
@@ -443,8 +444,8 @@ def _in_slots(
 
 def _no_tick(t: int, work: Work, why: str) -> ControlProgramError:
     kind, s, b = work
-    return ControlProgramError(f"""Tick {t} takes stage {s} {kind} with micro-batch {b}, and {why}.
-        next:  in the ticks of schedules.pipeline_schedule all have what they need.""")
+    return ControlProgramError(f"""Tick {t} runs stage {s} {kind} with micro-batch {b}, but {why}.
+        next:  use the ticks of schedules.pipeline_schedule, in which each step has its input.""")
 
 
 def _check_stages(graph: Graph, stages: Sequence[Stage], training: bool) -> None:

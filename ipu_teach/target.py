@@ -552,8 +552,8 @@ def changed(target: Target, **changes: Any) -> Target:
                 next:  it comes with {" or ".join(map(repr, versions))}.""")
         if new_target.num_ipus > max_version or new_target.num_ipus & new_target.num_ipus - 1:
             powers = [2**i for i in range(max_version.bit_length())]
-            raise InvalidMachineModelError(f"""The {title} has no
-                {new_target.num_ipus} IPUs to give: a program gets a power of two, for rings
+            raise InvalidMachineModelError(f"""The {title} cannot
+                give {new_target.num_ipus} IPUs: a program gets a power of two, for rings
                 (docs.graphcore.ai, Memory and Performance Optimisation, 7).
                 next:  ask for {", ".join(map(str, powers[:-1]))} or {powers[-1]}, or for no
                 machine, as IPUModel(num_ipus={new_target.num_ipus}) does.""")

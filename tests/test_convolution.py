@@ -304,13 +304,13 @@ def some(**changes: Any) -> ConvParams:
         ),
         (
             {"num_groups": 3},
-            "was given in_channels=4 for num_groups=3.\n  next:  channels are those of all groups, "
-            "equally many in each.",
+            "was given in_channels=4 for num_groups=3.\n  next:  give the channels of all groups "
+            "together, a multiple of num_groups.",
         ),
         (
             {"num_groups": 4, "out_channels": 6},
-            "was given out_channels=6 for num_groups=4.\n  next:  channels are those of all "
-            "groups, equally many in each.",
+            "was given out_channels=6 for num_groups=4.\n  next:  give the channels of all "
+            "groups together, a multiple of num_groups.",
         ),
         (
             {"kernel": (3, 3, 3)},

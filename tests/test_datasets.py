@@ -39,7 +39,7 @@ REPLACE = (
     "datasets.mnist() downloads it again."
 )
 AGAIN = (
-    "  next:  Call datasets.mnist() again, which goes on where it stopped; or use "
+    "  next:  Call datasets.mnist() again, which continues where it stopped; or use "
     "datasets.digits(), which comes with the kit."
 )
 
@@ -352,13 +352,13 @@ UNREADABLE = [
         "trailing",
         "a",
         GOOD + b"\0",
-        "goes on after its end: its header says 3 x 4 values, 12 bytes, and more are there.",
+        "continues after its end: its header says 3 x 4 values, 12 bytes, and more are there.",
     ),
     (
         "trailing inside",
         "a.gz",
         gzip.compress(GOOD + bytes(9)),
-        "goes on after its end: its header says 3 x 4 values, 12 bytes, and more are there.",
+        "continues after its end: its header says 3 x 4 values, 12 bytes, and more are there.",
     ),
     (
         "not gzip",
@@ -412,22 +412,22 @@ UNREADABLE = [
         "absurd",
         "a",
         HUGE,
-        "cannot be what its header claims: 4000000000 x 28 x 28 values, where 1 GiB in 32 "
-        "dimensions is the most.",
+        "cannot be what its header claims: 4000000000 x 28 x 28 values, but at most 1 GiB "
+        "in 32 dimensions is possible.",
     ),
     (
         "absurd inside",
         "a.gz",
         gzip.compress(HUGE),
-        "cannot be what its header claims: 4000000000 x 28 x 28 values, where 1 GiB in 32 "
-        "dimensions is the most.",
+        "cannot be what its header claims: 4000000000 x 28 x 28 values, but at most 1 GiB "
+        "in 32 dimensions is possible.",
     ),
     (
         "absurd rank",
         "a",
         struct.pack(">HBB200I", 0, 8, 200, *[1] * 200) + b"\0",
-        "cannot be what its header claims: 1 x 1 x 1 x 1 x ... values, where 1 GiB in 32 "
-        "dimensions is the most.",
+        "cannot be what its header claims: 1 x 1 x 1 x 1 x ... values, but at most 1 GiB "
+        "in 32 dimensions is possible.",
     ),
 ]
 
@@ -602,8 +602,8 @@ def test_no_download_says_where_it_looked(
     with pytest.raises(DatasetError) as caught:
         datasets.mnist(download=False)
     assert str(caught.value) == (
-        "The four files of MNIST are not on this machine, and download=False forbids to fetch "
-        f"them.\n  where: {tmp_path / 'data' / 'mnist'} or {cache}\n  next:  Call datasets.mnist() "
+        "The four files of MNIST are not on this machine, and download=False forbids the "
+        f"download.\n  where: {tmp_path / 'data' / 'mnist'} or {cache}\n  next:  Call datasets.mnist() "
         "to download them, copy them into one of these folders, or use datasets.digits(), which "
         "comes with the kit."
     )

@@ -529,7 +529,7 @@ VIEWS: list[Case] = [
     ("index of a scalar", lambda w: w.s[0], PoplarIndexError, r"""
         The index 0 does not fit a tensor of shape ().
           where: Tensor('s', FLOAT, shape ())
-          next:  a single element is used as it is, without an index."""),
+          next:  use the tensor without an index: it is a single element."""),
     ("too many indices", lambda w: w.x[0, 0, 0], PoplarIndexError, r"""
         The index (0, 0, 0) does not fit a tensor of shape (4, 3).
           where: Tensor('x', FLOAT, shape (4, 3))
@@ -549,7 +549,7 @@ VIEWS: list[Case] = [
     ("index by a short mask", lambda w: w.v[np.array([True, False])], PoplarIndexError, r"""
         The index array([ True, False]) does not fit a tensor of shape (3,).
           where: Tensor('v', FLOAT, shape (3,))
-          next:  as in numpy, arrays of numbers have shapes that broadcast, one of bools the dimension's length."""),
+          next:  give arrays of numbers whose shapes broadcast, or an array of bools as long as the dimension."""),
     ("index by a name", lambda w: w.x["row"], PoplarIndexError, r"""
         A tensor cannot be indexed with 'row'.
           where: Tensor('x', FLOAT, shape (4, 3))
@@ -647,11 +647,11 @@ VIEWS: list[Case] = [
           where: Tensor('x', FLOAT, shape (4, 3))
           next:  use 0 <= dim_begin <= dim_end <= 2."""),
     ("dim_shuffle", lambda w: w.x.dim_shuffle((0, 0)), PoplarIndexError, r"""
-        dim_shuffle((0, 0)) is no order of the 2 dimensions of shape (4, 3).
+        dim_shuffle((0, 0)) is not an order of the 2 dimensions of shape (4, 3).
           where: Tensor('x', FLOAT, shape (4, 3))
           next:  name each of [0, 1] once."""),
     ("dim_shuffle by floats", lambda w: w.x.dim_shuffle([1.0, 0.0]), PoplarIndexError, r"""
-        dim_shuffle([1.0, 0.0]) is no order of the 2 dimensions of shape (4, 3).
+        dim_shuffle([1.0, 0.0]) is not an order of the 2 dimensions of shape (4, 3).
           where: Tensor('x', FLOAT, shape (4, 3))
           next:  name each of [0, 1] once."""),
     ("transpose", lambda w: w.v.T, PoplarIndexError, r"""
@@ -670,9 +670,9 @@ VIEWS: list[Case] = [
     ("concat dtypes", lambda w: concat([w.v, w.n]), PoplarTypeError, r"""
         concat() joins FLOAT and INT.
           where: Tensor('v', FLOAT, shape (3,)) and Tensor('n', INT, shape (3,))
-          next:  join tensors of one dtype; popops.cast converts."""),
+          next:  convert one of them with popops.cast: all need the same dtype."""),
     ("concat shapes", lambda w: concat([w.x, w.x.T]), TensorCreationError, r"""
-        concat() along dimension 0 joins shapes (4, 3) and (3, 4), which differ elsewhere.
+        concat() along dimension 0 joins shapes (4, 3) and (3, 4), which differ in another dimension.
           where: Tensor('x', FLOAT, shape (4, 3)) and Tensor('x', FLOAT, shape (3, 4))
           next:  make all lengths but that of dimension 0 equal."""),
     ("concat dimension", lambda w: concat([w.v, w.v], 1), PoplarIndexError, r"""
@@ -730,7 +730,7 @@ TILE_MAPPING: list[Case] = [
     ("tile of a single-tile machine", lambda w: single_tile(1), InvalidTileMappingError, r"""
         There is no tile 1.
           where: Tensor('v', FLOAT, shape (3,))
-          next:  the target has a single tile, number 0."""),
+          next:  use tile 0, the only tile of the target."""),
     ("many tiles", lambda w: w.graph.set_tile_mapping(w.v, [0, 1, 2]), InvalidTileMappingError, r"""
         Tile 0 was given 0, which is not a list of intervals.
           where: Tensor('v', FLOAT, shape (3,))
@@ -757,11 +757,11 @@ TILE_MAPPING: list[Case] = [
         Tensor('alien', FLOAT, shape (3,)) is not a tensor of this graph.
           next:  use a tensor that this graph's add_variable or add_constant returned, or a view of one."""),
     ("mapping a foreign vertex", lambda w: w.graph.set_tile_mapping(w.alien_vertex, 0), GraphObjectCreationError, r"""
-        set_tile_mapping() was given something of another graph.
+        set_tile_mapping() was given an object of another graph.
           where: vertex 0 (Bump) of compute set 'alien set'
           next:  use one graph throughout."""),
     ("mapping foreign vertices", lambda w: w.graph.set_tile_mapping(w.alien_range, 0), GraphObjectCreationError, r"""
-        set_tile_mapping() was given something of another graph.
+        set_tile_mapping() was given an object of another graph.
           where: 1 vertex (Bump) of compute set 'alien set'
           next:  use one graph throughout."""),
     ("mapping for too many tiles",
@@ -1070,11 +1070,11 @@ PERF_ESTIMATES: list[Case] = [
         set_perf_estimate() was given ComputeSet('cs', no vertices).
           next:  give the vertex that add_vertex returned."""),
     ("estimate of a foreign vertex", lambda w: w.graph.set_perf_estimate(w.alien_vertex, 10), GraphObjectCreationError, r"""
-        set_perf_estimate() was given something of another graph.
+        set_perf_estimate() was given an object of another graph.
           where: vertex 0 (Bump) of compute set 'alien set'
           next:  use one graph throughout."""),
     ("missing estimate", lambda w: w.fails(Untraced), MissingPerfEstimateError, r"""
-        The cycles of Untraced are unknown: a formatted text does not run as a scalar loop, and what it does cannot be counted.
+        The cycles of Untraced are unknown: a formatted text does not run as a scalar loop, and its operations cannot be counted.
           where: test_errors.py, line <untraced> (Untraced.compute); vertex 0 (Untraced, tile 0) of compute set 'cs'
           next:  `def cycles(self, target)` in the class, or graph.set_perf_estimate(vertex, cycles); Engine(…, strict=False) \
                  runs it without a cost."""),
@@ -1177,7 +1177,7 @@ CODELETS: list[Case] = [
     ("assigns what does not fit", lambda w: w.fails(Misfits), CodeletError, r"""
         Misfits.compute() assigns to 'out' what does not fit: the field has shape (3,), the value (2,).
           where: test_errors.py, line <misfits> (Misfits.compute), vertex 0 (Misfits, tile 0)
-          next:  give it one number, or as many as the field has."""),
+          next:  assign one number, or as many as the field has."""),
     ("raises", lambda w: w.fails(Raises), CodeletError, r"""
         Raises.compute() failed: IndexError: index 99 is out of bounds for axis 0 with size 3.
           where: test_errors.py, line <raises> (Raises.compute), vertex 0 (Raises, tile 0)
@@ -1192,11 +1192,11 @@ CODELETS: list[Case] = [
         MisfitsRagged.compute() assigns to 'out' what does not fit: the field has shape (3,) of FLOAT, the value is \
         ((1,), (2, 3)).
           where: test_errors.py, line <misfits ragged> (MisfitsRagged.compute), vertex 0 (MisfitsRagged, tile 0)
-          next:  give it one number, or as many as the field has."""),
+          next:  assign one number, or as many as the field has."""),
     ("assigns text", lambda w: w.fails(MisfitsText), CodeletError, r"""
         MisfitsText.compute() assigns to 'out' what does not fit: the field has shape (3,) of FLOAT, the value is 'many'.
           where: test_errors.py, line <misfits text> (MisfitsText.compute), vertex 0 (MisfitsText, tile 0)
-          next:  give it one number, or as many as the field has."""),
+          next:  assign one number, or as many as the field has."""),
     ("raises when it runs",
      lambda w: (w.graph.set_initial_value(w.v, [7, 8, 9]), w.fails(RaisesLate).load_and_run(w.device)),
      CodeletError, r"""
@@ -1216,7 +1216,7 @@ PROGRAMS: list[Case] = [
         Sequence was given the compute set 'cs'.
           next:  wrap it: Execute(compute_set)."""),
     ("sequence of a class", lambda w: Sequence(Execute), ControlProgramError, r"""
-        Sequence was given the class Execute and not a program.
+        Sequence was given the class Execute instead of a program.
           next:  make one: Execute(…)."""),
     ("sequence of a tensor", lambda w: Sequence(w.v), ControlProgramError, r"""
         Sequence was given Tensor('v', FLOAT, shape (3,)), which is not a program.
@@ -1278,11 +1278,11 @@ PROGRAMS: list[Case] = [
     ("copy dtypes", lambda w: Copy(w.v, w.n), PoplarTypeError, r"""
         Copy was given a source of FLOAT and a destination of INT.
           where: Tensor('v', FLOAT, shape (3,)) to Tensor('n', INT, shape (3,))
-          next:  a copy moves bits and converts nothing; use one dtype for both, or cast with popops.cast first."""),
+          next:  use one dtype for both, or convert with popops.cast first: a copy moves bits as they are."""),
     ("copy stream dtypes", lambda w: Copy(w.into, w.n), PoplarTypeError, r"""
         Copy was given a source of FLOAT and a destination of INT.
           where: DataStream('into', host to device, 3 FLOAT) to Tensor('n', INT, shape (3,))
-          next:  a copy moves bits and converts nothing; use one dtype for both, or cast with popops.cast first."""),
+          next:  use one dtype for both, or convert with popops.cast first: a copy moves bits as they are."""),
     ("copy sizes", lambda w: Copy(w.x, w.v), ControlProgramError, r"""
         Copy was given a source of 12 elements and a destination of 3.
           where: Tensor('x', FLOAT, shape (4, 3)) to Tensor('v', FLOAT, shape (3,))
@@ -1417,11 +1417,11 @@ HANDLES_AND_STREAMS: list[Case] = [
         The stream 'into': FLOAT holds numbers up to 3.40282e+38; element [0] is 1e+300.
           next:  choose another dtype, or round and clip the values first."""),
     ("stream ran dry", lambda w: fed(w, iter([[1, 2, 3]]), 2), StreamConnectionError, r"""
-        The stream 'into' ran dry: its iterator gave 1 transfer, and the program wants another.
-          next:  give an iterator that lasts (itertools.cycle), or repeat fewer times."""),
+        The stream 'into' ran dry: its iterator gave 1 transfer, but the program reads another.
+          next:  give an endless iterator (itertools.cycle), or repeat fewer times."""),
     ("stream never flowed", lambda w: fed(w, iter([])), StreamConnectionError, r"""
-        The stream 'into' ran dry: its iterator gave 0 transfers, and the program wants another.
-          next:  give an iterator that lasts (itertools.cycle), or repeat fewer times."""),
+        The stream 'into' ran dry: its iterator gave 0 transfers, but the program reads another.
+          next:  give an endless iterator (itertools.cycle), or repeat fewer times."""),
     ("stream iterator size", lambda w: fed(w, iter([[1, 2, 3], [4]]), 2), StreamConnectionError, r"""
         The stream 'into' takes 3 elements a transfer and was given 1.
           where: transfer 2 of the iterator

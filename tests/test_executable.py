@@ -151,14 +151,14 @@ def test_what_belongs_to_compiling_is_not_given_again() -> None:
         Engine(executable, program)
     assert str(caught.value) == (
         "Engine was given an executable, and Execute(add) as its programs.\n"
-        "  next:  an executable has its programs: write Engine(executable)."
+        "  next:  write Engine(executable): an executable has its own programs."
     )
     for name in ("strict", "merge_copies"):
         with pytest.raises(InvalidOptionError) as refused:
             Engine(executable, **{name: False})
         assert str(refused.value) == (
-            f"Engine was given an executable, and {name}=False.\n  next:  that is decided when it "
-            f"is compiled: compile_graph(graph, programs, {name}=…)."
+            f"Engine was given an executable, and {name}=False.\n  next:  set it when the graph is "
+            f"compiled: compile_graph(graph, programs, {name}=…)."
         )
     with pytest.raises(InvalidOptionError) as odd:
         compile_graph(graph, program, progress=3)  # type: ignore[arg-type]
@@ -490,7 +490,7 @@ def test_codelets_of_two_modules_that_both_fit() -> None:
     assert str(caught.value) == (
         "There are several codelets double.<locals>.Double that fit.\n"
         f"  where: modules elsewhere, {first.__module__}\n"
-        "  next:  pass the one that is meant: Executable.load(path, codelets=[…])."
+        "  next:  pass the right one: Executable.load(path, codelets=[…])."
     )
     assert (
         loaded(Executable.deserialize(data, [second]))

@@ -704,8 +704,8 @@ def test_errors() -> None:
     )
     assert told(lambda: show.host(programs.some_wait(3))) == (
         "show.host() was given a run in which nothing goes between host and device.\n  next:  "
-        "show.timeline(report) shows the device alone; a Copy from or to a stream involves the "
-        "host, one from or to a remote buffer streaming memory."
+        "run a program with a Copy from or to a stream or a remote buffer; "
+        "show.timeline(report) shows the device alone."
     )
     assert told(lambda: show.host(empty)).startswith(
         "show.host() was given a report in which nothing has run."
@@ -738,7 +738,7 @@ def test_errors() -> None:
         )
     for coin in (0.5, 1e6):
         assert told(lambda c=coin: show.formats([1.0], HALF, coin=c)).startswith(
-            f"show.formats() was given the coin {coin}, which does not lie between two numbers of HALF."
+            f"show.formats() was given the coin {coin}, which is not between two numbers of HALF."
         )
     assert told(lambda: show.machine("ipu2")) == (  # type: ignore[arg-type]
         "show.machine() was given 'ipu2', which is not a machine.\n  next:  give a target, a "

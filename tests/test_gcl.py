@@ -214,7 +214,7 @@ def test_what_is_no_collective_is_refused() -> None:
         (lambda: reduce(graph, tensors[0], "ADD", prog), "give a list of tensors, one on each IPU"),
         (
             lambda: reduce(graph, tensors, "ADD", prog, gcl.CommGroup(CONSECUTIVE, 3)),
-            f"{name} was given groups of 3 for 4. They do not come out even.\n"
+            f"{name} was given groups of 3 for 4, which do not divide them.\n"
             "  next:  a group has 1, 2, 4 of them.",
         ),
         (lambda: reduce(graph, tensors, "ADD", prog, 2), f"{name} was given 2 as group."),
@@ -224,7 +224,7 @@ def test_what_is_no_collective_is_refused() -> None:
         ),
         (
             lambda: gcl.all_gather_within_replica(graph, [tensors, others], prog),
-            "give one at a time; all_reduce takes several.",
+            "give one tensor; all_reduce takes several.",
         ),
         (
             lambda: gcl.all_to_all_within_replica(graph, tensors[:3], prog),

@@ -157,8 +157,8 @@ def test_what_cannot_be_had_is_refused(no_gpu: None) -> None:
     with pytest.raises(InvalidOptionError) as caught:
         Engine(graph, Sequence(), backend="cupy")
     assert str(caught.value) == (
-        'Engine was given backend="cupy", and CuPy does not run here: no CUDA driver or device.\n'
-        "  next:  leave it out, and the engine runs on numpy; `ipu-teach doctor` says what is "
+        'Engine was given backend="cupy", but CuPy does not run here: no CUDA driver or device.\n'
+        "  next:  leave it out, and the engine runs on numpy; `ipu-teach doctor` shows what is "
         "missing."
     )
     with pytest.raises(InvalidOptionError) as caught:

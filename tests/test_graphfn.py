@@ -275,7 +275,7 @@ REFUSED: list[tuple[str, Callable[[World], Any], str]] = [
         lambda w: built(w, lambda args, prog: args.pop()),
         """
         The function of VoidFunction was handed 2 arguments and left 1.
-          next:  replace nothing but the places of created arguments: args[2] = tensor.""",
+          next:  change only the entries of created arguments: args[2] = tensor.""",
     ),
     (
         "created no tensor",

@@ -780,7 +780,7 @@ def errs(call: Callable[[Ir, Value], object]) -> Any:
         (lambda g, x: g.op("permute", x, dims=(0, 0)), "no order of 2 dimensions"),
         (
             lambda g, x: g.op("slice", x, dim=0, begin=1, end=9),
-            "1 to 9 by 1 is no part of dimension 0, of 3",
+            "1 to 9 by 1 is not a part of dimension 0, of 3",
         ),
         (lambda g, x: g.op("sum", x, dims=(4,)), "there is no dimension [4] of 2"),
         (lambda g, x: g.emit("top_k", x, k=5), "k is 5, and a row has 4|give a k from 1 to 4"),

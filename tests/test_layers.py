@@ -232,8 +232,8 @@ GOOD: dict[str, Any] = {
         ),
         (
             {"padding_upper": (0, 3), "stride": (1, 1)},
-            "padding (1, 3) in dimension 1 of the field, with a kernel of 3: some windows have "
-            "padding alone.\n  next:  pad by less than the kernel.",
+            "padding (1, 3) in dimension 1 of the field, with a kernel of 3: some windows "
+            "contain only padding.\n  next:  pad by less than the kernel.",
         ),
         (
             {"padding_lower": (-6, 0)},
@@ -332,7 +332,7 @@ def test_rules_for_ties_are_looked_at() -> None:
         (
             {"ties": "first", "use_scaled_gradient": True},
             "was given use_scaled_gradient, and ties='first'.\n"
-            "  next:  equal elements share the gradient, or the first has it: give one.",
+            "  next:  give one of the two: equal elements share the gradient, or the first gets it.",
         ),
     ):
         with pytest.raises(PoplibsError) as caught:
@@ -342,8 +342,8 @@ def test_rules_for_ties_are_looked_at() -> None:
     with pytest.raises(PoplibsError) as caught:
         call(graph, average, x, y, y, prog)
     assert str(caught.value) == (
-        "pool_input_gradient() was given x, pooled or a rule for ties, and AVG pooling.\n"
-        "  next:  give None for x and pooled: only MAX asks which element was the largest."
+        "pool_input_gradient() was given x, pooled or ties for AVG pooling.\n"
+        "  next:  leave them out, with None for x and pooled: only MAX has a largest element."
     )
 
 

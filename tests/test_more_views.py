@@ -1256,8 +1256,8 @@ def test_errors() -> None:
     graph, a, _ = two_variables()
     assert told(lambda: show.exchange(run(graph, Copy(a[:4], a[4:])))) == (
         "show.exchange() was given a run in which nothing crosses between tiles.\n  next:  "
-        "show.tiles(tensor) says where elements live; what a vertex needs from another tile is "
-        "exchanged."
+        "run a program whose vertices read elements of other tiles; show.tiles(tensor) shows "
+        "the tile of each element."
     )
     assert told(lambda: show.balance(programs.uneven(), 7)) == (  # type: ignore[arg-type]
         "show.balance() was given 7, which is not a report.\n  next:  give it engine.report."

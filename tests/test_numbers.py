@@ -429,13 +429,13 @@ def test_the_best_scale_is_the_smallest_that_holds_all(form: QuarterFormat) -> N
             lambda: histogram(np.array([[1.0, 2.0], [np.nan, np.inf]]), HALF),
             InvalidOptionError,
             """histogram() was given 2 of 4 values that are NaN or infinite, the first at [1, 0].
-  next:  look where they come from; values[np.isfinite(values)] are the others.""",
+  next:  find out where they come from; values[np.isfinite(values)] drops them.""",
         ),
         (
             lambda: best_scale([1.0, -np.inf], F143),
             InvalidOptionError,
             """best_scale() was given 1 of 2 values that are NaN or infinite, the first at [1].
-  next:  look where they come from; values[np.isfinite(values)] are the others.""",
+  next:  find out where they come from; values[np.isfinite(values)] drops them.""",
         ),
         (
             lambda: histogram([], HALF),
@@ -467,14 +467,14 @@ histogram() was given INT, which is not a dtype of numbers with powers of two.
             TensorMetadataError,
             """best_scale() was given values up to 1e-15; for F152 they would need the scale -65, and \
 there are -32 to 31.
-  next:  multiply the values by a power of two first, and remember it.""",
+  next:  multiply the values by a power of two first, and divide by it afterwards.""",
         ),
         (
             lambda: best_scale([1e12], F143),
             TensorMetadataError,
             """best_scale() was given values up to 1e+12; for F143 they would need the scale 32, and \
 there are -32 to 31.
-  next:  multiply the values by a power of two first, and remember it.""",
+  next:  multiply the values by a power of two first, and divide by it afterwards.""",
         ),
     ],
 )

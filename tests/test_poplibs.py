@@ -1513,7 +1513,7 @@ softmax() wants x with 2 dimensions; it has 1.
   next:  reshape, flatten or index the tensor.
 
 popnn.softmax(graph, flag, prog)
-softmax() works on FLOAT and HALF; x is BOOL.
+softmax() works on FLOAT and HALF, but x is BOOL.
   where: Tensor('flag', BOOL, shape (4, 3))
   next:  cast it with popops.cast.
 
@@ -1527,12 +1527,12 @@ softmax() was given 1 as x.
   next:  give a tensor.
 
 popnn.calc_loss(graph, x, v, v, y, prog)
-calc_loss() wants expected as 4 class numbers (UNSIGNED_INT); it was given 4 of FLOAT.
+calc_loss() needs expected as 4 class numbers (UNSIGNED_INT); it was given 4 of FLOAT.
   where: Tensor('v', FLOAT, shape (4,))
   next:  give one for each row; cast them with popops.cast.
 
 popnn.calc_loss(graph, x, labels[:3], v, y, prog)
-calc_loss() wants expected as 4 class numbers (UNSIGNED_INT); it was given 3 of UNSIGNED_INT.
+calc_loss() needs expected as 4 class numbers (UNSIGNED_INT); it was given 3 of UNSIGNED_INT.
   where: Tensor(a view of 'labels', UNSIGNED_INT, shape (3,))
   next:  give one for each row; cast them with popops.cast.
 
@@ -1561,12 +1561,12 @@ calc_loss() was given None as deltas.
   next:  give a tensor.
 
 popnn.calc_accuracy(graph, x, labels, v, prog)
-calc_accuracy() wants one INT as num_correct.
+calc_accuracy() needs a single INT as num_correct.
   where: Tensor('v', FLOAT, shape (4,))
   next:  make it with graph.add_variable(INT, ()).
 
 popnn.calc_accuracy(graph, x, labels, one, prog)
-calc_accuracy() wants one INT as num_correct.
+calc_accuracy() needs a single INT as num_correct.
   where: Tensor('one', FLOAT, shape (1,))
   next:  make it with graph.add_variable(INT, ()).
 

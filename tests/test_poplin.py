@@ -636,7 +636,7 @@ mat_mul() was given the option 'fullyConnectedPass' as 'FWD'.
 
 poplin.mat_mul(graph, x, x, prog, options={"available_memory_proportion": 0.3}, available_memory_proportion=0.2)
 mat_mul() was given 'availableMemoryProportion' as an option and as a keyword.
-  next:  say it once.
+  next:  give it once.
 
 poplin.mat_mul(graph, x, x, prog, cache={})
 mat_mul() was given {} as cache.
@@ -689,7 +689,7 @@ create_mat_mul_input_rhs() was given (3,) as a_shape.
   next:  give (rows, columns), whole numbers, none negative.
 
 poplin.create_mat_mul_input_lhs(graph, INT, (3, 4), (4, 4))
-create_mat_mul_input_lhs() multiplies FLOAT, HALF and QUARTER; it was given INT.
+create_mat_mul_input_lhs() multiplies FLOAT, HALF and QUARTER, but was given INT.
   next:  cast the operands with popops.cast.
 """
 

@@ -395,14 +395,14 @@ def test_names_that_a_profile_shows() -> None:
 REFUSED = """
 popnn.non_linearity(graph, "RELUX", x, prog)
 non_linearity() was given 'RELUX' as its non-linearity.
-  next:  did you mean 'RELU'? popnn.NonLinearityType has them all.
+  next:  did you mean 'RELU'? popnn.NonLinearityType lists them all.
 
 popnn.non_linearity(graph, 3, x, prog)
 non_linearity() was given 3 as its non-linearity.
   next:  use one of RELU, SIGMOID, HARD_SIGMOID, TANH, GELU, GELU_ERF, SWISH, SOFTMAX, SOFTMAX_STABLE, SOFTMAX_SCALED.
 
 popnn.non_linearity_in_place(graph, "RELU", flag, prog)
-non_linearity_in_place() works on FLOAT and HALF; x is BOOL.
+non_linearity_in_place() works on FLOAT and HALF, but x is BOOL.
   where: Tensor('flag', BOOL, shape (4, 3))
   next:  cast it with popops.cast.
 
@@ -439,12 +439,12 @@ calc_loss() was given 0 as model_output_scaling.
   next:  give a number above 0, such as popnn.SOFTMAX_SCALING.
 
 popnn.calc_loss(graph, x, x, loss, x, prog, loss_type="SUM_SQUARED_LOSS", model_output_scaling=2)
-calc_loss() by SUM_SQUARED_LOSS was given a tensor as its scale, or model_output_scaling.
-  next:  they are for CROSS_ENTROPY_LOSS; give deltas_scale as a number.
+calc_loss() with SUM_SQUARED_LOSS was given a tensor as its scale, or model_output_scaling.
+  next:  give deltas_scale as a number; the others are for CROSS_ENTROPY_LOSS.
 
 popnn.non_linearity_input_gradient(graph, "SOFTMAX_SCALED", x, x, prog)
 non_linearity_input_gradient() has no gradient of SOFTMAX_SCALED.
-  next:  calc_loss writes the gradient before the softmax; tell it model_output_scaling=popnn.SOFTMAX_SCALING.
+  next:  use calc_loss, which returns the gradient before the softmax, with model_output_scaling=popnn.SOFTMAX_SCALING.
 
 popnn.calc_loss(graph, h, labels, h[:, 0], h, prog)
 calc_loss() works on FLOAT; loss is HALF.

@@ -80,11 +80,11 @@ Exp works on FLOAT and HALF; it was given INT.
 popops.map(graph, expr.Select(expr._1, expr._1, expr._1), [x], prog)
 Select chooses by BOOL; _1 is FLOAT.
   where: in Select(_1, _1, _1)
-  next:  ask a question, as in expr.Select(_1, _2, _3 > 0).
+  next:  give the condition last, as in expr.Select(_1, _2, _3 > 0).
 
 popops.map(graph, x, [x], prog)
 map() was given Tensor('x', FLOAT, shape (4, 3)), which is not an expression.
-  next:  give placeholders, numbers and what is made of them: expr._1 + 2. Tensors go into the list of map().
+  next:  give placeholders, numbers, or expressions of them: expr._1 + 2; tensors go into the list of map().
 
 popops.map(graph, expr._1, [], prog)
 map() was given the tensors [].
@@ -110,12 +110,12 @@ Add() was given 1 operands.
 
 bool(expr._1 > 0)
 The truth of the expression Gt(_1, 0) was asked for.
-  next:  an expression has no value here; for a choice by element use expr.Select, expr.And, expr.Or.
+  next:  use expr.Select, expr.And or expr.Or, which choose by element; an expression has no value while the graph is built.
 
 popops.select(graph, x, y, v, prog)
 select() chooses by BOOL; its third operand is FLOAT.
   where: Tensor('v', FLOAT, shape (4,))
-  next:  ask a question first: popops.gt(graph, x, 0, prog).
+  next:  compare first: popops.gt(graph, x, 0, prog).
 
 popops.select(graph, 1, 2, flag, prog)
 select() was given two numbers.
@@ -128,35 +128,35 @@ clamp() was given two dtypes that differ: FLOAT and HALF.
   next:  cast one of them with popops.cast.
 
 popops.reduce(graph, x, [0], prog, "LOGICAL_AND")
-reduce() by LOGICAL_AND works on BOOL; x is FLOAT.
+reduce() by LOGICAL_AND works on BOOL, but x is FLOAT.
   where: Tensor('x', FLOAT, shape (4, 3))
-  next:  ask a question first: popops.neq(graph, x, 0, prog).
+  next:  compare first: popops.neq(graph, x, 0, prog).
 
 popops.reduce(graph, labels, [0], prog, "LOG_ADD")
-reduce() by LOG_ADD works on FLOAT and HALF; x is UNSIGNED_INT.
+reduce() with LOG_ADD works on FLOAT and HALF, but x is UNSIGNED_INT.
   where: Tensor('labels', UNSIGNED_INT, shape (4,))
   next:  cast it with popops.cast.
 
 popops.reduce(graph, x, [0], prog, out_type=INT)
 reduce() reduces FLOAT to FLOAT; it was asked for INT.
   where: Tensor('x', FLOAT, shape (4, 3))
-  next:  only HALF and FLOAT are converted on the way; else use popops.cast.
+  next:  convert the result with popops.cast; only HALF and FLOAT are converted here.
 
 popops.reduce(graph, x, [0], prog, ReduceParams("MAX", scale=2))
 reduce() by MAX was given scale.
   next:  only ADD and SQUARE_ADD take scale and update.
 
 popops.reduce(graph, x, [0], prog, ReduceParams("ADD", update=True))
-reduce() was given update, and no output to add to.
+reduce() was given update, but no output to add to.
   next:  use reduce_with_output, or the outputs of reduce_many.
 
 popops.reduce(graph, x, [0], prog, ReduceParams("ADD", scale=x))
-reduce() wants scale as a number, or as a FLOAT tensor of one element.
+reduce() needs scale as a number, or as a FLOAT tensor of one element.
   where: Tensor('x', FLOAT, shape (4, 3))
   next:  make it with graph.add_variable(FLOAT, ()).
 
 popops.reduce(graph, labels, [0], prog, ReduceParams("ADD", scale=2))
-reduce() scales FLOAT and HALF; x is UNSIGNED_INT.
+reduce() scales FLOAT and HALF, but x is UNSIGNED_INT.
   where: Tensor('labels', UNSIGNED_INT, shape (4,))
   next:  leave scale out.
 
@@ -217,12 +217,12 @@ encode_one_hot() was given nan as on.
   next:  give a number that is neither NaN nor infinite.
 
 popops.all_true(graph, x, prog)
-all_true() works on BOOL; x is FLOAT.
+all_true() works on BOOL, but x is FLOAT.
   where: Tensor('x', FLOAT, shape (4, 3))
-  next:  ask a question first: popops.neq(graph, x, 0, prog).
+  next:  compare first: popops.neq(graph, x, 0, prog).
 
 popops.has_nan(graph, labels, prog)
-has_nan() works on FLOAT and HALF; x is UNSIGNED_INT.
+has_nan() works on FLOAT and HALF, but x is UNSIGNED_INT.
   where: Tensor('labels', UNSIGNED_INT, shape (4,))
   next:  cast it with popops.cast.
 
@@ -234,7 +234,7 @@ pad() was given lower [1] for 2 dimensions.
 popops.pad(graph, x, [0, 3], [0, 0], popops.PaddingType.REFLECT)
 pad() by REFLECT was given 3 and 0 for dimension 1 of 3 elements.
   where: Tensor('x', FLOAT, shape (4, 3))
-  next:  cut off no more than there is; EDGE wants an element, REFLECT more elements than the margin has.
+  next:  remove at most all elements; EDGE needs at least one element, and REFLECT more elements than it adds on a side.
 
 popops.pad(graph, x, [0, 0], [0, 0], "EDGE")
 pad() was given 'EDGE' as padding.
@@ -242,11 +242,11 @@ pad() was given 'EDGE' as padding.
 
 popops.counted_loop(graph, 0, 5, -1, print)
 counted_loop() was asked to count from 0 to 5 in steps of -1.
-  next:  end is never reached; give a step that leads there.
+  next:  give a step that leads from begin to end.
 
 popops.counted_loop(graph, 0, 5, 0, print)
 counted_loop() was asked to count from 0 to 5 in steps of 0.
-  next:  end is never reached; give a step that leads there.
+  next:  give a step that leads from begin to end.
 
 popops.counted_loop(graph, 0, 5, 1, prog)
 counted_loop() was given Sequence(0 programs) as body.
@@ -265,19 +265,19 @@ create_sliceable_tensor() was given the dimensions [2] for the shape (4, 3).
   next:  give a list of different dimensions, as in [0].
 
 popops.counted_for_loop(graph, count, 0, one, 1, prog)
-counted_for_loop() wants counter and limit as one element each, both INT or both UNSIGNED_INT.
+counted_for_loop() needs counter and limit as one element each, both INT or both UNSIGNED_INT.
   where: counter Tensor('count', INT, shape ()) and limit Tensor('one', FLOAT, shape (1,))
   next:  make them with graph.add_variable(INT, ()).
 
 popops.dynamic_slice(graph, x, v, [0], [1], prog)
-dynamic_slice() wants offset as 1 element of UNSIGNED_INT, one for each dimension; it was given 4 of FLOAT.
+dynamic_slice() needs offset as 1 element of UNSIGNED_INT, one for each dimension; it was given 4 of FLOAT.
   where: Tensor('v', FLOAT, shape (4,))
   next:  cast it with popops.cast, or reshape it.
 
 popops.dynamic_slice(graph, x, labels[:1], [0], [5], prog)
 dynamic_slice() was given the sizes [5] for dimensions of 4.
   where: Tensor('x', FLOAT, shape (4, 3))
-  next:  give a list with a size for each, from 1 to what there is.
+  next:  give a list with a size for each, from 1 to its length.
 
 popops.dynamic_slice(graph, x, labels[:1], [], [], prog)
 dynamic_slice() was given the dimensions [].
@@ -295,7 +295,7 @@ multi_slice() wants offsets with 2 dimensions; it has 1.
   next:  reshape, flatten or index the tensor.
 
 popops.multi_slice(graph, x, v.expand([1]), [0], [1], prog)
-multi_slice() wants offsets [slices, 1] of UNSIGNED_INT or INT, a number for each dimension; it was given (4, 1) of FLOAT.
+multi_slice() needs offsets [slices, 1] of UNSIGNED_INT or INT, a number for each dimension; it was given (4, 1) of FLOAT.
   where: Tensor('v', FLOAT, shape (4, 1))
   next:  for one dimension give shape (slices, 1): offsets.expand([1]).
 
@@ -307,7 +307,7 @@ multi_update_add() wants scale as one element of FLOAT; it was given 12 of FLOAT
 popops.gather(graph, x, labels, 1, [1], [1, 9], [0], [0], prog)
 gather() was given [1, 9] as slice_sizes.
   where: Tensor('x', FLOAT, shape (4, 3))
-  next:  give a size for each dimension of x, from 1 to what there is; 1 in collapsed_slice_dims.
+  next:  give a size for each dimension of x, from 1 to its length, and 1 for those in collapsed_slice_dims.
 
 popops.gather(graph, x, v, 1, [1], [1, 3], [0], [0], prog)
 gather() works on indices of INT and UNSIGNED_INT; they are FLOAT.
@@ -329,7 +329,7 @@ scatter() was given two shapes that differ: (4,) and (2,).
   next:  updates has the dimensions of indices without index_vector_dim, and the window's.
 
 popops.select_scalar_from_rows(graph, x, labels[:2], prog)
-select_scalar_from_rows() wants indices as 4 column numbers (UNSIGNED_INT); it was given 2 of UNSIGNED_INT.
+select_scalar_from_rows() needs indices as 4 column numbers (UNSIGNED_INT); it was given 2 of UNSIGNED_INT.
   where: Tensor(a view of 'labels', UNSIGNED_INT, shape (2,))
   next:  give one for each row; cast them with popops.cast.
 
@@ -362,7 +362,7 @@ sort() works on numbers; x is BOOL.
   next:  cast it with popops.cast.
 
 popops.normalise_image(graph, x, 1, v, v, prog)
-normalise_image() wants offsets and scales as 3 numbers each, both FLOAT or both HALF; offsets has shape (4,) of FLOAT.
+normalise_image() needs offsets and scales as 3 numbers each, both FLOAT or both HALF; offsets has shape (4,) of FLOAT.
   where: Tensor('v', FLOAT, shape (4,))
   next:  give one number for each channel.
 
@@ -387,8 +387,8 @@ embedding_plan() was given [] as num_lookups.
   next:  give a list of whole numbers of 1 or more, as in [100].
 
 popops.embedding_plan(graph, FLOAT, 4, 3, [2], {"usedForSlice": False, "usedForUpdate": False})
-embedding_plan() was told that the plan is used for nothing.
-  next:  leave usedForSlice or usedForUpdate True.
+embedding_plan() was given False for both usedForSlice and usedForUpdate.
+  next:  leave one of them True.
 
 popops.embedding_plan(graph, FLOAT, 4, 3, [2], {"operation_for_update": "mul"})
 embedding_plan() was given the option 'operationForUpdate' as 'mul'.
@@ -432,7 +432,7 @@ sequence_slice() was given two dtypes that differ: FLOAT and HALF.
   next:  cast one of them with popops.cast.
 
 popops.sequence_slice(graph, x, y, labels, labels[:2], labels, False, prog)
-sequence_slice() wants n, in_offset and out_offset of UNSIGNED_INT, equally long; in_offset has 2 of UNSIGNED_INT.
+sequence_slice() needs n, in_offset and out_offset of UNSIGNED_INT, equally long; in_offset has 2 of UNSIGNED_INT.
   where: Tensor(a view of 'labels', UNSIGNED_INT, shape (2,))
   next:  give one of each for every run; cast them with popops.cast.
 
@@ -466,7 +466,7 @@ factor_dims() was given the factors [3] from dimension 0 on.
 poputil.unfactor_dims(x, 2, 0)
 unfactor_dims() was given 2 dimensions from 0 on.
   where: Tensor('x', FLOAT, shape (4, 3))
-  next:  the tensor has that many dimensions there, and their factors behind them.
+  next:  give num_dims dimensions from start_dim on that are followed by as many factors.
 
 poputil.choose_mapping_offset(0, (3,))
 choose_mapping_offset() was given 0 as num_tiles.

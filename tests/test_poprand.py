@@ -315,7 +315,7 @@ def test_a_program_may_change_the_seed_between_runs() -> None:
 
 REFUSED = """
 poprand.uniform(graph, x, 1, x, FLOAT, 0, 1, prog)
-uniform() wants two UNSIGNED_INT as seed; it was given 6 of FLOAT.
+uniform() needs two UNSIGNED_INT as seed; it was given 6 of FLOAT.
   where: Tensor('x', FLOAT, shape (6,))
   next:  make it with graph.add_variable(UNSIGNED_INT, (2,)) and graph.set_initial_value.
 
@@ -336,12 +336,12 @@ log_uniform() was given min_val 2 and max_val 1.
   next:  give the smaller bound first, both finite.
 
 poprand.shaped_dropout(graph, seed, 1, x, x[:2], 0.5, 2, prog)
-shaped_dropout() cannot spread a mask of shape (2,) over x of shape (6,).
+shaped_dropout() cannot broadcast a mask of shape (2,) over x of shape (6,).
   where: x Tensor('x', FLOAT, shape (6,)) and reference Tensor(a view of 'x', FLOAT, shape (2,))
   next:  give a reference whose lengths, from the last on, are x's or 1.
 
 poprand.set_seed(graph, x, 1, prog)
-set_seed() wants two UNSIGNED_INT as master_seed; it was given 6 of FLOAT.
+set_seed() needs two UNSIGNED_INT as master_seed; it was given 6 of FLOAT.
   where: Tensor('x', FLOAT, shape (6,))
   next:  make it with graph.add_variable(UNSIGNED_INT, (2,)) and graph.set_initial_value.
 
@@ -367,7 +367,7 @@ dropout() was given two shapes that differ: (6,) and (2,).
   next:  give x as reference.
 
 poprand.dropout(graph, seed, 1, seed, seed, 0.5, 2, prog)
-dropout() works on FLOAT and HALF; x is UNSIGNED_INT.
+dropout() works on FLOAT and HALF, but x is UNSIGNED_INT.
   where: Tensor('seed', UNSIGNED_INT, shape (2,))
   next:  cast it with popops.cast.
 

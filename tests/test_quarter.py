@@ -414,7 +414,7 @@ The constant 'c': QUARTER[F143, -2] holds numbers up to 60; the value is inf.
         """\
 Copy was given a source of QUARTER[F143, -2] and a destination of QUARTER[F143, -1].
   where: Tensor('v0', QUARTER[F143, -2], shape (8,)) to Tensor('v1', QUARTER[F143, -1], shape (8,))
-  next:  a copy moves bits and converts nothing; use one dtype for both, or cast with popops.cast first.""",
+  next:  use one dtype for both, or convert with popops.cast first: a copy moves bits as they are.""",
     ),
     (
         lambda b: declared(),
@@ -462,7 +462,7 @@ Codes.x holds UNSIGNED_CHAR and was given a tensor of QUARTER[F143, -2].
         """\
 cast() converts INT to QUARTER[F143, -2] in two steps.
   where: Tensor('v0', INT, shape (8,))
-  next:  cast to HALF or FLOAT first, and the result again.""",
+  next:  cast to HALF or FLOAT first, then cast that result.""",
     ),
     (
         lambda b: popops.cast(b.graph, b.variable(SMALL), WIDE, b.prog),
@@ -470,7 +470,7 @@ cast() converts INT to QUARTER[F143, -2] in two steps.
         """\
 cast() converts QUARTER[F143, -2] to QUARTER[F152, 3] in two steps.
   where: Tensor('v0', QUARTER[F143, -2], shape (8,))
-  next:  cast to HALF or FLOAT first, and the result again.""",
+  next:  cast to HALF or FLOAT first, then cast that result.""",
     ),
 ]
 

@@ -192,9 +192,9 @@ def test_what_stops_a_run_is_what_the_program_said_last() -> None:
     assert str(caught.value) == (
         "A floating-point exception stopped the run: divide by zero encountered in divide.\n  "
         f"where: test_registers.py, line {number} (Divide.compute), vertex 0 (Divide, tile 0) of "
-        "compute set 'last'; fields x, out; out[0] becomes inf\n  next:  look at what the vertex "
-        "was given; without debug.floatPointOpException and debug.nanOverflowException, or with "
-        "set_floating_point_behaviour ahead of it, the run goes on with infinity or NaN."
+        "compute set 'last'; fields x, out; out[0] becomes inf\n  next:  check the inputs of the "
+        "vertex; without debug.floatPointOpException and debug.nanOverflowException, or with "
+        "set_floating_point_behaviour ahead of it, the run continues with infinity or NaN."
     )
 
 
@@ -431,7 +431,7 @@ set_floating_point_behaviour() was given the tile 4.
     (
         lambda b: set_hw_seeds(b.graph, b.x, b.prog),
         """\
-set_hw_seeds() wants UNSIGNED_INT of shape (4, 6, 4): four words for each worker of each tile.
+set_hw_seeds() needs UNSIGNED_INT of shape (4, 6, 4): four words for each worker of each tile.
   where: Tensor('x', FLOAT, shape (4, 50))
   next:  give what get_hw_seeds returned, or make it with graph.add_variable.""",
     ),

@@ -495,7 +495,7 @@ def test_what_streaming_memory_does_not_hold_is_refused_in_the_words_of_a_tile()
     words = (
         "Out of memory: Cannot fit all remote buffers into streaming memory.\n  where: it has 200 "
         "bytes, 100 an IPU, and they take 216: 'weights' 120, 'rows' 80, 'single' 16\n  next:  "
-        "give them fewer or shorter rows, a smaller dtype, or the machine more IPUs."
+        "use fewer or shorter rows, a smaller dtype, or a machine with more IPUs."
     )
     for attempt in (lambda: w.engine(Sequence()), lambda: Engine(executable).load(w.device)):
         with pytest.raises(GraphMemoryAllocationError) as error:
@@ -654,7 +654,7 @@ REFUSED: list[tuple[str, Callable[[World], Any], type[Exception], str]] = [
         """
         Copy was given a source of INT and a destination of FLOAT.
           where: Tensor('numbers', INT, shape (2,)) to RemoteBuffer('rows', FLOAT, 5 rows of 4 elements)
-          next:  a copy moves bits and converts nothing; use one dtype for both, or cast with popops.cast first.""",
+          next:  use one dtype for both, or convert with popops.cast first: a copy moves bits as they are.""",
     ),
     (
         "copy sizes",
@@ -679,7 +679,7 @@ REFUSED: list[tuple[str, Callable[[World], Any], type[Exception], str]] = [
         lambda w: Copy(w.buffer, w.single),
         ControlProgramError,
         """
-        Copy was given a remote buffer and no tensor.
+        Copy was given a remote buffer but no tensor.
           where: RemoteBuffer('rows', FLOAT, 5 rows of 4 elements) to RemoteBuffer('single', FLOAT, 1 row of 4 elements)
           next:  copy from the first into a tensor, and from the tensor into the second.""",
     ),

@@ -451,7 +451,7 @@ def test_replicas_that_agree_go_on_together() -> None:
         assert text == (
             f"{who}, on which the replicas disagree: it "
             f"is {values[0]} in replica 0 and {values[1]} in replica {values[2]}.\n"
-            "  next:  let all of them have the same, as after gcl.all_reduce_cross_replica."
+            "  next:  give all replicas the same value, as gcl.all_reduce_cross_replica does."
         )
         engine.write_tensor("n", [5, 5, 5, 7])
 
@@ -473,7 +473,7 @@ def test_one_replica_that_aborts_stops_all() -> None:
 def test_replicas_share_the_ipus_equally() -> None:
     device = IPUModel("ipu2", tiles_per_ipu=1, num_ipus=6).create_device()
     assert said(GraphReplicationError, lambda: Graph(device, replication_factor=4)) == (
-        "Graph() was given the replication factor 4, and 6 IPUs cannot be shared out equally among "
+        "Graph() was given the replication factor 4, and 6 IPUs cannot be divided equally among "
         "4 replicas.\n"
         "  next:  give a number that divides 6 (1, 2, 3, 6), or take a machine of more IPUs: "
         "IPUModel(num_ipus=4)."

@@ -409,8 +409,8 @@ def test_strict_engines_refuse_it() -> None:
     with pytest.raises(MissingPerfEstimateError) as caught:
         untraced_engine()
     assert without_line(caught.value) == (
-        "The cycles of Untraced are unknown: sorted() does not run as a scalar loop, and what it "
-        f"does cannot be counted.\n  where: test_report.py, line {LINE} (Untraced.compute); vertex "
+        "The cycles of Untraced are unknown: sorted() does not run as a scalar loop, and its "
+        f"operations cannot be counted.\n  where: test_report.py, line {LINE} (Untraced.compute); vertex "
         "0 (Untraced, tile 1) of compute set 'roots'\n  next:  write np.sort(…) instead, or `def "
         "cycles(self, target)` in the class, or graph.set_perf_estimate(vertex, cycles); Engine(…, "
         "strict=False) runs it without a cost."

@@ -133,8 +133,8 @@ def test_a_pipeline_has_no_ring() -> None:
     with pytest.raises(InvalidOptionError) as caught:
         show.ring(report)
     assert str(caught.value) == (
-        "show.ring() was given a run without a ring: in no superstep does every IPU that takes "
-        "part send to as many others as send to it.\n  next:  show.exchange(report) shows what "
+        "show.ring() was given a run without a ring: there is no superstep in which each IPU "
+        "that takes part sends to as many IPUs as it receives from.\n  next:  show.exchange(report) shows what "
         "crosses between IPUs."
     )
 
@@ -170,7 +170,7 @@ def test_all_to_all_has_no_ring_and_a_recording_is_taken() -> None:
             Report.sample(),
             "show.ring() was given a run in which no IPU sends to another.\n  next:  "
             'gcl.all_reduce_within_replica(graph, tensors, "ADD", prog) on several IPUs does; '
-            "show.exchange(report) has what crosses between tiles.",
+            "show.exchange(report) shows the messages between tiles.",
         ),
     ],
 )

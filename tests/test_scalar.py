@@ -594,8 +594,8 @@ def test_an_error_of_a_long_codelet_names_the_limit() -> None:
     text = str(error.value)
     assert text.startswith(
         "The cycles of Long are unknown: compute() takes more than 20,000 steps for one vertex, too "
-        "many to trace; a dict does not run as a scalar loop, and what it does cannot be "
-        "counted.\n"
+        "many to trace; a dict does not run as a scalar loop, and its operations cannot "
+        "be counted.\n"
     )
     assert (
         "next:  write np.zeros(n), with the keys as indices, instead, or give each vertex less"

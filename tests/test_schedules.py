@@ -242,13 +242,13 @@ def test_too_few_micro_batches_are_refused_with_the_rule() -> None:
     with pytest.raises(InvalidOptionError) as caught:
         pipeline_schedule(4, 7, INTERLEAVED)
     assert str(caught.value) == (
-        "pipeline_schedule() was given 7 micro-batches for 4 stages. A pipeline wants two a stage "
+        "pipeline_schedule() was given 7 micro-batches for 4 stages. A pipeline needs two a stage "
         "where it trains (popxl-addons, transforms/pipelining.py).\n"
         "  next:  give 8 or more; 'sequential' takes any number."
     )
     with pytest.raises(InvalidOptionError) as caught:
         pipeline_schedule(2, 1, training=False)
-    assert "for 2 stages. A pipeline wants one a stage (PopTorch, deviceIterations)." in str(
+    assert "for 2 stages. A pipeline needs one a stage (PopTorch, deviceIterations)." in str(
         caught.value
     )
     assert pipeline_schedule(4, 8) and pipeline_schedule(4, 4, training=False)
@@ -318,8 +318,8 @@ def test_stages_without_work_or_on_an_ipu_of_anothers_are_refused() -> None:
             [[(FORWARD, 0, 0)], [(FORWARD, 1, 1)]],
             "Tick 1 takes stage 1 forward with micro-batch 1, and micro-batch 0 has come there.",
         ),
-        ([[(FORWARD, 0, 0), (BACKWARD, 0, 0)]], "and it has something else to do in that tick."),
-        ([[(BACKWARD, 1, 0)]], "and it has not gone forward with that one."),
+        ([[(FORWARD, 0, 0), (BACKWARD, 0, 0)]], "and the stage has another step in that tick."),
+        ([[(BACKWARD, 1, 0)]], "and the stage has not run it forward."),
         ([[("F", 0, 0)]], "pipeline() was told to take stage 0 'F'."),
         ([[(FORWARD, 2, 0)]], "to take stage 2 'forward'.\n  next:  there are 2 stages, from 0"),
     ],

@@ -164,8 +164,8 @@ def test_what_has_no_rows_is_refused() -> None:
         show.streaming(Report.sample())
     assert str(caught.value) == (
         "show.streaming() was given a run in which nothing goes to or from streaming memory.\n"
-        "  next:  show.host(report) has the host's streams; graph.add_remote_buffer makes rows in "
-        "streaming memory, and Copy moves them."
+        "  next:  copy from or to a remote buffer, made with graph.add_remote_buffer; "
+        "show.host(report) shows the host's streams."
     )
     with pytest.raises(InvalidOptionError, match="is not a report"):
         show.streaming(3)  # type: ignore[arg-type]

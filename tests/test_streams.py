@@ -310,7 +310,7 @@ def test_without_wrap_each_transfer_is_at_the_start() -> None:
         (
             range(3),
             "The stream 'in' was connected to range(0, 3) with wrap=False.\n"
-            "  next:  wrap=False is for arrays, whose start it keeps to; leave it out.",
+            "  next:  leave wrap=False out, or connect an array: it starts each run at the start of an array.",
         ),
     ],
 )

@@ -145,7 +145,7 @@ def test_what_cannot_travel_is_named() -> None:
         sweep(product, [1], executor=4)  # type: ignore[arg-type]
     assert str(caught.value) == (
         "sweep() was given 4, which is not an executor.\n  next:  give one of concurrent.futures, "
-        "ProcessPoolExecutor(4) say; of a Dask client, client.get_executor()."
+        "such as ProcessPoolExecutor(4), or client.get_executor() of a Dask client."
     )
 
 

@@ -457,7 +457,7 @@ def test_errors() -> None:
             lambda: x.slice((1, 2, 3)),
             "slice((1, 2, 3)) is not a slice of shape (4, 3)."
             + here
-            + "an interval is (begin, end), with 0 <= begin <= end.",
+            + "give (begin, end), with 0 <= begin <= end.",
         ),
         (
             lambda: x.slice((1,), (2, 3)),

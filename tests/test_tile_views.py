@@ -346,7 +346,7 @@ def test_what_code_does_not_take() -> None:
         )
     stored = Report.sample("products")
     assert told(show.code, stored) == (
-        "show.code() was given a report from a file, which holds tiles and no vertices.\n"
+        "show.code() was given a report from a file, which has tiles but no vertices.\n"
         "  next:  give it engine.report of the engine that ran."
     )
 
@@ -446,8 +446,8 @@ def test_what_turns_does_not_take() -> None:
         "Output[Vector[FLOAT]]."
     )
     assert told(show.turns, Alone, x=[1, 2]) == (
-        "No loop of Alone was seen to turn.\n  next:  print(observe(Alone, …)) says what its lines "
-        "cost; turns are those of loops over elements."
+        "No loop of Alone was seen to turn.\n  next:  print(observe(Alone, …)) shows the cost of "
+        "its lines; only loops over elements are shown."
     )
     assert told(show.turns, 3) == (
         "show.turns() was given 3, which is not a vertex class.\n"
@@ -543,7 +543,7 @@ def test_what_turns_of_a_run_do_not_take() -> None:
         )
     assert told(show.turns, kept("x")[0], ("kept", 0)) == (
         "Vertex 0 of kept reads or writes what was not recorded: y (its y).\n  next:  "
-        "engine.record(…) that too, then run."
+        "record them too, with engine.record(…), and run again."
     )
     assert told(show.turns, recording.report, one) == (
         "show.turns() was given a report, which holds no values.\n  next:  recording = "
@@ -551,8 +551,8 @@ def test_what_turns_of_a_run_do_not_take() -> None:
         "vertex)."
     )
     assert told(show.turns, kept("x", "y", first=1)[0], ("kept", 0)) == (
-        "In the run vertex 0 of kept wrote something else than it writes now: it keeps a state "
-        "since before the recording, rounds stochastically, or is not the only one that writes "
+        "In the run vertex 0 of kept wrote other values than it writes now: it has state from "
+        "before the recording, rounds stochastically, or is not the only vertex that writes "
         "there.\n  next:  record from the first run on; or show.turns(the class, …) with values of "
         "your own."
     )

@@ -249,11 +249,11 @@ FIELDS = (
         ),
         (
             bad("compute", Input[FLOAT]),
-            "Bad declares a field 'compute'.\n  next:  the kit uses that name; take another.",
+            "Bad declares a field 'compute'.\n  next:  choose another name: the kit uses this one.",
         ),
         (
             bad("call", FLOAT),
-            "Bad declares a field 'call'.\n  next:  the kit uses that name; take another.",
+            "Bad declares a field 'call'.\n  next:  choose another name: the kit uses this one.",
         ),
         (
             bad("_x", Input[FLOAT]),
@@ -473,28 +473,28 @@ LISTED = (
         (
             assign("vec", [1, 2, 3]),
             "Setter.compute() assigns to 'vec' what does not fit: the field has shape (4,), the "
-            "value (3,).\n  next:  give it one number, or as many as the field has.",
+            "value (3,).\n  next:  assign one number, or as many as the field has.",
         ),
         (
             assign("out", [1, 2]),
             "Setter.compute() assigns to 'out' what does not fit: the field has shape (), the "
-            "value (2,).\n  next:  give it one number, or as many as the field has.",
+            "value (2,).\n  next:  assign one number, or as many as the field has.",
         ),
         (
             assign("rows", [[1]]),
             "Setter.compute() assigns to 'rows' what does not fit: the field is a list of 2 "
-            "vectors; the value is [[1]].\n  next:  give it one number, or as many as the field "
+            "vectors; the value is [[1]].\n  next:  assign one number, or as many as the field "
             "has.",
         ),
         (
             assign("rows", 5),
             "Setter.compute() assigns to 'rows' what does not fit: the field is a list of 2 "
-            "vectors; the value is 5.\n  next:  give it one number, or as many as the field has.",
+            "vectors; the value is 5.\n  next:  assign one number, or as many as the field has.",
         ),
         (
             assign("rows", 2.5),
             "Setter.compute() assigns to 'rows' what does not fit: the field is a list of 2 "
-            "vectors; the value is 2.5.\n  next:  give it one number, or as many as the field has.",
+            "vectors; the value is 2.5.\n  next:  assign one number, or as many as the field has.",
         ),
     ],
 )
@@ -650,7 +650,7 @@ def test_a_vertex_is_not_made_by_calling_its_class() -> None:
     with pytest.raises(VertexDefinitionError) as caught:
         DotProduct()
     assert str(caught.value) == (
-        "DotProduct() was called: a vertex is made by a graph.\n"
+        "DotProduct() was called, but only a graph makes vertices.\n"
         "  next:  graph.add_vertex(compute_set, DotProduct, …); to try one, DotProduct.call(…)."
     )
 

@@ -277,7 +277,7 @@ def test_a_list_is_connected_part_by_part() -> None:
     assert said(lambda: graph.connect(v["parts"][0], a), NoSizeSpecifiedError) == (
         "Total.parts has no size yet.\n"
         "  where: field 'parts' of vertex 0 (Total) of compute set 'cs'\n"
-        "  next:  graph.set_field_size(vertex[name], size), or connect it whole."
+        "  next:  graph.set_field_size(vertex[name], size), or connect the whole field."
     )
     graph.set_field_size(v["parts"], 2)
     assert graph.get_field_size(v["parts"]) == 2
@@ -509,7 +509,7 @@ def test_sized_state_holds_what_unwritten_memory_holds() -> None:
     ) == (
         "Shift.kept was given 2 values; its size was set to 1.\n"
         "  where: field 'kept' of vertex 0 (Shift) of compute set 'cs'\n"
-        "  next:  leave set_field_size out: a value brings its size."
+        "  next:  leave set_field_size out: the size is that of the value."
     )
 
 
@@ -520,7 +520,7 @@ def test_sizes_that_cannot_be() -> None:
     place = "  where: field '{}' of vertex 0 (Table) of compute set 'cs'\n"
     assert said(lambda: bench.graph.set_field_size(v["table"], 3), GraphObjectCreationError) == (
         "set_field_size() was given 3 for Table.table, whose value has 2.\n"
-        f"{place.format('table')}  next:  leave it out: a value brings its size."
+        f"{place.format('table')}  next:  leave it out: the size is that of the value."
     )
     assert said(lambda: bench.graph.set_field_size(v["table"], -1), GraphObjectCreationError) == (
         f"set_field_size() was given the size -1.\n{place.format('table')}  next:  give a whole "
@@ -629,8 +629,8 @@ def test_workers_that_race_are_found() -> None:
                 self.total += 1
 
     advice = (
-        "  next:  let each worker write elements of its own, chosen by worker_id; what one worker "
-        "needs of another's work belongs into a second compute set."
+        "  next:  let each worker write elements of its own, chosen by worker_id; a worker that "
+        "needs another worker's result reads it in a second compute set."
     )
     for cls, fields, text in (
         (
@@ -804,7 +804,7 @@ def test_an_estimator_stands_for_a_codelet_that_cannot_be_traced() -> None:
     assert said(lambda: bench.graph.get_perf_estimate(v), MissingPerfEstimateError) == (
         "Flip has no estimate of its cycles.\n  where: vertex 0 (Flip) of compute set 'cs'\n  "
         "next:  graph.set_perf_estimate(vertex, cycles), graph.register_perf_estimator(…), or `def "
-        "cycles(self, target)` in the class. What is counted from compute() stands in the report."
+        "cycles(self, target)` in the class. The report shows the cycles that are counted from compute()."
     )
     bench.graph.add_codelets(Flip)
     bench.graph.register_perf_estimator("Flip", lambda shapes, target: 7)
@@ -827,7 +827,7 @@ def test_estimates_that_are_none() -> None:
         ),
         (
             lambda shapes, target: shapes["z"],
-            "failed: KeyError: 'z'.\n{}  next:  it knows shapes, and no values.",
+            "failed: KeyError: 'z'.\n{}  next:  use shapes only: an estimator gets the shapes of the fields, not their values.",
         ),
     ):
         bench.graph.register_perf_estimator(Increment, function)
@@ -1077,13 +1077,13 @@ def test_files_that_cannot_be_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyP
             "fails.py",
             GraphObjectLoadError,
             "'fails.py' failed while it was loaded: ZeroDivisionError: division by zero.\n"
-            "  next:  the file is run as a whole, once; run it by itself to see where it stops.",
+            "  next:  run the file by itself to see where it stops: add_codelets() runs all of it once.",
         ),
         (
             "leaves.py",
             GraphObjectLoadError,
             "'leaves.py' failed while it was loaded: SystemExit: 3.\n"
-            "  next:  the file is run as a whole, once; run it by itself to see where it stops.",
+            "  next:  run the file by itself to see where it stops: add_codelets() runs all of it once.",
         ),
     ):
         assert said(lambda name=name: graph.add_codelets(name), kind) == expected

@@ -326,7 +326,7 @@ def test_a_picture_rests_where_its_question_is_answered_or_where_one_asks() -> N
     assert "did you mean 'everywhere'? " in told(lambda: show.balance(report, at="evrywhere"))
     for name in ("bsp", "timeline", "liveness"):
         assert told(partial(getattr(show, name), report, report, at=1)) == (
-            f"show.{name}() was given a step to rest at, and two runs, which are seen whole.\n  next:  "
+            f"show.{name}() was given at= with two runs, which are shown as a whole.\n  next:  "
             "leave out at=."
         )
 
@@ -1023,11 +1023,11 @@ def test_errors() -> None:
     )
     for others in ((), (programs.uneven(tiles=2, rows=2),)):
         assert told(lambda others=others: show.bsp(programs.uneven(), *others, paired=True)) == (
-            "show.bsp() was asked for lanes in pairs, without a second run on as many tiles.\n"
+            "show.bsp() was asked for lanes in pairs, but was not given a second run on as many tiles.\n"
             "  next:  give it two such runs, or leave out paired=True."
         )
     assert told(lambda: view.save("a.doc")) == (
-        "save() was given 'a.doc', whose ending says no format.\n  next:  End it with one of "
+        "save() was given 'a.doc', whose ending is not a format.\n  next:  End it with one of "
         ".html, .svg, .png, .pdf, .gif."
     )
     assert (

@@ -332,35 +332,35 @@ def test_errors() -> None:
         (
             lambda: empty.why(),
             InvalidOptionError,
-            "why() was asked of a report in which nothing has run.\n  next:  engine.run(), then "
-            "engine.report; of memory one can ask before: report.why('memory').",
+            "why() was called on a report in which nothing has run.\n  next:  engine.run(), then "
+            "engine.report; before a run, only memory can be explained: report.why('memory').",
         ),
         (
             lambda: report.why(7),
             PoplarIndexError,
-            "why() was asked of step 7.\n  next:  give one from 0 to 0.",
+            "why() was given step 7.\n  next:  give one from 0 to 0.",
         ),
         (
             lambda: report.why(-1),
             PoplarIndexError,
-            "why() was asked of step -1.\n  next:  give one from 0 to 0.",
+            "why() was given step -1.\n  next:  give one from 0 to 0.",
         ),
         (
             lambda: report.why(tile=10),
             PoplarIndexError,
-            "why() was asked of tile 10.\n  next:  give a tile from 0 to 9.",
+            "why() was given tile 10.\n  next:  give a tile from 0 to 9.",
         ),
         (
             lambda: report.why(tile="4"),
             PoplarIndexError,
-            "why() was asked of tile '4'.\n  next:  give a tile from 0 to 9.",
+            "why() was given tile '4'.\n  next:  give a tile from 0 to 9.",
         ),  # type: ignore[arg-type]
         (
             lambda: report.why("wrok"),
             InvalidOptionError,
             "why() was given 'wrok'.\n  next:  did you mean 'work'? give the number of a step, its "
-            "name, a step of report.steps(), 'waiting', 'memory', or the error that said that "
-            "memory is full.",
+            "name, a step of report.steps(), 'waiting', 'memory', or the error of a full "
+            "memory.",
         ),
         (
             lambda: report.why(1.5),

@@ -98,7 +98,7 @@ def choose_data(notebook: NotebookNode, data: str, name: str) -> None:
     raise LessonError(
         f"Lesson {name} has no choice of data.",
         next_step=(
-            'leave --data away; a lesson that has one says DATA = "digits" in its cell tagged '
+            'leave --data out; a lesson that has one says DATA = "digits" in its cell tagged '
             '"parameters"'
         ),
     )

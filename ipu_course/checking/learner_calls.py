@@ -381,8 +381,8 @@ def _asked_again(question: Later, value: Any, actual: Any) -> Panel:
     head = f"{question.name}: {question.title}"
     if actual is not _MISSING:
         raise AnswerKindError(
-            f"Prediction {question.name} was given what it is.",
-            next_step="leave actual out: here the machine answers.",
+            f"Prediction {question.name} was given its answer.",
+            next_step="leave actual out: the machine answers this one.",
         )
     if not locked and (value is _MISSING or is_blank(value)):
         return Panel(

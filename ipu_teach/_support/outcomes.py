@@ -132,8 +132,8 @@ def check_travels(call: str, executor: object, sent: Mapping[str, object]) -> No
     name, cannot be sent to its processes."""
     if not isinstance(executor, Executor):
         raise InvalidOptionError(f"""{call} was given {shown(executor)}, which is not an executor.
-            next:  give one of concurrent.futures, ProcessPoolExecutor(4) say; of a Dask client,
-            client.get_executor().""")
+            next:  give one of concurrent.futures, such as ProcessPoolExecutor(4), or
+            client.get_executor() of a Dask client.""")
     processes = sys.modules.get("concurrent.futures.process")  # a browser cannot even import it
     if processes is None or not isinstance(executor, processes.ProcessPoolExecutor):
         return
@@ -158,6 +158,6 @@ def check_travels(call: str, executor: object, sent: Mapping[str, object]) -> No
             )
         raise InvalidOptionError(f"""{name} cannot be sent to another process: {reason}.
             where: {call}, {shown(value)}
-            next:  put it into a file, build.py say, and import it: from build import build. Or let
-            an executor run it that takes functions as they are: a ThreadPoolExecutor, or
+            next:  put it into a file such as build.py and import it: from build import build. Or
+            use an executor that takes any function: a ThreadPoolExecutor, or
             client.get_executor() of a Dask client.""")

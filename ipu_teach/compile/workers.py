@@ -88,8 +88,8 @@ def _race(
     return ComputeSetRaceError(f"""Worker {number} of {group.table.codelet.__name__} writes
         {name}{index}, and worker {other} {does} it.
         where: {vertex_name(group.table, int(group.rows[vertex]), name)}
-        next:  let each worker write elements of its own, chosen by worker_id; what one worker needs
-        of another's work belongs into a second compute set.""")
+        next:  let each worker write elements of its own, chosen by worker_id; a worker that needs
+        another worker's result reads it in a second compute set.""")
 
 
 def _touched(trace: Trace) -> tuple[dict[int, Array], dict[int, Array]]:

@@ -520,7 +520,7 @@ def check(memory: MemoryLedger) -> None:
         f"{over} of {memory.num_tiles} tiles {'holds' if over == 1 else 'hold'} too much.",
         where=f"the fullest is tile {full}: {int(used[full]):,} of {limit:,} bytes. Its variables: "
         + (", ".join(largest[:10]) + rest or "none")
-        + (f". Besides: {', '.join(others)}." if others else "."),
+        + (f". Also: {', '.join(others)}." if others else "."),
         next_step=(
             "spread the variables over more tiles (poputil.map_tensor_linearly), use a smaller "
             "dtype, or more tiles."
@@ -543,5 +543,5 @@ def check_streaming(buffers: Iterable[RemoteBuffer], target: Target) -> None:
         "Out of memory: Cannot fit all remote buffers into streaming memory.",
         where=f"it has {limit:,} bytes, {target.streaming_bytes:,} an IPU, and they take "
         f"{total:,}: {', '.join(sizes[:10])}{rest}",
-        next_step="give them fewer or shorter rows, a smaller dtype, or the machine more IPUs.",
+        next_step="use fewer or shorter rows, a smaller dtype, or a machine with more IPUs.",
     )

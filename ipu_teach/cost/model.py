@@ -250,8 +250,8 @@ class CostModel:
         """
         if self.measured and target.codelet_prices != self.target.codelet_prices:
             raise InvalidMachineModelError(f"""what_if() cannot change codelet_prices here: cycles
-                depend on data, and were counted as the program ran.
-                next:  run it once more: Engine(graph, program, options={{"codelet_prices":
+                depend on data and were counted during the run.
+                next:  run it again: Engine(graph, program, options={{"codelet_prices":
                 {target.codelet_prices!r}}}).""")
         model = CostModel(self.compiled, target, self.measured)
         model._exchanges = self._exchanges
@@ -350,7 +350,7 @@ class CostModel:
                             reason = f"{TOO_LONG}, too many to trace; {reason}"
                             write = f"{write}give each vertex less to do, or "
                         raise MissingPerfEstimateError(f"""The cycles of {name} are unknown:
-                            {reason}, and what it does cannot be counted.
+                            {reason}, and its operations cannot be counted.
                             where: {place}; {vertex_name(group.table, row)} of compute set
                             {compute_set.name!r}
                             line:  {in_words(group.table.line(row))}

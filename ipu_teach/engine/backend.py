@@ -336,10 +336,10 @@ def choose_backend(name: str | None) -> Backend:
     if cupy is not None:
         return CupyBackend(cupy)
     if name == "cupy":
-        raise InvalidOptionError(f"""Engine was given backend="cupy", and CuPy does not run here:
+        raise InvalidOptionError(f"""Engine was given backend="cupy", but CuPy does not run here:
             {why}.
-            next:  leave it out, and the engine runs on numpy; `ipu-teach doctor` says what is
-            missing.""")
+            next:  leave it out, and the engine runs on numpy; `ipu-teach doctor` shows what
+            is missing.""")
     return Backend()
 
 

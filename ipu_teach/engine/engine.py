@@ -587,12 +587,12 @@ class Engine(WithoutSome):
 def _compiled_already(executable: Executable, programs: object, **chosen: object) -> Executable:
     """Return `executable`. Raise an error if an argument of compiling was given as well."""
     if programs is not None:
-        raise ControlProgramError(f"""Engine was given an executable, and {shown(programs)} as its
-            programs.
-            next:  an executable has its programs: write Engine(executable).""")
+        raise ControlProgramError(f"""Engine was given an executable, but also {shown(programs)}
+            as its programs.
+            next:  write Engine(executable): an executable has its own programs.""")
     for name, value in chosen.items():
         if value is not None:
             raise InvalidOptionError(f"""Engine was given an executable, and {name}={shown(value)}.
-                next:  that is decided when it is compiled: compile_graph(graph, programs,
+                next:  set it when the graph is compiled: compile_graph(graph, programs,
                 {name}=…).""")
     return executable

@@ -66,10 +66,10 @@ def refuse_unequal(values: Array, tensor: Tensor, reader: str, compared: Array) 
     if len(unlike):
         r, i = unlike[0].tolist()
         at = "it" if rows.shape[1] == 1 else f"element {i:,}"
-        raise ApplicationRuntimeError(f"""{reader} looks at {tensor.graph.describe(tensor)}, on
-            which the replicas disagree: {at} is {rows[0, i]} in replica 0 and {rows[r, i]} in
+        raise ApplicationRuntimeError(f"""{reader} reads {tensor.graph.describe(tensor)}, which
+            differs between replicas: {at} is {rows[0, i]} in replica 0 and {rows[r, i]} in
             replica {r}.
-            next:  let all of them have the same, as after gcl.all_reduce_cross_replica.""")
+            next:  give all replicas the same value, as gcl.all_reduce_cross_replica does.""")
 
 
 def _repeat(count: int, parts: list[Action]) -> Action:
@@ -103,7 +103,7 @@ def _switch(node: Node, control: PredicateReader, parts: list[Action]) -> Action
     def run() -> None:
         number = control()
         if number not in cases and node.checked:
-            raise ApplicationRuntimeError(f"""A Switch came to {number}, and has no such case.
+            raise ApplicationRuntimeError(f"""A Switch got {number}, but has no case for it.
                 where: its cases are {sorted(cases)}
                 next:  add the case, or use a Switch with a default.""")
         cases.get(number, default)()

@@ -93,8 +93,8 @@ class RemoteRows:
         if touched > self._room:
             free = free_memory()
             if free is not None and touched > free - FIRST:
-                raise GraphMemoryAllocationError(f"""This computer's memory is full: of it
-                    {free:,} bytes are free, and {touched:,} are to be written.
+                raise GraphMemoryAllocationError(f"""This computer's memory is full:
+                    {free:,} bytes are free, but {touched:,} must be written.
                     where: {self.buffer!r}, of which {int(self._written.sum()):,} rows are written
                     next:  give the buffer fewer rows, or shorter ones, or close other programs.""")
             self._room = FIRST
@@ -193,6 +193,6 @@ def find_buffer(
             next:  {advice}.""")
     if not is_whole(replica) or not 0 <= replica < buffer.replicas:
         raise TensorIOStateError(f"""{call} was given the replica {shown(replica)} of
-            {buffer.handle!r}, which is there for {counted(buffer.replicas, "replica")}.
+            {buffer.handle!r}, which has {counted(buffer.replicas, "replica")}.
             next:  give a whole number from 0 to {buffer.replicas - 1:,}.""")
     return buffer, int(replica) * buffer.repeats + int(row)

@@ -197,7 +197,8 @@ def _load(path: Path) -> ModuleType:
         del sys.modules[name]
         raise GraphObjectLoadError(
             f"{path.name!r} failed while it was loaded: {type(error).__name__}: {error}.",
-            next_step="the file is run as a whole, once; run it by itself to see where it stops.",
+            next_step="run the file by itself to see where it stops: add_codelets() runs all of it "
+            "once.",
         ) from error
     return module
 
@@ -232,7 +233,8 @@ def said_cycles(
         raise InvalidPerfEstimateError(
             f"{description} failed: {type(error).__name__}: {error}.",
             where=who,
-            next_step="it knows shapes, and no values.",
+            next_step="use shapes only: an estimator gets the shapes of the fields, not their "
+            "values.",
         ) from error
     is_integer = is_whole(stated)
     if not is_integer and isinstance(stated, (float, np.floating)) and np.isfinite(stated):
@@ -276,8 +278,8 @@ def get_perf_estimate(
         raise MissingPerfEstimateError(f"""{table.codelet.__name__} has no estimate of its cycles.
             where: {vertex!r}
             next:  graph.set_perf_estimate(vertex, cycles), graph.register_perf_estimator(…), or
-            `def cycles(self, target)` in the class. What is counted from compute() stands in the
-            report.""")
+            `def cycles(self, target)` in the class. The report shows the cycles that are counted
+            from compute().""")
     cycles = said_cycles(table.codelet, estimator, _shapes(vertex), target, repr(vertex))
     assert cycles is not None
     return cycles

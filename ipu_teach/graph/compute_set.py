@@ -77,7 +77,7 @@ def table_of(graph: Graph, compute_set: ComputeSet, codelet: type[Vertex] | str)
 def foreign(argument: object, call: str) -> GraphObjectCreationError:
     """Return the error for a vertex or compute set of another graph."""
     return GraphObjectCreationError(
-        f"{call} was given something of another graph.",
+        f"{call} was given an object of another graph.",
         where=shown(argument),
         next_step="use one graph throughout.",
     )

@@ -92,8 +92,8 @@ def _walk(programs: Any) -> Iterator[Any]:
     while pending:
         program = pending.pop()
         if not callable(getattr(program, "children", None)) or isinstance(program, type):
-            raise GraphObjectCreationError(f"""A drawing of programs was asked for with
-                {shown(program)}.
+            raise GraphObjectCreationError(f"""{shown(program)} cannot be drawn as a
+                program.
                 next:  give a program, or a list of them.""")
         yield program
         pending += reversed(program.children())

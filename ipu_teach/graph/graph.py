@@ -661,8 +661,8 @@ class Graph(WithoutSome):
                 next:  write vertex["name"], with a vertex that add_vertex of this graph
                 returned.""")
         if allow_list and ref.index is not None:
-            raise GraphObjectCreationError(f"""Only connect() takes one part of a field, and this is
-                {ref!r}.
+            raise GraphObjectCreationError(f"""{ref!r} is one part of a field, and only connect()
+                takes a part.
                 next:  name the whole field: vertex["name"].""")
         return ref.vertex.table, ref.vertex.row, ref.name
 
@@ -796,9 +796,9 @@ class Graph(WithoutSome):
     def variable_map(self) -> TileMap:
         """Return a map from bytes to variables: a tile map with numbers of variables for tiles."""
         if self._top.replication.part is not None:
-            raise GraphObjectCreationError("""The variables behind a tensor were asked for in the
-                top-level graph of replicas.
-                next:  ask a tensor of the replicated graph.""")
+            raise GraphObjectCreationError("""The top-level graph of replicas cannot list the
+                variables behind a tensor.
+                next:  use a tensor of the replicated graph.""")
         return self._variables.map()
 
     def constants_in(self, tensor: Tensor) -> list[Variable]:

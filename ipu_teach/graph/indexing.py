@@ -136,8 +136,8 @@ def _cut_positions(tensor: Tensor, key: Any) -> tuple[int, Form]:
         raise PoplarIndexError(f"""The index {shown(key)} does not fit a tensor of shape
             {tensor.shape}.
             where: {tensor!r}
-            next:  as in numpy, arrays of numbers have shapes that broadcast, one of bools the
-            dimension's length.""") from None
+            next:  give arrays of numbers whose shapes broadcast, or an array of bools as long
+            as the dimension.""") from None
     picked = tensor.graph.listed(tensor.dtype, tensor.offset + places)
     return picked.offset, picked.form
 
@@ -174,7 +174,7 @@ def check_key(tensor: Tensor, parts: tuple[Any, ...], key: Any) -> None:
                 "and at most one `...`."
             )
             if tensor.rank
-            else "a single element is used as it is, without an index.",
+            else "use the tensor without an index: it is a single element.",
         )
 
 
@@ -184,7 +184,7 @@ def slice_bounds(tensor: Tensor, part: slice, axis: int) -> tuple[int, int, int]
         not all(bound is None or is_whole(bound) for bound in (part.start, part.stop, part.step))
         or part.step == 0
     ):
-        raise PoplarIndexError(f"""The slice {_slice_text(part)} is none.
+        raise PoplarIndexError(f"""{_slice_text(part)} is not a slice of the tensor.
             where: {tensor!r}
             next:  use whole numbers from 0 to {tensor.shape[axis]}, and a step that is not 0.""")
     return part.indices(tensor.shape[axis])

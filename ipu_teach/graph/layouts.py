@@ -188,8 +188,8 @@ def _strided_extent(shape: Shape, strides: Shape) -> tuple[Array, Array] | None:
 def refuse_to_list(count: int) -> None:
     """Refuse a list of more elements, or pieces, than any machine holds."""
     if count > MOST_LISTED:
-        raise TensorCreationError(f"""A view that must be taken in {count:,} pieces is too large to
-            work with.
+        raise TensorCreationError(f"""A view of {count:,} separate pieces is too large to work
+            with.
             next:  use a smaller tensor: at most {MOST_LISTED:,} pieces.""")
 
 

@@ -59,9 +59,9 @@ class Tiles:
             if is_whole(tile)
             else f"{shown(tile)} is not a tile number.",
             where=subject if isinstance(subject, str) else repr(subject),
-            next_step="the target has a single tile, number 0."
+            next_step="use tile 0, the only tile of the target."
             if self.count == 1
-            else f"the target has the tiles 0 to {self.count - 1}.",
+            else f"use a tile from 0 to {self.count - 1}.",
         )
 
     def numbers(self, tiles: Any, subject: str) -> Array:
@@ -71,7 +71,7 @@ class Tiles:
             raise InvalidTileMappingError(
                 f"{shown(tiles)} is not a tile number, nor a list of them.",
                 where=subject,
-                next_step="tiles are whole numbers.",
+                next_step="give whole numbers.",
             )
         flat = numbers.reshape(-1)
         bad = np.flatnonzero((flat < 0) | (flat >= self.count))

@@ -42,7 +42,7 @@ def set_field_size(ref: FieldRef, size: Any) -> None:
             raise GraphObjectCreationError(f"""set_field_size() was given {size:,} for
                 {table.codelet.__name__}.{name}, whose value has {len(value):,}.
                 where: {ref!r}
-                next:  leave it out: a value brings its size.""")
+                next:  leave it out: the size is that of the value.""")
         table.sizes[name, row] = int(size)
     else:
         advice = "connect a tensor; it brings its size" if field.depth else "it is a single element"
@@ -85,7 +85,7 @@ def _unsized(ref: FieldRef) -> NoSizeSpecifiedError:
     return NoSizeSpecifiedError(
         f"{subject} has no size yet.",
         where=repr(ref),
-        next_step="graph.set_field_size(vertex[name], size), or connect it whole.",
+        next_step="graph.set_field_size(vertex[name], size), or connect the whole field.",
     )
 
 
@@ -108,7 +108,7 @@ def connect_part(ref: FieldRef, value: Any) -> None:
     if not is_whole(index) or not 0 <= index < len(parts):
         raise PoplarIndexError(f"""{subject} has no part {shown(index)}.
             where: {FieldRef(ref.vertex, name)!r}
-            next:  its size was set to {len(parts):,}; parts count from 0.""")
+            next:  use an index below its size, which is {len(parts):,}.""")
     if not isinstance(value, Tensor):
         raise GraphConnectionError(
             f"{subject}[{index}] was given {shown(value)}.", next_step="connect a tensor."

@@ -47,7 +47,7 @@ def open_template(codelet: type[Vertex]) -> VertexDefinitionError:
     """Return the error for a template that was not given its dtypes."""
     wanted = placeholders(codelet)
     return VertexDefinitionError(f"""{codelet.__name__} is a template:
-        {", ".join(p.__name__ for p in wanted)} is open.
+        {", ".join(p.__name__ for p in wanted)} has no dtype yet.
         next:  give the dtype, as in {codelet.__name__}[{", ".join(["FLOAT"] * len(wanted))}].""")
 
 

@@ -230,9 +230,7 @@ class Tensor(WithoutSome, WithoutValue):
         elif end is None:
             pair = as_shape(begin)
             if pair is None or len(pair) != 2:
-                raise self._no_slice(
-                    begin, end, "an interval is (begin, end), with 0 <= begin <= end."
-                )
+                raise self._no_slice(begin, end, "give (begin, end), with 0 <= begin <= end.")
             begin, end = pair
         if not any(
             isinstance(b, (Sequence, np.ndarray)) and not isinstance(b, (str, bytes))
@@ -371,7 +369,7 @@ class Tensor(WithoutSome, WithoutValue):
         """
         places = as_shape(dims)
         if places is None or any(d > self.rank for d in places):
-            raise PoplarIndexError(f"""expand({shown(dims)}) names no places in shape {self.shape}.
+            raise PoplarIndexError(f"""expand({shown(dims)}) does not fit shape {self.shape}.
                 where: {self!r}
                 next:  use whole numbers from 0 to {self.rank}.""")
         shape: list[int] = []
@@ -440,13 +438,14 @@ class Tensor(WithoutSome, WithoutValue):
         """Return the same bits as another dtype of the same size. Raises `PoplarTypeError`."""
         wanted = as_dtype(dtype, "reinterpret()")
         if wanted.size != self.dtype.size:
-            raise PoplarTypeError(f"""reinterpret() reads {self.dtype.__name__}, of
-                {self.dtype.size} bytes, as {wanted.__name__}, of {wanted.size}.
+            raise PoplarTypeError(f"""reinterpret() cannot read
+                {self.dtype.__name__} ({self.dtype.size} bytes) as {wanted.__name__}
+                ({wanted.size}).
                 where: {self!r}
                 next:  choose a dtype of the same size, or convert the values with popops.cast.""")
         if wanted is BOOL and self.dtype is not BOOL:
-            raise PoplarTypeError(f"""reinterpret() reads {self.dtype.__name__} as BOOL, of which
-                only the bits of 0 and 1 mean something.
+            raise PoplarTypeError(f"""reinterpret() cannot read {self.dtype.__name__} as BOOL, in
+                which only the bits of 0 and 1 are valid.
                 where: {self!r}
                 next:  convert the values with popops.cast.""")
         return Tensor.of(self.graph, wanted, self.offset, self.layout)
@@ -456,7 +455,7 @@ class Tensor(WithoutSome, WithoutValue):
         `permutation[i]`."""
         order = as_shape(permutation)
         if order is None or sorted(order) != list(range(self.rank)):
-            raise PoplarIndexError(f"""dim_shuffle({shown(permutation)}) is no order of the
+            raise PoplarIndexError(f"""dim_shuffle({shown(permutation)}) is not an order of the
                 {self.rank} dimensions of shape {self.shape}.
                 where: {self!r}
                 next:  name each of {list(range(self.rank))} once.""")
@@ -676,9 +675,10 @@ def concat(*parts: Any, dim: int = 0) -> Tensor:
     axis = first._axis(dim)
     for t in tensors:
         if t.dtype is not first.dtype:
-            raise PoplarTypeError(f"""concat() joins {first.dtype.__name__} and {t.dtype.__name__}.
+            raise PoplarTypeError(f"""concat() was given tensors of {first.dtype.__name__} and of
+                {t.dtype.__name__}.
                 where: {first!r} and {t!r}
-                next:  join tensors of one dtype; popops.cast converts.""")
+                next:  convert one of them with popops.cast: all need the same dtype.""")
         if t.graph is not first.graph:
             raise GraphObjectCreationError(f"""concat() was given tensors of two graphs.
                 where: {first!r} and {t!r}
@@ -688,9 +688,9 @@ def concat(*parts: Any, dim: int = 0) -> Tensor:
             or t.shape[:axis] + t.shape[axis + 1 :] != first.shape[:axis] + first.shape[axis + 1 :]
         ):
             raise TensorCreationError(f"""concat() along dimension {axis} joins shapes {first.shape}
-                and {t.shape}, which differ elsewhere.
+                and {t.shape}, which differ in another dimension.
                 where: {first!r} and {t!r}
-                next:  make all lengths but that of dimension {axis} equal.""")
+                next:  make the lengths in all other dimensions equal.""")
     if len(tensors) == 1:
         return first
     if axis == 0 and all(t.layout.contiguous for t in tensors):

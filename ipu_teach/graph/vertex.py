@@ -205,8 +205,8 @@ class _FieldAccess:
             if isinstance(value, (float, np.floating)) and not isinstance(region, list):
                 raise  # NaN is not a whole number: its shape is not at fault
             raise CodeletError(f"""{self.owner}.compute() assigns to
-                {field.name!r} what does not fit: {_misfit(field, region, value)}.
-                next:  give it one number, or as many as the field has.""") from None
+                {field.name!r} a value that does not fit: {_misfit(field, region, value)}.
+                next:  assign one number, or as many as the field has.""") from None
 
 
 class Vertex:
@@ -277,8 +277,8 @@ class Vertex:
         setattr(cls, field.name, _FieldAccess(cls.__name__, field))
 
     def __init__(self, *args: Any, **values: Any) -> None:
-        raise VertexDefinitionError(f"""{type(self).__name__}() was called: a vertex is made by a
-            graph.
+        raise VertexDefinitionError(f"""{type(self).__name__}() was called, but only a graph
+            makes vertices.
             next:  graph.add_vertex(compute_set, {type(self).__name__}, …); to try one,
             {type(self).__name__}.call(…).""")
 
@@ -442,7 +442,7 @@ def _check_name(cls: type[Vertex], name: str, annotation: Any) -> None:
     """Raise `VertexDefinitionError` for a field name that the kit uses or that begins with "_"."""
     if name in _RESERVED or (name == "num_workers" and cls.context == "multi"):
         raise VertexDefinitionError(f"""{cls.__name__} declares a field {name!r}.
-            next:  the kit uses that name; take another.""")
+            next:  choose another name: the kit uses this one.""")
     text = annotation if isinstance(annotation, str) else ""
     is_field = (
         get_origin(annotation) in (*_KINDS, Vector)

@@ -153,7 +153,7 @@ class VertexTable:
             raise GraphObjectCreationError(f"""{self.codelet.__name__}.{name} was given
                 {len(checked):,} values; its size was set to {size:,}.
                 where: {FieldRef(VertexRef(self, row), name)!r}
-                next:  leave set_field_size out: a value brings its size.""")
+                next:  leave set_field_size out: the size is that of the value.""")
         self.state_values[name][row] = checked
 
     def drop(self, row: int) -> None:
@@ -303,7 +303,8 @@ class FieldRef:
 
     def __iter__(self) -> Iterator[FieldRef]:
         raise GraphConnectionError(
-            f"A loop over {self!r} has no end.", next_step="loop over range(size) and index it."
+            f"A loop over {self!r} would never end.",
+            next_step="loop over range(size) and index it.",
         )
 
     def __repr__(self) -> str:

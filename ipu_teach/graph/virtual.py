@@ -50,7 +50,9 @@ def _choose(parent: Graph, arguments: tuple[Any, ...]) -> Array:
     if len(arguments) == 1 and is_whole(arguments[0]):
         tiles_per_ipu = parent.target.tiles_per_ipu
         if not 1 <= arguments[0] <= tiles_per_ipu:
-            raise _refused(arguments, f"each IPU of the graph has {tiles_per_ipu:,} tiles.")
+            raise _refused(
+                arguments, f"give a number from 1 to {tiles_per_ipu:,}, the tiles of each IPU."
+            )
         return (np.arange(ipus)[:, None] * tiles_per_ipu + np.arange(arguments[0])).reshape(-1)
     if len(arguments) == 2:
         low, high = arguments
@@ -67,7 +69,7 @@ def _choose(parent: Graph, arguments: tuple[Any, ...]) -> Array:
         or numbers.dtype.kind not in "iu"
         or len(np.unique(numbers)) < numbers.size
     ):
-        raise _refused(arguments, "a list of tiles holds whole numbers, at least one, each once.")
+        raise _refused(arguments, "give a list of different whole numbers, at least one.")
     return numbers
 
 

@@ -381,8 +381,8 @@ def _from_iterator(stream: DataStream, items: Iterator[Any]) -> Feed:
         item = _guarded(stream, "The connected iterator", next, items, _DRY)
         if item is _DRY:
             raise StreamConnectionError(f"""The stream {stream.handle!r} ran dry: its iterator gave
-                {counted(taken, "transfer")}, and the program wants another.
-                next:  give an iterator that lasts (itertools.cycle), or repeat fewer times.""")
+                {counted(taken, "transfer")}, but the program reads another.
+                next:  give an endless iterator (itertools.cycle), or repeat fewer times.""")
         taken += 1
         return _check_transfer(stream, item, f"transfer {taken:,} of the iterator")
 
@@ -426,4 +426,5 @@ def _no_place(stream: DataStream, connected: object) -> StreamConnectionError:
     """Return the error for `wrap=False` with anything but an array."""
     return StreamConnectionError(f"""The stream {stream.handle!r} was connected to
         {shown(connected)} with wrap=False.
-        next:  wrap=False is for arrays, whose start it keeps to; leave it out.""")
+        next:  leave wrap=False out, or connect an array: it starts each run at the start of an
+               array.""")

@@ -148,14 +148,14 @@ class _GraphFunction:
         if len(body_args) != len(clones):
             raise PoplibsError(f"""The function of {self._kind} was handed
                 {counted(len(clones), "argument")} and left {len(body_args)}.
-                next:  replace nothing but the places of created arguments: args[2] = tensor.""")
+                next:  change only the entries of created arguments: args[2] = tensor.""")
         body_tensors: list[Tensor] = []
         for number, (before, after) in enumerate(zip(clones, body_args, strict=True)):
             name = self._name(number)
             if before is None and after is None:
                 raise PoplibsError(f"""The function of {self._kind} left the created argument
                     {name!r} without a tensor.
-                    next:  put it there: args[{number}] = tensor.""")
+                    next:  set it: args[{number}] = tensor.""")
             if before is not None and after is not before:
                 raise PoplibsError(f"""The function of {self._kind} replaced its argument {name!r},
                     which is {self.signature[number].kind}.

@@ -108,7 +108,7 @@ def calling() -> str:
 
 
 def refused(says: str, where: object = "", next_step: str = "") -> PoplibsError:
-    """Return the error of the current call: `raise refused("wants …", x, "give …")`.
+    """Return the error of the current call: `raise refused("needs …", x, "give …")`.
 
     The text may also span several lines, with `where:` and `next:` as they are printed.
     """
@@ -291,7 +291,7 @@ def check_dtype(argument: str, tensor: Tensor, *dtypes: type[DType]) -> None:
     if tensor.dtype not in dtypes:
         names = " and ".join(d.__name__ for d in dtypes)
         raise refused(
-            f"works on {names}; {argument} is {tensor.dtype.__name__}.",
+            f"works on {names}, but {argument} is {tensor.dtype.__name__}.",
             tensor,
             "cast it with popops.cast.",
         )
@@ -329,7 +329,7 @@ def check_tensor(graph: Graph, argument: str, tensor: object, ranks: tuple[int, 
     if ranks and tensor.rank not in ranks:
         is_range = len(ranks) > 2 and list(ranks) == list(range(ranks[0], ranks[-1] + 1))
         wanted = f"{ranks[0]} to {ranks[-1]}" if is_range else " or ".join(str(r) for r in ranks)
-        raise refused(f"""wants {argument} with {wanted} dimension{"s" if wanted != "1" else ""}; it
+        raise refused(f"""needs {argument} with {wanted} dimension{"s" if wanted != "1" else ""}; it
             has {tensor.rank}.
             where: {tensor!r}
             next:  reshape, flatten or index the tensor.""")

@@ -165,7 +165,8 @@ def unfactor_dims(tensor: Tensor, num_dims: int, start_dim: int) -> Tensor:
         raise PoplibsError(f"""unfactor_dims() was given {shown(num_dims)} dimensions from
             {shown(start_dim)} on.
             where: {tensor!r}
-            next:  the tensor has that many dimensions there, and their factors behind them.""")
+            next:  give num_dims dimensions from start_dim on that are followed by as many
+                   factors.""")
     start, count = int(start_dim), int(num_dims)
     pairs = [d for i in range(count) for d in (start + i, start + count + i)]
     paired = tensor.dim_shuffle([*range(start), *pairs, *range(start + 2 * count, tensor.rank)])
@@ -203,7 +204,7 @@ class TensorUseTracker:
         if not is_whole(tile) or not 0 <= tile < self._num_tiles:
             raise refused(
                 f"was given tile {shown(tile)} of {self._num_tiles:,}.",
-                next_step="tiles are counted from 0.",
+                next_step=f"give a tile from 0 to {self._num_tiles - 1:,}.",
             )
         if tensor.num_elements:
             self._uses.append((int(tile), tensor.flatten()))

@@ -241,7 +241,7 @@ def _check_seed(graph: Graph, argument: str, seed: Tensor | None, modifier: obje
         return
     check_tensor(graph, argument, seed)
     if seed.dtype is not UNSIGNED_INT or seed.shape != (2,):
-        raise refused(f"""wants two UNSIGNED_INT as {argument}; it was given {seed.num_elements} of
+        raise refused(f"""needs two UNSIGNED_INT as {argument}; it was given {seed.num_elements} of
             {seed.dtype.__name__}.
             where: {seed!r}
             next:  make it with graph.add_variable(UNSIGNED_INT, (2,)) and
@@ -486,7 +486,8 @@ def shaped_dropout(
     check_dtype("x", x, FLOAT, HALF)
     lengths = zip(reference.shape[::-1], x.shape[::-1], strict=False)
     if reference.rank > x.rank or any(n not in (1, m) for n, m in lengths):
-        raise refused(f"""cannot spread a mask of shape {reference.shape} over x of shape {x.shape}.
+        raise refused(f"""cannot broadcast a mask of shape {reference.shape} over x of shape
+            {x.shape}.
             where: x {x!r} and reference {reference!r}
             next:  give a reference whose lengths, from the last on, are x's or 1.""")
     keep = _finite("keep_probability", keep_probability, 0, 1)

@@ -72,8 +72,8 @@ def _checked(graph: FrozenGraph, tensors: Sequence[object], max_steps: object) -
     """Return the tensors, each once, if they can be recorded. Raises `InvalidOptionError`."""
     if not is_whole(max_steps) or not 1 <= max_steps <= MOST_ENTRIES:
         raise InvalidOptionError(f"""record() was given most={shown(max_steps)}.
-            next:  give a whole number from 1 to {MOST_ENTRIES:,}: so many steps and changed
-            elements are kept.""")
+            next:  give a whole number from 1 to {MOST_ENTRIES:,}: the number of steps and
+            of changed elements to keep.""")
     checked: list[Tensor] = []
     for tensor in tensors:
         if not isinstance(tensor, Tensor):
@@ -81,19 +81,19 @@ def _checked(graph: FrozenGraph, tensors: Sequence[object], max_steps: object) -
                 next:  give it tensors of the graph, one after the other: engine.record(a, b).""")
         if not tensor.num_elements:
             raise InvalidOptionError(f"""record() was given {tensor!r}, which has no elements.
-                next:  record a tensor that has some.""")
+                next:  record a tensor that has elements.""")
         for variable in {region.var for region in tensor.get_var_regions()}:
             is_recorded = (
                 graph.variable_at(variable.start) if variable.start < graph.memory_bytes else None
             )
             if is_recorded is not variable:
-                raise InvalidOptionError(f"""record() was given {tensor!r}, which this engine does
-                    not know.
+                raise InvalidOptionError(f"""record() was given {tensor!r}, which is not in this
+                    engine's graph.
                     next:  give a tensor of the engine's own graph, made before the engine.""")
             if variable.constant:
                 raise InvalidOptionError(f"""record() was given {tensor!r}, and {variable.name!r} is
                     a constant.
-                    next:  record what is computed from it: a constant never changes.""")
+                    next:  record a variable that is computed from it: a constant never changes.""")
         if tensor not in checked:
             checked.append(tensor)
     if not checked:
@@ -101,8 +101,8 @@ def _checked(graph: FrozenGraph, tensors: Sequence[object], max_steps: object) -
             next:  name the tensors whose values you want to see: engine.record(a, b).""")
     count = sum(tensor.num_elements for tensor in checked)
     if count > MOST_ELEMENTS:
-        raise InvalidOptionError(f"""record() was given {counted(count, "element")}, and looks at
-            all of them after each step.
+        raise InvalidOptionError(f"""record() was given {counted(count, "element")}, which is too
+            many to compare after each step.
             next:  record at most {MOST_ELEMENTS:,}: a slice, as in engine.record(a[:100]).""")
     return checked
 
@@ -167,7 +167,8 @@ class Recording:
         if not is_whole(step) or not self.first <= step < self.first + len(device_steps):
             raise PoplarIndexError(f"""values() was asked for step {shown(step)}.
                 where: the recording has {counted(len(device_steps), "step")}, from number
-                {self.first} next:  give the number of one of them.""")
+                {self.first}
+                next:  give the number of one of them.""")
         last = int(device_steps[step - self.first])
         state = track.first.copy()
         for place, at, values, _ in track.changes:

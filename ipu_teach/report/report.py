@@ -165,8 +165,8 @@ class Report(WithoutSome):
         """Return the steps of the run from number `first` up to `last`, in order."""
         for bound in (first, 0 if last is None else last):
             if not is_whole(bound) or bound < 0:
-                raise PoplarIndexError(f"""steps({shown(first)}, {shown(last)}) was asked of a
-                    report of {self.num_steps:,} steps.
+                raise PoplarIndexError(f"""steps({shown(first)}, {shown(last)}) was called on
+                    a report of {self.num_steps:,} steps.
                     next:  give whole numbers, 0 or more.""")
         return list(self.steps_between(first, last))
 

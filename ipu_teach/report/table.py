@@ -38,7 +38,7 @@ class Table(tuple[T, ...]):
                     f"There is no row {shown(index)}.",
                     next_step=f"there are {len(self):,} rows, from 0."
                     if self
-                    else "this table has none: ask first whether there are any, as in `if rows:`.",
+                    else "test first whether the table has rows: `if rows:`.",
                 ) from None
 
     def records(self) -> list[dict[str, Any]]:

@@ -98,7 +98,7 @@ def why(report: Report, what: object = None, *, tile: int | None = None) -> Why:
     tiles = report.target.num_tiles
     if tile is not None and not (is_whole(tile) and 0 <= tile < tiles):
         raise PoplarIndexError(
-            f"why() was asked of tile {shown(tile)}.",
+            f"why() was given tile {shown(tile)}.",
             next_step=f"give a tile from 0 to {tiles - 1:,}.",
         )
     if isinstance(what, GraphMemoryAllocationError) or isinstance(what, str) and what == MEMORY:
@@ -108,9 +108,9 @@ def why(report: Report, what: object = None, *, tile: int | None = None) -> Why:
             return Why("Why memory is full:", (Cause(what.tried), Cause(what.where)))
         return Why(f"Why tile {full} is as full as it is:", tuple(_memory(report, full)))
     if not report.num_steps:
-        raise InvalidOptionError(f"""why() was asked of a report in which nothing has run.
-            next:  engine.run(), then engine.report; of memory one can ask before:
-            report.why({MEMORY!r}).""")
+        raise InvalidOptionError(f"""why() was called on a report in which nothing has run.
+            next:  engine.run(), then engine.report; before a run, only memory can
+            be explained: report.why({MEMORY!r}).""")
     executed = executions(report)
     chosen = (
         None if what is None or isinstance(what, str) and what == WAITING else _step(report, what)
@@ -207,7 +207,7 @@ def _step(report: Report, step: object) -> int:
     if is_whole(step):
         if not 0 <= step < len(order):
             raise PoplarIndexError(
-                f"why() was asked of step {step}.",
+                f"why() was given step {step}.",
                 next_step=f"give one from 0 to {len(order) - 1:,}.",
             )
         return int(order[step])
@@ -220,7 +220,7 @@ def _step(report: Report, step: object) -> int:
     if not is_whole(number) or number not in order:
         raise InvalidOptionError(f"""why() was given {shown(step)}.
             next:  {did_you_mean(step, named)}give the number of a step, its name, a step of
-            report.steps(), {WAITING!r}, {MEMORY!r}, or the error that said that memory is full.""")
+            report.steps(), {WAITING!r}, {MEMORY!r}, or the error of a full memory.""")
     return number
 
 

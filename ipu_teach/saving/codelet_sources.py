@@ -71,9 +71,9 @@ def resolve(part: HeaderValue, codelets: Iterable[type[Vertex]]) -> type[Vertex]
             next:  load it with the code that saved it, or compile the graph again.""")
     if len({c.__module__ for c in fitting}) > 1:
         modules = ", ".join(sorted({c.__module__ for c in fitting}))
-        raise ExecutableLoadError(f"""There are several codelets {name} that fit.
+        raise ExecutableLoadError(f"""Several codelets named {name} fit.
             where: modules {modules}
-            next:  pass the one that is meant: Executable.load(path, codelets=[…]).""")
+            next:  pass the right one: Executable.load(path, codelets=[…]).""")
     return fitting[-1]  # all are of one module: a cell was run again, and this class is the newest
 
 

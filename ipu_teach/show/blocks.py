@@ -40,7 +40,7 @@ class Blocks:
         self.all = [block for blocks in self.by_tile for block in blocks]
         if not self.all:
             raise InvalidOptionError(f"""show.timeline() was asked for the blocks of
-                {self._where()}, and there are none.
+                {self._where()}, which has none.
                 next:  put Block around parts of the program, or name programs with program_filter:
                 {shown(".")} takes all.""")
         names = dict.fromkeys(block.name for block in self.all)

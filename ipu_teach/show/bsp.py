@@ -126,8 +126,8 @@ def bsp(
     if paired and (
         other is None or report.target.num_tiles != checked(other, "bsp").target.num_tiles
     ):
-        raise InvalidOptionError("""show.bsp() was asked for lanes in pairs, without a second run on
-            as many tiles.
+        raise InvalidOptionError("""show.bsp() was asked for lanes in pairs, but was not given a
+            second run on as many tiles.
             next:  give it two such runs, or leave out paired=True.""")
     seen_whole("bsp", other, at)
     if other is not None:

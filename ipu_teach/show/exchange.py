@@ -56,8 +56,8 @@ def exchange(run: Report | Recording, *, at: At = None) -> View:
     if not exchanges:
         raise InvalidOptionError("""show.exchange() was given a run in which nothing crosses between
             tiles.
-            next:  show.tiles(tensor) says where elements live; what a vertex needs from another
-            tile is exchanged.""")
+            next:  run a program whose vertices read elements of other tiles; show.tiles(tensor)
+            shows the tile of each element.""")
     return fitting(partial(_scene, report, exchanges, texts, at), MOST_EXCHANGES, min_frames=2)
 
 

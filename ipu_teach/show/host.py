@@ -49,8 +49,8 @@ def host(report: Report) -> View:
     if not checked(report, "host").host_bytes + report.streaming_bytes:
         raise InvalidOptionError("""show.host() was given a run in which nothing goes between host
             and device.
-            next:  show.timeline(report) shows the device alone; a Copy from or to a stream involves
-            the host, one from or to a remote buffer streaming memory.""")
+            next:  run a program with a Copy from or to a stream or a remote buffer;
+            show.timeline(report) shows the device alone.""")
     return fitting(lambda max_pieces: _scene(report, max_pieces), MOST_STEPS)
 
 

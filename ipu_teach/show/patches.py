@@ -98,7 +98,7 @@ class _Windows:
         hits = address[order][nearest] == wanted
         self.rows: Array = np.where(hits, order[nearest], -1)
         if (self.rows < 0).all() or x.graph is not matrix.graph:
-            raise InvalidOptionError("""show.patches() was given a matrix that has nothing of the
+            raise InvalidOptionError("""show.patches() was given a matrix without elements of the
                 image.
                 next:  give a view of it, as patches(x, 3).""")
 

@@ -61,9 +61,9 @@ def pipeline(ticks: Iterable[Iterable[tuple[str, int, int]]], report: Report | N
             works = []
             break
         if (t, stage) in busy:
-            raise InvalidOptionError(f"""show.pipeline() was given ticks of which number {t} has two
-                things to do for stage {stage}.
-                next:  a stage does one thing in a tick: give the other one a tick of its own.""")
+            raise InvalidOptionError(f"""show.pipeline() was given two steps for stage {stage} in
+                tick {t}.
+                next:  give each a tick of its own: a stage does one step in a tick.""")
         busy.add((t, stage))
     if not works:
         raise InvalidOptionError(f"""show.pipeline() was given {shown(ticks)}, which are not ticks.

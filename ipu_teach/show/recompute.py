@@ -55,8 +55,8 @@ def recompute(
         raise InvalidOptionError(f"""show.recompute() was given {shown(kept)} as its choices.
             next:  name one to {MOST} of them: {{"all": range(8), "every 2nd": range(0, 8, 2)}}.""")
     if reports is not None and (not isinstance(reports, Mapping) or reports.keys() != kept.keys()):
-        raise InvalidOptionError(f"""show.recompute() was given reports that are not those of its
-            choices.
+        raise InvalidOptionError(f"""show.recompute() was given reports whose names are not those
+            of its choices.
             next:  give one for each of {", ".join(map(repr, kept))}, by these names.""")
     plans = [schedule(layers, keep) for keep in kept.values()]
     lives = [alive(layers, plan) for plan in plans]

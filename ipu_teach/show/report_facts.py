@@ -152,8 +152,8 @@ def rests(scene: Scene, report: Report, at: At, **options: Any) -> Scene:
 def seen_whole(call: str, second: object, at: At) -> None:
     """Raises `InvalidOptionError` where two runs are to rest somewhere."""
     if second is not None and at is not None:
-        raise InvalidOptionError(f"""show.{call}() was given a step to rest at, and two runs, which
-            are seen whole.
+        raise InvalidOptionError(f"""show.{call}() was given at= with two runs, which are shown as
+            a whole.
             next:  leave out at=.""")
 
 
@@ -198,8 +198,8 @@ def model_of(report: object, call: str) -> CostModel:
     was read from a file."""
     profile = checked(report, call).profile
     if not isinstance(profile, CompiledProfile):
-        raise InvalidOptionError(f"""show.{call}() was given a report from a file, which holds tiles
-            and no vertices.
+        raise InvalidOptionError(f"""show.{call}() was given a report from a file, which has tiles
+            but no vertices.
             next:  give it engine.report of the engine that ran.""")
     return profile.model
 

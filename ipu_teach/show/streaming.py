@@ -48,8 +48,8 @@ def streaming(given: Report | Recording) -> View:
     if not report.streaming_bytes:
         raise InvalidOptionError("""show.streaming() was given a run in which nothing goes to or
             from streaming memory.
-            next:  show.host(report) has the host's streams; graph.add_remote_buffer makes rows in
-            streaming memory, and Copy moves them.""")
+            next:  copy from or to a remote buffer, made with graph.add_remote_buffer;
+            show.host(report) shows the host's streams.""")
     return fitting(partial(_scene, _Run(report, MOST_STEPS)), MOST_STEPS)
 
 

@@ -84,9 +84,9 @@ def turns(source: Any, element: Any = None, target: Any = None, /, **values: Any
     observation = source if isinstance(source, Observed) else observe(source, target, **values)
     name = observation.codelet.__name__
     if not observation.turns:
-        raise InvalidOptionError(f"""No loop of {name} was seen to turn.
-            next:  print(observe({name}, …)) says what its lines cost; turns are those of loops over
-            elements.""")
+        raise InvalidOptionError(f"""show.turns() saw no iteration of a loop of {name}.
+            next:  print(observe({name}, …)) shows the cost of its lines; only loops over elements
+            are shown.""")
     place, wrote = ("", list[Turn]()) if element is None else _wrote(observation, element)
     first = next((i for i, turn in enumerate(observation.turns) if turn in wrote), 0)
     start = max(0, min(first - MOST_ROWS // 2, len(observation.turns) - MOST_ROWS))

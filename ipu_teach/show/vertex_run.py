@@ -115,8 +115,8 @@ def ran(recording: Recording, vertex: object, step: int | None = None) -> Vertex
     if any(
         flat[w].tobytes() != part.tobytes() for flat, w, part in parts(regions, "output", "inout")
     ):
-        raise InvalidOptionError(f"""In the run {who} wrote something else than it writes now: it
-            keeps a state since before the recording, rounds stochastically, or is not the only one
+        raise InvalidOptionError(f"""In the run {who} wrote other values than it writes now: it
+            has state from before the recording, rounds stochastically, or is not the only vertex
             that writes there.
             next:  record from the first run on; or show.turns(the class, …) with values of your
             own.""")
@@ -163,5 +163,6 @@ def _refuse_unknown(
     if missing:
         lost = ", ".join(f"{variable} (its {name})" for name, variable in missing.items())
         requested = who[0].upper() + who[1:]
-        raise InvalidOptionError(f"""{requested} reads or writes what was not recorded: {lost}.
-            next:  engine.record(…) that too, then run.""")
+        raise InvalidOptionError(f"""{requested} reads or writes elements that were not recorded:
+            {lost}.
+            next:  record them too, with engine.record(…), and run again.""")

@@ -100,8 +100,8 @@ class View:
         target = Path(path)
         ending = target.suffix.lower().lstrip(".")
         if ending not in FORMATS:
-            raise InvalidOptionError(f"""save() was given {shown(str(path))}, whose ending says no
-                format.
+            raise InvalidOptionError(f"""save() was given {shown(str(path))}, whose ending is not
+                a format.
                 next:  {did_you_mean(ending, FORMATS)}End it with one of
                 {", ".join("." + f for f in FORMATS)}.""")
         count = len(self.scene.frames)

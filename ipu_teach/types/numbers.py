@@ -110,7 +110,7 @@ def best_scale(values: ArrayLike, format: QuarterFormat) -> int:
         raise TensorMetadataError(f"""best_scale() was given values up to {largest:.4g}; for
             {format.name} they would need the scale {scale}, and there are {LEAST_SCALE} to
             {LARGEST_SCALE}.
-            next:  multiply the values by a power of two first, and remember it.""")
+            next:  multiply the values by a power of two first, and divide by it afterwards.""")
     return max(scale, LEAST_SCALE)
 
 
@@ -136,5 +136,5 @@ def sizes_of(values: ArrayLike, subject: str) -> Array:
         place = ", ".join(map(str, np.unravel_index(wrong[0], array.shape)))
         raise InvalidOptionError(f"""{subject} was given {len(wrong):,} of {sizes.size:,} values
             that are NaN or infinite, the first at [{place}].
-            next:  look where they come from; values[np.isfinite(values)] are the others.""")
+            next:  find out where they come from; values[np.isfinite(values)] drops them.""")
     return sizes

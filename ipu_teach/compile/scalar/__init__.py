@@ -140,7 +140,8 @@ def _code(codelet: type[Vertex], compute: Any, walk: _Walk) -> ScalarCode | str:
     """Return the code of one walk, or the reason why there is none."""
     if not isinstance(compute, FunctionType):
         return (
-            f"{codelet.__name__}: compute(), which is not a plain function, does not run as a scalar "
+            f"{codelet.__name__}: compute(), which is not a plain function, does not run as a "
+            "scalar "
             "loop"
         )
     if not all(

@@ -217,8 +217,7 @@ def transpose(matrices: Size, shape: tuple[int, int], dtype: type[DType], target
         raise MissingPerfEstimateError(f"""PopLibs has no estimate of transposing {shape[0]} x
             {shape[1]} elements of {dtype.size} bytes.
             where: Transpose
-            next:  it has those of 2 bytes in whole grains of 4 x 4, and of 4 bytes in grains of 2 x
-            2.""")
+            next:  use multiples of 4 x 4 elements of 2 bytes, or of 2 x 2 elements of 4 bytes.""")
     rows = shape[0] // grain
     columns = shape[1] // grain
     k = 4 if grain == 4 else 3

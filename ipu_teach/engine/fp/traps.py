@@ -220,9 +220,9 @@ def trap_error(
     )
     return FloatingPointTrapError(f"""A floating-point exception stopped the run: {error}.
         where: {line}, {vertex_name(table, row)} of compute set {compute_set!r}{details}
-        next:  look at what the vertex was given; without debug.floatPointOpException and
-        debug.nanOverflowException, or with set_floating_point_behaviour ahead of it, the run goes
-        on with infinity or NaN.""")
+        next:  check the inputs of the vertex; without debug.floatPointOpException and
+        debug.nanOverflowException, or with set_floating_point_behaviour ahead of it, the run
+        continues with infinity or NaN.""")
 
 
 def _first_not_finite(before: Any, after: Any) -> str:

@@ -477,7 +477,7 @@ def _reshape_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
 
 def _permute_shape(x: Value, dims: Ints) -> Out:
     rank = len(x.shape)
-    why = f"{list(dims)} is no order of {rank} dimensions"
+    why = f"{list(dims)} is not an order of {rank} dimensions"
     require(sorted(dims) == [*range(rank)], why, "name each of them once.")
     return Out(tuple(x.shape[d] for d in dims), x.dtype)
 
@@ -504,7 +504,7 @@ def _resized(x: Value, axis: int, size: int) -> Out:
 
 def _slice_shape(x: Value, dim: int, begin: int, end: int, step: int = 1) -> Out:
     (axis,) = axes(x, [dim])
-    why = f"{begin} to {end} by {step} is no part of dimension {axis}, of {x.shape[axis]}"
+    why = f"{begin} to {end} by {step} is not a part of dimension {axis}, of {x.shape[axis]}"
     is_valid = 0 <= begin <= end <= x.shape[axis] and step >= 1
     require(is_valid, why, "count from 0, and end within the tensor.")
     return _resized(x, axis, -(-(end - begin) // step))

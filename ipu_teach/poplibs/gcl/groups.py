@@ -67,8 +67,8 @@ class CommGroup:
         size = self.size or replicas
         if replicas % size:
             fit = ", ".join(f"{n}" for n in range(1, replicas + 1) if replicas % n == 0)
-            raise refused(f"""was given groups of {size} for {replicas}. They do not come out
-                even.
+            raise refused(f"""was given groups of {size} for {replicas}, which do not divide
+                them.
                 next:  a group has {fit} of them.""")
         many = replicas // size
         if self.kind is CommGroupType.ORTHOGONAL:
@@ -96,8 +96,8 @@ def operator_of(operator: object, dtype: type[DType]) -> CollectiveOperator:
         raise as_given(operator, "op", f"use one of {', '.join(o.name for o in STEPS)}.")
     if op is CollectiveOperator.SQUARE_ADD:
         raise refused(
-            "was given SQUARE_ADD, which PopLibs names and refuses, too: a sum on its way round "
-            "would be squared again at each stop.",
+            "was given SQUARE_ADD, which PopLibs also refuses: each IPU on the ring would square "
+            "the partial sum again.",
             next_step="square first, with popops.square, and then ADD.",
         )
     logical = op in (CollectiveOperator.LOGICAL_AND, CollectiveOperator.LOGICAL_OR)

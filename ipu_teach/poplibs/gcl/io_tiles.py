@@ -30,7 +30,7 @@ def per_ipu_tiles(graph: Graph, offset: int, count: int) -> list[int]:
         raise refused(
             f"was given {shown(offset)} and {shown(count)}.",
             next_step=(
-                "give the first tile and how many: each IPU has "
+                "give the first tile and the number of tiles; each IPU has "
                 f"{counted(tiles_per_ipu, 'tile')}, from 0."
             ),
         )
@@ -41,6 +41,6 @@ def per_ipu_tiles(graph: Graph, offset: int, count: int) -> list[int]:
 @library
 def get_min_io_tiles(graph: Graph) -> NoReturn:
     """Not offered: raises `NotOfferedError`."""
-    raise NotOfferedError("""gcl.get_min_io_tiles is not offered by this kit: how many I/O tiles the
-        library wants at least is not published.
+    raise NotOfferedError("""gcl.get_min_io_tiles is not offered by this kit: the library's minimum
+        number of I/O tiles is not published.
         next:  choose a number: IPUModel(io_tiles=64) on a whole chip, 1 on one of a few tiles.""")

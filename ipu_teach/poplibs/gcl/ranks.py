@@ -69,7 +69,7 @@ class Ranks(ABC):
     def one(self) -> Value:
         """Return what is given, where it may not be several. Raises `PoplibsError`."""
         if self.several:
-            raise as_given(self.given, "data", "give one at a time; all_reduce takes several.")
+            raise as_given(self.given, "data", "give one tensor; all_reduce takes several.")
         return self.given
 
     # --- what they do -----------------------------------------------------------------------------
@@ -267,14 +267,15 @@ def _one_each(graph: Graph, tensors: Any, before: list[int]) -> list[int]:
         if len(ipus) > 1 or ipus[0] in at:
             where = f"IPUs {ipus[0]} and {ipus[1]}" if len(ipus) > 1 else f"IPU {ipus[0]}"
             raise refused(
-                f"was given data[{i}] on {where}{', where another one is' * (len(ipus) == 1)}.",
+                f"was given data[{i}] on {where}{', which already has one' * (len(ipus) == 1)}.",
                 tensor,
                 "give one tensor on each IPU.",
             )
         at += ipus
     if before and at != before:
         raise refused(
-            f"was given lists on the IPUs {before} and {at}.", next_step="order them alike."
+            f"was given lists on the IPUs {before} and {at}.",
+            next_step="give the tensors of both lists in the same order of IPUs.",
         )
     return at
 

@@ -103,12 +103,11 @@ class ConvParams:
             if settled[name] % self.num_groups:
                 raise refused(f"""was given {name}={settled[name]:,} for
                     num_groups={self.num_groups:,}.
-                    next:  channels are those of all groups, equally many in each.""")
+                    next:  give the channels of all groups together, a multiple of num_groups.""")
         for axis, sizes in enumerate(zip(self._dilated_kernel, self._padded, strict=True)):
             if sizes[0] > sizes[1]:
                 raise refused(f"""was given a kernel of {sizes[0]:,} for a field of {sizes[1]:,}
-                    elements in dimension {axis}, both with their dilation, the field with its
-                    padding.
+                    elements in dimension {axis}, counted with dilation and padding.
                     next:  use a smaller kernel, or pad the field.""")
 
     def _each(self, name: str, rank: int) -> tuple[Any, ...]:

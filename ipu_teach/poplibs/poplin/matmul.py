@@ -159,7 +159,7 @@ def _settled(
     for name, tensor in (("a", a), ("b", b)):
         if tensor.dtype not in (FLOAT, HALF) and not issubclass(tensor.dtype, QUARTER):
             raise refused(
-                f"multiplies FLOAT, HALF and QUARTER; {name} is {tensor.dtype.__name__}.",
+                f"multiplies FLOAT, HALF and QUARTER, but {name} is {tensor.dtype.__name__}.",
                 tensor,
                 "cast it with popops.cast.",
             )

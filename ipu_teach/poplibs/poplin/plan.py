@@ -294,7 +294,7 @@ def product_of(
     kind = as_dtype(dtype, f"{calling()}()")
     quarter = issubclass(kind, QUARTER)
     if kind not in (FLOAT, HALF) and not quarter:
-        raise refused(f"""multiplies FLOAT, HALF and QUARTER; it was given {kind.__name__}.
+        raise refused(f"""multiplies FLOAT, HALF and QUARTER, but was given {kind.__name__}.
             next:  cast the operands with popops.cast.""")
     names = {"float": FLOAT, "half": HALF}
     partials_type = wish.partials
@@ -351,7 +351,7 @@ def planned(
         return None
     plan = _best(product, target, share)
     if plan.temporary_bytes > target.bytes_per_tile:
-        raise refused(f"""finds no way to cut {product.shapes()}: the smallest blocks need
+        raise refused(f"""cannot partition {product.shapes()}: the smallest blocks need
             {plan.temporary_bytes:,} bytes of a tile, which has {target.bytes_per_tile:,}.
             next:  use more tiles, or multiply a part of the rows or columns at a time.""")
     if cache is not None:

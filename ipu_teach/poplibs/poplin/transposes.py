@@ -26,7 +26,7 @@ def transpose(graph: Graph, x: Matrix, prog: Program, debug_context: str = OWN) 
     """
     if x.dtype.size not in (2, 4):
         raise refused(
-            f"moves elements of 2 and 4 bytes; x is {x.dtype.__name__}.",
+            f"moves elements of 2 and 4 bytes, but x is {x.dtype.__name__}.",
             x,
             "use the view x.transpose().",
         )

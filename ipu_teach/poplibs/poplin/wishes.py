@@ -60,7 +60,7 @@ def wish_of(options: object, partials_type: object, proportion: object) -> Wish:
         if settled(OPTIONS, None)[name] != values[name]:
             raise InvalidOptionError(f"""{calling()}() was given {name!r} as an option and as a
                 keyword.
-                next:  say it once.""")
+                next:  give it once.""")
         values[name] = keyword
     return Wish(
         values["partialsType"],

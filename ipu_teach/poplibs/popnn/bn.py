@@ -138,7 +138,7 @@ def _over(
             f"was given {shown(total_samples)} as norm_batch_size, for {batch} samples on each of "
             f"{replica_count} replicas.",
             x,
-            f"give a multiple of {batch}, of so many replicas as divide {replica_count}.",
+            f"give {batch} times a divisor of {replica_count}.",
         )
     if callback is not None and not callable(callback):
         raise as_given(callback, "reduce_callback", "give a function, or None for gcl.")

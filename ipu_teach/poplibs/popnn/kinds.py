@@ -60,7 +60,7 @@ def kind_of(kind: object) -> NonLinearityType:
         return known[kind.upper()]
     meant = did_you_mean(kind, known) if isinstance(kind, str) else ""
     all_of_them = (
-        "popnn.NonLinearityType has them all" if meant else f"use one of {', '.join(known)}"
+        "popnn.NonLinearityType lists them all" if meant else f"use one of {', '.join(known)}"
     )
     raise refused(f"""was given {shown(kind)} as its non-linearity.
         next:  {meant}{all_of_them}.""")

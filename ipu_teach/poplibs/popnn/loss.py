@@ -218,9 +218,9 @@ def calc_loss(
     check_finite("model_output_scaling", factors["outputs_scale"])
     tensors = any(isinstance(k, Tensor) for k in factors.values())
     if squared and (tensors or factors.pop("outputs_scale") != 1):
-        raise refused("""by SUM_SQUARED_LOSS was given a tensor as its scale, or
+        raise refused("""with SUM_SQUARED_LOSS was given a tensor as its scale, or
             model_output_scaling.
-            next:  they are for CROSS_ENTROPY_LOSS; give deltas_scale as a number.""")
+            next:  give deltas_scale as a number; the others are for CROSS_ENTROPY_LOSS.""")
     if (
         not squared
         and not isinstance(factors["outputs_scale"], Tensor)
@@ -288,7 +288,7 @@ def _check_accuracy(graph: Graph, outputs: Tensor, expected: Tensor, num_correct
     check_tensor(graph, "num_correct", num_correct)
     if num_correct.num_elements != 1 or num_correct.dtype is not INT:
         raise refused(
-            "wants one INT as num_correct.",
+            "needs a single INT as num_correct.",
             num_correct,
             "make it with graph.add_variable(INT, ()).",
         )

@@ -184,8 +184,8 @@ def non_linearity_input_gradient(
     chosen = kind_of(kind)
     if chosen is NonLinearityType.SOFTMAX_SCALED:
         raise refused("""has no gradient of SOFTMAX_SCALED.
-            next:  calc_loss writes the gradient before the softmax; tell it
-            model_output_scaling=popnn.SOFTMAX_SCALING.""")
+            next:  use calc_loss, which returns the gradient before the
+            softmax, with model_output_scaling=popnn.SOFTMAX_SCALING.""")
     if chosen.by_row:
         return softmax_input_gradient(graph, act, out_gradient, prog, debug_context)
     for name, tensor in (("act", act), ("out_gradient", out_gradient)):

@@ -144,7 +144,9 @@ def cut(kind: str, graph: Graph, x: Tensor, count: int, grouping: str) -> Norm:
     caller. Raises `PoplibsError`."""
     check_dtype("x", x, FLOAT, HALF)
     if not x.num_elements:
-        raise refused("was given x without elements.", x, "a mean wants one at least.")
+        raise refused(
+            "was given x without elements.", x, "give at least one element: a norm needs a mean."
+        )
     if not isinstance(grouping, str) or grouping not in GROUPINGS:
         raise as_given(grouping, "grouping", f"give {' or '.join(map(repr, GROUPINGS))}.")
     groups = {BATCH: 0, LAYER: 1, INSTANCE: x.shape[1]}.get(kind, count)
@@ -171,9 +173,9 @@ def _check_row(name: str, row: Tensor, count: int, of: str) -> None:
     check_dtype(name, row, FLOAT, HALF)
     if row.num_elements != count:
         raise refused(
-            f"wants {name} with {count} elements, one of each {of}; it has {row.num_elements}.",
+            f"needs {name} with {count} elements, one for each {of}; it has {row.num_elements}.",
             row,
-            f"give as many as there are: {of}s.",
+            f"give one for each {of}.",
         )
 
 
@@ -234,7 +236,7 @@ def _statistics(
         raise refused(
             f"was asked for an unbiased variance of {size} element.",
             x,
-            "it divides by one less: give unbiased_var_estimate=False.",
+            "give unbiased_var_estimate=False: the unbiased estimate would divide by 0.",
         )
     partials = _partials(partials_type, x)
     scaling = 1 / size, prog

@@ -93,7 +93,7 @@ class PoolParams:
         if not isinstance(kind, PoolingType):
             raise _wrong("kind", kind, f"use {', '.join(PoolingType.__members__)}.")
         if self.dtype is not FLOAT and self.dtype is not HALF:
-            raise _wrong("dtype", self.dtype, "pooling is of FLOAT or HALF.")
+            raise _wrong("dtype", self.dtype, "use FLOAT or HALF.")
         for name in ("channels", "batch_size"):
             if not is_count(getattr(self, name), 1):
                 raise _wrong(name, getattr(self, name), "give a whole number of 1 or more.")
@@ -106,12 +106,12 @@ class PoolParams:
                 wants = f"for {len(value)} of {len(self.input_field)} dimensions of the field"
                 raise _wrong(name, value, "give a number for each.", f" {wants}")
             if not name.startswith("padding") and min(value) < 1:
-                raise _wrong(name, value, "1 is the least.")
+                raise _wrong(name, value, "give 1 or more.")
             object.__setattr__(self, name, tuple(map(int, value)))
         for d, (size, kernel, _, low, high) in enumerate(self._axes()):
             where = f"in dimension {d} of the field"
             if min(size + low, size + high, size + low + high) < 1:
-                advice = f"leave one at least of its {size} elements."
+                advice = f"keep at least one of its {size} elements."
                 raise _wrong("padding", (low, high), advice, f" {where}")
             if kernel > size + low + high:
                 says = f" {where}, which has {size + low + high} elements with its padding"
@@ -120,7 +120,7 @@ class PoolParams:
                 says = f" {where}: its windows have {places:,} places"
                 raise _wrong("a kernel of", kernel, "make the kernel or the field smaller.", says)
             if not self._inside(d).all():
-                says = f" {where}, with a kernel of {kernel}: some windows have padding alone"
+                says = f" {where}, with a kernel of {kernel}: some windows contain only padding"
                 raise _wrong("padding", (low, high), "pad by less than the kernel.", says)
 
     def _axes(self) -> list[tuple[int, ...]]:
@@ -487,12 +487,13 @@ def pool_input_gradient(
         if use_scaled_gradient and ties == "first":
             raise refused(
                 "was given use_scaled_gradient, and ties='first'.",
-                next_step="equal elements share the gradient, or the first has it: give one.",
+                next_step="give one of the two: equal elements share the gradient, or the first gets "
+                "it.",
             )
     elif x is not None or pooled is not None or use_scaled_gradient or ties != "all":
         raise refused(
-            f"was given x, pooled or a rule for ties, and {PoolingType(params.kind).name} pooling.",
-            next_step="give None for x and pooled: only MAX asks which element was the largest.",
+            f"was given x, pooled or ties for {PoolingType(params.kind).name} pooling.",
+            next_step="leave them out, with None for x and pooled: only MAX has a largest element.",
         )
     arguments = graph, params, dy, prog, debug_context
     per_window = use_scaled_gradient or ties == "first"

@@ -43,7 +43,7 @@ def check_matrix(graph: Graph, argument: str, tensor: Tensor) -> None:
     check_dtype(argument, tensor, FLOAT, HALF)
     if tensor.shape[1] == 0:
         raise refused(
-            f"was given rows without elements in {argument}.", tensor, "give a class or more."
+            f"was given rows without elements in {argument}.", tensor, "give at least one class."
         )
 
 
@@ -51,7 +51,7 @@ def check_labels(graph: Graph, outputs: Tensor, expected: Tensor) -> None:
     """Raise `PoplibsError` unless `expected` is a class number for each row."""
     check_tensor(graph, "expected", expected, (1,))
     if expected.dtype is not UNSIGNED_INT or expected.shape[0] != outputs.shape[0]:
-        raise refused(f"""wants expected as {outputs.shape[0]} class numbers (UNSIGNED_INT); it was
+        raise refused(f"""needs expected as {outputs.shape[0]} class numbers (UNSIGNED_INT); it was
             given {expected.shape[0]} of {expected.dtype.__name__}.
             where: {expected!r}
             next:  give one for each row; cast them with popops.cast.""")

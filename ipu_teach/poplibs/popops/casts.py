@@ -144,9 +144,9 @@ def _codelet(x: Tensor, dtype: type[DType]) -> type[Vertex]:
     plain_dtype = x.dtype if issubclass(dtype, QUARTER) else dtype
     if plain_dtype not in (HALF, FLOAT):
         raise refused(
-            f"converts {x.dtype} to {dtype} in two steps.",
+            f"cannot convert {x.dtype} to {dtype} in one step.",
             x,
-            "cast to HALF or FLOAT first, and the result again.",
+            "cast to HALF or FLOAT first, then cast that result.",
         )
     base, quarter = (ToQuarter, dtype) if issubclass(dtype, QUARTER) else (FromQuarter, x.dtype)
     return typed(

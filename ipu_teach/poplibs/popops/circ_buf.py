@@ -110,7 +110,8 @@ class CircBuf:
         oldest. Two compute sets."""
         if not is_whole(i) or not 0 <= i < self.size:
             raise refused(
-                f"was asked for entry {shown(i)} of {self.size:,}.", next_step="0 is the newest."
+                f"was asked for entry {shown(i)} of {self.size:,}.",
+                next_step=f"give a number from 0, the newest, to {self.size - 1:,}.",
             )
         place = self._graph.add_variable(UNSIGNED_INT, (1,), f"{debug_context}/place")
         edges = {"index": self.index[0], "offset": self.size - int(i), "size": self.size}

@@ -39,9 +39,9 @@ class Expr(ABC):
     __hash__ = None  # type: ignore[assignment]
 
     def __bool__(self) -> bool:
-        raise PoplibsError(f"""The truth of the expression {self} was asked for.
-            next:  an expression has no value here; for a choice by element use expr.Select,
-            expr.And, expr.Or.""")
+        raise PoplibsError(f"""Python asked whether the expression {self} is true.
+            next:  use expr.Select, expr.And or expr.Or, which choose by element; an
+            expression has no value while the graph is built.""")
 
     @property
     def own(self) -> type[DType]:
@@ -223,7 +223,7 @@ class Operator(Expr):
         self.node = node
         if len(operands) != self.operation.arity:
             raise PoplibsError(f"""{node}() was given {len(operands)} operands.
-                next:  it takes {self.operation.arity}: it gives {self.operation.says}.""")
+                next:  give {self.operation.arity}: it computes {self.operation.says}.""")
         self.operands = tuple(as_expr(x, f"{node}()") for x in operands)
 
     def _operands(self) -> tuple[Expr, ...]:
@@ -240,7 +240,7 @@ class Operator(Expr):
         known = [(x, d) for x in self._operands() if (d := x.dtype(inputs)) is not None]
         for name, kind in known[1:]:
             if kind is not known[0][1]:
-                raise PoplibsError(f"""{self.node} meets two dtypes: {known[0][0]} is
+                raise PoplibsError(f"""{self.node} was given two dtypes: {known[0][0]} is
                     {known[0][1].__name__}, and {name} is {kind.__name__}.
                     where: in {self}
                     next:  convert one of them: expr.Cast(_1, HALF).""")
@@ -260,9 +260,9 @@ class Operator(Expr):
         for mask in self.operands[len(self._operands()) :]:
             kind = mask.dtype(inputs) or mask.own
             if kind is not BOOL:
-                raise PoplibsError(f"""Select chooses by BOOL; {mask} is {kind.__name__}.
+                raise PoplibsError(f"""Select chooses by BOOL, but {mask} is {kind.__name__}.
                     where: in {self}
-                    next:  ask a question, as in expr.Select(_1, _2, _3 > 0).""")
+                    next:  give the condition last, as in expr.Select(_1, _2, _3 > 0).""")
         return BOOL if self.operation.asks else dtype
 
     def code(self, inputs: Sequence[type[DType]], wanted: type[DType]) -> list[str]:
@@ -286,7 +286,7 @@ def as_expr(value: Any, subject: str) -> Expr:
     if is_whole(value) or isinstance(value, (bool, float)):
         return Const(value)
     raise PoplibsError(f"""{subject} was given {shown(value)}, which is not an expression.
-        next:  give placeholders, numbers and what is made of them: expr._1 + 2. Tensors go into the
+        next:  give placeholders, numbers, or expressions of them: expr._1 + 2; tensors go into the
         list of map().""")
 
 

@@ -259,7 +259,7 @@ def _checked(graph: Graph, expression: object, tensors: object) -> tuple[type[DT
     for number, tensor in enumerate(tensors, 1):
         check_tensor(graph, f"_{number}", tensor)
         if issubclass(tensor.dtype, QUARTER):
-            raise refused(f"""does not compute with {tensor.dtype}, which _{number} is.
+            raise refused(f"""does not compute with {tensor.dtype}, the dtype of _{number}.
                 next:  convert to HALF or FLOAT with popops.cast first.""")
         check_mapped(graph, f"_{number}", tensor)
     dtypes = [t.dtype for t in tensors]

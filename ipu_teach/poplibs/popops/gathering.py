@@ -124,7 +124,7 @@ def scatter(
     if not along:
         raise refused(f"""was given no scatter_dims_to_operand_dims.
             where: {x!r}
-            next:  name the dimensions of x that the indices are in; to write one fixed place use a
+            next:  name the dimensions of x that the indices count; to write one fixed place use a
             Copy.""")
     batch, numbers = _index_rows(indices, index_vector_dim, len(along))
     inserted = _axes("inserted_window_dims", inserted_window_dims, x.rank)
@@ -142,7 +142,7 @@ def scatter(
         raise refused(
             f"was given updates whose slices have shape {tuple(sizes)}; x has {x.shape}.",
             where,
-            "a slice is no larger than x.",
+            "give slices that are not larger than x.",
         )
     for dim, size in enumerate(sizes):
         if dim not in along:
@@ -276,7 +276,7 @@ def update_scalar_in_rows(
 def _check_rows(x: Tensor, indices: Tensor) -> None:
     check_takes("x", x, UNARY["IS_NAN"])
     if indices.dtype is not UNSIGNED_INT or indices.shape[0] != x.shape[0]:
-        raise refused(f"""wants indices as {x.shape[0]:,} column numbers (UNSIGNED_INT); it was
+        raise refused(f"""needs indices as {x.shape[0]:,} column numbers (UNSIGNED_INT); it was
             given {indices.shape[0]:,} of {indices.dtype.__name__}.
             where: {indices!r}
             next:  give one for each row; cast them with popops.cast.""")
@@ -296,8 +296,8 @@ def _index_rows(indices: Tensor, dim: Any, count: int) -> tuple[tuple[int, ...],
             alone.""")
     index_rows = indices.expand([indices.rank]) if dim == indices.rank else indices
     if index_rows.shape[dim] != count:
-        raise refused(f"""was given {index_rows.shape[dim]:,} numbers for a place in {count}
-            dimensions.
+        raise refused(f"""was given {index_rows.shape[dim]:,} numbers for an index of
+            {count} dimensions.
             where: {indices!r}
             next:  name as many dimensions of x as an index has numbers.""")
     order = [d for d in range(index_rows.rank) if d != dim]
@@ -334,6 +334,6 @@ def _check_sizes(x: Tensor, sizes: Any, collapsed: list[int]) -> list[int]:
     ):
         raise refused(f"""was given {shown(sizes)} as slice_sizes.
             where: {x!r}
-            next:  give a size for each dimension of x, from 1 to what there is; 1 in
-            collapsed_slice_dims.""")
+            next:  give a size for each dimension of x, from 1 to its length, and 1
+            for those in collapsed_slice_dims.""")
     return [int(n) for n in sizes]

@@ -37,12 +37,12 @@ def normalise_image(
             or tensor.dtype not in (FLOAT, HALF)
             or tensor.dtype is not offsets.dtype
         ):
-            raise refused(f"""wants offsets and scales as 3 numbers each, both FLOAT or both HALF;
+            raise refused(f"""needs offsets and scales as 3 numbers each, both FLOAT or both HALF;
                 {name} has shape {tensor.shape} of {tensor.dtype.__name__}.
                 where: {tensor!r}
                 next:  give one number for each channel.""")
     if image.rank == 0 or image.shape[-1] != 3 or image.dtype not in (UNSIGNED_CHAR, offsets.dtype):
-        raise refused(f"""wants an image of 3 channels, last, of UNSIGNED_CHAR or
+        raise refused(f"""needs an image of 3 channels, last, of UNSIGNED_CHAR or
             {offsets.dtype.__name__}; it has shape {image.shape} of {image.dtype.__name__}.
             where: {image!r}
             next:  shuffle its dimensions so that the channels come last, or cast it.""")

@@ -35,7 +35,7 @@ def counted_loop(
             raise as_given(number, name, "give a whole number that an INT holds.")
     if step == 0 or (end - begin) * step < 0:
         raise refused(f"""was asked to count from {begin} to {end} in steps of {step}.
-            next:  end is never reached; give a step that leads there.""")
+            next:  give a step that leads from begin to end.""")
     if not callable(body):
         raise as_given(body, "body", "give a function of the counter that returns a program.")
     counter = graph.add_variable(INT, (), f"{debug_context}/counter")
@@ -71,7 +71,7 @@ def counted_for_loop(
             or tensor.dtype not in (INT, UNSIGNED_INT)
             or tensor.dtype is not counter.dtype
         ):
-            raise refused(f"""wants counter and limit as one element each, both INT or both
+            raise refused(f"""needs counter and limit as one element each, both INT or both
                 UNSIGNED_INT.
                 where: counter {counter!r} and limit {limit!r}
                 next:  make them with graph.add_variable(INT, ()).""")

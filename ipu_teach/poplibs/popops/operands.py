@@ -53,7 +53,7 @@ def check_takes(
     # the codelets report these themselves
     if not accepted and not issubclass(tensor.dtype, QUARTER):
         raise refused(
-            f"works on {allowed}; {argument} is {tensor.dtype.__name__}.",
+            f"works on {allowed}, but {argument} is {tensor.dtype.__name__}.",
             tensor,
             "cast it with popops.cast.",
         )
@@ -129,7 +129,7 @@ def check_factor(
         return check_number(argument, k, dtype, "give a number, or a tensor of one element.")
     check_tensor(graph, argument, k)
     if k.dtype not in (dtype, *wider) or k.num_elements != 1:
-        raise refused(f"""wants {argument} as one element of
+        raise refused(f"""needs {argument} as one element of
             {" or ".join(d.__name__ for d in (dtype, *wider))}; it was given {k.num_elements:,} of
             {k.dtype.__name__}.
             where: {k!r}

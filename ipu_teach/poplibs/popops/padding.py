@@ -85,11 +85,11 @@ def _check_room(x: Tensor, axis: int, before: int, behind: int, padding: Padding
         PaddingType.REFLECT: max(remaining - 1, 0),
     }[padding]
     if remaining < 0 or (largest is not None and max(before, behind) > largest):
-        raise refused(f"""by {padding.name} was given {before} and {behind} for dimension {axis} of
-            {length:,} elements.
+        raise refused(f"""with {padding.name} was given {before} and {behind} for dimension {axis}
+            of {length:,} elements.
             where: {x!r}
-            next:  cut off no more than there is; EDGE wants an element, REFLECT more elements than
-            the margin has.""")
+            next:  remove at most all elements; EDGE needs at least one element, and REFLECT more
+            elements than it adds on a side.""")
 
 
 def _margin(

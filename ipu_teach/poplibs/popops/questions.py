@@ -47,9 +47,9 @@ def all_true(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -
     elements: true."""
     if x.dtype is not BOOL:
         raise refused(
-            f"works on BOOL; x is {x.dtype.__name__}.",
+            f"works on BOOL, but x is {x.dtype.__name__}.",
             x,
-            "ask a question first: popops.neq(graph, x, 0, prog).",
+            "compare first: popops.neq(graph, x, 0, prog).",
         )
     return reduce(graph, x, range(x.rank), prog, "LOGICAL_AND", debug_context)
 

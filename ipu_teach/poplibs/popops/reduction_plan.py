@@ -47,7 +47,7 @@ def accum_types(operation: str, dtype: type[DType], options: object) -> AccumTyp
     if (inter_tile, in_vertex) != (usual, usual) and dtype not in (FLOAT, HALF):
         raise refused(
             f"was given an accumType for {dtype.__name__}.",
-            next_step="only FLOAT and HALF have a choice.",
+            next_step="leave it out: only FLOAT and HALF have a choice.",
         )
     return AccumTypes(inter_tile, in_vertex)
 

@@ -251,18 +251,18 @@ def _job(graph: Graph, op: SingleReduceOp, out: Tensor | None, options: object) 
     chosen = _dims(x, op.dims)
     dtype = x.dtype if op.out_type is None else as_dtype(op.out_type, f"{calling()}()")
     if dtype is not x.dtype and (dtype not in _FLOATS or x.dtype not in _FLOATS):
-        raise refused(f"""reduces {x.dtype.__name__} to {x.dtype.__name__}; it was asked for
-            {dtype.__name__}.
+        raise refused(f"""reduces {x.dtype.__name__} to {x.dtype.__name__}, but was asked
+            for {dtype.__name__}.
             where: {x!r}
-            next:  only HALF and FLOAT are converted on the way; else use popops.cast.""")
+            next:  convert the result with popops.cast; only HALF and FLOAT are converted here.""")
     kept_dims = [d for d in range(x.rank) if d not in chosen]
     rows = prod(x.shape[d] for d in chosen)
     shape = tuple(x.shape[d] for d in kept_dims)
     if rows == 0 and params.operation in ("MAX", "MIN"):
         raise refused(
-            f"by {params.operation} was given no elements.",
+            f"with {params.operation} was given no elements.",
             x,
-            "MAX and MIN have no result then; the other operations have.",
+            "give at least one element, or use another operation than MAX and MIN.",
         )
     if out is not None:
         check_output(out, shape, dtype)
@@ -274,14 +274,14 @@ def _job(graph: Graph, op: SingleReduceOp, out: Tensor | None, options: object) 
 def _check_dtype(graph: Graph, x: Tensor, operation: str) -> None:
     if operation.startswith("LOGICAL"):
         if x.dtype is not BOOL:
-            raise refused(f"""by {operation} works on BOOL; x is {x.dtype.__name__}.
+            raise refused(f"""with {operation} works on BOOL, but x is {x.dtype.__name__}.
                 where: {x!r}
-                next:  ask a question first: popops.neq(graph, x, 0, prog).""")
+                next:  compare first: popops.neq(graph, x, 0, prog).""")
         return
     check_operand(graph, "x", x)
     if operation == "LOG_ADD" and x.dtype not in _FLOATS:
         raise refused(
-            f"by LOG_ADD works on FLOAT and HALF; x is {x.dtype.__name__}.",
+            f"with LOG_ADD works on FLOAT and HALF, but x is {x.dtype.__name__}.",
             x,
             "cast it with popops.cast.",
         )
@@ -304,21 +304,21 @@ def _check_extras(graph: Graph, x: Tensor, params: ReduceParams, out: Tensor | N
     """Raise `PoplibsError` unless scale and update are what the operation and the dtype allow."""
     extra = "scale" if params.scale is not None else "update" if params.update else ""
     if extra and params.operation not in _SCALED:
-        raise refused(f"""by {params.operation} was given {extra}.
+        raise refused(f"""with {params.operation} was given {extra}.
             next:  only {" and ".join(_SCALED)} take scale and update.""")
     if params.update and out is None:
-        raise refused("""was given update, and no output to add to.
+        raise refused("""was given update, but no output to add to.
             next:  use reduce_with_output, or the outputs of reduce_many.""")
     if params.scale is None:
         return
     if x.dtype not in _FLOATS:
-        raise refused(f"scales FLOAT and HALF; x is {x.dtype.__name__}.", x, "leave scale out.")
+        raise refused(f"scales FLOAT and HALF, but x is {x.dtype.__name__}.", x, "leave scale out.")
     if not isinstance(params.scale, Tensor):
         check_number("scale", params.scale, FLOAT)
         return
     check_tensor(graph, "scale", params.scale)
     if params.scale.dtype is not FLOAT or params.scale.num_elements != 1:
-        raise refused(f"""wants scale as a number, or as a FLOAT tensor of one element.
+        raise refused(f"""needs scale as a number, or as a FLOAT tensor of one element.
             where: {params.scale!r}
             next:  make it with graph.add_variable(FLOAT, ()).""")
 

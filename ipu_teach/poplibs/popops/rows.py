@@ -415,7 +415,7 @@ def sizes_of(x: Tensor, along: list[int], sizes: Any) -> list[int]:
         lengths = ", ".join(f"{x.shape[d]:,}" for d in along)
         raise refused(f"""was given the sizes {shown(sizes)} for dimensions of {lengths}.
             where: {x!r}
-            next:  give a list with a size for each, from 1 to what there is.""")
+            next:  give a list with a size for each, from 1 to its length.""")
     return [int(n) for n in sizes]
 
 
@@ -428,7 +428,7 @@ def check_slice(x: Tensor, offset: Tensor, dims: Any, sizes: Any) -> tuple[list[
     """Return (dimensions, sizes) of a slice at one offset."""
     along, lengths = _check_sliced(x, dims, sizes)
     if offset.dtype is not UNSIGNED_INT or offset.shape[0] != len(along):
-        raise refused(f"""wants offset as {counted(len(along), "element")} of UNSIGNED_INT, one for
+        raise refused(f"""needs offset as {counted(len(along), "element")} of UNSIGNED_INT, one for
             each dimension; it was given {offset.shape[0]:,} of {offset.dtype.__name__}.
             where: {offset!r}
             next:  cast it with popops.cast, or reshape it.""")
@@ -439,7 +439,7 @@ def check_slices(x: Tensor, offsets: Tensor, dims: Any, sizes: Any) -> tuple[lis
     """Return (dimensions, sizes) of slices at many offsets."""
     along, lengths = _check_sliced(x, dims, sizes)
     if offsets.dtype not in OFFSETS or offsets.shape[1] != len(along):
-        raise refused(f"""wants offsets [slices, {len(along)}] of UNSIGNED_INT or INT, a number for
+        raise refused(f"""needs offsets [slices, {len(along)}] of UNSIGNED_INT or INT, a number for
             each dimension; it was given {offsets.shape} of {offsets.dtype.__name__}.
             where: {offsets!r}
             next:  for one dimension give shape (slices, 1): offsets.expand([1]).""")

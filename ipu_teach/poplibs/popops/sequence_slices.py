@@ -94,7 +94,7 @@ def sequence_slice(
     )
     for name, tensor in (("n", n), ("in_offset", in_offset), ("out_offset", out_offset)):
         if tensor.dtype is not UNSIGNED_INT or tensor.shape != n.shape:
-            raise refused(f"""wants n, in_offset and out_offset of UNSIGNED_INT, equally long;
+            raise refused(f"""needs n, in_offset and out_offset of UNSIGNED_INT, equally long;
                 {name} has {tensor.shape[0]:,} of {tensor.dtype.__name__}.
                 where: {tensor!r}
                 next:  give one of each for every run; cast them with popops.cast.""")

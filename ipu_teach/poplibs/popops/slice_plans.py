@@ -157,8 +157,9 @@ def embedding_plan(
         )
     chosen = settled(OPTIONS, options)
     if not chosen["usedForSlice"] and not chosen["usedForUpdate"]:
-        raise InvalidOptionError(f"""{calling()}() was told that the plan is used for nothing.
-            next:  leave usedForSlice or usedForUpdate True.""")
+        raise InvalidOptionError(f"""{calling()}() was given False for both usedForSlice and
+            usedForUpdate.
+            next:  leave one of them True.""")
     sizes = int(num_entries), int(output_size), max(int(n) for n in num_lookups)
     return _best(sizes, kind, graph.target, tuple(chosen.items()))
 
@@ -327,7 +328,7 @@ def check_plan(
         check_table(graph, plan, x.dtype, x.shape, along)
         if lengths != [1]:
             says = f"was given a plan and the sizes {lengths}."
-            raise refused(says, x, "a plan is for sizes=[1].")
+            raise refused(says, x, "give sizes=[1], or leave the plan out.")
 
 
 def check_table(

@@ -115,9 +115,9 @@ def _checked(
     if mask:
         check_tensor(graph, ORDINALS[2], *mask)
         if arguments[2].dtype is not BOOL:
-            raise refused(f"""chooses by BOOL; {ORDINALS[2]} is {arguments[2].dtype.__name__}.
+            raise refused(f"""chooses by BOOL, but {ORDINALS[2]} is {arguments[2].dtype.__name__}.
                 where: {arguments[2]!r}
-                next:  ask a question first: popops.gt(graph, x, 0, prog).""")
+                next:  compare first: popops.gt(graph, x, 0, prog).""")
         check_mapped(graph, ORDINALS[2], *mask)
         if not tensors_of(arguments[:2]):
             raise refused(

@@ -149,7 +149,7 @@ def cut_for(
     fits = (xs * ys * zs <= tiles) & (np.maximum(xs * ys, np.maximum(high / xs, wide / ys)) < EMPTY)
     if not fits.any():
         raise refused(
-            f"finds no way to cut {high:,} x {wide:,} blocks for {tiles:,} tiles: a part has at "
+            f"cannot partition {high:,} x {wide:,} blocks for {tiles:,} tiles: a part has at "
             f"most {EMPTY - 1:,} rows and columns of them.",
             next_step="use more tiles, or larger blocks.",
         )

@@ -259,6 +259,6 @@ def square(block: tuple[int, int]) -> int:
     """Return the length of a block that the products know. Raises `PoplibsError`."""
     if block[0] != block[1] or block[0] not in BLOCKS:
         sizes = ", ".join(f"{b} x {b}" for b in BLOCKS)
-        raise refused(f"""multiplies blocks of {sizes}; it was given {block[0]} x {block[1]}.
+        raise refused(f"""multiplies blocks of {sizes}, but was given {block[0]} x {block[1]}.
             next:  make the matrix in such blocks: CSRMatrix.from_dense(array, (16, 16)).""")
     return block[0]
