@@ -165,7 +165,7 @@ class Graph:
     def own(self, kind: Any, what: Any) -> Any:
         """`what`, if it is one of this graph's."""
         if not isinstance(what, kind) or what.graph is not self:
-            raise MachineError(f"this {type(what).__name__} is no {kind.__name__} of this graph")
+            raise MachineError(f"this {type(what).__name__} is not a {kind.__name__} of this graph")
         return what
 
 

@@ -115,7 +115,7 @@ def chosen(systems: Sequence[str] | None, pythons: Sequence[str] | None) -> list
         for part in found:
             if part not in known:
                 raise PackError(
-                    f"{part!r} is no {what} that a pack can be for. There are {', '.join(known)}"
+                    f"{part!r} is not a {what} that a pack can be for. There are {', '.join(known)}"
                 )
         return [name for name in known if name in found]
 

@@ -140,11 +140,11 @@ def test_a_machine_has_its_ipus_and_gives_a_power_of_two_of_them() -> None:
     for given, words in (
         (
             {"version": "bow", "machine": "pod16", "num_ipus": 5},
-            "The Pod16 has no 5 IPUs to give: a program gets a power of two, for rings "
+            "The Pod16 cannot give 5 IPUs: a program gets a power of two, for rings "
             "(docs.graphcore.ai, Memory and Performance Optimisation, 7).\n  next:  ask for 1, 2, "
             "4, 8 or 16, or for no machine, as IPUModel(num_ipus=5) does.",
         ),
-        ({"machine": "m2000", "num_ipus": 8}, "The IPU-M2000 has no 8 IPUs to give"),
+        ({"machine": "m2000", "num_ipus": 8}, "The IPU-M2000 cannot give 8 IPUs"),
         (
             {"version": "ipu1", "machine": "pod16"},
             "The Pod16 has no IPUs of the version 'ipu1'.\n  next:  it comes with 'ipu2' or 'bow'.",

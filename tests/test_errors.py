@@ -567,19 +567,19 @@ VIEWS: list[Case] = [
           where: Tensor('v', FLOAT, shape (3,))
           next:  use integers, slices, `...` or arrays of integers or bools, all known when the graph is built."""),
     ("slice by floats", lambda w: w.v[0.0:1.5], PoplarIndexError, r"""
-        The slice 0.0:1.5 is none.
+        The slice 0.0:1.5 is not valid.
           where: Tensor('v', FLOAT, shape (3,))
           next:  use whole numbers from 0 to 3, and a step that is not 0."""),
     ("slice step", lambda w: w.v[::0], PoplarIndexError, r"""
-        The slice ::0 is none.
+        The slice ::0 is not valid.
           where: Tensor('v', FLOAT, shape (3,))
           next:  use whole numbers from 0 to 3, and a step that is not 0."""),
     ("slice step float", lambda w: w.v[0:2:0.5], PoplarIndexError, r"""
-        The slice 0:2:0.5 is none.
+        The slice 0:2:0.5 is not valid.
           where: Tensor('v', FLOAT, shape (3,))
           next:  use whole numbers from 0 to 3, and a step that is not 0."""),
     ("slice of a list", lambda w: concat([w.v, w.k])["a":], PoplarIndexError, r"""
-        The slice 'a': is none.
+        The slice 'a': is not valid.
           where: Tensor(a view of 'v' and others, FLOAT, shape (6,))
           next:  use whole numbers from 0 to 6, and a step that is not 0."""),
     ("a condition", lambda w: bool(w.v), DeviceValueError, r"""
@@ -668,13 +668,13 @@ VIEWS: list[Case] = [
         concat() was given [Tensor('v', FLOAT, shape (3,)), [1, 2, 3]].
           next:  give a list of tensors, as in concat([a, b])."""),
     ("concat dtypes", lambda w: concat([w.v, w.n]), PoplarTypeError, r"""
-        concat() joins FLOAT and INT.
+        concat() was given tensors of FLOAT and of INT.
           where: Tensor('v', FLOAT, shape (3,)) and Tensor('n', INT, shape (3,))
           next:  convert one of them with popops.cast: all need the same dtype."""),
     ("concat shapes", lambda w: concat([w.x, w.x.T]), TensorCreationError, r"""
         concat() along dimension 0 joins shapes (4, 3) and (3, 4), which differ in another dimension.
           where: Tensor('x', FLOAT, shape (4, 3)) and Tensor('x', FLOAT, shape (3, 4))
-          next:  make all lengths but that of dimension 0 equal."""),
+          next:  make the lengths in all other dimensions equal."""),
     ("concat dimension", lambda w: concat([w.v, w.v], 1), PoplarIndexError, r"""
         There is no dimension 1 in a tensor of shape (3,).
           where: Tensor('v', FLOAT, shape (3,))
@@ -690,7 +690,7 @@ VIEWS: list[Case] = [
     ("a view of too many pieces",
      lambda w: w.put(w.graph.add_variable(FLOAT, (10**5, 10**5), "a")[::2, ::2], 0),
      TensorCreationError, r"""
-        A view that must be taken in 2,500,000,000 pieces is too large to work with.
+        A view of 2,500,000,000 separate pieces is too large to work with.
           next:  use a smaller tensor: at most 268,435,456 pieces."""),
 ]
 
@@ -698,19 +698,19 @@ TILE_MAPPING: list[Case] = [
     ("tile too large", lambda w: w.graph.set_tile_mapping(w.v, 3), InvalidTileMappingError, r"""
         There is no tile 3.
           where: Tensor('v', FLOAT, shape (3,))
-          next:  the target has the tiles 0 to 2."""),
+          next:  use a tile from 0 to 2."""),
     ("tile negative", lambda w: w.graph.set_tile_mapping(w.x[1], -1), InvalidTileMappingError, r"""
         There is no tile -1.
           where: Tensor(a view of 'x', FLOAT, shape (3,))
-          next:  the target has the tiles 0 to 2."""),
+          next:  use a tile from 0 to 2."""),
     ("tile no int", lambda w: w.graph.set_tile_mapping(w.v, 1.0), InvalidTileMappingError, r"""
         1.0 is not a tile number.
           where: Tensor('v', FLOAT, shape (3,))
-          next:  the target has the tiles 0 to 2."""),
+          next:  use a tile from 0 to 2."""),
     ("tile a bool", lambda w: w.graph.set_tile_mapping(w.v, True), InvalidTileMappingError, r"""
         True is not a tile number.
           where: Tensor('v', FLOAT, shape (3,))
-          next:  the target has the tiles 0 to 2."""),
+          next:  use a tile from 0 to 2."""),
     ("tile a name", lambda w: w.graph.set_tile_mapping(w.v, "first"), InvalidTileMappingError, r"""
         'v' was mapped to 'first'.
           where: Tensor('v', FLOAT, shape (3,))
@@ -722,11 +722,11 @@ TILE_MAPPING: list[Case] = [
     ("tile of a vertex", lambda w: w.graph.set_tile_mapping(w.add(Bump, x=w.v), np.int64(7)), InvalidTileMappingError, r"""
         There is no tile 7.
           where: vertex 0 (Bump) of compute set 'cs'
-          next:  the target has the tiles 0 to 2."""),
+          next:  use a tile from 0 to 2."""),
     ("tile of a vertex None", lambda w: w.graph.set_tile_mapping(w.add(Bump, x=w.v), None), InvalidTileMappingError, r"""
         None is not a tile number.
           where: vertex 0 (Bump) of compute set 'cs'
-          next:  the target has the tiles 0 to 2."""),
+          next:  use a tile from 0 to 2."""),
     ("tile of a single-tile machine", lambda w: single_tile(1), InvalidTileMappingError, r"""
         There is no tile 1.
           where: Tensor('v', FLOAT, shape (3,))
@@ -742,11 +742,11 @@ TILE_MAPPING: list[Case] = [
     ("a tile of a row too large", lambda w: w.graph.set_tile_mapping(w.v, np.array([0, 1, 7])), InvalidTileMappingError, r"""
         There is no tile 7.
           where: 'v', number 2
-          next:  the target has the tiles 0 to 2."""),
+          next:  use a tile from 0 to 2."""),
     ("tiles of rows no whole numbers", lambda w: w.graph.set_tile_mapping(w.v, np.ones(3)), InvalidTileMappingError, r"""
         array([1., 1., 1.]) is not a tile number, nor a list of them.
           where: 'v'
-          next:  tiles are whole numbers."""),
+          next:  give whole numbers."""),
     ("mapping nothing", lambda w: w.graph.set_tile_mapping("v", 0), GraphObjectCreationError, r"""
         set_tile_mapping() was given 'v'.
           next:  map a tensor or a vertex of this graph."""),
@@ -795,19 +795,19 @@ TILE_MAPPING: list[Case] = [
      InvalidTileMappingError, r"""
         There is no tile 3.
           where: 4 vertices (Bump) of compute set 'cs', number 3
-          next:  the target has the tiles 0 to 2."""),
+          next:  use a tile from 0 to 2."""),
     ("tiles of vertices, floats",
      lambda w: w.graph.set_tile_mapping(w.many(Bump, 0, x=w.x), [0.0, 1, 2, 2]),
      InvalidTileMappingError, r"""
         [0.0, 1, 2, 2] is not a tile number, nor a list of them.
           where: 4 vertices (Bump) of compute set 'cs'
-          next:  tiles are whole numbers."""),
+          next:  give whole numbers."""),
     ("tiles of vertices, ragged",
      lambda w: w.graph.set_tile_mapping(w.many(Bump, 0, x=w.x), [[0], [1, 2]]),
      InvalidTileMappingError, r"""
         [[0], [1, 2]] is not a tile number, nor a list of them.
           where: 4 vertices (Bump) of compute set 'cs'
-          next:  tiles are whole numbers."""),
+          next:  give whole numbers."""),
     ("mapping asked before it is complete",
      lambda w: w.graph.get_tile_mapping(w.graph.add_variable(FLOAT, 1000, "big")),
      InvalidTileMappingError, r"""
@@ -1015,18 +1015,18 @@ VERTICES_IN_BULK: list[Case] = [
     ("bulk tile too large", lambda w: w.many(Bump, [0, 1, 2, 3], x=w.x), InvalidTileMappingError, r"""
         There is no tile 3.
           where: add_vertices() of Bump, number 3
-          next:  the target has the tiles 0 to 2."""),
+          next:  use a tile from 0 to 2."""),
     ("bulk of very many", lambda w: w.many(Bump, 0, x=w.graph.add_variable(FLOAT, (10**9, 1))), GraphObjectCreationError, r"""
         add_vertices() of Bump was asked for 1,000,000,000 vertices.
           next:  add at most 100,000,000; each vertex takes a row of the leading axis."""),
     ("bulk tile none", lambda w: w.many(Bump, None, x=w.x), InvalidTileMappingError, r"""
         None is not a tile number, nor a list of them.
           where: add_vertices() of Bump
-          next:  tiles are whole numbers."""),
+          next:  give whole numbers."""),
     ("bulk tile text", lambda w: w.many(Bump, "0", x=w.x), InvalidTileMappingError, r"""
         '0' is not a tile number, nor a list of them.
           where: add_vertices() of Bump
-          next:  tiles are whole numbers."""),
+          next:  give whole numbers."""),
     ("bulk state matrix", lambda w: w.many(Scale, 0, x=w.x, out=w.y, factor=np.ones((4, 2))), GraphObjectCreationError, r"""
         Scale.factor is state, a single FLOAT, and was given 8 values.
           next:  give one number; for several, connect a tensor to a field Input[Vector[…]]."""),
@@ -1130,11 +1130,11 @@ RACES: list[Case] = [
 MEMORY: list[Case] = [
     ("tile overflow", lambda w: (w.big(1100, 1), w.big(10, 1, HALF), w.compile(Sequence())), GraphMemoryAllocationError, r"""
         Out of memory: Cannot fit all variable data onto one or more tiles. 1 of 3 tiles holds too much.
-          where: the fullest is tile 1: 4,600 of 4,096 bytes. Its variables: 'more on 1' 4,420, 'y' 48. Besides: stacks 128.
+          where: the fullest is tile 1: 4,600 of 4,096 bytes. Its variables: 'more on 1' 4,420, 'y' 48. Also: stacks 128.
           next:  spread the variables over more tiles (poputil.map_tensor_linearly), use a smaller dtype, or more tiles."""),
     ("tiles overflow", lambda w: (w.big(1100, 0), w.big(1100, 1), w.compile(Sequence())), GraphMemoryAllocationError, r"""
         Out of memory: Cannot fit all variable data onto one or more tiles. 2 of 3 tiles hold too much.
-          where: the fullest is tile 0: 4,576 of 4,096 bytes. Its variables: 'more on 0' 4,400, 'x' 48. Besides: stacks 128.
+          where: the fullest is tile 0: 4,576 of 4,096 bytes. Its variables: 'more on 0' 4,400, 'x' 48. Also: stacks 128.
           next:  spread the variables over more tiles (poputil.map_tensor_linearly), use a smaller dtype, or more tiles."""),
     ("a field larger than a tile", lambda w: w.wide(Bump), GraphMemoryAllocationError, r"""
         The field 'x' of Bump takes 8,000 bytes; a tile has 4,096.
@@ -1174,8 +1174,8 @@ CODELETS: list[Case] = [
         ReadsUndeclared.compute() reads self.y, which is not a declared field.
           where: test_errors.py, line <reads undeclared> (ReadsUndeclared.compute), vertex 0 (ReadsUndeclared, tile 0)
           next:  Its fields are x: Input[Vector[FLOAT]], out: Output[Vector[FLOAT]]."""),
-    ("assigns what does not fit", lambda w: w.fails(Misfits), CodeletError, r"""
-        Misfits.compute() assigns to 'out' what does not fit: the field has shape (3,), the value (2,).
+    ("assigns a value that does not fit", lambda w: w.fails(Misfits), CodeletError, r"""
+        Misfits.compute() assigns to 'out' a value that does not fit: the field has shape (3,), the value (2,).
           where: test_errors.py, line <misfits> (Misfits.compute), vertex 0 (Misfits, tile 0)
           next:  assign one number, or as many as the field has."""),
     ("raises", lambda w: w.fails(Raises), CodeletError, r"""
@@ -1189,12 +1189,12 @@ CODELETS: list[Case] = [
           where: test_errors.py, line <assigns late> (WritesInputLate.compute), vertex 0 (WritesInputLate, tile 0)
           next:  an Input is only read; declare x: InOut[Vector[FLOAT]] to change it."""),
     ("assigns ragged rows", lambda w: w.fails(MisfitsRagged), CodeletError, r"""
-        MisfitsRagged.compute() assigns to 'out' what does not fit: the field has shape (3,) of FLOAT, the value is \
+        MisfitsRagged.compute() assigns to 'out' a value that does not fit: the field has shape (3,) of FLOAT, the value is \
         ((1,), (2, 3)).
           where: test_errors.py, line <misfits ragged> (MisfitsRagged.compute), vertex 0 (MisfitsRagged, tile 0)
           next:  assign one number, or as many as the field has."""),
     ("assigns text", lambda w: w.fails(MisfitsText), CodeletError, r"""
-        MisfitsText.compute() assigns to 'out' what does not fit: the field has shape (3,) of FLOAT, the value is 'many'.
+        MisfitsText.compute() assigns to 'out' a value that does not fit: the field has shape (3,) of FLOAT, the value is 'many'.
           where: test_errors.py, line <misfits text> (MisfitsText.compute), vertex 0 (MisfitsText, tile 0)
           next:  assign one number, or as many as the field has."""),
     ("raises when it runs",

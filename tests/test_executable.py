@@ -150,7 +150,7 @@ def test_what_belongs_to_compiling_is_not_given_again() -> None:
     with pytest.raises(ControlProgramError) as caught:
         Engine(executable, program)
     assert str(caught.value) == (
-        "Engine was given an executable, and Execute(add) as its programs.\n"
+        "Engine was given an executable, but also Execute(add) as its programs.\n"
         "  next:  write Engine(executable): an executable has its own programs."
     )
     for name in ("strict", "merge_copies"):
@@ -488,7 +488,7 @@ def test_codelets_of_two_modules_that_both_fit() -> None:
     with pytest.raises(ExecutableLoadError) as caught:
         Executable.deserialize(data)
     assert str(caught.value) == (
-        "There are several codelets double.<locals>.Double that fit.\n"
+        "Several codelets named double.<locals>.Double fit.\n"
         f"  where: modules elsewhere, {first.__module__}\n"
         "  next:  pass the right one: Executable.load(path, codelets=[…])."
     )
@@ -565,7 +565,7 @@ def refusal(data: bytes) -> str:
 def test_what_is_no_executable() -> None:
     again = "\n  next:  load a file that Executable.save wrote; if it was copied, copy it again."
     assert refusal(b"GIF89a") == (
-        f"This is not an executable, or it is damaged: BadZipFile: 'File is not a zip file'.{again}"
+        f"This is not a valid executable, or it is damaged: BadZipFile: 'File is not a zip file'.{again}"
     )
     assert refusal(b"") == refusal(b"GIF89a")
     assert refusal(whole({"format": "other"}, {})) == (
@@ -573,10 +573,10 @@ def test_what_is_no_executable() -> None:
         "Executable.save wrote."
     )
     assert refusal(whole("{", {})).startswith(
-        "This is not an executable, or it is damaged: JSONDecodeError: "
+        "This is not a valid executable, or it is damaged: JSONDecodeError: "
     )
     assert refusal(whole("[" * 10**6, {})).startswith(
-        "This is not an executable, or it is damaged: RecursionError: "
+        "This is not a valid executable, or it is damaged: RecursionError: "
     )
     for odd in (3, None, "x.ipu"):
         with pytest.raises(ExecutableLoadError, match=r"^deserialize\(\) was given "):

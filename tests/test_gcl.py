@@ -184,7 +184,7 @@ def test_what_is_no_collective_is_refused() -> None:
     for call, words in (
         (
             lambda: reduce(graph, tensors, "SQUARE_ADD", prog),
-            f"{name} was given SQUARE_ADD, which PopLibs names and refuses, too",
+            f"{name} was given SQUARE_ADD, which PopLibs also refuses",
         ),
         (
             lambda: reduce(graph, tensors, "SUB", prog),
@@ -204,7 +204,7 @@ def test_what_is_no_collective_is_refused() -> None:
         ),
         (
             lambda: reduce(graph, [tensors[0], others[0]], "ADD", prog),
-            f"{name} was given data[1] on IPU 0, where another one is.",
+            f"{name} was given data[1] on IPU 0, which already has one.",
         ),
         (lambda: reduce(graph, [both], "ADD", prog), f"{name} was given data[0] on IPUs 0 and 1."),
         (

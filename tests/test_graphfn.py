@@ -261,7 +261,7 @@ REFUSED: list[tuple[str, Callable[[World], Any], str]] = [
         lambda w: built(w, lambda args, prog: None),
         """
         The function of VoidFunction left the created argument 'made' without a tensor.
-          next:  put it there: args[1] = tensor.""",
+          next:  set it: args[1] = tensor.""",
     ),
     (
         "replaced an input",

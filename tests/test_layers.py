@@ -184,7 +184,7 @@ def test_a_callback_of_ones_own_adds_up_and_what_it_gives_is_looked_at() -> None
             {"norm_batch_size": 3},
             "distributed_batch_norm_statistics() was given 3 as norm_batch_size, for 2 samples on "
             "each of 2 replicas.\n  where: Tensor('variable0', FLOAT, shape (2, 3, 4))\n"
-            "  next:  give a multiple of 2, of so many replicas as divide 2.",
+            "  next:  give 2 times a divisor of 2.",
         ),
     ):
         with pytest.raises(PoplibsError) as caught:
@@ -224,8 +224,8 @@ GOOD: dict[str, Any] = {
             "a kernel of 8 in dimension 1 of the field, which has 7 elements with its padding.\n"
             "  next:  make it smaller, or pad the field.",
         ),
-        ({"stride": (0, 2)}, "stride (0, 2).\n  next:  1 is the least."),
-        ({"input_field": (6, -5)}, "input_field (6, -5).\n  next:  1 is the least."),
+        ({"stride": (0, 2)}, "stride (0, 2).\n  next:  give 1 or more."),
+        ({"input_field": (6, -5)}, "input_field (6, -5).\n  next:  give 1 or more."),
         (
             {"kernel": (2, 3, 1)},
             "kernel (2, 3, 1) for 3 of 2 dimensions of the field.\n  next:  give a number for each.",
@@ -238,9 +238,9 @@ GOOD: dict[str, Any] = {
         (
             {"padding_lower": (-6, 0)},
             "padding (-6, 0) in dimension 0 of the field.\n"
-            "  next:  leave one at least of its 6 elements.",
+            "  next:  keep at least one of its 6 elements.",
         ),
-        ({"dtype": INT}, "dtype INT.\n  next:  pooling is of FLOAT or HALF."),
+        ({"dtype": INT}, "dtype INT.\n  next:  use FLOAT or HALF."),
         ({"kind": "MEAN"}, "kind 'MEAN'.\n  next:  use MAX, AVG, SUM."),
         ({"channels": 0}, "channels 0.\n  next:  give a whole number of 1 or more."),
         (
@@ -264,7 +264,7 @@ PARAMS = pooling.PoolParams(**GOOD)
     [
         (
             lambda g, x, c, p: pooling.pool(g, PARAMS, x[0], p),
-            ["wants x with 4 dimensions; it has 3"],
+            ["needs x with 4 dimensions; it has 3"],
         ),
         (
             lambda g, x, c, p: pooling.pool(g, PARAMS, x[:1], p),
@@ -284,7 +284,7 @@ PARAMS = pooling.PoolParams(**GOOD)
         ),
         (
             lambda g, x, c, p: gn.group_norm_whiten(g, x, c[:3], c[:3], p),
-            ["wants mean with 2 elements, one of each group; it has 3."],
+            ["needs mean with 2 elements, one for each group; it has 3."],
         ),
         (
             lambda g, x, c, p: bn.batch_norm_statistics(g, x, -1e-3, p),
@@ -292,11 +292,11 @@ PARAMS = pooling.PoolParams(**GOOD)
         ),
         (
             lambda g, x, c, p: bn.batch_norm_statistics(g, c, 1e-3, p),
-            ["batch_norm_statistics() wants x with 2 to 9 dimensions", "it has 1"],
+            ["batch_norm_statistics() needs x with 2 to 9 dimensions", "it has 1"],
         ),
         (
             lambda g, x, c, p: ln.layer_normalise(g, x, c[:3], c, c[:2], c[:2], p),
-            ["layer_normalise() wants gamma with 4 elements, one of each channel; it has 3."],
+            ["layer_normalise() needs gamma with 4 elements, one for each channel; it has 3."],
         ),
         (
             lambda g, x, c, p: bn.batch_norm_gradients(g, x, x[:1], c, c, p),

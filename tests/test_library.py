@@ -144,7 +144,7 @@ def test_a_variant_has_the_signature_of_its_core_and_a_name_of_its_own() -> None
     assert "def _multiplied(" in inspect.getsource(inspect.unwrap(poplin.mat_mul)), (
         "what it does is to be seen"
     )
-    with pytest.raises(PoplibsError, match=r"^mat_mul_grouped\(\) wants a with 3 dimensions"):
+    with pytest.raises(PoplibsError, match=r"^mat_mul_grouped\(\) needs a with 3 dimensions"):
         poplin.mat_mul_grouped(graph, a, b, prog)
     with pytest.raises(TypeError, match=r"^mat_mul\(\) missing a required argument: 'prog'"):
         poplin.mat_mul(graph, a, b)  # type: ignore[call-arg]

@@ -1351,12 +1351,12 @@ add() was given shapes (4, 3) and (4,), which do not broadcast.
   next:  dimensions are compared from the last; each must be equal, 1, or missing.
 
 popops.add(graph, flag, flag, prog)
-add() works on numbers; its first operand is BOOL.
+add() works on numbers, but its first operand is BOOL.
   where: Tensor('flag', BOOL, shape (4, 3))
   next:  cast it with popops.cast.
 
 popops.sub(graph, 1, flag, prog)
-sub() works on numbers; its second operand is BOOL.
+sub() works on numbers, but its second operand is BOOL.
   where: Tensor('flag', BOOL, shape (4, 3))
   next:  cast it with popops.cast.
 
@@ -1384,7 +1384,7 @@ mul_in_place() was given '2' as its second operand.
   next:  give a tensor, or a number.
 
 popops.mul_in_place(graph, flag, flag, prog)
-mul_in_place() works on numbers; its first operand is BOOL.
+mul_in_place() works on numbers, but its first operand is BOOL.
   where: Tensor('flag', BOOL, shape (4, 3))
   next:  cast it with popops.cast.
 
@@ -1399,7 +1399,7 @@ scaled_add_to() was given two shapes that differ: (4, 3) and (4,).
   next:  slice one, or poputil.broadcast_to_match.
 
 popops.scaled_add_to(graph, x, y, x, prog)
-scaled_add_to() wants k as one element of FLOAT; it was given 12 of FLOAT.
+scaled_add_to() needs k as one element of FLOAT; it was given 12 of FLOAT.
   where: Tensor('x', FLOAT, shape (4, 3))
   next:  give a number, or a tensor of one element; for a factor each, popops.mul.
 
@@ -1445,12 +1445,12 @@ reduce() was given the operation [1].
   next:  use ADD, MUL, MIN, MAX, LOGICAL_AND, LOGICAL_OR, SQUARE_ADD, LOG_ADD.
 
 popops.reduce(graph, empty, [0], prog, "MAX")
-reduce() by MAX was given no elements.
+reduce() with MAX was given no elements.
   where: Tensor(empty tensor, FLOAT, shape (0, 3))
-  next:  MAX and MIN have no result then; the other operations have.
+  next:  give at least one element, or use another operation than MAX and MIN.
 
 popops.reduce(graph, flag, [0], prog)
-reduce() works on numbers; x is BOOL.
+reduce() works on numbers, but x is BOOL.
   where: Tensor('flag', BOOL, shape (4, 3))
   next:  cast it with popops.cast.
 
@@ -1467,7 +1467,7 @@ plan_reduce() was given 'ipu2' as its target.
   next:  give graph.target.
 
 poplin.mat_mul(graph, x, v, prog)
-mat_mul() wants b with 2 dimensions; it has 1.
+mat_mul() needs b with 2 dimensions; it has 1.
   where: Tensor('v', FLOAT, shape (4,))
   next:  reshape, flatten or index the tensor.
 
@@ -1482,7 +1482,7 @@ mat_mul() was given two dtypes that differ: FLOAT and HALF.
   next:  cast one of them with popops.cast.
 
 poplin.mat_mul(graph, cube, y, prog)
-mat_mul() wants a with 2 dimensions; it has 3.
+mat_mul() needs a with 2 dimensions; it has 3.
   where: Tensor('cube', FLOAT, shape (2, 2, 2))
   next:  reshape, flatten or index the tensor.
 
@@ -1508,7 +1508,7 @@ plan_mat_mul() was given 13 as its target.
   next:  give graph.target.
 
 popnn.softmax(graph, v, prog)
-softmax() wants x with 2 dimensions; it has 1.
+softmax() needs x with 2 dimensions; it has 1.
   where: Tensor('v', FLOAT, shape (4,))
   next:  reshape, flatten or index the tensor.
 
@@ -1520,7 +1520,7 @@ softmax() works on FLOAT and HALF, but x is BOOL.
 popnn.softmax(graph, empty.transpose(), prog)
 softmax() was given rows without elements in x.
   where: Tensor(empty tensor, FLOAT, shape (3, 0))
-  next:  give a class or more.
+  next:  give at least one class.
 
 popnn.softmax(graph, 1, prog)
 softmax() was given 1 as x.
@@ -1542,7 +1542,7 @@ calc_loss() was given two shapes that differ: (3,) and (4,).
   next:  give loss one element for each row.
 
 popnn.calc_loss(graph, x, labels, h, y, prog)
-calc_loss() wants loss with 1 dimension; it has 2.
+calc_loss() needs loss with 1 dimension; it has 2.
   where: Tensor('h', HALF, shape (4, 3))
   next:  reshape, flatten or index the tensor.
 
@@ -1571,7 +1571,7 @@ calc_accuracy() needs a single INT as num_correct.
   next:  make it with graph.add_variable(INT, ()).
 
 popnn.calc_accuracy(graph, x, x, count, prog)
-calc_accuracy() wants expected with 1 dimension; it has 2.
+calc_accuracy() needs expected with 1 dimension; it has 2.
   where: Tensor('x', FLOAT, shape (4, 3))
   next:  reshape, flatten or index the tensor.
 

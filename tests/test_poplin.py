@@ -601,7 +601,7 @@ plan_mat_mul() was given 1 as transpose_a.
   next:  give True or False.
 
 poplin.mat_mul(graph, i, i, prog)
-mat_mul() multiplies FLOAT, HALF and QUARTER; a is INT.
+mat_mul() multiplies FLOAT, HALF and QUARTER, but a is INT.
   where: Tensor('i', INT, shape (3, 3))
   next:  cast it with popops.cast.
 
@@ -656,7 +656,7 @@ mat_mul_grouped() was given two numbers of groups that differ: 2 and 1.
   next:  give a and b equally many matrices.
 
 poplin.mat_mul_grouped(graph, x, x, prog)
-mat_mul_grouped() wants a with 3 dimensions; it has 2.
+mat_mul_grouped() needs a with 3 dimensions; it has 2.
   where: Tensor('x', FLOAT, shape (3, 3))
   next:  reshape, flatten or index the tensor.
 
@@ -740,7 +740,7 @@ def test_a_product_that_fits_no_tile_is_refused_with_its_sizes() -> None:
         poplin.plan_mat_mul(4000, 16, 16, target)
     text = str(caught.value)
     assert text.startswith(
-        "plan_mat_mul() finds no way to cut [4000, 16] x [16, 16]: the smallest blocks need "
+        "plan_mat_mul() cannot partition [4000, 16] x [16, 16]: the smallest blocks need "
     )
     assert text.endswith("use more tiles, or multiply a part of the rows or columns at a time.")
     assert "of a tile, which has 2,000." in text

@@ -447,7 +447,7 @@ non_linearity_input_gradient() has no gradient of SOFTMAX_SCALED.
   next:  use calc_loss, which returns the gradient before the softmax, with model_output_scaling=popnn.SOFTMAX_SCALING.
 
 popnn.calc_loss(graph, h, labels, h[:, 0], h, prog)
-calc_loss() works on FLOAT; loss is HALF.
+calc_loss() works on FLOAT, but loss is HALF.
   where: Tensor(a view of 'h', HALF, shape (4,))
   next:  cast it with popops.cast.
 

@@ -25,7 +25,7 @@ from ipu_teach.poplibs.popops import (  # noqa: F401
 # A call, and below it the error it raises, with every word.
 REFUSED = """
 popops.exp(graph, count, prog)
-exp() works on FLOAT and HALF; its operand is INT.
+exp() works on FLOAT and HALF, but its operand is INT.
   where: Tensor('count', INT, shape ())
   next:  cast it with popops.cast.
 
@@ -34,12 +34,12 @@ exp() was given 2 as its operand.
   next:  give a tensor.
 
 popops.logical_not(graph, x, prog)
-logical_not() works on BOOL; its operand is FLOAT.
+logical_not() works on BOOL, but its operand is FLOAT.
   where: Tensor('x', FLOAT, shape (4, 3))
   next:  cast it with popops.cast.
 
 popops.bitwise_and(graph, x, y, prog)
-bitwise_and() works on integers; its first operand is FLOAT.
+bitwise_and() works on integers, but its first operand is FLOAT.
   where: Tensor('x', FLOAT, shape (4, 3))
   next:  cast it with popops.cast.
 
@@ -68,7 +68,7 @@ The expression names _2, and 1 tensors were given.
   next:  give as many tensors as the expression names; _1 is the first.
 
 popops.map(graph, expr._1 + expr._2, [x, h], prog)
-Add meets two dtypes: _1 is FLOAT, and _2 is HALF.
+Add was given two dtypes: _1 is FLOAT, and _2 is HALF.
   where: in Add(_1, _2)
   next:  convert one of them: expr.Cast(_1, HALF).
 
@@ -78,7 +78,7 @@ Exp works on FLOAT and HALF; it was given INT.
   next:  convert it: expr.Cast(_1, FLOAT).
 
 popops.map(graph, expr.Select(expr._1, expr._1, expr._1), [x], prog)
-Select chooses by BOOL; _1 is FLOAT.
+Select chooses by BOOL, but _1 is FLOAT.
   where: in Select(_1, _1, _1)
   next:  give the condition last, as in expr.Select(_1, _2, _3 > 0).
 
@@ -106,14 +106,14 @@ PlaceHolder() was given 9.
 
 expr.Add(expr._1)
 Add() was given 1 operands.
-  next:  it takes 2: it gives a + b.
+  next:  give 2: it computes a + b.
 
 bool(expr._1 > 0)
-The truth of the expression Gt(_1, 0) was asked for.
+Python asked whether the expression Gt(_1, 0) is true.
   next:  use expr.Select, expr.And or expr.Or, which choose by element; an expression has no value while the graph is built.
 
 popops.select(graph, x, y, v, prog)
-select() chooses by BOOL; its third operand is FLOAT.
+select() chooses by BOOL, but its third operand is FLOAT.
   where: Tensor('v', FLOAT, shape (4,))
   next:  compare first: popops.gt(graph, x, 0, prog).
 
@@ -128,7 +128,7 @@ clamp() was given two dtypes that differ: FLOAT and HALF.
   next:  cast one of them with popops.cast.
 
 popops.reduce(graph, x, [0], prog, "LOGICAL_AND")
-reduce() by LOGICAL_AND works on BOOL, but x is FLOAT.
+reduce() with LOGICAL_AND works on BOOL, but x is FLOAT.
   where: Tensor('x', FLOAT, shape (4, 3))
   next:  compare first: popops.neq(graph, x, 0, prog).
 
@@ -138,12 +138,12 @@ reduce() with LOG_ADD works on FLOAT and HALF, but x is UNSIGNED_INT.
   next:  cast it with popops.cast.
 
 popops.reduce(graph, x, [0], prog, out_type=INT)
-reduce() reduces FLOAT to FLOAT; it was asked for INT.
+reduce() reduces FLOAT to FLOAT, but was asked for INT.
   where: Tensor('x', FLOAT, shape (4, 3))
   next:  convert the result with popops.cast; only HALF and FLOAT are converted here.
 
 popops.reduce(graph, x, [0], prog, ReduceParams("MAX", scale=2))
-reduce() by MAX was given scale.
+reduce() with MAX was given scale.
   next:  only ADD and SQUARE_ADD take scale and update.
 
 popops.reduce(graph, x, [0], prog, ReduceParams("ADD", update=True))
@@ -174,7 +174,7 @@ reduce_many() was given 1 reduction and the outputs [].
   next:  give a list with one tensor for each, or none at all.
 
 popops.scaled_subtract_from(graph, x, y, h, prog)
-scaled_subtract_from() wants k as one element of FLOAT; it was given 12 of HALF.
+scaled_subtract_from() needs k as one element of FLOAT; it was given 12 of HALF.
   where: Tensor('h', HALF, shape (4, 3))
   next:  give a number, or a tensor of one element; for a factor each, popops.mul.
 
@@ -203,7 +203,7 @@ axpby_to() was given 'DEFAULT' as specialisation.
   next:  use ScaledAddSpecialisation.DEFAULT or X_MINUS_AX_PLUS_BY.
 
 popops.iota(graph, v, 0, prog)
-iota() works on INT and UNSIGNED_INT; x is FLOAT.
+iota() works on INT and UNSIGNED_INT, but x is FLOAT.
   where: Tensor('v', FLOAT, shape (4,))
   next:  cast it with popops.cast.
 
@@ -232,7 +232,7 @@ pad() was given lower [1] for 2 dimensions.
   next:  give a list with a whole number for each dimension.
 
 popops.pad(graph, x, [0, 3], [0, 0], popops.PaddingType.REFLECT)
-pad() by REFLECT was given 3 and 0 for dimension 1 of 3 elements.
+pad() with REFLECT was given 3 and 0 for dimension 1 of 3 elements.
   where: Tensor('x', FLOAT, shape (4, 3))
   next:  remove at most all elements; EDGE needs at least one element, and REFLECT more elements than it adds on a side.
 
@@ -290,7 +290,7 @@ dynamic_update() was given two shapes that differ: (2, 3) and (4, 3).
   next:  give an update of the shape of the slice.
 
 popops.multi_slice(graph, x, labels, [0], [1], prog)
-multi_slice() wants offsets with 2 dimensions; it has 1.
+multi_slice() needs offsets with 2 dimensions; it has 1.
   where: Tensor('labels', UNSIGNED_INT, shape (4,))
   next:  reshape, flatten or index the tensor.
 
@@ -300,7 +300,7 @@ multi_slice() needs offsets [slices, 1] of UNSIGNED_INT or INT, a number for eac
   next:  for one dimension give shape (slices, 1): offsets.expand([1]).
 
 popops.multi_update_add(graph, x, x.expand([1]), labels.expand([1]), x, [0], [1], prog)
-multi_update_add() wants scale as one element of FLOAT; it was given 12 of FLOAT.
+multi_update_add() needs scale as one element of FLOAT; it was given 12 of FLOAT.
   where: Tensor('x', FLOAT, shape (4, 3))
   next:  give a number, or a tensor of one element; for a factor each, popops.mul.
 
@@ -357,7 +357,7 @@ arg_max() was given rows without elements.
   next:  give a tensor with a last dimension.
 
 popops.sort(graph, flag, 0, prog)
-sort() works on numbers; x is BOOL.
+sort() works on numbers, but x is BOOL.
   where: Tensor('flag', BOOL, shape (4, 3))
   next:  cast it with popops.cast.
 
@@ -372,7 +372,7 @@ reduce() has no option 'accumType.intertile'.
 
 popops.reduce(graph, labels, [0], prog, options={"accumType.interTile": HALF})
 reduce() was given an accumType for UNSIGNED_INT.
-  next:  only FLOAT and HALF have a choice.
+  next:  leave it out: only FLOAT and HALF have a choice.
 
 popops.reduce(graph, x, [0], [3])
 reduce() was given [3] as prog.
@@ -406,7 +406,7 @@ multi_slice() was given a plan for [5, 3] of FLOAT on 5 tiles, sliced along dime
 popops.multi_slice(graph, x, labels.expand([1]), [0], [2], prog, plan=popops.embedding_plan(graph, FLOAT, 4, 3, [4]))
 multi_slice() was given a plan and the sizes [2].
   where: Tensor('x', FLOAT, shape (4, 3))
-  next:  a plan is for sizes=[1].
+  next:  give sizes=[1], or leave the plan out.
 
 popops.multi_update(graph, x, x.expand([1]), labels.expand([1]), [0], [1], prog, options={"usedForUpdat": True})
 multi_update() has no option 'usedForUpdat'.
@@ -456,7 +456,7 @@ TensorUseTracker() was given 0 as num_tiles.
 
 poputil.TensorUseTracker(5).add(graph, 5, x)
 TensorUseTracker.add() was given tile 5 of 5.
-  next:  tiles are counted from 0.
+  next:  give a tile from 0 to 4.
 
 poputil.factor_dims(x, [3], 0)
 factor_dims() was given the factors [3] from dimension 0 on.
@@ -511,7 +511,7 @@ def test_what_is_refused_is_explained_and_changes_nothing(call: str, text: str) 
     with pytest.raises(IPUTeachError) as caught:
         eval(call, globals(), vars(shelf))
     assert type(caught.value) is (
-        InvalidOptionError if " option" in text or "used for nothing" in text else PoplibsError
+        InvalidOptionError if " option" in text or "usedForSlice and" in text else PoplibsError
     )
     assert str(caught.value) == text
     assert shelf.state() == before or "The body of" in text  # which was called with a counter

@@ -460,7 +460,7 @@ Codes.x holds UNSIGNED_CHAR and was given a tensor of QUARTER[F143, -2].
         lambda b: popops.cast(b.graph, b.variable(INT), SMALL, b.prog),
         PoplibsError,
         """\
-cast() converts INT to QUARTER[F143, -2] in two steps.
+cast() cannot convert INT to QUARTER[F143, -2] in one step.
   where: Tensor('v0', INT, shape (8,))
   next:  cast to HALF or FLOAT first, then cast that result.""",
     ),
@@ -468,7 +468,7 @@ cast() converts INT to QUARTER[F143, -2] in two steps.
         lambda b: popops.cast(b.graph, b.variable(SMALL), WIDE, b.prog),
         PoplibsError,
         """\
-cast() converts QUARTER[F143, -2] to QUARTER[F152, 3] in two steps.
+cast() cannot convert QUARTER[F143, -2] to QUARTER[F152, 3] in one step.
   where: Tensor('v0', QUARTER[F143, -2], shape (8,))
   next:  cast to HALF or FLOAT first, then cast that result.""",
     ),

@@ -547,7 +547,7 @@ def test_rows_that_would_go_to_the_disk_are_refused_and_none_is_lost(
     with pytest.raises(GraphMemoryAllocationError) as error:
         engine.copy_to_remote_buffer(values, "large", 2)
     assert str(error.value) == message("""
-        This computer's memory is full: of it 100,662,272 bytes are free, and 33,554,432 are to be written.
+        This computer's memory is full: 100,662,272 bytes are free, but 33,554,432 must be written.
           where: RemoteBuffer('large', FLOAT, 8 rows of 8,388,608 elements), of which 2 rows are written
           next:  give the buffer fewer rows, or shorter ones, or close other programs.""")
     for row in range(2):
@@ -688,7 +688,7 @@ REFUSED: list[tuple[str, Callable[[World], Any], type[Exception], str]] = [
         lambda w: Copy(w.two[0], w.x, w.row),
         ControlProgramError,
         """
-        Copy was given the offset Tensor('row', UNSIGNED_INT, shape (1,)), and no remote buffer.
+        Copy was given the offset Tensor('row', UNSIGNED_INT, shape (1,)), but no remote buffer.
           where: Tensor(a view of 'two', FLOAT, shape (4,)) to Tensor('x', FLOAT, shape (4,))
           next:  leave it out; to move a part of a tensor, slice the tensor.""",
     ),

@@ -262,7 +262,7 @@ def test_only_a_report_can_be_printed() -> None:
     with pytest.raises(InvalidOptionError) as caught:
         print_profile_summary(engine)
     assert str(caught.value) == (
-        "print_profile_summary() was given Engine(2 programs, loaded, 0 steps run), which is no "
+        "print_profile_summary() was given Engine(2 programs, loaded, 0 steps run), which is not a "
         "report.\n  next:  give it engine.report."
     )
 
@@ -329,7 +329,7 @@ def test_steps_of_the_run() -> None:
     for bounds in ((-1,), (0, -1), (0.5,), (0, True)):
         with pytest.raises(PoplarIndexError) as caught:
             report.steps(*bounds)  # type: ignore[arg-type]
-        assert "was asked of a report of 4 steps.\n  next:  give whole numbers, 0 or more." in str(
+        assert "was called on a report of 4 steps.\n  next:  give whole numbers, 0 or more." in str(
             caught.value
         )
 

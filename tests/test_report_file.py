@@ -319,10 +319,10 @@ def test_what_is_no_report(tmp_path: Path) -> None:
     again = "\n  next:  load a file that Report.save wrote; if it was copied, copy it again."
     assert (
         refusal(b"GIF89a")
-        == f"This is not a report, or it is damaged: BadZipFile: 'File is not a zip file'.{again}"
+        == f"This is not a valid report, or it is damaged: BadZipFile: 'File is not a zip file'.{again}"
     )
     assert refusal(whole("[" * 10**6, {})).startswith(
-        "This is not a report, or it is damaged: RecursionError: "
+        "This is not a valid report, or it is damaged: RecursionError: "
     )
     header, arrays = parts(small().serialize())
     assert refusal(whole(header, arrays, zipfile.ZIP_DEFLATED)).startswith(

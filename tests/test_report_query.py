@@ -538,7 +538,7 @@ def test_what_a_table_and_a_tile_have_not() -> None:
     none = report.variables.where(lambda row: False)
     with pytest.raises(PoplarIndexError, match="There is no row 0") as caught:
         none[0]
-    assert "this table has none" in caught.value.next_step
+    assert "test first whether the table has rows" in caught.value.next_step
     with pytest.raises(PoplarIndexError, match="There is no row 99"):
         report.variables[99]
     assert report.variables[0] is report.variables[-len(report.variables)]

@@ -377,8 +377,8 @@ def test_a_virtual_graph_numbers_its_tiles_from_0() -> None:
         "top-level graph: graph.get_top_level_graph(), or pass allow_external=True."
     )
     assert said(lambda: odd.set_tile_mapping(x, 2)) == (
-        "There is no tile 2.\n  where: Tensor('x', FLOAT, shape (2, 3))\n  next:  the target has "
-        "the tiles 0 to 1."
+        "There is no tile 2.\n  where: Tensor('x', FLOAT, shape (2, 3))\n  next:  use a "
+        "tile from 0 to 1."
     )
     # Libraries build in it, and what was built runs with the whole.
     z = part.add_variable(FLOAT, (2, 3), "z", VariableMappingMethod.LINEAR)
@@ -426,8 +426,8 @@ def test_the_first_tiles_of_each_ipu() -> None:
     [
         (
             (0,),
-            "create_virtual_graph(0) chooses no tiles of the graph.\n  next:  each IPU of the "
-            "graph has 4 tiles.",
+            "create_virtual_graph(0) chooses no tiles of the graph.\n  next:  give a number "
+            "from 1 to 4, the tiles of each IPU.",
         ),
         (
             (2, 5),
@@ -436,13 +436,13 @@ def test_the_first_tiles_of_each_ipu() -> None:
         ),
         (
             ([1, 1],),
-            "create_virtual_graph([1, 1]) chooses no tiles of the graph.\n  next:  a list of tiles "
-            "holds whole numbers, at least one, each once.",
+            "create_virtual_graph([1, 1]) chooses no tiles of the graph.\n  next:  give a list of "
+            "different whole numbers, at least one.",
         ),
         (
             ([1, 4],),
             "There is no tile 4.\n  where: create_virtual_graph(), number 1\n  "
-            "next:  the target has the tiles 0 to 3.",
+            "next:  use a tile from 0 to 3.",
         ),
         (
             ("a",),
@@ -525,5 +525,5 @@ def test_drawings_that_cannot_be(tmp_path: Path) -> None:
         "output_compute_graph() was given 3.\n  next:  give a path, or an open text file."
     )
     assert said(lambda: graph.output_compute_graph(io.StringIO(), 3)) == (
-        "A drawing of programs was asked for with 3.\n  next:  give a program, or a list of them."
+        "3 cannot be drawn as a program.\n  next:  give a program, or a list of them."
     )

@@ -114,7 +114,7 @@ def test_gradients_have_the_same_bits_and_memory_falls() -> None:
 @pytest.mark.parametrize(
     ("layers", "keep", "words"),
     [
-        (0, [0], "recompute() was given 0 layers.\n  next:  give how many there are"),
+        (0, [0], "recompute() was given 0 layers.\n  next:  give their number"),
         (2.5, [0], "recompute() was given 2.5 layers."),
         (
             8,
@@ -131,11 +131,10 @@ def test_gradients_have_the_same_bits_and_memory_falls() -> None:
         (
             8,
             [0, 8],
-            "told to keep the input of layer 8, and there are 8 layers.\n  next:  name "
-            "layers from 0 to 7.",
+            "was given layer 8 to keep, but there are 8 layers.\n  next:  name layers from 0 to 7.",
         ),
-        (1, [-1], "the input of layer -1, and there is 1 layer."),
-        (8, [1.5], "the input of layer 1.5, and there are 8 layers."),
+        (1, [-1], "layer -1 to keep, but there is 1 layer."),
+        (8, [1.5], "layer 1.5 to keep, but there are 8 layers."),
     ],
 )
 def test_what_names_no_layers_is_refused(layers: Any, keep: Any, words: str) -> None:
@@ -257,7 +256,7 @@ def test_too_few_micro_batches_are_refused_with_the_rule() -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ((0, 4), "pipeline_schedule() was given 0 stages.\n  next:  give how many there are"),
+        ((0, 4), "pipeline_schedule() was given 0 stages.\n  next:  give their number"),
         ((4, 2.5), "was given 2.5 micro-batches."),
         ((4, 8, "gpipe"), "schedule 'gpipe'.\n  next:  use 'grouped' or 'interleaved' or"),
     ],
@@ -310,18 +309,21 @@ def test_stages_without_work_or_on_an_ipu_of_anothers_are_refused() -> None:
     [
         (
             [[(FORWARD, 0, 0)], [(FORWARD, 0, 1)]],
-            "Tick 1 takes stage 0 forward with micro-batch 1, and stage 1 has micro-batch 0 still to "
+            "Tick 1 runs stage 0 forward with micro-batch 1, but stage 1 has micro-batch 0 still to "
             "read.",
         ),
-        ([[(FORWARD, 0, 0), (FORWARD, 1, 0)]], "and no micro-batch has come there."),
+        ([[(FORWARD, 0, 0), (FORWARD, 1, 0)]], "but no micro-batch has arrived there."),
         (
             [[(FORWARD, 0, 0)], [(FORWARD, 1, 1)]],
-            "Tick 1 takes stage 1 forward with micro-batch 1, and micro-batch 0 has come there.",
+            "Tick 1 runs stage 1 forward with micro-batch 1, but micro-batch 0 has arrived there.",
         ),
-        ([[(FORWARD, 0, 0), (BACKWARD, 0, 0)]], "and the stage has another step in that tick."),
-        ([[(BACKWARD, 1, 0)]], "and the stage has not run it forward."),
-        ([[("F", 0, 0)]], "pipeline() was told to take stage 0 'F'."),
-        ([[(FORWARD, 2, 0)]], "to take stage 2 'forward'.\n  next:  there are 2 stages, from 0"),
+        ([[(FORWARD, 0, 0), (BACKWARD, 0, 0)]], "but the stage has another step in that tick."),
+        ([[(BACKWARD, 1, 0)]], "but the stage has not run it forward."),
+        ([[("F", 0, 0)]], "pipeline() was given the step 'F' of stage 0."),
+        (
+            [[(FORWARD, 2, 0)]],
+            "the step 'forward' of stage 2.\n  next:  there are 2 stages, from 0",
+        ),
     ],
 )
 def test_ticks_in_which_something_is_missing_are_refused(ticks: Any, words: str) -> None:

@@ -91,7 +91,7 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: dynamic.MatMulParams.create_with_nz_ratio(6, 6, 2, 0.5, (2, 2)),
-        "multiplies blocks of 1 x 1, 4 x 4, 8 x 8, 16 x 16; it was given 2 x 2.",
+        "multiplies blocks of 1 x 1, 4 x 4, 8 x 8, 16 x 16, but was given 2 x 2.",
     ),
 ]
 

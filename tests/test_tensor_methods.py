@@ -505,7 +505,7 @@ def test_errors() -> None:
         ),
         (
             lambda: x.expand(3),
-            "expand(3) names no places in shape (4, 3)." + here + "use whole numbers from 0 to 2.",
+            "expand(3) does not fit shape (4, 3)." + here + "use whole numbers from 0 to 2.",
         ),
         (
             lambda: x.squeeze([1]),
@@ -524,7 +524,7 @@ def test_errors() -> None:
         ),
         (
             lambda: x.broadcast(10**9),
-            "A view that must be taken in 12,000,000,000 pieces is too large to work with."
+            "A view of 12,000,000,000 separate pieces is too large to work with."
             "\n  next:  use a smaller tensor: at most 268,435,456 pieces.",
         ),
         (
@@ -533,13 +533,13 @@ def test_errors() -> None:
         ),
         (
             lambda: x.reinterpret(HALF),
-            "reinterpret() reads FLOAT, of 4 bytes, as HALF, of 2."
+            "reinterpret() cannot read FLOAT (4 bytes) as HALF (2)."
             + here
             + "choose a dtype of the same size, or convert the values with popops.cast.",
         ),
         (
             lambda: c.reinterpret(BOOL),
-            "reinterpret() reads CHAR as BOOL, of which only the bits of 0 and 1 mean something."
+            "reinterpret() cannot read CHAR as BOOL, in which only the bits of 0 and 1 are valid."
             "\n  where: Tensor('c', CHAR, shape (2,))\n  next:  convert the values with "
             "popops.cast.",
         ),

@@ -446,7 +446,7 @@ def test_what_turns_does_not_take() -> None:
         "Output[Vector[FLOAT]]."
     )
     assert told(show.turns, Alone, x=[1, 2]) == (
-        "No loop of Alone was seen to turn.\n  next:  print(observe(Alone, …)) shows the cost of "
+        "show.turns() saw no iteration of a loop of Alone.\n  next:  print(observe(Alone, …)) shows the cost of "
         "its lines; only loops over elements are shown."
     )
     assert told(show.turns, 3) == (
@@ -542,7 +542,7 @@ def test_what_turns_of_a_run_do_not_take() -> None:
             f"show.turns() was given step={shown(step)}.\n  next:  give the number of a step"
         )
     assert told(show.turns, kept("x")[0], ("kept", 0)) == (
-        "Vertex 0 of kept reads or writes what was not recorded: y (its y).\n  next:  "
+        "Vertex 0 of kept reads or writes elements that were not recorded: y (its y).\n  next:  "
         "record them too, with engine.record(…), and run again."
     )
     assert told(show.turns, recording.report, one) == (
@@ -811,7 +811,7 @@ def test_what_tile_does_not_take() -> None:
         "  next:  did you mean 'mixed'? there are mixed, large, whole."
     )
     assert told(show.tile, Report.sample("products"), 0).startswith(
-        "show.tile() was given a report from a file, which holds"
+        "show.tile() was given a report from a file, which has"
     )
     device = IPUModel("ipu2", tiles_per_ipu=2).create_device()
     graph = Graph(device.target)

@@ -234,7 +234,7 @@ FIELDS = (
         ),
         (
             bad("x", Output[Vector[Vector[Vector[FLOAT]]]]),
-            "Bad.x is declared as Output[Vector[Vector[Vector[FLOAT]]]], which is no "
+            "Bad.x is declared as Output[Vector[Vector[Vector[FLOAT]]]], which is not a "
             f"field.\n{FIELDS}",
         ),
         (
@@ -472,28 +472,28 @@ LISTED = (
         ),
         (
             assign("vec", [1, 2, 3]),
-            "Setter.compute() assigns to 'vec' what does not fit: the field has shape (4,), the "
+            "Setter.compute() assigns to 'vec' a value that does not fit: the field has shape (4,), the "
             "value (3,).\n  next:  assign one number, or as many as the field has.",
         ),
         (
             assign("out", [1, 2]),
-            "Setter.compute() assigns to 'out' what does not fit: the field has shape (), the "
+            "Setter.compute() assigns to 'out' a value that does not fit: the field has shape (), the "
             "value (2,).\n  next:  assign one number, or as many as the field has.",
         ),
         (
             assign("rows", [[1]]),
-            "Setter.compute() assigns to 'rows' what does not fit: the field is a list of 2 "
+            "Setter.compute() assigns to 'rows' a value that does not fit: the field is a list of 2 "
             "vectors; the value is [[1]].\n  next:  assign one number, or as many as the field "
             "has.",
         ),
         (
             assign("rows", 5),
-            "Setter.compute() assigns to 'rows' what does not fit: the field is a list of 2 "
+            "Setter.compute() assigns to 'rows' a value that does not fit: the field is a list of 2 "
             "vectors; the value is 5.\n  next:  assign one number, or as many as the field has.",
         ),
         (
             assign("rows", 2.5),
-            "Setter.compute() assigns to 'rows' what does not fit: the field is a list of 2 "
+            "Setter.compute() assigns to 'rows' a value that does not fit: the field is a list of 2 "
             "vectors; the value is 2.5.\n  next:  assign one number, or as many as the field has.",
         ),
     ],

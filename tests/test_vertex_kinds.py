@@ -294,7 +294,7 @@ def test_a_list_is_connected_part_by_part() -> None:
     assert said(lambda: graph.connect(v["parts"][2], a), PoplarIndexError) == (
         "Total.parts has no part 2.\n"
         "  where: field 'parts' of vertex 0 (Total) of compute set 'cs'\n"
-        "  next:  its size was set to 2; parts count from 0."
+        "  next:  use an index below its size, which is 2."
     )
     assert said(lambda: graph.connect(v["out"][0], a), GraphConnectionError) == (
         "Total.out is declared as Output[FLOAT], which has no parts to connect one by one.\n"
@@ -305,15 +305,15 @@ def test_a_list_is_connected_part_by_part() -> None:
         "Total.parts[0] was given 3.\n  next:  connect a tensor."
     )
     assert said(lambda: graph.set_field_size(v["parts"][0], 3), GraphObjectCreationError) == (
-        "Only connect() takes one part of a field, and this is part 0 of field 'parts' of vertex 0 "
-        "(Total) of compute set 'cs'.\n  next:  name the whole field: vertex[\"name\"]."
+        "part 0 of field 'parts' of vertex 0 (Total) of compute set 'cs' is one part of a field, and "
+        'only connect() takes a part.\n  next:  name the whole field: vertex["name"].'
     )
     assert said(lambda: v["parts"][0][1], GraphConnectionError) == (
         "The part 0 of field 'parts' of vertex 0 (Total) of compute set 'cs' has no parts of its "
         "own.\n  next:  give it one tensor."
     )
     assert said(lambda: list(v["parts"]), GraphConnectionError) == (
-        "A loop over field 'parts' of vertex 0 (Total) of compute set 'cs' has no end.\n"
+        "A loop over field 'parts' of vertex 0 (Total) of compute set 'cs' would never end.\n"
         "  next:  loop over range(size) and index it."
     )
 
@@ -954,7 +954,7 @@ def test_what_no_worker_writes_stays_undefined() -> None:
 
 def test_templates_used_wrongly() -> None:
     bench = Bench()
-    text = "Scale is a template: T is open.\n  next:  give the dtype, as in Scale[FLOAT]."
+    text = "Scale is a template: T has no dtype yet.\n  next:  give the dtype, as in Scale[FLOAT]."
     assert said(lambda: bench.add(Scale), VertexDefinitionError) == text
     assert said(lambda: Scale.call(x=[1], k=1), VertexDefinitionError) == text
     assert said(lambda: Scale[FLOAT, HALF], VertexDefinitionError) == (

@@ -184,7 +184,7 @@ def slice_bounds(tensor: Tensor, part: slice, axis: int) -> tuple[int, int, int]
         not all(bound is None or is_whole(bound) for bound in (part.start, part.stop, part.step))
         or part.step == 0
     ):
-        raise PoplarIndexError(f"""{_slice_text(part)} is not a slice of the tensor.
+        raise PoplarIndexError(f"""The slice {_slice_text(part)} is not valid.
             where: {tensor!r}
             next:  use whole numbers from 0 to {tensor.shape[axis]}, and a step that is not 0.""")
     return part.indices(tensor.shape[axis])

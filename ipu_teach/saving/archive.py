@@ -86,7 +86,7 @@ def unpack(data: bytes, form: Format) -> tuple[dict[str, Any], dict[str, Array]]
     # damaged bytes fail in as many ways as there are lines in the readers
     except Exception as error:
         raise form.error(
-            f"This is no {form.noun}, or it is damaged: {type(error).__name__}: "
+            f"This is not a valid {form.noun}, or it is damaged: {type(error).__name__}: "
             f"{shown(str(error))}.",
             next_step=f"load a file that {form.writer} wrote; if it was copied, copy it again.",
         ) from None

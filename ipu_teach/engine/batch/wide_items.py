@@ -1,7 +1,7 @@
 """Gather and scatter several elements at once, where their positions follow one another.
 
-numpy moves an item of up to 32 bytes as fast as one of 4, so that elements that are neighbours on
-both sides are moved as one item without a meaning of its own. No bit depends on it.
+numpy moves an item of up to 32 bytes as fast as an item of 4. Elements that are neighbours in both
+source and destination are therefore moved as one wide item. The values are the same either way.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ __all__ = ["PoolParams", "PoolingType", "pool", "pool_input_gradient"]
 
 _FAR = -(2**50)  # a distance below all places
 _TIES = ("all", "first")
-MOST_PLACES = 2**26  # of all windows along one dimension
+MOST_PLACES = 2**26  # limit of kernel size times number of windows, in one dimension
 
 
 class PoolingType(Enum):
@@ -400,7 +400,7 @@ class _Call:
         if wanted:
             work = self.work
         edges = {field: flat[..., self.order] for field, flat in {**same_shape, "out": out}.items()}
-        estimates: dict[object, int] = {}  # by all the sizes and work that cycles depend on
+        estimates: dict[object, int] = {}  # cycles, by the sizes and work that they depend on
         for number, (tile, ranges) in enumerate(self.blocks):
             begin, end = self.ends[number : number + 2].tolist()
             ends = {field: flat[..., begin:end] for field, flat in edges.items()}
@@ -487,8 +487,7 @@ def pool_input_gradient(
         if use_scaled_gradient and ties == "first":
             raise refused(
                 "was given use_scaled_gradient, and ties='first'.",
-                next_step="give one of the two: equal elements share the gradient, or the first gets "
-                "it.",
+                next_step="give one: equal elements share the gradient, or the first gets it.",
             )
     elif x is not None or pooled is not None or use_scaled_gradient or ties != "all":
         raise refused(
