@@ -332,7 +332,7 @@ def test_rules_for_ties_are_looked_at() -> None:
         (
             {"ties": "first", "use_scaled_gradient": True},
             "was given use_scaled_gradient, and ties='first'.\n"
-            "  next:  give one of the two: equal elements share the gradient, or the first gets it.",
+            "  next:  give one: equal elements share the gradient, or the first gets it.",
         ),
     ):
         with pytest.raises(PoplibsError) as caught:

@@ -427,4 +427,4 @@ def _no_place(stream: DataStream, connected: object) -> StreamConnectionError:
     return StreamConnectionError(f"""The stream {stream.handle!r} was connected to
         {shown(connected)} with wrap=False.
         next:  leave wrap=False out, or connect an array: it starts each run at the start of an
-               array.""")
+        array.""")

@@ -166,7 +166,7 @@ def unfactor_dims(tensor: Tensor, num_dims: int, start_dim: int) -> Tensor:
             {shown(start_dim)} on.
             where: {tensor!r}
             next:  give num_dims dimensions from start_dim on that are followed by as many
-                   factors.""")
+            factors.""")
     start, count = int(start_dim), int(num_dims)
     pairs = [d for i in range(count) for d in (start + i, start + count + i)]
     paired = tensor.dim_shuffle([*range(start), *pairs, *range(start + 2 * count, tensor.rank)])
