@@ -148,7 +148,7 @@ def test_a_tile_is_full_when_its_bytes_are_more_than_it_has(over: int) -> None:
     with pytest.raises(GraphMemoryAllocationError) as caught:
         Engine(space.graph, programs.Sequence())
     assert list(caught.value.bytes_per_tile) == [128 + 1008, 128 + 504]  # type: ignore[call-overload]
-    assert "tile 0: 1,136 of 1,128 bytes. Its variables: 't0' 1,001. Besides: stacks 128." in str(
+    assert "tile 0: 1,136 of 1,128 bytes. Its variables: 't0' 1,001. Also: stacks 128." in str(
         caught.value
     )
 

@@ -348,7 +348,7 @@ def test_a_program_that_reuses_memory_fits_where_its_variables_do_not() -> None:
     assert str(caught.value) == (
         "Out of memory: Cannot fit all variable data onto one or more tiles. 1 of 2 tiles holds "
         "too much.\n  where: the fullest is tile 0: 3,820 of 3,640 bytes. Its variables: 't0' "
-        "1,000, 't1' 1,000, 't2' 1,000. Besides: vertex code 440, exchange code 108, control code "
+        "1,000, 't1' 1,000, 't2' 1,000. Also: vertex code 440, exchange code 108, control code "
         "144, stacks 128.\n  next:  spread the variables over more tiles "
         "(poputil.map_tensor_linearly), use a smaller dtype, or more tiles."
     )
@@ -363,7 +363,7 @@ def test_the_error_names_ten_variables() -> None:
     line = str(caught.value).splitlines()[1]
     assert (
         "Its variables: 't13' 113, 't12' 112, " in line
-        and "'t4' 104, and 4 smaller ones. Besides: stacks 128." in line
+        and "'t4' 104, and 4 smaller ones. Also: stacks 128." in line
     )
     assert line.count("'t") == 10
 

@@ -327,7 +327,10 @@ def test_a_package_without_a_wheel_is_named(
             ["--system", "amiga"],
             "'amiga' is not a system that a pack can be for. There are linux, linux-arm, macos,",
         ),
-        (["--python", "3.9"], "'3.9' is not a Python that a pack can be for. There are 3.10, 3.11,"),
+        (
+            ["--python", "3.9"],
+            "'3.9' is not a Python that a pack can be for. There are 3.10, 3.11,",
+        ),
         (["--folder", str(ROOT / "docs")], "is a folder of the kit itself"),
         (["--folder", str(ROOT.parent)], "is a folder of the kit itself"),
         (["--folder", str(ROOT / "run.py")], "is a folder of the kit itself"),

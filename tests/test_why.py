@@ -333,7 +333,7 @@ def test_errors() -> None:
             lambda: empty.why(),
             InvalidOptionError,
             "why() was called on a report in which nothing has run.\n  next:  engine.run(), then "
-            "engine.report; before a run, only memory can be explained: report.why('memory').",
+            "engine.report; without a run, explain memory alone, with report.why('memory').",
         ),
         (
             lambda: report.why(7),
@@ -409,7 +409,7 @@ def test_many_small_constants_fill_a_tile_together() -> None:
         program.add(Execute(step))
     with pytest.raises(GraphMemoryAllocationError) as caught:
         Engine(graph, program)
-    assert "Its variables: 'out' 4. Besides: constants 800,000 (400 of them)," in str(caught.value)
+    assert "Its variables: 'out' 4. Also: constants 800,000 (400 of them)," in str(caught.value)
     first, second, third = caught.value.why().causes
     assert first.text.startswith("Tile 0 holds ")
     assert second.text == (

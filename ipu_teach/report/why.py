@@ -109,8 +109,8 @@ def why(report: Report, what: object = None, *, tile: int | None = None) -> Why:
         return Why(f"Why tile {full} is as full as it is:", tuple(_memory(report, full)))
     if not report.num_steps:
         raise InvalidOptionError(f"""why() was called on a report in which nothing has run.
-            next:  engine.run(), then engine.report; without a run, ask for memory
-            alone: report.why({MEMORY!r}).""")
+            next:  engine.run(), then engine.report; without a run, explain memory
+            alone, with report.why({MEMORY!r}).""")
     executed = executions(report)
     chosen = (
         None if what is None or isinstance(what, str) and what == WAITING else _step(report, what)
