@@ -164,7 +164,7 @@ def because(view: View, report: Report, why: Why | None, at: At = None) -> View:
         return view if at is None else View(rests(view.scene, report, at))
     if not isinstance(why, Why):
         raise InvalidOptionError(f"""show.{view.scene.view}() was given why={shown(why)}, which is
-            no chain of causes.
+            not a chain of causes.
             next:  give report.why(…), of the same report.""")
     scene = view.scene
     tiles = report.target.num_tiles
