@@ -123,7 +123,7 @@ def test_a_long_schedule_is_cut_and_says_so() -> None:
         (([[("forward", -1, 0)]],), "which are not ticks."),
         (
             ([[("forward", 1, 0), ("backward", 1, 3)]],),
-            "ticks of which number 0 has two things to do for stage 1.\n  next:  a stage does one",
+            "two steps for stage 1 in tick 0.\n  next:  give each a tick of its own: a stage does one step",
         ),
         (([[("forward", 0, 0)]], 3), "show.pipeline() was given 3, which is not a report."),
     ],

@@ -298,10 +298,10 @@ def test_what_cannot_be_recorded() -> None:
     refused(lambda: engine.record([u]), "which is not a tensor", "one after the other")  # type: ignore[arg-type]
     refused(
         lambda: engine.record(foreign),
-        "which this engine does not know",
+        "which is not in this engine's graph",
         "engine's own graph, made before the engine",
     )
-    refused(lambda: engine.record(u, late), "which this engine does not know")
+    refused(lambda: engine.record(u, late), "which is not in this engine's graph")
     refused(lambda: engine.record(u[3:3]), "which has no elements")
     refused(lambda: engine.record(u, most=0), "record() was given most=0", "from 1 to 1,000,000")
     device = IPUModel("ipu2", tiles_per_ipu=TILES).create_device()

@@ -238,7 +238,7 @@ def test_what_compute_returns_is_the_vertexs_answer(how: dict[str, Any]) -> None
 
 REFUSED = {
     "UsesList": ("seen = []", "a list that grows"),
-    "UsesFloatIndex": ("self.x[n]", "no whole number"),
+    "UsesFloatIndex": ("self.x[n]", "not a whole number"),
     "UsesRecursion": ("self.fact(n - 1)", "calls itself"),
     "UsesTry": ("try:", "a try"),
     "ReadsOutput": ("self.y += v", "the Output y is read"),
