@@ -12,6 +12,7 @@ from typing import Any
 
 from ipu_course.checking import notebooks
 from ipu_course.checking.gaps import blanked, gaps_in, parsed, read_notebook, source_of
+from ipu_course.checking.minutes import write_minutes
 from ipu_course.checking.naming import lesson_of
 from ipu_course.checking.state import learned
 from ipu_teach._support.places import not_kept, program, write_whole
@@ -59,7 +60,9 @@ def pairs() -> list[tuple[Path, Path]]:
 
 
 def write() -> int:
-    """Write every learner's notebook again, and return 0."""
+    """Write every learner's notebook again, after the minutes of the lessons; return 0."""
+    for path in write_minutes():
+        print(f"{path.name}: minutes written")
     for solved, target in pairs():
         text = as_text(learners_form(read_notebook(solved), solved.name))
         same = target.exists() and target.read_text(encoding="utf-8", errors="replace") == text
