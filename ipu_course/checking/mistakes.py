@@ -33,7 +33,7 @@ from ipu_course.checking.naming import folder_of
 from ipu_course.checking.shared import last_name
 
 CELL = re.compile(r"^# %% (.+)\n((?:# .+\n)*)", re.MULTILINE)
-HEAD = re.compile(r"# (why|next|not yet|error in the answer|like): +(.+\n(?:#   .+\n)*)")
+HEAD = re.compile(r"# (why|next|not yet|error in the answer|passed|like): +(.+\n(?:#   .+\n)*)")
 # seconds of processor time (twice that by the clock) after which no further mistake is tried, so
 # that the verdict is not delayed
 PATIENCE = 2.0

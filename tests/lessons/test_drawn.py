@@ -7,9 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from answers import Names
-from test_exercises import verdict_on
-from wrong import WRONG
+from answers import Names, verdict_on
+from attempts import WRONG
 
 from ipu_course.checking import judging
 from ipu_course.checking.learner_calls import Verdict

@@ -1,27 +1,45 @@
-=== 15.w1: lam first
---- passed: sets of numbers
+# %% given
+"""Mistakes of lesson 15 written otherwise."""
+
+import numpy as np
+
+from ipu_teach import FLOAT, Input, Output, Vector, Vertex
+
+
+# %% 15.w1: lam first
+# passed: sets of numbers
 def information(mean, variance):
     lam = variance**-1
     return np.array([lam * mean, lam])
 
-=== 15.1: by covariances
---- passed: 6 products
+
+# %% 15.w1: one thing after another
+# like: the variance as it is
+def information(mean, variance):
+    eta = mean * variance**-1
+    return [eta, variance]
+
+
+# %% 15.1: by covariances
+# passed: 6 products
 def fused(etas, lams, keep):
     spread = np.linalg.inv(sum(lams))
     mean = spread @ sum(etas)
     lam = np.linalg.inv(spread[:keep, :keep])
     return lam @ mean[:keep], lam
 
-=== 15.1: by solve
---- passed: 6 products
+
+# %% 15.1: by solve
+# passed: 6 products
 def fused(etas, lams, keep):
     eta, lam = np.sum(etas, 0), np.sum(lams, 0)
     rest = np.linalg.solve(lam[keep:, keep:], np.column_stack([lam[keep:, :keep], eta[keep:]]))
     left = lam[:keep, keep:] @ rest
     return [eta[:keep] - left[:, -1], lam[:keep, :keep] - left[:, :-1]]
 
-=== 15.1: one variable forgotten after the other
---- passed: 6 products
+
+# %% 15.1: one variable forgotten after the other
+# passed: 6 products
 def fused(etas, lams, keep):
     eta, lam = etas.sum(axis=0), lams.sum(axis=0)
     while len(eta) > keep:
@@ -29,8 +47,46 @@ def fused(etas, lams, keep):
         eta, lam = eta[:-1] - share * eta[-1], lam[:-1, :-1] - np.outer(share, lam[-1, :-1])
     return eta, lam
 
-=== 15.2: as arrays
---- passed: four trees
+
+# %% 15.1: covariances in a loop
+# like: covariances added
+def fused(etas, lams, keep):
+    spread = np.zeros_like(lams[0])
+    for lam in lams:
+        spread = spread + np.linalg.inv(lam)
+    mean = spread @ np.sum(etas, axis=0)
+    lam = np.linalg.inv(spread[:keep, :keep])
+    return lam @ mean[:keep], lam
+
+
+# %% 15.1: cut out first, then added
+# like: rows and columns cut out
+def fused(etas, lams, keep):
+    eta, lam = np.zeros(keep), np.zeros((keep, keep))
+    for k in range(len(etas)):
+        eta, lam = eta + etas[k][:keep], lam + lams[k][:keep, :keep]
+    return eta, lam
+
+
+# %% 15.1: by covariances, and not turned back
+# like: mean and covariance
+def fused(etas, lams, keep):
+    lam = sum(lams)
+    mean = np.linalg.solve(lam, sum(etas))
+    return mean[:keep], np.linalg.inv(lam)[:keep, :keep]
+
+
+# %% 15.1: divided by how many there are
+# like: an average
+def fused(etas, lams, keep):
+    spread = np.linalg.inv(sum(lams) / len(lams))
+    mean = spread @ sum(etas) / len(etas)
+    lam = np.linalg.inv(spread[:keep, :keep])
+    return lam @ mean[:keep], lam
+
+
+# %% 15.2: as arrays
+# passed: four trees
 class Variable(Vertex):
     prior: Input[Vector[FLOAT]]
     came: Input[Vector[Vector[FLOAT]]]
@@ -43,8 +99,9 @@ class Variable(Vertex):
         self.belief[0] = total[0] / total[1]
         self.belief[1] = 1 / total[1]
 
-=== 15.2: side by side
---- passed: four trees
+
+# %% 15.2: side by side
+# passed: four trees
 class Variable(Vertex):
     prior: Input[Vector[FLOAT]]
     came: Input[Vector[Vector[FLOAT]]]
@@ -62,8 +119,9 @@ class Variable(Vertex):
         self.belief[0] = (self.prior[0] + self.came[:, 0].sum()) / lam
         self.belief[1] = 1 / lam
 
-=== 15.2: the others, each time
---- passed: four trees
+
+# %% 15.2: the others, each time
+# passed: four trees
 class Variable(Vertex):
     prior: Input[Vector[FLOAT]]
     came: Input[Vector[Vector[FLOAT]]]
@@ -83,15 +141,87 @@ class Variable(Vertex):
         self.belief[0] = (self.prior[0] + self.came[:, 0].sum()) / lam
         self.belief[1] = 1 / lam
 
-=== 15.w2: by a condition
---- passed: sets of numbers
+
+# %% 15.2: as arrays
+# like: its own message included
+class Variable(Vertex):
+    prior: Input[Vector[FLOAT]]
+    came: Input[Vector[Vector[FLOAT]]]
+    sent: Output[Vector[Vector[FLOAT]]]
+    belief: Output[Vector[FLOAT]]
+
+    def compute(self):
+        total = self.prior + self.came.sum(axis=0)
+        for side in range(len(self.came)):
+            self.sent[side] = total
+        self.belief[0] = total[0] / total[1]
+        self.belief[1] = 1 / total[1]
+
+
+# %% 15.2: the prior added last
+# like: without its prior
+class Variable(Vertex):
+    prior: Input[Vector[FLOAT]]
+    came: Input[Vector[Vector[FLOAT]]]
+    sent: Output[Vector[Vector[FLOAT]]]
+    belief: Output[Vector[FLOAT]]
+
+    def compute(self):
+        total = self.came.sum(axis=0)
+        self.sent = total - self.came
+        total = total + self.prior
+        self.belief[0] = total[0] / total[1]
+        self.belief[1] = 1 / total[1]
+
+
+# %% 15.2: the sums as they are
+# like: eta and lam for a belief
+class Variable(Vertex):
+    prior: Input[Vector[FLOAT]]
+    came: Input[Vector[Vector[FLOAT]]]
+    sent: Output[Vector[Vector[FLOAT]]]
+    belief: Output[Vector[FLOAT]]
+
+    def compute(self):
+        total = self.prior + self.came.sum(axis=0)
+        self.sent = total - self.came
+        self.belief = total
+
+
+# %% 15.2: lam in its own loop
+# like: lam is not taken away
+class Variable(Vertex):
+    prior: Input[Vector[FLOAT]]
+    came: Input[Vector[Vector[FLOAT]]]
+    sent: Output[Vector[Vector[FLOAT]]]
+    belief: Output[Vector[FLOAT]]
+
+    def compute(self):
+        eta = self.prior[0] + self.came[:, 0].sum()
+        lam = self.prior[1] + self.came[:, 1].sum()
+        self.sent[:, 0] = eta - self.came[:, 0]
+        for side in range(len(self.came)):
+            self.sent[side, 1] = lam
+        self.belief[0] = eta / lam
+        self.belief[1] = 1 / lam
+
+
+# %% 15.w2: by a condition
+# passed: sets of numbers
 def pulls(apart, stiff, far):
     if -far <= apart <= far:
         return stiff
     return stiff * far / abs(apart)
 
-=== 15.3: by a condition
---- passed: an image
+
+# %% 15.w2: the way of the sign
+# like: the sign of apart
+def pulls(apart, stiff, far):
+    return stiff * far / apart if apart > far else stiff
+
+
+# %% 15.3: by a condition
+# passed: an image
 class Gives(Vertex):
     from_a: Input[Vector[FLOAT]]
     from_b: Input[Vector[FLOAT]]
@@ -111,8 +241,9 @@ class Gives(Vertex):
             self.to_b[part] = self.from_a[part] * pull / (pull + self.from_a[1])
             self.to_a[part] = self.from_b[part] * pull / (pull + self.from_b[1])
 
-=== 15.3: the smaller of two
---- passed: an image
+
+# %% 15.3: the smaller of two
+# passed: an image
 class Gives(Vertex):
     from_a: Input[Vector[FLOAT]]
     from_b: Input[Vector[FLOAT]]
@@ -129,8 +260,9 @@ class Gives(Vertex):
         self.to_b[:] = pull * self.from_a / (pull + self.from_a[1])
         self.to_a[:] = pull * self.from_b / (pull + self.from_b[1])
 
-=== 15.3: lam as two springs in a row
---- passed: an image
+
+# %% 15.3: lam as two springs in a row
+# passed: an image
 class Gives(Vertex):
     from_a: Input[Vector[FLOAT]]
     from_b: Input[Vector[FLOAT]]
@@ -150,8 +282,87 @@ class Gives(Vertex):
         self.to_a[0] = lam * self.from_b[0] / self.from_b[1]
         self.to_a[1] = lam
 
-=== 15.4: a factor with its second pixel
---- passed: 7 images
+
+# %% 15.3: number by number
+# like: it never gives way
+class Gives(Vertex):
+    from_a: Input[Vector[FLOAT]]
+    from_b: Input[Vector[FLOAT]]
+    mean_a: Input[FLOAT]
+    mean_b: Input[FLOAT]
+    stiff: Input[FLOAT]
+    far: Input[FLOAT]
+    to_a: Output[Vector[FLOAT]]
+    to_b: Output[Vector[FLOAT]]
+
+    def compute(self):
+        for part in range(2):
+            self.to_b[part] = self.stiff * self.from_a[part] / (self.stiff + self.from_a[1])
+            self.to_a[part] = self.stiff * self.from_b[part] / (self.stiff + self.from_b[1])
+
+
+# %% 15.3: a condition on a sign
+# like: the sign of the difference
+class Gives(Vertex):
+    from_a: Input[Vector[FLOAT]]
+    from_b: Input[Vector[FLOAT]]
+    mean_a: Input[FLOAT]
+    mean_b: Input[FLOAT]
+    stiff: Input[FLOAT]
+    far: Input[FLOAT]
+    to_a: Output[Vector[FLOAT]]
+    to_b: Output[Vector[FLOAT]]
+
+    def compute(self):
+        pull = self.stiff
+        if self.mean_a - self.mean_b > self.far:
+            pull = self.stiff * self.far / (self.mean_a - self.mean_b)
+        self.to_b = self.from_a * (pull / (pull + self.from_a[1]))
+        self.to_a = self.from_b * (pull / (pull + self.from_b[1]))
+
+
+# %% 15.3: exchanged names
+# like: back to the sender
+class Gives(Vertex):
+    from_a: Input[Vector[FLOAT]]
+    from_b: Input[Vector[FLOAT]]
+    mean_a: Input[FLOAT]
+    mean_b: Input[FLOAT]
+    stiff: Input[FLOAT]
+    far: Input[FLOAT]
+    to_a: Output[Vector[FLOAT]]
+    to_b: Output[Vector[FLOAT]]
+
+    def compute(self):
+        pull = self.stiff
+        if abs(self.mean_a - self.mean_b) > self.far:
+            pull = self.stiff * self.far / abs(self.mean_a - self.mean_b)
+        for part in range(2):
+            self.to_a[part] = pull * self.from_a[part] / (pull + self.from_a[1])
+            self.to_b[part] = pull * self.from_b[part] / (pull + self.from_b[1])
+
+
+# %% 15.3: a square root away
+# like: squared
+class Gives(Vertex):
+    from_a: Input[Vector[FLOAT]]
+    from_b: Input[Vector[FLOAT]]
+    mean_a: Input[FLOAT]
+    mean_b: Input[FLOAT]
+    stiff: Input[FLOAT]
+    far: Input[FLOAT]
+    to_a: Output[Vector[FLOAT]]
+    to_b: Output[Vector[FLOAT]]
+
+    def compute(self):
+        ratio = np.minimum(1, self.far / np.maximum(abs(self.mean_a - self.mean_b), 1e-20))
+        pull = self.stiff * ratio * ratio
+        self.to_b = self.from_a * (pull / (pull + self.from_a[1]))
+        self.to_a = self.from_b * (pull / (pull + self.from_b[1]))
+
+
+# %% 15.4: a factor with its second pixel
+# passed: 7 images
 def place(height, width, tiles, most):
     found = []
     for down in range(1, tiles + 1):
@@ -166,8 +377,9 @@ def place(height, width, tiles, most):
     pixels = min(found, key=lambda one: one[:2])[2]
     return pixels, pixels[:, 1:], pixels[1:]
 
-=== 15.4: lists
---- passed: 7 images
+
+# %% 15.4: lists
+# passed: 7 images
 def place(height, width, tiles, most):
     def cut(parts):
         rows = np.arange(height) * parts // height
@@ -181,8 +393,9 @@ def place(height, width, tiles, most):
     return [way.tolist(), way[:, :-1].tolist(), way[:-1].tolist()] if height > 1 else (
         way, way[:, :-1], way[:-1])
 
-=== 15.4: blocks of blocks
---- passed: 7 images
+
+# %% 15.4: blocks of blocks
+# passed: 7 images
 def place(height, width, tiles, most):
     def pieces(size, parts):
         return np.repeat(np.arange(parts), [len(p) for p in np.array_split(np.arange(size), parts)])
@@ -198,8 +411,16 @@ def place(height, width, tiles, most):
             best = cut, pixels
     return best[1], best[1][:, :-1], best[1][:-1]
 
-=== 15.5: by the library
---- passed: equal results
+
+# %% 15.4: round and round
+# like: at random
+def place(height, width, tiles, most):
+    pixels = np.arange(height * width).reshape(height, width) % tiles
+    return pixels, pixels[:, 1:], pixels[1:]
+
+
+# %% 15.5: by the library
+# passed: equal results
 paragraph = """Each piece needs both of its neighbours in every step. Dealt out like cards they
 lay elsewhere; in one piece a tile they are at hand, but for two of them."""
 
@@ -212,8 +433,9 @@ def popops_linear(graph, rod):
 def faster(target):
     return rod(target, popops_linear)
 
-=== 15.5: a pair, run before
---- passed: equal results
+
+# %% 15.5: a pair, run before
+# passed: equal results
 paragraph = """Each piece needs both of its neighbours in every step. Dealt out like cards they
 lay elsewhere; in one piece a tile they are at hand, but for two of them."""
 
@@ -221,8 +443,9 @@ lay elsewhere; in one piece a tile they are at hand, but for two of them."""
 
 faster = rod(IPUModel("ipu2", tiles_per_ipu=13).create_device().target, lambda graph, rod: graph.set_tile_mapping(rod, 0))
 
-=== 15.5: results of another kind
---- passed: equal results
+
+# %% 15.5: results of another kind
+# passed: equal results
 paragraph = """Each piece needs both of its neighbours in every step. Dealt out like cards they
 lay elsewhere; in one piece a tile they are at hand, but for two of them."""
 

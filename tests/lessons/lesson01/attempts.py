@@ -42,6 +42,47 @@ def multiply(graph, step, x, factor, out):
         )
 
 
+# %% 01.w1: math.ceil
+# passed: on 5 sets of numbers
+def message_cycles(size):
+    import math
+    return math.ceil(size / 4)
+
+
+# %% 01.1: numpy
+# passed: on 7 sets of numbers
+def superstep_cycles(work, bytes_in, bytes_out, sync):
+    import numpy as np
+    return np.max(work) + np.ceil(np.maximum(bytes_in, bytes_out) / 4).max() + sync
+
+
+# %% 01.1: a plain loop
+# passed: on 7 sets of numbers
+def superstep_cycles(work, bytes_in, bytes_out, sync):
+    most = longest = 0
+    for w, came, went in zip(work, bytes_in, bytes_out):
+        longest = max(longest, w)
+        for bytes_ in (came, went):
+            cycles, rest = divmod(bytes_, 4)
+            most = max(most, cycles + (1 if rest else 0))
+    return sync + most + longest
+
+
+# %% 01.1: fractions
+# passed: on 7 sets of numbers
+def superstep_cycles(work, bytes_in, bytes_out, sync):
+    import math
+    from fractions import Fraction
+    return Fraction(sync) + math.ceil(Fraction(max(bytes_in + bytes_out), 4)) + max(work)
+
+
+# %% 01.1: an array without dimensions
+# passed: on 7 sets of numbers
+def superstep_cycles(work, bytes_in, bytes_out, sync):
+    import numpy as np
+    return np.array(sync + -(-max(*bytes_in, *bytes_out) // 4) + max(work))
+
+
 # %% 01.1: a loop over the tiles
 # like: no barrier between the phases
 def superstep_cycles(work, bytes_in, bytes_out, sync):
@@ -75,6 +116,48 @@ def superstep_cycles(work, bytes_in, bytes_out, sync):
     return (most >> 2) + sorted(work)[-1] + sync
 
 
+# %% 01.w2: numpy
+# passed: on 4 sets of numbers
+def emptiest(load):
+    import numpy as np
+    return np.argsort(load, kind="stable")[0]
+
+
+# %% 01.2: a heap
+# passed: the closest call
+def balance(jobs, tiles):
+    import heapq
+    heap = [(0, tile) for tile in range(tiles)]
+    placed = {}
+    for length, job in sorted(((length, job) for job, length in enumerate(jobs)), reverse=True):
+        load, tile = heapq.heappop(heap)
+        placed[job] = tile
+        heapq.heappush(heap, (load + length, tile))
+    return tuple(placed[job] for job in range(len(jobs)))
+
+
+# %% 01.2: numpy
+# passed: the closest call
+def balance(jobs, tiles):
+    import numpy as np
+    load, placed = np.zeros(tiles), np.zeros(len(jobs), int)
+    for job in np.argsort(jobs)[::-1]:
+        placed[job] = load.argmin()
+        load[placed[job]] += jobs[job]
+    return placed
+
+
+# %% 01.2: numpy's numbers in a list
+# passed: the closest call
+def balance(jobs, tiles):
+    import numpy as np
+    load, placed = np.zeros(tiles), [None] * len(jobs)
+    for job in np.argsort(jobs)[::-1]:
+        placed[job] = np.argmin(load)
+        load[placed[job]] += jobs[job]
+    return placed
+
+
 # %% 01.2: a counter that goes round
 # like: round robin
 def balance(jobs, tiles):
@@ -106,6 +189,40 @@ def balance(jobs, tiles):
         placed[job] = load.argmin()
         load[placed[job]] += jobs[job]
     return placed
+
+
+# %% 01.3: numpy
+# passed: on 7 sets of numbers
+def waiting_share(work):
+    import numpy as np
+    work = np.array(work)
+    return 0 if not work.any() else np.mean(work.max() - work) / work.max()
+
+
+# %% 01.3: a plain loop
+# passed: on 7 sets of numbers
+def waiting_share(work):
+    waiting = 0
+    for w in work:
+        waiting += max(work) - w
+    if max(work) == 0:
+        return 0
+    return waiting / (len(work) * max(work))
+
+
+# %% 01.3: fractions
+# passed: on 7 sets of numbers
+def waiting_share(work):
+    from fractions import Fraction
+    return 1 - Fraction(sum(work), len(work) * (max(work) or 1)) if any(work) else Fraction(0)
+
+
+# %% 01.3: in single precision
+# passed: on 7 sets of numbers
+def waiting_share(work):
+    import numpy as np
+    work = np.array(work, np.float32)
+    return 1 - work.mean() / work.max() if work.any() else np.float32(0)
 
 
 # %% 01.3: an average
@@ -146,6 +263,43 @@ def waiting_share(work):
 def waiting_share(work):
     array = np.array(work)
     return float(100 - 100 * array.mean() / array.max()) if array.any() else 0
+
+
+# %% 01.4: flipped in the second
+# passed: 2 supersteps in each run
+def two(graph, readings, doubled, pairs, flipped):
+    one, other = graph.add_compute_set(), graph.add_compute_set()
+    place(graph, one, Double, doubled, x=readings)
+    place(graph, other, Pair, pairs, left=doubled, right=neighbours(doubled))
+    place(graph, other, Flip, flipped, x=readings)
+    program = Sequence()
+    program.append(Execute(one))
+    program.append(Execute(other))
+    return program
+
+
+# %% 01.4: vertices one by one
+# passed: 2 supersteps in each run
+def two(graph, readings, doubled, pairs, flipped):
+    one, other = graph.add_compute_set('one'), graph.add_compute_set('other')
+    count = readings.num_elements
+    for i in range(count):
+        found = [graph.add_vertex(one, Double, x=readings[i], out=doubled[i])]
+        found.append(graph.add_vertex(one, Flip, x=readings[i], out=flipped[i]))
+        found.append(graph.add_vertex(other, Pair, left=doubled[i], right=doubled[(i + 1) % count], out=pairs[i]))
+        for vertex in found:
+            graph.set_tile_mapping(vertex, i % 13)
+    return Sequence([Execute(one), Execute(other)])
+
+
+# %% 01.4: with the library
+# passed: 2 supersteps in each run
+def two(graph, readings, doubled, pairs, flipped):
+    one, other = graph.add_compute_set('one'), graph.add_compute_set('other')
+    place(graph, one, Pair, doubled, left=readings, right=readings)
+    place(graph, one, Flip, flipped, x=readings)
+    place(graph, other, Pair, pairs, left=doubled, right=neighbours(doubled))
+    return Sequence(Sequence(Execute(one)), Sequence(Execute(other)))
 
 
 # %% 01.4: codelets of her own
@@ -202,6 +356,22 @@ def two(graph, readings, doubled, pairs, flipped):
         Execute(first),
         Execute(add_up(graph, "then", concat([readings[1:], readings[:1]]), doubled, pairs)),
     )
+
+
+# %% 01.5: the other way round
+# passed: the detector says the same
+culprit = ('thirds', 4, 3)
+
+
+# %% 01.5: a list
+# passed: the detector says the same
+culprit = ['thirds', 3, 4]
+
+
+# %% 01.5: numpy's numbers
+# passed: the detector says the same
+import numpy
+culprit = ('thirds', *numpy.array([3, 4]))
 
 
 # %% 01.5: the other way round, as a list
