@@ -13,6 +13,9 @@ import pytest
 
 from ipu_teach.engine import backend
 
+# Failed assertions in these libraries are explained as those in tests are.
+pytest.register_assert_rewrite("random_codelets")
+
 # A job in the background of a shell begins with SIGINT ignored, and so would all that it starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -17,14 +17,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-import test_exact
-from codelets import BRANCHING, FlipWhereNegative, random_branching
-from graphs import Placed, Space, add, differences, regions
+from codelets import FlipWhereNegative
 from hypothesis import given, settings, strategies as st
-from test_exact import DEVICE, RANDOMLY, Ran, cut, line_of, normal, outcome, run
+from random_codelets import check_random_branches, check_random_codelet, check_random_elementwise
+from vertex_loop import (
+    RANDOMLY,
+    CodeletRun,
+    line_of,
+    normal,
+    run_codelet,
+)
 
 from bench.codelets import Collatz, FirstPast
-from ipu_teach import FLOAT, HALF, INT, InOut, Input, Output, Vector, Vertex
+from ipu_teach import FLOAT, INT, InOut, Input, Output, Vector, Vertex
 from ipu_teach.compile.scalar import scalar_code
 from ipu_teach.engine import ways as ways_of
 from ipu_teach.engine.batch import batch_plan
@@ -33,13 +38,14 @@ from ipu_teach.engine.batch.chunk import Chunk
 from ipu_teach.engine.machine import Machine
 from ipu_teach.engine.scalar.run import ScalarRun
 from ipu_teach.errors import CodeletError
-from ipu_teach.program import Execute, Repeat
 from ipu_teach.types import Array
 
 
-def both(codelet: type[Vertex], way: str, /, **fields: Array | list[int] | list[float]) -> Ran:
+def both(
+    codelet: type[Vertex], way: str, /, **fields: Array | list[int] | list[float]
+) -> CodeletRun:
     """Run it fast and in the plain loop, compare every bit, and see which way it went."""
-    fast, slow = (run(codelet, loop, strict=not loop, **fields) for loop in (False, True))
+    fast, slow = (run_codelet(codelet, loop, strict=not loop, **fields) for loop in (False, True))
     assert fast.report.ways() == {codelet.__name__: way}, fast.report.unbatched()
     assert fast.report.cycles_by_codelet() == slow.report.cycles_by_codelet()
     for name in fields:
@@ -129,7 +135,7 @@ def test_a_vertex_costs_the_way_that_it_took() -> None:
 
 
 def test_each_execution_has_its_own_cycles() -> None:
-    got = run(Costly, False, times=3, x=[0.5, -1.0, -1.0])
+    got = run_codelet(Costly, False, times=3, x=[0.5, -1.0, -1.0])
     assert got.x.tolist() == [11, -1, -1]
     assert [step.kind for step in got.report.steps()] == ["Execute"] * 3
     assert got.report.compute_sets[0].executions == 3
@@ -151,7 +157,7 @@ def test_a_way_that_is_not_taken_raises_nothing() -> None:
     assert both(Narrow, "scalar", x=[1, 2, 3], out=[0, 0, 0]).out.tolist() == [1, 1, 1]
     for loop in (False, True):
         with pytest.raises(CodeletError, match="OverflowError") as caught:
-            run(Narrow, loop, strict=False, x=[1, 200, 3], out=[0, 0, 0])
+            run_codelet(Narrow, loop, strict=False, x=[1, 200, 3], out=[0, 0, 0])
         assert "vertex 1 (Narrow" in caught.value.where
 
 
@@ -341,7 +347,7 @@ def collatz(n: int) -> tuple[int, int]:
 
 def test_a_vertex_costs_its_own_turns() -> None:
     numbers = list(range(1, 400))
-    got = run(Collatz, False, n=numbers, out=[0] * len(numbers))
+    got = run_codelet(Collatz, False, n=numbers, out=[0] * len(numbers))
     expected = [collatz(n) for n in numbers]
     assert got.out.tolist() == [steps for steps, _ in expected]
     assert got.report.cycles_by_codelet() == {"Collatz": sum(cycles for _, cycles in expected)}
@@ -369,7 +375,7 @@ def test_what_is_not_come_to_raises_nothing_and_an_error_names_its_vertex() -> N
     x[3, 1] = -200
     for loop in (False, True):
         with pytest.raises(CodeletError, match="too cold") as caught:
-            run(Unlikely, loop, strict=False, x=x, out=[0] * 5)
+            run_codelet(Unlikely, loop, strict=False, x=x, out=[0] * 5)
         assert "vertex 3 (Unlikely" in caught.value.where
         assert f"line {line_of(Unlikely, 'raise ValueError')}" in caught.value.where
 
@@ -388,7 +394,7 @@ def test_an_index_out_of_bounds_is_found() -> None:
     got = both(Beyond, "scalar", x=x, i=[0, 3, -1, -4, 2], out=[0] * 5)
     np.testing.assert_array_equal(got.out, x[range(5), [0, 3, 3, 0, 2]])
     with pytest.raises(CodeletError, match="IndexError") as caught:
-        run(Beyond, False, x=x, i=[0, 3, 4, 0, 0], out=[0] * 5)
+        run_codelet(Beyond, False, x=x, i=[0, 3, 4, 0, 0], out=[0] * 5)
     assert "vertex 2 (Beyond" in caught.value.where
 
 
@@ -456,7 +462,7 @@ class Root(Vertex):
 def test_a_domain_error_is_that_of_its_vertex() -> None:
     assert both(Root, "scalar", x=[4, -3, 9], out=[0, 0, 0]).out.tolist() == [2, 0, 3]
     with pytest.raises(CodeletError, match="ValueError") as caught:
-        run(Root, False, strict=False, x=[4, -3, -1, 9], out=[0] * 4)
+        run_codelet(Root, False, strict=False, x=[4, -3, -1, 9], out=[0] * 4)
     assert (
         "vertex 2 (Root" in caught.value.where
         and f"line {line_of(Root, 'math.sqrt')}" in caught.value.where
@@ -521,39 +527,7 @@ def test_why_a_codelet_does_not_run_as_a_scalar_loop(body: str, tmp_path: Path) 
 @settings(RANDOMLY, max_examples=60)
 @given(st.randoms(use_true_random=False))
 def test_random_branches_equal_the_vertex_loop(rng: Random) -> None:
-    """Batch, scalar or loop, whatever a codelet of random branches and loops comes to; vertices in
-    any order."""
-    dtype = rng.choice([FLOAT, FLOAT, HALF, INT])
-    size, count = rng.choice([1, 2, 3, 5]), rng.choice([1, 2, 7, 90])
-    codelet, source = random_branching(rng, dtype, rng.randint(1, 3), size)
-    space = Space(DEVICE, rng)
-    sizes: dict[str, tuple[int, ...]] = {"n": (size,), "": ()}
-    fields = {
-        f: regions(rng, space, codelet.fields[f].dtype, sizes[s], count, codelet.fields[f].written)
-        for f, s in BRANCHING.items()
-    }
-    compute_set = space.graph.add_compute_set()
-    for i in range(count):
-        add(
-            space,
-            compute_set,
-            Placed(codelet, rng.randrange(3), {f: [views[i]] for f, views in fields.items()}),
-        )
-    program = Repeat(2, Execute(compute_set))
-    with cut(rng):
-        fast = outcome(
-            space,
-            program,
-            vertex_loop=False,
-            shuffle=rng.choice([None, 3]),
-            threads=rng.choice([1, 1, 3]),
-        )
-        slow = outcome(space, program, vertex_loop=True)
-    if isinstance(slow, CodeletError):
-        assert isinstance(fast, CodeletError), source
-    else:
-        assert not isinstance(fast, CodeletError), f"{fast}\n{source}"
-        assert differences(fast, slow) == [], source
+    check_random_branches(rng)
 
 
 def test_the_random_tests_take_every_way(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -603,16 +577,16 @@ def test_the_random_tests_take_every_way(monkeypatch: pytest.MonkeyPatch) -> Non
         "bind",
         lambda result, whole: "whole" if whole.buffers.capacity == len(whole.rows) else "chunks",
     )
-    tests: list[Any] = [
-        test_exact.test_random_codelets_equal_the_vertex_loop,
-        test_exact.test_random_elementwise_codelets_equal_the_vertex_loop,
-        test_random_branches_equal_the_vertex_loop,
+    checks = [
+        check_random_codelet,
+        check_random_elementwise,
+        check_random_branches,
     ]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for seed in range(40):
-            for test in tests:
-                test.hypothesis.inner_test(Random(seed))  # type: ignore[attr-defined]
+            for check in checks:
+                check(Random(seed))
     every = {
         "loop",
         "scalar",

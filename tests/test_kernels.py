@@ -11,7 +11,7 @@ import pytest
 from codelets import Axpy
 from graphs import same_bits
 from hypothesis import given, strategies as st
-from test_exact import DEVICE, RANDOMLY, cut, normal
+from vertex_loop import DEVICE, RANDOMLY, normal, small_limits
 
 from ipu_teach import FLOAT, HALF, Engine, Graph, InOut, Input, Output, Vector, Vertex
 from ipu_teach.engine import views
@@ -35,7 +35,7 @@ def test_nests_are_the_starts_that_they_were_made_of(rng: Random) -> None:
         index = np.indices(shape).reshape(len(shape), -1)
         blocks.append(np.array(steps) @ index + rng.randrange(50))
     starts = np.concatenate(blocks, axis=1)
-    with cut(rng), pytest.MonkeyPatch.context() as patch:
+    with small_limits(rng), pytest.MonkeyPatch.context() as patch:
         patch.setattr(views, "PREFIX", rng.choice([2, 5, 256]))
         nests = find_nests(starts)
     if nests is None:
