@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from brute_force import random_device, random_space
 from codelets import Sum
 from damage import lied, parts, refuses_truncated, survives_flips, whole
 from graphs import Space, random_superstep
 from hypothesis import HealthCheck, given, settings, strategies as st
 from programs import tut4
-from test_brute_force import some_device, some_space
 from test_report import small_engine
 
 from ipu_teach import FLOAT, Engine, Graph, IPUModel, Report, print_profile_summary, show
@@ -127,7 +127,7 @@ def test_a_saved_report_answers_as_the_live_one(tmp_path: Path) -> None:
 @RANDOMLY
 @given(st.randoms(use_true_random=False))
 def test_random_programs_come_back_whole(rng: Random) -> None:
-    space: Space = some_space(rng, some_device(rng))
+    space: Space = random_space(rng, random_device(rng))
     programs = Sequence(
         *(Execute(random_superstep(rng, space).compute_set) for _ in range(rng.randint(1, 3)))
     )

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from brute_force import random_device, random_space
 from graphs import random_superstep
 from hypothesis import HealthCheck, given, settings, strategies as st
 from programs import tut4
-from test_brute_force import some_device, some_space
 from test_report import small_engine
 
 import ipu_teach
@@ -201,7 +201,7 @@ def adds_up(report: Report) -> None:
 @RANDOMLY
 @given(st.randoms(use_true_random=False))
 def test_operations_of_random_programs_add_up(rng: Random) -> None:
-    space = some_space(rng, some_device(rng))
+    space = random_space(rng, random_device(rng))
     sets = [random_superstep(rng, space).compute_set for _ in range(3)]
     engine = Engine(
         space.graph, [Sequence(Execute(sets[0]), Execute(sets[1])), Execute(sets[0])], strict=False
