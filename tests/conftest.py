@@ -14,7 +14,7 @@ import pytest
 from ipu_teach.engine import backend
 
 # Failed assertions in these libraries are explained as those in tests are.
-pytest.register_assert_rewrite("random_codelets")
+pytest.register_assert_rewrite("poplibs_bench", "random_codelets")
 
 # A job in the background of a shell begins with SIGINT ignored, and so would all that it starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
