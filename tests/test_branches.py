@@ -17,6 +17,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from branching_codelets import (
+    Beyond,
+    Costly,
+    CountTo,
+    Histogram,
+    NestedWhile,
+    Returns,
+    RowOf,
+    SelectionSort,
+    ThreeWays,
+    Unlikely,
+)
 from codelets import FlipWhereNegative
 from hypothesis import given, settings, strategies as st
 from random_codelets import check_random_branches, check_random_codelet, check_random_elementwise
@@ -116,14 +128,6 @@ def test_a_vertex_goes_one_way_only() -> None:
     np.testing.assert_array_equal(both(Again, "scalar", x=x).x, expected)
 
 
-class Costly(Vertex):
-    x: InOut[FLOAT]
-
-    def compute(self):
-        if self.x > 0:
-            self.x = self.x * 2 + 1
-
-
 def test_a_vertex_costs_the_way_that_it_took() -> None:
     """Start 5, load, compare, branch; if it is taken load again, multiply, add and store. One
     vertex a tile, six threads."""
@@ -183,58 +187,6 @@ def test_a_branch_on_what_all_vertices_share(flag: float) -> None:
 # --- loops ----------------------------------------------------------------------------------------
 
 
-class ThreeWays(Vertex):
-    x: Input[Vector[FLOAT]]
-    y: Output[Vector[FLOAT]]
-
-    def compute(self):
-        for i in range(len(self.x)):
-            v = self.x[i]
-            if v < -0.5:
-                self.y[i] = -1.0
-            elif v > 0.5:
-                self.y[i] = v * v
-            else:
-                self.y[i] = v / 3
-
-
-class SelectionSort(Vertex):
-    x: InOut[Vector[FLOAT]]
-
-    def compute(self):
-        n = len(self.x)
-        for i in range(n):
-            least = i
-            for j in range(i + 1, n):
-                if self.x[j] < self.x[least]:
-                    least = j
-            t = self.x[i]
-            self.x[i] = self.x[least]
-            self.x[least] = t
-
-
-class NestedWhile(Vertex):
-    """A while in a while, chained comparisons, `and`, `continue` and `break`."""
-
-    x: Input[Vector[INT]]
-    out: Output[Vector[INT]]
-
-    def compute(self):
-        k = 0
-        while k < len(self.x):
-            v = self.x[k]
-            k += 1
-            if v < 0:
-                continue
-            count = 0
-            while 0 < v <= 1000 and count < 20:
-                v = v * 3 - 5
-                count += 1
-                if v % 7 == 0 or v % 11 == 3:
-                    break
-            self.out[k - 1] = count * 1000 + v % 1000
-
-
 class MixedTotal(Vertex):
     """A Python number until something is added, and a numpy number after: 0.1 * 0.7 is not the same
     for both."""
@@ -251,57 +203,6 @@ class MixedTotal(Vertex):
                 total += value
         self.out = total * 0.7 + total
         self.wide = total if total > 0.1 else -total
-
-
-class CountTo(Vertex):
-    n: Input[INT]
-    x: Input[Vector[FLOAT]]
-    out: Output[FLOAT]
-    last: Output[INT]
-
-    def compute(self):
-        best = self.x[0]
-        k = -1
-        for k in range(1, self.n):
-            best = max(best, self.x[k])
-        self.out = best
-        self.last = k
-
-
-class Returns(Vertex):
-    x: Input[Vector[FLOAT]]
-    out: Output[FLOAT]
-
-    def compute(self):
-        self.out = -1
-        for i, value in enumerate(self.x):
-            while value > 0:
-                if i > 2:
-                    self.out = i
-                    return
-                value -= 1
-        self.out = 9 if self.x[0] > self.x[1] else self.x[1]
-
-
-class Histogram(Vertex):
-    x: Input[Vector[INT]]
-    out: Output[Vector[INT]]
-
-    def compute(self):
-        bins = np.zeros(4, np.int32)
-        for value in self.x:
-            bins[int(value) % 4] += 1
-        for k in range(4):
-            self.out[k] = bins[k]
-
-
-class RowOf(Vertex):
-    m: Input[Vector[Vector[FLOAT]]]
-    i: Input[Vector[INT]]
-    out: Output[FLOAT]
-
-    def compute(self):
-        self.out = np.sqrt(abs(self.m[self.i[0], self.i[1]])) + np.float32(self.i[0]) ** 1.5
 
 
 COUNTS = [1, 7, 300, 2000]
@@ -353,22 +254,6 @@ def test_a_vertex_costs_its_own_turns() -> None:
     assert got.report.cycles_by_codelet() == {"Collatz": sum(cycles for _, cycles in expected)}
 
 
-class Unlikely(Vertex):
-    """What fails if it is done without being come to."""
-
-    x: Input[Vector[INT]]
-    out: Output[INT]
-
-    def compute(self):
-        self.out = 0
-        for i in range(len(self.x)):
-            d = int(self.x[i])
-            if d != 0 and 12 // d > 2:
-                self.out = 12 // d + self.x[d % 2]
-            elif d < -100:
-                raise ValueError("too cold")
-
-
 def test_what_is_not_come_to_raises_nothing_and_an_error_names_its_vertex() -> None:
     x = np.array([[0, 1], [3, 0], [-7, 5], [0, 0], [12, 4]])
     assert both(Unlikely, "scalar", x=x, out=[9] * 5).out.tolist() == [13, 4, 0, 0, 15]
@@ -378,15 +263,6 @@ def test_what_is_not_come_to_raises_nothing_and_an_error_names_its_vertex() -> N
             run_codelet(Unlikely, loop, strict=False, x=x, out=[0] * 5)
         assert "vertex 3 (Unlikely" in caught.value.where
         assert f"line {line_of(Unlikely, 'raise ValueError')}" in caught.value.where
-
-
-class Beyond(Vertex):
-    x: Input[Vector[FLOAT]]
-    i: Input[INT]
-    out: Output[FLOAT]
-
-    def compute(self):
-        self.out = self.x[self.i]
 
 
 def test_an_index_out_of_bounds_is_found() -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import fake_cupy
 import numpy as np
 import pytest
+from branching_codelets import Guarded
 from codelets import (
     DotProduct,
     Evens,
@@ -755,24 +756,6 @@ def test_batch_scalar_and_loop_give_the_same_bits() -> None:
     assert scalar.report.cycles_by_codelet() == looped.report.cycles_by_codelet()
     for got in (batched, scalar, looped):
         assert same_bits(got.out, expected)
-
-
-class Guarded(Vertex):
-    """Each part to the right would fail or tell lies without the one to the left of it."""
-
-    x: Input[Vector[FLOAT]]
-    i: Input[INT]
-    out: InOut[INT]
-
-    def compute(self):
-        for turn in range(2):
-            k = int(self.i) + turn
-            if 0 <= k < len(self.x) and self.x[k] > 0:
-                self.out += 1
-            if k < 0 or k >= len(self.x) or self.x[k] < 0:
-                self.out += 10
-            if k != 0 and 12 // k > 2:
-                self.out += 100
 
 
 def guarded(x: list[float], i: int) -> int:
