@@ -18,7 +18,7 @@ from ipu_teach.engine.scalar import run as scalar_run
 from ipu_teach.engine.scalar.run import ScalarRun
 
 # Failed assertions in these libraries are explained as those in tests are.
-pytest.register_assert_rewrite("poplibs_bench", "random_codelets", "scalar_vertices")
+pytest.register_assert_rewrite("pages", "poplibs_bench", "random_codelets", "scalar_vertices")
 
 # A job in the background of a shell begins with SIGINT ignored, and so would all that it starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

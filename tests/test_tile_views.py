@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pages import SVG, Tags, contrast
 
 from ipu_teach import (
     FLOAT,
@@ -50,7 +51,8 @@ from ipu_teach.show.tile import BASE
 from ipu_teach.show.view import View
 from ipu_teach.target import PRICES
 from ipu_teach.types import Array
-from tests.test_views import ROOT, SVG, Tags, contrast
+
+ROOT = Path(__file__).resolve().parents[1]
 
 
 class Mixed(Vertex):
