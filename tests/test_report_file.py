@@ -21,7 +21,8 @@ from damage import lied, parts, refuses_truncated, survives_flips, whole
 from graphs import Space, random_superstep
 from hypothesis import HealthCheck, given, settings, strategies as st
 from programs import tut4
-from test_report import small_engine
+from small_reports import small_engine
+from two_tile_ipus import uneven_ipus
 
 from ipu_teach import FLOAT, Engine, Graph, IPUModel, Report, print_profile_summary, show
 from ipu_teach.compile.programs import Node
@@ -171,7 +172,7 @@ def test_another_rate_in_an_opened_report() -> None:
 SCRIPT = """
 import sys
 sys.path.insert(0, {tests!r})
-from test_report import small_engine
+from small_reports import small_engine
 engine = small_engine()
 engine.run()
 print(engine.report.digest())
@@ -450,13 +451,6 @@ def test_flipped_bits() -> None:
     survives_flips(small().serialize(), Report.deserialize, ReportLoadError, 5)
 
 
-def two_ipus() -> Report:
-    """What test_overlap runs by hand: steps of one IPU, of both, and a copy across."""
-    from test_overlap import uneven
-
-    return uneven()
-
-
 HOSTILE = [
     -1,
     0,
@@ -483,7 +477,7 @@ HOSTILE = [
 @pytest.mark.parametrize("seed", range(5))
 def test_random_lies_are_refused_or_harmless(seed: int) -> None:
     rng = Random(seed)
-    header, arrays = parts((small() if seed < 4 else two_ipus()).serialize())
+    header, arrays = parts((small() if seed < 4 else uneven_ipus()).serialize())
     for _ in range(100):
         changed = lied(header, HOSTILE, rng)
         try:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from two_tile_ipus import TwoTileMachine
 
 from ipu_teach import (
     FLOAT,
@@ -38,7 +39,6 @@ from ipu_teach.show.scene import Board, Scene
 from ipu_teach.show.shapes import Stroke, Words
 from ipu_teach.show.svg import svg
 from ipu_teach.types import Array
-from tests.test_overlap import Machine
 from tests.test_recording import CELLS, TILES, by_hand, smoothing
 from tests.unpacking import unpack
 
@@ -517,7 +517,7 @@ def test_of_several_ipus_the_run_lasts_as_long_as_the_run() -> None:
 @pytest.mark.parametrize("seed", range(8))
 def test_random_runs_of_several_ipus_last_as_long_as_their_reports(seed: int) -> None:
     rng = Random(seed)
-    m = Machine(ipus := rng.choice([1, 2, 4]))
+    m = TwoTileMachine(ipus := rng.choice([1, 2, 4]))
 
     def some() -> Program:
         tiles = rng.sample(range(2 * ipus), rng.randint(1, 2 * ipus))

@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from all_reduces import all_reduce_report
+from two_tile_ipus import uneven_ipus
 
 from ipu_course.lesson12.checks import drawn
 from ipu_teach import FLOAT, HALF, show
 from ipu_teach.graph.vertex_table import VertexRef
 from ipu_teach.report import Recording
 from ipu_teach.show.view import View
-from tests.test_gcl import reduced
-from tests.test_overlap import uneven
 from tests.test_pipeline_view import trained
 from tests.test_run_view import handed_on
 from tests.test_sparse_views import partitioner
@@ -36,9 +36,9 @@ from .test_views_more import press, reduce_motion, words
 VIEWS: dict[str, Callable[[], View]] = {
     "bsp": lambda: show.bsp(programs.uneven()),
     "bsp of the chip": lambda: show.bsp(programs.some_wait(1472)),
-    "bsp of two IPUs": lambda: show.bsp(uneven()),
-    "balance of two IPUs": lambda: show.balance(uneven()),
-    "program of two IPUs": lambda: show.program(uneven()),
+    "bsp of two IPUs": lambda: show.bsp(uneven_ipus()),
+    "balance of two IPUs": lambda: show.balance(uneven_ipus()),
+    "program of two IPUs": lambda: show.program(uneven_ipus()),
     "bsp of two": lambda: show.bsp(programs.uneven(), programs.uneven(rows=39)),
     "timeline": lambda: show.timeline(programs.uneven()),
     "timeline of two": lambda: show.timeline(programs.uneven(), programs.uneven(rows=39)),
@@ -62,13 +62,13 @@ VIEWS: dict[str, Callable[[], View]] = {
     "recompute": lambda: show.recompute(8, {"all": range(8), "every 3rd": range(0, 8, 3)}),
     "streaming": lambda: show.streaming(streamed("SINGLE_PIPELINE")),
     "pipeline": lambda: trained("grouped", 2, 4)[1],
-    "ring": lambda: show.ring(reduced(4, 520, "clockwise_ring")),
+    "ring": lambda: show.ring(all_reduce_report(4, 520, "clockwise_ring")),
     "patches": lambda: show.patches(*programs.patches()),
     "numbers": lambda: show.numbers(FLOAT, HALF, value=0.1),
     "formats": lambda: show.formats([3.0, 0.001, 250], HALF, coin=0.1),
     "sparse": lambda: show.sparse(partitioner(), drawn(15, 16, 4, 48, 1, range(6))),
     "crossing": lambda: show.crossing({"dense": {0.5: 9, 0.25: 9}, "sparse": {0.5: 10, 0.25: 5}}),
-    "machine": lambda: show.machine(reduced(4, 520, "clockwise_ring")),
+    "machine": lambda: show.machine(all_reduce_report(4, 520, "clockwise_ring")),
 }
 # These have tests of their own in the suite, and are taken only where all of it is.
 BESIDES: dict[str, Callable[[], View]] = {

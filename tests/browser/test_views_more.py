@@ -14,7 +14,7 @@ import nbformat
 import numpy as np
 import pytest
 from PIL import Image
-from test_overlap import uneven as two_ipus
+from two_tile_ipus import uneven_ipus
 
 from ipu_teach import HALF, Engine, Graph, IPUModel, show
 from ipu_teach.program import Sequence
@@ -232,7 +232,7 @@ def test_the_blocks_of_a_tile_one_by_one(page: Any, opened: Opener) -> None:
 def test_the_rows_of_two_ipus_say_what_each_does_and_for_which_it_waits(
     page: Any, opened: Opener
 ) -> None:
-    opened(show.timeline(two_ipus()))
+    opened(show.timeline(uneven_ipus()))
     assert "the IPUs, each with its steps" in words(page)
     told = []
     for _ in range(3):
