@@ -1,4 +1,4 @@
-"""Look into the pages, pictures and errors of views."""
+"""Read what pages, scenes and errors of views show."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections import defaultdict
 from html.parser import HTMLParser
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ipu_teach.errors import InvalidOptionError
+from ipu_teach.show.scene import Lanes, Scene
 
 SVG = "http://www.w3.org/2000/svg"  # the name of a language; no page fetches it
 
@@ -47,3 +49,19 @@ def option_error(call: Any) -> str:
     with pytest.raises(InvalidOptionError) as caught:
         call()
     return str(caught.value)
+
+
+def lane_pieces(scene: Scene, name: str) -> dict[str, list[tuple[str, int, int]]]:
+    """Return by lane the pieces of the mark `name`: (name of the code, start, end)."""
+    mark = scene.mark(name)
+    assert isinstance(mark, Lanes)
+    pieces_of: dict[str, list[tuple[str, int, int]]] = {}
+    for lane, label in enumerate(mark.labels):
+        pieces = []
+        for bar in scene.drawings[scene.stills[0].lanes[name][0]].bars:
+            code, start, long = (
+                int(np.broadcast_to(v, mark.count)[lane]) for v in (bar.code, bar.start, bar.length)
+            )
+            pieces += [(scene.codes[code].name, start, start + long)] if long else []
+        pieces_of[label] = pieces
+    return pieces_of

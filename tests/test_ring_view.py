@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 from all_reduces import all_reduce_report, bytes_by_link, run_and_read, tensors_by_ipu
+from recorded_programs import round_trip_recording
+from view_programs import pipeline_training
 
 from ipu_teach import FLOAT, Engine, Graph, IPUModel, Report, show
 from ipu_teach.errors import InvalidOptionError
@@ -14,8 +16,6 @@ from ipu_teach.poplibs import gcl
 from ipu_teach.program import Repeat, Sequence
 from ipu_teach.show.scene import Painted
 from ipu_teach.show.shapes import Boxes, Stroke
-from tests.test_given import recorded
-from tests.test_pipeline_view import trained
 
 RINGS = {2: [0, 1], 3: [0, 2, 1], 4: [0, 2, 3, 1], 6: [0, 2, 4, 5, 3, 1]}
 Message = tuple[int, int, int, int, str]  # round, from, to, where it began, "complete" or ""
@@ -129,7 +129,7 @@ def test_the_next_collective_begins_anew() -> None:
 
 
 def test_a_pipeline_has_no_ring() -> None:
-    report = trained("grouped", 4, 8)[0]
+    report = pipeline_training("grouped", 4, 8)[0]
     with pytest.raises(InvalidOptionError) as caught:
         show.ring(report)
     assert str(caught.value) == (
@@ -158,7 +158,7 @@ def test_all_to_all_has_no_ring_and_a_recording_is_taken() -> None:
     }
     links = bytes_by_link(report)
     assert f"{len(links)} links carry {sum(links.values())} bytes in all" in repr(view)
-    given = recorded(False, 4)
+    given = round_trip_recording(False, 4)
     assert show.ring(given).data == show.ring(given.report).data
 
 

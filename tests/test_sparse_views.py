@@ -7,18 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 from pages import option_error
+from view_programs import partitioner
 
 from ipu_course.lesson12.checks import drawn
 from ipu_teach import FLOAT, IPUModel, show
 from ipu_teach.poplibs.popsparse import CSRMatrix, dynamic
 from ipu_teach.show.scene import Painted
 from ipu_teach.show.shapes import Boxes, Outline, Stroke
-
-
-def partitioner(tiles: int = 13, budget: int = 60) -> dynamic.Partitioner:
-    target = IPUModel("ipu2", tiles_per_ipu=tiles).create_device().target
-    params = dynamic.MatMulParams.create_with_num_non_zero_values(60, 64, 8, budget * 16, (4, 4))
-    return dynamic.Partitioner(params, FLOAT, target)
 
 
 def boxes(view: show.View, name: str, frame: int, code: str) -> np.ndarray[Any, Any]:

@@ -16,18 +16,21 @@ from typing import Any
 import numpy as np
 import pytest
 from all_reduces import all_reduce_report
+from recorded_programs import kept_recording, shifted_sums_recording
 from two_tile_ipus import uneven_ipus
+from view_programs import (
+    Mixed,
+    mixed_report,
+    partitioner,
+    pipeline_training,
+    streaming_report as streamed,
+)
 
 from ipu_course.lesson12.checks import drawn
 from ipu_teach import FLOAT, HALF, show
 from ipu_teach.graph.vertex_table import VertexRef
 from ipu_teach.report import Recording
 from ipu_teach.show.view import View
-from tests.test_pipeline_view import trained
-from tests.test_run_view import handed_on
-from tests.test_sparse_views import partitioner
-from tests.test_streaming_view import ran as streamed
-from tests.test_tile_views import Mixed, kept, ran
 
 from . import programs
 from .conftest import violations
@@ -61,7 +64,7 @@ VIEWS: dict[str, Callable[[], View]] = {
     "host": lambda: show.host(programs.uneven()),
     "recompute": lambda: show.recompute(8, {"all": range(8), "every 3rd": range(0, 8, 3)}),
     "streaming": lambda: show.streaming(streamed("SINGLE_PIPELINE")),
-    "pipeline": lambda: trained("grouped", 2, 4)[1],
+    "pipeline": lambda: pipeline_training("grouped", 2, 4)[1],
     "ring": lambda: show.ring(all_reduce_report(4, 520, "clockwise_ring")),
     "patches": lambda: show.patches(*programs.patches()),
     "numbers": lambda: show.numbers(FLOAT, HALF, value=0.1),
@@ -72,17 +75,17 @@ VIEWS: dict[str, Callable[[], View]] = {
 }
 # These have tests of their own in the suite, and are taken only where all of it is.
 BESIDES: dict[str, Callable[[], View]] = {
-    "tile": lambda: show.tile(ran()),
-    "code": lambda: show.code(ran(), Mixed),
+    "tile": lambda: show.tile(mixed_report()),
+    "code": lambda: show.code(mixed_report(), Mixed),
     "turns of a vertex of a run": lambda: show.turns(*kept_vertex(), 3),
-    "bsp with what messages carry": lambda: show.bsp(kept("x", "y")[0]),
-    "exchange with what messages carry": lambda: show.exchange(handed_on()),
+    "bsp with what messages carry": lambda: show.bsp(kept_recording("x", "y")[0]),
+    "exchange with what messages carry": lambda: show.exchange(shifted_sums_recording()),
 }
 PAGES = list(product((380, 1280), ("light", "dark")))
 
 
 def kept_vertex() -> tuple[Recording, VertexRef]:
-    recording, vertices = kept("x", "y")
+    recording, vertices = kept_recording("x", "y")
     return recording, vertices[0]
 
 

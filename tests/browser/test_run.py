@@ -10,11 +10,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from recorded_programs import (
+    CELLS,
+    TILES,
+    halo_recording,
+    large_recording,
+    merged_copy_recording,
+    ring_recording,
+    smoothed_by_hand,
+    smoothing_program,
+)
 
 from ipu_teach import show
 from ipu_teach.report import Recording
-from tests.test_recording import CELLS, TILES, by_hand, smoothing
-from tests.test_run_view import halo, joined, large, ring
 
 from .conftest import violations
 from .test_views import place, playing, status
@@ -23,7 +31,7 @@ from .test_views_more import press, reduce_motion, said, words
 
 @pytest.fixture(scope="module")
 def recording() -> Recording:
-    engine, u, v, device = smoothing(4)
+    engine, u, v, device = smoothing_program(4)
     recording = engine.record(u, v)
     engine.load(device)
     engine.run()
@@ -70,7 +78,7 @@ def test_every_tile_holds_what_a_plain_loop_gives_both_ways(
     page: Any, tmp_path: Path, recording: Recording
 ) -> None:
     open_view(page, tmp_path, recording)
-    expected = by_hand(4)
+    expected = smoothed_by_hand(4)
 
     def check(step: int) -> None:
         u, v = expected[step]
@@ -104,7 +112,7 @@ def test_every_tile_holds_what_a_plain_loop_gives_both_ways(
 def test_a_number_leaves_a_tile_arrives_on_another_and_says_where_it_came_from(
     page: Any, tmp_path: Path
 ) -> None:
-    made, _, _ = halo()
+    made, _, _ = halo_recording()
     open_view(page, tmp_path, made)
     while "exchange: Copy" not in status(page) or "host" in status(page):
         press(page, "ArrowRight")
@@ -138,7 +146,7 @@ def test_a_number_leaves_a_tile_arrives_on_another_and_says_where_it_came_from(
 def test_a_number_that_a_joined_copy_brought_says_where_it_is_from(
     page: Any, tmp_path: Path
 ) -> None:
-    open_view(page, tmp_path, joined())
+    open_view(page, tmp_path, merged_copy_recording())
     press(page, "End")
     told = {}
     for _ in range(5):
@@ -160,14 +168,16 @@ def test_it_plays_stops_where_it_is_told_and_goes_anywhere(
     assert said(page).startswith("u[4] on tile 1: 3.0")
     page.get_by_label("Stop when the watched cell, or any").select_option("it is below")
     page.get_by_label("Number to compare with").fill("1.2")
-    expected = next(step for step, (u, _) in enumerate(by_hand(4)) if u[4] < 1.2)
+    expected = next(step for step, (u, _) in enumerate(smoothed_by_hand(4)) if u[4] < 1.2)
     page.locator(".ipu-live").focus()
     press(page, "+", "+", " ")
     page.wait_for_function("!document.querySelector('.ipu-live').ipuPlayer.playing", timeout=60_000)
     assert status(page).startswith(f"Superstep {expected + 1} of 8, ") and "change: Copy" in status(
         page
     )
-    assert float(said(page).split(": ")[1].split(",")[0]) == by_hand(4)[expected][0][4] < 1.2
+    assert (
+        float(said(page).split(": ")[1].split(",")[0]) == smoothed_by_hand(4)[expected][0][4] < 1.2
+    )
     page.get_by_label("Stop when the watched cell, or any").select_option("never")
     page.get_by_role("button", name="Last change").click()
     assert status(page).startswith("Superstep 2 of 8, ")
@@ -214,7 +224,7 @@ def test_it_plays_stops_where_it_is_told_and_goes_anywhere(
 def test_ipus_stand_apart_with_links_between_them_and_buttons_stay_in_sight(
     page: Any, tmp_path: Path
 ) -> None:
-    made, _ = ring()
+    made, _ = ring_recording()
     open_view(page, tmp_path, made, 480)
     while "exchange between IPUs" not in status(page):
         press(page, "ArrowRight")
@@ -253,7 +263,7 @@ def test_it_fits_the_page_and_axe_finds_nothing(
 def test_a_large_board_draws_fast_enough_and_says_what_it_leaves_out(
     page: Any, tmp_path: Path
 ) -> None:
-    open_view(page, tmp_path, large(40, 400, 3), 380)
+    open_view(page, tmp_path, large_recording(40, 400, 3), 380)
     assert "elements on these tiles" in page.locator(".ipu-live").inner_text() or "+" in "".join(
         words(page)
     )

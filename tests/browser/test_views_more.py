@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from two_tile_ipus import uneven_ipus
+from view_programs import Mixed, Prefix, mixed_report
 
 from ipu_teach import HALF, Engine, Graph, IPUModel, show
 from ipu_teach.program import Sequence
@@ -24,7 +25,6 @@ from ipu_teach.show.panels import Panels
 from ipu_teach.show.scene import Curve, Flame, Lanes, Matrix, Painted, Still, Tape, Tree, number
 from ipu_teach.show.shapes import Boxes, Outline, Raster, Stroke, Words
 from ipu_teach.show.view import View
-from tests.test_tile_views import Mixed, Prefix, ran
 
 from . import programs
 from .conftest import Lab, violations
@@ -769,7 +769,7 @@ def test_names_are_text_and_axe_finds_nothing(page: Any, tmp_path: Path, dark: b
 
 
 def test_a_tile_plays_through_its_steps(page: Any, opened: Opener) -> None:
-    report = ran()
+    report = mixed_report()
     made = show.tile(report, 0)
     scene = made.scene
     canvas = opened(made)
@@ -867,7 +867,7 @@ def test_columns_of_large_numbers_do_not_meet(page: Any, opened: Opener, width: 
 
 @pytest.mark.parametrize("width", [380, 1280])
 def test_lines_and_turns_by_keys(page: Any, opened: Opener, width: int) -> None:
-    made = show.code(ran(), Mixed)
+    made = show.code(mixed_report(), Mixed)
     opened(made)
     page.set_viewport_size({"width": width, "height": 1400})
     for number_of, row in enumerate(made.data[:5]):
@@ -895,7 +895,7 @@ def test_axe_finds_nothing_in_a_tile_and_its_code(page: Any, tmp_path: Path, dar
     if "IPU_TEACH_AXE" not in os.environ:
         pytest.skip("IPU_TEACH_AXE is unset: it names axe-core's axe.min.js")
     page.emulate_media(color_scheme="dark" if dark else "light", reduced_motion="reduce")
-    report = ran(name=HOSTILE)
+    report = mixed_report(name=HOSTILE)
     for made in (
         show.tile(report),
         show.code(report, Mixed),
