@@ -23,7 +23,7 @@ from ipu_teach.show import palette
 from ipu_teach.show.paint import paint
 from ipu_teach.show.scene import Board, Lanes, Matrix, Sheet, Still, Track
 from ipu_teach.show.shapes import Boxes, Stroke
-from tests.browser.test_every_view import VIEWS
+from tests.browser.every_view import VIEWS
 
 ROOT = Path(__file__).resolve().parents[1]
 Ends = tuple[int, int]  # from a tile to a tile

@@ -1132,7 +1132,7 @@ def hashes() -> list[str]:
 
 
 def test_the_same_bytes_in_another_process() -> None:
-    code = "from tests.test_more_views import hashes\nprint(*hashes())"
+    code = f"import sys; sys.path.insert(0, {str(ROOT / 'tests')!r})\nfrom test_more_views import hashes\nprint(*hashes())"
     there = subprocess.run(
         [sys.executable, "-c", code],
         cwd=ROOT,

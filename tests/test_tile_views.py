@@ -754,7 +754,7 @@ def test_any_name_is_text(name: str) -> None:
 
 
 def test_the_same_bytes_in_another_process() -> None:
-    code = "from tests.test_tile_views import hashes\nprint(*hashes())"
+    code = f"import sys; sys.path.insert(0, {str(ROOT / 'tests')!r})\nfrom test_tile_views import hashes\nprint(*hashes())"
     env = {**os.environ, "PYTHONHASHSEED": "7"}
     there = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True, env=env

@@ -903,7 +903,7 @@ def hashes() -> list[str]:
 
 
 def test_the_same_bytes_in_another_process() -> None:
-    code = "from tests.test_views import hashes\nprint(*hashes())"
+    code = f"import sys; sys.path.insert(0, {str(ROOT / 'tests')!r})\nfrom test_views import hashes\nprint(*hashes())"
     here = hashes()
     for seed in ("0", "1"):
         there = subprocess.run(

@@ -12,7 +12,7 @@ from ipu_teach import Report, show
 from ipu_teach.show.view import View
 
 from . import programs
-from .test_views_more import press
+from .player import press
 
 
 def together(page: Any, folder: Path, views: list[View]) -> list[Any]:
