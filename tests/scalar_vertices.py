@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import student_codelets as students
+from engine_parts import measured_cycles
 from student_codelets import CASES
 
 from ipu_teach import BOOL, FLOAT, INT, Engine, Graph, IPUModel, Vertex
-from ipu_teach.compile.groups import Group
 from ipu_teach.cost.traced import vertex_cycles
 from ipu_teach.program import Execute, Program, Repeat
 from ipu_teach.types import Array
@@ -141,18 +141,13 @@ ELEMENT_LOOPS = [name for name in CASES if name not in ON_ARRAYS | {"Racy"}]
 
 
 def modelled_cycles(
-    codelet: type[Vertex], values: dict[str, Array], prices: str, **how: Any
+    codelet: type[Vertex], values: dict[str, Array], prices: str, **options: Any
 ) -> list[int]:
     """Return the modelled cycles of each vertex."""
-    engine, _ = VertexRows(codelet, values).run(options={"codelet_prices": prices}, **how)
-    machine: Any = engine._machine
-    group: Group = machine.compiled.groups[0][0]
-    measured = next(
-        (cycles for found in machine._cycles.values() for cycles, _ in found.values()), None
-    )
-    return np.broadcast_to(
-        vertex_cycles(group, machine.cost.target, measured), len(group.rows)
-    ).tolist()  # type: ignore[no-any-return]
+    engine, _ = VertexRows(codelet, values).run(options={"codelet_prices": prices}, **options)
+    group = engine.executable.compiled.groups[0][0]
+    cycles = vertex_cycles(group, engine.executable.cost.target, measured_cycles(engine))
+    return np.broadcast_to(cycles, len(group.rows)).tolist()  # type: ignore[no-any-return]
 
 
 def check_returned_answers(**options: Any) -> None:

@@ -61,7 +61,7 @@ class Drawn:
     top: float
     marked: dict[int, str]
     foot: str
-    option_error: tuple[str, ...]
+    told: tuple[str, ...]
 
 
 def trend_of(view: show.View) -> Drawn:

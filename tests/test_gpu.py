@@ -34,6 +34,7 @@ from codelets import (
     Swap,
     random_codelet,
 )
+from engine_parts import step_action
 from graphs import (
     Placed,
     Space,
@@ -563,4 +564,4 @@ def test_nothing_waits_for_a_device_inside_a_step(codelet: type[Vertex], device:
     engine, _ = built(codelet, backend="cupy")
     engine.run()
     with cupyx.allow_synchronize(False):
-        engine._machine._actions[0]()  # type: ignore[union-attr]
+        step_action(engine)()

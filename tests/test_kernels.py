@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from codelets import Axpy
+from engine_parts import step_action
 from graphs import same_bits
 from hypothesis import given, strategies as st
 from vertex_loop import DEVICE, RANDOMLY, normal, small_limits
@@ -319,10 +320,8 @@ def test_joined_products_are_within_rounding_and_exact_ones_are_the_loops(
 
 def calls_of(engine: Engine) -> list[Any]:
     """The prebound calls of the engine's first step."""
-    machine = engine._machine
-    assert machine is not None
-    step: Any = machine._actions[0]  # partial(run_all, calls)
-    calls: list[Any] = step.args[0]
+    action: Any = step_action(engine)  # partial(run_all, calls)
+    calls: list[Any] = action.args[0]
     return calls
 
 

@@ -19,6 +19,7 @@ from brute_force import (
     traffic_bytes,
 )
 from codelets import Sum
+from engine_parts import machine_of
 from graphs import Placed, Space, Superstep, View, add, random_copy, random_superstep
 from hypothesis import given, settings, strategies as st
 
@@ -325,9 +326,7 @@ def test_random_copies_go_with_the_compute_sets_that_they_leave_alone(rng: Rando
     for engine in engines:
         engine.load(device)
         engine.run()
-    memories = [
-        engine._machine.memory.bytes.tobytes() for engine in engines if engine._machine is not None
-    ]
+    memories = [machine_of(engine).memory.bytes.tobytes() for engine in engines]
     assert memories[0] == memories[1]
     assert engines[0].report.total_cycles <= engines[1].report.total_cycles
 
@@ -375,9 +374,7 @@ def test_random_copies_merge_as_far_as_they_may_and_move_each_byte_once(rng: Ran
     for engine in engines:
         engine.load(device)
         engine.run()
-    memories = [
-        engine._machine.memory.bytes.tobytes() for engine in engines if engine._machine is not None
-    ]
+    memories = [machine_of(engine).memory.bytes.tobytes() for engine in engines]
     assert memories[0] == memories[1]
     # A copy that moves nothing between IPUs and lies on several may be in a step with one that does.
     # All wait for that step, for this copy's share too, which alone had held up its own IPUs only.

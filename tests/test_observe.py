@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import student_codelets as students
+from engine_parts import measured_cycles
 from graphs import same_bits
 from pricing import priced_by_line
 from scalar_vertices import ELEMENT_LOOPS, VertexRows, codelet_and_values
@@ -124,9 +125,8 @@ def test_values_and_sums_are_those_of_an_engine(name: str) -> None:
     codelet, values = codelet_and_values(name, 3, 7)
     engine, ran = VertexRows(codelet, values).run()
     assert engine.report.unknown_codelets == ()
-    group: Any = engine._machine.compiled.groups[0][0]  # type: ignore[union-attr]
-    measured = next((c for m in engine._machine._cycles.values() for c, _ in m.values()), None)  # type: ignore[union-attr]
-    cycles = np.broadcast_to(vertex_cycles(group, TARGET, measured), 3)
+    group: Any = engine.executable.compiled.groups[0][0]
+    cycles = np.broadcast_to(vertex_cycles(group, TARGET, measured_cycles(engine)), 3)
     for row in range(3):
         found = seen(name, row)
         assert found.cycles == cycles[row] == found.start + sum(c for _, _, c in found.lines)

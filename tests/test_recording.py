@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from engine_parts import machine_of
 from recorded_programs import CELLS, TILES, smoothed_by_hand, smoothing_program
 
 from ipu_teach import (
@@ -31,15 +32,7 @@ from ipu_teach.errors import (
     PoplarIndexError,
     TensorIOStateError,
 )
-from ipu_teach.program import (
-    Abort,
-    Copy,
-    Execute,
-    Program,
-    RepeatWhileTrue,
-    Sequence,
-    WriteUndef,
-)
+from ipu_teach.program import Abort, Copy, Execute, Program, RepeatWhileTrue, Sequence, WriteUndef
 from ipu_teach.report import Recording
 from ipu_teach.types import Array
 
@@ -134,10 +127,10 @@ def test_who_does_not_record_pays_nothing() -> None:
     """The functions that a run calls are those of an engine that knows nothing of recording."""
     engine, u, _, device = smoothing_program(2)
     engine.load(device)
-    assert engine._machine is not None
-    assert engine._machine._leaf(0).__qualname__ == "Machine._leaf.<locals>.run"
+    function_of = machine_of(engine)._leaf
+    assert function_of(0).__qualname__ == "Machine._leaf.<locals>.run"
     engine.record(u)
-    assert not hasattr(engine._machine._leaf(0), "__qualname__")
+    assert not hasattr(function_of(0), "__qualname__")
 
 
 def test_a_loop_and_small_dtypes() -> None:

@@ -18,6 +18,7 @@ import pytest
 from brute_force import random_device, random_space
 from codelets import Sum
 from damage import lied, parts, refuses_truncated, survives_flips, whole
+from engine_parts import machine_of
 from graphs import Space, random_superstep
 from hypothesis import HealthCheck, given, settings, strategies as st
 from programs import tut4
@@ -244,7 +245,7 @@ def test_a_long_run_is_counted_to_its_end_and_kept_up_to_a_bound(
 ) -> None:
     monkeypatch.setattr("ipu_teach.report.log.MOST_RUNS", 2)
     engine = small_engine()
-    engine._machine.log = StepLog(len(engine._machine.compiled.steps), 6)  # type: ignore[union-attr]
+    machine_of(engine).log = StepLog(len(engine.executable.compiled.steps), 6)
     for _ in range(4):
         engine.run()
     report = engine.report
