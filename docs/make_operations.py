@@ -10,7 +10,7 @@ from typing import Any
 PAGE = Path(__file__).with_name("operations.md")
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from test_ir import GROUPS, Noting, built, device, drawn, small  # noqa: E402
+from ir_cases import GROUPS, CallRecorder, device, graph_of, random_graph, training_step  # noqa: E402
 
 from ipu_teach.frontends import ir  # noqa: E402
 from ipu_teach.frontends.ir.rows import no_gradients  # noqa: E402
@@ -38,11 +38,11 @@ def graphs() -> list[ir.Ir]:
     """Return the graphs of the tests, with their gradients and updates."""
     made = []
     for cases in GROUPS.values():
-        graph, loss = built(cases)
+        graph, loss = graph_of(cases)
         made.append(ir.autodiff(graph, loss)[0])
-    made += [small(kind)[0] for kind in ("sgd", "momentum", "adam", "adamw", "lars")]
-    made.append(ir.phased(ir.sharded(ir.replicate(ir.accumulate(small("adam")[0], 2), 2))))
-    return [*made, ir.replicate(small("adam")[0], 2), drawn()]
+    made += [training_step(kind)[0] for kind in ("sgd", "momentum", "adam", "adamw", "lars")]
+    made.append(ir.phased(ir.sharded(ir.replicate(ir.accumulate(training_step("adam")[0], 2), 2))))
+    return [*made, ir.replicate(training_step("adam")[0], 2), random_graph()]
 
 
 def table() -> str:
@@ -50,7 +50,7 @@ def table() -> str:
     gradient."""
     rows: dict[str, tuple[list[str], str]] = {}
     for graph in graphs():
-        Noting(graph, device(3, graph.replicas))
+        CallRecorder(graph, device(3, graph.replicas))
         for op in graph.ops:
             given = ", ".join(str(list(v.shape)) for v in op.inputs[:3])
             shapes, slope = rows.get(op.kind, ([], ""))
@@ -60,7 +60,10 @@ def table() -> str:
     lines = ["| operation | shapes tried | PopLibs calls | gradient |", "|---|---|---|---|"]
     for kind in ir.OPS:
         shapes, slope = rows.get(kind, ([], ""))
-        calls = ", ".join(f"`{c}`" for c in Noting.noted.get(kind, {})) or "none: a view, or a copy"
+        calls = (
+            ", ".join(f"`{c}`" for c in CallRecorder.calls.get(kind, {}))
+            or "none: a view, or a copy"
+        )
         lines.append(f"| `{kind}` | {'; '.join(shapes)} | {calls} | {slope} |")
     return "\n".join(lines)
 

@@ -6,12 +6,19 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Iterator
+from contextvars import ContextVar
 from types import ModuleType
+from typing import Any
 
 import fake_cupy
 import pytest
 
 from ipu_teach.engine import backend
+from ipu_teach.engine.scalar import run as scalar_run
+from ipu_teach.engine.scalar.run import ScalarRun
+
+# Failed assertions in these libraries are explained as those in tests are.
+pytest.register_assert_rewrite("pages", "poplibs_bench", "random_codelets", "scalar_vertices")
 
 # A job in the background of a shell begins with SIGINT ignored, and so would all that it starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -34,3 +41,29 @@ def stand_in(no_gpu: None, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.setattr(backend, "cuda_devices", lambda: 1)
     monkeypatch.setitem(sys.modules, "cupy", fake_cupy)
     return fake_cupy
+
+
+@pytest.fixture(scope="module")
+def compiled_loops_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Compiled scalar loops are cached in a folder of the test module."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("IPU_TEACH_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture
+def vertices_by_python(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Every scalar loop is compiled at its first run. A list of the vertices that fall back.
+
+    Each run appends the numbers of the vertices that CPython runs instead of the compiled loop.
+    """
+    numbers: list[int] = []
+    plain = ScalarRun._by_python
+
+    def recorded(self: ScalarRun, first: int, last: int, *wait: Any) -> int:
+        numbers.extend(range(first, last))
+        return plain(self, first, last, *wait)
+
+    monkeypatch.setattr(scalar_run, "CHOSEN", ContextVar("chosen", default="compiled"))
+    monkeypatch.setattr(ScalarRun, "_by_python", recorded)
+    return numbers

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pages import SVG, Tags, contrast, option_error
 
 from ipu_teach import FLOAT, Engine, Graph, IPUModel, Report, Tensor, concat, show
 from ipu_teach.errors import InvalidOptionError
@@ -34,9 +35,9 @@ from ipu_teach.show.shapes import Boxes, Outline, Raster, Stroke, Words
 from ipu_teach.show.svg import svg
 from ipu_teach.show.view import View
 from tests.browser import programs
-from tests.test_views import ROOT, SVG, Tags, contrast, told
 from tests.unpacking import unpack
 
+ROOT = Path(__file__).resolve().parents[1]
 NAMES = ("timeline", "memory", "liveness", "program")
 
 
@@ -244,7 +245,7 @@ def test_two_timelines_stand_on_one_scale() -> None:
     )
     assert show.timeline(first).scene.sentence in scene.sentence
     assert {row[0] for row in scene.table[1]} == {"first", "second"}
-    assert told(lambda: show.timeline(first, second, blocks=0)) == (
+    assert option_error(lambda: show.timeline(first, second, blocks=0)) == (
         "show.timeline() was given blocks of two reports.\n  next:  give it one report, or leave "
         "blocks out."
     )
@@ -1131,7 +1132,7 @@ def hashes() -> list[str]:
 
 
 def test_the_same_bytes_in_another_process() -> None:
-    code = "from tests.test_more_views import hashes\nprint(*hashes())"
+    code = f"import sys; sys.path.insert(0, {str(ROOT / 'tests')!r})\nfrom test_more_views import hashes\nprint(*hashes())"
     there = subprocess.run(
         [sys.executable, "-c", code],
         cwd=ROOT,
@@ -1242,44 +1243,44 @@ def test_errors() -> None:
     calls: dict[str, Callable[..., View]] = {name: getattr(show, name) for name in NAMES}
     for name, call in calls.items():
         for wrong in (7, None, "report"):
-            assert told(lambda call=call, wrong=wrong: call(wrong)) == (
+            assert option_error(lambda call=call, wrong=wrong: call(wrong)) == (
                 f"show.{name}() was given {wrong!r}, which is not a report.\n  next:  give it "
                 "engine.report."
             )
-    assert told(lambda: show.liveness(programs.uneven(), 7)) == (  # type: ignore[arg-type]
+    assert option_error(lambda: show.liveness(programs.uneven(), 7)) == (  # type: ignore[arg-type]
         "show.liveness() was given 7, which is not a report.\n  next:  give it engine.report."
     )
     assert (
-        told(lambda: show.exchange(7))
+        option_error(lambda: show.exchange(7))
         == "show.exchange() was given 7, which is not a report.\n  next:  give it engine.report."
     )  # type: ignore[arg-type]
     graph, a, _ = two_variables()
-    assert told(lambda: show.exchange(run(graph, Copy(a[:4], a[4:])))) == (
+    assert option_error(lambda: show.exchange(run(graph, Copy(a[:4], a[4:])))) == (
         "show.exchange() was given a run in which nothing crosses between tiles.\n  next:  "
         "run a program whose vertices read elements of other tiles; show.tiles(tensor) shows "
         "the tile of each element."
     )
-    assert told(lambda: show.balance(programs.uneven(), 7)) == (  # type: ignore[arg-type]
+    assert option_error(lambda: show.balance(programs.uneven(), 7)) == (  # type: ignore[arg-type]
         "show.balance() was given 7, which is not a report.\n  next:  give it engine.report."
     )
-    assert told(lambda: show.timeline(empty)) == (
+    assert option_error(lambda: show.timeline(empty)) == (
         "show.timeline() was given a report in which nothing has run.\n  next:  engine.run(), then "
         "engine.report."
     )
     for view in (show.balance, show.bsp, show.timeline):
-        assert told(partial(view, without_time())) == (
+        assert option_error(partial(view, without_time())) == (
             f"show.{view.__name__}() was given a run that takes no modelled time.\n  next:  run a "
             "program that copies or computes."
         )
-    assert told(lambda: show.liveness(without_time(), axis="cycles")) == (
+    assert option_error(lambda: show.liveness(without_time(), axis="cycles")) == (
         "show.liveness() was given a run that takes no modelled time.\n  next:  run a program that "
         "copies or computes."
     )
-    assert told(lambda: show.liveness(programs.uneven(), axis="cycle")) == (
+    assert option_error(lambda: show.liveness(programs.uneven(), axis="cycle")) == (
         "show.liveness() was given axis='cycle'.\n  next:  did you mean 'cycles'? Give \"steps\" or "
         '"cycles".'
     )
-    assert told(lambda: show.liveness(empty)) == (
+    assert option_error(lambda: show.liveness(empty)) == (
         "show.liveness() was given a report whose programs have no step.\n"
         "  next:  compile a program that copies or executes something."
     )

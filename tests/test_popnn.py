@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 from libraries import both_ways, run, torch, ulps_of_half, value
-from test_poplibs import Bench, same_bits
+from poplibs_bench import Bench, assert_same_bits
 
 from ipu_teach import BOOL, FLOAT, HALF, INT, UNSIGNED_INT, Device, Engine, Graph, IPUModel, Tensor
 from ipu_teach.errors import InvalidTileMappingError, IPUTeachError, PoplibsError
@@ -544,8 +544,8 @@ def test_cross_entropy_of_long_rows_on_several_workers(
     np.testing.assert_allclose(loss, losses, 2e-6, 2e-6)
     np.testing.assert_allclose(deltas, gradient, 1e-5, 1e-6)
     again = cross_entropy_of(scores, labels, dtype, tiles, vertex_loop=True)
-    same_bits(again[0], loss)
-    same_bits(again[1], deltas)
+    assert_same_bits(again[0], loss)
+    assert_same_bits(again[1], deltas)
 
 
 @pytest.mark.parametrize("dtype", [HALF, FLOAT])

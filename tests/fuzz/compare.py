@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import graphs
 import numpy as np
+from engine_parts import peek
 from graphs import differences, random_values
 from judge import Judge
 
@@ -104,7 +105,7 @@ def ran(names: dict[str, Any], executable: Executable, how: dict[str, Any]) -> O
         for cost in costs
         if cost.exchange and not cost.host_bytes
     ]
-    values = {name: engine._peek(name) for name, _ in tensors(names)}
+    values = {name: peek(engine, name) for name, _ in tensors(names)}
     kept = {handle: arrays for handle, arrays in drains.items() if arrays}
     return Outcome(
         "",

@@ -14,6 +14,7 @@ from random import Random
 from typing import Any
 
 import numpy as np
+from engine_parts import peek
 from graphs import Space, View, add, random_copy, random_superstep
 
 from ipu_teach import BOOL, FLOAT, HALF, INT, Device, Engine, IPUModel, Report, compile_graph
@@ -157,7 +158,7 @@ def _ran(rng: Random, space: Space, parts: list[Program]) -> Iterator[str]:
         engine.connect_stream("in", np.ones(into.tensor.num_elements, np.float32))
         engine.connect_stream("out", np.empty(into.tensor.num_elements, np.float32))
         engine.run()
-        memories.append({name: engine._peek(name).tobytes() for name in space.variables})
+        memories.append({name: peek(engine, name).tobytes() for name in space.variables})
         reports.append(engine.report)
     yield from (
         f"merging changes {name}" for name in memories[0] if memories[0][name] != memories[1][name]

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from codelets import BRANCHING, branching, random_branching
+from engine_parts import peek, written_bytes
 from graphs import Placed, Space, add, differences, regions
 
 from fuzz.compare import Wrong, chosen, leaving
@@ -85,16 +86,14 @@ def _ran(executable: Executable, space: Space, **how: Any) -> Ran:
         return Ran(type(error).__name__)
     except Exception as error:
         return Ran(f"{type(error).__name__} leaves the kit: {error}")
-    machine = engine._machine
-    assert machine is not None and machine._defined is not None
-    written = {"what is written": machine._defined.defined.view(np.uint8) != 0}
+    written = {"what is written": written_bytes(engine).view(np.uint8) != 0}
     report = engine.report
     cycles = (
         report.total_cycles,
         report.cycles_by_codelet(),
         report.compute_cycles_per_tile.tolist(),
     )
-    return Ran("", {name: engine._peek(name) for name in space.variables} | written, cycles)
+    return Ran("", {name: peek(engine, name) for name in space.variables} | written, cycles)
 
 
 def _wrong(came: Ran, right: Ran) -> str:

@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 
 import numpy as np
+from engine_parts import peek
 from graphs import differences, random_values
 
 from fuzz.compare import WAYS, Outcome, Wrong, built, escaped, leaving, stopped, tensors
@@ -134,5 +135,5 @@ def _ran(
     costs = [report.step_cost(number) for number in report.step_numbers.tolist()]
     moved = [np.sum([t.received for t in cost.exchange], axis=0) for cost in costs]
     zero = np.zeros(graph.target.num_tiles * len(replicas), np.int64)
-    values = {name: engine._peek(name) for name, _ in tensors(names)}
+    values = {name: peek(engine, name) for name, _ in tensors(names)}
     return Outcome("", values, drains, [zero + each for each in moved])
