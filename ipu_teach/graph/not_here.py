@@ -1,4 +1,4 @@
-"""Names that Poplar's Graph and Tensor have and ours have not, and what to use instead."""
+"""Names that Poplar's Graph and Tensor have but ours do not, and what to use instead."""
 
 from __future__ import annotations
 
