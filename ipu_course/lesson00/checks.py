@@ -110,10 +110,8 @@ def _even(description: str, tensor: Tensor, elements_per_tile: list[int]) -> Non
         )
     if max(elements_per_tile) <= minimum:
         return
-    full, empty = (
-        elements_per_tile.index(max(elements_per_tile)),
-        elements_per_tile.index(min(elements_per_tile)),
-    )
+    full = elements_per_tile.index(max(elements_per_tile))
+    empty = elements_per_tile.index(min(elements_per_tile))
     why, advice = first(
         suspects("00.3"),
         lambda like: _laid_out(like, count, len(elements_per_tile))[1] == elements_per_tile,

@@ -542,10 +542,8 @@ def _explained(description: str, broken: Broken) -> Exception:
         )
         advice = "put the one that reads into the second compute set."
         if "twice" in error.tried:
-            why, advice = (
-                "two vertices write the same number.",
-                "let each number be written once: look at out=.",
-            )
+            why = "two vertices write the same number."
+            advice = "let each number be written once: look at out=."
         return NotYet(description, f"ComputeSetRaceError: {error.tried}", why=why, next_step=advice)
     if isinstance(error, UninitialisedReadError):
         return NotYet(

@@ -144,7 +144,8 @@ def _balanced_grains(
         )
     grains = [-(-size // grain) for size in sizes]
     if max(grains) - min(grains) > 1:
-        full, empty = grains.index(max(grains)), grains.index(min(grains))
+        full = grains.index(max(grains))
+        empty = grains.index(min(grains))
         share = -(-sum(grains) // len(grains))
         why = "some tiles wait for others."
         if grains[: sum(grains) // share] == [share] * (sum(grains) // share):
@@ -193,10 +194,8 @@ def _sums(answer: Callable[..., Any], values: Any) -> Ran:
         message = f"{broken.error.tried} By then {counted(len(run.sent['sums']), 'sum')} had come."
         why, advice = run.trial.reason(run, "02.2")
         if not why:
-            why, advice = (
-                "the program takes more numbers than it sends sums.",
-                "each round takes one number and sends one sum.",
-            )
+            why = "the program takes more numbers than it sends sums."
+            advice = "each round takes one number and sends one sum."
         raise NotYet(description, message, why=why, next_step=advice) from None
     return run
 
@@ -248,10 +247,8 @@ def _wrong_sums(run: Ran, values: Any, again: Callable[[], str]) -> NotYet:
     why, advice = run.trial.reason(run, "02.2", nearest=True)
     if len(actual) != count:
         if not steps["fetch"]:
-            why, advice = (
-                "nothing in the program fetches a number.",
-                "begin a round with Copy(numbers, number).",
-            )
+            why = "nothing in the program fetches a number."
+            advice = "begin a round with Copy(numbers, number)."
         return NotYet(
             description,
             f"{len(actual)} of {counted(count, 'sum')}",
@@ -362,7 +359,8 @@ def _whole_rows(graph: Graph, a: Tensor, b: Tensor, description: str) -> None:
 
 def _why_crossing(graph: Graph, a: Tensor, b: Tensor) -> tuple[str, str, str]:
     """Return (what moves between tiles, why, next step)."""
-    tiles_of_a, tiles_of_b = tiles_of(graph, a), tiles_of(graph, b)
+    tiles_of_a = tiles_of(graph, a)
+    tiles_of_b = tiles_of(graph, b)
     i, j = (int(n) for n in np.argwhere(tiles_of_a != tiles_of_b.T)[0])
     actual = (
         f"{int((tiles_of_a != tiles_of_b.T).sum())} of {a.num_elements} elements cross, the first "
@@ -462,7 +460,8 @@ def _counted_wrongly(wrong: list[tuple[int, int, int]], run: Ran) -> NotYet:
         )
         advice = "let the device look: RepeatWhileTrue(condition, left, round)."
     elif not why and endless:
-        why, advice = "what the loop looks at never becomes 0.", "take 1 from left in every round."
+        why = "what the loop looks at never becomes 0."
+        advice = "take 1 from left in every round."
     elif not why and len(wrong) == 1 and start == max(STARTS):
         why = (
             f"the smaller ones are right. A countdown from {start} needs more rounds than were "
@@ -532,7 +531,8 @@ def _fired(
     be right."""
     graph = graph_of()
     values, later = np.random.default_rng(205).normal(size=(2, 7)).astype(np.float32)
-    source, target = graph.add_variable(FLOAT, 7, "source"), graph.add_variable(FLOAT, 7, "target")
+    source = graph.add_variable(FLOAT, 7, "source")
+    target = graph.add_variable(FLOAT, 7, "target")
     for name, tensor in (("source", source), ("target", target)):
         graph.create_host_read(f"check {name}", tensor)
         graph.create_host_write(f"set {name}", tensor)
@@ -624,10 +624,8 @@ def _transposed(draw: np.random.Generator) -> Drawn:
 
     def answer() -> tuple[int]:
         graph = graph_of()
-        a, b = (
-            graph.add_variable(FLOAT, (rows, columns), "a"),
-            graph.add_variable(FLOAT, (columns, rows), "b"),
-        )
+        a = graph.add_variable(FLOAT, (rows, columns), "a")
+        b = graph.add_variable(FLOAT, (columns, rows), "b")
         for tensor in (a, b):
             for row in range(len(tensor)):
                 graph.set_tile_mapping(tensor[row], row)

@@ -62,7 +62,8 @@ def _near(a: Any, b: Any) -> bool:
 def _trial(description: str, tensors: dict[str, Var], shapes: list[Any], **options: Any) -> Trial:
     """Return a trial of answers that append their calls to a program and return tensors of these
     shapes."""
-    asks, step = "a tensor", "return what the last call gave you."
+    asks = "a tensor"
+    step = "return what the last call gave you."
     if len(shapes) > 1:
         asks = f"{len(shapes)} tensors"
         step = "return both, with a comma between."
@@ -267,15 +268,11 @@ def _apart(tiles: Any) -> tuple[str, str, str]:
         f"{int((tiles != tiles.T).sum())} numbers cross: a[{i}, {j}] is on tile {tiles[i, j]}, "
         f"a[{j}, {i}] on {tiles[j, i]}"
     )
-    why, advice = (
-        "these two are added to each other.",
-        "which numbers are added to a[i, j]? Those have to be its neighbours.",
-    )
+    why = "these two are added to each other."
+    advice = "which numbers are added to a[i, j]? Those have to be its neighbours."
     if (tiles == tiles[:, :1]).all() or (tiles == tiles[:1]).all():
-        why, advice = (
-            "a whole line lies on one tile, so only the diagonal is at home.",
-            "a tile needs a[i, j] and a[j, i].",
-        )
+        why = "a whole line lies on one tile, so only the diagonal is at home."
+        advice = "a tile needs a[i, j] and a[j, i]."
     elif all((np.diagonal(tiles, k) == tiles[0, k]).all() for k in range(len(tiles))):
         why = "numbers with the same j - i lie together; but i - j is another one."
         advice = "choose something that is the same if i and j change places."
@@ -328,10 +325,8 @@ def _fused(answer: Callable[..., Any]) -> Passed:
                 )
             advice = "write all four as one expression, for one call of popops.map."
             if sets == 4 and all(name.name.startswith("map") for name in report.compute_sets):
-                why, advice = (
-                    "the expression was not fused: enableGenerateCodelet is off.",
-                    "leave the options out.",
-                )
+                why = "the expression was not fused: enableGenerateCodelet is off."
+                advice = "leave the options out."
             budget = Bars(1, sets, "compute sets")
             raise NotYet(
                 description,
@@ -452,7 +447,8 @@ def _dropout(answer: Callable[..., Any]) -> Passed:
     reports = []
     for shape, keep in (((TILES, 400), 0.75), ((TILES, 400), 0.5), ((7, 3), 0.9), ((1, 1), 0.5)):
         description = f"{shape[0]} x {shape[1]} numbers, each kept with a chance of {keep}"
-        x, second_input = _drawn(351, *shape), _drawn(352, *shape)
+        x = _drawn(351, *shape)
+        second_input = _drawn(352, *shape)
         trial = _dropping(description, keep, [x, second_input, x], [SEEDS[0], SEEDS[0], SEEDS[1]])
         trial_run = _ran(trial, answer)
         runs = [*trial_run.came, *_ran(replace(trial, runs=1), answer).came]
@@ -542,15 +538,14 @@ def _look_drawn(description: str, masks: list[Any], keep: float) -> None:
     """Raise `NotYet` unless the share of kept elements is right, and each element is drawn
     independently."""
     count = masks[0].size
-    share, error = float(masks[0].mean()), float(np.sqrt(keep * (1 - keep) / count))
+    share = float(masks[0].mean())
+    error = float(np.sqrt(keep * (1 - keep) / count))
     if abs(share - keep) > ERRORS * error:
         why = "that is not chance any more."
         advice = f"the chance to be kept is {keep}."
         if abs(1 - share - keep) <= ERRORS * error:
-            why, advice = (
-                "kept and dropped have changed places.",
-                "bernoulli gives a 1 with the chance that you name.",
-            )
+            why = "kept and dropped have changed places."
+            advice = "bernoulli gives a 1 with the chance that you name."
         actual = f"{number(100 * share)} % were kept"
         raise NotYet(
             description,

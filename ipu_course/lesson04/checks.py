@@ -137,17 +137,16 @@ def _prefix_max(answer: Any) -> Passed:
         why, advice = trial.reason(trial_run, "04.1")
         empty = np.flatnonzero(np.isnan(actual))
         if not why and trial_run.unwritten("out"):
-            why, advice = "nothing was stored in out.", "write self.out[i] = … in the loop."
+            why = "nothing was stored in out."
+            advice = "write self.out[i] = … in the loop."
         elif not why and run == 0 and 1 < len(empty) == len(actual) - empty[0]:
             why = f"from place {empty[0]} on nothing was stored."
             advice = "where does the loop end? range(len(self.x)) goes through all of x."
         elif not why:
             why, advice = _began(trial_run, rows)
         if not why and run == 0 and np.array_equal(actual[:-1], right[:-1]):
-            why, advice = (
-                "the last place is wrong, and only that one.",
-                "where does the loop end? range(n) ends at n - 1.",
-            )
+            why = "the last place is wrong, and only that one."
+            advice = "where does the loop end? range(n) ends at n - 1."
         elif not why and not special.startswith("of "):
             why = f"the other rows are right. What is special here: {special}."
         place = int(np.argmax(actual != right))
@@ -286,7 +285,8 @@ def _reads_ahead(graph: Graph, name: str) -> tuple[str, str] | None:
     ):
         for field, field_sizes in sizes_of(graph, table).items():
             sizes.get(table.edges[field].kind, []).extend(field_sizes)
-    read, wrote = sizes["input"], sizes["output"]
+    read = sizes["input"]
+    wrote = sizes["output"]
     if not wrote or max(wrote) - min(wrote) > 1 or max(read, default=0) <= 2 * max(wrote):
         return None
     why = (
@@ -413,7 +413,8 @@ def _raced(trial: Trial, answer: Callable[..., Any], broken: Broken) -> Exceptio
         "let the vertices read from somewhere that none of them writes: a copy of the old numbers."
     )
     if "twice" in error.tried:
-        why, advice = "two vertices write the same number.", "give each number to one vertex."
+        why = "two vertices write the same number."
+        advice = "give each number to one vertex."
     message = f"ComputeSetRaceError: {error.tried} {error.where}"
     return NotYet(
         trial.tried,

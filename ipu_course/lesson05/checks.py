@@ -46,10 +46,8 @@ def _product(rows: int, cols: int, description: str, *options: Any) -> Trial:
     values = draw.permutation(rows * cols).reshape(rows, cols) - rows * cols // 2
     values = values if rows * cols < 4096 else values % 17 - 8
     numbers = 2 * draw.permutation(cols) - cols // 4 * 2 + 1  # odd, so none is 0
-    matrix, vector = (
-        Var(FLOAT, (rows, cols), given=[values]),
-        Var(FLOAT, (cols,), linearly, given=[numbers]),
-    )
+    matrix = Var(FLOAT, (rows, cols), given=[values])
+    vector = Var(FLOAT, (cols,), linearly, given=[numbers])
     return Trial(
         description,
         {
@@ -171,7 +169,8 @@ def _refuse_unasked(run: Ran, vertices: int, description: str) -> None:
 
 def _refuse_uneven(run: Ran, on: Any) -> None:
     """Raise `NotYet` if the numbers of vertices on tiles differ by more than one."""
-    full, empty = int(np.argmax(on)), int(np.argmin(on))
+    full = int(np.argmax(on))
+    empty = int(np.argmin(on))
     if on[full] - on[empty] <= 1:
         return
     idle = int((on == 0).sum())
@@ -531,8 +530,11 @@ def _two_halves(answer: Callable[..., Any]) -> Passed:
 
 # --- 05.4 -----------------------------------------------------------------------------------------
 
-M, K, N = 104, 256, 208
-SHARE_OF_BYTES, SHARE_OF_CYCLES = 0.55, 1.2  # shares of the fastest plan's bytes and cycles
+M = 104
+K = 256
+N = 208
+SHARE_OF_BYTES = 0.55  # allowed share of the fastest plan's bytes
+SHARE_OF_CYCLES = 1.2  # allowed multiple of the fastest plan's cycles
 
 
 def _matmul(m: int, k: int, n: int, description: str) -> tuple[Trial, Any]:
@@ -591,7 +593,9 @@ def _frugal(answer: Callable[..., Any]) -> Passed:
         trial, answer, OTHER, lambda other_run: np.array_equal(other_run.result, small)
     )
     report = run.report
-    (limit, budget), peak_bytes, cycles = frugal_budget(), fullest(report), run.cycles
+    limit, budget = frugal_budget()
+    peak_bytes = fullest(report)
+    cycles = run.cycles
     steps = counted(report.num_steps, "superstep")
     if peak_bytes > limit:
         why = f"it takes {steps}, and the fullest tile still holds too much."
@@ -670,7 +674,8 @@ def _which_cut(answer: Any) -> Passed:
 def _misproduced(run: Ran, exact: Any) -> tuple[str, str, str, str]:
     """Return (place and value, expected value, why, next step) of the first wrong element of a
     product."""
-    actual, (left, right) = run.result, (run.trial.tensors[name].given[0] for name in "ab")
+    actual = run.result
+    left, right = (run.trial.tensors[name].given[0] for name in "ab")
     row, column = (int(i) for i in np.argwhere(actual != exact)[0])
     place = f"c[{row}, {column}]: {quoted(actual[row, column])}"
     k = left.shape[1]
@@ -684,23 +689,17 @@ def _misproduced(run: Ran, exact: Any) -> tuple[str, str, str, str]:
         np.array_equal(actual, left[:, :end] @ right[:end])
         for end in (k // 4, k // 4 * 4, k // 8 * 8, k // 8, k - 1)
     ):
-        why, advice = (
-            "not all of the inner dimension was multiplied.",
-            "the last piece has to end at k.",
-        )
+        why = "not all of the inner dimension was multiplied."
+        advice = "the last piece has to end at k."
     elif any(
         np.array_equal(actual, left[:, begin:] @ right[begin:])
         for begin in (k - k // 4, k - k // 8, 3 * k // 4)
     ):
-        why, advice = (
-            "only the last piece of the inner dimension is left.",
-            "add the products up: mat_mul_acc(graph, c, 1, …).",
-        )
+        why = "only the last piece of the inner dimension is left."
+        advice = "add the products up: mat_mul_acc(graph, c, 1, …)."
     elif np.array_equal(np.sort(actual, axis=None), np.sort(exact, axis=None)):
-        why, advice = (
-            "the right numbers are there, in other places.",
-            "put the pieces together in the order they were cut.",
-        )
+        why = "the right numbers are there, in other places."
+        advice = "put the pieces together in the order they were cut."
     return place, quoted(exact[row, column]), why, advice
 
 

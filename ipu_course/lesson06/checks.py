@@ -155,7 +155,8 @@ def _layers(draw: np.random.Generator, tiles: int, variables: int, again: bool =
     written = [*range(variables), *((0, 1) if again else ())]
     steps = [((variables, variables), 0)]
     for place in range(1, len(written)):
-        before, early = written[place - 1], written[draw.integers(max(0, place - 3), place)]
+        before = written[place - 1]
+        early = written[draw.integers(max(0, place - 3), place)]
         steps.append(((before, before if again else early), written[place]))
     return Layers((*draw.permutation(NAMES)[:variables].tolist(), TABLE), sizes, tuple(steps))
 
@@ -356,7 +357,8 @@ def _copied(answer: Callable[..., Any]) -> Passed:
 
 # --- 06.3 -----------------------------------------------------------------------------------------
 
-SENSORS, READINGS = 13, 13_000  # sizes of the program that does not fit
+SENSORS = 13  # of the program that does not fit
+READINGS = 13_000  # of each sensor
 LONGER = 1.2  # allowed cycles, as a multiple of those it would take if it did fit
 
 
@@ -404,7 +406,8 @@ def _fits(answer: Callable[..., Any]) -> Passed:
     if bars.yours > bars.budget:
         steps = run.report.num_steps
         minimum = 2 * SENSORS
-        why, advice = "it fits, and works too long.", "use room for a whole row: that fits."
+        why = "it fits, and works too long."
+        advice = "use room for a whole row: that fits."
         if steps > minimum:
             why = f"it fits, in {counted(steps, 'superstep')}. Each starts anew."
         elif np.sum(run.report.exchange_bytes_per_tile[0]) > 1.5 * FLOAT_BYTES * rows[1:].size:
@@ -462,10 +465,8 @@ def _missummed(run: Ran, rows: Array) -> Reason:
         )
         advice = "write into it: Copy(…, total), or add_in_place."
     if not why and right.any() and not right[int(np.argmin(right)) :].any():
-        why, advice = (
-            "the first places are right, and the rest was left out.",
-            "what does not fit at once can come later.",
-        )
+        why = "the first places are right, and the rest was left out."
+        advice = "what does not fit at once can come later."
     return why, advice or "follow one place by hand: which row comes when?"
 
 
@@ -713,7 +714,8 @@ def _change_mistake(pair: ReportPair, actual: tuple[str, ...]) -> tuple[str, str
 
 # --- 06.5: a host that is slower than the device --------------------------------------------------
 
-ROW, WORK = 52, 5_500  # FLOATs in a row; modelled cycles of a worker that a row takes
+ROW = 52  # FLOATs in a row
+WORK = 5_500  # modelled cycles that a worker thread takes for a row
 # seconds of a read, and more for each row; rows at most
 EACH_READ = 100e-6
 EACH_ROW = 0.2e-6
@@ -932,7 +934,8 @@ def _row_mistake(rows: Array, actual_rows: Array) -> tuple[str, str, str, str]:
 
 # --- 06.6 -----------------------------------------------------------------------------------------
 
-MOMENTS, CHANNELS = 600, 78
+MOMENTS = 600
+CHANNELS = 78
 
 
 class Total(Vertex):

@@ -135,15 +135,11 @@ def _slopes(answer: Callable[..., Any]) -> Passed:
     shapes = _shapes_of(results[fault])
     pixels, classes = batch[2].shape
     if shapes and shapes[0] == (classes, pixels) and pixels != classes:
-        why, advice = (
-            "the slopes of weights lie on their side: rows are pixels, as in weights.",
-            "images.T @ errors, or .T.",
-        )
+        why = "the slopes of weights lie on their side: rows are pixels, as in weights."
+        advice = "images.T @ errors, or .T."
     elif shapes and shapes[1] == (len(batch[1]),):
-        why, advice = (
-            "bias was summed over the digits, and not over the images.",
-            "sum with axis=0.",
-        )
+        why = "bias was summed over the digits, and not over the images."
+        advice = "sum with axis=0."
     elif len(wrong) == 1 and not fault.startswith("drawn"):
         why = f"the other batches are right. What is special here: {fault}."
     draws = None
@@ -165,7 +161,8 @@ def _beside(label: str, actual: Any, right: Array) -> Any:
 
 
 def _batch_text(answer: object, batch: SlopeCase) -> str:
-    count, (pixels, classes) = len(batch[1]), batch[2].shape
+    count = len(batch[1])
+    pixels, classes = batch[2].shape
     return (
         f"{name_of(answer)} on {counted(count, 'image')} of {pixels} pixels, in {classes} classes"
     )
@@ -215,7 +212,8 @@ def _counting(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Buil
     increment = graph.add_constant(FLOAT, (4,), 1, "one")
     graph.set_tile_mapping(increment, 4)
     graph.set_initial_value(rounds, 0)
-    learn, (steps,) = Sequence(), trial.more
+    learn = Sequence()
+    (steps,) = trial.more
     popops.add_in_place(graph, rounds, increment, learn)
     fault = popops.cast(graph, labels, FLOAT, learn)
     popops.scaled_add_to(graph, fault, images[:, 2], 10, learn)
@@ -246,10 +244,8 @@ def _steps(pixels: Any, labels: Any) -> Trial:
     tensors = {"images": Var(FLOAT, (4, 3), 0), "labels": Var(UNSIGNED_INT, (4,), 1)}
     tensors |= {"loss": Var(FLOAT, (4,), 2), "rounds": Var(FLOAT, (4,), 3)}
     description = f"an epoch of {counted(len(labels), 'step')}, in one engine.run()"
-    images, digits = (
-        StreamIn(FLOAT, pixels, 12, hers=True),
-        StreamIn(UNSIGNED_INT, labels, 4, hers=True),
-    )
+    images = StreamIn(FLOAT, pixels, 12, hers=True)
+    digits = StreamIn(UNSIGNED_INT, labels, 4, hers=True)
     streams: dict[str, StreamIn | StreamOut] = {
         "images": images,
         "labels": digits,
@@ -290,7 +286,8 @@ def _epoch(answer: Callable[..., Any]) -> Passed:
             advice = "repeat it `steps` times, with one batch from each stream."
             of = {stream.handle: stream.num_elements for stream in run.engine.list_streams()}
             if of["images"] == 4 and of["labels"] == 12:
-                why, advice = "the two streams have changed their names.", 'pixels are "images".'
+                why = "the two streams have changed their names."
+                advice = 'pixels are "images".'
             raise NotYet(description, ran_dry, why=why, next_step=advice)
         if len(losses) != steps:
             raise _lost_steps(description, run.program, len(losses), steps)
@@ -305,7 +302,8 @@ def _epoch(answer: Callable[..., Any]) -> Passed:
 
 
 def _lost_steps(description: str, program: Program, actual: int, steps: int) -> NotYet:
-    why, advice = "", "each round sends the losses of its batch."
+    why = ""
+    advice = "each round sends the losses of its batch."
     loops = [p for p in all_of(program) if isinstance(p, Repeat)]
     if not actual:
         why = "nothing in the program sends the losses."
@@ -323,7 +321,8 @@ def _lost_steps(description: str, program: Program, actual: int, steps: int) -> 
         )
         advice = "put it into the round, after learn."
     elif actual < steps:
-        why, advice = "there are fewer rounds than steps.", "repeat it `steps` times."
+        why = "there are fewer rounds than steps."
+        advice = "repeat it `steps` times."
     else:
         why = "a round sends them more than once."
     return NotYet(
@@ -346,10 +345,8 @@ def _too_early(description: str, error: UninitialisedReadError) -> NotYet:
             )
             advice = f"copy the stream into {name} before learn."
             if name == "loss":
-                why, advice = (
-                    "loss was sent before learn had made it.",
-                    "learn first, and then send.",
-                )
+                why = "loss was sent before learn had made it."
+                advice = "learn first, and then send."
             return NotYet(description, actual, why=why, next_step=advice)
     return NotYet(description, actual, next_step=error.next_step)
 
@@ -358,13 +355,15 @@ def _too_early(description: str, error: UninitialisedReadError) -> NotYet:
 
 # about the accuracy of plain numpy; the order of the batches changed it by -0.03 to 0.007 in 100
 # random orders
-LOW, HIGH = 0.04, 0.02
+LOW = 0.04
+HIGH = 0.02
 # largest share of turned labels classified correctly; a sound answer stays below 0.03 in any of
 # those orders
 LEAK = 0.1
 TURNED = 3
 EPOCHS = 12
-EVERY, FEWER = 297, 263  # test images: the full number, and a smaller one
+EVERY = 297  # test images
+FEWER = 263  # a smaller number of test images
 
 
 @cache
@@ -441,18 +440,12 @@ def _right(weights: Array, bias: Array, images: Array, labels: Array) -> int:
 def _trainer(data: datasets.Dataset) -> Engine:
     """Return an engine with the lesson's two programs: an epoch, and the test."""
     graph = graph_of()
-    images, labels = (
-        graph.add_variable(FLOAT, (BATCH, PIXELS), "images"),
-        graph.add_variable(UNSIGNED_INT, BATCH, "labels"),
-    )
-    weights, bias = (
-        graph.add_variable(FLOAT, (PIXELS, CLASSES), "weights"),
-        graph.add_variable(FLOAT, CLASSES, "bias"),
-    )
-    loss, deltas = (
-        graph.add_variable(FLOAT, BATCH, "loss"),
-        graph.add_variable(FLOAT, (BATCH, CLASSES), "deltas"),
-    )
+    images = graph.add_variable(FLOAT, (BATCH, PIXELS), "images")
+    labels = graph.add_variable(UNSIGNED_INT, BATCH, "labels")
+    weights = graph.add_variable(FLOAT, (PIXELS, CLASSES), "weights")
+    bias = graph.add_variable(FLOAT, CLASSES, "bias")
+    loss = graph.add_variable(FLOAT, BATCH, "loss")
+    deltas = graph.add_variable(FLOAT, (BATCH, CLASSES), "deltas")
     hits = graph.add_variable(INT, (), "num_correct")
     for tensor in (images, labels, weights, bias, loss, deltas, hits):
         poputil.map_tensor_linearly(graph, tensor)
@@ -468,7 +461,9 @@ def _trainer(data: datasets.Dataset) -> Engine:
         )
         for name in ("", "test_")
     }
-    forward, learn, test = Sequence(), Sequence(), Sequence()
+    forward = Sequence()
+    learn = Sequence()
+    test = Sequence()
     scores = popops.add(graph, poplin.mat_mul(graph, images, weights, forward), bias, forward)
     popnn.calc_loss(graph, popnn.softmax(graph, scores, forward), labels, loss, deltas, learn)
     slopes = (
@@ -649,10 +644,8 @@ def _counted(run: _Trained, shares: list[float]) -> None:
     why = f"these weights read {tests} of {count} test images right."
     advice = "test once, after the training, on all of them."
     if not run.share:
-        why, advice = (
-            "no hit was counted: the test program did not run after the training.",
-            "engine.run(1), and then read.",
-        )
+        why = "no hit was counted: the test program did not run after the training."
+        advice = "engine.run(1), and then read."
     elif abs(run.share - tests / padded) < 1e-6:
         why = (
             f"the hits were divided by {padded}: the blank images that fill the last batch were "
@@ -831,7 +824,8 @@ def _unlike_bytes(broken: Broken, batch: Array) -> Exception:
 
     Any other error is returned unchanged.
     """
-    message, (rows, columns) = said_by(broken.error), batch.shape
+    message = said_by(broken.error)
+    rows, columns = batch.shape
     if "holds whole numbers" in message:
         why = "bytes are whole numbers, and 1 / 255 is none: nothing can be scaled before the cast."
         advice = "turn raw into images first, and multiply images."
@@ -857,15 +851,11 @@ def _misscaled(trial_run: Ran, run: int, batch: Array, place: tuple[int, ...]) -
     actual = trial_run.came[run]["images"]
     right = trial_run.trial.tensors["images"].right[run]
     if not trial_run.steps["fetch"]:
-        why, advice = (
-            "nothing in the program fetches from the stream.",
-            "begin with a Copy of the stream.",
-        )
+        why = "nothing in the program fetches from the stream."
+        advice = "begin with a Copy of the stream."
     elif np.isnan(actual).all():
-        why, advice = (
-            "the program writes nothing into images.",
-            "cast into images: popops.cast_with_output, or a Copy.",
-        )
+        why = "the program writes nothing into images."
+        advice = "cast into images: popops.cast_with_output, or a Copy."
     else:
         why, advice = trial_run.trial.reason(
             trial_run, "07.4", advice="follow one pixel: 51 is to become 0.2."
@@ -991,10 +981,8 @@ def _read_ahead(answer: Callable[..., Any]) -> Passed:
     )
     advice = "the depth must last for as long as a read takes: reader.steps."
     if has_default_prefetch:
-        why, advice = (
-            "the callback has no prefetch, so each batch is fetched when it is wanted.",
-            "write prefetch.",
-        )
+        why = "the callback has no prefetch, so each batch is fetched when it is wanted."
+        advice = "write prefetch."
     elif ahead <= 1:
         why = "prefetch never put a batch into its array, so that none was ready ahead."
         advice = "if reader.ready(): fill the array, and return self.Result.SUCCESS."
@@ -1041,7 +1029,8 @@ def _counting_up(answer: Any) -> Passed:
         engine.run()
     firsts = [float(row[0]) for row in received]
     if not all((row == n).all() for n, row in enumerate(received, 1)):
-        why, advice = "", "number n of the transfers has n in all its places."
+        why = ""
+        advice = "number n of the transfers has n in all its places."
         if not any(firsts):
             why = (
                 "the arrays are still empty: `array = …` gives the name to another one, and what "
@@ -1049,14 +1038,18 @@ def _counting_up(answer: Any) -> Passed:
             )
             advice = "fill the one that came: array[:] = …"
         elif len(set(firsts)) == 1:
-            why, advice = "it counts anew each time.", "keep the number: self.number += 1."
+            why = "it counts anew each time."
+            advice = "keep the number: self.number += 1."
         elif firsts == list(range(rounds)):
-            why, advice = "it begins at 0.", "count first, and fill then."
-        actual, right = quoted(firsts), quoted(list(range(1, rounds + 1)))
+            why = "it begins at 0."
+            advice = "count first, and fill then."
+        actual = quoted(firsts)
+        right = quoted(list(range(1, rounds + 1)))
         if any(len(set(row)) > 1 for row in received):
             actual = f"the first array is {quoted(received[0])}"
             right = quoted(np.ones(size))
-            why, advice = "not all places have the number.", "array[:] = … fills all of them."
+            why = "not all places have the number."
+            advice = "array[:] = … fills all of them."
         raise NotYet(description, actual, expected=right, why=why, next_step=advice)
     return Passed(description, evidence=firsts)
 
@@ -1125,7 +1118,8 @@ def _in_order(description: str, received: Array, batches: Array, clock: _Clock) 
         if which >= 0
         else f"step {step} saw {quoted(received[step])}"
     )
-    why, advice = "", "each batch of the reader is for one step, in their order."
+    why = ""
+    advice = "each batch of the reader is for one step, in their order."
     if not received[step].any():
         why = (
             "that is an empty array: it was never filled. `array = …` gives the name another array."

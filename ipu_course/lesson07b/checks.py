@@ -119,7 +119,8 @@ def backward_trial(layer: Shape) -> tuple[Trial, tuple[Array, Array, Array]]:
     and their right values."""
     batch, rows, columns, ins, outs, k, padding = layer
     draw = np.random.default_rng(702)
-    x, w = _whole(draw, (batch, rows, columns, ins)), _whole(draw, (k, k, ins, outs))
+    x = _whole(draw, (batch, rows, columns, ins))
+    w = _whole(draw, (k, k, ins, outs))
     dy = _whole(draw, (batch, rows + 2 * padding - k + 1, columns + 2 * padding - k + 1, outs))
     inputs = {"x": x, "w": w, "dy": dy}
     tensors = {name: Var(FLOAT, a.shape, linearly, [a]) for name, a in inputs.items()}
@@ -284,7 +285,8 @@ def _pool(answer: Callable[..., Any]) -> Passed:
 
 # --- 07b.5 ----------------------------------------------------------------------------------------
 
-DEEP, ACROSS = 16, 16  # a panel of HALF with sums of HALF on ipu2
+DEEP = 16  # rows of a panel of HALF with sums of HALF on ipu2
+ACROSS = 16  # columns of such a panel
 
 
 def units_busy(places: int, ins: int, outs: int, groups: int) -> float:
@@ -445,11 +447,13 @@ def _told(
     if message is None or not 0 <= float(message) <= 1:
         return quoted(message), "the share that is read right, from 0 to 1", "", "a mean."
     if abs(float(message) - right) > 0.004:
-        why, advice = "what was trained reads another share.", "cnn.read(test_images), at the end."
+        why = "what was trained reads another share."
+        advice = "cnn.read(test_images), at the end."
         if abs(float(message) - trained()) < 0.004:
             why = "that is the share of the images that it was trained on."
         elif abs(1 - float(message) - right) < 0.004:
-            why, advice = "that is the share of those that it reads wrong.", "count where equal."
+            why = "that is the share of those that it reads wrong."
+            advice = "count where equal."
         return f"{float(message):.4g}", f"{right:.4g}", why, advice
     return None
 

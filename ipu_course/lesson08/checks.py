@@ -276,7 +276,8 @@ def _places(answer: Callable[..., Any]) -> Passed:
     draw = np.random.default_rng(804).permutation
     drawn = [(draw(np.arange(1, 2 * n))[:n].tolist(), k) for n, k in ((11, 3), (9, 4), (10, 2))]
     cases = [(HILLS, 3), *drawn, ([1] * 16, 4), ([5, 2, 7], 1), ([4], 1), ([3, 9], 2)]
-    bars, (actual, fails_alike) = None, _kept_by(answer, cases)
+    bars = None
+    actual, fails_alike = _kept_by(answer, cases)
     for (sizes, k), kept_layers in actual:
         description = call_text(answer, (sizes, k))
         if len({0, *kept_layers}) > k:
@@ -334,7 +335,9 @@ def _kept_of(returned_value: Any, description: str, layers: int) -> list[int]:
 # --- 08.5 -----------------------------------------------------------------------------------------
 
 # the chain that must fit: its layers, inputs in memory, and elements of an input on a tile
-LAYERS, ROOM, NUMBERS = 24, 10, 1500
+LAYERS = 24
+ROOM = 10
+NUMBERS = 1500
 BESIDES = 9000  # bytes of a tile for weights, code, stacks and gaps; less than two inputs
 MEMORY = 4 * NUMBERS * (ROOM + 1) + BESIDES  # bytes of a tile: for ROOM inputs and the gradient
 

@@ -48,7 +48,8 @@ from ipu_teach.errors import IPUTeachError, PoplarIndexError, counted
 from ipu_teach.program import Copy, Program, Repeat, Sequence as Steps
 from ipu_teach.types import Array
 
-REPLICAS, EACH = 4, 26  # EACH: elements of a short row
+REPLICAS = 4
+EACH = 26  # elements of a short row
 BYTES = "bytes to and from streaming memory"
 
 # --- What answers look like -----------------------------------------------------------------------

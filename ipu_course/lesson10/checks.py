@@ -372,7 +372,8 @@ def ring_cycles(numbers: int, ipus: int) -> tuple[int, int]:
     of a round run alone."""
     graph = graph_of(ipus=ipus)
     around = [*range(0, ipus, 2), *reversed(range(1, ipus, 2))]
-    sent, inbox = list[Tensor](), list[Tensor]()
+    sent = list[Tensor]()
+    inbox = list[Tensor]()
     for ipu in around:
         for returned_value in (sent, inbox):
             returned_value.append(graph.add_variable(FLOAT, numbers // ipus))

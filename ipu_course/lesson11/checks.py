@@ -131,7 +131,8 @@ def _chances(answer: Callable[..., Any]) -> Passed:
 def after(step: float, grid: float, times: int) -> tuple[float, float]:
     """Return the mean and the standard deviation of the sum of `times` steps, each rounded
     stochastically to the grid."""
-    exact, pitch = Fraction(step), Fraction(grid)
+    exact = Fraction(step)
+    pitch = Fraction(grid)
     up = exact / pitch - floor(exact / pitch)
     return float(times * exact), sqrt(times * pitch**2 * up * (1 - up))
 
@@ -237,7 +238,8 @@ def _hex(code: Any) -> str:
 # --- 11.4 -----------------------------------------------------------------------------------------
 
 PARTS = ("h", "y", "dh", "dw1", "dw2")
-LEAST, MOST = 0.5, 2.0  # limits of a standard deviation
+LEAST = 0.5  # the smallest standard deviation allowed
+MOST = 2.0  # the largest one allowed
 
 
 @cache
@@ -301,10 +303,8 @@ def _off(name: str, learner_run: Any, right: Array) -> tuple[str, str]:
             else returned(learner_run, "")
         )
         return f"{name}: {actual}", f"an array of shape {right.shape}"
-    spread, norms = (
-        float(learner_run.std()),
-        float(np.linalg.norm(learner_run) * np.linalg.norm(right)),
-    )
+    spread = float(learner_run.std())
+    norms = float(np.linalg.norm(learner_run) * np.linalg.norm(right))
     if not float((learner_run * right).sum()) >= (1 - 1e-9) * norms > 0:
         return f"{name}: another product", "the product of the layer, times one factor"
     if not LEAST <= spread <= MOST:
@@ -342,7 +342,8 @@ def _operands() -> tuple[Operands, ...]:
         b = draw((k, n))
         a[0] *= 0.1  # makes one row of results smaller
         if "large" in message or "short" in message:
-            a[:, 0], b[0] = large, 32 if large > 1 else 0.5
+            a[:, 0] = large
+            b[0] = 32 if large > 1 else 0.5
         returned_value.append(Operands(message, a.astype(np.float16), b.astype(np.float16), error))
     return tuple(returned_value)
 
@@ -376,7 +377,8 @@ def _chosen(answer: Callable[..., Any]) -> Passed:
     refused = refusing("11.5", alike)
     yours = best = 0
     for product, learner_run in zip(_operands(), actual, strict=True):
-        (m, k), n = product.a.shape, product.b.shape[1]
+        m, k = product.a.shape
+        n = product.b.shape[1]
         description = f"{product.said}, {m} x {k} by {k} x {n}, off by {product.error:.2%} at most"
         if learner_run not in (HALF, FLOAT):
             raise NotYet(
@@ -399,7 +401,8 @@ def _chosen(answer: Callable[..., Any]) -> Passed:
         )
     bars = Bars(round(1.02 * best), yours, f"{MODELLED} in all")
     if yours > bars.budget:
-        why, advice = "somewhere HALF is exact enough, and quicker.", "FLOAT only where it must be."
+        why = "somewhere HALF is exact enough, and quicker."
+        advice = "FLOAT only where it must be."
         raise refused("6 products, all exact enough", "", "", advice, why, bars)
     names = [learner_run.__name__ for learner_run in actual]
     return Passed("6 products", bars, names)

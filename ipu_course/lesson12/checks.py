@@ -225,7 +225,8 @@ def _break_even(answer: Callable[..., Any]) -> Passed:
 
 # --- 12.4 -----------------------------------------------------------------------------------------
 
-BUDGET, TOO_MANY = 12, (3, 8)  # blocks; the patterns with more of them
+BUDGET = 12  # blocks
+TOO_MANY = (3, 8)  # the numbers of the patterns with more blocks
 
 
 @cache
@@ -244,7 +245,8 @@ def _compiled(
     """Return an answer's results for the first of the ten patterns, and the number of engines it
     creates."""
     x, patterns = _ten()
-    (m, k), n = patterns[0].shape, x.shape[1]
+    m, k = patterns[0].shape
+    n = x.shape[1]
     params = dynamic.MatMulParams.create_with_num_non_zero_values(m, k, n, BUDGET * 16, (4, 4))
     compiled = [0]
     begin = Engine.__init__
@@ -391,7 +393,8 @@ def moved_blocks(
     after = is_present.copy()
     values = weights.copy()
     for place in places[:moved]:
-        after[place], values[place] = False, 0
+        after[place] = False
+        values[place] = 0
     for place in free[:moved]:
         after[place] = True
     return after, values

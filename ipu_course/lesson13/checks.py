@@ -74,7 +74,8 @@ def _back(answer: Callable[..., Any]) -> Passed:
 
 # --- 13.2: the port -------------------------------------------------------------------------------
 
-PIXELS, CLASSES = 6, 3
+PIXELS = 6
+CLASSES = 3
 
 
 def _start() -> Array:

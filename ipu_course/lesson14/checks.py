@@ -203,7 +203,8 @@ def _cut(answer: Callable[..., Any]) -> Passed:
     refused = refusing("14.2", alike)
     yours = budget = 0
     for message, case in CUTS.items():
-        (rows, columns, tiles), learner_run = case, actual[case]
+        rows, columns, tiles = case
+        learner_run = actual[case]
         fault = f"{message}: {rows} x {columns} on {counted(tiles, 'tile')}"
         pair = (
             [plain(n) for n in learner_run]
@@ -425,7 +426,8 @@ def finger_steps(rows: Sequence[Sequence[int]]) -> int:
 def _counting(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Built:
     """Build the program of an answer that is a codelet, with one vertex for each pair of bounds."""
     cls = codelet_of(answer, "a check")
-    compute_set, (*lists, bounds, counts) = graph.add_compute_set("count"), parts
+    compute_set = graph.add_compute_set("count")
+    *lists, bounds, counts = parts
     for k in range(len(counts)):
         fields = (*lists, bounds[k], bounds[k + 1], counts[k])
         vertex = graph.add_vertex(compute_set, cls, dict(zip(FIELDS, fields, strict=True)))
@@ -466,7 +468,8 @@ def _knots() -> tuple[Trial, ...]:
     ):
         rows = rows_of(n, edges)
         lists = {"offsets": offsets_of(rows), "neighbours": [b for row in rows for b in row]}
-        lists["bounds"], parts = list(bounds), len(bounds) - 1
+        lists["bounds"] = list(bounds)
+        parts = len(bounds) - 1
         tensors = {name: Var(INT, len(x), 0, [x]) for name, x in lists.items()}
         tensors["counts"] = Var(INT, parts, by_rows, right=[[0] * parts])
         returned_value.append(Trial(message, tensors, more=(rows,), form=_counting, agree=_as_many))
@@ -550,7 +553,8 @@ def _no_deal(offsets: Sequence[int], pieces: list[list[tuple[int, int, int]]]) -
                 return f"tile {tile} has {begin} to {end} of vertex {vertex}", wanted
             times_dealt[begin:end] += 1
     if (wrong := np.flatnonzero(times_dealt != 1)).size:
-        edge, times = int(wrong[0]), int(times_dealt[wrong[0]])
+        edge = int(wrong[0])
+        times = int(times_dealt[wrong[0]])
         return f"neighbours[{edge}] is in {counted(times, 'piece')}", "each in one"
     return "", ""
 

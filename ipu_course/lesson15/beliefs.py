@@ -99,7 +99,8 @@ def network(
     `lies`: the tiles of variables, and of factors. `codelets`: the codelet of variables, and that
     of factors.
     """
-    variables, factors = graph.add_compute_set("variables"), graph.add_compute_set("factors")
+    variables = graph.add_compute_set("variables")
+    factors = graph.add_compute_set("factors")
     sent, actual, belief = (tensors[name] for name in ("sent", "came", "belief"))
     for i, tile in enumerate(lies[0]):
         fields = {name: tensors[name][i] for name in ("prior", "came", "sent", "belief")}

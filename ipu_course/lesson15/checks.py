@@ -58,7 +58,8 @@ def _gaussians() -> tuple[tuple[str, Array, Array, int], ...]:
         lams = roots @ roots.transpose(0, 2, 1) + 0.5 * np.eye(n)
         etas = draw.uniform(-2, 2, (many, n))
         if "nothing" in message:
-            etas[1], lams[1] = 0, 0
+            etas[1] = 0
+            lams[1] = 0
         returned_value.append((message, etas, lams, keep))
     return tuple(returned_value)
 
@@ -264,7 +265,8 @@ def cleared(prior: Array, edges: Sequence[Edge], stiff: float, far: float) -> Ar
 @cache
 def _image() -> Trial:
     """Return a trial with an image of 6 x 5 pixels that has an edge, and noise."""
-    height, width = 6, 5
+    height = 6
+    width = 5
     image = np.where(np.arange(width) < 2, -0.6, 0.8) + np.zeros((height, 1))
     noisy = image + np.random.default_rng(1503).normal(0, 0.3, image.shape)
     prior = np.stack([noisy.ravel() * 8, np.full(noisy.size, 8.0)], axis=1).astype(np.float32)
@@ -325,7 +327,8 @@ def _drawn(answer: Any) -> Any:
 
 # --- 15.4: where factors and variables lie --------------------------------------------------------
 
-LIMIT, FULL = 1.1, 1.5  # multiples of the reference's bytes, and of an even share of pixels
+LIMIT = 1.1  # allowed multiple of the reference's bytes
+FULL = 1.5  # allowed multiple of an even share of the pixels
 IMAGES = ((12, 12, 16), (13, 9, 6), (7, 11, 4), (10, 10, 13), (1, 20, 5), (26, 2, 7), (2, 3, 8))
 
 
@@ -486,7 +489,8 @@ def _layout(pixels: Array, tiles: int) -> Any:
 
 # --- 15.5: the capstone ---------------------------------------------------------------------------
 
-WORDS, LESS = 20, 0.8  # words of a paragraph; the largest share of the earlier cycles or bytes
+WORDS = 20  # of the paragraph, at least
+LESS = 0.8  # the largest share of the earlier cycles or bytes
 EQUAL = 1e-4  # relative to the largest result: allows for sums in another order
 KEPT = "capstone.md"
 
@@ -555,7 +559,8 @@ def _capstone(faster: Any, before: Any, paragraph: Any) -> Passed:
             "your paragraph", message or returned(paragraph), expected=wanted, next_step=advice
         )
     keep(paragraph)  # store it first, so that faulty programs do not lose it
-    (old, right), (new, learner_run) = _side(before, "before"), _side(faster, "after")
+    old, right = _side(before, "before")
+    new, learner_run = _side(faster, "after")
     description = "both programs"
     if old.target != new.target:
         why = str(compared(old, new).of("machine")[0].name).replace("_", " ") + " differs."
