@@ -10,23 +10,22 @@ from dataclasses import replace
 from functools import partial
 from heapq import heapify, heapreplace
 from itertools import product
-from typing import Any
 
 import numpy as np
 
 from ipu_course.checking import warmups
 from ipu_course.checking.bound import Bound, least_cycles
-from ipu_course.checking.calling import Broken, call, call_made
+from ipu_course.checking.calling import Answer, Broken, call, call_made
 from ipu_course.checking.comparing import Pairs, compare
 from ipu_course.checking.exercise import Drawn, PredictedValue, exercise, later, lesson, question
 from ipu_course.checking.mistakes import Reason, first, same, suspects
 from ipu_course.checking.precision import Precision
 from ipu_course.checking.programs import TILES, graph_of, run_once
 from ipu_course.checking.quoting import call_text, difference, name_of, plain, quoted, returned
-from ipu_course.checking.trial import Ran, Trial, Var, by_rows
+from ipu_course.checking.trial import Built, Parts, Ran, Trial, Var, by_rows
 from ipu_course.checking.verdict_panel import Bars, number
 from ipu_course.checking.verdicts import NotYet, Passed
-from ipu_teach import FLOAT, Engine, Graph, Output, SupervisorVertex, Tensor, program, show
+from ipu_teach import FLOAT, Engine, Graph, Output, SupervisorVertex, program, show
 from ipu_teach.errors import (
     ComputeSetRaceError,
     UninitialisedReadError,
@@ -35,8 +34,11 @@ from ipu_teach.errors import (
     shown,
 )
 from ipu_teach.graph.layouts import is_whole
+from ipu_teach.program import Program
 from ipu_teach.report import Report
 from ipu_teach.show.touched import touched
+from ipu_teach.show.view import View
+from ipu_teach.types import Array
 
 # each way and tile; derived from the tests of Graphcore's tutorial 6, see
 # Target.exchange_bytes_per_cycle
@@ -44,6 +46,8 @@ BYTES_PER_CYCLE = 4
 SLACK = 1.05  # budget, as a multiple of the reference's cost
 
 ByTile = Sequence[int]
+Superstep = tuple[list[int], list[int], list[int], int]  # work, bytes in, bytes out, sync cycles
+Places = Callable[..., Sequence[int]]  # returns the tile of each job
 
 
 def _step(work: ByTile, bytes_in: ByTile, bytes_out: ByTile, sync: int) -> int:
@@ -56,7 +60,7 @@ def _distinct(draw: np.random.Generator, maximum: int, count: int) -> list[int]:
     return [int(n) + 1 for n in draw.permutation(maximum - 1)[:count]]
 
 
-def _supersteps() -> dict[str, tuple[list[int], list[int], list[int], int]]:
+def _supersteps() -> dict[str, Superstep]:
     """Return cases with the lesson's number of tiles, primes, more tiles than that, one tile, and
     more tiles than there is work."""
     draw = np.random.default_rng(101)
@@ -84,7 +88,7 @@ def _supersteps() -> dict[str, tuple[list[int], list[int], list[int], int]]:
 # Common replacements for each part of the formula: the wrong value, why it is wrong, and what to
 # do. This is code and not a file of answers, because two or three of these mistakes often occur
 # together, and all 675 combinations are tried.
-FormulaPart = tuple[Callable[..., Any], str, str]
+FormulaPart = tuple[Callable[..., float], str, str]
 WORKS: tuple[FormulaPart, ...] = (
     (max, "", ""),
     (
@@ -186,7 +190,7 @@ SYNCS: tuple[FormulaPart, ...] = (
 )
 
 
-def _of_parts(pairs: Pairs) -> Reason:
+def _of_parts(pairs: Pairs[Superstep, int]) -> Reason:
     """Return the fewest mistakes in parts of the formula that together give the same results."""
     mixed = sorted(
         product(WORKS, BYTES, CYCLES, SYNCS),
@@ -205,7 +209,7 @@ def _of_parts(pairs: Pairs) -> Reason:
     return "", ""
 
 
-def _time(answer: Callable[..., Any]) -> Passed:
+def _time(answer: Callable[..., int]) -> Passed:
     return compare(answer, _step, _supersteps(), suspects("01.1"), otherwise=_of_parts)
 
 
@@ -238,7 +242,7 @@ def _job_lists() -> list[tuple[list[int], int]]:
     ]
 
 
-def _balance(answer: Callable[..., Any]) -> Passed:
+def _balance(answer: Places) -> Passed:
     cases = _job_lists()
     results = [call(answer, *case) for case in cases]
     results = [
@@ -312,7 +316,7 @@ def _fits_when_sorted(jobs: ByTile, tiles: int, placed: Sequence[int]) -> bool:
     )
 
 
-def _all_placed(description: str, jobs: ByTile, tiles: int, placed: Any) -> None:
+def _all_placed(description: str, jobs: ByTile, tiles: int, placed: Sequence[int]) -> None:
     """Raise `NotYet` unless the answer gives one tile for each job."""
     if not isinstance(placed, (list, tuple, np.ndarray)):
         raise NotYet(
@@ -389,14 +393,14 @@ def _workloads() -> dict[str, tuple[list[int]]]:
 SHARE = Precision(_waiting, tuple(_workloads().values()))
 
 
-def _share(answer: Callable[..., Any]) -> Passed:
+def _share(answer: Callable[..., float]) -> Passed:
     return compare(answer, _waiting, _workloads(), suspects("01.3"), tolerance=SHARE.tolerance)
 
 
 # --- 01.4 -----------------------------------------------------------------------------------------
 
 
-def _merge(answer: Callable[..., Any]) -> Passed:
+def _merge(answer: Callable[..., Program]) -> Passed:
     draw = np.random.default_rng(104)
     runs = []
     for count in (TILES, 5, 1, 29):
@@ -412,14 +416,18 @@ def _merge(answer: Callable[..., Any]) -> Passed:
     bound = least_cycles(
         reports[0], supersteps=2, crossing=FLOAT.size * TILES, touched=4 * FLOAT.size * TILES
     )
-    return Passed(description, Bars(2, maximum, "supersteps"), reports, runs[0].cycles, bound)
+    return Passed(
+        description,
+        bars=Bars(2, maximum, "supersteps"),
+        evidence=reports,
+        figure=runs[0].cycles,
+        bound=bound,
+    )
 
 
-def _one_program(
-    answer: Any, trial: Trial, graph: Graph, parts: list[Any]
-) -> tuple[Any, list[Tensor]]:
+def _one_program(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
     """Build the program of answer(graph, readings, doubled, pairs, flipped), which returns it."""
-    returned_value = call_made(answer, trial.tried, graph, *parts)
+    returned_value: Program = call_made(answer, trial.tried, graph, *parts)
     if returned_value is None:
         advice = "return Sequence(Execute(…), Execute(…))."
         raise NotYet(
@@ -437,7 +445,11 @@ def _one_program(
     return returned_value, []
 
 
-def _two_supersteps(answer: Callable[..., Any], values: Any) -> Ran:
+def _two_supersteps(answer: Callable[..., Program], values: Array) -> Ran:
+    """Return a run of the answer on these readings, whose results are right, in two supersteps.
+
+    :raises NotYet: if a result is wrong, or there are more supersteps.
+    """
     right = {
         "readings": values,
         "doubled": 2 * values,
@@ -501,12 +513,12 @@ def _two_supersteps(answer: Callable[..., Any], values: Any) -> Ran:
     return run
 
 
-def _holds(trial: Trial, name: str, actual: Any, like: Callable[..., Any]) -> bool:
+def _holds(trial: Trial, name: str, actual: Array, like: Answer) -> bool:
     """Return whether a tensor has the same values after the program of another answer."""
     return same(trial.of(like).came[0][name], actual)
 
 
-def _made_of(pairs: Any, readings: Any) -> str:
+def _made_of(pairs: Array, readings: Array) -> str:
     """Return how `pairs` is composed, in words, if it is a sum of multiples of each reading and its
     neighbours'."""
     parts = {
@@ -569,7 +581,7 @@ INNOCENT = {
 }
 
 
-def _culprit(answer: Any, graph: Any) -> Passed:
+def _culprit(answer: tuple[str, int, int], graph: Graph) -> Passed:
     description = f"the detector on every compute set, beside {shown(answer)}"
     if not isinstance(graph, Graph):
         raise NotYet(
@@ -595,7 +607,7 @@ def _culprit(answer: Any, graph: Any) -> Passed:
         )
     pair = {int(v) for v in re.findall(r"vertex (\d+)", race.where)}
 
-    def draws() -> Any:
+    def draws() -> View | None:
         (chosen,) = (
             compute_set for compute_set in graph.compute_sets if compute_set.name == answer[0]
         )

@@ -6,13 +6,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from types import EllipsisType
 
 import numpy as np
 
 from ipu_course.checking import warmups
 from ipu_course.checking.bound import Bound
-from ipu_course.checking.calling import Broken, answering
+from ipu_course.checking.calling import Answer, Broken, answering
 from ipu_course.checking.comparing import KEEP_WIDE, ROUNDED, rounding_or_logic
 from ipu_course.checking.exercise import Drawn, PredictedValue, exercise, later, lesson, question
 from ipu_course.checking.mistakes import first, same, suspects
@@ -37,16 +37,18 @@ from ipu_teach.errors import (
     UninitialisedReadError,
     counted,
 )
-from ipu_teach.program import Copy, RepeatWhileFalse, RepeatWhileTrue
+from ipu_teach.program import Copy, Program, RepeatWhileFalse, RepeatWhileTrue
+from ipu_teach.types import Array
 
 # rounds after which the check calls a loop endless, if the device decides its end
 MOST_ROUNDS = 1000
+MapsB = Callable[[Graph, Tensor, Tensor], EllipsisType | None]  # maps b where it suits a
 
 
 # --- 02.1 -----------------------------------------------------------------------------------------
 
 
-def _linear(answer: Callable[..., Any]) -> Passed:
+def _linear(answer: Callable[[Graph, Tensor, int], EllipsisType | None]) -> Passed:
     draw = np.random.default_rng(201)
     cases = [((101,), 4, TILES, ""), ((9, 14), 4, TILES, ""), ((14,), 1, TILES, "")]
     cases += [
@@ -171,8 +173,8 @@ def _balanced_grains(
 # --- 02.2 -----------------------------------------------------------------------------------------
 
 
-def _sum(values: Any) -> Trial:
-    """Return the running sum of these values."""
+def _sum(values: Array) -> Trial:
+    """Return a trial of programs that send the running sum of these values."""
     streams: dict[str, StreamIn | StreamOut] = {
         "numbers": StreamIn(FLOAT, values.astype(float)),
         "sums": StreamOut(FLOAT),
@@ -182,7 +184,7 @@ def _sum(values: Any) -> Trial:
     )
 
 
-def _sums(answer: Callable[..., Any], values: Any) -> Ran:
+def _sums(answer: Callable[..., Program], values: Array) -> Ran:
     """Return a run of the program for these numbers."""
     run = _sum(values).build(answer)
     try:
@@ -200,7 +202,7 @@ def _sums(answer: Callable[..., Any], values: Any) -> Ran:
     return run
 
 
-def _running_sum(answer: Callable[..., Any]) -> Passed:
+def _running_sum(answer: Callable[..., Program]) -> Passed:
     draw = np.random.default_rng(202)
     sizes = {count: _sum(np.zeros(count)) for count in (2, 23)}
     built = {count: trial.build(answer) for count, trial in sizes.items()}
@@ -230,11 +232,12 @@ def _running_sum(answer: Callable[..., Any]) -> Passed:
     )
 
 
-def _off(answer: Callable[..., Any], values: Any) -> str:
+def _off(answer: Callable[..., Program], values: Array) -> str:
+    """Return how the answer's sums differ from the right ones, in words; "" if they are right."""
     return difference(_sums(answer, values).sent["sums"].reshape(-1), np.cumsum(values))
 
 
-def _wrong_sums(run: Ran, values: Any, again: Callable[[], str]) -> NotYet:
+def _wrong_sums(run: Ran, values: Array, again: Callable[[], str]) -> NotYet:
     """Return the refusal of wrong sums.
 
     Its reason is a known mistake, or follows from the program, or from running it `again`.
@@ -271,7 +274,7 @@ def _wrong_sums(run: Ran, values: Any, again: Callable[[], str]) -> NotYet:
 # --- 02.3 -----------------------------------------------------------------------------------------
 
 
-def _no_exchange(answer: Callable[..., Any]) -> Passed:
+def _no_exchange(answer: MapsB) -> Passed:
     draw = np.random.default_rng(203)
     crossing = 0
     reports = []
@@ -368,11 +371,11 @@ def _why_crossing(graph: Graph, a: Tensor, b: Tensor) -> tuple[str, str, str]:
         f"{tiles_of_b[j, i]}"
     )
 
-    def lies_so(like: Callable[..., Any]) -> bool:
+    def gives_the_same(like: MapsB) -> bool:
         like(graph, a, twin := graph.clone(b))
         return same(tiles_of(graph, twin), tiles_of_b)
 
-    why, advice = first(suspects("02.3"), lies_so)
+    why, advice = first(suspects("02.3"), gives_the_same)
     if not why and (tiles_of_b == tiles_of_b[0, 0]).all():
         return (
             actual,
@@ -391,11 +394,13 @@ def _why_crossing(graph: Graph, a: Tensor, b: Tensor) -> tuple[str, str, str]:
 
 
 STARTS = (5, 10, 17, 1, 0, 301)
+EACH_START = [np.array(start) for start in STARTS]
+ZERO = np.array(0)
 
 
-def _countdown(answer: Callable[..., Any]) -> Passed:
-    counter = Var(INT, (), 0, given=STARTS, right=[0] * len(STARTS))
-    ticks = Var(INT, (), 0, given=[0] * len(STARTS), right=STARTS)
+def _countdown(answer: Callable[..., Program]) -> Passed:
+    counter = Var(INT, (), 0, given=EACH_START, right=[ZERO] * len(STARTS))
+    ticks = Var(INT, (), 0, given=[ZERO] * len(STARTS), right=EACH_START)
     trial = Trial(
         "a countdown", {"left": counter, "ticks": ticks}, runs=len(STARTS), most_rounds=MOST_ROUNDS
     )
@@ -485,7 +490,7 @@ FAULTS = {
 }
 
 
-def _faults(answer: Callable[..., Any]) -> Passed:
+def _faults(answer: Callable[..., Program]) -> Passed:
     for (mapped, written), (kind, effect) in FAULTS.items():
         description = f"the program with mapped={mapped}, written={written}"
         fired = _fired(answer, mapped, written, description)
@@ -525,7 +530,7 @@ def _faults(answer: Callable[..., Any]) -> Passed:
 
 
 def _fired(
-    answer: Callable[..., Any], mapped: bool, written: bool, description: str
+    answer: Callable[..., Program], mapped: bool, written: bool, description: str
 ) -> Exception | None:
     """Compile and run the program, and return its error, or None. Without an error, the values must
     be right."""
@@ -575,15 +580,13 @@ def _fired(
         blank = np.isnan(actual).all()
         turned = not difference(actual, values[::-1], 0)
         sentence = f"source was filled with {number(float(actual[0]))} in place of `values`."
-        why = (
-            "nothing was written into target."
-            if blank
-            else "the order is turned round."
-            if turned
-            else sentence
-            if (actual == actual[0]).all()
-            else ""
-        )
+        why = ""
+        if blank:
+            why = "nothing was written into target."
+        elif turned:
+            why = "the order is turned round."
+        elif (actual == actual[0]).all():
+            why = sentence
         raise NotYet(
             description,
             f"target: {where}",
@@ -644,7 +647,8 @@ def _transposed(draw: np.random.Generator) -> Drawn:
 BYTES = (PredictedValue("", "bytes", whole=True),)
 
 
-def _loops(answer: Any, run: Ran) -> None:
+def _loops(_: Answer, run: Ran) -> None:
+    """Raise `NotYet` if the program has no RepeatWhileTrue."""
     if not run.steps[RepeatWhileTrue.__name__]:
         why = "the number of rounds was fixed when the program was written."
         advice = "let the device look: RepeatWhileTrue(Sequence(), left, body)."
@@ -653,7 +657,7 @@ def _loops(answer: Any, run: Ran) -> None:
         )
 
 
-LEFT = {"left": Var(INT, (), 0, given=[3, 7, 0], right=[0, 0, 0])}
+LEFT = {"left": Var(INT, (), 0, given=[np.array(n) for n in (3, 7, 0)], right=[ZERO] * 3)}
 DOWN = Trial("left from 3, 7 and 0", LEFT, runs=3, most_rounds=100)
 
 
