@@ -7,11 +7,10 @@ from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import Any
 
 import numpy as np
 
-from ipu_course.checking.calling import Broken, answering, call, call_made
+from ipu_course.checking.calling import Answer, Broken, answering, call, call_made
 from ipu_course.checking.comparing import compare
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
 from ipu_course.checking.mistakes import first, suspects
@@ -19,6 +18,7 @@ from ipu_course.checking.programs import OTHER, all_of, graph_of, loaded, progra
 from ipu_course.checking.quoting import difference, name_of, plain, quoted, returned, said_by
 from ipu_course.checking.trial import (
     Built,
+    Parts,
     Ran,
     StreamIn,
     StreamOut,
@@ -35,6 +35,7 @@ from ipu_teach import (
     INT,
     UNSIGNED_INT,
     DataStream,
+    Device,
     Engine,
     Graph,
     StreamCallback,
@@ -109,7 +110,7 @@ def _batches() -> dict[str, tuple[SlopeCase, TwoSlopes]]:
     return cases
 
 
-def _slopes(answer: Callable[..., Any]) -> Passed:
+def _slopes(answer: Callable[..., TwoSlopes]) -> Passed:
     cases = _batches()
     results = {name: call(answer, *batch) for name, (batch, _) in cases.items()}
     wrong = {
@@ -124,13 +125,13 @@ def _slopes(answer: Callable[..., Any]) -> Passed:
     fault = next(iter(wrong))
     batch, right = cases[fault]
 
-    def comes_to_hers(like: Callable[..., Any]) -> bool:
+    def gives_the_same(like: Callable[..., TwoSlopes]) -> bool:
         return all(
             not _apart(results[name], like(*deepcopy(arguments)))
             for name, (arguments, _) in cases.items()
         )
 
-    why, advice = first(suspects("07.1"), comes_to_hers)
+    why, advice = first(suspects("07.1"), gives_the_same)
     advice = advice or "take one image, and follow the three lines of the formula by hand."
     shapes = _shapes_of(results[fault])
     pixels, classes = batch[2].shape
@@ -148,7 +149,7 @@ def _slopes(answer: Callable[..., Any]) -> Passed:
     raise NotYet(_batch_text(answer, batch), wrong[fault], why=why, next_step=advice, draws=draws)
 
 
-def _beside(label: str, actual: Any, right: Array) -> Any:
+def _beside(label: str, actual: Array, right: Array) -> show.Picture:
     """Return the actual and the right array as small images on one scale."""
     both = np.array([actual, right], float)
     alt = "; ".join(
@@ -160,7 +161,7 @@ def _beside(label: str, actual: Any, right: Array) -> Any:
     )
 
 
-def _batch_text(answer: object, batch: SlopeCase) -> str:
+def _batch_text(answer: Answer, batch: SlopeCase) -> str:
     count = len(batch[1])
     pixels, classes = batch[2].shape
     return (
@@ -168,7 +169,8 @@ def _batch_text(answer: object, batch: SlopeCase) -> str:
     )
 
 
-def _shapes_of(parts: Any) -> tuple[tuple[int, ...], ...]:
+def _shapes_of(parts: TwoSlopes) -> tuple[tuple[int, ...], ...]:
+    """Return the shapes of a pair of gradients; () if it is no pair of arrays."""
     try:
         weights, bias = parts
         return np.shape(weights), np.shape(bias)
@@ -176,7 +178,7 @@ def _shapes_of(parts: Any) -> tuple[tuple[int, ...], ...]:
         return ()
 
 
-def _apart(parts: Any, right: TwoSlopes) -> str:
+def _apart(parts: TwoSlopes, right: TwoSlopes) -> str:
     """Return where a pair of gradients is wrong, in words; "" if it is right."""
     if not isinstance(parts, (tuple, list)) or len(parts) != 2:
         return returned(parts, ", and not a pair: the slopes of weights, and those of bias")
@@ -187,7 +189,7 @@ def _apart(parts: Any, right: TwoSlopes) -> str:
     return ""
 
 
-def _errors_of_one(answer: Callable[..., Any]) -> Passed:
+def _errors_of_one(answer: Callable[..., Array]) -> Passed:
     draw = np.random.default_rng(711)
     cases = {}
     for number_, classes in enumerate((3, 10, 7)):
@@ -199,13 +201,14 @@ def _errors_of_one(answer: Callable[..., Any]) -> Passed:
         error: Array = p - np.eye(len(p))[label]
         return error
 
-    return compare(answer, right, cases, suspects("07.w1"), "which of the numbers is another?")
+    advice = "which of the numbers is another?"
+    return compare(answer, right, cases, suspects("07.w1"), next_step=advice)
 
 
 # --- 07.2 -----------------------------------------------------------------------------------------
 
 
-def _counting(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Built:
+def _counting(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
     """Build the program of an answer, with a `learn` step that only counts: each loss encodes its
     image, its label and the round."""
     images, labels, loss, rounds = parts
@@ -216,8 +219,8 @@ def _counting(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Buil
     (steps,) = trial.more
     popops.add_in_place(graph, rounds, increment, learn)
     fault = popops.cast(graph, labels, FLOAT, learn)
-    popops.scaled_add_to(graph, fault, images[:, 2], 10, learn)
-    popops.scaled_add_to(graph, fault, rounds, 10_000, learn)
+    popops.scaled_add_to(graph, fault, images[:, 2], k=10, prog=learn)
+    popops.scaled_add_to(graph, fault, rounds, k=10_000, prog=learn)
     learn.add(Copy(fault, loss))
     return program_of(
         answer, f"an epoch of {counted(steps, 'step')}", graph, images, labels, loss, learn, steps
@@ -239,8 +242,8 @@ def _named(trial_run: Ran) -> None:
         )
 
 
-def _steps(pixels: Any, labels: Any) -> Trial:
-    """Return an epoch of batches of four images with three pixels each."""
+def _steps(pixels: Array, labels: Array) -> Trial:
+    """Return a trial of an epoch of batches of four images with three pixels each."""
     tensors = {"images": Var(FLOAT, (4, 3), 0), "labels": Var(UNSIGNED_INT, (4,), 1)}
     tensors |= {"loss": Var(FLOAT, (4,), 2), "rounds": Var(FLOAT, (4,), 3)}
     description = f"an epoch of {counted(len(labels), 'step')}, in one engine.run()"
@@ -251,10 +254,10 @@ def _steps(pixels: Any, labels: Any) -> Trial:
         "labels": digits,
         "loss": StreamOut(FLOAT, 4, hers=True),
     }
-    return Trial(description, tensors, streams, (len(labels),), _counting, ready=_named)
+    return Trial(description, tensors, streams, more=(len(labels),), form=_counting, ready=_named)
 
 
-def _epoch(answer: Callable[..., Any]) -> Passed:
+def _epoch(answer: Callable[..., Program]) -> Passed:
     draw = np.random.default_rng(702)
     sizes = {
         steps: _steps(np.zeros((steps, 12)), np.zeros((steps, 4))).build(answer)
@@ -503,14 +506,14 @@ class _Trained:
         return _right(self.weights, self.bias, self.data.test_images, self.data.test_labels)
 
 
-def _train(answer: Callable[..., Any]) -> Passed:
+def _train(answer: Callable[..., float]) -> Passed:
     engine = _trainer(_digits(""))
     loads = [0]
     load = engine.load
 
-    def counted_load(*arguments: Any) -> None:
+    def counted_load(device: Device | None = None) -> None:
         loads[0] += 1
-        load(*arguments)
+        load(device)
 
     setattr(engine, "load", counted_load)  # noqa: B010  # on this engine alone
     runs = []
@@ -669,7 +672,7 @@ def _counted(run: _Trained, shares: list[float]) -> None:
     )
 
 
-def _share_of(description: str, result: Any) -> float:
+def _share_of(description: str, result: float) -> float:
     """Return the answer's share as a number from 0 to 1."""
     share = plain(result)
     if share is None:
@@ -766,7 +769,7 @@ def _misread(trial_run: Ran, run: int) -> Array:
     return wrong
 
 
-def _bytes(answer: Callable[..., Any]) -> Passed:
+def _bytes(answer: Callable[..., Program]) -> Passed:
     draw = np.random.default_rng(704)
     worst = 0.0
     fault = ""
@@ -917,7 +920,7 @@ class _Clock:
         return batch
 
 
-def _read_ahead(answer: Callable[..., Any]) -> Passed:
+def _read_ahead(answer: Callable[..., tuple[DataStream, StreamCallback]]) -> Passed:
     size = 12
     count = 96
     worst = (0.0, 0, 0)
@@ -1001,7 +1004,7 @@ def _read_ahead(answer: Callable[..., Any]) -> Passed:
     )
 
 
-def _counting_up(answer: Any) -> Passed:
+def _counting_up(answer: Answer) -> Passed:
     description = "a stream of 3 numbers, fetched 5 times"
     size = 3
     rounds = 5
@@ -1055,7 +1058,7 @@ def _counting_up(answer: Any) -> Passed:
 
 
 def _pair(
-    description: str, returned_value: Any, graph: Graph, size: int
+    description: str, returned_value: tuple[DataStream, StreamCallback], graph: Graph, size: int
 ) -> tuple[DataStream, StreamCallback]:
     """Return a stream and its callback.
 

@@ -3,7 +3,6 @@ mistakes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, partial
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ipu_course.checking import warmups
-from ipu_course.checking.calling import call, call_made
+from ipu_course.checking.calling import Answer, call, call_made
 from ipu_course.checking.comparing import compare
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
 from ipu_course.checking.mistakes import suspects
@@ -60,7 +59,7 @@ def halves_around(value: float) -> tuple[Fraction, Fraction]:
     return floor(exact / step) * step, -floor(-exact / step) * step
 
 
-def _thrown(answer: Callable[..., Any]) -> Array:
+def _thrown(answer: Answer) -> Array:
     """Return an answer's rounding of each value, one sample after another."""
     values = np.repeat(VALUES[:, None], THROWS, axis=1)
     description = f"{name_of(answer)} on an array of shape {values.shape}"
@@ -79,12 +78,12 @@ def _thrown(answer: Callable[..., Any]) -> Array:
     return returned_value.astype(np.float64)
 
 
-def _chances(answer: Callable[..., Any]) -> Passed:
+def _chances(answer: Answer) -> Passed:
     returned_value = _thrown(answer)
 
     between = VALUES.astype(np.float16) != VALUES  # exact halves are checked separately
 
-    def alike(like: Any) -> bool:
+    def alike(like: Answer) -> bool:
         learner_run = returned_value[between]
         reference = _thrown(like)[between]
         ends = [
@@ -137,7 +136,7 @@ def after(step: float, grid: float, times: int) -> tuple[float, float]:
     return float(times * exact), sqrt(times * pitch**2 * up * (1 - up))
 
 
-def _walk(answer: Callable[..., Any]) -> Passed:
+def _walk(answer: Answer) -> Passed:
     cases: dict[str, Any] = {
         "drawn": (0.4, 0.25, 10),
         "drawn, finer": (0.3, 0.0625, 40),
@@ -195,13 +194,13 @@ def encoded(value: float, form: QuarterFormat) -> int:
     return code | 0x80 if value < 0 and code else code
 
 
-def _bytes(answer: Callable[..., Any]) -> Passed:
+def _bytes(answer: Answer) -> Passed:
     cases = {form: [(v, *BITS[form]) for v in _to_encode(form)] for form in BITS}
     actual = {
         form: [plain(call(answer, *case)) for case in values] for form, values in cases.items()
     }
 
-    def alike(like: Any) -> bool:
+    def alike(like: Answer) -> bool:
         return all(
             _equal(plain(like(*case)), learner_run)
             for form, values in cases.items()
@@ -257,7 +256,7 @@ def _products(x: Array, w1: Array, w2: Array, dy: Array) -> tuple[Array, ...]:
     return h, h @ w2, dh, x.T @ dh, h.T @ dy
 
 
-def _scaled(answer: Callable[..., Any]) -> Passed:
+def _scaled(answer: Answer) -> Passed:
     shapes = ((40, 150, 700, 90), (300, 60, 30, 500), (64, 400, 100, 25))
     returned_value = []
     for shape in shapes:
@@ -277,7 +276,7 @@ def _scaled(answer: Callable[..., Any]) -> Passed:
             )
         returned_value.append((description, layers, parts))
 
-    def alike(like: Any) -> bool:
+    def alike(like: Answer) -> bool:
         return all(
             all(np.allclose(a, b) for a, b in zip(like(*layers), parts, strict=True))
             for _, layers, parts in returned_value
@@ -365,11 +364,11 @@ def multiplied(product: Operands, partials: type[DType]) -> tuple[float, int]:
     return float(off), int(engine.report.total_cycles)
 
 
-def _chosen(answer: Callable[..., Any]) -> Passed:
+def _chosen(answer: Answer) -> Passed:
     cases = [(p.a, p.b, p.error) for p in _operands()]
     actual = [call(answer, *case) for case in cases]
 
-    def alike(like: Any) -> bool:
+    def alike(like: Answer) -> bool:
         return all(
             like(*case) is learner_run for case, learner_run in zip(cases, actual, strict=True)
         )
@@ -424,7 +423,7 @@ class _Wrong(NotYet):
 class Descent:
     """An answer's steps of a linear regression, and the 8-bit tensors that it made."""
 
-    answer: Callable[..., Any]
+    answer: Answer
     size: float
 
     def __post_init__(self) -> None:
@@ -514,7 +513,7 @@ def scale_for(largest: Fraction, form: QuarterFormat) -> int:
     return next(s for s in range(-32, 32) if largest <= end * Fraction(2) ** s)
 
 
-def _in_eight_bits(answer: Callable[..., Any]) -> Passed:
+def _in_eight_bits(answer: Answer) -> Passed:
     returned_value = [Descent(answer, size) for size in SIZES]
     for learner_run in returned_value:
         fault = learner_run.wrong

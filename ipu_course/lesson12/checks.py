@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache, partial
 from typing import Any
 from unittest import mock
@@ -10,7 +10,7 @@ from unittest import mock
 import numpy as np
 
 from ipu_course.checking import warmups
-from ipu_course.checking.calling import call, call_made
+from ipu_course.checking.calling import Answer, call, call_made
 from ipu_course.checking.comparing import compare
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
 from ipu_course.checking.mistakes import suspects
@@ -74,7 +74,7 @@ def _products() -> tuple[Trial, ...]:
     return tuple(returned_value)
 
 
-def _by_hand(answer: Any) -> Passed:
+def _by_hand(answer: Answer) -> Passed:
     reports = []
     for number, trial in enumerate(_products()):
         run = trial.through(answer, "12.1")
@@ -119,11 +119,11 @@ def least(counts: Sequence[int], parts: int) -> int:
     return int(best[-1])
 
 
-def _bands(answer: Callable[..., Any]) -> Passed:
+def _bands(answer: Answer) -> Passed:
     cases = [(counts, parts) for _, counts, parts in _patterns()]
     actual = [call(answer, *case) for case in cases]
 
-    def alike(like: Any) -> bool:
+    def alike(like: Answer) -> bool:
         expected = [like(list(counts), parts) for counts, parts in cases]
         return all(
             np.array_equal(expected_part, learner_run)
@@ -209,7 +209,7 @@ def _both(size: int, n: int, block: int) -> Any:
     return show.crossing({"dense": dict.fromkeys(DENSITIES, dense), f"blocks of {block}": sparse})
 
 
-def _break_even(answer: Callable[..., Any]) -> Passed:
+def _break_even(answer: Answer) -> Passed:
     cases = {
         "drawn, single values": (512, 256, 1),
         "drawn, blocks of 4": (512, 128, 4),
@@ -239,9 +239,7 @@ def _ten() -> tuple[Array, list[CSRMatrix]]:
     return np.random.default_rng(1204).permutation(96).reshape(24, 4) - 40.0, returned_value
 
 
-def _compiled(
-    answer: Callable[..., Any], description: str, first_ones: int = 10
-) -> tuple[Any, int]:
+def _compiled(answer: Answer, description: str, first_ones: int = 10) -> tuple[Any, int]:
     """Return an answer's results for the first of the ten patterns, and the number of engines it
     creates."""
     x, patterns = _ten()
@@ -260,7 +258,7 @@ def _compiled(
     return returned_value, compiled[0]
 
 
-def _one_engine(answer: Callable[..., Any]) -> Passed:
+def _one_engine(answer: Answer) -> Passed:
     description = (
         f"{name_of(answer)} on ten patterns, of which numbers {TOO_MANY[0]} and {TOO_MANY[1]} "
     )
@@ -281,7 +279,7 @@ def _one_engine(answer: Callable[..., Any]) -> Passed:
         mistakes."""
         return _compiled(answer, description, 5)[0]
 
-    def alike(like: Any) -> bool:
+    def alike(like: Answer) -> bool:
         product = _compiled(like, description, 5)[0]
         return len(product) == len(hers()) and all(map(_same, product, hers()))
 
@@ -350,7 +348,7 @@ def rounds(counts: Sequence[int], slots: int) -> int:
     return step
 
 
-def _steps(answer: Callable[..., Any]) -> Passed:
+def _steps(answer: Answer) -> Passed:
     draw = np.random.default_rng(1205)
     counts = [draw.multinomial(n, draw.dirichlet([0.6] * parts)).tolist() for n, parts in
             ((50, 12), (40, 8), (70, 13))]  # fmt: skip
@@ -410,7 +408,7 @@ def _layer(rows: int, columns: int, b: int, blocks: int, moved: int) -> tuple[An
     return is_present, weights, slopes, moved
 
 
-def _regrown(answer: Callable[..., Any]) -> Passed:
+def _regrown(answer: Answer) -> Passed:
     returned_value = []
     for case in (
         (6, 7, 4, 18, 5),
@@ -439,7 +437,7 @@ def _regrown(answer: Callable[..., Any]) -> Passed:
             (description, arguments, np.asarray(parts[0]).astype(bool), np.asarray(parts[1]))
         )
 
-    def alike(like: Any) -> bool:
+    def alike(like: Answer) -> bool:
         pairs = (
             (like(*arguments), is_present, weights)
             for _, arguments, is_present, weights in returned_value

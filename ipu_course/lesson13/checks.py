@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ipu_course.checking.calling import answering, call_made
+from ipu_course.checking.calling import Answer, answering, call_made
 from ipu_course.checking.comparing import compare
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
 from ipu_course.checking.mistakes import suspects
@@ -38,7 +38,7 @@ def samples_of(
     )
 
 
-def _samples(answer: Callable[..., Any]) -> Passed:
+def _samples(answer: Answer) -> Passed:
     drawn = [(16, 4, 3, 2, 5, True), (8, 5, 2, 3, 4, False), (5, 7, 1, 1, 2, True)]
     drawn += [(1, 1, 6, 5, 3, False), (13, 2, 9, 1, 1, True), (3, 10, 2, 4, 2, True)]
     cases = {f"drawn, {case}": case for case in drawn}
@@ -63,7 +63,7 @@ def back_of(
     return batch * len(samples_kept), len(samples_kept)
 
 
-def _back(answer: Callable[..., Any]) -> Passed:
+def _back(answer: Answer) -> Passed:
     drawn = [(mode, 4, 16, 12, 2, True) for mode in MODES]
     drawn += [("Default", 2, 8, 6, 3, False), ("EveryN", 3, 5, 7, 1, True)]
     drawn += [("Sum", 2, 3, 9, 1, False), ("Final", 5, 7, 4, 3, False)]
@@ -124,7 +124,7 @@ def _machine() -> Iterator[None]:
         ipu._configured[:] = before
 
 
-def _ported(answer: Callable[..., Any]) -> Passed:
+def _ported(answer: Answer) -> Passed:
     draw = np.random.default_rng(1303)
     reports = []
     for many, epochs, batch, steps in ((30, 2, 4, 3), (15, 3, 5, 1)):
@@ -239,7 +239,7 @@ def like(x: ir.Value, *others: ir.Value, **attrs: Any) -> ir.Out:
 
 
 @contextmanager
-def rows(answer: Callable[..., Any]) -> Iterator[None]:
+def rows(answer: Answer) -> Iterator[None]:
     """Define, during a block, two operations that an answer lowers."""
 
     def made(*arguments: Any) -> Tensor:
@@ -284,7 +284,7 @@ class Lowered:
 
 
 @cache
-def lowered(answer: Callable[..., Any]) -> Lowered:
+def lowered(answer: Answer) -> Lowered:
     """Run an answer's operations on 13 tiles, forward and gradient for each slope, and return the
     results."""
     graph = ir.Ir()
@@ -313,7 +313,7 @@ def _alike(lowering: Lowered, reference_answer: Any) -> bool:
     return same and lowering.compute_sets == theirs.compute_sets
 
 
-def _lowering(answer: Callable[..., Any]) -> Passed:
+def _lowering(answer: Answer) -> Passed:
     description = f"{name_of(answer)} with slopes 0.1, 3 and -0.5"
     with answering(description):
         lowering = lowered(answer)
@@ -364,7 +364,7 @@ CALLS = (
 )
 
 
-def gone_on(answer: Callable[..., Any]) -> list[tuple[int, Any]]:
+def gone_on(answer: Answer) -> list[tuple[int, Any]]:
     """Return for each call (programs compiled so far, compilation arguments and values of the
     call's run)."""
     returned_value = []
@@ -382,7 +382,7 @@ def gone_on(answer: Callable[..., Any]) -> list[tuple[int, Any]]:
     return compiled
 
 
-def _recompiled(answer: Callable[..., Any]) -> Passed:
+def _recompiled(answer: Answer) -> Passed:
     description = f"{len(CALLS)} calls of {name_of(answer)}, one after the other"
     returned_value = set()
     come = dict[str, Any]()
@@ -449,7 +449,7 @@ def graphs() -> dict[str, ir.Ir]:
     return {name: ir.autodiff(g, g.outputs["loss"])[0] for name, g in several.items()}
 
 
-def _kept(answer: Callable[..., Any]) -> Passed:
+def _kept(answer: Answer) -> Passed:
     actual = {}
     for name, graph in graphs().items():
         description = f"{name_of(answer)} of {name}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any
@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from ipu_course.checking import warmups
-from ipu_course.checking.calling import call
+from ipu_course.checking.calling import Answer, call
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
 from ipu_course.checking.programs import TILES, all_of, device_of, program_of
 from ipu_course.checking.quoting import plain, quoted, returned
 from ipu_course.checking.trial import (
     Built,
+    Parts,
     Ran,
     Trial,
     Var,
@@ -110,7 +111,7 @@ def _plates() -> tuple[Trial, ...]:
     )
 
 
-def _heat(answer: Any) -> Passed:
+def _heat(answer: Answer) -> Passed:
     reports = []
     for trial in _plates():
         run = trial.through(answer, "14.1")
@@ -194,10 +195,10 @@ def _drawn_cut(rows: int, columns: int, way: tuple[int, int]) -> Any:
     return show.tiles(plate)
 
 
-def _cut(answer: Callable[..., Any]) -> Passed:
+def _cut(answer: Answer) -> Passed:
     actual = {case: call(answer, *case) for case in CUTS.values()}
 
-    def alike(like: Any) -> bool:
+    def alike(like: Answer) -> bool:
         return all(np.array_equal(like(*case), learner_run) for case, learner_run in actual.items())
 
     refused = refusing("14.2", alike)
@@ -321,7 +322,7 @@ def _shares(n: int) -> list[tuple[int, int]]:
     return [(n * tile // TILES, n * (tile + 1) // TILES) for tile in range(TILES)]
 
 
-def _searching(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Built:
+def _searching(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
     """Return a trial of answer(graph, wave, level, grew), which returns a program."""
     wave = _wave(graph, trial.more[0], parts)
     return program_of(answer, trial.tried, graph, wave, *parts[1:]), []
@@ -363,10 +364,10 @@ def _waves(run: Ran) -> int:
     return sum(p.executions for p in run.report.compute_sets if p.name == "wave")
 
 
-def _search(answer: Any) -> Passed:
+def _search(answer: Answer) -> Passed:
     runs = [trial.through(answer, "14.3") for trial in _graphs()]
 
-    def alike(like: Any) -> bool:
+    def alike(like: Answer) -> bool:
         """Return whether a mistake matches on all graphs, because one graph does not distinguish
         ends of the loop."""
         pairs = ((run, run.trial.outcome(like)) for run in reversed(runs))  # the small runs first
@@ -423,7 +424,7 @@ def finger_steps(rows: Sequence[Sequence[int]]) -> int:
     return sum(len(row) + len(rows[b]) for a, row in enumerate(rows) for b in row if b > a)
 
 
-def _counting(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Built:
+def _counting(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
     """Build the program of an answer that is a codelet, with one vertex for each pair of bounds."""
     cls = codelet_of(answer, "a check")
     compute_set = graph.add_compute_set("count")
@@ -476,7 +477,7 @@ def _knots() -> tuple[Trial, ...]:
     return tuple(returned_value)
 
 
-def _triangles(answer: Any) -> Passed:
+def _triangles(answer: Answer) -> Passed:
     totals: list[int] = []
     for trial in _knots():
         rows = trial.more[0]
@@ -559,11 +560,11 @@ def _no_deal(offsets: Sequence[int], pieces: list[list[tuple[int, int, int]]]) -
     return "", ""
 
 
-def _deal(answer: Callable[..., Any]) -> Passed:
+def _deal(answer: Answer) -> Passed:
     cases = [(offsets, tiles) for _, offsets, tiles in _stars()]
     actual = [call(answer, *case) for case in cases]
 
-    def alike(like: Any) -> bool:
+    def alike(like: Answer) -> bool:
         pieces_of_tile = (like(list(offsets), tiles) for offsets, tiles in cases)
         return all(
             _pieces(expected_pieces) == _pieces(learner_run)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ipu_course.checking import warmups
-from ipu_course.checking.calling import call, call_made
+from ipu_course.checking.calling import Answer, call, call_made
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
 from ipu_course.checking.notebooks import work_folder
 from ipu_course.checking.programs import TILES, device_of
@@ -64,10 +64,10 @@ def _gaussians() -> tuple[tuple[str, Array, Array, int], ...]:
     return tuple(returned_value)
 
 
-def _fused(answer: Callable[..., Any]) -> Passed:
+def _fused(answer: Answer) -> Passed:
     actual: list[Any] = []
 
-    def alike(like: Any) -> bool:
+    def alike(like: Answer) -> bool:
         pairs = zip(actual, _gaussians(), strict=False)
         return all(not _apart(learner_run, like(*case)) for learner_run, (_, *case) in pairs)
 
@@ -193,7 +193,7 @@ def _played(trial: Trial, answer: Any) -> Any:
     return show.run(returned_value[0])
 
 
-def _variable(answer: Any) -> Passed:
+def _variable(answer: Answer) -> Passed:
     codelet_of(answer, 'check("15.2", …)')
     reports = []
     for number_, trial in enumerate(_trees()):
@@ -279,7 +279,7 @@ def _image() -> Trial:
     return Trial("an image of 6 x 5 pixels, 60 rounds", tensors, form=form, agree=_close)
 
 
-def _robust(answer: Any) -> Passed:
+def _robust(answer: Answer) -> Passed:
     codelet_of(answer, 'check("15.3", …)')
     trial_run = (trial := _pairs()).through(answer, "15.3")
     for run, case in enumerate(FACTORS):
@@ -313,7 +313,7 @@ def _robust(answer: Any) -> Passed:
     return Passed(f"{len(FACTORS)} pairs of messages, and an image", evidence=trial_run.report)
 
 
-def _drawn(answer: Any) -> Any:
+def _drawn(answer: Answer) -> Any:
     """Return images of the observed pixels, of the result of the learner's factor, and of the right
     result."""
     learner_run = (trial := _image()).of(answer).came[0]["belief"][:, 0]
@@ -362,7 +362,7 @@ def bytes_of(pixels: Array, factors: Array, tiles: int) -> int:
     return int(engine.report.exchange_bytes_per_tile[0].sum())
 
 
-def _placed(answer: Callable[..., Any]) -> Passed:
+def _placed(answer: Answer) -> Passed:
     flat = list[Array]()
     budget = 0
     yours = 0
