@@ -147,7 +147,7 @@ def messages(
     if lies is None:
         dealt = [i * tiles // n for i in range(n)]
         lies = dealt, [dealt[a] for a, *_ in edges]
-    program = network(graph, tensors, edges, lies, codelets, rounds)
+    program = network(graph, tensors, edges, lies=lies, codelets=codelets, rounds=rounds)
     values: dict[str, Array | float] = {"prior": prior, "came": 0, "stiff": stiff, "far": far}
     for name, value in values.items():
         graph.set_initial_value(tensors[name], np.broadcast_to(value, shapes[name]))
