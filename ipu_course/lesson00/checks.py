@@ -113,10 +113,11 @@ def _even(description: str, tensor: Tensor, elements_per_tile: list[int]) -> Non
         return
     full = elements_per_tile.index(max(elements_per_tile))
     empty = elements_per_tile.index(min(elements_per_tile))
-    why, advice = first(
-        suspects("00.3"),
-        lambda like: _laid_out(like, count, len(elements_per_tile))[1] == elements_per_tile,
-    )
+
+    def spreads_alike(like: Spread) -> bool:
+        return _laid_out(like, count, len(elements_per_tile))[1] == elements_per_tile
+
+    why, advice = first(suspects("00.3"), spreads_alike)
     if max(elements_per_tile) == count:
         why = "everything lies on one tile, and the others are empty."
     raise NotYet(

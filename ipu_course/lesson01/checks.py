@@ -275,13 +275,14 @@ def _balance(answer: Places) -> Passed:
             why=why,
             next_step="give each tile its job's own place in the list: placed[job] = tile.",
             bars=worst,
-            draws=lambda: show.bsp(_worked(load.astype(int).tolist())),
+            draws=partial(_drawn, load),
         )
-    returned_value = list(zip(cases, map(list, results), strict=True))
-    why, advice = first(
-        suspects("01.2"),
-        lambda like: all(like(*deepcopy(case)) == placed for case, placed in returned_value),
-    )
+    answered = list(zip(cases, map(list, results), strict=True))
+
+    def places_alike(like: Places) -> bool:
+        return all(like(*deepcopy(case)) == placed for case, placed in answered)
+
+    why, advice = first(suspects("01.2"), places_alike)
     why = why or (
         f"tile {maximum} has {number(load[maximum])} cycles to work, and tile {minimum} "
         f"{number(load[minimum])}."
@@ -292,8 +293,13 @@ def _balance(answer: Places) -> Passed:
         why=why,
         next_step=advice or "which job is the hardest to place late? Place that one first.",
         bars=worst,
-        draws=lambda: show.bsp(_worked(load.astype(int).tolist())),
+        draws=partial(_drawn, load),
     )
+
+
+def _drawn(load: Array) -> View:
+    """Return a view of a superstep in which each tile works this many cycles."""
+    return show.bsp(_worked(load.astype(int).tolist()))
 
 
 def _least_load(jobs: ByTile, tiles: int) -> Bound:
@@ -466,6 +472,27 @@ def _two_supersteps(answer: Callable[..., Program], values: Array) -> Ran:
         run = trial.of(answer)
     except Broken as broken:
         raise _explained(trial.tried, broken) from None
+    _refuse_wrong(run, right)
+    kinds = [step.kind for step in run.report.steps()]
+    if len(kinds) > 2:
+        why = "two of these steps do not need each other, and could share a compute set."
+        advice = "which of the three reads only what was there from the beginning?"
+        bars = Bars(2, len(kinds), "supersteps")
+        raise NotYet(
+            trial.tried,
+            f"{len(kinds)} supersteps: {', '.join(kinds)}",
+            expected="2",
+            why=why,
+            next_step=advice,
+            bars=bars,
+        )
+    return run
+
+
+def _refuse_wrong(run: Ran, right: dict[str, Array]) -> None:
+    """Raise `NotYet` for the first tensor that has not the right values."""
+    trial = run.trial
+    values = right["readings"]
     for name, expected in right.items():
         actual = run.came[0][name]
         blank = np.isnan(actual)
@@ -497,20 +524,6 @@ def _two_supersteps(answer: Callable[..., Program], values: Array) -> Ran:
                 why=why,
                 next_step=advice,
             )
-    kinds = [step.kind for step in run.report.steps()]
-    if len(kinds) > 2:
-        why = "two of these steps do not need each other, and could share a compute set."
-        advice = "which of the three reads only what was there from the beginning?"
-        bars = Bars(2, len(kinds), "supersteps")
-        raise NotYet(
-            trial.tried,
-            f"{len(kinds)} supersteps: {', '.join(kinds)}",
-            expected="2",
-            why=why,
-            next_step=advice,
-            bars=bars,
-        )
-    return run
 
 
 def _holds(trial: Trial, name: str, actual: Array, like: Answer) -> bool:

@@ -29,7 +29,7 @@ from ipu_course.checking.quoting import difference, quoted, said_by
 from ipu_course.checking.trial import Ran, StreamIn, StreamOut, Trial, Var, refuse_growing
 from ipu_course.checking.verdict_panel import Bars, number
 from ipu_course.checking.verdicts import NotAttempted, NotYet, Passed, raise_first
-from ipu_teach import FLOAT, INT, Graph, Tensor, show
+from ipu_teach import FLOAT, INT, Engine, Graph, Tensor, show
 from ipu_teach.errors import (
     DeviceValueError,
     InvalidTileMappingError,
@@ -86,10 +86,25 @@ def _linear(answer: Callable[[Graph, Tensor, int], EllipsisType | None]) -> Pass
     return Passed(f"{len(cases)} variables of several shapes and grains", evidence=mappings)
 
 
-def _balanced_grains(
-    description: str, mapping: list[list[tuple[int, int]]], count: int, grain: int
-) -> None:
-    sizes = [sum(end - begin for begin, end in pieces) for pieces in mapping]
+Mapping = list[list[tuple[int, int]]]  # for each tile, the (begin, end) of its pieces
+
+
+def _balanced_grains(description: str, mapping: Mapping, count: int, grain: int) -> None:
+    """Raise `NotYet` unless a mapping of `count` elements is linear, in whole grains, and even."""
+    _refuse_unmapped(description, mapping, count)
+    _refuse_cut_grains(description, mapping, count, grain)
+    _refuse_other_orders(description, mapping)
+    _refuse_uneven(description, mapping, grain)
+
+
+def _sizes(mapping: Mapping) -> list[int]:
+    """Return the number of elements on each tile."""
+    return [sum(end - begin for begin, end in pieces) for pieces in mapping]
+
+
+def _refuse_unmapped(description: str, mapping: Mapping, count: int) -> None:
+    """Raise `NotYet` if an element is on no tile."""
+    sizes = _sizes(mapping)
     if sum(sizes) < count:
         covered = np.zeros(count, bool)
         for begin, end in (piece for pieces in mapping for piece in pieces):
@@ -106,6 +121,11 @@ def _balanced_grains(
             why=why,
             next_step="count the grains, rounded up, and see that the last one has a tile too.",
         )
+
+
+def _refuse_cut_grains(description: str, mapping: Mapping, count: int, grain: int) -> None:
+    """Raise `NotYet` if a grain is divided between tiles."""
+    sizes = _sizes(mapping)
     for tile, pieces in enumerate(mapping):
         for begin, end in pieces:
             if begin % grain or (end % grain and end != count):
@@ -126,6 +146,10 @@ def _balanced_grains(
                         "the end."
                     ),
                 )
+
+
+def _refuse_other_orders(description: str, mapping: Mapping) -> None:
+    """Raise `NotYet` if the elements are not on the tiles in order."""
     begins = [(begin, tile) for tile, pieces in enumerate(mapping) for begin, _ in pieces]
     if [tile for _, tile in sorted(begins)] != [tile for _, tile in begins]:
         why = (
@@ -144,7 +168,11 @@ def _balanced_grains(
             why=why,
             next_step=advice,
         )
-    grains = [-(-size // grain) for size in sizes]
+
+
+def _refuse_uneven(description: str, mapping: Mapping, grain: int) -> None:
+    """Raise `NotYet` if the numbers of grains on the tiles differ by more than 1."""
+    grains = [-(-size // grain) for size in _sizes(mapping)]
     if max(grains) - min(grains) > 1:
         full = grains.index(max(grains))
         empty = grains.index(min(grains))
@@ -542,7 +570,8 @@ def _fired(
         graph.create_host_read(f"check {name}", tensor)
         graph.create_host_write(f"set {name}", tensor)
     try:
-        program = program_of(answer, description, graph, source, target, values, mapped, written)
+        tensors = (source, target)
+        program = program_of(answer, description, graph, *tensors, values, mapped, written)
     except Broken as broken:
         if isinstance(broken.error, tuple(kind for kind, _ in FAULTS.values())):
             why = (
@@ -574,6 +603,14 @@ def _fired(
                 ) from None
             return broken.error
         raise
+    _refuse_other_target(engine, description, values)
+    if written:
+        _refuse_no_copy(engine, description, values, later)
+    return None
+
+
+def _refuse_other_target(engine: Engine, description: str, values: Array) -> None:
+    """Raise `NotYet` if target has other values than source."""
     where = difference(engine.read_tensor("check target"), values, 0)
     if where:
         actual = engine.read_tensor("check target")
@@ -594,29 +631,33 @@ def _fired(
             why=why,
             next_step="copy source into target.",
         )
-    if written:
-        with answering(description):
-            engine.write_tensor("set source", later)
-            engine.write_tensor("set target", -later)
-            engine.run()
-        where = difference(engine.read_tensor("check target"), later, 0)
-        # a program that fills source itself fills it again
-        if where and any(
-            difference(engine.read_tensor(name), values, 0)
-            for name in ("check source", "check target")
-        ):
-            why = (
-                "target holds the values, and not because of a copy: with other values in source "
-                "it stays as it was."
-            )
-            raise NotYet(
-                f"{description}, and then other values in source",
-                f"target: {where}",
-                expected=quoted(later),
-                why=why,
-                next_step="Copy(source, target).",
-            )
-    return None
+
+
+def _refuse_no_copy(engine: Engine, description: str, values: Array, later: Array) -> None:
+    """Raise `NotYet` if target has `values`, but not because they are copied from source.
+
+    The program runs again with the values `later` in source.
+    """
+    with answering(description):
+        engine.write_tensor("set source", later)
+        engine.write_tensor("set target", -later)
+        engine.run()
+    where = difference(engine.read_tensor("check target"), later, 0)
+    # a program that fills source itself fills it again
+    if where and any(
+        difference(engine.read_tensor(name), values, 0) for name in ("check source", "check target")
+    ):
+        why = (
+            "target holds the values, and not because of a copy: with other values in source "
+            "it stays as it was."
+        )
+        raise NotYet(
+            f"{description}, and then other values in source",
+            f"target: {where}",
+            expected=quoted(later),
+            why=why,
+            next_step="Copy(source, target).",
+        )
 
 
 # --- asked again ----------------------------------------------------------------------------------

@@ -50,6 +50,7 @@ from ipu_teach.report.host_trace import (
 from ipu_teach.types import Array, DType
 
 FLOAT_BYTES = 4
+Peak = tuple[int, int, list[str]]  # the fullest tile, the fullest step, the largest live variables
 Parted = TypeVar("Parted", bound=tuple[object, ...])
 
 
@@ -198,7 +199,7 @@ def _peak_cases() -> tuple[tuple[str, Layers, int], ...]:
     )
 
 
-def _peaks(answer: Callable[[Report], tuple[int, int, list[str]]]) -> Passed:
+def _peaks(answer: Callable[[Report], Peak]) -> Passed:
     wrong: list[tuple[NotYet, str]] = []
     expected = "a tile, a step, and three names"
     for special, case, away in _peak_cases():
@@ -246,12 +247,12 @@ def _told(
     largest = case.largest(case.live[place], case.bytes)
 
     def known(parts: int, advice: str) -> Reason:
-        learner_run = (tile, step, names)[:parts]
-        why, better = first(
-            suspects("06.1"),
-            lambda like: bool(like(report)[:parts] == learner_run),
-            tile=first_tile,
-        )
+        learner_parts = (tile, step, names)[:parts]
+
+        def answers_alike(like: Callable[[Report], Peak]) -> bool:
+            return bool(like(report)[:parts] == learner_parts)
+
+        why, better = first(suspects("06.1"), answers_alike, tile=first_tile)
         return why, better or advice
 
     for value, row, right in ((tile, "tile", first_tile), (step, "step", place)):
@@ -1041,11 +1042,12 @@ def _places(answer: Callable[[Graph, int, int], Tensor]) -> Passed:
     if bars.yours > bars.budget:
         cycles = run.cycles
         trial = run.trial
-        known = first(
-            suspects("06.6"),
-            lambda like: bool(trial.of(like).report.total_cycles == cycles),
-            crossing=number(int(run.report.exchange_bytes_per_tile[0].sum())),
-        )
+
+        def takes_as_long(like: Answer) -> bool:
+            return bool(trial.of(like).report.total_cycles == cycles)
+
+        crossing = number(int(run.report.exchange_bytes_per_tile[0].sum()))
+        known = first(suspects("06.6"), takes_as_long, crossing=crossing)
         reason = known if any(known) else _why_late(run.report)
         raise NotYet(description, "the right sums, too late", "", *reason, bars)
 

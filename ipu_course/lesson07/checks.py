@@ -474,7 +474,9 @@ def _trainer(data: datasets.Dataset) -> Engine:
         popops.reduce(graph, deltas, [0], learn),
     )
     for tensor, slope in zip((weights, bias), slopes, strict=True):
-        popops.scaled_add_to(graph, tensor, slope, -RATE / BATCH, learn, "update")
+        popops.scaled_add_to(
+            graph, tensor, slope, k=-RATE / BATCH, prog=learn, debug_context="update"
+        )
     learn.add(Copy(loss, graph.add_device_to_host_fifo("loss", FLOAT, BATCH)))
     popnn.calc_accuracy(graph, scores, labels, hits, test)
     reset = Sequence()

@@ -537,7 +537,8 @@ def _undropped(
             message = f"{kind} {layer} drops others than forward {layer}"
             steps = (FORWARD, kind)
             masks = {f"{step} {layer}": kept_of_step[step, layer] for step in steps}
-            return refused(message, "the same", why, advice, partial(_masks, masks))
+            draws = partial(_masks, masks)
+            return refused(message, "the same", why, advice, draws=draws)
     if np.array_equal(kept_of_step[FORWARD, 0], kept_of_step[FORWARD, 1]):
         why = "layers 0 and 1 drop the same places: those would stay alone through all layers."
         return refused(

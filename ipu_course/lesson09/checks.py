@@ -559,7 +559,8 @@ def _transfers(count: int, draw: np.random.Generator) -> list[Transfer]:
     kind = "load"
     for _ in range(count):
         kind = str(draw.choice(["load", "store", "cross"])) if draw.random() < 0.35 else kind
-        ipu, a, b = int(draw.integers(2)), *(str(n) for n in draw.choice([*"wxyz"], 2))
+        ipu = int(draw.integers(2))
+        a, b = (str(n) for n in draw.choice([*"wxyz"], 2))
         source = f"{a}{ipu}"
         target = f"{b}{1 - ipu}"
         buffer = BUFFERS[int(draw.integers(2))]

@@ -169,7 +169,7 @@ def stages_on(graph: Graph, weights: Array, rows: int = BATCH) -> Pipeline:
     for s, values in enumerate(weights):
         part = graph.create_virtual_graph(s * TILES, (s + 1) * TILES)
         work = Steps()
-        x, w, y = layer_of(part, work, s, rows, len(values))
+        x, w, y = layer_of(part, work, s, rows=rows, width=len(values))
         graph.set_initial_value(w, values)
         works.append(work)
         into.append(x)
