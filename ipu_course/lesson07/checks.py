@@ -922,7 +922,46 @@ class _Clock:
         return batch
 
 
-def _read_ahead(answer: Callable[..., tuple[DataStream, StreamCallback]]) -> Passed:
+Feeds = Callable[..., tuple[DataStream, StreamCallback]]  # a stream, and what feeds it
+
+
+def _fed_by(answer: Feeds, clock: _Clock, description: str) -> tuple[DataStream, StreamCallback]:
+    """Run a program that fetches each of the clock's batches, and return what the answer returned.
+
+    :raises NotYet: if batches arrive in another order, or too many are taken ahead.
+    """
+    count, size = clock.batches.shape
+    graph = graph_of()
+    batch = graph.add_variable(FLOAT, (size,), "batch")
+    graph.set_tile_mapping(batch, 0)
+    returned_value = call_made(answer, description, graph, clock.reader, size)
+    stream, callback = _pair(description, returned_value, graph, size)
+    received: list[Array] = []
+
+    def step(values: Array) -> None:
+        received.append(values.copy())
+        clock.now += 1
+
+    done = graph.add_device_to_host_fifo("check of 07.5", FLOAT, size)
+    engine = loaded(
+        graph, Repeat(count, Sequence(Copy(stream, batch), Copy(batch, done))), description
+    )
+    engine.connect_stream_to_callback("check of 07.5", step)
+    with answering(description):
+        engine.connect_stream_to_callback(stream.handle, callback)
+        engine.run()
+    _in_order(description, np.array(received), clock.batches, clock)
+    if clock.ahead > MOST_READY + 1:  # plus the one in progress
+        actual = f"{clock.ahead:,} batches taken from the reader and not yet used"
+        why = f"a list of your own takes the host's memory, too: there is room for {MOST_READY}."
+        advice = "leave them with the reader: prefetch takes one, into its array."
+        raise NotYet(
+            description, actual, expected=f"at most {MOST_READY}", why=why, next_step=advice
+        )
+    return stream, callback
+
+
+def _read_ahead(answer: Feeds) -> Passed:
     size = 12
     count = 96
     worst = (0.0, 0, 0)
@@ -936,36 +975,7 @@ def _read_ahead(answer: Callable[..., tuple[DataStream, StreamCallback]]) -> Pas
             .reshape(count, size)
         )
         clock = _Clock(batches, at_once, steps)
-        graph = graph_of()
-        batch = graph.add_variable(FLOAT, (size,), "batch")
-        graph.set_tile_mapping(batch, 0)
-        stream, callback = _pair(
-            description, call_made(answer, description, graph, clock.reader, size), graph, size
-        )
-        received: list[Array] = []
-
-        def step(values: Array, received: list[Array] = received, clock: _Clock = clock) -> None:
-            received.append(values.copy())
-            clock.now += 1
-
-        done = graph.add_device_to_host_fifo("check of 07.5", FLOAT, size)
-        engine = loaded(
-            graph, Repeat(count, Sequence(Copy(stream, batch), Copy(batch, done))), description
-        )
-        engine.connect_stream_to_callback("check of 07.5", step)
-        with answering(description):
-            engine.connect_stream_to_callback(stream.handle, callback)
-            engine.run()
-        _in_order(description, np.array(received), batches, clock)
-        if clock.ahead > MOST_READY + 1:  # plus the one in progress
-            actual = f"{clock.ahead:,} batches taken from the reader and not yet used"
-            why = (
-                f"a list of your own takes the host's memory, too: there is room for {MOST_READY}."
-            )
-            advice = "leave them with the reader: prefetch takes one, into its array."
-            raise NotYet(
-                description, actual, expected=f"at most {MOST_READY}", why=why, next_step=advice
-            )
+        stream, callback = _fed_by(answer, clock, description)
         share = clock.waited / (count + clock.waited)
         if share >= worst[0]:
             worst = (share, at_once, steps)

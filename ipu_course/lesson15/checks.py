@@ -584,25 +584,7 @@ def _capstone(faster: Side, before: Side, paragraph: str) -> Passed:
             expected="the same names",
             next_step="return what the program before returns.",
         )
-    for name, array in right.items():
-        if learner_run[name].shape != array.shape:
-            actual, wanted = (
-                f"{name}: shape {array_of.shape}" for array_of in (learner_run[name], array)
-            )
-            advice = "return all of the results, as the program before does."
-            raise NotYet(
-                description,
-                actual,
-                expected=wanted,
-                why="results of two shapes are not equal.",
-                next_step=advice,
-            )
-        if where := difference(learner_run[name], array, EQUAL):
-            why = "they do not compute the same, so one cannot be quicker than the other."
-            advice = "make it equal first. Whatever is quicker then counts."
-            raise NotYet(
-                description, f"{name}: {where}", expected="equal results", why=why, next_step=advice
-            )
+    _refuse_unequal(learner_run, right)
     said_so = [codelet.name for codelet in new.profile.codelets if codelet.ground == GIVEN]
     if said_so or new.unknown_codelets:
         actual = f"{(said_so or new.unknown_codelets)[0]} "
@@ -640,6 +622,30 @@ def _capstone(faster: Side, before: Side, paragraph: str) -> Passed:
     return Passed(
         f"equal results; {compared(old, new).sentence()}", bars, list(learner_run.values())
     )
+
+
+def _refuse_unequal(learner_run: dict[str, Array], right: dict[str, Array]) -> None:
+    """Raise `NotYet` unless both programs give equal results, except for rounding."""
+    description = "both programs"
+    for name, array in right.items():
+        if learner_run[name].shape != array.shape:
+            actual, wanted = (
+                f"{name}: shape {array_of.shape}" for array_of in (learner_run[name], array)
+            )
+            advice = "return all of the results, as the program before does."
+            raise NotYet(
+                description,
+                actual,
+                expected=wanted,
+                why="results of two shapes are not equal.",
+                next_step=advice,
+            )
+        if where := difference(learner_run[name], array, EQUAL):
+            why = "they do not compute the same, so one cannot be quicker than the other."
+            advice = "make it equal first. Whatever is quicker then counts."
+            raise NotYet(
+                description, f"{name}: {where}", expected="equal results", why=why, next_step=advice
+            )
 
 
 LESSON = lesson(
