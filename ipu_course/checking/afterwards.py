@@ -7,8 +7,6 @@ raised. The texts are the entries `because` and `further` of `words_NN.md`.
 
 from __future__ import annotations
 
-from typing import Any
-
 from ipu_course.checking import learner_calls
 from ipu_course.checking.exercise import find_exercise
 from ipu_course.checking.gaps import MARK, reference
@@ -33,8 +31,8 @@ def solution(name: str) -> Panel:
     """
     exercise = find_exercise(name, "solution")
     head = f"{name} {exercise.title}"
-    learner_run = learner_calls.passed_here(name)
-    if learner_run is None and learned().record(name).get("state") not in BEYOND:
+    answer = learner_calls.passed_here(name)
+    if answer is None and learned().record(name).get("state") not in BEYOND:
         way = (
             f'it opens once check("{name}", …) has passed. hint("{name}") gives a nudge, and '
             f'given("{name}") goes on without.'
@@ -49,7 +47,7 @@ def solution(name: str) -> Panel:
     again = "it passed in an earlier session: run its cell and its check again."
     earlier = record.rstrip() if isinstance(record, str) else again
     code = (
-        ("yours", earlier if learner_run is None else _text(learner_run)),
+        ("yours", earlier if answer is None else _text(answer)),
         ("the reference", "\n".join(lines)),
     )
     why, thought = words(lesson_of(name)).get(name, ("", ""))
@@ -57,7 +55,7 @@ def solution(name: str) -> Panel:
     return Panel(f"{head}: beside the reference answer", "=", rows, code=code)
 
 
-def _text(answer: Any) -> str:
+def _text(answer: object) -> str:
     """Return an answer's source text, or its repr if it has none."""
     if not callable(answer):
         return repr(answer)

@@ -82,10 +82,8 @@ def least_cycles(report: Report, supersteps: int, crossing: int = 0, touched: in
 def _compute(tiles: int, flops: int, flops_per_cycle: int, touched: int) -> dict[str, int]:
     """Return {description of the limit: cycles} for the compute phase: arithmetic or memory,
     whichever takes longer."""
-    arithmetic, memory = (
-        ceil(flops / (tiles * flops_per_cycle)),
-        ceil(touched / (tiles * MEMORY_BYTES_PER_CYCLE)),
-    )
+    arithmetic = ceil(flops / (tiles * flops_per_cycle))
+    memory = ceil(touched / (tiles * MEMORY_BYTES_PER_CYCLE))
     if memory > arithmetic:
         return {f"{number(touched)} bytes of memory": memory}
     return {f"{number(flops)} floating-point operations": arithmetic}

@@ -14,8 +14,8 @@ import re
 import traceback
 from collections.abc import Callable
 from copy import deepcopy
-from types import CodeType
-from typing import Any
+from types import CodeType, TracebackType
+from typing import Any, TypeAlias, TypeVar
 
 from ipu_course.checking.mistakes import given_to
 from ipu_course.checking.quoting import call_text, difference, line_of, quoted, said_by
@@ -23,6 +23,11 @@ from ipu_course.checking.time_limit import Stopped, put_back
 from ipu_course.checking.verdicts import NotAttempted, NotYet, VerdictRows
 from ipu_teach._support.own_code import is_own_file, is_own_module
 from ipu_teach.errors import IPUTeachError, MissingPerfEstimateError, StreamConnectionError
+
+# A function or a codelet. Its arguments and its result depend on the exercise, so code that serves
+# every exercise cannot name their types.
+Answer: TypeAlias = Callable[..., Any]
+Result = TypeVar("Result")
 
 
 class Broken(Exception):
@@ -54,7 +59,8 @@ class Broken(Exception):
                 _counted(error) if isinstance(error, MissingPerfEstimateError) else error.next_step
             )
             if not line and isinstance(error, StreamConnectionError) and cause is not None:
-                line, advice = line_of(cause), "mend that line."  # a line of the learner's callback
+                line = line_of(cause)  # a line of the learner's callback
+                advice = "mend that line."
             error_rows: VerdictRows = (
                 ("where", error.where),
                 ("line", caller_line or line),
@@ -157,7 +163,12 @@ class answering:
 
     def __enter__(self) -> None: ...
 
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         put_back()
         # catches SystemExit too
         ours = isinstance(error, (NotYet, NotAttempted, Broken)) or is_interruption(error)
@@ -189,7 +200,7 @@ def is_blank(answer: object) -> bool:
     )
 
 
-def call(answer: Callable[..., Any], *arguments: Any) -> Any:
+def call(answer: Callable[..., Result], *arguments: object) -> Result:
     """Return the result of an answer for copies of the arguments.
 
     :raises NotYet: if the answer changes its arguments.
@@ -227,7 +238,7 @@ def call(answer: Callable[..., Any], *arguments: Any) -> Any:
     return result
 
 
-def call_made(answer: Callable[..., Any], description: str, *arguments: Any) -> Any:
+def call_made(answer: Callable[..., Result], description: str, *arguments: object) -> Result:
     """Return the result of an answer for arguments that are not copied, such as a graph or a
     report."""
     with answering(description):

@@ -110,7 +110,8 @@ def cell_error(cell: NotebookNode, number: int, name: str, ename: str, evalue: s
     tracebacks = ["\n".join(out.traceback) for out in cell.outputs if out.output_type == "error"]
     plain = re.sub(r"\x1b\[[0-9;]*m", "", tracebacks[-1] if tracebacks else "")
     line = re.search(r"Cell In\s?\[\d+\], line (\d+)", plain)
-    where, source = "", ""
+    where = ""
+    source = ""
     if line and int(line[1]) <= len(cell.source.splitlines()):
         where = f", line {line[1]}"
         source = f"    {cell.source.splitlines()[int(line[1]) - 1].strip()}\n"
@@ -173,7 +174,7 @@ def execute(notebook: NotebookNode, folder: Path, name: str, env: dict[str, str]
                     await client.async_execute_cell(cell, index, execution_count=number)
                     screen.cell_done(number)
         except CellExecutionError as error:
-            return cell_error(cell, number, name, error.ename, error.evalue)
+            return cell_error(cell, number, name, ename=error.ename, evalue=error.evalue)
         except DeadKernelError:  # nbclient raises it for a cancelled task, too
             return f"{name}: the kernel died in code cell {number}; most often memory ran out"
         except RuntimeError as error:
@@ -217,10 +218,14 @@ def settle(notebook: NotebookNode) -> None:
     The model of a widget ends with the kernel and has a different id in each run.
     """
     for cell in notebook.cells:
-        settled: list[Any] = []
+        settled: list[NotebookNode] = []
         for output in cell.get("outputs", ()):
-            last: Any = settled[-1] if settled else {}
-            if output.output_type == "stream" and last.get("name") == output.name:
+            last = settled[-1] if settled else None
+            if (
+                last is not None
+                and output.output_type == "stream"
+                and last.get("name") == output.name
+            ):
                 last.text += output.text
                 continue
             output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)

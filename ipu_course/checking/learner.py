@@ -8,16 +8,13 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 from ipu_course.checking import notebooks
-from ipu_course.checking.gaps import blanked, gaps_in, parsed, read_notebook, source_of
+from ipu_course.checking.gaps import Notebook, blanked, gaps_in, parsed, read_notebook, source_of
 from ipu_course.checking.minutes import write_minutes
 from ipu_course.checking.naming import lesson_of
 from ipu_course.checking.state import learned
 from ipu_teach._support.places import not_kept, program, write_whole
-
-Notebook = dict[str, Any]
 
 
 def learners_form(solved: Notebook, name: str = "") -> Notebook:
@@ -26,10 +23,10 @@ def learners_form(solved: Notebook, name: str = "") -> Notebook:
     :raises LessonSourceError: if the notebook is invalid.
     """
     # links in the copy start one folder closer to their targets
-    returned_value: Notebook = json.loads(json.dumps(solved).replace("](../", "]("))
+    derived: Notebook = json.loads(json.dumps(solved).replace("](../", "]("))
     code = [
         (f"{name}, cell {n}", cell)
-        for n, cell in enumerate(returned_value["cells"], start=1)
+        for n, cell in enumerate(derived["cells"], start=1)
         if cell["cell_type"] == "code"
     ]
     sources = [source_of(cell) for _, cell in code]
@@ -40,8 +37,9 @@ def learners_form(solved: Notebook, name: str = "") -> Notebook:
             open_yet = False
             cell["source"] = blanked(source, sources[number + 1 :], where).splitlines(keepends=True)
         if not open_yet:
-            cell["outputs"], cell["execution_count"] = [], None
-    return returned_value
+            cell["outputs"] = []
+            cell["execution_count"] = None
+    return derived
 
 
 def as_text(notebook: Notebook) -> str:

@@ -13,6 +13,7 @@ import os
 import re
 import sys
 import time
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -235,11 +236,16 @@ def read_json(file: Path) -> Any:
         json.dumps(content, allow_nan=False)  # Python reads NaN and 1e999, which JSON does not have
     except RecursionError:
         content = None
-    if content is None or not _within(content, DEEPEST):
+    if content is None or not _is_within(content, DEEPEST):
         raise ValueError("nothing is in it, or it nests too deep")
     return content
 
 
-def _within(value: Any, depth: int) -> bool:
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return depth > 0 and all(_within(part, depth - 1) for part in inner)
+def _is_within(value: object, depth: int) -> bool:
+    """Return whether JSON nests at most `depth` levels deep."""
+    inner: Iterable[object] = ()
+    if isinstance(value, dict):
+        inner = value.values()
+    elif isinstance(value, list):
+        inner = value
+    return depth > 0 and all(_is_within(part, depth - 1) for part in inner)

@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ipu_course.checking.time_limit import rebound
 from ipu_teach.types import FLOAT, DType
@@ -44,8 +44,8 @@ class Precision:
     """The precision that an exercise requires: its formula on numpy arrays, the cases, and the
     declared dtype."""
 
-    formula: Callable[..., Any]
-    cases: Iterable[tuple[Any, ...]]
+    formula: Callable[..., ArrayLike]
+    cases: Iterable[tuple[ArrayLike, ...]]
     dtype: type[DType] = FLOAT
 
     def losses(self, dtype: type[DType]) -> list[float]:

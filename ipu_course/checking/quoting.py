@@ -90,7 +90,8 @@ def difference(got: object, expected: object, tolerance: float = TOLERANCE) -> s
     Floats may differ by `tolerance` times the largest of them.
     """
     if isinstance(expected, (list, tuple, np.ndarray)):
-        right, actual = _array(expected), _array(got)
+        right = _array(expected)
+        actual = _array(got)
         if actual.dtype.kind not in "biuf":
             # strings and mixed objects, such as steps
             pairs = right.dtype.kind in "UO" and got == expected
@@ -157,7 +158,7 @@ def plain(value: object) -> Number | None:
     return same(value) if same is not None and type(value) is not bool else None
 
 
-def precisely(value: Any, right: Any) -> str:
+def precisely(value: Number | np.generic, right: Number | np.generic) -> str:
     """Return a wrong number with enough digits to show the difference."""
     # numpy would round 1e300 to its dtype
     value = value.item() if isinstance(value, np.generic) else value

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ipu_course.checking.naming import lesson_of
 from ipu_course.checking.notebooks import PAGES, find_lesson, need
@@ -24,7 +24,8 @@ from ipu_teach.errors import LessonError
 if TYPE_CHECKING:
     from nbformat import NotebookNode
 
-SENTENCES, FEW = 3, 3
+SENTENCES = 3  # of the text of a slide
+FEW = 3  # pictures; in a lesson with fewer, printed outputs become slides too
 HEADING = r"(?m)^#+ (.*)"
 AHA = "aha"  # the tag of the cell that the workshop's page discusses
 TEMPLATE = Path(__file__).with_name("slides.html")
@@ -54,7 +55,7 @@ def prose(markdown: str) -> list[str]:
     ]
 
 
-def shown(cell: NotebookNode, printed: bool) -> list[Any]:
+def shown(cell: NotebookNode, printed: bool) -> list[NotebookNode]:
     """Return the outputs of a cell that belong on a slide: its pictures, or else, if requested, its
     printed text."""
     outputs = cell.get("outputs", [])
@@ -119,7 +120,7 @@ class Deck:
         return plain(re.findall(HEADING, texts)[-1])
 
 
-def of_itself(outputs: list[Any]) -> str:
+def of_itself(outputs: list[NotebookNode]) -> str:
     """Return the pictures' own descriptions, with the numbers."""
     return " ".join(output.get("data", {}).get("text/plain", "") for output in outputs)
 
@@ -142,10 +143,8 @@ def slides_of(notebook: NotebookNode, name: str) -> NotebookNode:
     from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
     def text(source: str, kind: str) -> NotebookNode:
-        returned_value: NotebookNode = new_markdown_cell(
-            source, metadata={"slideshow": {"slide_type": kind}}
-        )
-        return returned_value
+        cell: NotebookNode = new_markdown_cell(source, metadata={"slideshow": {"slide_type": kind}})
+        return cell
 
     lesson = Deck(notebook)
     first = lesson.texts[0]
@@ -171,8 +170,8 @@ def slides_of(notebook: NotebookNode, name: str) -> NotebookNode:
             new_code_cell(outputs=outputs),
             *([text("\n\n".join(notes), "notes")] if notes else []),
         ]
-    returned_value: NotebookNode = new_notebook(cells=cells, metadata={"title": title})
-    return returned_value
+    deck: NotebookNode = new_notebook(cells=cells, metadata={"title": title})
+    return deck
 
 
 def page_of(notebook: NotebookNode, name: str) -> str:

@@ -25,7 +25,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from time import perf_counter, process_time, sleep
 from types import FunctionType, ModuleType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ipu_teach._support.own_code import is_own_module
 
@@ -159,16 +159,17 @@ def half_is_over() -> bool:
 
 
 # temporary bindings: (module or class, name) -> object
-Meanwhile = Mapping[tuple[Any, str], Any]
+Owner = ModuleType | type
+Meanwhile = Mapping[tuple[Owner, str], object]
 
 
 @dataclass
 class _Names:
     """The names of a module or class: as noted before (`were`), and as they are now (`live`)."""
 
-    owner: Any
-    live: Mapping[str, Any]
-    were: dict[str, Any]
+    owner: Owner
+    live: Mapping[str, object]
+    were: dict[str, object]
     often: bool
 
     def changed(self) -> bool:
@@ -205,7 +206,7 @@ class Bindings:
     def __init__(self) -> None:
         self.modules = 0
         self.names = list[_Names]()
-        self.meanwhile = dict[tuple[Any, str], Any]()
+        self.meanwhile: Meanwhile = {}
         self.watched = 0  # how many nested `as_it_was` blocks are active
 
     def note(self) -> None:
@@ -222,7 +223,7 @@ class Bindings:
                 module is builtins or is_own_module(key) or key.split(".")[0] == "numpy"
             ):
                 often = key in OFTEN or key.startswith("ipu_course")
-                owners = [
+                owners: list[Owner] = [
                     module,
                     *(
                         c

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from textwrap import fill
-from typing import Any
+from typing import Protocol
 
 WIDTH = 100  # characters of a line of the text form
 BAR = 30  # characters of a bar of the text form
@@ -106,13 +106,10 @@ class Bars:
         hatch = "repeating-linear-gradient(45deg,currentColor 0 2px,transparent 2px 5px)"
         rows = []
         for label, value, over in self._lines():
-            look = (
-                hatch
-                if value > self.budget
-                else tint
-                if tint and label == "yours"
-                else "currentColor"
-            )
+            if value > self.budget:
+                look = hatch
+            else:
+                look = tint if tint and label == "yours" else "currentColor"
             bar = (
                 f'<div style="width:{100 * self._share(value):.4g}%;height:100%;background:{look};'
                 'opacity:.7"></div>'
@@ -124,6 +121,15 @@ class Bars:
             words = escape(f"{amount(value, self.unit)}{over}")
             rows.append(_row(label, box + words))
         return "".join(rows)
+
+
+class Picture(Protocol):
+    """A view that a notebook can show, with a description of it in words."""
+
+    @property
+    def alt(self) -> str: ...
+
+    def _repr_html_(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -139,7 +145,7 @@ class Panel:
     mark: str = ""
     rows: tuple[tuple[str, str], ...] = ()
     bars: Bars | None = None
-    picture: Any = None
+    picture: Picture | None = None
     code: tuple[tuple[str, str], ...] = ()
 
     @property

@@ -16,7 +16,7 @@ from ipu_course.checking.bound import Bound
 from ipu_course.checking.mistakes import first, suspects
 from ipu_course.checking.shared import Shared
 from ipu_course.checking.time_limit import half_is_over
-from ipu_course.checking.verdict_panel import Bars, number
+from ipu_course.checking.verdict_panel import Bars, Picture, number
 
 ORDINARY = "drawn"  # prefix of the names of ordinary cases
 MODELLED = "modelled cycles"
@@ -34,7 +34,7 @@ class Kind(Enum):
 
 
 VerdictRows = tuple[tuple[str, str], ...]
-Draws = Callable[[], Any]  # a view of the failing case, or None if it would add nothing
+Draws = Callable[[], Picture | None]  # a view of the failing case; None if it would add nothing
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Found:
     rows: VerdictRows = ()
     bars: Bars | None = None
     shared: Shared | None = None
-    picture: Any = None
+    picture: Picture | None = None
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Passed:
 
     tried: str
     bars: Bars | None = None
-    evidence: Any = ()
+    evidence: object = ()
     figure: float | None = None
     bound: Bound | None = None
     unit: str = MODELLED
@@ -134,7 +134,7 @@ class NotYet(Exception):
         self.draws = draws
 
     @property
-    def picture(self) -> Any:
+    def picture(self) -> Picture | None:
         """A view of the failing case; None if there is none, or it is too large, or time is
         short."""
         if self.draws is None or half_is_over():

@@ -356,7 +356,8 @@ class Rehearsal:
                         "close other programs, and run this again",
                     ) from None
                 continue
-            kind, content = message["msg_type"], message["content"]
+            kind = message["msg_type"]
+            content = message["content"]
             if message["parent_header"].get("msg_id") != message_id:
                 continue
             if kind == "error":

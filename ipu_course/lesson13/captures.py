@@ -3,16 +3,20 @@ learner's."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ipu_teach._support.places import bundled
 from ipu_teach.errors import ModelError, did_you_mean, shown
 from ipu_teach.frontends import ir
 
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Module
+
 CAPTURES = ("perceptron", "cnn")
 
 
-def captured(module: Any, *example: Any) -> ir.Ir:
+def captured(module: str | Module, *example: Tensor) -> ir.Ir:
     """Return the graph of a stored capture, "perceptron" or "cnn", or of a torch module with an
     example of its inputs.
 

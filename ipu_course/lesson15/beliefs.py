@@ -99,7 +99,8 @@ def network(
     `lies`: the tiles of variables, and of factors. `codelets`: the codelet of variables, and that
     of factors.
     """
-    variables, factors = graph.add_compute_set("variables"), graph.add_compute_set("factors")
+    variables = graph.add_compute_set("variables")
+    factors = graph.add_compute_set("factors")
     sent, actual, belief = (tensors[name] for name in ("sent", "came", "belief"))
     for i, tile in enumerate(lies[0]):
         fields = {name: tensors[name][i] for name in ("prior", "came", "sent", "belief")}
@@ -146,7 +147,7 @@ def messages(
     if lies is None:
         dealt = [i * tiles // n for i in range(n)]
         lies = dealt, [dealt[a] for a, *_ in edges]
-    program = network(graph, tensors, edges, lies, codelets, rounds)
+    program = network(graph, tensors, edges, lies=lies, codelets=codelets, rounds=rounds)
     values: dict[str, Array | float] = {"prior": prior, "came": 0, "stiff": stiff, "far": far}
     for name, value in values.items():
         graph.set_initial_value(tensors[name], np.broadcast_to(value, shapes[name]))

@@ -23,7 +23,10 @@ from ipu_teach import INT, UNSIGNED_INT, Device, Engine, Graph, InOut, Input, Re
 from ipu_teach.program import Copy, Execute, Sequence
 
 Data = dict[str, np.ndarray]
-PEOPLE, FIRST, RECOVER, NEAR = 1000, 10, 0.1, 1500
+PEOPLE = 1000
+FIRST = 10
+RECOVER = 0.1
+NEAR = 1500
 
 
 def a_day(rate: Any, ill: Any, healthy: Any, dice: Any) -> Any:
@@ -70,7 +73,8 @@ def make(seed: int = 3, simulations: int = 156, days: int = 60) -> Data:
 def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
     """Return the report of a run, each simulation's `distances`, and the rates that were `kept`."""
     data = data or make()
-    graph, many = Graph(target), len(data["rate"])
+    graph = Graph(target)
+    many = len(data["rate"])
     rate, ill, healthy = (graph.add_variable(INT, (many,), n) for n in ("rate", "ill", "healthy"))
     dice = graph.add_variable(UNSIGNED_INT, (many,), "dice")
     graph.set_initial_value(rate, data["rate"])
@@ -96,7 +100,8 @@ def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
 
 def epidemics(rate: np.ndarray, dice: np.ndarray, days: int) -> np.ndarray:
     """Return the number of ill people on each day by numpy, int32 [days, simulations]."""
-    ill, ill_per_day = np.full(len(rate), FIRST), []
+    ill = np.full(len(rate), FIRST)
+    ill_per_day = []
     healthy = PEOPLE - ill
     for _ in range(days):
         fall, recover, dice = a_day(rate, ill, healthy, dice)

@@ -20,7 +20,9 @@ from ipu_teach.program import Execute
 
 Data = dict[str, np.ndarray]
 # variances: of the first position and slope, and added to the slope in a step
-WIDE, STEEP, BENT = 100, 1, 0.01
+WIDE = 100
+STEEP = 1
+BENT = 0.01
 
 
 class Filter(Vertex):
@@ -61,7 +63,8 @@ def make(seed: int = 2, tracks: int = 234, planes: int = 8) -> Data:
 def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
     """Return the report of a run, and `states`, float32 [tracks, 2]."""
     data = data or make()
-    graph, tracks = Graph(target), len(data["seen"])
+    graph = Graph(target)
+    tracks = len(data["seen"])
     seen = graph.add_variable(FLOAT, data["seen"].shape, "seen")
     blur = graph.add_constant(FLOAT, data["blur"].shape, data["blur"], "blur")
     graph.set_tile_mapping(blur, 0)
@@ -83,7 +86,8 @@ def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
 
 def expected(data: Data) -> Data:
     """Return the same results by numpy, all tracks at once in float64; `run` may differ by 1e-4."""
-    state, spread = np.zeros((len(data["seen"]), 2)), np.diag([WIDE, STEEP])
+    state = np.zeros((len(data["seen"]), 2))
+    spread = np.diag([WIDE, STEEP])
     step = np.array([[1, 1], [0, 1]])
     for plane, blur in enumerate(data["blur"]):
         if plane:
