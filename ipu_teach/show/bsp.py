@@ -133,7 +133,12 @@ def bsp(
     if other is not None:
         scene = _two([_builder(report, 1), _builder(other, 1)])
         return because(View(in_pairs(scene) if paired else scene), report, why)
-    return because(View(_fitted(report, contents)), report, why, at)
+    view = because(View(_fitted(report, contents)), report, why, at)
+    if at is None or report.target.num_sets > 1:
+        return view
+    still = view.scene.stills[int(view.scene.frames[view.scene.poster])]
+    title = f"{still.label[:1].upper()}{still.label[1:]}: {still.note}"
+    return View(replace(view.scene, title=titled(report, title.partition("; tile")[0])))
 
 
 def _fitted(report: Report, contents: Carried) -> Scene:

@@ -319,7 +319,10 @@ def _scene(runs: list[_Run], at: At, max_places: int) -> Scene:
             "their own."
         )
     less = "" if runs[0].always else ", without what is always live"
-    fullest = f"bytes of the fullest tile, which has {runs[0].report.target.bytes_per_tile:,}"
+    limits = list(dict.fromkeys(run.report.target.bytes_per_tile for run in runs))
+    fullest = f"bytes of the fullest tile, which has {limits[0]:,}"
+    if len(limits) > 1:
+        fullest += f" in the first run and {limits[1]:,} in the second; the line is at the smaller"
     for which, (name, heading) in enumerate(
         (("all tiles", "bytes, all tiles together"), ("fullest tile", fullest))
     ):
@@ -400,10 +403,15 @@ def _curve(
         top=max(1, top),
         unit="bytes",
         series=tuple(series),
-        limit=runs[0].report.target.bytes_per_tile if which == 1 and runs[0].always else 0,
+        limit=_limit(runs) if which == 1 and runs[0].always else 0,
         named=which == 1,
         each=per_column if runs[0].cycles else 0.0,
     )
+
+
+def _limit(runs: list[_Run]) -> int:
+    """Return the bytes of a tile; of two machines those of the smaller one."""
+    return min(run.report.target.bytes_per_tile for run in runs)
 
 
 def _lane_bars(
@@ -451,13 +459,20 @@ def _title(runs: list[_Run]) -> str:
     peaks = [int(run.height[0].max()) for run in runs]
     if len(runs) == 1:
         at = int(np.argmax(runs[0].height[0]))
-        less = "" if runs[0].always else " beside what is always live"
-        return f"Most is live in step {at + 1}, {runs[0].names[at]}: {peaks[0]:,} bytes{less}"
+        always = 100 * int(runs[0].bytes[0][ALWAYS, at]) / (peaks[0] or 1)
+        rest = f", {always:.1f} % of them always live"
+        if not runs[0].always:
+            rest = " beside what is always live"
+        return f"Most is live in step {at + 1}, {runs[0].names[at]}: {peaks[0]:,} bytes{rest}"
     change = 100 * abs(peaks[1] - peaks[0]) / peaks[0] if peaks[0] else 0.0
     if not change:
         return "Both runs need equally much memory at their peaks"
-    rest = "more" if peaks[1] > peaks[0] else "less"
-    return f"At its peak the second run needs {change:.1f} % {rest} memory than the first"
+    comparison = "more" if peaks[1] > peaks[0] else "less"
+    title = f"At its peak the second run needs {change:.1f} % {comparison} memory than the first"
+    fits = [int(run.height[1].max()) <= _limit(runs) for run in runs]
+    if runs[0].always and fits[0] != fits[1]:
+        title += f"; only the {('first', 'second')[fits[1]]} fits in {_limit(runs):,} bytes a tile"
+    return title
 
 
 def _sentence(runs: list[_Run]) -> str:

@@ -580,10 +580,22 @@ def _curve(scene: Scene, mark: Curve, frame: int) -> Iterator[Shape]:
         yield Stroke(((x, mark.y - 3), (x, bottom + 3)), 1.5)
 
 
+def _bar_width(mark: Tree) -> float:
+    """Return the width of the longest bar of a tree: the room that its words leave, up to half of
+    the tree. static/tree.js has the same formula."""
+    columns = len(mark.columns)
+    words = zip(mark.labels, mark.depth.tolist(), strict=True)
+    longest = max(NAME * len(text) + 14 * depth + 14 for text, depth in words)
+    lead = max(52, 30 + NAME * max(map(len, mark.cells[::columns])))
+    room = mark.width - longest - lead - mark.column * (columns - 1) - 12
+    return float(min(max(BAR, room), mark.width / 2))
+
+
 def _tree(mark: Tree) -> Iterator[Shape]:
     right = mark.x + mark.width
+    bar = _bar_width(mark)
     starts = [
-        right - BAR - 12 - mark.column * (len(mark.columns) - 1 - i)
+        right - bar - 12 - mark.column * (len(mark.columns) - 1 - i)
         for i in range(len(mark.columns))
     ]
     yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
@@ -601,10 +613,10 @@ def _tree(mark: Tree) -> Iterator[Shape]:
         yield Words(x + 14, top + mark.pitch * 0.7, label(mark.labels[i], room), 12)
         for k, start in enumerate(starts):
             yield Words(start, top + mark.pitch * 0.7, mark.cells[i * len(starts) + k], 12, "end")
-    row_left: Array = np.full(len(rows), right - BAR)
+    row_left: Array = np.full(len(rows), right - bar)
     upper = mark.y + (np.arange(len(rows)) + 0.2) * mark.pitch
     for code, part in mark.parts.items():
-        wide = BAR * part[rows] / 1000
+        wide = bar * part[rows] / 1000
         yield Boxes(int(code), rectangles(row_left, upper, wide, mark.pitch * 0.6)[wide > 0])
         row_left = row_left + wide
 

@@ -27,6 +27,7 @@ from ipu_teach.types import Array
 
 MOST_ROWS = 1000
 FIRST_ROWS = 28  # that are unfolded at first
+LONGEST_TITLE = 60  # characters
 PITCH = 20.0
 
 
@@ -139,7 +140,7 @@ def _numbered(places: Sequence[WalkPlace]) -> dict[int, str]:
     for place in places:
         same_title = Counter(child.title for child in place.children if child.node.step < 0)
         for child in place.children:
-            if same_title[child.title] > 1 and child.title == child.node.kind:  # it has no name
+            if same_title[child.title] > 1:
                 titles[id(child)] = _by_content(child)
         steps = [child for child in place.children if child.node.step >= 0]
         often = Counter(child.title for child in steps)
@@ -154,12 +155,26 @@ def _numbered(places: Sequence[WalkPlace]) -> dict[int, str]:
 
 
 def _by_content(place: WalkPlace) -> str:
-    """Return the title of a part without a name, by the first of its steps: Sequence: forward0,
-    …"""
-    names = list(dict.fromkeys(leaf.title for leaf in place.walk() if leaf.node.step >= 0))
-    named = [name for name in names if name.startswith("Execute ")] or names
-    first = named[0].removeprefix("Execute ") if named else "nothing"
-    return f"{place.title}: {label(first, 36)}{', …' * (len(names) > 1)}"
+    """Return the title of a part by its steps, such as "Sequence: forward0, backward3".
+
+    Of names such as "forward0/multiply" the first word counts. If the part's own name, or all of
+    its steps, have that word, the next one counts.
+    """
+    steps = list(dict.fromkeys(leaf.title for leaf in place.walk() if leaf.node.step >= 0))
+    executed = [step.removeprefix("Execute ") for step in steps if step.startswith("Execute ")]
+    paths = [step.split("/") for step in executed or steps]
+    while all(len(path) > 1 for path in paths) and (
+        {path[0] for path in paths} == {place.node.name}
+    ):
+        paths = [path[1:] for path in paths]
+    words = list(dict.fromkeys(path[0] for path in paths)) or ["nothing"]
+    title = f"{place.title}: {label(words[0], 36)}"
+    for place_of, word in enumerate(words[1:], start=1):
+        longer = f"{title}, {word}"
+        if len(longer) > LONGEST_TITLE - 3 * (place_of + 1 < len(words)):
+            return f"{title}, …"
+        title = longer
+    return title
 
 
 def _whose(cycles: Sequence[float], sets: Sequence[str]) -> str:
@@ -222,13 +237,16 @@ def _pieces(kinds: list[Counter[str]], total: float) -> dict[str, Array]:
 def _title(
     places: list[WalkPlace], total: float, spent: Mapping[WalkPlace, Sequence[float]]
 ) -> str:
-    """Return which step takes most of the cycles."""
+    """Return which step takes most of the cycles; steps of one name count together."""
     leaves = [place for place in places if place.node.step >= 0]
     if not total or not leaves:
         return "Nothing that takes time has run"
-    worst = max(leaves, key=lambda place: max(spent[place]))
-    share = 100 * max(spent[worst]) / total
-    return f"{label(worst.title, 48)} takes most, {share:.1f} % of the cycles"
+    by_title: dict[str, Array] = {}  # of steps of one name, on each IPU
+    for place in leaves:
+        by_title[place.title] = by_title.get(place.title, 0) + np.array(spent[place])
+    worst = max(by_title, key=lambda title: float(by_title[title].max()))
+    share = 100 * float(by_title[worst].max()) / total
+    return f"{label(worst, 48)} takes most, {share:.1f} % of the cycles"
 
 
 def _sentence(

@@ -3,6 +3,7 @@ codelets."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -286,9 +287,14 @@ def ipus_title(report: Report) -> str:
     rows = report.ipus
     sets = report.target.sets
     longest_held = rows.largest("held_cycles", 1)[0]
-    busy = 100 * float(np.mean([row.busy for row in rows]))
     if not longest_held.held_cycles:
-        return f"No IPU waits for another; they are at work {busy:.1f} % of the time"
+        spent = Counter[str]()
+        for n, times in zip(*np.unique(report.step_numbers, return_counts=True), strict=True):
+            for phase in report.phases(int(n)):
+                spent[phase.kind] += int(times) * phase.cycles
+        kind, cycles = spent.most_common(1)[0]
+        share = 100 * cycles / (sum(spent.values()) or 1)
+        return f"No IPU waits for another; {share:.1f} % of the time is {kind}"
     step = f" in {label(longest_held.held_by, 32)}" if longest_held.held_by else ""
     return f"{sets[longest_held.ipu]} makes the others wait longest{step}"
 

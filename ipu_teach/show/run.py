@@ -526,14 +526,11 @@ class _Maker:
         runs."""
         profile = self.report.profile
         facts = profile.steps[step]
-        executed = profile.compute_sets[facts.compute_set].parts if facts.compute_set >= 0 else ()
-        lines = dict.fromkeys(line for line in (facts.line, *(part.line for part in executed)) if line)
-        text = "\n".join(
-            (
-                *lines,
-                *(numbered(*messages_by_pair) for messages_by_pair in sources(self.report, step)),
-            )
-        )
+        lines = [facts.line]
+        if facts.compute_set >= 0:
+            lines += [part.line for part in profile.compute_sets[facts.compute_set].parts]
+        codelets = [numbered(name, source) for name, source in sources(self.report, step)]
+        text = "\n".join([*dict.fromkeys(line for line in lines if line), *codelets])
         return self.sources.setdefault(text, len(self.sources)) if text else -1
 
     # Numbers

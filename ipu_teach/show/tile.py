@@ -24,6 +24,7 @@ from ipu_teach.graph.variable_table import without_replica
 from ipu_teach.report import Report
 from ipu_teach.show import palette
 from ipu_teach.show.code import CODES, COLUMNS, PART, CodeRow, line_rows, row, tree, why
+from ipu_teach.show.formula import formula_of
 from ipu_teach.show.pack import pack
 from ipu_teach.show.panels import Panels
 from ipu_teach.show.report_facts import linked, model_of, titled
@@ -359,4 +360,9 @@ def _code(model: CostModel, used: list[Any], vertices_held: list[Held]) -> list[
             vertex for vertex in rows_of_codelet if vertex[0] < 2 and any(vertex[2])
         ]  # show.code has more
         rows += counted_ or [row(1, why(codelet), None, total, total, PART)]
+        formula = formula_of(codelet, vertex.group.shapes, model.target)
+        if formula is not None and not counted_:
+            rows[-1] = row(1, formula.named_sizes, None, total, total, PART)
+            text = f"{formula.text} = {total:,} cycles"
+            rows.append((2, text, ("",) * len(COLUMNS), 0.0, CODES.index(PART)))
     return rows

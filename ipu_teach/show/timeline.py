@@ -411,24 +411,34 @@ class _Maker:
         """Return the title: where most of the time goes."""
         if self.several:
             return ipus_title(self.report)
-        spent = {n: times * self.report.step_cost(n).cycles for n, times in self.runs.items()}
-        worst = max(spent, key=spent.__getitem__)
-        share = 100 * spent[worst] / sum(spent.values())
+        spent, _ = self._by_name()
+        worst, cycles = spent.most_common(1)[0]
+        share = 100 * cycles / spent.total()
         shown = f"the first {self.steps:,} supersteps" if self.steps < self.report.num_steps else ""
-        return f"{share:.1f} % of {shown or 'the time'} goes to {step_name(self.report, worst)}"
+        return f"{share:.1f} % of {shown or 'the time'} goes to {worst}"
+
+    def _by_name(self) -> tuple[Counter[str], Counter[str]]:
+        """Return (the cycles, the supersteps) of the steps of each name."""
+        spent = Counter[str]()
+        supersteps = Counter[str]()
+        for step, times in self.runs.items():
+            name = step_name(self.report, step)
+            spent[name] += times * self.report.step_cost(step).cycles
+            supersteps[name] += times
+        return spent, supersteps
 
     def _sentence(self) -> str:
         report = self.report
         if self.several:
             return f"{run_of(report)}. {ipus_at_work(report)}"
-        spent = {step: times * report.step_cost(step).cycles for step, times in self.runs.items()}
-        worst = max(spent, key=spent.__getitem__)
+        spent, supersteps = self._by_name()
+        worst, cycles = spent.most_common(1)[0]
         part = self.steps < report.num_steps
         max_steps = f"In the first {self.steps:,}, most" if part else "Most"
         return (
-            f"{run_of(report)}. {max_steps} of the time goes to {step_name(report, worst)}: "
-            f"{number(spent[worst])} in {counted(self.runs[worst], 'superstep')}, "
-            f"{100 * spent[worst] / sum(spent.values()):.1f} %."
+            f"{run_of(report)}. {max_steps} of the time goes to {worst}: "
+            f"{number(cycles)} in {counted(supersteps[worst], 'superstep')}, "
+            f"{100 * cycles / spent.total():.1f} %."
         )
 
     def _table(self) -> Table:
