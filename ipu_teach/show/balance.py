@@ -37,11 +37,11 @@ from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
 
 FIFTHS = tuple(
-    Code(f"waits up to {20 * i + 20} %", f"{i + 1}", fill.light, fill.dark, "")
+    Code(f"waits up to {20 * i + 20} %", f"{i + 1}", fill.light, fill.dark, pattern="")
     for i, fill in enumerate(palette.FILL[:5])
 )
 LAST = palette.CHOSEN.lettered("!", "the slowest, for which the others wait")
-BAR = Code("tiles that take so long", "T", "#009e73", "#1cb288", "")
+BAR = Code("tiles that take so long", "T", "#009e73", "#1cb288", pattern="")
 CODES = (*STATES, *FIFTHS, BAR, LAST)
 MOST_STEPS = 500  # supersteps of each run
 MOST_LANES = 64
@@ -186,7 +186,8 @@ class _Run:
                 f"done are {stretch.ends_text(' after ')}"
             )
         else:
-            (who, many), ipu = slowest(span.phase.busy), span.part.ipu
+            who, many = slowest(span.phase.busy)
+            ipu = span.part.ipu
             max_runs = (
                 f"in {span.phase.kind}{'' if ipu is None else f' of {stretch.names[ipu]}'}: {who} "
                 f"{'take' if many else 'takes'} {number(span.phase.cycles)}, the median tile "
@@ -237,13 +238,14 @@ def _scene(runs: list[_Run], max_runs: int) -> Scene:
         shown = _shown(run, max_runs, panels)
         of = dict.fromkeys(shown, 0)  # the still of each
         for which, entry in enumerate(run.all):
-            cycles, (kind, title) = entry.stretch.cycles, run.named(entry.stretch)
+            cycles = entry.stretch.cycles
+            kind, title = run.named(entry.stretch)
             waits = 100 * entry.mean / cycles if cycles else 0.0
             executions = f"{entry.runs:,}", number(cycles), f"{waits:.1f} %", run.slowest(entry)
             rows.append((run.name, kind, label(title, 48), *executions))
             if which in of:
                 of[which] = len(stills)
-                stills.append(_still(run, entry, name, lanes, len(stills)))
+                stills.append(_still(run, entry, name, lanes, number_of=len(stills)))
                 panels.drawings.append(lanes.drawing(entry.stretch))
                 lost.append(entry.runs * entry.mean)
         frames += [of[which] for which in shown]
@@ -309,7 +311,9 @@ def _shown(run: _Run, max_runs: int, panels: Panels) -> list[int]:
 
 
 def _still(run: _Run, lost: _Lost, name: str, lanes: LanesOf, number_of: int) -> Still:
-    stretch, cycles, (work, waits) = lost.stretch, lost.stretch.cycles, run.times(lost.stretch)
+    stretch = lost.stretch
+    cycles = lost.stretch.cycles
+    work, waits = run.times(lost.stretch)
     code = len(STATES) + np.clip(np.ceil(5 * waits / (cycles or 1)).astype(np.int64) - 1, 0, 4)
     code[run.last_tiles(lost)] = CODES.index(LAST)
     values = {"work": work, "waits": waits}
@@ -327,9 +331,9 @@ def _still(run: _Run, lost: _Lost, name: str, lanes: LanesOf, number_of: int) ->
         run.told(lost),
         state_of(own_parts),
         cycles,
-        True,
-        {grid: (code, cycles or 1, len(STATES))},
-        dict.fromkeys((name, "lanes"), (number_of, 0, cycles)),
+        first=True,
+        cells={grid: (code, cycles or 1, len(STATES))},
+        lanes=dict.fromkeys((name, "lanes"), (number_of, 0, cycles)),
         pictures={"histogram": number_of},
         say="{label}",
         about={

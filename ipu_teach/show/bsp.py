@@ -81,7 +81,8 @@ MOST_CELLS = 4096  # on a machine of more tiles, a cell stands for several tiles
 MOST_FRAMES = 3000  # of a run
 # A run of several IPUs is first tried with FIRST_FRAMES. If its scene is too large, frames are left
 # out down to FEW_FRAMES, and only then do tiles share cells.
-FIRST_FRAMES, FEW_FRAMES = 256, 100
+FIRST_FRAMES = 256
+FEW_FRAMES = 100
 MOST_EDGES = 96  # between the frames of a stretch; a longer one has the phases of one IPU
 MOST_OF_TWO = 500  # supersteps of each of two runs
 MOST_LANES = 64  # on a machine of more tiles, the lanes are sorted
@@ -492,7 +493,7 @@ class _Builder:
         stills = []
         for begin, end in pairwise(self._edges(stretch)):
             active = [s for s in stretch.spans if s.start <= begin < s.start + s.phase.cycles]
-            stills.append(self._still(active, begin, end, stretch, drawing))
+            stills.append(self._still(active, begin, end, stretch, drawing=drawing))
         return stills
 
     def _edges(self, stretch: Segment) -> list[int]:

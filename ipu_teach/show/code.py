@@ -145,7 +145,7 @@ def _of_run(report: Report, codelet: type[Vertex] | str | None) -> View:
         )
     rows = [
         row(0, name, runs, total, total, PART, *totals),
-        *line_rows(chosen, lines, start, total, others),
+        *line_rows(chosen, lines, start, total, others=others),
         *formula_rows(by_size, total),
     ]
     texts = (
@@ -157,7 +157,7 @@ def _of_run(report: Report, codelet: type[Vertex] | str | None) -> View:
         for depth, text, cycles in texts
         if cycles
     ]
-    view = _view(name, head, columns, rows, by_size)
+    view = _view(name, head, columns, rows, by_size=by_size)
     return View(linked(view.scene, report, (), shown_by[chosen]), repr(view))
 
 
@@ -269,7 +269,15 @@ def _view(
             + f"  {last}".rstrip()
         )
     return View(
-        rows_scene("code", title, sentence, CODES, mark, (("line", *columns), table), notes),
+        rows_scene(
+            "code",
+            title,
+            sentence,
+            CODES,
+            mark=mark,
+            table=(("line", *columns), table),
+            notes=notes,
+        ),
         "\n".join(text),
     )
 
@@ -365,5 +373,5 @@ def rows_scene(
     panels = Panels()
     panels.put(mark)
     panels.notes += ["Cycles are modelled.", *notes]
-    stills = (Still(title, sentence, int(next(iter(mark.parts))), 0, True),)
+    stills = (Still(title, sentence, int(next(iter(mark.parts))), 0, first=True),)
     return panels.scene(view, title, sentence, foot=10, codes=codes, stills=stills, table=table)

@@ -129,8 +129,10 @@ def pattern(source: Array, to: Array, tiles_per_ipu: int = 0) -> tuple[str, str]
     """Return (name, meaning) of the pattern in which tiles `source[i]` send to tiles `to[i]`. One
     message in twenty may deviate from it. `tiles_per_ipu` is given for several IPUs."""
     pairs = np.unique(np.stack((source, to)), axis=1)
-    senders, receivers = np.unique(pairs[0]), np.unique(pairs[1])
-    many, heard = counted(len(senders), "tile"), counted(len(receivers), "tile")
+    senders = np.unique(pairs[0])
+    receivers = np.unique(pairs[1])
+    many = counted(len(senders), "tile")
+    heard = counted(len(receivers), "tile")
     if len(senders) == len(receivers) == 1:
         return "one message", f"tile {senders[0]} sends to tile {receivers[0]}"
     if len(senders) == 1:
@@ -201,7 +203,8 @@ def _far(away: list[int], per_bin: int) -> str:
     """Return the tiles so far away, forward and back; `each`: the tiles of an IPU, of several."""
     same = bool(per_bin) and not any(d % per_bin for d in away)
     far = [f"{d // per_bin if same else d}" for d in sorted({abs(d) for d in away})]
-    which = f"the {'same tile of the IPU' if same else 'tile'}{'s' * (len(away) > 1)} "
+    tile = "same tile of the IPU" if same else "tile"
+    which = f"the {tile}s " if len(away) > 1 else f"the {tile} "
     if far == ["1"] and len(away) > 1:
         return which + "next to them"
     way = "away" if len(away) > 1 else "further on" if away[0] > 0 else "further back"
@@ -262,7 +265,15 @@ def _scene(
         note = _note(exchange, per_ipu)
         say = "{bytes} bytes in {messages} messages"
         still = Still(
-            name, note, MARGIN, exchange.cycles, True, cells, lanes, say=say, values=numbers_of
+            name,
+            note,
+            MARGIN,
+            exchange.cycles,
+            first=True,
+            cells=cells,
+            lanes=lanes,
+            say=say,
+            values=numbers_of,
         )
         stills.append(still)
     if per_ipu:

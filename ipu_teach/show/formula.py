@@ -167,7 +167,7 @@ def formula_of(codelet: type[Vertex], shapes: Shapes, target: Target) -> Formula
     before = sys.getprofile()
     sys.setprofile(observe)
     try:
-        cycles = said_cycles(codelet, None, shapes, target, "")
+        cycles = said_cycles(codelet, None, shapes, target, who="")
     finally:
         sys.setprofile(before)
     exact = [call[:2] for call in calls if type(call[2]) is int and call[2] == cycles]

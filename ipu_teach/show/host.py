@@ -24,7 +24,7 @@ from ipu_teach.show.view import View, fitting
 
 CODES = (
     *palette.PHASES,
-    Code("the device waits for a function", "W", "#bfc5cb", "#69717b", "/"),
+    Code("the device waits for a function", "W", "#bfc5cb", "#69717b", pattern="/"),
 )
 CODE = {phase.name: i for i, phase in enumerate(palette.PHASES)}
 WAITS = len(palette.PHASES)
@@ -93,7 +93,7 @@ def _scene(report: Report, max_pieces: int) -> Scene:
         " ".join([f"The host beside the device: {crossing}.", *sentences]),
         foot=22,
         codes=CODES,
-        stills=(Still("the whole run", note, CODE[longest], 0, True, lanes=panels.lanes),),
+        stills=(Still("the whole run", note, CODE[longest], 0, first=True, lanes=panels.lanes),),
         table=_table(report),
     )
 

@@ -36,7 +36,8 @@ CODES = (
     palette.FIRST,
     palette.SECOND,
 )
-ONE, TWO = 3, 4
+ONE = 3
+TWO = 4
 
 MOST_STEPS = 2000  # of the programs; more are shown several to a place
 MOMENTS = 300  # of an axis of cycles
@@ -145,12 +146,11 @@ class _Run:
         memory = self.report.memory
         path = self.report.target.data_path_width // 8
         with_gaps = -(-memory.size // path) * path
-        all_bytes, passing_bytes = (
-            np.zeros((3, self.places), np.int64),
-            np.zeros((3, self.places), np.int64),
-        )
+        all_bytes = np.zeros((3, self.places), np.int64)
+        passing_bytes = np.zeros((3, self.places), np.int64)
         always = memory.always_live_bytes_per_tile
-        all_bytes[ALWAYS], passing_bytes[ALWAYS] = always.sum(), always[self.fullest]
+        all_bytes[ALWAYS] = always.sum()
+        passing_bytes[ALWAYS] = always[self.fullest]
         for place, passing in enumerate(memory.passing):
             for bytes_of in passing.values():
                 all_bytes[BUFFER, place] += bytes_of.sum()
@@ -204,7 +204,8 @@ class _Run:
     def peak(self) -> str:
         """When the programs need most, in words."""
         all_bytes, passing_bytes = self.height
-        at, worst = int(np.argmax(all_bytes)), int(np.argmax(passing_bytes))
+        at = int(np.argmax(all_bytes))
+        worst = int(np.argmax(passing_bytes))
         always = self.bytes[0][ALWAYS, at]
         text = (
             f"most at step {at + 1} ({self.names[at]}): {all_bytes[at]:,} bytes on all tiles, "
@@ -318,16 +319,21 @@ def _scene(runs: list[_Run], at: At, max_places: int) -> Scene:
             f"{several - len(lanes):,} more that come and go, none of them larger, have no lane of "
             "their own."
         )
-    less = "" if runs[0].always else ", without what is always live"
-    limits = list(dict.fromkeys(run.report.target.bytes_per_tile for run in runs))
+    less = "" if runs[0].always else " of what comes and goes"
+    limits = [run.report.target.bytes_per_tile for run in runs]
     fullest = f"bytes of the fullest tile, which has {limits[0]:,}"
-    if len(limits) > 1:
-        fullest += f" in the first run and {limits[1]:,} in the second; the line is at the smaller"
+    if not runs[0].always:
+        fullest = "bytes of the fullest tile"
+    elif limits[0] != limits[-1]:
+        owner = ("first", "second")[limits[-1] < limits[0]]
+        fullest = f"bytes of the fullest tile; line: the {owner} run's limit, {min(limits):,}"
     for which, (name, heading) in enumerate(
-        (("all tiles", "bytes, all tiles together"), ("fullest tile", fullest))
+        (("all tiles", "bytes of all tiles together"), ("fullest tile", fullest))
     ):
         panels.put(
-            _curve(name, heading + less, runs, which, per_column, count), left=LEFT, high=HIGH
+            _curve(name, heading + less, runs, which, per_column=per_column, count=count),
+            left=LEFT,
+            high=HIGH,
         )
         panels.below()
     panels.below(46)
@@ -452,7 +458,9 @@ def _still(runs: list[_Run], steps: tuple[int, ...], lanes: bool) -> Still:
         head = head or run.names[at]
     begin, end = float(max(a for a, _ in spans)), float(min(b for _, b in spans))
     channel = {"live": (0, begin, end)} if lanes else {}
-    return Still(head, "; ".join(parts), ALWAYS if len(runs) == 1 else ONE, 0, True, lanes=channel)
+    return Still(
+        head, "; ".join(parts), ALWAYS if len(runs) == 1 else ONE, 0, first=True, lanes=channel
+    )
 
 
 def _title(runs: list[_Run]) -> str:

@@ -192,7 +192,7 @@ class _MemoryScene:
         heading = f"{counted(self.target.num_tiles, 'tile')}, in fifths of {scale}"
         cells_per_ipu = count // self.target.num_ipus
         key = np.arange(count)
-        cells = grid("tiles", self.target, SIDE, heading, cells_per_ipu, key=key)
+        cells = grid("tiles", self.target, SIDE, heading, each_ipu=cells_per_ipu, key=key)
         if count <= MOST_RECTANGLES:
             cells = replace(cells, side=float(int(cells.side)))
         panels.put(cells)
@@ -269,7 +269,7 @@ class _MemoryScene:
             _stack_heading(self.tiles_per_cell, columns.count, len(self.shown)),
             wide,
             high,
-            pictures,
+            pictures=pictures,
             places=stack_places(columns.count, wide, high),
             key=None if columns.is_sorted else np.arange(columns.count),
             switches=SWITCHES[: 1 + has_gaps],

@@ -134,11 +134,12 @@ def resting(view: str, stills: Sequence[Still], report: Report, at: At, **option
     chosen = frames_at(stills, report, at, **options)
     if not chosen.any():
         names = {report.step_cost(n).name for n in np.unique(report.step_numbers).tolist()}
+        forms = 'from 0 on, the name of a step, or a kind of phase, say "exchange"'
+        if "parts" in options:
+            forms = "from 0 on, or the name of a step"
         raise InvalidOptionError(f"""show.{view}() was given at={shown(at)}, which the picture
             does not show.
-            next:  {did_you_mean(at, names)}give the number of a superstep, from 0 on,
-            {"or " * ("parts" in options)}the name of a
-            step{', or a kind of phase, say "exchange"' * ("parts" not in options)}.""")
+            next:  {did_you_mean(at, names)}give the number of a superstep, {forms}.""")
     return int(np.argmax(np.where(chosen, [still.cycles for still in stills], -1)))
 
 

@@ -33,8 +33,13 @@ from ipu_teach.show.shapes import Boxes, Shape, Stroke, Words, rectangles
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
-MOST_ROUNDS, MOST_PAIRS, MOST_TOLD, MOST_TRACED = 32, 32, 4, 256
-SIDE, LEFT, WIDE = 264.0, 400.0, 304.0
+MOST_ROUNDS = 32
+MOST_PAIRS = 32
+MOST_TOLD = 4
+MOST_TRACED = 256
+SIDE = 264.0
+LEFT = 400.0
+WIDE = 304.0
 SAY = "IPU {i} sends {sends} bytes and hears {hears}"
 HEADINGS = (
     "round",
@@ -292,7 +297,7 @@ class _RingScene:
         ipus = Boxes(len(codes), places)
         pictures = [self._round(k, middles, ipus, ipus_per_code) for k in range(shown)]
         heading = "a round: chunks between the IPUs"
-        panels.put(painted("ring", heading, SIDE, SIDE, pictures, places))
+        panels.put(painted("ring", heading, SIDE, SIDE, pictures=pictures, places=places))
 
     def _put_rounds(
         self, panels: Panels, shown: int, codes: tuple[Code, ...], ipus_per_code: int

@@ -61,7 +61,8 @@ from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
 BEATS = (*STATES, palette.CHANGE)
-WAIT, CHANGE = BEATS.index(palette.WAIT), BEATS.index(palette.CHANGE)
+WAIT = BEATS.index(palette.WAIT)
+CHANGE = BEATS.index(palette.CHANGE)
 UNWRITTEN = len(BEATS)
 STEPS = UNWRITTEN + 2  # the first code of the values
 
@@ -396,7 +397,7 @@ class _Maker:
         first = len(self.stills)
         if step == BY_HOST:
             self.stills.append(
-                Still("change: the host writes between two runs", "", CHANGE, 0, False)
+                Still("change: the host writes between two runs", "", CHANGE, 0, first=False)
             )
             return [], first
         cost = self.report.step_cost(step)
@@ -430,8 +431,8 @@ class _Maker:
                     note,
                     STATE[phase.kind],
                     phase.cycles,
-                    len(self.stills) == first,
-                    {"board": (code[self.tiles], busy[self.tiles], WAIT)},
+                    first=len(self.stills) == first,
+                    cells={"board": (code[self.tiles], busy[self.tiles], WAIT)},
                     flows={"messages": messages} if messages else {},
                     source=source,
                     at=0.9 if messages else 1,
@@ -447,8 +448,8 @@ class _Maker:
                 "what was written is there",
                 CHANGE,
                 0,
-                last == first,
-                {"board": (0, 1, 0)},
+                first=last == first,
+                cells={"board": (0, 1, 0)},
                 source=source,
                 touches={"board": (np.zeros(0, np.int64), self._drawn(does.writes))},
                 origins=self._origins(does.origins),
@@ -483,7 +484,16 @@ class _Maker:
             is_drawn = self._drawn(cells)
             size = int(self.size[cells].sum())
             end = phase.cycles if phase.busy is None else int(phase.busy[tiles[to]])
-            yield Message(source, np.array([to]), size, 0, end, is_drawn, len(cells), after)
+            yield Message(
+                source,
+                np.array([to]),
+                size,
+                0,
+                end=end,
+                cells=is_drawn,
+                count=len(cells),
+                after=after,
+            )
 
     def _undrawn(self, step: int, phase: Phase, messages: tuple[Message, ...]) -> str:
         """Return, in words, how much of the data that arrives in a phase is in none of its
@@ -555,7 +565,8 @@ class _Maker:
                 if place > last >= self.begins:
                     break
                 if place < self.begins:
-                    start[at], start_written[at] = values, written
+                    start[at] = values
+                    start_written[at] = written
                 elif place in changed_in and (has_cells := cell[at] >= 0).any():
                     number_of = of(values[has_cells], written[has_cells])
                     frame = np.full(len(number_of), changed_in[place])
@@ -566,7 +577,7 @@ class _Maker:
         frame, changed, value = messages_by_pair[
             np.lexsort((messages_by_pair[:, 1], messages_by_pair[:, 0]))
         ].T
-        return CellTexts(tuple(texts), np.concatenate(first), frame, changed, value)
+        return CellTexts(tuple(texts), np.concatenate(first), frame, changed, value=value)
 
     def _known(self, numbers: CellTexts, frames: int) -> Array:
         """Return int64[frames]: how many of the drawn cells are written in each frame."""
@@ -677,7 +688,8 @@ class _Maker:
         known = sorted((value(text), text) for text in numbers.texts if np.isfinite(value(text)))
         span = f" Values go from {known[0][1]} to {known[-1][1]}." if known else ""
         steps_run = len(self.recording.steps) - self.recording.steps.count(BY_HOST)
-        changes, elements = counted(len(numbers.cell), "change"), counted(len(self.box), "element")
+        changes = counted(len(numbers.cell), "change")
+        elements = counted(len(self.box), "element")
         return (
             f"The numbers of {tensors} in {counted(steps_run, 'superstep')} on "
             f"{tiles_of(self.report)}, "
@@ -692,7 +704,8 @@ class _Maker:
         for frame, cell, text in zip(
             numbers.frame.tolist(), numbers.cell.tolist(), numbers.value.tolist(), strict=True
         ):
-            old, now[cell] = now[cell], numbers.texts[text]
+            old = now[cell]
+            now[cell] = numbers.texts[text]
             steps_run = f"{superstep[frame]:,}"
             tile = f"{self.tiles[self.box[cell]]}"
             rows.append((steps_run, tile, board.said(cell), old, now[cell]))
