@@ -61,7 +61,8 @@ class Places:
 
     def __init__(self, board: Board) -> None:
         self.board = board
-        self.wide = (board.width - GUTTER * (board.block > 0) + BETWEEN) / board.across - BETWEEN
+        gutter = GUTTER if board.block else 0.0
+        self.wide = (board.width - gutter + BETWEEN) / board.across - BETWEEN
         # of each box its column, its row, and how many names of IPUs stand above it
         self.spots: list[tuple[int, int, int]] = []
         self.heads: dict[int, int] = {}  # the first box of each IPU
@@ -73,7 +74,7 @@ class Places:
                 along = -1
             self.heads.setdefault(board.ipu(box), box)
             along += 1
-            self.spots.append((along, down, len(self.heads) * (board.block > 0)))
+            self.spots.append((along, down, len(self.heads) if board.block else 0))
         self.tall = (down + 1) * (board.high + BETWEEN) - BETWEEN + HEAD * self.spots[-1][2]
         room = self.wide - 8 - 32 * np.reshape(board.left, (-1, len(board.per))).any(axis=0)
         # the pitch of the cells of each row
@@ -136,7 +137,7 @@ def paint_board(scene: Scene, board: Board, frame: int, progress: float) -> Iter
     for ipu, box in places.heads.items() if board.block else ():
         yield Words(board.x, float(corners[box, 1]) - 6, f"IPU {ipu}")
     for x, y in corners.tolist():
-        yield from rim(x, y, places.wide, board.high, 1, "line")
+        yield from rim(x, y, places.wide, board.high, thick=1, role="line")
     for (x, y), tile in zip(corners.tolist(), board.tiles, strict=True):
         yield Words(
             x + 4, y + 14, f"tile {tile}" if places.wide > 70 else f"{tile}", 11, ink="soft"
@@ -146,7 +147,7 @@ def paint_board(scene: Scene, board: Board, frame: int, progress: float) -> Iter
             x, y = corners[state == value].T + np.array([[places.wide - 18], [3]])
             yield Boxes(value, rectangles(x, y, 14.0, 14.0))
             yield from (
-                Words(a + 7, b + 11, scene.codes[value].letter, 11, "middle", value)
+                Words(a + 7, b + 11, scene.codes[value].letter, 11, anchor="middle", ink=value)
                 for a, b in zip(x, y, strict=True)
             )
     shown = value_codes(board, texts)
@@ -173,12 +174,12 @@ def paint_board(scene: Scene, board: Board, frame: int, progress: float) -> Iter
             if wide < NARROW:
                 yield Stroke(((x, y + high + 1), (x + wide + 1, y + high + 1)), width)
             else:
-                yield from rim(x, y, wide, high, width)
+                yield from rim(x, y, wide, high, thick=width)
     x, y, wide, high = cells[board.focus].tolist()
-    yield from rim(x - 2, y - 2, wide + 4, high + 4, 3)
+    yield from rim(x - 2, y - 2, wide + 4, high + 4, thick=3)
     digits = zip(cells.tolist(), texts, shown.tolist(), strict=True)
     words = [
-        Words(x + w / 2, y + 11, short(t, w), 11, "middle", value)
+        Words(x + w / 2, y + 11, short(t, w), 11, anchor="middle", ink=value)
         for (x, y, w, _), t, value in digits
         if w >= DIGITS
     ]
@@ -204,7 +205,8 @@ def paint_packets(
 ) -> Iterator[Shape]:
     """Yield the messages between the boxes of a board, each with the number that it carries, or
     with its bytes."""
-    places, (messages, now) = Places(board), under_way(scene, frame, progress, name)
+    places = Places(board)
+    messages, now = under_way(scene, frame, progress, name)
     if any(board.link(message) for message in messages):
         yield from _links(scene, places, messages)
         return
@@ -245,7 +247,7 @@ def paint_packets(
         y = y + part * (v - y)
         code = board.rims[int(board.row[cell])] if cell >= 0 else still.code
         boxes.setdefault(code, []).append((x - wide / 2, y - 8, wide, 16.0))
-        words.append(Words(x, y + 4, text, 11, "middle", code))
+        words.append(Words(x, y + 4, text, 11, anchor="middle", ink=code))
     yield from (Boxes(code, np.array(marked)) for code, marked in boxes.items())
     yield from sorted(words, key=lambda w: w.ink)
 
@@ -264,7 +266,8 @@ def _arrows(places: Places, messages: tuple[Message, ...]) -> Iterator[Shape]:
         words += f"; arrows: tile {board.tiles[focus]}"
     yield Words(board.right, board.y - 8, words, anchor="end", ink="soft")
     for own_pair, source, to in pairs:
-        (x, y), (u, v) = places.corner(source), places.corner(to)
+        x, y = places.corner(source)
+        u, v = places.corner(to)
         start = (x + places.wide * 0.3, y + board.high - 8)
         end = (u + places.wide * 0.7, v + board.high - 8)
         yield Stroke((start, end), 1.5 if own_pair else 1, "ink" if own_pair else "line", True)
@@ -283,7 +286,7 @@ def _links(scene: Scene, places: Places, links: tuple[Message, ...]) -> Iterator
             ((right - GUTTER + 6, a), (right - 8, y), (right - GUTTER + 8, b)), 2, arrow=True
         )
         yield Boxes(code, rectangles(right - 56, y - 9, 56.0, 16.0))
-        yield Words(right - 28, y + 3, f"{link.size:,} B", 11, "middle", code)
+        yield Words(right - 28, y + 3, f"{link.size:,} B", 11, anchor="middle", ink=code)
 
 
 def paint_sheet(scene: Scene, mark: Sheet, frame: int) -> Iterator[Shape]:
@@ -299,7 +302,7 @@ def paint_sheet(scene: Scene, mark: Sheet, frame: int) -> Iterator[Shape]:
     for code in np.unique(codes).tolist():
         at = codes == code
         yield Boxes(code, rectangles(x[at], y[at], side, side))
-    yield from rim(float(x[board.focus]), float(y[board.focus]), side, side, 2)
+    yield from rim(float(x[board.focus]), float(y[board.focus]), side, side, thick=2)
 
 
 def paint_detail(scene: Scene, mark: Detail, frame: int) -> Iterator[Shape]:
@@ -318,10 +321,10 @@ def paint_detail(scene: Scene, mark: Detail, frame: int) -> Iterator[Shape]:
     for line, cell in enumerate(shown):
         y = mark.y + 12 + LINE * line
         right = mark.right
-        yield Words(right, y, short(now[cell], 60), 12, "end")
+        yield Words(right, y, short(now[cell], 60), 12, anchor="end")
         if now[cell] != before[cell] and frame:
             old = short(before[cell], 60)
-            yield Words(right - 70, y, old, 12, "end", "soft")
+            yield Words(right - 70, y, old, 12, anchor="end", ink="soft")
             yield Stroke(((right - 70 - OF_LETTER * len(old), y - 4), (right - 70, y - 4)), 1)
     if len(shown) < len(inside):
         texts = f"and {len(inside) - len(shown):,} more"

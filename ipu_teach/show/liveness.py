@@ -36,7 +36,8 @@ CODES = (
     palette.FIRST,
     palette.SECOND,
 )
-ONE, TWO = 3, 4
+ONE = 3
+TWO = 4
 
 MOST_STEPS = 2000  # of the programs; more are shown several to a place
 MOMENTS = 300  # of an axis of cycles
@@ -145,12 +146,11 @@ class _Run:
         memory = self.report.memory
         path = self.report.target.data_path_width // 8
         with_gaps = -(-memory.size // path) * path
-        all_bytes, passing_bytes = (
-            np.zeros((3, self.places), np.int64),
-            np.zeros((3, self.places), np.int64),
-        )
+        all_bytes = np.zeros((3, self.places), np.int64)
+        passing_bytes = np.zeros((3, self.places), np.int64)
         always = memory.always_live_bytes_per_tile
-        all_bytes[ALWAYS], passing_bytes[ALWAYS] = always.sum(), always[self.fullest]
+        all_bytes[ALWAYS] = always.sum()
+        passing_bytes[ALWAYS] = always[self.fullest]
         for place, passing in enumerate(memory.passing):
             for bytes_of in passing.values():
                 all_bytes[BUFFER, place] += bytes_of.sum()
@@ -204,7 +204,8 @@ class _Run:
     def peak(self) -> str:
         """When the programs need most, in words."""
         all_bytes, passing_bytes = self.height
-        at, worst = int(np.argmax(all_bytes)), int(np.argmax(passing_bytes))
+        at = int(np.argmax(all_bytes))
+        worst = int(np.argmax(passing_bytes))
         always = self.bytes[0][ALWAYS, at]
         text = (
             f"most at step {at + 1} ({self.names[at]}): {all_bytes[at]:,} bytes on all tiles, "
@@ -318,13 +319,21 @@ def _scene(runs: list[_Run], at: At, max_places: int) -> Scene:
             f"{several - len(lanes):,} more that come and go, none of them larger, have no lane of "
             "their own."
         )
-    less = "" if runs[0].always else ", without what is always live"
-    fullest = f"bytes of the fullest tile, which has {runs[0].report.target.bytes_per_tile:,}"
+    less = "" if runs[0].always else " of what comes and goes"
+    limits = [run.report.target.bytes_per_tile for run in runs]
+    fullest = f"bytes of the fullest tile, which has {limits[0]:,}"
+    if not runs[0].always:
+        fullest = "bytes of the fullest tile"
+    elif limits[0] != limits[-1]:
+        owner = ("first", "second")[limits[-1] < limits[0]]
+        fullest = f"bytes of the fullest tile; line: the {owner} run's limit, {min(limits):,}"
     for which, (name, heading) in enumerate(
-        (("all tiles", "bytes, all tiles together"), ("fullest tile", fullest))
+        (("all tiles", "bytes of all tiles together"), ("fullest tile", fullest))
     ):
         panels.put(
-            _curve(name, heading + less, runs, which, per_column, count), left=LEFT, high=HIGH
+            _curve(name, heading + less, runs, which, per_column=per_column, count=count),
+            left=LEFT,
+            high=HIGH,
         )
         panels.below()
     panels.below(46)
@@ -400,10 +409,15 @@ def _curve(
         top=max(1, top),
         unit="bytes",
         series=tuple(series),
-        limit=runs[0].report.target.bytes_per_tile if which == 1 and runs[0].always else 0,
+        limit=_limit(runs) if which == 1 and runs[0].always else 0,
         named=which == 1,
         each=per_column if runs[0].cycles else 0.0,
     )
+
+
+def _limit(runs: list[_Run]) -> int:
+    """Return the bytes of a tile; of two machines those of the smaller one."""
+    return min(run.report.target.bytes_per_tile for run in runs)
 
 
 def _lane_bars(
@@ -444,20 +458,29 @@ def _still(runs: list[_Run], steps: tuple[int, ...], lanes: bool) -> Still:
         head = head or run.names[at]
     begin, end = float(max(a for a, _ in spans)), float(min(b for _, b in spans))
     channel = {"live": (0, begin, end)} if lanes else {}
-    return Still(head, "; ".join(parts), ALWAYS if len(runs) == 1 else ONE, 0, True, lanes=channel)
+    return Still(
+        head, "; ".join(parts), ALWAYS if len(runs) == 1 else ONE, 0, first=True, lanes=channel
+    )
 
 
 def _title(runs: list[_Run]) -> str:
     peaks = [int(run.height[0].max()) for run in runs]
     if len(runs) == 1:
         at = int(np.argmax(runs[0].height[0]))
-        less = "" if runs[0].always else " beside what is always live"
-        return f"Most is live in step {at + 1}, {runs[0].names[at]}: {peaks[0]:,} bytes{less}"
+        always = 100 * int(runs[0].bytes[0][ALWAYS, at]) / (peaks[0] or 1)
+        rest = f", {always:.1f} % of them always live"
+        if not runs[0].always:
+            rest = " beside what is always live"
+        return f"Most is live in step {at + 1}, {runs[0].names[at]}: {peaks[0]:,} bytes{rest}"
     change = 100 * abs(peaks[1] - peaks[0]) / peaks[0] if peaks[0] else 0.0
     if not change:
         return "Both runs need equally much memory at their peaks"
-    rest = "more" if peaks[1] > peaks[0] else "less"
-    return f"At its peak the second run needs {change:.1f} % {rest} memory than the first"
+    comparison = "more" if peaks[1] > peaks[0] else "less"
+    title = f"At its peak the second run needs {change:.1f} % {comparison} memory than the first"
+    fits = [int(run.height[1].max()) <= _limit(runs) for run in runs]
+    if runs[0].always and fits[0] != fits[1]:
+        title += f"; only the {('first', 'second')[fits[1]]} fits in {_limit(runs):,} bytes a tile"
+    return title
 
 
 def _sentence(runs: list[_Run]) -> str:

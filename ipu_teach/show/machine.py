@@ -99,10 +99,9 @@ def _scene(target: Target, report: Report | None) -> Scene:
         memory = max(1, size * target.tiles_per_ipu) * target.memory_bytes_per_tile / 2**20
         said = {pipe: rate(r) if r else "none" for pipe, r in zip(PIPES, wide, strict=True)}
         rates += said.values()
-        told += (
-            f"{name}, {p}: {r}{f', modelled; {figures[p]}; {sources[p]}' * (r != 'none')}."
-            for p, r in said.items()
-        )
+        for pipe, text in said.items():
+            source = "" if text == "none" else f", modelled; {figures[pipe]}; {sources[pipe]}"
+            told.append(f"{name}, {pipe}: {text}{source}.")
         rows += [
             (name, pipe, r, figures[pipe], sources[pipe]) for pipe, r in said.items() if r != "none"
         ]
@@ -110,7 +109,12 @@ def _scene(target: Target, report: Report | None) -> Scene:
         notes.append(f"{memory:,.1f} MiB of memory, modelled {rate_texts}")
         stills.append(
             Still(
-                name, notes[-1], 4, 0, True, values={"rate": np.array([r // 10**6 for r in wide])}
+                name,
+                notes[-1],
+                4,
+                0,
+                first=True,
+                values={"rate": np.array([r // 10**6 for r in wide])},
             )
         )
     figured = tuple(f"{figures[p]}; {sources[p]}" for p in PIPES)
@@ -173,7 +177,8 @@ def _scene(target: Target, report: Report | None) -> Scene:
 
 def _finding(memory: int, host: int) -> str:
     """Return how much faster one path is than the other."""
-    fast, slow = max(memory, host), max(1, min(memory, host))
+    fast = max(memory, host)
+    slow = max(1, min(memory, host))
     times = f"{fast / slow:,.0f}" if fast >= 10 * slow else f"{fast / slow:.2g}"
     if memory >= host:
         return f"the tiles' memory is {times} times as fast as the links to the host"

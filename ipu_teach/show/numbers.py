@@ -27,16 +27,19 @@ from ipu_teach.types.numbers import grid_of
 CODES = (
     palette.OTHERWISE.lettered("e", "evenly spaced, about zero"),
     palette.SO.lettered("g", "spacing grows with the number"),
-    Code("a number that there is", "n", "#59636e", "#a4adb7", ""),
-    Code("numbers too close to draw each", "c", "#bfc5cb", "#4a525c", "|"),
-    Code("a thousand times as many or more", "m", "#59636e", "#a4adb7", "x"),
+    Code("a number that there is", "n", "#59636e", "#a4adb7", pattern=""),
+    Code("numbers too close to draw each", "c", "#bfc5cb", "#4a525c", pattern="|"),
+    Code("a thousand times as many or more", "m", "#59636e", "#a4adb7", pattern="x"),
     palette.CHOSEN.lettered("L", "where the value lands"),
 )
 EVEN, GROWING, THERE, CLOSE, CLOSER, LANDS = range(6)
 MOST_NUMBERS = 120  # in the window around the value; closer ones are drawn as one bar
 MOST_TICKS = 9
 # the width of a picture, the pitch of its rows, the height of a bar; words are above it
-WIDE, PITCH, TALL, BELOW = 652.0, 36.0, 14.0, 18.0
+WIDE = 652.0
+PITCH = 36.0
+TALL = 14.0
+BELOW = 18.0
 Window = tuple[float, float]
 
 
@@ -79,7 +82,8 @@ class NumberLine:
     def within(self, window: Window, max_numbers: int) -> list[float]:
         """Return its numbers from the first end of the window to the second, the lowest `most` of
         them."""
-        (value, last), boxes_of_code = self.ends(window), list[float]()
+        value, last = self.ends(window)
+        boxes_of_code = list[float]()
         while value <= last and len(boxes_of_code) < max_numbers:
             boxes_of_code.append(value)
             # below zero, the next one is nearer to it: half as far where a power of two begins
@@ -112,7 +116,9 @@ def _line(dtype: Any, value: float) -> NumberLine:
     steps = 2**grid.mantissa_bits
     lands = scale * float(grid.round(np.array([value / scale]))[0])
     normal = 2.0**grid.least_exponent * scale
-    return NumberLine(dtype.__name__, normal / steps, normal, grid.largest * scale, steps, lands)
+    return NumberLine(
+        dtype.__name__, normal / steps, normal, grid.largest * scale, steps=steps, lands=lands
+    )
 
 
 def _scene(lines: list[NumberLine], value: float) -> Scene:
@@ -140,7 +146,7 @@ def _scene(lines: list[NumberLine], value: float) -> Scene:
         f"{value:.9g} on {counted(len(lines), 'number line')}: {description}.",
         foot=22,
         codes=CODES,
-        stills=(Still(f"where {value:.9g} lands", description, 0, 0, True),),
+        stills=(Still(f"where {value:.9g} lands", description, 0, 0, first=True),),
         table=(
             ("dtype", *row),
             ((line.name, *(f"{v:.9g}" for v in _row(line, value))) for line in lines),
@@ -221,7 +227,11 @@ def _rows(name: str, heading: str, rows: list[DtypeRow], ticks: list[tuple[float
             ]
             shapes.append(Boxes(code, np.array(boxes_of_code)))
         shapes.append(Words(0, top - 5, description, 11))
-    shapes += [Words(WIDE * x, high + 14, text, 11, "middle", "soft") for x, text in ticks]
+    shapes += [
+        Words(WIDE * x, high + 14, text, 11, anchor="middle", ink="soft") for x, text in ticks
+    ]
     places = rectangles(0, PITCH * np.arange(len(rows)), WIDE, PITCH)
     texts = tuple(description for description, _ in rows)
-    return painted(name, heading, WIDE, high, [shapes], places, texts, "{label}.")
+    return painted(
+        name, heading, WIDE, high, pictures=[shapes], places=places, labels=texts, say="{label}."
+    )

@@ -186,7 +186,7 @@ class Elements:
         away = np.full(len(cell), HOST)
         if not into:
             crossing_out = _crossing([(self.tile[cell], away, cell)])
-            return Step(np.unique(cell), NONE, (), {}, crossing_out, by_host=True)
+            return Step(np.unique(cell), NONE, (), {}, goes=crossing_out, by_host=True)
         named = np.full(len(cell), self.names(name))
         phrase = f"element {{index}} of {noun} {{name}}"
         comes = _crossing([(away, self.tile[cell], cell)])

@@ -87,9 +87,9 @@ def paint(
             case Cells():
                 yield from _cells(scene, mark, still, progress)
             case Lanes():
-                yield from _lanes(scene, mark, still, progress, is_whole)
+                yield from _lanes(scene, mark, still, progress, is_whole=is_whole)
             case Flows():
-                yield from _flows(scene, mark, still, frame, progress)
+                yield from _flows(scene, mark, still, frame, progress=progress)
             case Track():
                 yield from _track(scene, mark, frame, progress)
             case Flame():
@@ -154,7 +154,7 @@ def _cells(scene: Scene, mark: Cells, still: Still, progress: float) -> Iterator
             pixels = np.full((rows, mark.columns), -1)
             pixels.flat[: len(part)] = part
             row_left, top = map(float, mark.place(np.array(first)))
-            yield Raster(row_left, top, mark.columns * mark.side, rows * mark.side, pixels)
+            yield Raster(row_left, top, mark.columns * mark.side, rows * mark.side, codes=pixels)
         return
     x, y = mark.place(np.arange(mark.count))
     for code in np.unique(codes):
@@ -177,10 +177,14 @@ def _cell_labels(scene: Scene, mark: Cells, codes: Array) -> Iterator[Shape]:
         text = name if fits and (both or not letter) else letter
         middle = float(x[i] + mark.side * 0.47)
         part = 0.42 if both else 0.6 if tall else 0.47 + 4 / mark.side
-        lines.append(Words(middle, float(y[i] + mark.side * part), text, size, "middle", code))
+        lines.append(
+            Words(middle, float(y[i] + mark.side * part), text, size, anchor="middle", ink=code)
+        )
         if both:
             lines.append(
-                Words(middle, float(y[i] + mark.side * 0.78), letter, size, "middle", code)
+                Words(
+                    middle, float(y[i] + mark.side * 0.78), letter, size, anchor="middle", ink=code
+                )
             )
     yield from sorted(lines, key=lambda w: (str(w.ink), w.size, w.y))
 
@@ -218,10 +222,10 @@ def _lane_labels(mark: Lanes | Tape) -> Iterator[Shape]:
     every = next((n for n in (1, 2, 5, 10, 20, 50) if n * pitch >= 9), 0)
     for i in range(0, mark.count, every) if every and not mark.ends else ():
         words = mark.labels[i] if mark.labels else f"{i}"
-        yield Words(mark.x - 5, mark.y + (i + 0.72) * pitch, words, 11, "end", "soft")
+        yield Words(mark.x - 5, mark.y + (i + 0.72) * pitch, words, 11, anchor="end", ink="soft")
     for k, words in enumerate(mark.ends):  # the first at the top, the last at the bottom
         down = 9 + k * (mark.height - 10) / (len(mark.ends) - 1)
-        yield Words(mark.x - 5, mark.y + down, words, 11, "end", "soft")
+        yield Words(mark.x - 5, mark.y + down, words, 11, anchor="end", ink="soft")
 
 
 def _layers(drawing: Drawing, count: int) -> Iterator[tuple[bool, Array, Array, Array]]:
@@ -242,7 +246,8 @@ def pixels_in_turn(spent: Array) -> Array:
     pieces are.
     """
     rows, _, columns = spent.shape
-    pixels, owed = np.zeros((rows, columns), np.int64), np.zeros(spent.shape[:2])
+    pixels = np.zeros((rows, columns), np.int64)
+    owed = np.zeros(spent.shape[:2])
     for column in range(columns):
         owed += spent[:, :, column]
         # never what the column has nothing of
@@ -255,7 +260,7 @@ def pixels_in_turn(spent: Array) -> Array:
 def _flows(scene: Scene, mark: Flows, still: Still, frame: int, progress: float) -> Iterator[Shape]:
     cells = scene.mark(mark.between)
     if isinstance(cells, Board):
-        yield from paint_packets(scene, mark.name, cells, frame, progress)
+        yield from paint_packets(scene, mark.name, cells, frame, progress=progress)
         return
     assert isinstance(cells, Cells)
     messages = still.flows.get(mark.name, ())
@@ -273,7 +278,7 @@ def _message(cells: Cells, message: Message, width: float, folded: bool) -> Iter
     x, y = (float(v) + half for v in cells.place(np.array(message.source)))
     to_x, to_y = ((v + half).tolist() for v in cells.place(message.receivers))
     if folded:  # the sender gets a frame, each receiver a dot
-        yield from rim(x - half, y - half, 2 * half, 2 * half, 1.5)
+        yield from rim(x - half, y - half, 2 * half, 2 * half, thick=1.5)
         dot = cells.side * 0.15
         yield from (
             Stroke(((u - dot, v), (u + dot, v)), 2 * dot) for u, v in zip(to_x, to_y, strict=True)
@@ -355,7 +360,11 @@ def _track(scene: Scene, mark: Track, frame: int, progress: float) -> Iterator[S
         ]
         pixels = stacked_pixels(np.array(spent) * columns / ends[-1] * rows, rows)
         yield Raster(
-            mark.x, mark.y, mark.width, mark.height, np.where(pixels < 0, -1, pieces_found[pixels])
+            mark.x,
+            mark.y,
+            mark.width,
+            mark.height,
+            codes=np.where(pixels < 0, -1, pieces_found[pixels]),
         )
     else:
         row_left = mark.x + ends * mark.width / (ends[-1] or 1)
@@ -368,7 +377,7 @@ def _track(scene: Scene, mark: Track, frame: int, progress: float) -> Iterator[S
     below = mark.bottom + 16
     is_whole = f"{number(ends[-1])} modelled cycles"
     yield Words(mark.x, below, "0", 11, ink="soft")
-    yield Words(mark.right, below, is_whole, 11, "end", "soft")
+    yield Words(mark.right, below, is_whole, 11, anchor="end", ink="soft")
 
 
 def _strip(mark: Track, edges: Array, codes: Array, cycles: Array) -> Iterator[Shape]:
@@ -386,7 +395,8 @@ def _strip(mark: Track, edges: Array, codes: Array, cycles: Array) -> Iterator[S
     new = np.abs(np.diff(tops, axis=1)).max(axis=0) * mark.height > 0.01
     firsts = np.flatnonzero(np.append(True, new))
     x = mark.x + edges * mark.width / (ends[-1] or 1)
-    row_left, right = x[firsts], x[np.append(firsts[1:], parts.shape[1])]
+    row_left = x[firsts]
+    right = x[np.append(firsts[1:], parts.shape[1])]
     for i, code in enumerate(known.tolist()):
         top = tops[i, firsts] * mark.height
         high = parts[i, firsts] * mark.height
@@ -404,7 +414,9 @@ def _flame(scene: Scene, mark: Flame) -> Iterator[Shape]:
     span = mark.span or float(before[end] - before[begin]) or 1
     yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
     for row, name in enumerate(mark.rows):
-        yield Words(mark.x - 5, mark.y + (row + 0.68) * mark.pitch, name, 11, "end", "soft")
+        yield Words(
+            mark.x - 5, mark.y + (row + 0.68) * mark.pitch, name, 11, anchor="end", ink="soft"
+        )
     ends = (mark.first, mark.last) if mark.timed else (before[mark.first], before[mark.last])
     shown = [np.clip((end - before[begin]) / span, 0, 1) for end in ends]
     row_left, right = (mark.x + mark.width * part for part in shown)
@@ -424,7 +436,7 @@ def _flame(scene: Scene, mark: Flame) -> Iterator[Shape]:
             continue
         x = float(row_left[i]) + 4
         y = float(top[i] + mark.pitch * 0.68)
-        lines.append(Words(x, y, words, 11, "start", int(mark.code[i])))
+        lines.append(Words(x, y, words, 11, anchor="start", ink=int(mark.code[i])))
     yield from sorted(lines, key=lambda w: w.ink)
 
 
@@ -433,7 +445,8 @@ def _tape(scene: Scene, mark: Tape, frame: int, progress: float) -> Iterator[Sha
     frames = frames[slice(*scene.data.get("window", (0, None)))]
     before = scene.begins - scene.begins[frames[0]]
     scale = mark.width / (mark.span or before[frames[-1] + 1] or 1)
-    yield Words(mark.x, mark.y - 8 - 28 * (mark.named > 0), mark.heading, ink="soft")
+    names = 28 if mark.named > 0 else 0
+    yield Words(mark.x, mark.y - 8 - names, mark.heading, ink="soft")
     if "window" in scene.data:
         first, last = (number(scene.begins[at]) for at in scene.data["window"])
         words = f"cycles {first} to {last}"
@@ -453,7 +466,7 @@ def _tape(scene: Scene, mark: Tape, frame: int, progress: float) -> Iterator[Sha
         drawn = [(float(before[frame]), drawing) for frame, drawing in run]
         yield from _lane_boxes(mark, drawn, scale)
     else:
-        yield from _tape_raster(mark, run, before, scale, len(scene.codes))
+        yield from _tape_raster(mark, run, before, scale, codes=len(scene.codes))
     yield from _lane_labels(mark)
     if frame in frames:
         cursor = float(
@@ -510,7 +523,8 @@ def _tape_raster(
     # the frame of each edge
     within = np.clip(np.searchsorted(before[first : last + 1], at, "right") - 1, 0, len(run) - 1)
     rasters: dict[int, Array] = {}  # by drawing: float[lanes, codes], the time of each code
-    spent, total = np.zeros((mark.count, codes, columns + 1)), np.zeros((mark.count, codes))
+    spent = np.zeros((mark.count, codes, columns + 1))
+    total = np.zeros((mark.count, codes))
     edges_of = np.split(np.arange(columns + 1), np.searchsorted(within, np.arange(1, len(run))))
     for (frame, drawing), edges in zip(run, edges_of, strict=True):
         if len(edges):
@@ -523,10 +537,10 @@ def _tape_raster(
     pixels = pixels_in_turn(np.diff(spent, axis=2))
     pitch = mark.height / mark.count
     if total.sum(axis=1).all():
-        yield Raster(mark.x, mark.y, wide, mark.height, pixels)
+        yield Raster(mark.x, mark.y, wide, mark.height, codes=pixels)
         return
     for lane in np.flatnonzero(total.sum(axis=1)).tolist():  # the others are those of another tape
-        yield Raster(mark.x, mark.y + lane * pitch, wide, pitch, pixels[lane : lane + 1])
+        yield Raster(mark.x, mark.y + lane * pitch, wide, pitch, codes=pixels[lane : lane + 1])
 
 
 def _spent(drawing: Drawing, count: int, codes: int, until: Array) -> Array:
@@ -553,8 +567,10 @@ def _steps(mark: Curve, values: Array) -> Array:
 
 def _curve(scene: Scene, mark: Curve, frame: int) -> Iterator[Shape]:
     yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
-    yield Words(mark.x - 5, mark.y + 9, f"{number(mark.top)} {mark.unit}", 11, "end", "soft")
-    yield Words(mark.x - 5, mark.y + mark.height, f"0 {mark.unit}", 11, "end", "soft")
+    yield Words(
+        mark.x - 5, mark.y + 9, f"{number(mark.top)} {mark.unit}", 11, anchor="end", ink="soft"
+    )
+    yield Words(mark.x - 5, mark.y + mark.height, f"0 {mark.unit}", 11, anchor="end", ink="soft")
     for series in mark.series:
         upper = _steps(mark, series.values)
         if series.base is None:
@@ -580,15 +596,27 @@ def _curve(scene: Scene, mark: Curve, frame: int) -> Iterator[Shape]:
         yield Stroke(((x, mark.y - 3), (x, bottom + 3)), 1.5)
 
 
+def _bar_width(mark: Tree) -> float:
+    """Return the width of the longest bar of a tree: the room that its words leave, up to half of
+    the tree. static/tree.js has the same formula."""
+    columns = len(mark.columns)
+    words = zip(mark.labels, mark.depth.tolist(), strict=True)
+    longest = max(NAME * len(text) + 14 * depth + 14 for text, depth in words)
+    lead = max(52, 30 + NAME * max(map(len, mark.cells[::columns])))
+    room = mark.width - longest - lead - mark.column * (columns - 1) - 12
+    return float(min(max(BAR, room), mark.width / 2))
+
+
 def _tree(mark: Tree) -> Iterator[Shape]:
     right = mark.x + mark.width
+    bar = _bar_width(mark)
     starts = [
-        right - BAR - 12 - mark.column * (len(mark.columns) - 1 - i)
+        right - bar - 12 - mark.column * (len(mark.columns) - 1 - i)
         for i in range(len(mark.columns))
     ]
     yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
     for x, words in zip(starts, mark.columns, strict=True):
-        yield Words(x, mark.y - 8, words, 12, "end", "soft")
+        yield Words(x, mark.y - 8, words, 12, anchor="end", ink="soft")
     rows = mark.visible()
     inner = mark.has_children()
     first = max(54, NAME * max(map(len, mark.cells[:: len(starts)])))
@@ -600,11 +628,13 @@ def _tree(mark: Tree) -> Iterator[Shape]:
         room = int((starts[0] - first - 16 - x) / NAME)
         yield Words(x + 14, top + mark.pitch * 0.7, label(mark.labels[i], room), 12)
         for k, start in enumerate(starts):
-            yield Words(start, top + mark.pitch * 0.7, mark.cells[i * len(starts) + k], 12, "end")
-    row_left: Array = np.full(len(rows), right - BAR)
+            yield Words(
+                start, top + mark.pitch * 0.7, mark.cells[i * len(starts) + k], 12, anchor="end"
+            )
+    row_left: Array = np.full(len(rows), right - bar)
     upper = mark.y + (np.arange(len(rows)) + 0.2) * mark.pitch
     for code, part in mark.parts.items():
-        wide = BAR * part[rows] / 1000
+        wide = bar * part[rows] / 1000
         yield Boxes(int(code), rectangles(row_left, upper, wide, mark.pitch * 0.6)[wide > 0])
         row_left = row_left + wide
 

@@ -76,7 +76,8 @@ def _differs(scene: Scene) -> tuple[str, int]:
 def _spread(values: Any, which: int, lanes: int, base_value: Any) -> Array:
     """Return the values in every other one of twice as many lanes, and `other` in those between."""
     spread = np.empty((lanes, 2), np.int64)
-    spread[:, which], spread[:, 1 - which] = values, base_value
+    spread[:, which] = values
+    spread[:, 1 - which] = base_value
     return spread.reshape(-1)
 
 

@@ -38,7 +38,9 @@ from ipu_teach.target import Target
 from ipu_teach.types import Array
 
 # where panels begin and end; above the first there is room for its heading
-LEFT, RIGHT, TOP = 16.0, 704.0, 34.0
+LEFT = 16.0
+RIGHT = 704.0
+TOP = 34.0
 ENDS = ("slowest", "fastest")  # of lanes that are sorted
 BROAD, NAMED = 52.0, 14.0  # an IPU with its number above it, and the room for that
 
@@ -146,7 +148,9 @@ class Panels:
         `Scene`; its frames are its stills by default."""
         height = max(self.y, self.bottom) + foot
         notes = tuple(dict.fromkeys((*self.notes, *rest.pop("notes", ()))))
-        drawings, stills, (heads, rows) = tuple(self.drawings), tuple(stills), table
+        drawings = tuple(self.drawings)
+        stills = tuple(stills)
+        heads, rows = table
         return Scene(
             view,
             title,
@@ -183,7 +187,8 @@ def grid(
     where there is room; of each `each_ipu` cells, left out one for each tile."""
     ipus = target.num_ipus
     cells = each_ipu or target.tiles_per_ipu
-    across, columns = int(np.ceil(np.sqrt(ipus))), int(np.ceil(np.sqrt(cells)))
+    across = int(np.ceil(np.sqrt(ipus)))
+    columns = int(np.ceil(np.sqrt(cells)))
     named = ipus > 1 and room / across >= BROAD
     gap = NAMED * (across - 1) if named else 0.0
     side = room / (across * columns + GAP * (across - 1))
@@ -255,9 +260,18 @@ def boxes_in_rows(
         at = (column + 0.47) * wide, (row + 0.45) * pitch + 4
         shapes += [Words(*at, text, 11 if wide > 36 else 9, "middle", code)] * bool(text)
     for row in range(0, len(rows), int(np.ceil(12 / pitch))):
-        shapes.append(Words(-6, (row + 0.45) * pitch + 4, rows[row], 11, "end"))
+        shapes.append(Words(-6, (row + 0.45) * pitch + 4, rows[row], 11, anchor="end"))
     cell_texts = [cell[-1] for cell in cells]
-    return painted(name, heading, width, pitch * len(rows), [shapes], places, cell_texts, "{label}")
+    return painted(
+        name,
+        heading,
+        width,
+        pitch * len(rows),
+        pictures=[shapes],
+        places=places,
+        labels=cell_texts,
+        say="{label}",
+    )
 
 
 def painted(

@@ -21,7 +21,7 @@ def paint_matrix(scene: Scene, mark: Matrix, still: Still) -> Iterator[Shape]:
     codes = np.broadcast_to(still.cells[mark.name][0], mark.count).reshape(mark.bins, mark.bins)
     yield Words(mark.x, mark.y - MARGIN - 16, mark.heading, ink="soft")
     if mark.count > MOST_RECTANGLES:
-        yield Raster(mark.x, mark.y, mark.width, mark.height, codes)
+        yield Raster(mark.x, mark.y, mark.width, mark.height, codes=codes)
     else:
         for code in np.unique(codes):
             row, column = np.nonzero(codes == code)
@@ -58,11 +58,11 @@ def paint_matrix(scene: Scene, mark: Matrix, still: Still) -> Iterator[Shape]:
         if mark.ipu:
             name = f"IPU {text}"
             at = (int(text) + 0.5) * block
-        yield Words(mark.x + at, bottom + 14, name, 11, "middle", "soft")
-        yield Words(mark.x - 5, mark.y + at + 4, name, 11, "end", "soft")
+        yield Words(mark.x + at, bottom + 14, name, 11, anchor="middle", ink="soft")
+        yield Words(mark.x - 5, mark.y + at + 4, name, 11, anchor="end", ink="soft")
     by = "IPU" if mark.ipu else "tile"
-    yield Words(right, bottom + 30, f"senders, by {by}", 12, "end", "soft")
-    yield Words(mark.x - 5, mark.y - 8, "receivers", 11, "end", "soft")
+    yield Words(right, bottom + 30, f"senders, by {by}", 12, anchor="end", ink="soft")
+    yield Words(mark.x - 5, mark.y - 8, "receivers", 11, anchor="end", ink="soft")
 
 
 def links(mark: Matrix, codes: Array) -> Array:
@@ -76,7 +76,8 @@ def links(mark: Matrix, codes: Array) -> Array:
 def around(sizes: Array, middle: int) -> list[tuple[int, int, int]]:
     """Return (partner, bytes from it, bytes to it) of bin `middle` of a matrix of bytes, those with
     most first."""
-    received, sent = sizes[middle], sizes[:, middle]
+    received = sizes[middle]
+    sent = sizes[:, middle]
     both = received + sent
     both[middle] = 0
     order = np.argsort(-both, kind="stable")
@@ -143,8 +144,10 @@ def paint_partners(scene: Scene, mark: Partners, still: Still) -> Iterator[Shape
         for line, text in enumerate(lines):
             up = v + 4 + 13 * (line - (len(lines) - 1) / 2)
             anchor = "end" if way < 0 else "start"
-            yield Words(edge, up, text, 11 if line else 12, anchor, "soft" if line else "ink")
-    yield Words(x, y + 5, bin_label, 14, "middle")
+            yield Words(
+                edge, up, text, 11 if line else 12, anchor=anchor, ink="soft" if line else "ink"
+            )
+    yield Words(x, y + 5, bin_label, 14, anchor="middle")
     if len(sectors) > len(shown):
         rest = f"and {len(sectors) - len(shown):,} others"
-        yield Words(mark.right, mark.bottom + 12, rest, 12, "end", "soft")
+        yield Words(mark.right, mark.bottom + 12, rest, 12, anchor="end", ink="soft")

@@ -3,6 +3,7 @@ codelets."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -133,11 +134,12 @@ def resting(view: str, stills: Sequence[Still], report: Report, at: At, **option
     chosen = frames_at(stills, report, at, **options)
     if not chosen.any():
         names = {report.step_cost(n).name for n in np.unique(report.step_numbers).tolist()}
+        forms = 'from 0 on, the name of a step, or a kind of phase, say "exchange"'
+        if "parts" in options:
+            forms = "from 0 on, or the name of a step"
         raise InvalidOptionError(f"""show.{view}() was given at={shown(at)}, which the picture
             does not show.
-            next:  {did_you_mean(at, names)}give the number of a superstep, from 0 on,
-            {"or " * ("parts" in options)}the name of a
-            step{', or a kind of phase, say "exchange"' * ("parts" not in options)}.""")
+            next:  {did_you_mean(at, names)}give the number of a superstep, {forms}.""")
     return int(np.argmax(np.where(chosen, [still.cycles for still in stills], -1)))
 
 
@@ -286,9 +288,14 @@ def ipus_title(report: Report) -> str:
     rows = report.ipus
     sets = report.target.sets
     longest_held = rows.largest("held_cycles", 1)[0]
-    busy = 100 * float(np.mean([row.busy for row in rows]))
     if not longest_held.held_cycles:
-        return f"No IPU waits for another; they are at work {busy:.1f} % of the time"
+        spent = Counter[str]()
+        for n, times in zip(*np.unique(report.step_numbers, return_counts=True), strict=True):
+            for phase in report.phases(int(n)):
+                spent[phase.kind] += int(times) * phase.cycles
+        kind, cycles = spent.most_common(1)[0]
+        share = 100 * cycles / (sum(spent.values()) or 1)
+        return f"No IPU waits for another; {share:.1f} % of the time is {kind}"
     step = f" in {label(longest_held.held_by, 32)}" if longest_held.held_by else ""
     return f"{sets[longest_held.ipu]} makes the others wait longest{step}"
 

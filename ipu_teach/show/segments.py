@@ -168,7 +168,7 @@ def parts(report: Report, step: int, clocks: list[int] | None = None) -> list[IP
     works = at_work(report, step).tolist()
     if is_of_all:
         idle = tuple(ipu for ipu, has_part in enumerate(works) if not has_part)
-        entries = [IPUStep(step, None, max(now), lasts[0], idle)]
+        entries = [IPUStep(step, None, max(now), lasts[0], idle=idle)]
     else:
         entries = [
             IPUStep(step, ipu, now[ipu], lasts[ipu])
@@ -317,7 +317,7 @@ class LanesOf:
         in_phase = span.tiles[self._starts[self._ipu]]
         if in_phase.all():
             rest = -1 if phase.busy is None else WAIT
-            return [Bar(code, start, busy, start + phase.cycles, rest)]
+            return [Bar(code, start, busy, start + phase.cycles, rest=rest)]
         end = start + (phase.cycles if is_last else 0)
         bars = [Bar(code, start, np.where(in_phase, busy, 0), end)]
         idle = np.where(in_phase, phase.cycles - busy, 0)

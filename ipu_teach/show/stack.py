@@ -38,9 +38,9 @@ def stacks(
     pitch = width / count
     rows = np.arange(count)
     wide = stack_width(pitch)
-    shapes.append(Words(width, -8, f"to {number(round(top))} {unit}", 12, "end", "soft"))
+    shapes.append(Words(width, -8, f"to {number(round(top))} {unit}", 12, anchor="end", ink="soft"))
     if count > MOST_RECTANGLES:
-        shapes.append(Raster(0, 0, width, height, stack_raster(parts, top)))
+        shapes.append(Raster(0, 0, width, height, codes=stack_raster(parts, top)))
     else:
         begin: Array = np.zeros(count)
         for code, heights in parts:
@@ -61,20 +61,20 @@ def stacks(
         y = height - limit * scale
         shapes += (
             Stroke(((0, y), (width, y)), 2),
-            Words(width, y + 13, f"limit {number(limit)}", 11, "end"),
+            Words(width, y + 13, f"limit {number(limit)}", 11, anchor="end"),
         )
     if pitch >= SMALLEST_LABEL:
         return (
             *shapes,
             *(
-                Words(i * pitch + wide / 2, height + 14, f"{i}", 11, "middle", "soft")
+                Words(i * pitch + wide / 2, height + 14, f"{i}", 11, anchor="middle", ink="soft")
                 for i in range(count)
             ),
         )
     return (
         *shapes,
-        Words(0, height + 14, ends[0], 11, "start", "soft"),
-        Words(width, height + 14, ends[1], 11, "end", "soft"),
+        Words(0, height + 14, ends[0], 11, anchor="start", ink="soft"),
+        Words(width, height + 14, ends[1], 11, anchor="end", ink="soft"),
     )
 
 
@@ -109,7 +109,8 @@ def stacked_pixels(amounts: Array, rows: int) -> Array:
     """
     # first what stays empty
     amounts = np.concatenate((rows - amounts.sum(axis=0, keepdims=True), amounts))
-    pixels, owed = np.zeros((rows, amounts.shape[1]), np.int64), np.zeros(len(amounts))
+    pixels = np.zeros((rows, amounts.shape[1]), np.int64)
+    owed = np.zeros(len(amounts))
     for column in range(amounts.shape[1]):
         owed += amounts[:, column]
         given: Array = np.maximum(np.floor(owed), 0).astype(np.int64)

@@ -24,6 +24,7 @@ from ipu_teach.graph.variable_table import without_replica
 from ipu_teach.report import Report
 from ipu_teach.show import palette
 from ipu_teach.show.code import CODES, COLUMNS, PART, CodeRow, line_rows, row, tree, why
+from ipu_teach.show.formula import formula_of
 from ipu_teach.show.pack import pack
 from ipu_teach.show.panels import Panels
 from ipu_teach.show.report_facts import linked, model_of, titled
@@ -48,7 +49,9 @@ HUES = [palette.RIMS[i] for i in (3, 1, 4, 2, 5)]
 SAY = (
     "worker {i} runs {vertices} of the vertices, and is at work {busy} modelled cycles of the tile"
 )
-MOST_STEPS, MOST_BLOCKS, MOST_CODELETS = 24, 12, 3
+MOST_STEPS = 24
+MOST_BLOCKS = 12
+MOST_CODELETS = 3
 
 
 class Held(NamedTuple):
@@ -106,7 +109,11 @@ def tile(report: Report, tile: int | None = None, step: str | int | None = None)
     frames = {n: i for i, n in enumerate(taken)}
     return View(
         linked(
-            _scene(report, model, where, taken, first, len(steps)), report, (), frames, tile=where
+            _scene(report, model, where, taken, first=first, of=len(steps)),
+            report,
+            (),
+            frames,
+            tile=where,
         )
     )
 
@@ -133,7 +140,7 @@ def held_by(model: CostModel, step: int, tile: int) -> list[Held]:
     ):
         cycles = workers * spent if spent > 0 else spent
         begin = before + workers * start
-        vertices_held.append(Held(number, group, row_, cycles, worker, begin))
+        vertices_held.append(Held(number, group, row_, cycles, worker=worker, start=begin))
         end = max(end, vertices_held[-1].start + max(0, vertices_held[-1].cycles))
     for vertex in groups_found:
         if vertex[1].table.codelet.context != "worker":
@@ -180,11 +187,20 @@ def _scene(
         busy = np.array([sum(max(0, vertex.cycles) for vertex in lane) for lane in by_worker])
         values = {"vertices": np.array(list(map(len, by_worker))), "busy": busy}
         name = label(f"{cost.name} on tile {tile}", 60)
-        why_ = _cause(cost, tile, vertices_held, by_worker, report.target)
+        why_ = _cause(cost, tile, vertices_held, by_worker, target=report.target)
         stills.append(
-            Still(name, why_, 0, cost.compute_duration, True, lanes=lanes, say=SAY, values=values)
+            Still(
+                name,
+                why_,
+                0,
+                cost.compute_duration,
+                first=True,
+                lanes=lanes,
+                say=SAY,
+                values=values,
+            )
         )
-        panels.drawings.append(_drawing(cost, tile, by_worker, used, report.target))
+        panels.drawings.append(_drawing(cost, tile, by_worker, used, target=report.target))
         numbers.append(
             [
                 [len(lane), pack(np.array([vertex.number for vertex in lane], np.int64))]
@@ -243,7 +259,7 @@ def _drawing(
 ) -> Drawing:
     """Return the slots of the workers until the slowest tile is done: the first vertices of all,
     the second ones, and so on."""
-    (before, after) = _moves(cost, tile, target)
+    before, after = _moves(cost, tile, target)
     own_cycles = int(cost.compute_cycles[tile])
     span = cost.compute_duration
     bars = [
@@ -252,7 +268,7 @@ def _drawing(
             0,
             own_cycles,
             span,
-            BASE.index(palette.WAIT) if own_cycles < span else -1,
+            rest=BASE.index(palette.WAIT) if own_cycles < span else -1,
         )
     ]
     bars += [
@@ -262,8 +278,11 @@ def _drawing(
     ]
     for k in range(max(map(len, by_worker))):
         kth = [lane[k] if k < len(lane) else None for lane in by_worker]
+        odd = k % 2  # every second vertex of a worker is hatched
         shade = [
-            len(BASE) + 2 * used.index(vertex.group.table.codelet) + k % 2 * (vertex.worker >= 0)
+            len(BASE)
+            + 2 * used.index(vertex.group.table.codelet)
+            + (odd if vertex.worker >= 0 else 0)
             if vertex
             else 0
             for vertex in kth
@@ -295,10 +314,8 @@ def _cause(
         f"{counted(len(vertices_held), 'vertex', 'vertices')}"
     )
     text += f" on {counted(workers, 'worker')}"
-    free, missing = (
-        sum(not lane for lane in by_worker),
-        sum(vertex.cycles < 0 for vertex in vertices_held),
-    )
+    free = sum(not lane for lane in by_worker)
+    missing = sum(vertex.cycles < 0 for vertex in vertices_held)
     text += (
         f", {free} of them without one: {free} more of up to {per_worker:,} cycles would take no "
         "longer"
@@ -359,4 +376,9 @@ def _code(model: CostModel, used: list[Any], vertices_held: list[Held]) -> list[
             vertex for vertex in rows_of_codelet if vertex[0] < 2 and any(vertex[2])
         ]  # show.code has more
         rows += counted_ or [row(1, why(codelet), None, total, total, PART)]
+        formula = formula_of(codelet, vertex.group.shapes, model.target)
+        if formula is not None and not counted_:
+            rows[-1] = row(1, formula.named_sizes, None, total, total, PART)
+            text = f"{formula.text} = {total:,} cycles"
+            rows.append((2, text, ("",) * len(COLUMNS), 0.0, CODES.index(PART)))
     return rows

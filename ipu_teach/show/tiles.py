@@ -120,9 +120,18 @@ def _scene(tensors: list[Tensor]) -> Scene:
     words = " and ".join(map(_words, tensors))
     cells_ = {**channels, "tiles": _still(codes_held)}
     shown_: dict[str, Any] = {"values": values, "say": say}
-    still = Still(words, _note(sizes), int(codes_held[0]), 0, True, cells_, panels.lanes, **shown_)
+    still = Still(
+        words,
+        _note(sizes),
+        int(codes_held[0]),
+        0,
+        first=True,
+        cells=cells_,
+        lanes=panels.lanes,
+        **shown_,
+    )
     names = " and ".join(map(_name, tensors))
-    title = f"Where {names} live{'s' * (len(tensors) == 1)}"
+    title = f"Where {names} {'lives' if len(tensors) == 1 else 'live'}"
     return panels.scene(
         "tiles",
         _title(tensors, names, sizes),
@@ -190,7 +199,7 @@ def _elements(tensor: Tensor, name: str, room: float, notes: list[str]) -> tuple
     where = tensor.graph.tile_map().at(byte).astype(np.int64)
     block = min(len(chosen), rows * columns)
     side, beside = max(
-        (_side(sheets, n, rows, columns, room), n)
+        (_side(sheets, n, rows, columns, room=room), n)
         for n in range(1, sheets + 1)
         if channels == 1 or channels % n == 0
     )
@@ -305,10 +314,12 @@ def _words(tensor: Tensor) -> str:
 
 def _note(sizes: Array) -> str:
     """Return how evenly the bytes are spread."""
-    total, holding = int(sizes.sum()), int((sizes > 0).sum())
+    total = int(sizes.sum())
+    holding = int((sizes > 0).sum())
     if not holding:
         return "none of it is on a tile yet"
-    largest, smallest = int(sizes.max()), int(sizes[sizes > 0].min())
+    largest = int(sizes.max())
+    smallest = int(sizes[sizes > 0].min())
     fullest = np.flatnonzero(sizes == largest)
     text = f"{total:,} bytes on {counted(holding, 'tile')}"
     if smallest == largest:
