@@ -30,10 +30,10 @@ def flagged(cls: F) -> F:
             if inspect.isfunction(member) and (name == "__init__" or name[0] != "_"):
                 setattr(cls, name, _watched(member))
         return cls
-    return _watched(cls)  # type: ignore[no-any-return]
+    return _watched(cls)
 
 
-def _watched(function: Any) -> Any:
+def _watched(function: F) -> F:
     hints = function.__annotations__.values()
     return _checked(function) if not {bool, "bool"}.isdisjoint(hints) else function
 
@@ -42,7 +42,7 @@ def _refused(problem: str, advice: str) -> PoplarTypeError:
     return PoplarTypeError(problem, next_step=advice)
 
 
-_checked: Any = checked(_refused, is_flag)
+_checked = checked(_refused, is_flag)
 
 
 def checks(*names: str) -> Callable[[F], F]:
