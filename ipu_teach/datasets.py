@@ -215,7 +215,7 @@ def mnist(download: bool = True, *, timeout: float = TIMEOUT) -> Dataset:
     `$XDG_CACHE_HOME/ipu_teach/mnist`; without that variable it is `~/.cache/ipu_teach/mnist`, on
     macOS `~/Library/Caches/ipu_teach/mnist`, on Windows `%LOCALAPPDATA%/ipu_teach/mnist`. A folder
     with only the test set is split: the first 8,000 images are for training and the last 2,000 for
-    testing, and a printed line says so.
+    testing, and a line is printed.
 
     If neither folder has the files, they are downloaded into the cache folder, about 11 MB, with a
     progress bar. The address is that in `IPU_TEACH_MNIST_URL` or else `DEFAULT_URL`. An interrupted
@@ -223,9 +223,12 @@ def mnist(download: bool = True, *, timeout: float = TIMEOUT) -> Dataset:
     a server may be silent. Without a connection, a line is printed and `digits()` is returned. With
     `download=False` nothing is downloaded.
 
-    Raises DatasetError if a file is damaged or its contents do not match its name, if the files
-    are missing and `download` is False, if the server answers with an error or with wrong bytes or
-    stops answering, or if the cache folder cannot be written.
+    Raises DatasetError
+
+    - if a file is damaged or its contents do not match its name;
+    - if the files are missing and `download` is False;
+    - if the server answers with an error or with wrong bytes, or stops answering;
+    - if the cache folder cannot be written.
     """
     folders = _folders()
     for folder in folders:
@@ -362,9 +365,11 @@ def read_idx(path: str | os.PathLike[str]) -> NDArray[np.uint8]:
     The result is a new uint8 array of the shape in the header. Memory use grows with the data that
     is read, whatever size the header claims.
 
-    Raises DatasetError, which names the file, if it is missing, empty, cut short or damaged, longer
-    than its header says, larger than 1 GiB by its header, named .gz but not packed, not an IDX
-    file, or of another dtype.
+    Raises DatasetError, which names the file,
+
+    - if it is missing, empty, cut short or damaged, or named .gz but not packed;
+    - if it is longer than its header says, or larger than 1 GiB by its header;
+    - if it is not an IDX file, or of another dtype.
     """
     file = Path(path)
     try:

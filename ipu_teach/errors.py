@@ -347,7 +347,7 @@ class WithoutSome:
     __slots__ = ()
     not_here: ClassVar[Mapping[str, str]] = {}
 
-    if not TYPE_CHECKING:  # so that a type checker still reports unknown names
+    if not TYPE_CHECKING:  # a type checker must still report unknown names
 
         def __getattr__(self, name: str) -> NoReturn:
             raise missing(

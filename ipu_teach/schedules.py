@@ -216,8 +216,8 @@ class Stage:
     """A stage of a pipeline, on IPUs that no other stage uses.
 
     `forward` is a program that reads `into` and writes its result to `out`. To train, `backward`
-    reads `grad_out`, the gradient of `out`, and writes `grad_into`, the gradient of `into`. Of the
-    tensors of the forward pass, it may read only those in `keep`. The same programs are used for
+    reads `grad_out`, the gradient of `out`, and writes `grad_into`, the gradient of `into`. It
+    may read only those tensors of the forward pass that are in `keep`. The same programs run for
     all micro-batches.
 
     Some fields may be left out:
