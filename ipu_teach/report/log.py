@@ -83,7 +83,7 @@ class StepLog:
         self._moving = array("q")  # row numbers moved by the current run
         self.measured: list[Measured] = []
         self._numbers: dict[object, int] = {}
-        # by step: the number of its last measured execution, and its cycles
+        # the number and the cycles of the last measured execution, by step
         self._latest: dict[int, tuple[int, list[Array]]] = {}
         self.forget()
 
