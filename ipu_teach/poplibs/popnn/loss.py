@@ -10,7 +10,7 @@ import numpy as np
 from ipu_teach.cost import vertices
 from ipu_teach.errors import shown
 from ipu_teach.graph import Graph, InOut, Input, Output, Tensor, Vector, Vertex
-from ipu_teach.poplibs.laying import scalar, step, typed
+from ipu_teach.poplibs.laying import Edges, scalar, step, typed
 from ipu_teach.poplibs.library import (
     OWN,
     Matrix,
@@ -24,7 +24,14 @@ from ipu_teach.poplibs.library import (
     library,
     refused,
 )
-from ipu_teach.poplibs.popnn.rows import by_rows, by_workers, check_labels, check_matrix
+from ipu_teach.poplibs.popnn.rows import (
+    best_parts,
+    by_rows,
+    by_workers,
+    check_labels,
+    check_matrix,
+    parts_of_rows,
+)
 from ipu_teach.poplibs.popops.fills import MASKED_LABEL_CODE
 from ipu_teach.poplibs.popops.operands import check_factor, check_finite
 from ipu_teach.program import Sequence as Program
@@ -46,16 +53,18 @@ class LossType(Enum):
     SUM_SQUARED_LOSS = "SUM_SQUARED_LOSS"
 
 
-def cross_entropy(outputs: Any, expected: Any, scale: Any, outputs_scale: Any) -> tuple[Any, Any]:
+def cross_entropy(
+    outputs: Any, expected: Any, scale: Any, outputs_scale: Any, first: Any = 0
+) -> tuple[Any, Any]:
     """Return (loss, deltas) of outputs [rows, classes], `outputs_scale` times probabilities, and
-    expected classes [rows].
+    expected classes [rows]. The outputs are those of the classes from `first` on.
 
     loss = -log of the expected class's probability; deltas = scale times (probabilities, less 1 at
     the expected class). Rows of class `MASKED_LABEL_CODE` have neither. In single precision.
     """
     added = ADDED[outputs.dtype.itemsize]
     outputs = outputs.astype(np.float32)
-    classes = np.arange(outputs.shape[1], dtype=np.uint32)
+    classes = np.arange(outputs.shape[1], dtype=np.uint32) + first
     column = expected.reshape(-1, 1)
     hit = column == classes
     errors = (outputs - hit * outputs_scale) * (scale / outputs_scale)
@@ -103,6 +112,63 @@ class CrossEntropyScaled(_CrossEntropy):
         self.loss, self.deltas = cross_entropy(
             self.probabilities, self.expected, self.scale, self.outputs_scale
         )
+
+
+class CrossEntropyPart(CrossEntropy):
+    """As `CrossEntropy` for the classes from `first` on, a part of a row: see `_of_part`."""
+
+    first: UNSIGNED_INT
+    classes: UNSIGNED_INT
+
+    def compute(self) -> None:
+        scale = np.float32(self.outputs_scale)
+        losses, self.deltas = cross_entropy(
+            self.probabilities, self.expected, self.scale, scale, self.first
+        )
+        size = self.probabilities.shape[1]
+        self.loss = _of_part(losses, self.expected, size, self.first, self.classes)
+
+
+class CrossEntropyScaledPart(CrossEntropyScaled):
+    """As `CrossEntropyScaled` for the classes from `first` on, a part of a row: see `_of_part`."""
+
+    first: UNSIGNED_INT
+    classes: UNSIGNED_INT
+
+    def compute(self) -> None:
+        losses, self.deltas = cross_entropy(
+            self.probabilities, self.expected, self.scale, self.outputs_scale, self.first
+        )
+        size = self.probabilities.shape[1]
+        self.loss = _of_part(losses, self.expected, size, self.first, self.classes)
+
+
+def _of_part(losses: Any, expected: Any, size: int, first: Any, classes: Any) -> Any:
+    """Return the losses that a part of `size` classes from `first` on reports, of `classes` in all:
+    0 unless the expected class is one of them.
+
+    The part from 0 on reports the loss of a class that does not exist.
+    """
+    reported = np.where(expected < classes, expected, 0)
+    return np.where((reported >= first) & (reported - first < size), losses, 0)
+
+
+class SumLosses(Vertex):
+    """loss = the sum of what the parts of a row report."""
+
+    losses: Input[Vector[FLOAT]]
+    loss: Output[FLOAT]
+
+    def compute(self) -> None:
+        self.loss = np.sum(self.losses)
+
+    def cycles(self, target: Target) -> int:
+        return _sum_cycles(len(self.losses), target)
+
+
+def _sum_cycles(parts: int, target: Target) -> int:
+    """Return the worker cycles of one sum; PopLibs' estimator takes one output off."""
+    return int(vertices.reduce_contiguous(2, parts, FLOAT, target))
 
 
 class SumSquared(Vertex):
@@ -154,6 +220,7 @@ class AddCounts(Vertex):
 
 
 AddCounts.__name__ = "popnn::AddCounts<float>"
+SumLosses.__name__ = "popnn::SumLosses<float>"
 
 
 @library
@@ -188,8 +255,9 @@ def calc_loss(
     numbers, or for CROSS_ENTROPY_LOSS tensors of one FLOAT. `num_correct`: one INT, to which
     correct answers are added as by `calc_accuracy`.
 
-    Rows are shared among the workers of all tiles. Modelled cycles: PopLibs' loss transforms
-    (popnnCycleEstimators.cpp). Raises `PoplibsError`.
+    Rows, or parts of long rows, are shared among the workers of all tiles. Modelled cycles:
+    PopLibs' loss transforms (popnnCycleEstimators.cpp), and a reduction of what the parts of a row
+    report. Raises `PoplibsError`.
     """
     chosen = _loss_type(loss_type)
     check_matrix(graph, "model_outputs", model_outputs)
@@ -239,16 +307,73 @@ def calc_loss(
     }
     if num_correct is not None:
         _check_accuracy(graph, model_outputs, expected, num_correct)
-    base: Any = SumSquared if squared else CrossEntropyScaled if tensors else CrossEntropy
+    parts = _parts(graph, model_outputs, squared)
+    base: Any = SumSquared
+    if not squared:
+        base = (
+            (CrossEntropyScaledPart if parts > 1 else CrossEntropyScaled)
+            if tensors
+            else (CrossEntropyPart if parts > 1 else CrossEntropy)
+        )
     if tensors:  # a number next to a tensor becomes a tensor
         for field, k in factors.items():
             factors[field] = scalar(graph, FLOAT, k, f"{debug_context}/{field}")
     extra = {} if squared or tensors else {"outputs_scale": float(factors.pop("outputs_scale"))}
     words = [model_outputs.dtype, *(f"{value:g}" for value in extra.values() if value != 1)]
     vertex = typed(base, words, {HALF: model_outputs.dtype}, **extra)
-    by_rows(graph, vertex, operands, prog, debug_context, **factors)
+    if parts > 1:
+        state = {} if squared else {"classes": model_outputs.shape[1]}
+        _by_parts(graph, vertex, operands, parts, prog, debug_context, factors | state)
+    else:
+        by_rows(graph, vertex, operands, prog, debug_context, **factors)
     if num_correct is not None:
         _count(graph, model_outputs, expected, num_correct, prog, debug_context)
+
+
+def _parts(graph: Graph, outputs: Tensor, squared: bool) -> int:
+    """Return the number of parts of each row with the fewest modelled cycles."""
+    transform = vertices.loss_sum_squared if squared else vertices.loss_cross_entropy
+
+    def whole(rows: int) -> int:
+        return int(transform(rows * outputs.shape[1], outputs.dtype))
+
+    def split(size: int, parts: int) -> int:
+        return int(transform(size, outputs.dtype)) + _sum_cycles(parts, graph.target)
+
+    return best_parts(outputs.shape, graph.target, whole, split)
+
+
+def _by_parts(
+    graph: Graph,
+    vertex: type[Vertex],
+    operands: dict[str, Tensor],
+    parts: int,
+    prog: Program,
+    name: str,
+    state: dict[str, Any],
+) -> None:
+    """Add a vertex for each part of each row, whose losses are added in a second compute set.
+
+    `state`: the fields that are the same for all vertices.
+    """
+    loss = operands["loss"]
+    losses = graph.add_variable(FLOAT, (loss.shape[0], parts), f"{name}/losses")
+    work: list[tuple[int, Edges]] = []
+    sums: list[tuple[int, Edges]] = []
+    for piece in parts_of_rows(graph, operands["deltas"].shape, parts):
+        row = slice(piece.row, piece.row + 1)
+        columns = slice(piece.begin, piece.end)
+        edges: Edges = {
+            field: tensor[row, columns] if tensor.rank == 2 else tensor[row]
+            for field, tensor in operands.items()
+        }
+        edges["loss"] = losses[piece.row, piece.part : piece.part + 1]
+        first = {"first": piece.begin} if "first" in vertex.fields else {}
+        work.append((piece.tile, edges | state | first))
+        if piece.part == 0:
+            sums.append((piece.tile, {"losses": losses[piece.row], "loss": loss[piece.row]}))
+    step(graph, prog, name, vertex, work, ["loss"])
+    step(graph, prog, f"{name}/sums", SumLosses, sums)
 
 
 def _loss_type(loss_type: object) -> LossType:

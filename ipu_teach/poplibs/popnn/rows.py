@@ -1,14 +1,19 @@
-"""Rows of a batch, shared out among the workers of all tiles, and the checks of such batches."""
+"""Rows of a batch, shared out among the workers of all tiles, whole or in parts, and the checks of
+such batches."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from ipu_teach.cost.exchange import arrival_cycles
 from ipu_teach.graph import Graph, Tensor
 from ipu_teach.poplibs.laying import shared, step
 from ipu_teach.poplibs.library import check_dtype, check_tensor, refused
+from ipu_teach.poplibs.placing import balanced_partition, dealt
 from ipu_teach.program import Sequence as Program
+from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, UNSIGNED_INT
 
 
@@ -34,6 +39,62 @@ def by_rows(
     work = by_workers(graph, operands, **state)
     if work:
         step(graph, prog, name, vertex, work, results)
+
+
+@dataclass(frozen=True)
+class RowPart:
+    """Columns `begin` to `end` of row `row`, part number `part` of that row, for a worker of
+    `tile`."""
+
+    tile: int
+    row: int
+    part: int
+    begin: int
+    end: int
+
+    def of(self, matrix: Tensor) -> Tensor:
+        """Return this part of a tensor of [rows, columns], as [columns]."""
+        return matrix[self.row, self.begin : self.end]
+
+
+def parts_of_rows(graph: Graph, shape: tuple[int, ...], parts: int) -> list[RowPart]:
+    """Return `parts` parts of each row of a tensor of this shape, spread evenly over all tiles."""
+    rows, columns = shape
+    spans = list(enumerate(balanced_partition(columns, parts)))
+    pieces = [(row, part, begin, end) for row in range(rows) for part, (begin, end) in spans]
+    return [RowPart(tile, *piece) for tile, piece in dealt(pieces, graph.target.num_tiles)]
+
+
+def best_parts(
+    shape: tuple[int, ...],
+    target: Target,
+    whole: Callable[[int], int],
+    split: Callable[[int, int], int],
+    more_supersteps: int = 1,
+) -> int:
+    """Return the number of parts of each row with the fewest modelled cycles; 1 if the rows stay
+    whole.
+
+    `whole(rows)`: the cycles of a worker that takes so many complete rows. `split(size, parts)`:
+    those of a worker with one part of that size, over all supersteps. There are `more_supersteps`
+    more of these than for whole rows, each with a sync and the latency of an exchange. The numbers
+    considered are powers of two, one and a half times those, and all the workers' share.
+    """
+    rows, columns = shape
+    contexts = target.num_worker_contexts
+    workers = target.num_tiles * contexts
+    max_parts = min(workers // rows, columns) if rows else 0
+    powers = (n for k in range(16) for n in (2 << k, 3 << k) if n < max_parts)
+    candidates = {max_parts, *powers} - {0, 1}
+    superstep = target.internal_sync_cycles + int(arrival_cycles(target).max())
+
+    def cycles(parts: int) -> int:
+        return contexts * split(-(-columns // parts), parts) + more_supersteps * superstep
+
+    best = min(candidates, key=lambda parts: (cycles(parts), parts), default=1)
+    if best > 1 and cycles(best) < contexts * whole(-(-rows // workers)):
+        return best
+    return 1
 
 
 def check_matrix(graph: Graph, argument: str, tensor: Tensor) -> None:

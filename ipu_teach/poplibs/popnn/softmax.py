@@ -4,6 +4,11 @@ PopLibs composes softmax of six library calls. Here one vertex a worker does all
 and costs as much as its operations. Values are computed in single precision and rounded once.
 Scaled probabilities cost as much as others: PopLibs adds the logarithm of the factor before the
 exponential.
+
+A row that is long for the machine is cut into parts for several workers. As in PopLibs, every
+reduction ends a compute set: the maximum of each part; the exponentials less the row's maximum, and
+their sums; the results. The gradient takes two. Only the order in which a row is summed differs
+from that of a whole row.
 """
 
 from __future__ import annotations
@@ -14,12 +19,12 @@ import numpy as np
 
 from ipu_teach.cost import vertices
 from ipu_teach.graph import Graph, InOut, Input, Output, Tensor, Vector, Vertex
-from ipu_teach.poplibs.laying import typed
+from ipu_teach.poplibs.laying import Edges, step, typed
 from ipu_teach.poplibs.library import OWN, check_alike, library
-from ipu_teach.poplibs.popnn.rows import by_rows, check_matrix
+from ipu_teach.poplibs.popnn.rows import best_parts, by_rows, check_matrix, parts_of_rows
 from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
-from ipu_teach.types import FLOAT, DType
+from ipu_teach.types import FLOAT, HALF, DType
 
 __all__ = [
     "SOFTMAX_SCALING",
@@ -82,11 +87,7 @@ class SoftmaxGrad(Vertex):
 
     def cycles(self, target: Target) -> int:
         rows, classes = self.y.shape
-        dtype = self.fields["y"].dtype
-        regions = [self.y.shape[1]] * len(self.y)
-        products = 2 * vertices.binary_op_2d("MULTIPLY", regions, dtype, target)
-        total = vertices.reduce_contiguous(rows + 1, classes, dtype, target)
-        return int(products + total + vertices.binary_op_2d("SUBTRACT", regions, dtype, target))
+        return _gradient_cycles(rows, classes, self.fields["y"].dtype, target)
 
 
 class LogSoftmax(Vertex):
@@ -102,25 +103,167 @@ class LogSoftmax(Vertex):
 
     def cycles(self, target: Target) -> int:
         rows, classes = self.x.shape
-        dtype = self.fields["x"].dtype
-        regions = [self.x.shape[1]] * len(self.x)
-        reduction = vertices.reduce_contiguous(rows + 1, classes, dtype, target)
-        subtraction = vertices.binary_op_2d("SUBTRACT", regions, dtype, target)
-        exponents = vertices.unary_op_2d("EXPONENT", regions, dtype, target)
-        return int(
-            2 * (reduction + subtraction)
-            + exponents
-            + vertices.unary_op_2d("LOGARITHM", [rows], dtype, target)
-        )
+        return _logarithm_cycles(rows, classes, self.fields["x"].dtype, target)
+
+
+# --- parts of rows ---
+
+
+class SoftmaxPartMaximum(Vertex):
+    """maximum = the largest element of a part of a row. HALF stands for x's type."""
+
+    x: Input[Vector[HALF]]
+    maximum: Output[FLOAT]
+
+    def compute(self) -> None:
+        self.maximum = np.max(self.x)
+
+    def cycles(self, target: Target) -> int:
+        return _reduction(len(self.x), self.fields["x"].dtype, target)
+
+
+class SoftmaxPartSum(Vertex):
+    """total = the sum of the exponentials of a part of a row, less the row's maximum.
+
+    `kept`: those exponentials, or with `logarithm` their exponents. HALF stands for x's type.
+    """
+
+    x: Input[Vector[HALF]]
+    maxima: Input[Vector[FLOAT]]
+    kept: Output[Vector[FLOAT]]
+    total: Output[FLOAT]
+    logarithm: ClassVar[bool]
+
+    def compute(self) -> None:
+        shifted = self.x.astype(np.float32) - np.max(self.maxima)
+        exponentials = np.exp(shifted)
+        self.kept = shifted if self.logarithm else exponentials
+        self.total = np.sum(exponentials)
+
+    def cycles(self, target: Target) -> int:
+        return _sum_cycles(len(self.x), len(self.maxima), self.fields["x"].dtype, target)
+
+
+class SoftmaxPart(Vertex):
+    """out = `scale` times the exponentials of a part of a row, divided by the row's sum; with
+    `logarithm` their exponents, less the logarithm of the sum. HALF stands for the result's type.
+    """
+
+    kept: Input[Vector[FLOAT]]
+    totals: Input[Vector[FLOAT]]
+    out: Output[Vector[HALF]]
+    scale: ClassVar[float]
+    logarithm: ClassVar[bool]
+
+    def compute(self) -> None:
+        total = np.sum(self.totals)
+        if self.logarithm:
+            self.out = self.kept - np.log(total)
+        else:
+            self.out = _scaled(self.kept / total, self.scale)
+
+    def cycles(self, target: Target) -> int:
+        size = len(self.out), len(self.totals)
+        return _result_cycles(*size, self.fields["out"].dtype, self.logarithm, target)
+
+
+class SoftmaxGradPartSum(Vertex):
+    """total = the sum of gradient times y over a part of a row. HALF stands for their type."""
+
+    y: Input[Vector[HALF]]
+    gradient: Input[Vector[HALF]]
+    total: Output[FLOAT]
+
+    def compute(self) -> None:
+        self.total = np.sum(self.gradient.astype(np.float32) * self.y.astype(np.float32))
+
+    def cycles(self, target: Target) -> int:
+        return _gradient_sum_cycles(len(self.y), self.fields["y"].dtype, target)
+
+
+class SoftmaxGradPart(Vertex):
+    """out = y (gradient - the row's sum of gradient times y) for a part of a row. HALF stands for
+    the type of y, gradient and out."""
+
+    y: Input[Vector[HALF]]
+    gradient: Input[Vector[HALF]]
+    totals: Input[Vector[FLOAT]]
+    out: Output[Vector[HALF]]
+
+    def compute(self) -> None:
+        y = self.y.astype(np.float32)
+        self.out = y * (self.gradient.astype(np.float32) - np.sum(self.totals))
+
+    def cycles(self, target: Target) -> int:
+        size = len(self.y), len(self.totals)
+        return _gradient_part_cycles(*size, self.fields["y"].dtype, target)
+
+
+# --- worker cycles ---
+
+
+def _reduction(elements: int, dtype: type[DType], target: Target) -> int:
+    """Return the worker cycles of the sum or the maximum of one row; PopLibs' estimator takes one
+    output off."""
+    return int(vertices.reduce_contiguous(2, elements, dtype, target))
+
+
+def _logarithm_cycles(rows: int, classes: int, dtype: type[DType], target: Target) -> int:
+    regions = [classes] * rows
+    reduction = vertices.reduce_contiguous(rows + 1, classes, dtype, target)
+    subtraction = vertices.binary_op_2d("SUBTRACT", regions, dtype, target)
+    exponents = vertices.unary_op_2d("EXPONENT", regions, dtype, target)
+    logarithms = vertices.unary_op_2d("LOGARITHM", [rows], dtype, target)
+    return int(2 * (reduction + subtraction) + exponents + logarithms)
+
+
+def _gradient_cycles(rows: int, classes: int, dtype: type[DType], target: Target) -> int:
+    regions = [classes] * rows
+    products = 2 * vertices.binary_op_2d("MULTIPLY", regions, dtype, target)
+    total = vertices.reduce_contiguous(rows + 1, classes, dtype, target)
+    return int(products + total + vertices.binary_op_2d("SUBTRACT", regions, dtype, target))
+
+
+def _sum_cycles(elements: int, parts: int, dtype: type[DType], target: Target) -> int:
+    """Return the difference from the row's maximum, the exponentials and their sum."""
+    shift = vertices.binary_op_2d("SUBTRACT", [elements], dtype, target)
+    exponents = vertices.unary_op_2d("EXPONENT", [elements], dtype, target)
+    sums = _reduction(elements, dtype, target) + _reduction(parts, FLOAT, target)
+    return int(shift + exponents) + sums
+
+
+def _result_cycles(
+    elements: int, parts: int, dtype: type[DType], logarithm: bool, target: Target
+) -> int:
+    """Return the row's sum, its inverse or logarithm, and the product or difference of each
+    element."""
+    of_row = vertices.unary_op_2d("LOGARITHM" if logarithm else "INVERSE", [1], dtype, target)
+    of_element = "SUBTRACT" if logarithm else "MULTIPLY"
+    results = vertices.binary_op_2d(of_element, [elements], dtype, target)
+    return int(results + of_row) + _reduction(parts, FLOAT, target)
+
+
+def _gradient_sum_cycles(elements: int, dtype: type[DType], target: Target) -> int:
+    products = vertices.binary_op_2d("MULTIPLY", [elements], dtype, target)
+    return int(products) + _reduction(elements, dtype, target)
+
+
+def _gradient_part_cycles(elements: int, parts: int, dtype: type[DType], target: Target) -> int:
+    products = vertices.binary_op_2d("MULTIPLY", [elements], dtype, target)
+    differences = vertices.binary_op_2d("SUBTRACT", [elements], dtype, target)
+    return int(products + differences) + _reduction(parts, FLOAT, target)
+
+
+# --- the functions ---
 
 
 @library
 def softmax(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """Return the probabilities of each row of x [batch, classes], FLOAT or HALF. Each row of the
-    result is on the tile that computed it.
+    """Return the probabilities of each row of x [batch, classes], FLOAT or HALF. Each element of
+    the result is on the tile that computed it.
 
-    Rows are distributed evenly over the workers of all tiles. Modelled cycles: PopLibs' six steps
-    (popnn/NonLinearity.cpp). Raises `PoplibsError`.
+    Rows, or parts of long rows, are distributed evenly over the workers of all tiles. Modelled
+    cycles: PopLibs' six steps (popnn/NonLinearity.cpp). Raises `PoplibsError`.
     """
     check_matrix(graph, "x", x)
     return probabilities(graph, x, 1.0, prog, debug_context)
@@ -133,20 +276,84 @@ def log_softmax(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN
     check_matrix(graph, "x", x)
     out = graph.add_variable(x.dtype, x.shape, f"{debug_context}/out")
     codelet = typed(LogSoftmax, [x.dtype], {FLOAT: x.dtype})
-    by_rows(graph, codelet, {"x": x, "out": out}, prog, debug_context, ["out"])
+    if not _by_parts(graph, x, out, True, prog, debug_context, True):
+        by_rows(graph, codelet, {"x": x, "out": out}, prog, debug_context, ["out"])
     return out
 
 
 def probabilities(graph: Graph, x: Tensor, scale: float, prog: Program, name: str) -> Tensor:
     """`scale` times the probabilities of each row of x, which is checked."""
     out = graph.add_variable(x.dtype, x.shape, f"{name}/out")
-    by_rows(graph, _codelet(Softmax, x.dtype, scale), {"x": x, "out": out}, prog, name, ["out"])
+    if not _by_parts(graph, x, out, True, prog, name, False, scale):
+        by_rows(graph, _codelet(Softmax, x.dtype, scale), {"x": x, "out": out}, prog, name, ["out"])
     return out
 
 
 def probabilities_in_place(graph: Graph, x: Tensor, scale: float, prog: Program, name: str) -> None:
     """Each row of x, which is checked, becomes its probabilities times `scale`."""
-    by_rows(graph, _codelet(SoftmaxInPlace, x.dtype, scale), {"x": x}, prog, name)
+    if not _by_parts(graph, x, x, False, prog, name, False, scale):
+        by_rows(graph, _codelet(SoftmaxInPlace, x.dtype, scale), {"x": x}, prog, name)
+
+
+def _by_parts(
+    graph: Graph,
+    x: Tensor,
+    out: Tensor,
+    is_new: bool,
+    prog: Program,
+    name: str,
+    logarithm: bool,
+    scale: float = 1.0,
+) -> bool:
+    """Write the softmax of x, or its logarithm, to `out`, each row by several workers. Return
+    whether that takes fewer cycles than whole rows; else nothing is added.
+
+    `is_new`: `out` is mapped here, each part to the tile that computes it.
+    """
+    target = graph.target
+    dtype = x.dtype
+
+    def whole(rows: int) -> int:
+        cycles = _logarithm_cycles if logarithm else vertices.softmax
+        return int(cycles(rows, x.shape[1], dtype, target))
+
+    def split(size: int, parts: int) -> int:
+        sums = _reduction(size, dtype, target) + _sum_cycles(size, parts, dtype, target)
+        return sums + _result_cycles(size, parts, dtype, logarithm, target)
+
+    parts = best_parts(x.shape, target, whole, split, 2)
+    if parts == 1:
+        return False
+    rows = x.shape[0]
+    maxima = graph.add_variable(FLOAT, (rows, parts), f"{name}/maxima")
+    totals = graph.add_variable(FLOAT, (rows, parts), f"{name}/totals")
+    kept = graph.add_variable(
+        FLOAT, x.shape, f"{name}/{'exponents' if logarithm else 'exponentials'}"
+    )
+    largest: list[tuple[int, Edges]] = []
+    sums: list[tuple[int, Edges]] = []
+    results: list[tuple[int, Edges]] = []
+    for piece in parts_of_rows(graph, x.shape, parts):
+        tile, row, part = piece.tile, piece.row, piece.part
+        ours: Edges = {"x": piece.of(x)}
+        stored: Edges = {"kept": piece.of(kept)}
+        largest.append((tile, ours | {"maximum": maxima[row, part]}))
+        sums.append((tile, ours | stored | {"maxima": maxima[row], "total": totals[row, part]}))
+        results.append((tile, stored | {"totals": totals[row], "out": piece.of(out)}))
+    words = [dtype, "log" if logarithm else ""]
+    maximum = typed(SoftmaxPartMaximum, [dtype], {HALF: dtype})
+    total = typed(SoftmaxPartSum, words, {HALF: dtype}, logarithm=logarithm)
+    last = typed(
+        SoftmaxPart,
+        [*words, "scaled" if scale != 1 else ""],
+        {HALF: dtype},
+        logarithm=logarithm,
+        scale=scale,
+    )
+    step(graph, prog, f"{name}/maxima", maximum, largest, ["maximum"])
+    step(graph, prog, f"{name}/sums", total, sums, ["kept", "total"])
+    step(graph, prog, name, last, results, ["out"] if is_new else [])
+    return True
 
 
 @library
@@ -171,7 +378,43 @@ def softmax_input_gradient(
         check_matrix(graph, name, tensor)
     check_alike("give what softmax returned.", out=out, out_gradient=out_gradient)
     gradient = graph.add_variable(out.dtype, out.shape, f"{debug_context}/out")
+    target = graph.target
+
+    def whole(rows: int) -> int:
+        return _gradient_cycles(rows, out.shape[1], out.dtype, target)
+
+    def split(size: int, parts: int) -> int:
+        cycles = _gradient_sum_cycles(size, out.dtype, target)
+        return cycles + _gradient_part_cycles(size, parts, out.dtype, target)
+
+    parts = best_parts(out.shape, target, whole, split)
+    if parts > 1:
+        _gradient_by_parts(graph, out, out_gradient, gradient, parts, prog, debug_context)
+        return gradient
     operands = {"y": out, "gradient": out_gradient, "out": gradient}
     codelet = typed(SoftmaxGrad, [out.dtype], {FLOAT: out.dtype})
     by_rows(graph, codelet, operands, prog, debug_context, ["out"])
     return gradient
+
+
+def _gradient_by_parts(
+    graph: Graph,
+    y: Tensor,
+    out_gradient: Tensor,
+    gradient: Tensor,
+    parts: int,
+    prog: Program,
+    name: str,
+) -> None:
+    totals = graph.add_variable(FLOAT, (y.shape[0], parts), f"{name}/totals")
+    sums: list[tuple[int, Edges]] = []
+    results: list[tuple[int, Edges]] = []
+    for piece in parts_of_rows(graph, y.shape, parts):
+        ours: Edges = {"y": piece.of(y), "gradient": piece.of(out_gradient)}
+        sums.append((piece.tile, ours | {"total": totals[piece.row, piece.part]}))
+        row: Edges = {"totals": totals[piece.row], "out": piece.of(gradient)}
+        results.append((piece.tile, ours | row))
+    total = typed(SoftmaxGradPartSum, [y.dtype], {HALF: y.dtype})
+    last = typed(SoftmaxGradPart, [y.dtype], {HALF: y.dtype})
+    step(graph, prog, f"{name}/sums", total, sums, ["total"])
+    step(graph, prog, name, last, results, ["out"])

@@ -18,8 +18,13 @@ from ipu_teach.cost import vertices
 from ipu_teach.graph import Graph, InOut, Input, Output, Tensor, Vector, Vertex
 from ipu_teach.poplibs.laying import Edges, put, step, typed
 from ipu_teach.poplibs.library import OWN, library
-from ipu_teach.poplibs.placing import balanced_partition, dealt
-from ipu_teach.poplibs.popnn.rows import by_rows, check_labels, check_matrix
+from ipu_teach.poplibs.popnn.rows import (
+    best_parts,
+    by_rows,
+    check_labels,
+    check_matrix,
+    parts_of_rows,
+)
 from ipu_teach.poplibs.popops.fills import MASKED_LABEL_CODE
 from ipu_teach.poplibs.poputil import like
 from ipu_teach.program import Execute, Sequence as Program
@@ -187,29 +192,16 @@ def _deltas_cycles(elements: int, parts: int, target: Target) -> int:
     return _merge_cycles(parts, target) + int(shares + factor + last)
 
 
-def _parts(rows: int, classes: int, dtype: type[DType], target: Target) -> int:
-    """Return the number of parts of each row with the fewest modelled cycles; 1 if the rows stay
-    whole.
+def _parts(shape: tuple[int, ...], dtype: type[DType], target: Target) -> int:
+    """Return the number of parts of each row of scores with the fewest modelled cycles."""
 
-    Those considered are powers of two, one and a half times those, and all the workers' share.
-    """
-    contexts = target.num_worker_contexts
-    max_parts = min(target.num_tiles * contexts // max(rows, 1), classes)
-    busiest = -(-rows // (target.num_tiles * contexts))
-    candidates = {max_parts, *(n for k in range(16) for n in (2 << k, 3 << k) if n < max_parts)} - {
-        0,
-        1,
-    }
+    def split(size: int, parts: int) -> int:
+        return _part_cycles(size, dtype, target) + _deltas_cycles(size, parts, target)
 
-    def cycles(parts: int) -> int:
-        size = -(-classes // parts)
-        compute = _part_cycles(size, dtype, target) + _deltas_cycles(size, parts, target)
-        return contexts * compute + target.internal_sync_cycles
+    def whole(rows: int) -> int:
+        return _row_cycles(rows, shape[1], dtype, target)
 
-    best = min(candidates, key=lambda parts: (cycles(parts), parts), default=1)
-    if best > 1 and cycles(best) < contexts * _row_cycles(busiest, classes, dtype, target):
-        return best
-    return 1
+    return best_parts(shape, target, whole, split)
 
 
 @library
@@ -226,8 +218,7 @@ def softmax_cross_entropy(
     check_labels(graph, scores, expected)
     loss = like(graph, expected, f"{debug_context}/loss", FLOAT)
     deltas = like(graph, scores, f"{debug_context}/deltas", FLOAT)
-    rows, classes = scores.shape
-    parts = _parts(rows, classes, scores.dtype, graph.target)
+    parts = _parts(scores.shape, scores.dtype, graph.target)
     if parts > 1:
         _by_parts(graph, scores, expected, loss, deltas, parts, prog, debug_context)
         return [loss, deltas]
@@ -250,32 +241,28 @@ def _by_parts(
     rows, classes = scores.shape
     fields = ("maximum", "total", "picked")
     facts = {field: graph.add_variable(FLOAT, (rows, parts), f"{name}/{field}") for field in fields}
-    pieces = [
-        (row, part, span)
-        for row in range(rows)
-        for part, span in enumerate(balanced_partition(classes, parts))
-    ]
     work: list[tuple[int, Edges]] = []
     merge: list[tuple[int, Edges]] = []
     losses: list[tuple[int, Edges]] = []
-    for tile, (row, part, (begin, end)) in dealt(pieces, graph.target.num_tiles):
-        columns = deltas[row, begin:end]
+    for piece in parts_of_rows(graph, scores.shape, parts):
+        row = piece.row
+        columns = piece.of(deltas)
         label: Edges = {"expected": expected[row]}
         whole_row: Edges = {"maxima": facts["maximum"][row], "totals": facts["total"][row]}
-        part_edges = {field: facts[field][row, part] for field in fields}
-        shared = label | {"first": begin}
+        part_edges = {field: facts[field][row, piece.part] for field in fields}
+        shared = label | {"first": piece.begin}
         work.append(
             (
-                tile,
-                shared | part_edges | {"scores": scores[row, begin:end], "exponentials": columns},
+                piece.tile,
+                shared | part_edges | {"scores": piece.of(scores), "exponentials": columns},
             )
         )
         merge.append(
-            (tile, shared | whole_row | {"deltas": columns, "maximum": part_edges["maximum"]})
+            (piece.tile, shared | whole_row | {"deltas": columns, "maximum": part_edges["maximum"]})
         )
-        if part == 0:
+        if piece.part == 0:
             ends = {"picked": facts["picked"][row], "classes": classes, "loss": loss[row]}
-            losses.append((tile, label | whole_row | ends))
+            losses.append((piece.tile, label | whole_row | ends))
     first = typed(SoftmaxPart, [scores.dtype], {HALF: scores.dtype})
     step(graph, prog, f"{name}/parts", first, work, ["exponentials", *fields])
     into = graph.add_compute_set(f"{name}/deltas")
