@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ipu_teach.cost import vertices
 from ipu_teach.graph import Graph, InOut, Input, MultiVertex, Output, Vector, Vertex, template
+from ipu_teach.graph.vertex_table import FieldValue
 from ipu_teach.poplibs import popops, poputil
 from ipu_teach.program import Copy, Sequence
 from ipu_teach.target import BY_HAND, COMPILED
@@ -216,7 +217,7 @@ def own() -> list[Row]:
     vectors = 204  # of the 2,004 that were timed: each costs the same
     stream = 12_000
 
-    def shapes(n: int, *names: str) -> dict[str, object]:
+    def shapes(n: int, *names: str) -> dict[str, FieldValue]:
         return dict.fromkeys(names, (n,))
 
     def rate(codelet: type[Vertex]) -> float:
@@ -225,7 +226,7 @@ def own() -> list[Row]:
         )
         return vectors * 28 / cycles
 
-    def both(codelet: type[Vertex], fields: dict[str, object]) -> list[int]:
+    def both(codelet: type[Vertex], fields: dict[str, FieldValue]) -> list[int]:
         return [
             one_vertex(codelet, fields, codelet_prices=prices) for prices in (BY_HAND, COMPILED)
         ]
@@ -329,7 +330,12 @@ def streams() -> list[Row]:
     loop = "five instructions a number; BabelStream's array is taken as the largest that fits"
     for dtype, popops_rate, loop_rate in ((FLOAT, 7_261, 3_726), (HALF, 7_490, 1_488)):
         codelet = LoopTriad if dtype is FLOAT else template(LoopTriad, "HalfTriad", {FLOAT: HALF})
-        fields = {"a": (per_worker,), "b": (per_worker,), "c": (per_worker,), "alpha": 2}
+        fields: dict[str, FieldValue] = {
+            "a": (per_worker,),
+            "b": (per_worker,),
+            "c": (per_worker,),
+            "alpha": 2,
+        }
         looped = one_vertex(codelet, fields, "ipu1", codelet_prices=COMPILED) + chip.auto_sync_delay
         for language, cycles, published in (
             ("popops", _with_popops(dtype), popops_rate),

@@ -16,6 +16,7 @@ from ipu_teach.cost import CostModel
 from ipu_teach.device import Device, IPUModel
 from ipu_teach.engine import Engine
 from ipu_teach.graph import Graph, InOut, SupervisorVertex, Vertex
+from ipu_teach.graph.vertex_table import FieldValue
 from ipu_teach.poplibs import poplin, poputil
 from ipu_teach.program import Execute, Program, Repeat, Sequence
 from ipu_teach.report import CompiledProfile, Report, StepLog
@@ -127,7 +128,10 @@ def growing(target: Target, times: int = 5) -> list[float]:
 
 
 def one_vertex(
-    codelet: type[Vertex], fields: Mapping[str, object], version: str = "ipu2", **changes: object
+    codelet: type[Vertex],
+    fields: Mapping[str, FieldValue],
+    version: str = "ipu2",
+    **changes: object,
 ) -> int:
     """Return the tile cycles of one vertex that runs alone on a machine of one tile. `fields` has
     the shapes of its edges, and its state."""

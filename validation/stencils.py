@@ -8,6 +8,7 @@ import numpy as np
 from ipu_teach.cost.rearrange import copy_cycles
 from ipu_teach.graph.graph import Graph
 from ipu_teach.graph.vertex import template
+from ipu_teach.graph.vertex_table import FieldValue
 from ipu_teach.target import COMPILED
 from ipu_teach.types import FLOAT, HALF
 from validation import blur, halo
@@ -128,7 +129,7 @@ def blurs() -> list[Row]:
             (1, cycles_on_one, (5, 69)),
             (16, sixteen, (3, 7)),
         ):
-            shapes = {
+            shapes: dict[str, FieldValue] = {
                 "inner": ((height + 2) * (width + 2) * 4,),
                 "out": (height * width * 4,),
                 "width": width,

@@ -16,8 +16,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial, reduce
-from operator import getitem
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -245,7 +244,7 @@ class Watch:
             for name, places in turn.stored.items():
                 region: FieldArrays = self.regions[name]
                 indices = [tuple(index_of(place, region)) for place in sorted(places)]
-                turn.held[name] = [reduce(getitem, (*i, ()), region) for i in indices[:MOST_TOLD]]
+                turn.held[name] = [_element(region, index) for index in indices[:MOST_TOLD]]
                 turn.stored[name] = [index[0] if len(index) == 1 else index for index in indices]
         return turn
 
@@ -304,6 +303,13 @@ class _Reporting(np.ndarray[tuple[int, ...], np.dtype[np.generic]]):
         if self.report is not None:
             keys = key if isinstance(key, tuple) else (key,)
             self.report(np.asarray(self)[keys if Ellipsis in keys else (*keys, ...)])
+
+
+def _element(region: FieldArrays, index: tuple[int, ...]) -> Any:
+    """Return the element of a field at `index`; in a list of vectors, the first is the vector's."""
+    if isinstance(region, list):
+        return region[index[0]][index[1:]]
+    return region[index]
 
 
 def _values(names: Mapping[str, Local], prefix: str) -> dict[str, Local]:

@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -32,11 +32,14 @@ from ipu_teach.types import UNSIGNED_INT, Array, DType
 
 MOST_PIECES = 2**28  # elements of a view that are looked at one by one
 
-Parsed = Callable[[object], dict[str, Any]]
-Read = tuple[Graph, list[p.Program], dict[str, bool], dict[str, Any]]
+Options = TypeVar("Options")  # the type of the engine's options, which only the engine knows
+Parsed = Callable[[Any], Options]  # takes whatever the file has, and refuses what is not options
+Read = tuple[Graph, list[p.Program], dict[str, bool], Options]
 
 
-def rebuild(data: bytes, codelets: Iterable[type[Vertex]], parsed: Parsed) -> Read:
+def rebuild(
+    data: bytes, codelets: Iterable[type[Vertex]], parsed: Parsed[Options]
+) -> Read[Options]:
     """Return (graph, programs, checks, options) of a saved executable. Raises
     `ExecutableLoadError`.
 
@@ -73,7 +76,7 @@ class _Reader:
             self.graph.replicas = w.REPLICAS.read(header["replicas"])
         self._calls: dict[tuple[str, tuple[int, ...]], p.Program] = {}
 
-    def read(self, parsed: Parsed) -> Read:
+    def read(self, parsed: Parsed[Options]) -> Read[Options]:
         header = self.header
         known = self.known
         checks = s.keyed(dict, races=s.FLAG, uninitialised=s.FLAG, estimates=s.FLAG).read(
