@@ -275,7 +275,7 @@ def test_a_room_says_in_five_lines_what_it_adds_to_tiny(room: str) -> None:
     folder = {"course": COURSE, "validation": ROOT / "validation"}.get(room, PACKAGE / room)
     text = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))) or ""
     (lines,) = [
-        part.splitlines() for part in text.split("\n\n") if part.startswith("Beside `tiny`")
+        part.splitlines() for part in text.split("\n\n") if part.startswith("Compared with `tiny`")
     ]
     assert 3 <= len(lines) <= 5
 

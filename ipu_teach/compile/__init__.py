@@ -1,10 +1,11 @@
 """Compile a graph and its programs to one immutable `Compiled`.
 
-The package first freezes the graph into arrays, and checks the complete graph before anything runs.
-Vertices of a codelet whose fields have equal shapes become one group. The `compute()` of each
-codelet is traced; if that is impossible, its source is translated to a loop over elements. Either
-way, the result includes its costs and the elements that it defines. Programs become numbered steps,
-in which independent copies are merged.
+Compared with `tiny`, which runs a graph as it is, this package first freezes the graph into arrays
+and checks all of it before anything runs. Vertices of a codelet with fields of equal shapes become
+one group. The `compute()` of each codelet is traced; if that is impossible, its source is
+translated to a loop over elements. Programs become numbered steps; independent copies are merged.
+
+Both ways of reading a codelet give its costs and the elements that it defines.
 
 A `Compiled` never changes, and all higher packages use the same one.
 """

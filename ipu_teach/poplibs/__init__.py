@@ -1,9 +1,10 @@
 """PopLibs: functions that add variables, vertices and programs to a graph. No call runs anything.
 
-Beside `tiny`, where each vertex is written by hand, these libraries have layouts for operands,
-plans that weigh cycles against memory, and codelets priced as their counterparts in PopLibs. They
-offer arithmetic on any shape, reductions, slices, sorting, matrix products, pooling, norms, losses,
-optimisers, random numbers, and collectives over several IPUs. No library runs a graph.
+Compared with `tiny`, where each vertex is written by hand, these libraries have layouts for
+operands, plans that weigh cycles against memory, and codelets priced as their counterparts in
+PopLibs. They offer arithmetic on any shape, reductions, slices, sorting, matrix products, pooling,
+norms, losses, optimisers, random numbers, and collectives over several IPUs. No library runs a
+graph.
 
 Every function has the form `fn(graph, inputs…, prog, debug_context="")`: it appends what it needs
 to the Sequence `prog`, creates and maps its own temporaries, and returns the output tensor. Wrong

@@ -1,8 +1,8 @@
 """Reports: the record of a run as data, with questions about it.
 
-Beside `tiny`, which returns values, a report has every superstep that ran, by tile and by vertex.
-It computes them from a log of step numbers alone. It offers the queries of libpva, the profile
-summary in Poplar's words, reasons for waiting, comparisons, "what if" questions, the host's
+Compared with `tiny`, which returns values, a report has every superstep that ran, by tile and by
+vertex. It computes them from a log of step numbers alone. It offers the queries of libpva, the
+profile summary in Poplar's words, reasons for waiting, comparisons, "what if" questions, the host's
 timeline, and files that answer the same questions elsewhere. Nothing here runs a program.
 """
 

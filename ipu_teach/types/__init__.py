@@ -1,7 +1,8 @@
 """The numbers of a tile machine: element types, rounding, 8-bit floats and random numbers.
 
-The graphs of `tiny` use numpy's element types; all other graphs use those of `dtypes`, with
-Poplar's names, sizes and ranges. The other modules are functions on numpy arrays:
+Compared with `tiny`, which uses numpy's element types, the module `dtypes` has types with Poplar's
+names, sizes and ranges. All graphs but those of `tiny` use them. The other modules are functions on
+numpy arrays and know nothing of graphs:
 
 * `half`: rounding to half precision as the chip does it, to nearest or stochastically
 * `quarter`: 8-bit floats and their scales
