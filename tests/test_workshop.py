@@ -45,7 +45,7 @@ def test_exercises_without_a_timetable_are_left_for_home() -> None:
     sentence = make_mistakes.left_for_home(workshop)
     assert f"<!-- home -->\n{sentence}\n<!-- end -->" in workshop, "run docs/make_mistakes.py"
     fewer = workshop.replace("; 05.4", "").replace(", 05.4", "")
-    assert make_mistakes.left_for_home(fewer).endswith("has them: 05.4.")
+    assert "05.4" in make_mistakes.left_for_home(fewer)
 
 
 @pytest.mark.parametrize("name", PAGES)
