@@ -1,18 +1,28 @@
 """Known mistakes: wrong answers as learners write them, in one file per lesson, `mistakes.py`.
 
-Its cells have the form of a notebook's:
+The file consists of cells in the form of a notebook exported as a script:
 
-# %% given …what the lesson has defined by then: imports, codelets
+    # %% given
+    import numpy as np
 
-# %% 01.3: the busy share # why: this is the share of the time in which tiles work. The rest is
-waiting. # next: subtract it from 1. def waiting_share(work): …
+    # %% 01.3: the busy share
+    # why:  this is the share of the time in which tiles work. The rest is waiting.
+    # next: subtract it from 1.
+    def waiting_share(work):
+        ...
 
-The last name that a cell defines is the answer. A mistake with `why` is run next to the learner's
-answer; if both give the same result, the verdict shows its texts, where `{figure}` stands for a
-value that the check has computed for the case. For the other mistakes the check itself finds the
-reason, and they quote it: `# not yet: words of the verdict`, or `# error in the answer: words`. The
-tests check all mistakes as answers, and docs/mistakes.md is made from them. Variants of a mistake,
-which only the tests use, have the same form below `# like: the busy share`.
+The first cell has the definitions that the mistakes share: imports, codelets and helpers of the
+lesson. In any other cell, the last name that the cell defines is the answer. The comments below its
+title are one of these:
+
+* `why` and `next`: the check runs the mistake beside the learner's answer. If both give the same
+  result, the verdict shows these texts. `{figure}` in them stands for a value of the case.
+* `not yet` or `error in the answer`: the check finds the reason itself, and the comment quotes
+  words of its verdict.
+
+The tests judge every mistake as an answer, and docs/mistakes.md is made from the files. Files of
+attempts, which only the tests use, have the same form with two more comments: `like: the busy
+share`, a mistake written in another way, and `passed: words of the verdict`, a right answer.
 """
 
 from __future__ import annotations
@@ -43,10 +53,11 @@ Reason = tuple[str, str]  # why an answer is wrong, and what to do next; "" for 
 
 @dataclass(frozen=True)
 class Mistake:
-    """A known wrong answer.
+    """A known answer: a mistake, or an attempt of the tests.
 
-    The verdict shows `why` and `next_step` to learners whose answer gives the same result. `kind`
-    and `says` are the kind and the text of the verdict on this answer.
+    The verdict shows `why` and `next_step` to learners whose answer gives the same result. `kind` is
+    the kind of the verdict on this answer, and `says` is text of that verdict. In a variant, `kind`
+    is "like" and `says` is the title of the mistake that it repeats.
     """
 
     exercise: str
