@@ -387,7 +387,7 @@ class Trial:
                 "the first run is right, and the next goes on from it: state lives from run to run."
             )
             return why, "begin with a local variable in compute(), in each run anew."
-        return known.told(**figures) if known else ("", advice)
+        return known.reason(**figures) if known else ("", advice)
 
     def explained(self, learner_run: Ran, broken: Broken, *exercises: str) -> Exception:
         """Return an answer's error as `NotYet` if a known mistake fails in the same way; otherwise

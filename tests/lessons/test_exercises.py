@@ -50,7 +50,7 @@ def test_a_blank_is_not_attempted(name: str, names_of: NamesOf) -> None:
 def tried(monkeypatch: pytest.MonkeyPatch) -> list[Mistake]:
     """The known mistakes that a check tries."""
     found: list[Mistake] = []
-    monkeypatch.setattr(Mistake, "like", property(found.append))
+    monkeypatch.setattr(Mistake, "answer", property(found.append))
     return found
 
 
