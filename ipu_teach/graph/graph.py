@@ -485,7 +485,7 @@ class Graph(WithoutSome):
         self,
         compute_set: ComputeSet,
         codelet: type[Vertex] | str,
-        connections: Mapping[str, FieldValue] | None = None,
+        connections: Mapping[str, Any] | None = None,
         /,
         *,
         debug_context: str | None = None,

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from ipu_teach.errors import CodeletError
 from ipu_teach.types.rounding import AnyDType, Array
+
+# The region of a field, or the regions of a list of vectors.
+FieldArrays: TypeAlias = Array | list[Array]
 
 
 def to_unsigned(values: Any, dtype: AnyDType) -> Any:
