@@ -86,10 +86,10 @@ def _linear(answer: Callable[[Graph, Tensor, int], EllipsisType | None]) -> Pass
     return Passed(f"{len(cases)} variables of several shapes and grains", evidence=mappings)
 
 
-Mapping = list[list[tuple[int, int]]]  # for each tile, the (begin, end) of its pieces
+TileMapping = list[list[tuple[int, int]]]  # for each tile, the (begin, end) of its pieces
 
 
-def _balanced_grains(description: str, mapping: Mapping, count: int, grain: int) -> None:
+def _balanced_grains(description: str, mapping: TileMapping, count: int, grain: int) -> None:
     """Raise `NotYet` unless a mapping of `count` elements is linear, in whole grains, and even."""
     _refuse_unmapped(description, mapping, count)
     _refuse_cut_grains(description, mapping, count, grain)
@@ -97,12 +97,12 @@ def _balanced_grains(description: str, mapping: Mapping, count: int, grain: int)
     _refuse_uneven(description, mapping, grain)
 
 
-def _sizes(mapping: Mapping) -> list[int]:
+def _sizes(mapping: TileMapping) -> list[int]:
     """Return the number of elements on each tile."""
     return [sum(end - begin for begin, end in pieces) for pieces in mapping]
 
 
-def _refuse_unmapped(description: str, mapping: Mapping, count: int) -> None:
+def _refuse_unmapped(description: str, mapping: TileMapping, count: int) -> None:
     """Raise `NotYet` if an element is on no tile."""
     sizes = _sizes(mapping)
     if sum(sizes) < count:
@@ -123,7 +123,7 @@ def _refuse_unmapped(description: str, mapping: Mapping, count: int) -> None:
         )
 
 
-def _refuse_cut_grains(description: str, mapping: Mapping, count: int, grain: int) -> None:
+def _refuse_cut_grains(description: str, mapping: TileMapping, count: int, grain: int) -> None:
     """Raise `NotYet` if a grain is divided between tiles."""
     sizes = _sizes(mapping)
     for tile, pieces in enumerate(mapping):
@@ -148,7 +148,7 @@ def _refuse_cut_grains(description: str, mapping: Mapping, count: int, grain: in
                 )
 
 
-def _refuse_other_orders(description: str, mapping: Mapping) -> None:
+def _refuse_other_orders(description: str, mapping: TileMapping) -> None:
     """Raise `NotYet` if the elements are not on the tiles in order."""
     begins = [(begin, tile) for tile, pieces in enumerate(mapping) for begin, _ in pieces]
     if [tile for _, tile in sorted(begins)] != [tile for _, tile in begins]:
@@ -170,7 +170,7 @@ def _refuse_other_orders(description: str, mapping: Mapping) -> None:
         )
 
 
-def _refuse_uneven(description: str, mapping: Mapping, grain: int) -> None:
+def _refuse_uneven(description: str, mapping: TileMapping, grain: int) -> None:
     """Raise `NotYet` if the numbers of grains on the tiles differ by more than 1."""
     grains = [-(-size // grain) for size in _sizes(mapping)]
     if max(grains) - min(grains) > 1:
