@@ -61,8 +61,8 @@ class No(Exception):
 def main(known: dict[str, Callable[[], DoctorRow | Iterable[DoctorRow]]], opening: Opening) -> int:
     """Ask every question, and return 0 if all succeed, else 1.
 
-    The first questions are those of `known`, the doctor's rows by question. `opening` is how a
-    lesson is opened.
+    `known`: the doctor's checks, by question; they come first. `opening`: returns how a lesson is
+    opened.
     """
     if "JUPYTERHUB_SERVICE_URL" in os.environ:
         raise LessonError("""This is a server of a hub, and the questions are for a learner's own

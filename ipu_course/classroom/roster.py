@@ -30,7 +30,7 @@ WORK = "work"  # name of a work folder, unless IPU_TEACH_WORK sets another
 class Learner:
     """One learner: name, progress file, and the record of each exercise and prediction.
 
-    `age`: seconds since the file was written.
+    `idle`: seconds since the file was written.
     """
 
     name: str
