@@ -56,7 +56,10 @@ def _are_near(a: Array, b: Array) -> bool:
 
 
 def _trial(description: str, tensors: dict[str, Var], shapes: list[tuple[int, ...]]) -> Trial:
-    """Return a trial of answers that append calls to a program and return tensors of these shapes."""
+    """Return a trial of answers that append calls to a program and return tensors.
+
+    `shapes`: the shapes of these tensors.
+    """
     asks = "a tensor"
     step = "return what the last call gave you."
     if len(shapes) > 1:

@@ -826,7 +826,10 @@ def _pieces(answer: Piece) -> Passed:
 
 
 def _uneven(answer: Piece, n: int, pieces: list[tuple[int, int]]) -> tuple[str, str, str] | None:
-    """Return (call, actual, expected) if six pieces do not divide `n` elements evenly, else None."""
+    """Return (call, actual, expected) if six pieces do not divide `n` elements evenly.
+
+    If they do, return None.
+    """
     at = 0
     sizes = []
     for k, piece in enumerate(pieces):

@@ -1,4 +1,4 @@
-"""Lesson 05, Matrix-vector and matmul optimisation: questions, correct results and known mistakes."""
+"""Lesson 05, Matrix-vector and matmul: questions, correct results and known mistakes."""
 
 from __future__ import annotations
 
