@@ -1,8 +1,8 @@
-"""Implement solution(), which shows the reference answer next to the learner's own, once that has
-passed.
+"""Implement solution(), which shows the reference answer next to the learner's own.
 
-It adds two sentences on why the answer is right, and a thought on the question that the verdict
-raised. The texts are the entries `because` and `further` of `words_NN.md`.
+It does so once the learner's answer has passed. It adds two sentences on why the answer is right,
+and a thought on the question that the verdict raised. The texts are the entries `because` and
+`further` of `words_NN.md`.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ BEYOND = ("solved", "with help")  # states after which nothing can be given away
 
 
 def solution(name: str) -> Panel:
-    """Return the reference answer to an exercise next to your passed answer, with the reason why it
-    is right.
+    """Return the reference answer to an exercise next to your passed answer, and why it is right.
 
     Before an answer has passed, it shows no answer, and says how to get there. If the solved
     notebook is not available, it says so.

@@ -51,11 +51,11 @@ class Bound:
 
 
 def least_cycles(report: Report, supersteps: int, crossing: int = 0, touched: int = 0) -> Bound:
-    """Return the lower bound on the modelled cycles of a run (the module's docstring has the
-    method).
+    """Return the lower bound on the modelled cycles of a run.
 
-    `crossing`: bytes that must go to another tile. `touched`: bytes that must be read or written on
-    some tile.
+    The module's docstring describes the method. `supersteps`: supersteps that the task needs at
+    least. `crossing`: bytes that must go to another tile. `touched`: bytes that must be read or
+    written on some tile.
     """
     target = report.target
     flops = sum(max(0, profile.flops) * profile.executions for profile in report.compute_sets)
@@ -80,8 +80,10 @@ def least_cycles(report: Report, supersteps: int, crossing: int = 0, touched: in
 
 
 def _compute(tiles: int, flops: int, flops_per_cycle: int, touched: int) -> dict[str, int]:
-    """Return {description of the limit: cycles} for the compute phase: arithmetic or memory,
-    whichever takes longer."""
+    """Return {description of the limit: cycles} for the compute phase.
+
+    The limit is arithmetic or memory, whichever takes longer.
+    """
     arithmetic = ceil(flops / (tiles * flops_per_cycle))
     memory = ceil(touched / (tiles * MEMORY_BYTES_PER_CYCLE))
     if memory > arithmetic:

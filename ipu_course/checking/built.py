@@ -27,10 +27,10 @@ KEPT = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign)
 
 
 def built(name: str, otherwise: Any = None) -> Any:
-    """Return your answer to the exercise `name` of any lesson, if one has passed; else `otherwise`,
-    or the reference answer.
+    """Return your answer to the exercise `name` of any lesson, if one has passed.
 
-    The cell shows which of them it is. Nothing is counted, and nothing is marked as given or done.
+    If none has, it returns `otherwise`, or else the reference answer. The cell shows which of them
+    it is. Nothing is counted, and nothing is marked as given or done.
 
     :raises UnknownExerciseError: if there is no such exercise, or the solved notebook is not
     available.
@@ -57,8 +57,10 @@ def built(name: str, otherwise: Any = None) -> Any:
 
 
 def _again(exercise: Exercise, record: object) -> tuple[Any, str]:
-    """Return (answer, "") if a stored text passes its check again; else (None, what is wrong with
-    it)."""
+    """Return (answer, "") if a stored text passes its check again.
+
+    Otherwise return (None, what is wrong with the text).
+    """
     answers: list[object] = []
 
     def judge(text: str) -> Passed:

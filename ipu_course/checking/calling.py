@@ -1,5 +1,4 @@
-"""Call an answer safely, on copies of its arguments, so that it cannot change what it is compared
-with.
+"""Call an answer safely, on copies of its arguments, so that it cannot change the originals.
 
 Errors raised by the learner's own code become `Broken`; errors of the kit itself are raised
 unchanged.
@@ -39,8 +38,11 @@ class Broken(Exception):
         self.error = error
 
     def rows_in(self, exercise: str) -> VerdictRows:
-        """Return the rows of the error, which name the missing cell if the lesson's cells define a
-        missing name."""
+        """Return the rows of the error for the verdict of an exercise.
+
+        If the error is a name that the lesson's cells define, the rows tell the learner to run
+        those cells.
+        """
         name = getattr(self.error, "name", None)
         if isinstance(self.error, NameError) and name in given_to(exercise):
             advice = f"run the cells above: one of them makes {name}."
@@ -88,10 +90,10 @@ class Broken(Exception):
 
 
 def _in_the_kits_words(error: BaseException) -> tuple[str, str, str] | None:
-    """Return (actual, why, next step) for Python errors about internal names of the kit that no
-    learner knows.
+    """Return (actual, why, next step) for a Python error about names that no learner knows.
 
-    These are errors about a missing argument, and about a numpy function of an expression.
+    These are errors about a missing argument of the kit's functions, and about a numpy function of
+    an expression. For other errors it returns None.
     """
     if not isinstance(error, TypeError):
         return None
@@ -147,8 +149,10 @@ def _counted(error: MissingPerfEstimateError) -> str:
 
 
 def is_interruption(error: BaseException | None) -> bool:
-    """Return whether the error is an interruption by the learner or the time limit, and not a class
-    of the answer's own."""
+    """Return whether the learner or the time limit interrupted the answer.
+
+    An exception class of the answer's own is no interruption, even if it derives from one.
+    """
     return type(error) in (KeyboardInterrupt, Stopped)
 
 
@@ -203,7 +207,9 @@ def is_blank(answer: object) -> bool:
 def call(answer: Callable[..., Result], *arguments: object) -> Result:
     """Return the result of an answer for copies of the arguments.
 
-    :raises NotYet: if the answer changes its arguments.
+    :raises Broken: if the answer raises an error.
+
+    :raises NotYet: if the answer cannot take the arguments, or changes them.
 
     :raises NotAttempted: if it returns `...`.
     """
@@ -239,8 +245,14 @@ def call(answer: Callable[..., Result], *arguments: object) -> Result:
 
 
 def call_made(answer: Callable[..., Result], description: str, *arguments: object) -> Result:
-    """Return the result of an answer for arguments that are not copied, such as a graph or a
-    report."""
+    """Return the result of an answer for arguments that are not copied, such as a graph.
+
+    `description` describes the call in words.
+
+    :raises Broken: if the answer raises an error.
+
+    :raises NotAttempted: if it returns `...`.
+    """
     with answering(description):
         returned_value = answer(*arguments)
     if returned_value is ...:

@@ -26,7 +26,12 @@ Pairs = Sequence[tuple[Case, Result]]  # the arguments and the result of each ca
 
 
 def compare_value(answer: Values, right: Values, exercise: str, about: str, advice: str) -> Passed:
-    """Compare an answer that is a value, or a sequence of values, with the correct one."""
+    """Compare an answer that is a value, or a sequence of values, with the correct one.
+
+    `about` describes the question, and `advice` is the next step if no known mistake fits.
+
+    :raises NotYet: if a value is wrong.
+    """
     learner_values = _as_row(answer)
     expected = _as_row(right)
 
@@ -67,14 +72,15 @@ def compare(
     otherwise: Callable[[Pairs[Case, Result]], Reason] = lambda pairs: ("", ""),
     draws: Callable[..., Picture | None] | None = None,
 ) -> Passed:
-    """Compare an answer with an independent computation on every case; known mistakes are
-    recognised.
+    """Compare an answer with an independent computation on every case, and explain a difference.
 
     `cases`: the arguments of each call, by what is special about the case. The names of ordinary
     cases begin with ORDINARY, and the verdict describes the first of them that is wrong. If all
-    ordinary cases are right, the verdict names the special case that is wrong. `otherwise` looks
-    for a reason if none of the `suspects` gives the same results. `draws(*case)` draws the case
-    that the verdict describes.
+    ordinary cases are right, the verdict names the special case that is wrong. `suspects` are known
+    mistakes that may explain the results, and `otherwise` looks for a reason if none of them gives
+    the same results. `draws(*case)` draws the case that the verdict describes.
+
+    :raises NotYet: if a result is wrong.
     """
     results = {name: call(answer, *case) for name, case in cases.items()}
     wrong = {
@@ -194,8 +200,7 @@ def _is_floating(value: object) -> bool:
 
 
 def _rounded(oracle: Callable[..., Result], pairs: Pairs[Case, Result]) -> Reason:
-    """Return (why, next step) if every result is the right one, rounded to some number of
-    digits."""
+    """Return (why, next step) if every result is the right one rounded to a number of digits."""
     rights = [right for case, _ in pairs if isinstance(right := oracle(*case), float)]
     values = [value for _, result in pairs if (value := plain(result)) is not None]
     numbers = [float(value) for value in values if -1e300 < value < 1e300]

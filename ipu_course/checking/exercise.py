@@ -314,8 +314,7 @@ def find_question(name: str) -> Question:
 
 
 def refuse_other_kinds(exercise: Exercise, answers: tuple[object, ...]) -> None:
-    """Raise `AnswerKindError` for a wrong number of answers, or for one that should be a function
-    and is not."""
+    """Raise `AnswerKindError` for a wrong number of answers, or a value in place of a function."""
     wanted = " and ".join(exercise.takes)
     if len(answers) != len(exercise.takes):
         raise AnswerKindError(f"""check({exercise.name!r}) was given

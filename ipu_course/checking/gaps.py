@@ -128,8 +128,10 @@ def _check(cell: Cell) -> None:
 
 
 def _as_utf8(value: Cell | Notebook) -> None:
-    """Raise `ValueError` for an unpaired surrogate, which JSON can express and no file can
-    store."""
+    """Raise `ValueError` for an unpaired surrogate.
+
+    JSON can express one, and no file can store it.
+    """
     json.dumps(value, ensure_ascii=False).encode("utf-8")
 
 
@@ -196,11 +198,10 @@ def gaps_in(source: str, where: str = "") -> list[Gap]:
 
 
 def blanked(source: str, later: Iterable[str] = (), where: str = "") -> str:
-    """Return a cell as a learner gets it: in place of each gap, a line with the task and code that
-    runs and does nothing.
+    """Return a cell as a learner gets it, with the answer of each gap left out.
 
-    A name that the answer binds, and that this cell or the `later` ones use after the gap, is bound
-    to `...`.
+    In place of a gap are a comment with the task, and code that runs and does nothing. A name that
+    the answer binds, and that this cell or the `later` ones use after the gap, is bound to `...`.
     """
     lines = source.splitlines()
     afterwards = _names("\n".join(later))

@@ -1,5 +1,4 @@
-"""Run a lesson without a browser: execute every cell, show its output, and optionally store the
-outputs."""
+"""Run a lesson without a browser: execute its cells, show the output, and store it on request."""
 
 from __future__ import annotations
 
@@ -21,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class Screen:
-    """The terminal output of a headless run: the notebook's stdout goes to our stdout line by line,
-    all progress to stderr.
+    """The terminal output of a headless run.
 
-    On a terminal, one bar counts the cells, and also shows the bar that the running cell draws.
+    The notebook's stdout goes to our stdout line by line, and all progress to stderr. On a
+    terminal, one bar counts the cells, and also shows the bar that the running cell draws.
     Elsewhere, as in a log, each cell and each finished bar is one line.
     """
 
@@ -119,8 +118,10 @@ def cell_error(cell: NotebookNode, number: int, name: str, ename: str, evalue: s
 
 
 def execute(notebook: NotebookNode, folder: Path, name: str, env: dict[str, str]) -> int:
-    """Run every cell in a kernel of this Python interpreter, in `folder`; the outputs go into
-    `notebook`."""
+    """Run every cell in a kernel of this Python interpreter, and return the exit status.
+
+    The kernel runs in `folder`, and the outputs are stored in `notebook`.
+    """
     import asyncio
     import signal
 
@@ -212,10 +213,10 @@ def execute(notebook: NotebookNode, folder: Path, name: str, env: dict[str, str]
 
 
 def settle(notebook: NotebookNode) -> None:
-    """Make the outputs the same in every run: join text printed in pieces, and keep only the other
-    forms of widgets.
+    """Make the outputs the same in every run.
 
-    The model of a widget ends with the kernel and has a different id in each run.
+    Text that was printed in pieces is joined. Widgets keep only their other forms, because a
+    widget's model ends with the kernel and has a different id in each run.
     """
     for cell in notebook.cells:
         settled: list[NotebookNode] = []
@@ -235,8 +236,10 @@ def settle(notebook: NotebookNode) -> None:
 
 
 def page_of(notebook: NotebookNode, name: str) -> str:
-    """Return the executed notebook as one HTML page that downloads nothing, except the renderer of
-    formulas if it has some."""
+    """Return the executed notebook as one HTML page.
+
+    The page downloads nothing, except the renderer of formulas if it has some.
+    """
     from nbconvert import HTMLExporter
 
     formulas = any(cell.cell_type == "markdown" and "$" in cell.source for cell in notebook.cells)
@@ -248,8 +251,11 @@ def page_of(notebook: NotebookNode, name: str) -> str:
 
 
 def run(word: str, data: str | None = None, html: str | None = None, store: bool = False) -> int:
-    """Run a lesson, or a notebook file of your own, headless. The file changes only if `store` is
-    set."""
+    """Run a lesson, or a notebook file of your own, headless; return the exit status.
+
+    `data` replaces the lesson's choice of data, and `html` is the file for a page of the result.
+    The notebook file changes only if `store` is set.
+    """
     need("nbclient", "lab")
     import nbformat
 

@@ -71,8 +71,10 @@ def write() -> int:
 
 
 def check() -> int:
-    """Report each learner's notebook that differs from the form derived from its solved one; return
-    1 if any does, else 0."""
+    """Print how each learner's notebook differs from the form derived from its solved one.
+
+    Return 1 if any does, else 0.
+    """
     faults = [fault for solved, target in pairs() for fault in differences(solved, target)]
     known = {solved.name for solved, _ in pairs()}
     strays = [
@@ -89,8 +91,7 @@ def check() -> int:
 
 
 def differences(solved: Path, target: Path) -> list[str]:
-    """Return the differences between a learner's notebook and the expected one, cell by cell, in
-    words."""
+    """Return how a learner's notebook differs from the expected one, cell by cell, in words."""
     if not target.exists():
         return [f"{target.name}: not there"]
     wanted = learners_form(read_notebook(solved), solved.name)
@@ -131,10 +132,10 @@ def differences(solved: Path, target: Path) -> list[str]:
 
 
 def reset(word: str, progress: bool = False) -> int:
-    """Put a fresh copy of a lesson into the work folder, and return 0; an edited copy is kept under
-    another name.
+    """Put a fresh copy of a lesson into the work folder, and return 0.
 
-    With `progress`, the learner's progress in the lesson is deleted too, predictions included.
+    An edited copy is kept under another name. With `progress`, the learner's progress in the lesson
+    is deleted too, predictions included.
     """
     lesson = notebooks.find_lesson(word)
     copy = notebooks.kept_work() / lesson.name

@@ -74,16 +74,15 @@ class Verdict(Panel):
 
 
 def check(name: str, *answers: object) -> Verdict:
-    """Check an answer to the exercise `name`, and return the verdict: `check("01.1",
-    superstep_cycles)`.
+    """Check an answer to the exercise `name`, as in `check("01.1", superstep_cycles)`.
 
     The first of `answers` is the learner's; a few exercises also take an object that the lesson
     defines.
 
-    A notebook shows the verdict if the call is the last line of a cell. Whatever the answer is or
-    does, the result is a verdict, and an answer that does not end is stopped. The only exceptions
-    are your own interruption, and `UnknownExerciseError` for an unknown name. In a script, where
-    the value of a last line is not shown, the verdict is printed.
+    A notebook shows the returned verdict if the call is the last line of a cell. Whatever the
+    answer is or does, the result is a verdict, and an answer that does not end is stopped. The only
+    exceptions are your own interruption, and `UnknownExerciseError` for an unknown name. In a
+    script, where the value of a last line is not shown, the verdict is printed.
     """
     verdict = _tried(name, answers)
     # interactive shells, which show the value of a line, define sys.ps1
@@ -189,9 +188,9 @@ def judged(exercise: Exercise, answers: tuple[object, ...], given_out: bool = Fa
 
 
 def share(name: str) -> Panel:
-    """Return one line about your passed answer: exercise, cost, and short hashes of what the check
-    saw and of your code.
+    """Return one line about your passed answer, which others can check.
 
+    The line has the exercise, the cost, and short hashes of what the check saw and of your code.
     Anyone who has the line and your code can replay it: `verify(line, answer)`.
 
     :raises UnknownExerciseError: if there is no such exercise.
@@ -225,8 +224,7 @@ def _called(answer: object) -> str:
 
 
 def verify(line: str, *answers: object) -> Panel:
-    """Replay an answer that somebody shared: check that it passes, with the same cost, results and
-    code.
+    """Check that a shared answer passes, with the same cost, results and code as its line says.
 
     `answers` are as in `check`. The attempt is not counted.
 
@@ -272,8 +270,7 @@ def verify(line: str, *answers: object) -> Panel:
 
 
 def hint(name: str) -> Panel:
-    """Return the next hint for an exercise, below the earlier ones. The number of hints shown is
-    stored."""
+    """Return the next hint for an exercise, below the earlier ones, and count it."""
     exercise = find_exercise(name, "hint")
 
     def show_one_more(record: Record) -> None:
@@ -297,8 +294,9 @@ _MISSING = object()
 
 
 def predict(name: str, value: object = _MISSING, *, actual: object = _MISSING) -> Panel:
-    """Store your prediction before a run, `predict("01.0", 250)`, and compare it after:
-    `predict("01.0", actual=cycles)`.
+    """Store your prediction before a run, and compare it with the result after the run.
+
+    Before: `predict("01.0", 250)`. After: `predict("01.0", actual=cycles)`.
 
     The first prediction is locked. It counts that you made one, whether or not it is right. A
     prediction from an earlier lesson comes back as `predict("01.0 again", …)` with other numbers:
@@ -389,8 +387,10 @@ def _lock(question: Question, values: tuple[Guess, ...]) -> None:
 
 
 def _asked_again(question: Later, value: object, actual: object) -> Panel:
-    """Return the panel of a prediction that is asked again: its question, or the guess next to the
-    result of a run of the engine."""
+    """Return the panel of a prediction that a later lesson asks again.
+
+    It shows the question, or the guess next to the result of a run of the engine.
+    """
     drawn = question.drawn()
     locked = _locked(question)
     head = f"{question.name}: {question.title}"
@@ -419,12 +419,11 @@ def passed_here(name: str) -> Any:
 
 
 def given(name: str) -> Any:
-    """Return an answer to continue the lesson with: yours if it passed in this kernel, else the
-    reference answer.
+    """Return an answer to continue the lesson with: yours if it passed, else the reference answer.
 
-    The cell shows which of the two it is; `progress()` lists an exercise with the reference answer
-    as given. The reference is read from the solved notebook and run among the names of the caller's
-    notebook.
+    Yours counts if it passed in this kernel. The cell shows which of the two it is; `progress()`
+    lists an exercise with the reference answer as given. The reference is read from the solved
+    notebook and run among the names of the caller's notebook.
 
     :raises UnknownExerciseError: if there is no such exercise.
 
@@ -473,8 +472,10 @@ def complete_reference(name: str, names: Names) -> Reference:
 
 
 def run_cell(reference_found: Reference, path: str, names: Names) -> tuple[Any, ...]:
-    """Run a cell among the names of a notebook, and return its answers. `path` is the file that
-    tracebacks name."""
+    """Run a cell among the names of a notebook, and return its answers.
+
+    `path` is the file that tracebacks name.
+    """
     # The kit can then quote its lines, as it does with a learner's.
     linecache.cache[path] = (
         len(reference_found.cell),

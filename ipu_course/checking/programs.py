@@ -1,5 +1,4 @@
-"""Shared helpers of checks on programs: a device, the answer's program, a loaded engine, and a
-traversal of the program."""
+"""Helpers of checks on programs: devices, the answer's program, loaded engines, and layers."""
 
 from __future__ import annotations
 
@@ -44,8 +43,10 @@ def tiles_of(graph: Graph, tensor: Tensor) -> Array:
 
 
 def loaded(graph: Graph, program: Programs, description: str) -> Engine:
-    """Return a loaded engine for a program that an answer built. Errors count as errors of the
-    answer."""
+    """Return a loaded engine for a program that an answer built.
+
+    :raises Broken: if the program cannot be loaded, because that is an error of the answer.
+    """
     with answering(description):
         engine = Engine(graph, program)
         engine.load(device_of(graph.target.num_tiles))
@@ -60,7 +61,10 @@ def run_once(graph: Graph, program: Programs) -> Engine:
 
 
 def program_of(answer: Callable[..., Result], description: str, *arguments: object) -> Program:
-    """Return the program that an answer builds."""
+    """Return the program that an answer builds.
+
+    :raises NotYet: if the answer returns anything else.
+    """
     returned_value = call_made(answer, description, *arguments)
     if not isinstance(returned_value, Program):
         raise NotYet(
@@ -73,7 +77,10 @@ def program_of(answer: Callable[..., Result], description: str, *arguments: obje
 
 
 def one_program(returned_value: object, description: str) -> Program:
-    """Return one program for a program or a list of several."""
+    """Return one program for a program or a list of several.
+
+    :raises NotYet: if the answer returned anything else.
+    """
     if isinstance(returned_value, (list, tuple)):
         for part in returned_value:
             if not isinstance(part, Program):
@@ -106,7 +113,7 @@ def all_of(program: Program, around: tuple[Program, ...] = ()) -> Iterator[Progr
 
 
 def drawn_layers(layers: int) -> tuple[Array, Array]:
-    """Return random activations, and random weights for this many layers."""
+    """Return random activations [BATCH, WIDTH], and random weights [layers, WIDTH, WIDTH]."""
     draw = np.random.default_rng(902).standard_normal
     weights = draw((layers, WIDTH, WIDTH)).astype(np.float32) / np.float32(WIDTH**0.5)
     return draw((BATCH, WIDTH)).astype(np.float32), weights
@@ -115,8 +122,7 @@ def drawn_layers(layers: int) -> tuple[Array, Array]:
 def layer_of(
     graph: Graph, program: Steps, name: str | int = "", rows: int = BATCH, width: int = WIDTH
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return a layer on all tiles: its input, its weights and its result, which the program
-    computes."""
+    """Return (input, weights, result) of a layer on all tiles, which `program` computes."""
     x = graph.add_variable(FLOAT, (rows, width), f"x{name}")
     w = graph.add_variable(FLOAT, (width, width), f"w{name}")
     for tensor in (x, w):

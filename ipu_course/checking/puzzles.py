@@ -1,10 +1,9 @@
-"""Implement puzzle(), for learners who are stuck: the lines of a right answer, shuffled with a few
-wrong ones, to be put in order.
+"""Implement puzzle(), for learners who are stuck: the lines of a right answer, to be put in order.
 
-It has two forms. `puzzle("02.1")` shows the lines as text and, if a kernel runs, as a list that can
-be rearranged with the keyboard alone. `puzzle("02.1", "c a d b")` tries an order. The right order
-is not stored: the lines become a function, and the exercise's check decides. Solving a puzzle
-counts as solving with help.
+The lines are shuffled with a few wrong ones. A puzzle has two forms. `puzzle("02.1")` shows the
+lines as text and, if a kernel runs, as a list that can be rearranged with the keyboard alone.
+`puzzle("02.1", "c a d b")` tries an order. The right order is not stored: the lines become a
+function, and the exercise's check decides. Solving a puzzle counts as solving with help.
 """
 
 from __future__ import annotations
@@ -163,8 +162,7 @@ class Puzzle:
 
 
 def puzzle(name: str, order: Order | None = None) -> Puzzle | Panel:
-    """Return the lines of a right answer, shuffled with wrong ones; with `order`, the verdict on
-    that order.
+    """Return the puzzle of an exercise; with `order`, the verdict on that order of its lines.
 
     `order`: the letters of the lines, as "c a d b", or their numbers from 1 on, as [3, 1, 4, 2]. A
     puzzle is available after three refusals.

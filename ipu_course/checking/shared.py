@@ -111,8 +111,10 @@ def text_of(answer: Code) -> str:
 
 
 def code_of(answer: object) -> str | None:
-    """Return the code of an answer as Python parses it, without comments; None if it cannot be
-    read."""
+    """Return the code of an answer as Python parses it, without comments.
+
+    It is the repr of a value that cannot be called, and None if the code cannot be read.
+    """
     if not callable(answer):
         return repr(answer)
     try:
@@ -122,10 +124,10 @@ def code_of(answer: object) -> str | None:
 
 
 def alone(answer: object) -> str | None:
-    """Return the text of a function or class, preceded by everything it needs from its notebook:
-    imports, helpers and plain values.
+    """Return the text of a function or class, preceded by everything it needs from its notebook.
 
-    It is None if that cannot be written as text, or is too long.
+    It needs imports, helpers and plain values. The result is None if that cannot be written as
+    text, or is too long.
     """
     if not callable(answer):
         return None

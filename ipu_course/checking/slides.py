@@ -56,8 +56,10 @@ def prose(markdown: str) -> list[str]:
 
 
 def shown(cell: NotebookNode, printed: bool) -> list[NotebookNode]:
-    """Return the outputs of a cell that belong on a slide: its pictures, or else, if requested, its
-    printed text."""
+    """Return the outputs of a cell that belong on a slide.
+
+    These are its pictures. If it has none and `printed` is set, they are its printed text.
+    """
     outputs = cell.get("outputs", [])
     bundles = [output.get("data", {}) for output in outputs]
     pictures = [
@@ -69,8 +71,12 @@ def shown(cell: NotebookNode, printed: bool) -> list[NotebookNode]:
 
 
 class Deck:
-    """A solved lesson in parts. `texts`: its markdown cells without code, by cell number. `chosen`:
-    the outputs that become slides, by cell number."""
+    """A solved lesson in parts.
+
+    `texts`: its markdown cells without code, by cell number. `chosen`: the outputs that become
+    slides, by cell number. `said`: the text of each slide, by cell number. `tagged`: the numbers of
+    cells with the tag `aha`.
+    """
 
     def __init__(self, notebook: NotebookNode) -> None:
         cells = list(enumerate(notebook.cells))
@@ -98,8 +104,11 @@ class Deck:
             used.update(self.said[i])
 
     def near(self, i: int) -> Iterator[list[str]]:
-        """Yield candidates for a slide's text: the text below its cell, the text above unless
-        another slide is between, and the text that begins its section."""
+        """Yield candidates for the text of the slide of cell `i`, best first.
+
+        They are the text below the cell, the text above it unless another slide is between, and the
+        text that begins its section.
+        """
         above = max((j for j in self.texts if j < i), default=0)
         below = min((j for j in self.texts if j > i), default=i)
         if below > i and not set(self.chosen) & set(range(i + 1, below)):
@@ -188,8 +197,10 @@ def page_of(notebook: NotebookNode, name: str) -> str:
 
 
 def slides(word: str, html: str | None = None) -> int:
-    """Write a lesson's slides as a page, to `html`, or to a file named after the lesson in this
-    folder."""
+    """Write a lesson's slides as a page, and return 0.
+
+    The file is `html`, or else it is named after the lesson, in this folder.
+    """
     need("nbconvert", "lab")
     import nbformat
 

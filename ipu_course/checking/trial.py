@@ -120,8 +120,10 @@ class Var:
 
 @dataclass(frozen=True)
 class StreamIn:
-    """A stream to the device, with its data, element by element; the data is not repeated. `hers`:
-    the answer creates the stream."""
+    """A stream to the device, with its data, element by element; the data is not repeated.
+
+    `brings`: the data. `size`: numbers in an element. `hers`: the answer creates the stream.
+    """
 
     dtype: type[DType]
     brings: ArrayLike
@@ -129,19 +131,23 @@ class StreamIn:
     hers: bool = False
 
     def made(self, graph: Graph, name: str) -> DataStream:
+        """Return the stream, added to the graph under this name."""
         return graph.add_host_to_device_fifo(name, self.dtype, self.size)
 
 
 @dataclass(frozen=True)
 class StreamOut:
-    """A stream to the host, with the size of its elements. `hers`: the answer creates the
-    stream."""
+    """A stream to the host.
+
+    `size`: numbers in an element. `hers`: the answer creates the stream.
+    """
 
     dtype: type[DType]
     size: int = 1
     hers: bool = False
 
     def made(self, graph: Graph, name: str) -> DataStream:
+        """Return the stream, added to the graph under this name."""
         return graph.add_device_to_host_fifo(name, self.dtype, self.size)
 
 
@@ -149,8 +155,10 @@ class StreamOut:
 
 
 def builds(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
-    """Build the program of an answer of the form answer(graph, *tensors, *streams, *more), which
-    returns it."""
+    """Build the program of an answer that returns it.
+
+    The answer is called as answer(graph, *tensors, *streams, *more).
+    """
     return program_of(answer, trial.tried, graph, *parts, *trial.more), []
 
 
@@ -200,8 +208,10 @@ def appends(
 
 
 def codelet(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
-    """Build the program of an answer that is a codelet: one vertex on tile 0, its fields connected
-    to the tensors of the same names."""
+    """Build the program of an answer that is a codelet: one vertex on tile 0.
+
+    Its fields are connected to the tensors of the same names.
+    """
     cls = codelet_of(answer, "a check")
     compute_set = graph.add_compute_set("check")
     with answering(trial.tried):
@@ -228,8 +238,7 @@ def codelet_of(answer: object, call: str) -> type[Vertex]:
 
 
 def lost(graph: Graph, stored: bool) -> Reason:
-    """Return why the results of an answer's codelet are lost, and what to do; ("", "") if they are
-    not.
+    """Return (why, next step) if the results of an answer's codelet are lost; else ("", "").
 
     Either compute() uses a field's name without `self.`, or it returns a value and nothing was
     `stored`.
@@ -343,8 +352,10 @@ class Trial:
         return run
 
     def outcome(self, answer: Answer) -> Ran:
-        """Return a run of the answer for a comparison with others; errors during the run are part
-        of it."""
+        """Return a run of the answer for a comparison with others.
+
+        Errors during the run are part of the result.
+        """
         run = self.build(answer)
         with suppress(Broken):
             run.run()
@@ -359,12 +370,12 @@ class Trial:
         nearest: bool = False,
         **figures: str | float,
     ) -> Reason:
-        """Return (why, next step) of the first known mistake of these exercises with the same
-        results.
+        """Return (why, next step) of the first known mistake with the same results as a run.
 
-        `runs`: compare this many runs; 0 means all. `nearest`: of several such mistakes, choose the
-        one whose program has the most similar steps. `figures`: values for the texts. If no mistake
-        fits, why is "" and the next step is `advice`.
+        It looks at the mistakes of these exercises. `runs`: compare this many runs; 0 means all.
+        `nearest`: of several such mistakes, choose the one whose program has the most similar
+        steps. `figures`: values for the texts. If no mistake fits, why is "" and the next step is
+        `advice`.
         """
         if any(words := lost(learner_run.graph, not learner_run.blank)):
             return words
@@ -390,15 +401,21 @@ class Trial:
         return known.reason(**figures) if known else ("", advice)
 
     def explained(self, learner_run: Ran, broken: Broken, *exercises: str) -> Exception:
-        """Return an answer's error as `NotYet` if a known mistake fails in the same way; otherwise
-        return it unchanged."""
+        """Return an answer's error as `NotYet` if a known mistake fails in the same way.
+
+        Otherwise return it unchanged.
+        """
         why, advice = self.reason(learner_run, *exercises)
         message = f"{type(broken.error).__name__}: {getattr(broken.error, 'tried', broken.error)}"
         return NotYet(self.tried, message, why=why, next_step=advice) if why else broken
 
     def through(self, answer: Answer, *exercises: str) -> Ran:
-        """Return a run of the answer; explain an error if a known mistake of these exercises fails
-        in the same way."""
+        """Return a run of the answer, in which errors are explained by known mistakes.
+
+        :raises NotYet: if a known mistake of these exercises fails in the same way.
+
+        :raises Broken: if the answer fails in another way.
+        """
         run = self.build(answer)
         try:
             run.run()
@@ -413,8 +430,11 @@ class Trial:
 
 @dataclass(frozen=True)
 class Wrong:
-    """The first wrong element: its run, its position and actual value, its expected value, and all
-    expected values."""
+    """The first wrong element of a tensor.
+
+    `run`: the run in which it is wrong, from 0 on. `came`: its position and its actual value, in
+    words. `right`: the expected values of the whole tensor in that run.
+    """
 
     run: int
     came: str
@@ -553,22 +573,29 @@ class Ran:
             self.sent = {name: np.array(values, float) for name, values in self._received.items()}
 
     def outcome(self, runs: int) -> list[Array | list[bool] | type[BaseException | None]]:
-        """Return the results of the first `runs` runs: numbers, streams, whether each run was
-        endless, and the type of an error."""
+        """Return the results of the first `runs` runs.
+
+        These are the values of tensors and streams, whether each run was endless, and the type of
+        an error.
+        """
         values = (value for run in self.came[:runs] for value in run.values())
         return [*values, *self.sent.values(), self.endless[:runs], type(self.error)]
 
     @property
     def result(self) -> Array:
-        """The value of the tensor that the answer returned, in the last run; several are stacked in
-        one array."""
+        """The value of the tensor that the answer returned, in the last run.
+
+        Several tensors are stacked in one array.
+        """
         values = [self.came[-1][f"result {k}"] for k in range(len(self.results))]
         return values[0] if len(values) == 1 else np.array(values)
 
     @property
     def steps(self) -> Counter[str]:
-        """The number of steps of each kind in the program; a Copy from or to a stream is a kind of
-        its own."""
+        """The number of steps of each kind in the program.
+
+        A Copy from or to a stream is a kind of its own: "fetch" or "send".
+        """
         return Counter(_kind(step) for step in all_of(self.program))
 
     def refused(
@@ -716,8 +743,10 @@ class Endless(Exception):
 
 
 def _report_rounds(graph: Graph, program: Program) -> None:
-    """Make each loop whose end the device decides report its rounds through a stream, so that an
-    endless one can be stopped."""
+    """Make loops whose end the device decides report each round through a stream.
+
+    An endless loop can then be stopped.
+    """
     pulse = graph.add_constant(INT, (1,), [0], "check of rounds")
     graph.set_tile_mapping(pulse, 0)
     for number, loop in enumerate(
@@ -735,8 +764,10 @@ def _kind(step: Program) -> str:
 
 
 def narrowed(actual: Array, right: Array) -> Reason:
-    """Return (why, next step) for results that overflowed HALF, or were rounded to it; ("", "") for
-    others."""
+    """Return (why, next step) for results that overflowed HALF, or were rounded to it.
+
+    For other results, return ("", "").
+    """
     advice = "keep to FLOAT: room and time come from doing one thing after another."
     if np.isinf(actual).any():
         why = (

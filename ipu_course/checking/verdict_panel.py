@@ -1,8 +1,7 @@
-"""The panel that a lesson shows as its answer: one frame with a heading and labelled rows, as text
-and as HTML.
+"""The panel that a lesson shows as its answer: a frame with a heading and labelled rows.
 
-Both forms have the same words. Colour is never the only sign. The frame takes its colours from the
-page, light or dark, except for its left edge. All text is escaped.
+It has a text form and an HTML form, with the same words. Colour is never the only sign. The frame
+takes its colours from the page, light or dark, except for its left edge. All text is escaped.
 """
 
 from __future__ import annotations
@@ -36,8 +35,10 @@ DRAWN = "The case that failed, drawn"
 
 
 def number(value: float) -> str:
-    """Return a number in a lesson's format: whole numbers with thousands separators, others with 4
-    significant digits."""
+    """Return a number in a lesson's format.
+
+    Whole numbers have thousands separators, others have 4 significant digits.
+    """
     return f"{value:,.0f}" if float(value).is_integer() and abs(value) < 1e15 else f"{value:.4g}"
 
 
@@ -56,16 +57,20 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _row(label: str, content: str) -> str:
-    """Return a table row with a plain background; notebooks shade every second one, which would be
-    misleading here."""
+    """Return a table row with a plain background.
+
+    Notebooks shade every second row, which would be misleading here.
+    """
     head = f'<th scope="row" style="{LABEL}">{escape(label)}</th>'
     return f'<tr style="background:none">{head}<td style="{VALUE}">{content}</td></tr>'
 
 
 @dataclass(frozen=True)
 class Bars:
-    """A cost next to its budget, both in `unit`, and next to the machine's lower bound if that is
-    known."""
+    """A cost next to its budget, both in `unit`.
+
+    `least`: the machine's lower bound, or None if it is unknown.
+    """
 
     budget: float
     yours: float
@@ -150,8 +155,10 @@ class Panel:
 
     @property
     def tint(self) -> str:
-        """The colour of the frame's left edge, in addition to the sign; the page's own colour if
-        there is none."""
+        """The colour of the frame's left edge; "" for the page's own colour.
+
+        It only adds to the sign before the heading.
+        """
         return ""
 
     @property

@@ -1,7 +1,7 @@
-"""The possible results of a check: an answer passed, is not right yet, was not attempted, or raised
-an error.
+"""The possible results of a check.
 
-A check returns `Passed` or raises `NotYet`; `Found` has the texts of either for a verdict.
+An answer passed, is not right yet, was not attempted, or raised an error. A check returns `Passed`
+or raises `NotYet`; `Found` has the texts of either for a verdict.
 """
 
 from __future__ import annotations
@@ -106,10 +106,10 @@ class Passed:
 
 
 class NotYet(Exception):
-    """An answer that is not right yet, in words: what was tried, the actual and the expected
-    result, why, and the next step.
+    """An answer that is not right yet, in words.
 
-    `draws` draws a picture of the case that the words describe, when the verdict is shown.
+    The words say what was tried, the actual and the expected result, why, and the next step.
+    `draws` draws a picture of the case that they describe, when the verdict is shown.
     """
 
     def __init__(
@@ -135,8 +135,7 @@ class NotYet(Exception):
 
     @property
     def picture(self) -> Picture | None:
-        """A view of the failing case; None if there is none, or it is too large, or time is
-        short."""
+        """A view of the failing case; None if there is none, it is too large, or time is short."""
         if self.draws is None or half_is_over():
             return None
         with suppress(Exception):  # without a picture, the words are enough
@@ -160,10 +159,10 @@ class NotYet(Exception):
 
 
 def refusing(exercise: str, fails_alike: Callable[[Any], bool]) -> Callable[..., NotYet]:
-    """Return a function that makes the refusals of an answer.
+    """Return a function that builds the refusals of an answer to an exercise.
 
-    Reason and advice come from the first known mistake that `fails_alike`, or else from the
-    arguments.
+    The function takes the arguments of `NotYet`. Reason and advice come from the first known
+    mistake for whose answer `fails_alike` returns True, or else from the arguments.
     """
 
     def refused(

@@ -33,8 +33,10 @@ _replayed: dict[tuple[str, str], str] = {}
 
 @dataclass(frozen=True)
 class Rung:
-    """One shared answer: its exercise, its author, its cost, and why it does not count ("" if it
-    counts)."""
+    """One shared answer: its exercise, its author, its cost, and why it does not count.
+
+    The reason is "" if the answer counts.
+    """
 
     exercise: str
     name: str
@@ -51,10 +53,10 @@ class Rung:
 def climbed(
     roster: Roster, report_progress: Callable[[str], None] = lambda text: None
 ) -> list[Rung]:
-    """Return the rungs of every exercise, the cheapest answer first; rungs that are not confirmed
-    come last.
+    """Return the rungs of every exercise, the cheapest answer first.
 
-    `said` is called with a message about what is running.
+    Rungs that are not confirmed come last. `report_progress` is called with a message about what is
+    running.
     """
     rungs = []
     for exercise in exercises():

@@ -1,4 +1,4 @@
-"""The exercises of lesson 00, Meet the machine: questions, correct results and known mistakes."""
+"""Lesson 00, Meet the machine: questions, correct results and known mistakes."""
 
 from __future__ import annotations
 
@@ -75,8 +75,12 @@ def _spread(answer: Spread) -> Passed:
 
 
 def _laid_out(answer: Spread, count: int, tiles: int) -> tuple[Tensor, list[int]]:
-    """Return a tensor of `count` elements that the answer has mapped, and the number of elements on
-    each tile."""
+    """Return a tensor that the answer has mapped, and the number of its elements on each tile.
+
+    The tensor has `count` elements.
+
+    :raises NotAttempted: if the gap is still blank.
+    """
     graph = graph_of(tiles)
     tensor = graph.add_variable(FLOAT, (count,), "data")
     if answer(graph, tensor) is ...:
@@ -86,8 +90,10 @@ def _laid_out(answer: Spread, count: int, tiles: int) -> tuple[Tensor, list[int]
 
 
 def _even(description: str, tensor: Tensor, elements_per_tile: list[int]) -> None:
-    """Raise `NotYet` unless all elements are mapped, and the fullest tile has the least possible
-    number of them."""
+    """Raise `NotYet` unless all elements are mapped, and spread as evenly as possible.
+
+    The fullest tile must have the least possible number of elements.
+    """
     count = tensor.num_elements
     minimum = -(-tensor.num_elements // len(elements_per_tile))
     missing = count - sum(elements_per_tile)

@@ -1,5 +1,4 @@
-"""The exercises of lesson 01, Bulk synchronous parallel: questions, correct results and known
-mistakes."""
+"""Lesson 01, Bulk synchronous parallel: questions, correct results and known mistakes."""
 
 from __future__ import annotations
 
@@ -51,6 +50,8 @@ Places = Callable[..., Sequence[int]]  # returns the tile of each job
 
 
 def _step(work: ByTile, bytes_in: ByTile, bytes_out: ByTile, sync: int) -> int:
+    """Return the modelled cycles of a superstep: the sync, the slowest exchange and the slowest
+    tile."""
     slowest = int(np.maximum(bytes_in, bytes_out).max())
     return int(sync + -(-slowest // BYTES_PER_CYCLE) + np.max(work))
 
@@ -61,8 +62,11 @@ def _distinct(draw: np.random.Generator, maximum: int, count: int) -> list[int]:
 
 
 def _supersteps() -> dict[str, Superstep]:
-    """Return cases with the lesson's number of tiles, primes, more tiles than that, one tile, and
-    more tiles than there is work."""
+    """Return cases with several numbers of tiles, ordinary ones first.
+
+    They are the lesson's number, primes, larger numbers, one tile, and more tiles than there is
+    work.
+    """
     draw = np.random.default_rng(101)
     cases = {}
     for name, tiles in (
@@ -217,11 +221,10 @@ def _time(answer: Callable[..., int]) -> Passed:
 
 
 def longest_first(jobs: ByTile, tiles: int) -> int:
-    """Return the cycles of the fullest tile if jobs are distributed longest first, each to the tile
-    with the least load so far.
+    """Return the cycles of the fullest tile if jobs are distributed longest first.
 
-    That is at most 4/3 - 1/(3 tiles) of the optimum (Graham, "Bounds on multiprocessing timing
-    anomalies", 1969).
+    Each job goes to the tile with the least load so far. The result is at most 4/3 - 1/(3 tiles) of
+    the optimum (Graham, "Bounds on multiprocessing timing anomalies", 1969).
     """
     load = [0] * tiles
     heapify(load)
@@ -231,6 +234,7 @@ def longest_first(jobs: ByTile, tiles: int) -> int:
 
 
 def _job_lists() -> list[tuple[list[int], int]]:
+    """Return cases (cycles of each job, number of tiles)."""
     draw = np.random.default_rng(102)
     return [
         (_distinct(draw, 200, 97), TILES),
@@ -315,6 +319,7 @@ def _least_load(jobs: ByTile, tiles: int) -> Bound:
 
 
 def _fits_when_sorted(jobs: ByTile, tiles: int, placed: Sequence[int]) -> bool:
+    """Return whether the tiles would be within the budget for the jobs sorted by length."""
     budget = SLACK * longest_first(jobs, tiles)
     return any(
         np.bincount(np.array(placed), sorted(jobs, reverse=down), tiles).max() <= budget
@@ -381,6 +386,7 @@ def _all_placed(description: str, jobs: ByTile, tiles: int, placed: Sequence[int
 
 
 def _waiting(work: ByTile) -> float:
+    """Return the share of all tiles' time that is waiting; 0 if no tile has work."""
     slowest = np.max(work)
     return float(1 - np.mean(work) / slowest) if slowest else 0.0
 
@@ -490,7 +496,7 @@ def _two_supersteps(answer: Callable[..., Program], values: Array) -> Ran:
 
 
 def _refuse_wrong(run: Ran, right: dict[str, Array]) -> None:
-    """Raise `NotYet` for the first tensor that has not the right values."""
+    """Raise `NotYet` for the first tensor with wrong values; `right` has the right ones by name."""
     trial = run.trial
     values = right["readings"]
     for name, expected in right.items():
@@ -532,8 +538,10 @@ def _holds(trial: Trial, name: str, actual: Array, like: Answer) -> bool:
 
 
 def _made_of(pairs: Array, readings: Array) -> str:
-    """Return how `pairs` is composed, in words, if it is a sum of multiples of each reading and its
-    neighbours'."""
+    """Return how `pairs` is composed of the readings, in words; "" if that cannot be said.
+
+    It looks for sums of multiples of each reading and of its two neighbours.
+    """
     parts = {
         "reading": readings,
         "right neighbour's": np.roll(readings, -1),
@@ -557,8 +565,10 @@ def _made_of(pairs: Array, readings: Array) -> str:
 
 
 def _explained(description: str, broken: Broken) -> Exception:
-    """Return the refusal of a race or of a premature read, in this exercise's terms; return any
-    other error unchanged."""
+    """Return the refusal of a race or of a read of unwritten memory, in this exercise's terms.
+
+    Any other error is returned unchanged.
+    """
     error = broken.error
     if isinstance(error, ComputeSetRaceError):
         why = (

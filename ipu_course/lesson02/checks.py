@@ -1,5 +1,4 @@
-"""The exercises of lesson 02, Variables, mapping, programs: questions, correct results and known
-mistakes."""
+"""Lesson 02, Variables, mapping, programs: questions, correct results and known mistakes."""
 
 from __future__ import annotations
 
@@ -86,10 +85,10 @@ def _linear(answer: Callable[[Graph, Tensor, int], EllipsisType | None]) -> Pass
     return Passed(f"{len(cases)} variables of several shapes and grains", evidence=mappings)
 
 
-Mapping = list[list[tuple[int, int]]]  # for each tile, the (begin, end) of its pieces
+TileMapping = list[list[tuple[int, int]]]  # for each tile, the (begin, end) of its pieces
 
 
-def _balanced_grains(description: str, mapping: Mapping, count: int, grain: int) -> None:
+def _balanced_grains(description: str, mapping: TileMapping, count: int, grain: int) -> None:
     """Raise `NotYet` unless a mapping of `count` elements is linear, in whole grains, and even."""
     _refuse_unmapped(description, mapping, count)
     _refuse_cut_grains(description, mapping, count, grain)
@@ -97,12 +96,12 @@ def _balanced_grains(description: str, mapping: Mapping, count: int, grain: int)
     _refuse_uneven(description, mapping, grain)
 
 
-def _sizes(mapping: Mapping) -> list[int]:
+def _sizes(mapping: TileMapping) -> list[int]:
     """Return the number of elements on each tile."""
     return [sum(end - begin for begin, end in pieces) for pieces in mapping]
 
 
-def _refuse_unmapped(description: str, mapping: Mapping, count: int) -> None:
+def _refuse_unmapped(description: str, mapping: TileMapping, count: int) -> None:
     """Raise `NotYet` if an element is on no tile."""
     sizes = _sizes(mapping)
     if sum(sizes) < count:
@@ -123,7 +122,7 @@ def _refuse_unmapped(description: str, mapping: Mapping, count: int) -> None:
         )
 
 
-def _refuse_cut_grains(description: str, mapping: Mapping, count: int, grain: int) -> None:
+def _refuse_cut_grains(description: str, mapping: TileMapping, count: int, grain: int) -> None:
     """Raise `NotYet` if a grain is divided between tiles."""
     sizes = _sizes(mapping)
     for tile, pieces in enumerate(mapping):
@@ -148,7 +147,7 @@ def _refuse_cut_grains(description: str, mapping: Mapping, count: int, grain: in
                 )
 
 
-def _refuse_other_orders(description: str, mapping: Mapping) -> None:
+def _refuse_other_orders(description: str, mapping: TileMapping) -> None:
     """Raise `NotYet` if the elements are not on the tiles in order."""
     begins = [(begin, tile) for tile, pieces in enumerate(mapping) for begin, _ in pieces]
     if [tile for _, tile in sorted(begins)] != [tile for _, tile in begins]:
@@ -170,7 +169,7 @@ def _refuse_other_orders(description: str, mapping: Mapping) -> None:
         )
 
 
-def _refuse_uneven(description: str, mapping: Mapping, grain: int) -> None:
+def _refuse_uneven(description: str, mapping: TileMapping, grain: int) -> None:
     """Raise `NotYet` if the numbers of grains on the tiles differ by more than 1."""
     grains = [-(-size // grain) for size in _sizes(mapping)]
     if max(grains) - min(grains) > 1:
@@ -213,7 +212,10 @@ def _sum(values: Array) -> Trial:
 
 
 def _sums(answer: Callable[..., Program], values: Array) -> Ran:
-    """Return a run of the program for these numbers."""
+    """Return a run of the program for these numbers.
+
+    :raises NotYet: if the program takes more numbers than there are.
+    """
     run = _sum(values).build(answer)
     try:
         run.run()
@@ -268,7 +270,8 @@ def _off(answer: Callable[..., Program], values: Array) -> str:
 def _wrong_sums(run: Ran, values: Array, again: Callable[[], str]) -> NotYet:
     """Return the refusal of wrong sums.
 
-    Its reason is a known mistake, or follows from the program, or from running it `again`.
+    Its reason is a known mistake, or follows from the program. Else it follows from `again`, which
+    runs the program once more and returns the difference in words.
     """
     description = f"{run.trial.tried}, and one engine.run()"
     actual = run.sent["sums"].reshape(-1)
@@ -475,6 +478,10 @@ def _countdown(answer: Callable[..., Program]) -> Passed:
 
 
 def _counted_wrongly(wrong: list[tuple[int, int, int]], run: Ran) -> NotYet:
+    """Return the refusal of wrong countdowns.
+
+    `wrong`: (start, ticks, rest) of each; ticks above MOST_ROUNDS stand for an endless loop.
+    """
     start, ticks, rest = wrong[0]
     description = "countdowns one after another, from " + ", ".join(map(str, STARTS))
     endless = ticks > MOST_ROUNDS
@@ -560,8 +567,11 @@ def _faults(answer: Callable[..., Program]) -> Passed:
 def _fired(
     answer: Callable[..., Program], mapped: bool, written: bool, description: str
 ) -> Exception | None:
-    """Compile and run the program, and return its error, or None. Without an error, the values must
-    be right."""
+    """Compile and run the program, and return its error, or None if there is none.
+
+    :raises NotYet: if there is no error and the values are wrong, or the error is about another
+    tensor than source.
+    """
     graph = graph_of()
     values, later = np.random.default_rng(205).normal(size=(2, 7)).astype(np.float32)
     source = graph.add_variable(FLOAT, 7, "source")

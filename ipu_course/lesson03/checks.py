@@ -1,5 +1,4 @@
-"""The exercises of lesson 03, PopLibs: operations and views: questions, correct results and known
-mistakes."""
+"""Lesson 03, PopLibs: operations and views: questions, correct results and known mistakes."""
 
 from __future__ import annotations
 
@@ -52,12 +51,15 @@ def _drawn(seed: int, *shape: int) -> Array:
 
 
 def _are_near(a: Array, b: Array) -> bool:
+    """Return whether two arrays are equal except for rounding; nan equals nan."""
     return np.allclose(a, b, 1e-4, 1e-6, equal_nan=True)
 
 
 def _trial(description: str, tensors: dict[str, Var], shapes: list[tuple[int, ...]]) -> Trial:
-    """Return a trial of answers that append their calls to a program and return tensors of these
-    shapes."""
+    """Return a trial of answers that append calls to a program and return tensors.
+
+    `shapes`: the shapes of these tensors.
+    """
     asks = "a tensor"
     step = "return what the last call gave you."
     if len(shapes) > 1:
@@ -68,7 +70,10 @@ def _trial(description: str, tensors: dict[str, Var], shapes: list[tuple[int, ..
 
 
 def _ran(trial: Trial, answer: Answer) -> Ran:
-    """Return a run of the answer, which leaves its tensors unchanged."""
+    """Return a run of the answer.
+
+    :raises NotYet: if the program changes its tensors.
+    """
     run = trial.of(answer)
     run.refuse_changed("use the calls that make a new tensor, without in_place in their name.")
     return run
@@ -270,8 +275,11 @@ def _layout(answer: Callable[[Graph, Tensor], None]) -> Passed:
 
 
 def _apart(tiles: Array) -> tuple[str, str, str]:
-    """Return (what moves between tiles, why, next step) if a[i, j] and a[j, i] are on different
-    tiles."""
+    """Return (what moves between tiles, why, next step) if two elements that are added are
+    separate.
+
+    They are a[i, j] and a[j, i]; `tiles` is the tile of each element.
+    """
     i, j = (int(k) for k in np.argwhere(tiles != tiles.T)[0])
     actual = (
         f"{int((tiles != tiles.T).sum())} numbers cross: a[{i}, {j}] is on tile {tiles[i, j]}, "
@@ -292,12 +300,11 @@ def _apart(tiles: Array) -> tuple[str, str, str]:
 
 
 def fused_cycles(elements: int) -> int:
-    """Return the modelled cycles of the fused lengths of arrows, with `elements` on a tile: a sync,
-    and one vertex for six workers.
+    """Return the modelled cycles of the fused lengths of arrows, with `elements` on a tile.
 
-    According to the rates of PopLibs' operations (poplibs/popops/fused.py), two elements take 15
-    cycles: 1 each for loading both tensors, storing, two products and a sum, and the rest for the
-    root.
+    There is a sync, and one vertex for six worker threads. According to the rates of PopLibs'
+    operations (poplibs/popops/fused.py), two elements take 15 cycles: 1 each for loading both
+    tensors, storing, two products and a sum, and the rest for the root.
     """
     pairs = ceil(ceil(elements / WORKERS) / 2)
     return SYNC + 20 + WORKERS * (17 + 15 * pairs)
@@ -377,8 +384,10 @@ def _fused(answer: Callable[..., Tensor]) -> Passed:
 
 
 def moments_of(x: Array) -> Array:
-    """Return the mean and the variance of all of x, from its sum and its sum of squares, each row
-    added up separately."""
+    """Return the mean and the variance of all of x, from its sum and its sum of squares.
+
+    Each row is added up separately, then the sums of the rows.
+    """
     mean, square = (
         (v / v.dtype.type(v.size)).cumsum(axis=1)[:, -1].cumsum()[-1] for v in (x, x * x)
     )
@@ -555,8 +564,10 @@ def _dropping(
 
 
 def _look_drawn(description: str, masks: list[Array], keep: float) -> None:
-    """Raise `NotYet` unless the share of kept elements is right, and each element is drawn
-    independently."""
+    """Raise `NotYet` unless the masks look like independent random samples.
+
+    The share of kept elements must be near `keep`, and each element must be drawn independently.
+    """
     count = masks[0].size
     share = float(masks[0].mean())
     error = float(np.sqrt(keep * (1 - keep) / count))
@@ -598,7 +609,7 @@ def _look_drawn(description: str, masks: list[Array], keep: float) -> None:
 
 
 def _elsewhere(mask: Array) -> Iterator[tuple[str, Array]]:
-    """Yield a mask in other positions: shifted by rows and by columns, and mirrored."""
+    """Yield (where, shifted mask): the mask shifted by rows and by columns, and mirrored."""
     rows, columns = mask.shape
     for k in range(1, rows // 2 + 1):
         yield "in the next row" if k == 1 else f"{k} rows further", np.roll(mask, -k, 0)

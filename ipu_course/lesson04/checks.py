@@ -1,5 +1,4 @@
-"""The exercises of lesson 04, Vertices, codelets, compute sets: questions, correct results and
-known mistakes."""
+"""Lesson 04, Vertices, codelets, compute sets: questions, correct results and known mistakes."""
 
 from __future__ import annotations
 
@@ -53,8 +52,10 @@ def _drawn(draw: np.random.Generator, *shape: int) -> Array:
 
 
 def _row(count: int, values: Sequence[Array], right: Sequence[Array], description: str) -> Trial:
-    """Return a trial with the row x on tile 0, and an equally long out next to it; one run for each
-    given row."""
+    """Return a trial with a row `x` on tile 0, and an equally long `out` next to it.
+
+    There is one run for each row of `values`, after which `out` must have that row of `right`.
+    """
     tensors = {"x": Var(FLOAT, count, 0, values), "out": Var(FLOAT, count, 0, right=right)}
     return Trial(description, tensors, runs=len(values))
 
@@ -63,8 +64,10 @@ def _row(count: int, values: Sequence[Array], right: Sequence[Array], descriptio
 
 
 def _rows_of_readings() -> dict[str, Array]:
-    """Return three rows for each case, one per run. The ordinary cases come first, and start far
-    below 0."""
+    """Return three rows for each case, one per run, by what is special about them.
+
+    The ordinary cases come first, and start far below 0.
+    """
     draw = np.random.default_rng(401)
     cases = {f"of {length}": _drawn(draw, 3, length) for length in (TILES, 7, 97)}
     for rows in cases.values():
@@ -87,8 +90,10 @@ def _one_long(rows: Array) -> Array:
 
 
 def _began(trial_run: Ran, rows: Array) -> tuple[str, str]:
-    """Return what goes wrong if the running maximum starts at the first element of the first run;
-    "" if it did not start there."""
+    """Return (why, next step) if the running maximum starts at the first element of the first run.
+
+    If it did not start there, why is "".
+    """
     actual = [run["out"] for run in trial_run.came]
     first = actual[0][0]
     words = (
@@ -180,11 +185,11 @@ def _prefix_max(answer: type[Vertex]) -> Passed:
 
 
 def six_workers_cycles(length: int) -> int:
-    """Return the modelled cycles of the prefix maximum of `length` random numbers on six workers:
-    the maximum of each sixth, then the rest.
+    """Return the modelled cycles of the prefix maximum of `length` random numbers on six workers.
 
-    According to docs/model.md, an iteration that compares costs 3, one that also stores costs 4,
-    and a new maximum 1 more. Among n random numbers there are about ln(n) + 1/2 of them.
+    They compute the maximum of each sixth, then the rest. According to docs/model.md, an iteration
+    that compares costs 3, one that also stores costs 4, and a new maximum 1 more. Among n random
+    numbers there are about ln(n) + 1/2 of them.
     """
     share = -(-length // WORKERS)
     new = round(float(np.log(share)) + 0.5)
@@ -199,8 +204,10 @@ EVEN = 30
 
 
 def _six(length: int, draw: np.random.Generator, description: str = "") -> Trial:
-    """Return a trial with two rows of numbers, the second far below the first, and beginning with
-    the lowest FLOAT, so that remains of the first run show."""
+    """Return a trial with two rows of numbers, the second far below the first.
+
+    The second begins with the lowest FLOAT, so that values left over from the first run show.
+    """
     rows = _drawn(draw, 2, length)
     rows[1] = (rows[1] - np.float32(2 * np.abs(rows).max())) * np.float32(2) ** 110
     rows[1, 0] = LOWEST
@@ -276,7 +283,10 @@ def _least_on_one_tile(length: int) -> Bound:
 
 
 def _through(answer: Callable[..., Program], trial: Trial) -> Ran:
-    """Return a run for each row. An error with which a known mistake ends is explained."""
+    """Return a run for each row.
+
+    :raises NotYet: if the run fails in the same way as a known mistake.
+    """
     run = trial.build(answer)
     try:
         run.run()
@@ -286,8 +296,10 @@ def _through(answer: Callable[..., Program], trial: Trial) -> Ran:
 
 
 def _reads_ahead(graph: Graph, name: str) -> tuple[str, str] | None:
-    """Return the reason for a compute set whose vertices write equal numbers of elements and read
-    more and more."""
+    """Return (why, next step) if each vertex of a compute set reads more than the one before it.
+
+    They write equal numbers of elements. For other compute sets the result is None.
+    """
     sizes: dict[str, list[int]] = {"input": [], "output": []}
     for table in (
         t
@@ -522,8 +534,10 @@ def _whole_numbers(self: Row) -> None:
 
 
 def _codelet(compute: Callable[[Row], None]) -> type[Vertex]:
-    """Return a codelet with this behaviour but no description of it; some right ones and some
-    faulty ones have x as InOut."""
+    """Return a codelet with this behaviour, whose name and fields do not describe it.
+
+    Some right ones and some faulty ones have x as InOut.
+    """
     free = (_right_backwards, _in_place, _from_zero, _last_ignored)
     x = InOut[Vector[FLOAT]] if compute in free else Input[Vector[FLOAT]]
     fields = {"x": x, "out": Output[Vector[FLOAT]]}
@@ -571,7 +585,10 @@ MUTANTS: tuple[tuple[Callable[[Row], None], str, str], ...] = (
 
 
 def _accepts(answer: Test, codelet: type[Vertex]) -> bool:
-    """Return whether the learner's test accepts a codelet; a failed assert rejects it."""
+    """Return whether the learner's test accepts a codelet; a failed assert rejects it.
+
+    :raises NotYet: if the test returns neither True nor False.
+    """
     description = f"{name_of(answer)} on a codelet"
     with answering(description):
         try:
@@ -648,8 +665,10 @@ def _kills(answer: Test) -> Passed:
 
 
 def _survives(answer: Test, codelet: type[Vertex]) -> bool:
-    """Return whether a faulty codelet passes the test. A test that ends with another error rejects
-    it."""
+    """Return whether a faulty codelet passes the test.
+
+    A test that ends with an error rejects it.
+    """
     try:
         return _accepts(answer, codelet)
     except Broken:
@@ -663,8 +682,10 @@ LENGTHS = ((30, 4), (101, 5), (1000, 9), (64, 64), (40, 1), (7, 2), (2, 2), (1, 
 
 
 def _measured(cls: type[Vertex], length: int, new: int) -> float:
-    """Return the worker cycles of one vertex in an engine, for a row in which the maximum changes
-    `new` times."""
+    """Return the worker cycles of one vertex in an engine.
+
+    Its row has `length` numbers, in which the maximum changes `new` times.
+    """
     description = f"the codelet on {counted(length, 'number')}"
     row = np.append(np.arange(1, new + 1), np.zeros(length - new)).astype(np.float32)
     trial = replace(_row(length, [row], [row], description), form=codelet, tiles=1)
@@ -805,8 +826,10 @@ def _pieces(answer: Piece) -> Passed:
 
 
 def _uneven(answer: Piece, n: int, pieces: list[tuple[int, int]]) -> tuple[str, str, str] | None:
-    """Return (call, actual, expected) if six pieces do not divide the elements evenly; None if they
-    do."""
+    """Return (call, actual, expected) if six pieces do not divide `n` elements evenly.
+
+    If they do, return None.
+    """
     at = 0
     sizes = []
     for k, piece in enumerate(pieces):

@@ -1,5 +1,4 @@
-"""The exercises of lesson 05, Matrix-vector and matmul optimisation: questions, correct results and
-known mistakes."""
+"""Lesson 05, Matrix-vector and matmul: questions, correct results and known mistakes."""
 
 from __future__ import annotations
 
@@ -64,7 +63,7 @@ def _product(rows: int, cols: int, description: str, *more: int) -> Trial:
 
 
 def _by_step(run: Ran) -> list[Array]:
-    """Return the vertices on each tile, for each step that has some."""
+    """Return the number of vertices on each tile, for each step that has some."""
     profile = run.report.profile
     steps = np.unique(run.report.step_numbers).tolist()
     return [on[0] for step in steps if (on := profile.vertices_on(step)) is not None]
@@ -84,8 +83,10 @@ def _foreign(run: Ran) -> Array:
 
 
 def _refuse_wrong(run: Ran, exercise: str) -> None:
-    """Raise `NotYet` for a wrong product, with the first wrong row, and the known mistake that
-    gives all the wrong rows."""
+    """Raise `NotYet` for a wrong product, with its first wrong row.
+
+    The reason is the known mistake that gives the same wrong rows, if there is one.
+    """
     if difference := run.wrong("result"):
         why, advice = run.trial.reason(run, exercise)
         if not why:  # the mistakes of a whole product apply to one in pieces, too
@@ -144,8 +145,10 @@ def _one_per_row(answer: Callable[..., Program]) -> Passed:
 
 
 def _refuse_unasked(run: Ran, vertices: int, description: str) -> None:
-    """Raise `NotYet` for a right product with several compute sets, or with another number of
-    vertices than rows."""
+    """Raise `NotYet` for a right product that takes several compute sets.
+
+    It is also refused if it has another number of vertices than rows.
+    """
     rows = run.tensors["result"].num_elements
     sets = len(run.report.compute_sets)
     if sets > 1:
@@ -172,7 +175,7 @@ def _refuse_unasked(run: Ran, vertices: int, description: str) -> None:
 
 
 def _refuse_uneven(run: Ran, on: Array) -> None:
-    """Raise `NotYet` if the numbers of vertices on tiles differ by more than one."""
+    """Raise `NotYet` if the numbers of vertices on the tiles, `on`, differ by more than one."""
     full = int(np.argmax(on))
     empty = int(np.argmin(on))
     if on[full] - on[empty] <= 1:
@@ -209,8 +212,8 @@ def _refuse_uneven(run: Ran, on: Array) -> None:
 
 
 def graphcores_guess(elements: int) -> int:
-    """Return the worker cycles of a dot product, and of a sum, as estimated by tutorial 6's
-    planner."""
+    """Return the worker cycles of a dot product, or of a sum, as tutorial 6's planner estimates
+    them."""
     return 5 + (elements + 1) // 2
 
 
@@ -232,8 +235,11 @@ def plan_cycles(
     dot: Price,
     add: Price,
 ) -> int:
-    """Return the tutorial's estimate, computed by distributing pieces to tiles and vertices to
-    workers, and counting the fullest."""
+    """Return the tutorial's estimate for a product, in cycles.
+
+    It distributes the pieces to tiles and the vertices to worker threads, and counts for the
+    fullest. `dot` and `add` return the worker cycles of a vertex.
+    """
     dealt = [len(range(tile, rows * pieces, tiles)) for tile in range(tiles)]
     summed = [len(range(tile, rows, tiles)) for tile in range(tiles)]
     longest = max(len(range(piece, cols, pieces)) for piece in range(pieces))
@@ -293,8 +299,10 @@ def _four_parts(
     dot: Price = graphcores_guess,
     add: Price = graphcores_guess,
 ) -> tuple[float, ...]:
-    """Return the four parts of a plan that adds them up, by calling it with some prices and columns
-    set to 0."""
+    """Return the four parts of a plan that adds them up.
+
+    They follow from calls of the plan in which some prices, and the columns, are 0.
+    """
 
     def free(_: int) -> int:
         return 0
@@ -307,8 +315,10 @@ def _four_parts(
 
 
 def _beside_ours(answer: Callable[..., int]) -> str:
-    """Return the learner's four parts next to ours, in words; "" if theirs do not add up, or cannot
-    be computed."""
+    """Return the learner's four parts next to ours, in words.
+
+    The result is "" if the learner's parts do not add up, or cannot be computed.
+    """
     sizes = 40, 90, 5, 7
     try:
         learner_run, ours = (_four_parts(plan, *sizes) for plan in (answer, plan_cycles))
@@ -346,8 +356,10 @@ SLACK = 1.1
 
 
 def split_cycles(pieces: int) -> int:
-    """Return the modelled cycles of the product of ROWS x COLS with rows cut into `pieces`: the
-    estimate plus two syncs and two latencies."""
+    """Return the modelled cycles of the product of ROWS x COLS, with each row cut into `pieces`.
+
+    They are the estimate plus two syncs and two latencies.
+    """
     plan = plan_cycles(ROWS, COLS, pieces, TILES, dot=compiled_dot, add=compiled_sum)
     return 2 * (SYNC + LATENCY) + plan
 
@@ -574,8 +586,10 @@ def _fastest_plan() -> Report:
 
 
 def frugal_budget() -> tuple[int, int]:
-    """Return (bytes of the fullest tile, modelled cycles) that a product may take, as shares of the
-    fastest plan's."""
+    """Return the (bytes of the fullest tile, modelled cycles) that a product may take.
+
+    They are shares of the fastest plan's.
+    """
     report = _fastest_plan()
     return round(SHARE_OF_BYTES * fullest(report)), round(SHARE_OF_CYCLES * report.total_cycles)
 
@@ -640,8 +654,10 @@ def _frugal(answer: Callable[..., Tensor]) -> Passed:
 
 
 def _in_turn(cut: str) -> Callable[[Graph, Tensor, Tensor, Sequence], Tensor]:
-    """Return a product in four consecutive pieces, cut by rows, by columns, or along the inner
-    dimension."""
+    """Return a function that multiplies in four pieces, one after another.
+
+    `cut`: "rows", "columns", or "inner" for the inner dimension.
+    """
 
     def product(graph: Graph, a: Tensor, b: Tensor, prog: Sequence) -> Tensor:
         size = {"rows": a.shape[0], "columns": b.shape[1], "inner": a.shape[1]}[cut]
@@ -660,7 +676,7 @@ def _in_turn(cut: str) -> Callable[[Graph, Tensor, Tensor, Sequence], Tensor]:
 
 @cache
 def _that_fit() -> list[str]:
-    """Return which of the three cuts are within both budgets."""
+    """Return the cuts that are within both budgets, of "rows", "columns" and "inner"."""
     limit, budget = frugal_budget()
     trial, _ = _matmul(M, K, N, "a product in four pieces")
     reports = {cut: trial.of(_in_turn(cut)).report for cut in ("rows", "columns", "inner")}
@@ -679,8 +695,10 @@ def _which_cut(answer: str) -> Passed:
 
 
 def _misproduced(run: Ran, exact: Array) -> tuple[str, str, str, str]:
-    """Return (place and value, expected value, why, next step) of the first wrong element of a
-    product."""
+    """Return (place and value, expected value, why, next step) of the first wrong element.
+
+    The run is a wrong product, and `exact` is the right one.
+    """
     actual = run.result
     left, right = (run.trial.tensors[name].given[0] for name in "ab")
     row, column = (int(i) for i in np.argwhere(actual != exact)[0])
@@ -714,14 +732,17 @@ def _misproduced(run: Ran, exact: Array) -> tuple[str, str, str, str]:
 
 
 def cells_used(k: int, n: int, deep: int, wide: int) -> float:
-    """Return the share of all panels' cells that contain a weight, by placing k x n weights into
-    panels one by one."""
+    """Return the share of all panels' cells that contain a weight.
+
+    The k x n weights are placed into panels of deep x wide cells one by one.
+    """
     panels = {(i // deep, j // wide) for i in range(k) for j in range(n)}
     return k * n / (len(panels) * deep * wide)
 
 
 @cache
 def _weights() -> dict[str, tuple[int, ...]]:
+    """Return the cases (k, n, deep, wide), by what is special about them."""
     draw = np.random.default_rng(505)
     cases: dict[str, tuple[int, ...]] = {}
     for i in range(6):

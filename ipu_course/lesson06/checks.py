@@ -1,5 +1,4 @@
-"""The exercises of lesson 06, Profiling: the reports in the questions, correct results and known
-mistakes.
+"""Lesson 06, Profiling: the reports in the questions, correct results and known mistakes.
 
 The reports are of programs drawn at random here. The right answers (which variables are live, the
 bytes per tile, what was changed) follow from how the programs were drawn, and not from the reports.
@@ -103,8 +102,10 @@ class Layers:
 
     @property
     def live(self) -> Array:
-        """bool[steps, variables]: which variables are live before, during or after a step, computed
-        from the last step to the first."""
+        """bool[steps, variables]: which variables are live before, during or after a step.
+
+        It is computed from the last step to the first.
+        """
         is_live = np.zeros((len(self.steps), len(self.names)), bool)
         needed: set[int] = set()
         for place in reversed(range(len(self.steps))):
@@ -161,8 +162,10 @@ class Layers:
 
 
 def _layers(draw: np.random.Generator, tiles: int, variables: int, again: bool = False) -> Layers:
-    """Return a chain of steps, some of which also read the result of an earlier step. `again`: the
-    first two variables are written a second time."""
+    """Return a chain of steps, some of which also read the result of an earlier step.
+
+    `again`: the first two variables are written a second time.
+    """
     sizes = (
         2
         * draw.permutation(np.arange(20, 120))[: variables + 1, None]
@@ -242,7 +245,10 @@ def _rows(names: list[str]) -> tuple[str | None, ...]:
 def _told(
     case: Layers, away: int, report: Report, *, tile: int, step: int, names: list[str]
 ) -> tuple[str, str, str, str] | None:
-    """Return (actual, expected, why, next step) for the first of three answers that is wrong."""
+    """Return (actual, expected, why, next step) for the first wrong part of an answer to 06.1.
+
+    `tile`, `step` and `names` are the answer. The result is None if all are right.
+    """
     first_tile, place = _peak(case, away)
     largest = case.largest(case.live[place], case.bytes)
 
@@ -333,8 +339,11 @@ def _splits(answer: Callable[[Report], tuple[int, int]]) -> Passed:
 
 
 def _missplit(report: Report, actual: tuple[int, ...], right: tuple[int, int]) -> Reason:
-    """Return why two numbers of bytes are wrong: a known mistake for the pair, or one for each
-    number, because there are too many pairs to list."""
+    """Return why two numbers of bytes are wrong, and the next step.
+
+    The reason is a known mistake for the pair, or one for each number, because there are too many
+    pairs to list.
+    """
     why, advice = first(suspects("06.2"), lambda like: tuple(like(report)) == actual)
     if not why:
 
@@ -380,11 +389,11 @@ LONGER = 1.2  # allowed cycles, as a multiple of those it would take if it did f
 
 
 def cycles_if_it_fitted(sensors: int, readings: int) -> int:
-    """Return the modelled cycles of the program that gathers all rows on tile 0, if the tile were
-    large enough, without the fixed cost of steps.
+    """Return the modelled cycles of the program that gathers all rows on tile 0, if they fitted
+    there.
 
-    According to docs/model.md, a FLOAT takes one cycle to arrive, half a cycle to be copied on its
-    tile, and one and a half to be added.
+    The fixed cost of steps is left out. According to docs/model.md, a FLOAT takes one cycle to
+    arrive, half a cycle to be copied on its tile, and one and a half to be added.
     """
     arrive = (sensors - 1) * readings
     add = 1.5 * (sensors - 1) * readings
@@ -441,8 +450,10 @@ def _fits(answer: Callable[..., Program]) -> Passed:
 
 
 def _too_large(broken: Broken, rows: int) -> Exception:
-    """Return the refusal of an out-of-memory error, in this exercise's terms; return any other
-    error unchanged."""
+    """Return the refusal of an out-of-memory error, in this exercise's terms.
+
+    Any other error is returned unchanged.
+    """
     if not isinstance(error := broken.error, GraphMemoryAllocationError):
         return broken
     message = (
@@ -463,8 +474,10 @@ def _too_large(broken: Broken, rows: int) -> Exception:
 
 
 def _missummed(run: Ran, rows: Array) -> Reason:
-    """Return why sums are wrong: a known mistake, or some rows or elements (any number of them)
-    that were left out."""
+    """Return why sums are wrong, and the next step.
+
+    The reason is a known mistake, or rows or elements that were left out.
+    """
     why, advice = run.trial.reason(run, "06.3", runs=1)
     actual = run.came[0]["total"]
     sums = np.cumsum(rows, axis=0)
@@ -498,8 +511,10 @@ AS_MANY = 5  # the pair whose variable is on other tiles, but on the same number
 
 @dataclass(frozen=True)
 class ReportPair:
-    """Two reports of one program, before and after a change to a variable (one of `KINDS`) and to a
-    step."""
+    """Two reports of one program, before and after a change.
+
+    `changed`: the variable that changed, its step, and the kind of change, one of `KINDS`.
+    """
 
     before: Report
     after: Report
@@ -677,6 +692,7 @@ def _retyped(answer: Callable[[Report, Report], str]) -> Passed:
 
 
 def _change_mistake(pair: ReportPair, actual: tuple[str, ...]) -> tuple[str, str]:
+    """Return (why, next step) for a wrong description of the change of a pair of reports."""
     variable, step, kind = pair.changed
     sizes = {row.name: row.bytes for row in pair.before.variables}
     steps = {run.name: run.cycles for run in pair.before.steps()}
@@ -791,8 +807,11 @@ def on_the_clock(feed: Feed, disc: Disc) -> Report:
 
 @dataclass(frozen=True)
 class _Fed:
-    """The result of feeding: the report, the values that reached the device, the time of the first
-    row, and whether there were more rows than on the disc."""
+    """The result of feeding rows to a program.
+
+    `seen`: the rows that reached the device. `first`: the time of the first row, in seconds.
+    `more`: whether there were more rows than on the disc.
+    """
 
     report: Report
     seen: Array
@@ -841,7 +860,7 @@ def _fed(feed: Feed, disc: Disc, description: str) -> _Fed:
 
 
 def _timed(source: Iterable[Array], disc: Disc, waits: list[float]) -> Iterator[Array]:
-    """Yield the rows of `source`, and append the disc's time for each to `waits`."""
+    """Yield the rows of `source`, and append the disc's time for each to `waits`, in seconds."""
     before = 0.0
     for row in source:
         waits.append(disc.seconds - before)
@@ -981,11 +1000,11 @@ class Total(Vertex):
 
 
 def sums_in_place_cycles(moments: int, channels: int) -> int:
-    """Return the modelled cycles of the sums if each channel's readings are contiguous on the tile
-    that adds them.
+    """Return the modelled cycles of the sums if nothing has to be copied.
 
-    According to docs/model.md, a sum takes its worker one cycle per FLOAT and 12 more, and six
-    workers alternate.
+    Each channel's readings are then contiguous on the tile that adds them. According to
+    docs/model.md, a sum takes its worker one cycle per FLOAT and 12 more, and six workers
+    alternate.
     """
     rounds = -(-channels // (6 * TILES))
     return SYNC + 6 * rounds * (moments + 12)

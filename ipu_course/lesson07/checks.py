@@ -1,5 +1,4 @@
-"""The exercises of lesson 07, MNIST logistic regression: questions, correct results and known
-mistakes."""
+"""Lesson 07, MNIST logistic regression: questions, correct results and known mistakes."""
 
 from __future__ import annotations
 
@@ -77,10 +76,9 @@ def _mean_loss(images: Array, labels: Array, weights: Array, bias: Array) -> flo
 
 @cache
 def _batches() -> dict[str, tuple[SlopeCase, TwoSlopes]]:
-    """Return batches of several shapes with their gradients, computed from differences of the loss
-    alone.
+    """Return batches of several shapes with their gradients, by what is special about them.
 
-    No formula for a gradient is relied on.
+    The gradients are computed from differences of the loss alone, without a formula.
     """
     draw = np.random.default_rng(701)
     cases = {}
@@ -209,8 +207,10 @@ def _errors_of_one(answer: Callable[..., Array]) -> Passed:
 
 
 def _counting(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
-    """Build the program of an answer, with a `learn` step that only counts: each loss encodes its
-    image, its label and the round."""
+    """Build the program of an answer, with a `learn` step that only counts.
+
+    Each loss encodes its image, its label and the round.
+    """
     images, labels, loss, rounds = parts
     increment = graph.add_constant(FLOAT, (4,), 1, "one")
     graph.set_tile_mapping(increment, 4)
@@ -373,9 +373,9 @@ FEWER = 263  # a smaller number of test images
 def _digits(tests: str) -> datasets.Dataset:
     """Return 750 of the digits in our own order, with one of several sets of tests.
 
-    `tests`: "as they are"; "turned", with random-like labels that no sound answer can predict;
-    "early", a smaller set that weights of one epoch classify correctly, and those of three do not,
-    with others.
+    `tests`: "" for the lesson's own; "turned", with random-like labels that no sound answer can
+    predict; "early", a smaller set that weights of one epoch classify correctly, and those of three
+    do not, with others.
     """
     all_digits = datasets.digits()
     order = np.random.default_rng(703).permutation(len(all_digits.train_labels))
@@ -420,8 +420,7 @@ def _learnt(data: datasets.Dataset) -> list[tuple[Array, Array]]:
 
 @cache
 def _shares(tests: str) -> list[float]:
-    """Return the share of test images that plain numpy classifies correctly after each number of
-    epochs."""
+    """Return the shares of test images that plain numpy classifies correctly, by number of epochs."""
     data = _digits(tests)
     return [
         _right(*learnt, data.test_images, data.test_labels) / len(data.test_labels)
@@ -603,8 +602,10 @@ def _ran(run: _Trained, epochs: int, constant: bool) -> None:
 
 
 def _seen_nothing(run: _Trained) -> None:
-    """Raise `NotYet` if the share on test labels that are all wrong is above LEAK, which no sound
-    answer reaches."""
+    """Raise `NotYet` if the share on test labels that are all wrong is above LEAK.
+
+    No sound answer reaches that share.
+    """
     if run.share <= LEAK:
         return
     if abs(1 - run.share - run.tests_right / len(run.data.test_labels)) < 0.01:
@@ -635,10 +636,9 @@ def _seen_nothing(run: _Trained) -> None:
 
 
 def _counted(run: _Trained, shares: list[float]) -> None:
-    """Raise `NotYet` unless the share is the one that the weights give; rounding may decide one
-    image.
+    """Raise `NotYet` unless the share is the one that the weights give.
 
-    `shares`: the shares of plain numpy after each number of epochs.
+    Rounding may decide one image. `shares`: the shares of plain numpy after each number of epochs.
     """
     tests = run.tests_right
     count = len(run.data.test_labels)
@@ -675,7 +675,10 @@ def _counted(run: _Trained, shares: list[float]) -> None:
 
 
 def _share_of(description: str, result: float) -> float:
-    """Return the answer's share as a number from 0 to 1."""
+    """Return the answer's share as a number from 0 to 1.
+
+    :raises NotYet: if it is no such number.
+    """
     share = plain(result)
     if share is None:
         actual = returned(result, ", which is no number")
@@ -709,8 +712,10 @@ LEVEL = 1 / 510  # half of a grey level: a smaller difference is no error
 
 
 def _feeding(batches: list[Array]) -> Callable[[Ran], None]:
-    """Return a `ready` function that feeds the answer's stream, with one batch per run, as often as
-    the program asks."""
+    """Return a `ready` function that feeds the answer's stream, with one batch per run.
+
+    The stream repeats the batch as often as the program asks.
+    """
 
     def ready(run: Ran) -> None:
         description = run.trial.tried
@@ -746,7 +751,8 @@ def _feeding(batches: list[Array]) -> Callable[[Ran], None]:
 
 
 def _grey(batches: list[Array]) -> Trial:
-    """Return two batches of pixels, one per run, so that remains of the first would show."""
+    """Return a trial with two batches of pixels, one per run, so that remains of the first would
+    show."""
     rows, columns = batches[0].shape
     images = Var(FLOAT, (rows, columns), linearly, right=[batch / 255.0 for batch in batches])
     description = f"a batch of {counted(rows, 'image')}, {counted(columns, 'pixel')} each"
@@ -824,10 +830,10 @@ def _bytes(answer: Callable[..., Program]) -> Passed:
 
 
 def _unlike_bytes(broken: Broken, batch: Array) -> Exception:
-    """Return the refusal of an error about a factor that no byte has, or a batch of constant size,
-    in this exercise's terms.
+    """Return the refusal of an error that comes from an unsuitable conversion of bytes.
 
-    Any other error is returned unchanged.
+    The error is about a factor that no byte has, or a batch of constant size. Any other error is
+    returned unchanged.
     """
     message = said_by(broken.error)
     rows, columns = batch.shape
@@ -852,7 +858,7 @@ def _unlike_bytes(broken: Broken, batch: Array) -> Exception:
 
 
 def _misscaled(trial_run: Ran, run: int, batch: Array, place: tuple[int, ...]) -> NotYet:
-    """Return a wrong pixel, and why it is wrong."""
+    """Return the refusal of a wrong pixel at `place`, with the reason."""
     actual = trial_run.came[run]["images"]
     right = trial_run.trial.tensors["images"].right[run]
     if not trial_run.steps["fetch"]:
@@ -901,8 +907,10 @@ class Reader:
 
 
 class _Clock:
-    """The time of a reader, in training steps: it has `at_once` batches, and then needs `steps`
-    steps to read more."""
+    """The time of a reader, in training steps.
+
+    The reader has `at_once` batches, and then needs `steps` steps to read more.
+    """
 
     def __init__(self, batches: Array, at_once: int, steps: int) -> None:
         self.batches = batches

@@ -58,8 +58,10 @@ def patches_of(x: Array, k: int, stride: int) -> Array:
 
 
 def _view(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
-    """Build the program of answer(*tensors, *more), which returns a view of them; nothing is
-    computed."""
+    """Build the program of answer(*tensors, *more), which returns a view of them.
+
+    The program computes nothing.
+    """
     returned_value = call_made(answer, trial.tried, *parts, *trial.more)
     if not isinstance(returned_value, Tensor):
         advice = "return what concat gave you, reshaped."
@@ -116,8 +118,11 @@ def slopes_of(x: Array, w: Array, dy: Array, padding: int) -> tuple[Array, Array
 
 
 def backward_trial(layer: Shape) -> tuple[Trial, tuple[Array, Array, Array]]:
-    """Return a trial of answer(graph, x, w, dy, padding, program), which returns three gradients,
-    and their right values."""
+    """Return a trial of answer(graph, x, w, dy, padding, program), and the right gradients.
+
+    The answer returns three gradients. `layer`: (batch, rows, columns, channels in, channels out,
+    size of the kernel, padding).
+    """
     batch, rows, columns, ins, outs, k, padding = layer
     draw = np.random.default_rng(702)
     x = _whole(draw, (batch, rows, columns, ins))
@@ -183,8 +188,10 @@ WIDE = (4, 14, 14, 32)  # shape of the input of the layer that waits
 
 
 def layer_report(around: Answer, tiles: int = MANY) -> tuple[Report, Array]:
-    """Return the report of a 3x3 layer after code that adds zeros around its input, and the tile of
-    each zero."""
+    """Return the report of a 3x3 layer, and the tile of each zero around its input.
+
+    `around(graph, x, 1)` adds the zeros.
+    """
     graph = graph_of(tiles)
     x = graph.add_variable(FLOAT, WIDE, "x")
     linearly(graph, x)
@@ -207,8 +214,7 @@ def layer_report(around: Answer, tiles: int = MANY) -> tuple[Report, Array]:
 
 @cache
 def spread_cycles(tiles: int = MANY) -> int:
-    """Return the modelled cycles of the layer with zeros on the tiles where the library puts
-    them."""
+    """Return the modelled cycles of the layer if the library places the zeros."""
 
     def padded(graph: Graph, x: Tensor, padding: int) -> Tensor:
         widths = [0, padding, padding, 0]
@@ -219,8 +225,10 @@ def spread_cycles(tiles: int = MANY) -> int:
 
 
 def _with_graph(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
-    """Build the program of answer(graph, *tensors, *more), which returns a tensor; only the code
-    that fills it runs."""
+    """Build the program of answer(graph, *tensors, *more), which returns a tensor.
+
+    Only the code that fills the tensor runs.
+    """
     return _view(partial(answer, graph), trial, graph, parts)
 
 
@@ -338,8 +346,10 @@ def _digits() -> tuple[datasets.Dataset, Array, Array]:
 
 @cache
 def _network() -> tuple[Network, int]:
-    """Return the lesson's network, and the modelled cycles of a step. Each answer loads it
-    again."""
+    """Return the lesson's network, and the modelled cycles of a step.
+
+    Each answer loads the network again.
+    """
     data, images, _ = _digits()
     cnn = given_to("07b.6")["Cnn"](6, 16, tiles=4)
     cnn.learn(images[: cnn.batch], data.train_labels[: cnn.batch], 0.0)
@@ -487,8 +497,10 @@ CHANNELS = 5
 
 
 def _together(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
-    """Build the program of answer(graph, x, replicas, together, program), which returns two
-    tensors."""
+    """Build the program of answer(graph, x, replicas, together, program).
+
+    The answer returns two tensors, the mean and the variance.
+    """
 
     def together(tensor: Tensor, program: Steps) -> Tensor:
         summed: Tensor = gcl.all_reduce_cross_replica(graph, tensor, "ADD", program)

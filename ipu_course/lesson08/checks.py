@@ -47,8 +47,10 @@ Order = list[tuple[str, int]]
 
 
 class Listed(Order):
-    """A list of steps that a verdict quotes as the call that builds it; answers get a plain
-    list."""
+    """A list of steps that a verdict quotes as the call that builds it.
+
+    An answer gets a plain list, because it gets a copy.
+    """
 
     said = ""
 
@@ -83,15 +85,14 @@ def alive_while(steps: Order, sizes: Sequence[int]) -> list[int]:
 
 
 def most_alive(sizes: Sequence[int], keep: Collection[int]) -> int:
-    """Return the peak memory of inputs of these sizes if those of the layers in `keep` are
-    saved."""
+    """Return the peak memory of inputs of these sizes if those of the layers in `keep` are saved."""
     return max(alive_while(_listed(len(sizes), {0, *keep}), sizes))
 
 
 def computed_again(keep: Collection[int]) -> int:
-    """Return how many layers are recomputed: all between two saved inputs except the last, which
-    makes the saved one.
+    """Return how many layers are recomputed if the inputs of the layers in `keep` are saved.
 
+    Between two saved inputs, all layers are recomputed except the last, which makes the saved one.
     None are recomputed after the last saved input.
     """
     starts = sorted({0, *keep})
@@ -102,6 +103,7 @@ def computed_again(keep: Collection[int]) -> int:
 
 
 def _last_read(steps: Order, layer: int) -> int:
+    """Return the place of the last step that reads the input of a layer."""
     return int(np.flatnonzero([i == layer for _, i in steps])[-1])
 
 
@@ -131,6 +133,7 @@ def _alive(answer: Callable[..., int]) -> Passed:
 
 
 def _price(layers: int, every: int) -> tuple[int, int]:
+    """Return (inputs in memory at once, recomputed layers) if every `every`-th input is saved."""
     keep = range(0, layers, every)
     return most_alive([1] * layers, keep), computed_again(keep)
 
@@ -183,11 +186,11 @@ def _steps_of(returned_value: Order, description: str, layers: int) -> Order:
 def follow(
     steps: Order, layers: int, keep: Collection[int]
 ) -> tuple[dict[int, np.float32], int, tuple[str, str]]:
-    """Execute a list of steps on numbers.
+    """Execute a list of steps on numbers, and return what it computes.
 
-    Return (gradient of each layer's weight, largest number of inputs in memory at once, (the step
-    that cannot be done, why)). After its layer's forward step an input is discarded, unless it is
-    saved or comes after the last saved one; after its backward step every input is discarded. A
+    The result is (gradient of each layer's weight, largest number of inputs in memory at once, (the
+    step that cannot be done, why)). After its layer's forward step an input is discarded, unless it
+    is saved or comes after the last saved one; after its backward step every input is discarded. A
     layer is y = tanh(x * w).
     """
     draw = np.random.default_rng(803)
@@ -247,7 +250,7 @@ def _orders(layers: int, keep: Collection[int], steps: Order, like: Callable[...
 
 
 def _fault(steps: Order, layers: int, keep: Collection[int]) -> tuple[str, str, str] | None:
-    """Return (actual, expected, why) of a list that is wrong."""
+    """Return (actual, expected, why) of a wrong list of steps; None for a right one."""
     right = follow(_listed(layers, range(layers)), layers, range(layers))[0]
     slopes, maximum, (stuck, why) = follow(steps, layers, keep)
     if stuck:
@@ -272,7 +275,10 @@ HILLS = [8, 6, 4, 2, 1, 1, 2, 4, 6, 8, 8, 8]
 
 @cache
 def _least(sizes: tuple[int, ...], k: int) -> int:
-    """Return the lowest peak of k saved inputs, including layer 0's; every choice is tried."""
+    """Return the lowest peak of memory with k saved inputs, including layer 0's.
+
+    Every choice is tried.
+    """
     rest = range(1, len(sizes))
     return min(most_alive(sizes, options) for options in combinations(rest, min(k, len(sizes)) - 1))
 
@@ -315,8 +321,10 @@ Saves = Callable[..., list[int]]  # returns the layers whose inputs are saved
 def _kept_by(
     answer: Saves, cases: list[tuple[Chain, int]]
 ) -> tuple[list[tuple[tuple[Chain, int], list[int]]], Callable[[Saves], bool]]:
-    """Return the layers that an answer saves in each case, and a function that returns whether
-    another answer saves the same."""
+    """Return the layers that an answer saves in each case, and a function to compare others.
+
+    The function returns whether another answer saves the same layers.
+    """
     actual = []
     for case in cases:
         sizes = case[0]
@@ -417,13 +425,15 @@ def _ran(steps: Order, layers: int, numbers: int, memory: int) -> Report:
 
 
 def _in_memory(layers: int, kept_layers: Collection[int]) -> View:
-    """Return what is in memory at each step, on tiles that are large enough."""
+    """Return a view of what is in memory at each step, on tiles that are large enough."""
     return show.liveness(_ran(_listed(layers, {0, *kept_layers}), layers, 100, 4 * MEMORY))
 
 
 def _best_even(layers: int, room: int) -> int:
-    """Return the fewest recomputed layers if every k-th input is saved and at most `room` are in
-    memory at once."""
+    """Return the fewest recomputed layers if every k-th input is saved, over all k.
+
+    At most `room` inputs may be in memory at once.
+    """
     evenly = (range(0, layers, k) for k in range(1, layers + 1))
     fitting = [keep for keep in evenly if most_alive([1] * layers, keep) <= room]
     return min(computed_again(keep) for keep in fitting)
@@ -471,7 +481,10 @@ def _drops(answer: Answer) -> Passed:
 
 def _dropping(description: str) -> Trial:
     """Return a trial of answer(graph, x, seed, kind, layer, program), which returns x after
-    dropout, one step after another."""
+    dropout.
+
+    The steps in ORDER are appended to one program.
+    """
     x = np.random.default_rng(806).uniform(1, 2, (TILES, 80)).astype(np.float32)
     seeds = [np.array(seed, np.uint32) for seed in ((8, 6), (6, 8), (8, 6))]
 

@@ -68,8 +68,10 @@ BYTES = "bytes to and from streaming memory"
 
 
 def _of_rows(per_row: int, rows: int) -> Callable[..., Built]:
-    """Return the form answer(graph, buffer, *tensors, *more), which returns a program; the buffer
-    has `rows` rows."""
+    """Return the form of answers (graph, buffer, *tensors, *more) that return a program.
+
+    The buffer has `rows` rows of `per_row` elements.
+    """
 
     def form(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
         buffer = graph.add_remote_buffer("rows", FLOAT, per_row, rows)
@@ -116,8 +118,11 @@ def _first_rows(rows: int) -> Array:
 
 
 def _seen(run: Ran, rows: int) -> tuple[Array, int, type[BaseException | None]]:
-    """Return the final content of each row (nan for a row never written), the number of completed
-    runs, and the type of an error."""
+    """Return (rows, runs, type of an error) at the end of a run.
+
+    The rows are the content of the buffer, nan where nothing was written; the runs are those that
+    were completed.
+    """
     contents = np.full((rows + 2, EACH), np.nan, np.float32)
     for row in range(rows + 2):
         try:
@@ -183,8 +188,10 @@ MORE_MEMORY = (
 
 
 def one_layer(layers: int = 1) -> int:
-    """Return the bytes of the fullest tile if one layer is in memory and nothing is streamed, plus
-    the weights of `layers` - 1 more."""
+    """Return the bytes of the fullest tile if one layer is in memory and nothing is streamed.
+
+    The weights of `layers` - 1 more layers are added.
+    """
     device = device_of()
     graph = Graph(device)
     program = Steps()
@@ -240,8 +247,10 @@ Event = tuple[str, int, int]  # (load, compute or cross; the row, if there is on
 
 
 class TwoIPUs:
-    """Two IPUs, each with weights, input and result, and their operations as programs that remember
-    what they do."""
+    """Two IPUs, each with weights, input and result, and programs for their operations.
+
+    It remembers the operation of each program.
+    """
 
     def __init__(self, layers: int) -> None:
         self.layers = layers
@@ -272,11 +281,13 @@ class TwoIPUs:
         return self._as(Copy(self.y[ipu], self.x[1 - ipu]), ("cross", 0, ipu))
 
     def _there(self, ipu: int, call: str) -> None:
+        """Raise `PoplarIndexError` for an IPU other than 0 and 1; `call` is the learner's call."""
         if ipu not in (0, 1):
             actual = f"{call} was given the IPU {quoted(ipu)}; there are 0 and 1."
             raise PoplarIndexError(actual, next_step="layer n computes on IPU n % 2.")
 
     def _as(self, program: Program, event: Event) -> Program:
+        """Return the program, after noting that it is this event."""
         self.known[id(program)] = program, event
         return program
 
@@ -303,8 +314,10 @@ class TwoIPUs:
 
 
 def row_read_wrongly(events: Sequence[Event], layers: int) -> tuple[str, str]:
-    """Return the first fault in the rows that layers read, in program order, and why; nothing for a
-    right program."""
+    """Return (fault, why) for the first layer that reads a wrong row, in program order.
+
+    For a right program it is ("", "").
+    """
     weights: list[int | None] = [None, None]
     # the rows of weights that the inputs have passed through
     rows_of_inputs: list[tuple[int, ...] | None] = [(), None]
@@ -338,8 +351,10 @@ def row_read_wrongly(events: Sequence[Event], layers: int) -> tuple[str, str]:
 
 @cache
 def turn_cycles(layers: int) -> int:
-    """Return the least cycles of the iterations, computed from a load, a layer and an inter-IPU
-    copy, each measured alone."""
+    """Return the least cycles of the alternating layers.
+
+    They are computed from a load, a layer and an inter-IPU copy, each measured alone.
+    """
     machine = TwoIPUs(2)
     report = machine.run(
         Steps(
@@ -392,6 +407,7 @@ def _turns(answer: Answer) -> Passed:
 
 
 def _order(answer: Answer, layers: int, description: str) -> tuple[TwoIPUs, Program, list[Event]]:
+    """Return the two IPUs, an answer's program for them, and the program's events in order."""
     machine = TwoIPUs(layers)
     steps = (machine.load, machine.compute, machine.cross)
     returned_value = call_made(answer, description, *steps, layers)
@@ -401,13 +417,13 @@ def _order(answer: Answer, layers: int, description: str) -> tuple[TwoIPUs, Prog
 
 
 def _like(layers: int, done: list[Event], fault: tuple[str, str], like: Answer) -> bool:
-    """Return whether an answer does the same, and goes wrong at the same place."""
+    """Return whether another answer does the same, and goes wrong at the same place."""
     *_, events = _order(like, layers, "")
     return sorted(events) == done and row_read_wrongly(events, layers) == fault
 
 
 def _as_long(layers: int, done: list[Event], report: Report, like: Answer) -> bool:
-    """Return whether an answer does the same in as many cycles."""
+    """Return whether another answer does the same in as many cycles."""
     machine, program, events = _order(like, layers, "")
     return sorted(events) == done and machine.run(program)[2].total_cycles == report.total_cycles
 
@@ -463,8 +479,7 @@ def _training(description: str, numbers: int) -> Trial:
 
 
 def _outside(run: Ran) -> tuple[Array, bool]:
-    """Return the final content of streaming memory, and whether the program stores nothing
-    there."""
+    """Return the final content of streaming memory, and whether the program stores nothing there."""
     buffers = run.graph.remote_buffers.values()
     row_names = [(buffer.handle, row) for buffer in buffers for row in range(buffer.repeats)]
     rows = [run.engine.copy_from_remote_buffer(*row_name) for row_name in row_names]
@@ -520,8 +535,10 @@ Transfer = tuple[str, str, str]  # (load, store or cross; source; destination)
 
 
 def _program_of(transfers: Sequence[Transfer]) -> tuple[Graph, Program, Device]:
-    """Return a program of these transfers on two IPUs, with its graph and device; names that end
-    with 1 are on the second IPU."""
+    """Return the graph, the program and the device of these transfers on two IPUs.
+
+    Names that end with 1 are on the second IPU.
+    """
     device = device_of(TILES, 2)
     graph = Graph(device)
     sides: dict[str, RemoteBuffer | Tensor] = {
@@ -583,7 +600,7 @@ FIXED = {
 
 
 def listed(text: str) -> list[Transfer]:
-    """Return the transfers as one line of text."""
+    """Return the transfers that one line of text lists: "load rows w0, cross x0 y1"."""
     return [(kind, source, target) for kind, source, target in map(str.split, text.split(", "))]
 
 

@@ -151,8 +151,10 @@ Pipeline = tuple[list[Program], list[Tensor], list[Tensor]]
 
 
 def each_on(ipu: int) -> Callable[[Graph, Tensor], None]:
-    """Return a function that maps each part of a tensor, along its first dimension, to the tiles of
-    an IPU."""
+    """Return a function that maps a tensor to the tiles of an IPU.
+
+    Each part along the first dimension is distributed over all tiles.
+    """
 
     def place(graph: Graph, tensor: Tensor) -> None:
         for number in range(tensor.shape[0]):
@@ -223,8 +225,10 @@ def _takes_in(run: Ran) -> bool:
 
 @cache
 def tick_cycles(stages: int) -> int:
-    """Return the cycles of one more tick with all stages at work: a micro-batch arrives, all
-    compute, and all pass on at once."""
+    """Return the cycles of one more tick with all stages at work.
+
+    In a tick, a micro-batch arrives, all stages compute, and all pass on at once.
+    """
     graph = graph_of(ipus=stages)
     works, into, out = stages_on(graph, drawn_layers(stages)[1])
     ends = [graph.clone(tensor) for tensor in (into[0], out[-1])]
@@ -236,8 +240,10 @@ def tick_cycles(stages: int) -> int:
 
 
 def _as_costly(trial: Trial, run: Ran, like: Answer) -> bool:
-    """Return whether an answer gives the same results at about the same cost, on the links and in
-    total."""
+    """Return whether another answer gives the same results at about the same cost.
+
+    The cycles on the links and in total may differ by 2 %.
+    """
     outcome = trial.outcome(like)
     pairs = [
         (report.total_cycles, report.global_exchange_cycles)
@@ -248,7 +254,7 @@ def _as_costly(trial: Trial, run: Ran, like: Answer) -> bool:
 
 
 def _senders(report: Report) -> show.Picture | None:
-    """Return which IPUs send in each round; None if no IPU sends to another."""
+    """Return a picture of the IPUs that send in each round; None if no IPU sends to another."""
     compiled = (step.step for step in report.steps())
     sends = [
         {a for a, _ in transfers} for s in compiled if (transfers := bytes_between_ipus(report, s))
@@ -319,8 +325,10 @@ def held(ticks: Schedule, stages: int) -> list[int]:
 
 
 def in_rounds(stages: int, batches: int) -> Schedule:
-    """Return a schedule whose ticks are rounds: each stage runs forward and backward, the last
-    stage with the same micro-batch."""
+    """Return a schedule whose ticks are rounds: in each, every stage runs forward and backward.
+
+    The last stage does both with the same micro-batch.
+    """
     last = 2 * (stages - 1)
     every = [
         [
@@ -389,8 +397,10 @@ def _reducing(description: str, numbers: int, ipus: int) -> Trial:
 
 @cache
 def ring_cycles(numbers: int, ipus: int) -> tuple[int, int]:
-    """Return (cycles, cycles on the links) of 2 (R - 1) rounds, half of which add, from the cycles
-    of a round run alone."""
+    """Return (cycles, cycles on the links) of 2 (R - 1) rounds, half of which add.
+
+    They are computed from the cycles of a round that runs alone.
+    """
     graph = graph_of(ipus=ipus)
     around = [*range(0, ipus, 2), *reversed(range(1, ipus, 2))]
     sent = list[Tensor]()
@@ -408,7 +418,10 @@ def ring_cycles(numbers: int, ipus: int) -> tuple[int, int]:
 
 
 def _rounds(report: Report) -> show.View:
-    """Return the rounds of a ring; for a program without one, which IPUs the others wait for."""
+    """Return a view of the rounds of a ring.
+
+    For a program without a ring, it shows which IPUs the others wait for.
+    """
     try:
         return show.ring(report)
     except InvalidOptionError:
@@ -476,8 +489,7 @@ RATE = 0.5
 
 
 def _learning(description: str, replicas: int, batch: int) -> Trial:
-    """Return a trial of answer(graph, w, x, t, rate, program), which appends a training step to the
-    program."""
+    """Return a trial of answer(graph, w, x, t, rate, program), which appends a training step."""
     draw = np.random.default_rng(1007).standard_normal
     w = draw((FEATURES, OUTPUTS)).astype(np.float32)
     x = draw((2, replicas, batch, FEATURES)).astype(np.float32)
@@ -549,14 +561,19 @@ Groups = tuple[list[list[int]], list[list[int]]]
 
 
 def groups_of(copies: int, parts: int) -> Groups:
-    """Return (groups of one copy of the model, groups of one part), for replicas that hold its
-    parts in sequence."""
+    """Return (groups of one copy of the model, groups of one part), for numbered replicas.
+
+    The replicas hold the parts of a copy in sequence.
+    """
     numbers = np.arange(copies * parts).reshape(copies, parts)
     return numbers.tolist(), numbers.T.tolist()
 
 
 def _sorted(returned_value: Groups, description: str) -> Groups:
-    """Return the groups as sorted lists."""
+    """Return the groups as sorted lists.
+
+    :raises NotYet: if the answer did not return groups.
+    """
     try:
         across, within = (
             [sorted(int(r) for r in group) for group in kind] for kind in returned_value

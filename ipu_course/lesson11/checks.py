@@ -1,5 +1,4 @@
-"""The exercises of lesson 11, Numbers: correct results in integers and fractions, and known
-mistakes."""
+"""Lesson 11, Numbers: correct results in integers and fractions, and known mistakes."""
 
 from __future__ import annotations
 
@@ -126,8 +125,10 @@ def _chances(answer: Rounding) -> Passed:
 
 
 def after(step: float, grid: float, times: int) -> tuple[float, float]:
-    """Return the mean and the standard deviation of the sum of `times` steps, each rounded
-    stochastically to the grid."""
+    """Return the mean and the standard deviation of the sum of `times` steps.
+
+    After each step, the sum is rounded stochastically to the grid.
+    """
     exact = Fraction(step)
     pitch = Fraction(grid)
     up = exact / pitch - floor(exact / pitch)
@@ -167,8 +168,11 @@ def decoded(code: int, mantissa_bits: int, bias: int) -> float:
 
 @cache
 def _to_encode(form: QuarterFormat) -> tuple[float, ...]:
-    """Return values for a format: its numbers, midpoints of two and values near those, and values
-    that are too small or too large."""
+    """Return values to encode: a format's numbers, and values between and beyond them.
+
+    They are midpoints of two numbers and values near those, and values that are too small or too
+    large.
+    """
     sizes = [decoded(code, *BITS[form]) for code in range(128)]
     codes = np.random.default_rng(1103).permutation(120)[:20].tolist()
     ends = [sizes[k] for k in codes]
@@ -181,8 +185,10 @@ def _to_encode(form: QuarterFormat) -> tuple[float, ...]:
 
 @cache
 def encoded(value: float, form: QuarterFormat) -> int:
-    """Return the byte of a value: the nearest code, the even one of two equally near, and the
-    largest code for larger values."""
+    """Return the byte of a value: the nearest code, and the even one of two equally near.
+
+    For values that are too large, it is the largest code.
+    """
     bits, bias = BITS[form]
     remaining = []
     exact = abs(Fraction(value))
@@ -294,7 +300,10 @@ def _scaled(answer: Callable[..., Sequence[Array]]) -> Passed:
 
 
 def _off(name: str, product: Array, right: Array) -> tuple[str, str]:
-    """Return (actual, expected) if a product is wrong, or its standard deviation is off."""
+    """Return (actual, expected) if a product is wrong, or its standard deviation is off.
+
+    Otherwise return ("", "").
+    """
     if not isinstance(product, np.ndarray) or product.shape != right.shape:
         actual = returned(product, "")
         if isinstance(product, np.ndarray):
@@ -446,6 +455,10 @@ class Descent:
             self.wrong = wrong
 
     def _step(self, w: Array) -> Array:
+        """Return the weights after a step of the answer.
+
+        :raises _Wrong: if a tensor was converted in another way than required, or not at all.
+        """
         before = len(self.casts)
 
         # a plain function, because no method is copied
@@ -470,8 +483,10 @@ class Descent:
         return updated
 
     def _eight(self, values: Array, form: QuarterFormat, scale: int) -> Array:
-        """Return the values as an 8-bit tensor represents them, after checking that they may be
-        converted."""
+        """Return the values as an 8-bit tensor represents them.
+
+        :raises _Wrong: if these values may not be converted in this way.
+        """
         metadata = QuarterMetadata(form, scale)
         shapes = {self.x.shape: "x", self.w.shape: "w", self.t.shape: "error"}
         shape = np.shape(values)

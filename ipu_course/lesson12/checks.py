@@ -37,10 +37,10 @@ Regrowth = tuple[Array, Array, Array, int]  # present blocks, weights, gradients
 def drawn(
     rows: int, columns: int, b: int, blocks: int, seed: int, empty: Sequence[int] = ()
 ) -> CSRMatrix:
-    """Return a random matrix of `rows` by `columns` blocks, of which `blocks` are present, and none
-    in the `empty` rows.
+    """Return a random matrix of `rows` by `columns` blocks, each of `b` by `b` numbers.
 
-    Its values are whole numbers plus a half, from -29.5 to 30.5, so that none is 0.
+    `blocks` blocks are present, and none in the `empty` rows. The values are whole numbers plus a
+    half, from -29.5 to 30.5, so that none is 0.
     """
     draw = np.random.default_rng(seed)
     free = [r * columns + c for r in range(rows) if r not in empty for c in range(columns)]
@@ -121,8 +121,10 @@ def _patterns() -> tuple[tuple[str, list[int], int], ...]:
 
 
 def least(counts: Sequence[int], parts: int) -> int:
-    """Return the length of the fullest band in the best division, by dynamic programming over the
-    parts."""
+    """Return the length of the fullest band in the best division of rows into `parts` bands.
+
+    It uses dynamic programming over the parts.
+    """
     ends = np.concatenate(([0], np.cumsum(counts)))
     best = ends.copy()
     for _ in range(parts - 1):
@@ -171,8 +173,7 @@ def _bands(answer: Bands) -> Passed:
 
 
 def _no_bands(begins: Sequence[Number | None], rows: int, parts: int) -> str:
-    """Return what is wrong with numbers that are not valid first rows; nothing if they are
-    valid."""
+    """Return what is wrong with numbers that are not valid first rows; "" if they are valid."""
     if len(begins) != parts:
         return f"{counted(len(begins), 'number')}"
     last = 0
@@ -190,13 +191,16 @@ DENSITIES = tuple(1 / 2**i for i in range(1, 8))
 
 @cache
 def _chip() -> Target:
+    """Return the target whose plans are compared."""
     return IPUModel("bow").create_device().target
 
 
 @cache
 def planned(size: int, n: int, block: int) -> tuple[int, dict[float, int]]:
-    """Return the modelled cycles of [size, size] x [size, n]: of the dense product, and of the
-    static one by density."""
+    """Return the modelled cycles of [size, size] x [size, n].
+
+    The first is that of the dense product, then that of the static one, by density.
+    """
     dense = plan_mat_mul(size, size, n, _chip(), dtype=HALF, partials_type=HALF).cycles
     blocks = {d: -(-((size // block) ** 2) // round(1 / d)) for d in DENSITIES}
     plan_arguments = (HALF, HALF), _chip()
@@ -252,8 +256,10 @@ def _ten() -> tuple[Array, list[CSRMatrix]]:
 def _compiled(
     answer: Multiplies, description: str, first_ones: int = 10
 ) -> tuple[list[Array | None], int]:
-    """Return an answer's results for the first of the ten patterns, and the number of engines it
-    creates."""
+    """Return an answer's results for ten patterns, and the number of engines it creates.
+
+    `first_ones`: only this many of the patterns.
+    """
     x, patterns = _ten()
     m, k = patterns[0].shape
     n = x.shape[1]
@@ -290,8 +296,10 @@ def _one_engine(answer: Multiplies) -> Passed:
 
     @cache
     def first_products() -> list[Array | None]:
-        """Return the learner's result for half of the patterns, which are enough to distinguish
-        mistakes."""
+        """Return the learner's result for half of the patterns.
+
+        They are enough to distinguish mistakes.
+        """
         return _compiled(answer, description, 5)[0]
 
     def multiplies_alike(like: Multiplies) -> bool:
@@ -350,8 +358,10 @@ def _are_near(first: Array | None, second: Array | None) -> bool:
 
 
 def rounds(counts: Sequence[int], slots: int) -> int:
-    """Return how many steps buckets travel round the ring, computed block by block in a ring of
-    lists."""
+    """Return how many steps buckets travel round the ring.
+
+    It is counted block by block in a ring of lists.
+    """
     parts = len(counts)
     room = [slots - min(slots, n) for n in counts]
     remaining = [n - min(slots, n) for n in counts]
@@ -395,8 +405,10 @@ LAYERS = (  # (rows, columns, length of a block, blocks present, blocks that mov
 def moved_blocks(
     is_present: Array, weights: Array, slopes: Array, moved: int
 ) -> tuple[Array, Array]:
-    """Return which blocks are present after the move, and their values, computed by sorting
-    positions."""
+    """Return which blocks are present after the move, and their values.
+
+    It sorts the positions of blocks.
+    """
 
     def sizes(blocks: Array, place: tuple[int, ...]) -> float:
         return float((blocks[place] ** 2).sum())
@@ -417,6 +429,7 @@ def moved_blocks(
 
 @cache
 def _layer(rows: int, columns: int, b: int, blocks: int, moved: int) -> Regrowth:
+    """Return the present blocks, the weights and the gradients of a layer, and `moved`."""
     draw = np.random.default_rng(1206 + rows)
     is_present = draw.permutation(rows * columns).reshape(rows, columns) < blocks
     weights = draw.standard_normal((rows, columns, b, b)) * is_present[:, :, None, None]

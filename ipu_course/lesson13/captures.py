@@ -1,5 +1,7 @@
-"""Graphs of torch modules: two stored captures next to the digits, and any module of the
-learner's."""
+"""Graphs of torch modules: two stored captures, and any module of the learner's.
+
+The captures are stored next to the digits.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +19,9 @@ CAPTURES = ("perceptron", "cnn")
 
 
 def captured(module: str | Module, *example: Tensor) -> ir.Ir:
-    """Return the graph of a stored capture, "perceptron" or "cnn", or of a torch module with an
-    example of its inputs.
+    """Return the graph of a stored capture, "perceptron" or "cnn", or of a torch module.
 
-    Only a module needs torch.
+    A module comes with an example of its inputs, and only a module needs torch.
 
     :raises ModelError: if there is no such capture, or the module cannot be captured.
     """

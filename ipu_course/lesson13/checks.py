@@ -56,8 +56,10 @@ MODES = ("All", "Final", "EveryN", "Sum", "Default")
 def back_of(
     mode: str, n: int, batch: int, micro: int, replicas: int, training: bool
 ) -> tuple[int, int]:
-    """Return (rows of the outputs, losses) that a call returns, by iterating over the
-    micro-batches."""
+    """Return (rows of the outputs, losses) that a call returns.
+
+    It iterates over the micro-batches.
+    """
     if mode == "Default":
         mode = "Final" if training else "All"
     every = {"All": range(micro), "Final": [micro - 1], "EveryN": range(n - 1, micro, n)}
@@ -83,6 +85,7 @@ CLASSES = 3
 
 
 def _start() -> Array:
+    """Return the weights with which every model begins."""
     return np.random.default_rng(1302).uniform(-1, 1, (PIXELS, CLASSES)).astype(np.float32)
 
 
@@ -102,8 +105,10 @@ def _counted(models: list[keras.Model]) -> keras.Model:
 def plain_loop(
     images: Array, labels: Array, epochs: int, batch: int, steps: int, rate: float = 0.5
 ) -> list[Array]:
-    """Return the weights after gradient descent, batch by batch, without the samples that do not
-    fill a call."""
+    """Return [weights, bias] after gradient descent, batch by batch.
+
+    The samples that do not fill a call of `steps` batches are left out.
+    """
     w = _start().astype(float)
     b = np.zeros(CLASSES)
     usable = len(images) - len(images) % (batch * steps)
@@ -183,8 +188,10 @@ def _ported(answer: Callable[..., keras.Model]) -> Passed:
 def _other_loop(
     learner_weights: list[Array], x: Array, y: Array, *, epochs: int, batch: int, steps: int
 ) -> tuple[str, str]:
-    """Return (why, next step) if another training loop than the required one gives these
-    weights."""
+    """Return (why, next step) for wrong weights.
+
+    It tries other training loops than the required one.
+    """
     n = len(x) // (batch * steps) * batch * steps
     loops = {
         f"this is descent after each {batch * steps} digits, a call at a time.": (
@@ -210,6 +217,7 @@ def _other_loop(
 
 
 def _whose(runs: int, wanted: int) -> tuple[str, str]:
+    """Return (why, next step) for another number of runs of the device than `wanted`."""
     if runs > wanted:
         return "the loop over batches is the host's: it calls, and waits, for each.", (
             "steps_per_execution of compile() says how many batches a call takes."
@@ -220,7 +228,10 @@ def _whose(runs: int, wanted: int) -> tuple[str, str]:
 
 
 def _runs(model: keras.Model, description: str) -> int:
-    """Return how often the device ran a model's program."""
+    """Return how often the device ran a model's program.
+
+    :raises NotYet: if the answer returned no model, or one that did not run.
+    """
     if not isinstance(model, keras.Model):
         raise NotYet(
             description, returned(model), expected="a model", next_step="return the model."
@@ -283,8 +294,10 @@ def _x(place: int) -> Array:
 
 @dataclass(frozen=True)
 class Lowered:
-    """The results for three slopes. `came`: for each slope (forward, gradient, final value of
-    x)."""
+    """The results for three slopes.
+
+    `came`: for each slope (forward, gradient, final value of x).
+    """
 
     came: list[tuple[Array, Array, Array]]
     compute_sets: int
@@ -293,8 +306,10 @@ class Lowered:
 
 @cache
 def lowered(answer: Lowers) -> Lowered:
-    """Run an answer's operations on 13 tiles, forward and gradient for each slope, and return the
-    results."""
+    """Run an answer's operations on 13 tiles, and return the results.
+
+    For each slope, the forward operation and the gradient run once.
+    """
     graph = ir.Ir()
     with rows(answer):
         for i, (slope, _) in enumerate(SLOPES):
@@ -348,8 +363,7 @@ def _lowering(answer: Lowers) -> Passed:
 
 @dataclass
 class StandIn:
-    """A substitute for a `Run` that records its compilation arguments and the values written to
-    it."""
+    """A substitute for a `Run` that records how it was compiled and what was written to it."""
 
     batch: int
     iterations: int
@@ -374,8 +388,7 @@ CALLS = (
 
 
 def gone_on(answer: Callable[..., StandIn]) -> list[tuple[int, State]]:
-    """Return for each call (programs compiled so far, compilation arguments and values of the
-    call's run)."""
+    """Return for each call (programs compiled so far, state of the call's run)."""
     stand_ins = []
     cache_ = dict[tuple[int, int], StandIn]()
     compiled = []
@@ -422,10 +435,9 @@ def _recompiled(answer: Callable[..., StandIn]) -> Passed:
 
 
 def kept_by(graph: ir.Ir) -> dict[str, int]:
-    """Return {name: bytes} of the tensors that the forward pass makes and the backward pass reads,
-    also through views.
+    """Return {name: bytes} of the tensors that the forward pass makes and the backward pass reads.
 
-    It starts from the forward pass.
+    It starts from the forward pass, and follows views.
     """
     ops = [op for op in graph.ops if op.part == "forward"]
     inputs = {v: v for op in ops if not ir.OPS[op.kind].view for v in op.outs}

@@ -74,8 +74,10 @@ def stepped(plate: Array, steps: int) -> Array:
 
 
 def _plate(message: str, shape: tuple[int, int], blocks: Sequence[PlateBlock], pairs: int) -> Trial:
-    """Return a trial of a plate of integers from -120 to 130; a step divides a sum by 4, which is
-    exact."""
+    """Return a trial of a plate of integers from -120 to 130, with 2 * `pairs` steps.
+
+    A step divides a sum by 4, which is exact.
+    """
     rows, columns = shape
     draw = np.random.default_rng(1400 + rows)
     start = draw.permutation((rows + 2) * (columns + 2)).reshape(rows + 2, -1) % 251 - 120.0
@@ -165,8 +167,10 @@ CUTS = {
 
 
 def fetched(rows: int, columns: int, down: int, across: int) -> int:
-    """Return how many elements all tiles fetch in total: those of each block's slice that are on
-    other tiles."""
+    """Return how many elements all tiles fetch in total.
+
+    A tile fetches the elements of its block's slice that are on other tiles.
+    """
     blocks = blocks_of(rows, columns, down, across)
     tiles = np.empty((rows + 2, columns + 2), int)
     for tile, (top, bottom, left, right) in enumerate(with_rim(blocks, tiles.shape)):
@@ -250,8 +254,10 @@ def offsets_of(rows: Sequence[Sequence[int]]) -> list[int]:
 
 
 def distances(rows: Sequence[Sequence[int]], begin: int) -> list[int]:
-    """Return the distance of each vertex from `begin`, computed with a queue; -1 if it is not
-    reachable."""
+    """Return the distance of each vertex from `begin`; -1 if it is not reachable.
+
+    It is computed with a queue.
+    """
     distance_of = {begin: 0}
     queue = [begin]
     for vertex in queue:
@@ -273,8 +279,10 @@ def star_of(n: int) -> list[tuple[int, int]]:
 
 
 class Reach(Vertex):
-    """A step of a wave on one tile: finds the unreached vertices that have a neighbour at distance
-    `level`."""
+    """A step of a wave on one tile.
+
+    It finds the unreached vertices that have a neighbour at distance `level`.
+    """
 
     ends: Input[Vector[INT]]
     neighbours: Input[Vector[INT]]
@@ -294,8 +302,10 @@ class Reach(Vertex):
 
 
 def _wave(graph: Graph, rows: Sequence[Sequence[int]], parts: Sequence[Tensor]) -> Program:
-    """Return the program of one wave, which reads a copy of all distances, and writes those of its
-    tile."""
+    """Return the program of one wave.
+
+    It reads a copy of all distances, and each tile writes those of its own vertices.
+    """
     distance, level, grew = parts
     before = graph.add_variable(INT, distance.shape, "before")
     reach = graph.add_compute_set("wave")
@@ -319,7 +329,7 @@ def _shares(n: int) -> list[tuple[int, int]]:
 
 
 def _searching(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
-    """Return a trial of answer(graph, wave, level, grew), which returns a program."""
+    """Build the program of answer(graph, wave, level, grew), which returns it."""
     wave = _wave(graph, trial.more[0], parts)
     return program_of(answer, trial.tried, graph, wave, *parts[1:]), []
 
@@ -365,8 +375,10 @@ def _search(answer: Answer) -> Passed:
     runs = [trial.through(answer, "14.3") for trial in _graphs()]
 
     def alike(like: Answer) -> bool:
-        """Return whether a mistake matches on all graphs, because one graph does not distinguish
-        ends of the loop."""
+        """Return whether a mistake gives the same results on all graphs.
+
+        One graph does not distinguish the ends of the loop.
+        """
         pairs = ((run, run.trial.outcome(like)) for run in reversed(runs))  # the small runs first
         return all(
             equal(run, reference_run) and _waves(run) == _waves(reference_run)
@@ -416,8 +428,10 @@ def triples(rows: Sequence[Sequence[int]]) -> int:
 
 
 def finger_steps(rows: Sequence[Sequence[int]]) -> int:
-    """Return the most steps of the two fingers, summed over all edges from a smaller vertex to a
-    larger."""
+    """Return the most steps of the two fingers, summed over all edges.
+
+    Each edge counts once, from its smaller vertex to its larger.
+    """
     return sum(len(row) + len(rows[b]) for a, row in enumerate(rows) for b in row if b > a)
 
 
@@ -434,6 +448,7 @@ def _counting(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built
 
 
 def _total(run: Ran) -> int:
+    """Return the number of triangles that a run counted."""
     return int(np.sum(run.came[0]["counts"]))
 
 

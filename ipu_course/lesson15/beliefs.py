@@ -1,9 +1,9 @@
-"""Gaussian belief propagation on tiles, for lesson 15: two kinds of vertices, and the programs in
-which they exchange messages.
+"""Gaussian belief propagation on tiles, for lesson 15: two kinds of vertices, and programs of both.
 
-A Gaussian over one variable is two numbers: eta, its mean divided by its variance, and lam, one
-divided by its variance. A variable adds up the messages of its factors. A factor passes to each of
-its two variables the message of the other one, weakened.
+In the programs, the vertices exchange messages. A Gaussian over one variable is two numbers: eta,
+its mean divided by its variance, and lam, one divided by its variance. A variable adds up the
+messages of its factors. A factor passes to each of its two variables the message of the other one,
+weakened.
 """
 
 from __future__ import annotations
@@ -54,8 +54,7 @@ class Spring(Vertex):
 
 
 class Robust(Vertex):
-    """A spring that yields: if its variables are more than `far` apart, it pulls no harder than at
-    that distance."""
+    """A spring that yields: beyond a distance of `far`, it pulls no harder than at that distance."""
 
     from_a: Input[Vector[FLOAT]]
     from_b: Input[Vector[FLOAT]]

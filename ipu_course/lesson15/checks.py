@@ -1,5 +1,4 @@
-"""The exercises of lesson 15, Belief propagation and capstone: correct results and known
-mistakes."""
+"""Lesson 15, Belief propagation and capstone: correct results and known mistakes."""
 
 from __future__ import annotations
 
@@ -35,8 +34,10 @@ Gaussian = tuple[Array, Array]  # eta and lam
 
 
 def marginal_of_product(etas: Array, lams: Array, keep: int) -> tuple[Array, Array]:
-    """Return (eta, lam) of the marginal of a product, computed from the covariance of the kept
-    variables."""
+    """Return (eta, lam) of the marginal of a product over the first `keep` variables.
+
+    It is computed from the covariance of these variables.
+    """
     spread = np.linalg.inv(np.sum(lams, axis=0))
     mean = spread @ np.sum(etas, axis=0)
     lam = np.linalg.inv(spread[:keep, :keep])
@@ -45,8 +46,7 @@ def marginal_of_product(etas: Array, lams: Array, keep: int) -> tuple[Array, Arr
 
 @cache
 def _gaussians() -> tuple[tuple[str, Array, Array, int], ...]:
-    """Return (description, etas, lams, number of kept variables) of each case; ordinary ones
-    first."""
+    """Return (description, etas, lams, number of kept variables) of each case, ordinary ones first."""
     draw = np.random.default_rng(1501)
     returned_value = []
     for message, many, n, keep in (
@@ -147,6 +147,8 @@ def _close(learner_run: Ran, reference_run: Ran) -> bool:
 
 @cache
 def _trees() -> tuple[Trial, ...]:
+    """Return trials of networks without loops, and of a variable alone; an ordinary one comes
+    first."""
     trials = []
     draw = np.random.default_rng(1502)
     star = [(0, side, side + 1, 0) for side in range(5)]
@@ -178,8 +180,10 @@ def _messages(
     graph: Graph,
     parts: Parts,
 ) -> Built:
-    """Build the program of a network with an answer as one of its two codelets, and each variable
-    on the next tile."""
+    """Build the program of a network with an answer as one of its two codelets.
+
+    `codelets(answer)` returns both. Each variable is on the next tile.
+    """
     tensors = dict(zip(trial.tensors, parts, strict=True))
     tiles = ([i % TILES for i in range(len(tensors["prior"]))], [e[0] % TILES for e in edges])
     program = network(graph, tensors, edges, lies=tiles, codelets=codelets(answer), rounds=rounds)
@@ -219,8 +223,10 @@ def _variable(answer: type[Vertex]) -> Passed:
 
 
 def through(message: Array, stiff: float) -> Array:
-    """Return a message after a spring: the marginal of both variables, computed by their
-    covariance."""
+    """Return a message after a spring.
+
+    It is the marginal of both variables, computed from their covariance.
+    """
     eta, lam = message.astype(float)
     spread = np.linalg.inv([[lam + stiff, -stiff], [-stiff, stiff]])
     return np.array([spread[1, 0] * eta / spread[1, 1], 1 / spread[1, 1]])
@@ -257,8 +263,10 @@ def _pairs() -> Trial:
 
 
 def cleared(prior: Array, edges: Sequence[Edge], stiff: float, far: float) -> Array:
-    """Return the means at which all robust springs are at rest, by repeated dense solves with the
-    pulls of the last one."""
+    """Return the means at which all robust springs are at rest.
+
+    They are found by repeated dense solves, each with the pulls of the last one.
+    """
     a, b = (np.array([edge[side] for edge in edges]) for side in (0, 2))
     mean = prior[:, 0] / prior[:, 1]
     for _ in range(200):
@@ -319,7 +327,7 @@ def _robust(answer: type[Vertex]) -> Passed:
 
 
 def _drawn(answer: type[Vertex]) -> show.Picture:
-    """Return images of the observed pixels, of the result of the learner's factor, and of the right
+    """Return images of the observed pixels, the result of the learner's factor, and the right
     result."""
     learner_run = (trial := _image()).of(answer).came[0]["belief"][:, 0]
     prior = trial.tensors["prior"].given[0]
@@ -418,6 +426,7 @@ def _placed(answer: Callable[[int, int, int, int], tuple[Array, Array, Array]]) 
 
 
 def _most(height: int, width: int, tiles: int) -> int:
+    """Return the most pixels that a tile may have."""
     return -(-int(2 * FULL) * height * width // (2 * tiles))
 
 
@@ -521,7 +530,12 @@ def keep(paragraph: str, figures: str = "") -> None:
 
 
 def _side(side: Side, name: str) -> tuple[Report, dict[str, Array]]:
-    """Return the report and the results of a program, which is run first if it is a function."""
+    """Return the report and the results of a program, which is run first if it is a function.
+
+    `name`: "before" or "after".
+
+    :raises NotYet: if these are no report and no results.
+    """
     description = f"the program {name}"
     returned_value = call_made(side, description, device_of().target) if callable(side) else side
     if returned_value is None:
