@@ -806,7 +806,7 @@ class PoplarExecutor(WithoutSome):
             work.words = "capture"
             in_mode = nullcontext() if self.training else modules.in_eval(self.module)
             with in_mode, reads.record_reads() as names:
-                captured = self._capture(call, count, marked)
+                captured = _captured(self.module, call, self.optimizer, count, marked=marked)
             graph = captured.graph
             backward = captured.backward if self.training else []
             loss = captured.loss_at if self.training else None
@@ -843,21 +843,6 @@ class PoplarExecutor(WithoutSome):
         self._rates = []
         self._calls = 0
         self.compiles += 1
-
-    def _capture(self, call: Arguments, count: int, marked: frozenset[str]) -> capture.Captured:
-        """Return the captured module. Raises `ModelError` if it is trained without gradients."""
-        args, kwargs = call.micro_batch(count)
-        places = [i for i, n in enumerate(call.tensors) if n in marked]
-        scale = float(getattr(self.optimizer, "loss_scaling", 1.0))
-        captured = capture.capture_module(
-            self.module, args, kwargs, marked=places, training=self.training, scale=scale
-        )
-        if self.training and not captured.grads:
-            raise ModelError(f"""The loss of {type(self.module).__name__} depends on no parameter
-                that requires a gradient.
-                next:  compute the loss from parameters with requires_grad, without detach() and
-                torch.no_grad(), or use inferenceModel.""")
-        return captured
 
     # --- calls ---
 
@@ -931,6 +916,34 @@ class PoplarExecutor(WithoutSome):
     def cycleCount(self) -> int:
         """Return the modelled cycles of a call: the mean over all calls of the program."""
         return int(self.report.total_cycles) // max(self._calls, 1)
+
+
+def _captured(
+    module: torch.nn.Module,
+    call: Arguments,
+    optimizer: torch.optim.Optimizer | None,
+    count: int,
+    *,
+    marked: frozenset[str],
+) -> capture.Captured:
+    """Return the captured module. Raises `ModelError` if it is trained without gradients.
+
+    `count` is the number of micro-batches in the call, and `marked` are the inputs that may contain
+    the label that a loss ignores.
+    """
+    args, kwargs = call.micro_batch(count)
+    places = [i for i, n in enumerate(call.tensors) if n in marked]
+    scale = float(getattr(optimizer, "loss_scaling", 1.0))
+    is_training = optimizer is not None
+    captured = capture.capture_module(
+        module, args, kwargs, marked=places, training=is_training, scale=scale
+    )
+    if is_training and not captured.grads:
+        raise ModelError(f"""The loss of {type(module).__name__} depends on no parameter that
+            requires a gradient.
+            next:  compute the loss from parameters with requires_grad, without detach() and
+            torch.no_grad(), or use inferenceModel.""")
+    return captured
 
 
 def _lowering_options(options: Options) -> dict[str, str | float | bool]:
