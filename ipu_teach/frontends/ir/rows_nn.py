@@ -253,15 +253,15 @@ def _pool(
     why = f"{list(field)} is too wide"
     require(max(*field, *kernel) <= MAX_FIELD, why, f"pool {MAX_FIELD:,} at most.")
     return popnn.pooling.PoolParams(
-        kind,
-        field,
-        tuple(kernel),
-        tuple(stride),
-        tuple(lower),
-        tuple(upper),
-        x.shape[1],
-        x.shape[0],
-        x.dtype,
+        kind=kind,
+        input_field=field,
+        kernel=tuple(kernel),
+        stride=tuple(stride),
+        padding_lower=tuple(lower),
+        padding_upper=tuple(upper),
+        channels=x.shape[1],
+        batch_size=x.shape[0],
+        dtype=x.dtype,
     )
 
 
