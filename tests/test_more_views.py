@@ -26,9 +26,8 @@ from ipu_teach.report.log import RunLog
 from ipu_teach.report.walk import Walk
 from ipu_teach.show import palette
 from ipu_teach.show.exchange import pattern
-from ipu_teach.show.measures import BAR
 from ipu_teach.show.memory import parts
-from ipu_teach.show.paint import caption, paint
+from ipu_teach.show.paint import bar_width, caption, paint
 from ipu_teach.show.report_facts import sources
 from ipu_teach.show.scene import Cells, Curve, Flame, Lanes, Matrix, Painted, Tape, Tree
 from ipu_teach.show.shapes import Boxes, Outline, Raster, Stroke, Words
@@ -577,7 +576,7 @@ def test_on_an_axis_of_cycles_steps_are_as_wide_as_they_take(always: bool) -> No
     small, large = map(sum, once)
     curve, each = view_.scene.marks[0], large / 300
     assert isinstance(curve, Curve) and curve.count == len(view_.scene.frames) == 300
-    assert curve.each == each and ("without what is always live" in curve.heading) == (not always)
+    assert curve.each == each and ("of what comes and goes" in curve.heading) == (not always)
     for report, cycles, series in zip(reports, once, curve.series, strict=True):
         whole = np.array(by_hand(report)[0])
         whole -= 0 if always else int(report.memory.always_live_bytes_per_tile.sum())
@@ -746,7 +745,8 @@ def test_bars_of_the_tree_are_split_by_what_takes_the_time() -> None:
                 if p.kind == scene.codes[code].name
             )
             here = drawn[np.isclose(drawn[:, 1], tree.y + (row + 0.2) * tree.pitch)]
-            assert here[:, 2].sum() / BAR == pytest.approx(cycles / report.total_cycles, abs=0.001)
+            share = cycles / report.total_cycles
+            assert here[:, 2].sum() / bar_width(tree) == pytest.approx(share, abs=0.001)
 
 
 def test_where_cycles_depend_on_data_the_split_is_what_was_measured() -> None:
@@ -835,9 +835,38 @@ def test_the_matrix_is_what_was_sent(tiles: int) -> None:
             assert code == 0 or here.min() > (
                 0 if code == 1 else int(scene.codes[code - 1].name.split()[2].replace(",", ""))
             )
-    longest = max(range(3), key=lambda i: scene.stills[i].cycles)
-    assert scene.poster == longest
-    assert repr(show.exchange(report)).lower().startswith(scene.stills[longest].note.split(":")[0])
+    runs = [1, 3, 3]  # of the copy from the host, and of each step of the loop
+    most = max(range(3), key=lambda i: runs[i] * int(scene.stills[i].values["bytes"].sum()))
+    assert scene.poster == most
+    note = scene.stills[most].note.split(":")[0]
+    assert repr(show.exchange(report)).lower().startswith(note)
+    assert scene.title.lower() == note.replace(", ", ": ", 1).lower()
+
+
+def test_two_exchanges_can_share_a_scale_of_colours() -> None:
+    report = programs.uneven()
+    own, shared = show.exchange(report).scene, show.exchange(report, largest=100_000).scene
+    names = [code.name for code in shared.codes if code.name.startswith("up to")]
+    assert names[-1] == "up to 100,000 bytes" and names != [
+        code.name for code in own.codes if code.name.startswith("up to")
+    ]
+    least = show.exchange(report, largest=1).scene  # less than the most that is drawn
+    assert [c.name for c in least.codes] == [c.name for c in own.codes]
+    for wrong in (0, -4, 2.5, "80"):
+        with pytest.raises(InvalidOptionError, match="was given largest="):
+            show.exchange(report, largest=wrong)  # type: ignore[arg-type]
+
+
+def test_a_picture_that_rests_elsewhere_has_the_title_of_that_place() -> None:
+    report = programs.uneven()
+    for at in ("everywhere", 0):
+        exchange = show.exchange(report, at=at).scene
+        note = exchange.stills[int(exchange.frames[exchange.poster])].note.split(":")[0]
+        assert exchange.title.lower() == note.replace(", ", ": ", 1).lower()
+    scene = show.bsp(report, at="exchange").scene
+    still = scene.stills[int(scene.frames[scene.poster])]
+    assert scene.title.lower().startswith(still.label.lower())
+    assert "bytes arrive" in scene.title
 
 
 PATTERNS = {
@@ -1056,10 +1085,13 @@ def test_the_balance_is_the_reports(tiles: int) -> None:
     waits = still.about["tiles of run"][1]["waits"]
     assert waits.mean() == pytest.approx(share * report.total_cycles, abs=1)
     code = np.broadcast_to(still.cells["tiles of run"][0], tiles)
-    fifths = [int(scene.codes[c].letter) for c in code.tolist()]
-    assert fifths == [
-        max(1, int(np.ceil(5 * w / report.total_cycles - 1e-9))) for w in waits.tolist()
-    ]
+    letters = [scene.codes[c].letter for c in code.tolist()]
+    fifths = [f"{max(1, int(np.ceil(5 * w / report.total_cycles - 1e-9)))}" for w in waits.tolist()]
+    for tile in (first, *ties):  # those for which the others wait
+        fifths[tile] = "!"
+    assert letters == fifths
+    last = f"{1 + len(ties)} tiles" if ties else f"tile {first}"
+    assert scene.title.endswith(f"waiting, most of it for {last} in Execute some work")
     histogram = still.about["histogram"][1]["n"]
     assert histogram.sum() == tiles and histogram[-1] >= 1
 

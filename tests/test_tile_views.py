@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from math import ceil
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -36,12 +37,13 @@ from ipu_teach import (
     show,
 )
 from ipu_teach.errors import IPUTeachError, shown
-from ipu_teach.poplibs import poplin
+from ipu_teach.poplibs import poplin, popops, poputil
 from ipu_teach.program import Copy, Execute, Sequence
 from ipu_teach.show import palette
 from ipu_teach.show.code import CODES, WORST
-from ipu_teach.show.measures import BAR
-from ipu_teach.show.paint import paint
+from ipu_teach.show.formula import formula_of
+from ipu_teach.show.paint import bar_width, paint
+from ipu_teach.show.report_facts import model_of
 from ipu_teach.show.scene import Lanes, Tree
 from ipu_teach.show.shapes import Boxes, Words
 from ipu_teach.show.svg import svg
@@ -168,7 +170,7 @@ def test_the_words_and_the_picture_say_the_same() -> None:
         if isinstance(shape, Boxes)
         for box in shape.boxes.tolist()
     ]
-    widths = sorted(round(box[2] / BAR, 3) for box in bars)
+    widths = sorted(round(box[2] / bar_width(tree), 3) for box in bars)
     shares = sorted(s / 1000 for part in tree.parts.values() for s in part.tolist() if s)
     assert widths == pytest.approx(shares, abs=0.002)
 
@@ -222,16 +224,56 @@ def test_a_formula_of_the_library_is_said_instead_of_lines() -> None:
     report = engine.report
     name = max(report.cycles_by_codelet(), key=lambda one: report.cycles_by_codelet()[one])
     made = show.code(report)
-    assert (
-        repr(made)
-        .splitlines()[0]
-        .endswith(" modelled cycles, by a formula of PopLibs, not by lines.")
-    )
-    assert [row["line"] for row in made.data[:2]] == [
-        name,
-        "  by a formula of PopLibs, not by lines",
-    ]
-    assert {cycles(row["cycles"]) for row in made.data[:2]} == {report.cycles_by_codelet()[name]}
+    head, size, formula, *rest = made.data
+    assert head["line"] == name and not rest
+    assert size["line"].startswith("  rows 8, depth 8, columns 8")
+    assert cycles(head["cycles"]) == cycles(size["cycles"]) == report.cycles_by_codelet()[name]
+    expression, each = re.fullmatch(r" +(.*) = ([\d,]+) cycles", formula["line"]).groups()  # type: ignore[union-attr]
+    assert eval(expression, {"ceil": ceil}) == cycles(each) == cycles(size["cycles"])
+    assert f"{expression} = {each} each." in repr(made).splitlines()[0]
+    assert made.scene.title.startswith(f"A vertex of {name} takes {each} modelled cycles")
+    (codelet,) = (row for row in show.tile(report, 0).scene.marks if isinstance(row, Tree))
+    assert any(expression[:40] in text for text in codelet.labels)
+
+
+def test_every_formula_gives_the_cycles_of_its_vertex() -> None:
+    """The text of each formula is computed again, by Python."""
+    device = IPUModel("ipu2", tiles_per_ipu=4).create_device()
+    graph, program = Graph(device), Sequence()
+    x = graph.add_variable(FLOAT, (24, 40), "x")
+    half = graph.add_variable(HALF, (24, 40), "half")
+    w = graph.add_variable(FLOAT, (40, 17), "w")
+    for tensor in (x, half, w):
+        poputil.map_tensor_linearly(graph, tensor)
+        graph.set_initial_value(tensor, 0.5)
+    product = poplin.mat_mul(graph, x, w, program)
+    popops.tanh_in_place(graph, product, program)
+    popops.mul_in_place(graph, product, product, program)
+    popops.add_in_place(graph, half, 1.5, program)
+    popops.scaled_add_to(graph, x, x, 0.5, program)
+    popops.cast(graph, half, FLOAT, program)
+    popops.reduce(graph, product, (0,), program, operation="ADD")
+    engine = Engine(graph, program)
+    engine.load(device)
+    engine.run()
+    model = model_of(engine.report, "code")
+    checked = Counter[str]()
+    for step, times in enumerate(engine.report.executions.tolist()):
+        for group, spent in model.vertices(step) if times else ():
+            codelet = group.table.codelet
+            formula = formula_of(codelet, group.shapes, model.target)
+            if formula is not None:
+                assert {eval(formula.text, {"ceil": ceil})} == set(spent.tolist()), codelet
+                assert formula.named_sizes
+                checked[codelet.__name__.partition("<")[0]] += 1
+    assert len(checked) >= 6, checked
+
+
+def test_a_codelet_of_ones_own_has_no_formula() -> None:
+    model = model_of(ran(), "code")
+    for step in np.flatnonzero(ran().executions).tolist():
+        for group, _ in model.vertices(step):
+            assert formula_of(group.table.codelet, group.shapes, model.target) is None
 
 
 def test_what_code_does_not_take() -> None:

@@ -319,7 +319,7 @@ def _scene(runs: list[_Run], at: At, max_places: int) -> Scene:
             f"{several - len(lanes):,} more that come and go, none of them larger, have no lane of "
             "their own."
         )
-    less = "" if runs[0].always else " of what comes and goes"
+    less = "" if runs[0].always else ", of what comes and goes"
     limits = [run.report.target.bytes_per_tile for run in runs]
     fullest = f"bytes of the fullest tile, which has {limits[0]:,}"
     if not runs[0].always:

@@ -584,19 +584,20 @@ def _curve(scene: Scene, mark: Curve, frame: int) -> Iterator[Shape]:
         yield Stroke(((mark.x, y), (mark.x + mark.width, y)), 1.5)
     bottom = mark.bottom
     yield Stroke(((mark.x, bottom), (mark.right, bottom)), 1, "line")
-    ticks = min(mark.count, int(mark.width / TICK)) if mark.named else 0
-    places = [mark.count * k // ticks for k in range(ticks)]
-    for i, following in zip(places, (*places[1:], mark.count), strict=False):
+    gap = -(-mark.count // max(1, min(mark.count, int(mark.width / TICK))))
+    for i in range(0, mark.count, gap) if mark.named else ():
         name = scene.stills[int(scene.frames[i])].label.split(" ", 1)[-1]
-        where = number(round(i * mark.each)) if mark.each else i + 1
-        text = label(f"{where} {name}", int((following - i) * mark.width / mark.count / LETTER))
+        where = number(round(i * mark.each)) if mark.each else f"{i + 1}"
+        text = f"{where} {name}"
+        if LETTER * len(text) > min(gap, mark.count - i) * mark.width / mark.count:
+            text = where  # a name that has no room is left out, not cut
         yield Words(mark.x + i * mark.width / mark.count, bottom + 12, text, 11, ink="soft")
     if len(scene.frames) > 1:
         x = mark.x + (frame + 0.5) * mark.width / mark.count
         yield Stroke(((x, mark.y - 3), (x, bottom + 3)), 1.5)
 
 
-def _bar_width(mark: Tree) -> float:
+def bar_width(mark: Tree) -> float:
     """Return the width of the longest bar of a tree: the room that its words leave, up to half of
     the tree. static/tree.js has the same formula."""
     columns = len(mark.columns)
@@ -609,7 +610,7 @@ def _bar_width(mark: Tree) -> float:
 
 def _tree(mark: Tree) -> Iterator[Shape]:
     right = mark.x + mark.width
-    bar = _bar_width(mark)
+    bar = bar_width(mark)
     starts = [
         right - bar - 12 - mark.column * (len(mark.columns) - 1 - i)
         for i in range(len(mark.columns))

@@ -20,16 +20,18 @@ from ipu_teach.errors import InvalidOptionError, shown
 from ipu_teach.types import Array
 
 if TYPE_CHECKING:
+    from matplotlib.colors import Colormap
     from matplotlib.figure import Figure
 
 
+HEAT_COLOURS = 48
 INK = "#777777"  # of titles: readable on light pages and on dark ones
 
 
 class _Colours(TypedDict, total=False):
     """The arguments of matplotlib's `imshow` that choose colours."""
 
-    cmap: str
+    cmap: str | Colormap
     vmin: float
     vmax: float
 
@@ -110,6 +112,7 @@ def images(
         raise InvalidOptionError(f"""images() was given {shown(titles)} as titles of {len(stack)}
             pictures.
             next:  give one for each.""")
+    from matplotlib import colormaps
     from matplotlib.figure import Figure
 
     columns = min(len(stack), 5)
@@ -122,11 +125,13 @@ def images(
         limit = float(np.abs(known).max(initial=0)) or 1.0
         colours = {"cmap": "RdBu", "vmin": -limit, "vmax": limit}
     elif heat and known.size:
-        colours = {"cmap": "inferno", "vmin": float(known.min()), "vmax": float(known.max())}
+        colours = {"vmin": float(known.min()), "vmax": float(known.max())}
+        # with fewer colours, the file of a smooth image is a third as large
+        colours["cmap"] = colormaps["inferno"].resampled(HEAT_COLOURS)
     drawn = []
     for i, image in enumerate(stack):
         axes = figure.add_subplot(rows, columns, i + 1)
-        drawn.append(axes.imshow(image, **colours))
+        drawn.append(axes.imshow(image, interpolation="nearest", **colours))
         axes.set_axis_off()
         if titles is not None:
             axes.set_title(str(titles[i]), fontsize=10, color=INK)

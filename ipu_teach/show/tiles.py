@@ -45,6 +45,7 @@ LINE = 32  # elements of a one-dimensional tensor in a row of the picture
 LARGEST = 36.0  # side of a cell
 PANEL_HEIGHT = 230.0
 _NOTHING = replace(palette.REST, name="tiles without any of it", listed=True)
+LONGEST_HEADING = 64  # characters
 TILES = 190.0  # side of the square that holds the tiles
 
 
@@ -182,7 +183,12 @@ def _elements(tensor: Tensor, name: str, room: float, notes: list[str]) -> tuple
             wide += 1
         tall = wide
         channels = shape[axes[-3]]
-        heading += f": sheets of {down:,} x {across:,}, by dimensions {axes[-2]} and {axes[-1]}"
+        sheets_of = f"sheets of {down:,} x {across:,}"
+        by = f"by dimensions {axes[-2]} and {axes[-1]}"
+        if len(f"{heading}: {sheets_of}, {by}") <= LONGEST_HEADING:
+            heading += f": {sheets_of}, {by}"
+        else:  # a narrow page has no room for all of it
+            notes.append(f"{_name(tensor)} is drawn as {sheets_of}, {by}.")
     if wide * tall > 1:
         notes.append(
             f"A cell of {_name(tensor)} stands for up to {tall:,} x {wide:,} elements and shows "

@@ -22,7 +22,7 @@ EXTRA.tree = (kit) => {
   const small = () => tree.width < 560,
     column = () => (small() ? Math.min(tree.column, (tree.width - 42) / columns) : tree.column),
     tight = () => small() && longest > tree.width - 42 - lead - column() * (columns - 1);
-  // _bar_width in paint.py has the same formula.
+  // bar_width in paint.py has the same formula.
   const broadest = Math.max(...tree.labels.map((text, i) => NAME * text.length + 14 * depth[i] + 14));
   const bar = () => Math.min(tree.width / 2, Math.max(
     BAR, tree.width - broadest - lead - tree.column * (columns - 1) - 12));
