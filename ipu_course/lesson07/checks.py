@@ -420,7 +420,7 @@ def _learnt(data: datasets.Dataset) -> list[tuple[Array, Array]]:
 
 @cache
 def _shares(tests: str) -> list[float]:
-    """Return the shares of test images that plain numpy classifies correctly, by number of epochs."""
+    """Return the shares of test images that plain numpy classifies correctly, by epochs."""
     data = _digits(tests)
     return [
         _right(*learnt, data.test_images, data.test_labels) / len(data.test_labels)

@@ -85,7 +85,7 @@ def alive_while(steps: Order, sizes: Sequence[int]) -> list[int]:
 
 
 def most_alive(sizes: Sequence[int], keep: Collection[int]) -> int:
-    """Return the peak memory of inputs of these sizes if those of the layers in `keep` are saved."""
+    """Return the peak memory of inputs of these sizes if those of layers in `keep` are saved."""
     return max(alive_while(_listed(len(sizes), {0, *keep}), sizes))
 
 

@@ -46,7 +46,7 @@ def marginal_of_product(etas: Array, lams: Array, keep: int) -> tuple[Array, Arr
 
 @cache
 def _gaussians() -> tuple[tuple[str, Array, Array, int], ...]:
-    """Return (description, etas, lams, number of kept variables) of each case, ordinary ones first."""
+    """Return (description, etas, lams, kept variables) of each case, ordinary ones first."""
     draw = np.random.default_rng(1501)
     returned_value = []
     for message, many, n, keep in (

@@ -18,7 +18,7 @@ import numpy as np
 
 from ipu_teach.cost import vertices
 from ipu_teach.graph import InOut, Input, Output, SupervisorVertex, Vector, Vertex
-from ipu_teach.poplibs.laying import typed
+from ipu_teach.poplibs.laying import Word, typed
 from ipu_teach.poplibs.poplin.plan import multiply_cycles
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, QUARTER, UNSIGNED_CHAR, DType, from_quarter
@@ -185,7 +185,7 @@ def multiplier(
     """Return the vertex for operands and sums of these types. With `accumulates`, it adds to the
     present values; with `wide`, it loads 128 bits."""
     name = "ConvPartialHorizontalMac" if method == "HMAC" else "ConvPartial1x1"
-    words = [*dict.fromkeys((a, sums)), "accumulate" * accumulates, "128bit" * wide]
+    words: list[Word] = [*dict.fromkeys((a, sums)), "accumulate" * accumulates, "128bit" * wide]
     if issubclass(a, QUARTER) and issubclass(b, QUARTER):
         words[1:1] = [b]
         base: type[Vertex] = ConvPartialQuarterMore if accumulates else ConvPartialQuarter
@@ -202,5 +202,5 @@ def multiplier(
 def adder(sums: type[DType], out: type[DType], wide: bool) -> type[Vertex]:
     """Return the vertex that adds partial sums of one type to results of another. `wide`: it reads
     128 bits at a time."""
-    words = [*dict.fromkeys((sums, out)), "128bit" * wide]
+    words: list[Word] = [*dict.fromkeys((sums, out)), "128bit" * wide]
     return typed(ReduceAdd, words, {FLOAT: sums, HALF: out}, wide=wide)

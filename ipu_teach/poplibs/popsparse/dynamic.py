@@ -34,7 +34,7 @@ from ipu_teach.graph import (
     Vertex,
     concat,
 )
-from ipu_teach.poplibs.laying import Edges, put, typed
+from ipu_teach.poplibs.laying import Edges, Word, put, typed
 from ipu_teach.poplibs.library import OWN, Matrix, as_given, check_same, check_tensor, library
 from ipu_teach.poplibs.poplin.matmul import add_shared
 from ipu_teach.poplibs.poplin.matmul_codelets import adder
@@ -182,7 +182,7 @@ class DynamicSparseGradWMore(DynamicSparseGradW):
 
 def _codelet(base: type[Vertex], dtype: type[DType], **options: Any) -> type[Vertex]:
     """Return the vertex for operands of a type; sums are FLOAT."""
-    words = [dtype, *(f"{name}={value:d}" for name, value in options.items())]
+    words: list[Word] = [dtype, *(f"{name}={value:d}" for name, value in options.items())]
     return typed(base, words, {FLOAT: dtype, HALF: FLOAT}, **options)
 
 

@@ -30,7 +30,7 @@ from ipu_teach.graph import (
     Vector,
     concat,
 )
-from ipu_teach.poplibs.laying import linear, typed
+from ipu_teach.poplibs.laying import Word, linear, typed
 from ipu_teach.poplibs.library import (
     OWN,
     Free,
@@ -285,7 +285,7 @@ def _add_products(
     b = plan.pattern.block[0]
     tiles = plan.tiles(part)
     types = {FLOAT: plan.dtype, HALF: plan.partials}
-    words = [*dict.fromkeys(types.values()), str(b)]
+    words: list[Word] = [*dict.fromkeys(types.values()), str(b)]
     codelet = typed(StaticSparsePartial, words, types, "SparseDenseMatMul", block=b)
     flat = values.flatten()
     order = plan.order
