@@ -266,7 +266,10 @@ class MemoryLedger:
 
     @cached_property
     def bytes_per_tile_by_category(self) -> dict[str, Array]:
-        """The bytes of each category at each tile's peak, int64[tiles]; their sum is `bytes_per_tile`."""
+        """The bytes at each tile's peak by category, int64[tiles] each.
+
+        Their sum is `bytes_per_tile`.
+        """
         by_category: dict[str, Array] = {}
         peak, peak_place, *_ = self._peak
         for number, category in enumerate(CATEGORIES):

@@ -124,7 +124,7 @@ class Overlap:
         return self.cuts
 
     def starts(self, first: int, last: int, ipus: slice = slice(None)) -> Array:
-        """Return when each IPU begins the steps from `first` to before `last`: int64[steps, ipus]."""
+        """Return when each IPU begins steps `first` to `last - 1`: int64[last - first, ipus]."""
         if first >= last:
             return self.lasts[:0, ipus]
         if self._walked is not None:

@@ -514,22 +514,23 @@ def key(name: str) -> Callable[[Codec], Codec]:
 
 def codec(hint: Value) -> Codec:
     """Return the codec of a type hint."""
+    origin: Value = get_origin(hint)
     inner = get_args(hint)
-    if get_origin(hint) is Annotated:
+    if origin is Annotated:
         marks = inner[1:]
         marked = next((mark for mark in marks if isinstance(mark, Codec)), None) or codec(inner[0])
         for mark in marks:
             if not isinstance(mark, Codec):
                 marked = mark(marked)
         return marked
-    if get_origin(hint) is tuple:
+    if origin is tuple:
         return many(codec(inner[0])) if inner[-1] is ... else pair(*map(codec, inner))
-    if get_origin(hint) in (Union, UnionType):
+    if origin in (Union, UnionType):
         return maybe(codec(inner[0]))
     return PLAIN[hint] if hint in PLAIN else row(hint)
 
 
-def schema(record: type) -> dict[str, Codec]:
+def schema(record: Make) -> dict[str, Codec]:
     """Return the codecs of a record's fields by name, in order; {} if the class is not a record."""
     if not is_dataclass(record):
         return {}
