@@ -315,7 +315,7 @@ def ledger(
     stop = np.array([v.stop for v in graph.variables], np.int64)
     piece, begin, end, owner = graph.tile_map.split(start, stop)
     keep = (owner >= 0) & (end > begin)
-    # one row for each pair of a variable and a tile, ordered by variable
+    # the rows are ordered by variable, then by tile
     key = piece[keep] * target.num_tiles + owner[keep]
     unique_keys, row = np.unique(key, return_inverse=True)
     variable, tile = np.divmod(unique_keys, target.num_tiles)
@@ -473,9 +473,11 @@ def at_most(compiled: Compiled, target: Target) -> int:
 
     It shows quickly that a small program fits, without computing its ledger.
 
-    The bound assumes that one tile has every variable and every vertex. It also assumes that all
-    data of a step arrives as single elements, each with a SEND and a selection of its sender, that
-    the data is stored twice, as received and rearranged, and that it leaves in the same way.
+    The bound makes these assumptions:
+
+    - One tile has every variable and every vertex.
+    - All data of a step arrives as single elements, each with a SEND and a selection of its sender.
+    - The data is stored twice, as received and rearranged, and leaves in the same way.
     """
     graph = compiled.graph
     workers = target.num_worker_contexts

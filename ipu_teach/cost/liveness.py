@@ -1,12 +1,18 @@
 """The variables that are still needed at every place of the programs.
 
-A variable is always live in five cases: the host reads or writes it, it is a constant or a vertex's
-state, no program uses it, or some program may read it before writing all of it, so that its value
-remains from one run to the next. Any other variable is live from the step that writes all of it to
-the last step that reads it, and other variables may use its bytes before and after. A step that
-writes part of a variable does not end its liveness, so a variable that is assembled in parts counts
-as always live. An Output field writes all of its region. At a branch of a program, everything that
-any branch needs is live.
+A variable is always live in five cases:
+
+- the host reads or writes it;
+- it is a constant;
+- it is a vertex's state;
+- no program uses it;
+- some program may read it before writing all of it, so that its value remains from one run to the
+  next.
+
+Any other variable is live from the step that writes all of it to the last step that reads it, and
+other variables may use its bytes before and after. A step that writes part of a variable does not
+end its liveness, so a variable that is assembled in parts counts as always live. An Output field
+writes all of its region. At a branch of a program, everything that any branch needs is live.
 """
 
 from __future__ import annotations

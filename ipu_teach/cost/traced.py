@@ -112,11 +112,11 @@ _CLIP_WEIGHT = 2  # a minimum and a maximum, for a data path
 _EACH = {"where": 5, "each": 3, LOOP: LOOP_START}
 
 
-# Functions of an n x n matrix cost as much as the loops over single elements in docs/codelets.md:
-# instructions for each of the n rows, for each of the n (n - 1) / 2 pairs of rows, and for each of
-# the n (n * n - 1) / 6 iterations of a loop over the rows after the first of a pair. A name stands
-# for an operation, "move" for the load or store of an element, "decide" for a branch that depends
-# on data.
+# Functions of an n x n matrix cost as much as the loops over single elements in docs/codelets.md.
+# The three texts are the instructions for each of the n rows, for each of the n (n - 1) / 2 pairs
+# of rows, and for each of the n (n * n - 1) / 6 iterations of a loop over the rows after the first
+# of a pair. A name stands for an operation, "move" for the load or store of an element, "decide"
+# for a branch that depends on data.
 _UPDATE = "move move move multiply fused"  # m[i, j] -= f * m[k, j]
 _SWAP = "move move move move"
 # Householder's reflections: of one column and an element below it, or a column to its right, or
@@ -136,7 +136,7 @@ _LOOPS: dict[str, tuple[str, str, str]] = {
     "inv": (f"{_ELIMINATION[0]} move", *_ELIMINATION[1:]),  # for the columns of 1
     "det": (f"{_ELIMINATION[0]} move equal decide multiply multiply", *_ELIMINATION[1:]),
     "cholesky": ("move sqrt move", "move move divide move move move", _UPDATE),
-    # of each column that is solved for: its swaps, and the two passes through the triangles
+    # the swaps of each column that is solved for, and the two passes through the triangles
     COLUMN: (f"{_SWAP} move move divide move", f"{_UPDATE} {_UPDATE} move", ""),
     # of the square part: each column's reflection, applied to the columns behind it and to the
     # result
@@ -146,8 +146,8 @@ _LOOPS: dict[str, tuple[str, str, str]] = {
         f"{_BELOW} {_BESIDE} multiply move",
         f"{_REFLECTION} {_REFLECTION} {_REFLECTION} {_REFLECTION}",
     ),
-    TALL: (_BELOW, f"{_REFLECTION} {_REFLECTION}", ""),  # one row more than columns
-    WIDE: (_BESIDE, _REFLECTION, ""),  # one column more than rows
+    TALL: (_BELOW, f"{_REFLECTION} {_REFLECTION}", ""),  # for each row beyond a square
+    WIDE: (_BESIDE, _REFLECTION, ""),  # for each column beyond a square
 }
 
 
@@ -478,6 +478,6 @@ def vertex_cycles(group: Group, target: Target, measured: Array | None = None) -
     else:
         modelled = trace_cycles(group.trace, target)
         if codelet.context == "supervisor":
-            # one of the workers does all the work
+            # a single worker does all the work
             modelled = modelled * target.num_worker_contexts + start
     return np.where(estimates >= 0, estimates, modelled)

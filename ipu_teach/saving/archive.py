@@ -29,7 +29,7 @@ T = TypeVar("T")
 MOST_NODES = 10**6  # nodes of a program, each counted as often as it is in the tree
 _npy: Any = np.lib.format  # typed in some versions of numpy only
 
-Header: TypeAlias = dict[str, Any]  # what json reads from `header.json`
+Header: TypeAlias = dict[str, Any]  # the contents of `header.json`
 KINDS: dict[str, np.dtype[np.generic]] = {
     "int64": np.dtype("<i8"),
     "uint8": np.dtype("u1"),

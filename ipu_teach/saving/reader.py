@@ -158,7 +158,7 @@ class _Reader:
             ):
                 part.fail("a layout")
             layout = graph.strided(shape, strides)
-            # A limit of the elements that are touched: axes of stride 0 repeat the same elements.
+            # only different elements count: axes of stride 0 repeat the same ones
             touched = prod(n for n, stride in zip(shape, strides, strict=True) if stride)
             if not layout.contiguous and size > MOST_PIECES and touched > MOST_PIECES:
                 part.fail(f"a layout of at most {MOST_PIECES:,} pieces")

@@ -337,7 +337,7 @@ def column(
     return Codec(lambda v, out: out.add(v), read)
 
 
-# What is made of others
+# Codecs of several values
 
 
 def many(inner: Codec, most: int | None = None, wanted: str = "a list") -> Codec:

@@ -20,7 +20,7 @@ from ipu_teach.cost.vertices.popnn import max_class
 from ipu_teach.target import Target
 from ipu_teach.types import DType
 
-_START = 20  # reads the vertex's pointers and counts: PopLibs' vertex takes 22 before its loop
+_START = 20  # reads pointers and counts; PopLibs' vertex takes 22
 _MERGE_START = 8  # two pointers, two ends, the two first keys, a count and the branch to the loop
 _BISECTION = 7  # a middle, two loads, a comparison, a branch, and a new end
 _INSERTION = 6  # a place in a sorted list: its end, and the smallest key that is kept
@@ -176,7 +176,7 @@ def sum_ranks(counts: int, n: int, target: Target) -> int:
 def scatter_run(length: int, slots: int, dtype: type[DType], target: Target) -> int:
     """Return the tile cycles to store sorted elements in `slots` by rank, with zeros between.
 
-    Of the `length` elements, only those that belong into these slots are stored.
+    Only those of the `length` elements that belong into these slots are stored.
     """
     fill = share(ceil_div(slots * dtype.size, 8), target)
     moves = share(min(length, slots), target) * (2 + _move_cycles(dtype))

@@ -165,7 +165,7 @@ def _dot_product(channels: Size, dtype: type[DType], partials: type[DType], targ
     width = target.get_vector_width(dtype)
     two_outputs = dtype is HALF and partials is HALF
     outputs = 2 if two_outputs else 1
-    cycles: Size = outputs + 2 * channels  # one channel at a time
+    cycles: Size = outputs + 2 * channels  # channel by channel
     if width > 2:
         cycles = either(
             channels % (width // 2) == 0, outputs + 2 * (channels // (width // 2)), cycles

@@ -32,7 +32,7 @@ def static_product(
 ) -> Size:
     """Return matmulComputeCycles: the tile cycles of a tile's part of a static product.
 
-    Each row is taken to have the mean number of blocks.
+    The estimate assumes that each row has the mean number of blocks.
     """
     workers = target.num_worker_contexts
     if block == 1:
