@@ -1,5 +1,7 @@
-"""Figures from datasheets: threads, memory, peak rates, bandwidths. Rates are computed by the cost
-functions, not from constants of their own."""
+"""Figures from datasheets: threads, memory, peak rates and bandwidths.
+
+The cost functions compute the rates; there are no separate constants for them.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +37,7 @@ AT_1325 = "the datasheet counts with 1.325 GHz, Graphcore's model with 1.33"
 
 
 class Add(Vertex):
-    """out = a + b: the codelet that moves the most data in a cycle, two loads and a store for each
-    addition."""
+    """out = a + b, the codelet that moves the most data in a cycle: two loads and a store."""
 
     a: Input[Vector[FLOAT]]
     b: Input[Vector[FLOAT]]
@@ -48,7 +49,9 @@ class Add(Vertex):
 
 def peak(target: Target, dtype: type[DType]) -> float:
     """Return the FLOP/s of a very long product on all tiles, with the fastest type of partials.
-    `QUARTER` stands for 8-bit floats."""
+
+    `QUARTER` stands for 8-bit floats.
+    """
     rows, depth, columns = 6_000_000, 16_000, 16
     if dtype is QUARTER:
         cycles = int(vertices.conv_partial_1x1_quarter(rows, depth, columns, target))
@@ -61,8 +64,10 @@ def peak(target: Target, dtype: type[DType]) -> float:
 
 
 def memory_rate(target: Target, per_element: int) -> float:
-    """Return the bytes a second of all tiles' memories while `Add` runs; each element counts as
-    `per_element` bytes."""
+    """Return the bytes a second of all tiles' memories while `Add` runs.
+
+    Each element counts as `per_element` bytes.
+    """
     elements = 10_000
     per_cycle = elements * per_element / traced_cycles(Add, elements)
     return per_cycle * target.num_tiles * target.tile_clock_frequency

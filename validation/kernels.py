@@ -32,9 +32,9 @@ BABEL = Source(
     "Louw and McIntosh-Smith, Using the Graphcore IPU for traditional HPC applications (2021), "
     "table I",
 )
-# elements of each of three arrays, the most that fit on a GC2: BabelStream, pull request 70
+# elements of each of three arrays, the most that fit a GC2: BabelStream, pull request 70
 BABEL_LARGEST = 16_185_000
-# of boards with a GC2, where Graphcore's model has 1.6: UoB-HPC/ipu-hpc-cookbook
+# the clock of boards with a GC2; in Graphcore's model it is 1.6 GHz: UoB-HPC/ipu-hpc-cookbook
 BOARD_CLOCK = 1.3e9
 WITHIN = TOLERANCES[VERTICES]
 
@@ -50,8 +50,10 @@ PRODUCTS = (
 
 
 def libraries() -> list[Row]:
-    """Return the rows of popops.scaled_add_to on one tile, with the sync of its step, and of
-    products of HALF in the AMP units."""
+    """Return the rows of popops.scaled_add_to on one tile, and of products of HALF by AMP units.
+
+    The first include the sync of their step.
+    """
     target = machine("ipu2")
     rows = []
     for n, published in SCALED_ADD.items():
@@ -93,8 +95,10 @@ def libraries() -> list[Row]:
 
 
 class Transform(MultiVertex):
-    """A 4 x 4 matrix applied in place to each four numbers of `vectors`, in single numbers as in
-    plain C++."""
+    """A 4 x 4 matrix applied in place to each four numbers of `vectors`, element by element.
+
+    A plain C++ loop does the same.
+    """
 
     matrix: Input[Vector[FLOAT]]
     vectors: InOut[Vector[FLOAT]]
@@ -113,8 +117,7 @@ class Transform(MultiVertex):
 
 
 class VectorTransform(MultiVertex):
-    """The same transform on pairs of numbers: two loads of a vector, and for each row two of the
-    matrix."""
+    """`Transform` on pairs of numbers, with two loads for a vector and two for a matrix row."""
 
     matrix: Input[Vector[FLOAT]]
     vectors: InOut[Vector[FLOAT]]
@@ -146,7 +149,7 @@ class Rotate(MultiVertex):
 
 
 class RowUpdate(MultiVertex):
-    """x - s s v, Householder's update of a row."""
+    """Householder's update of a row: x - s s v."""
 
     x: InOut[Vector[FLOAT]]
     v: Input[Vector[FLOAT]]
@@ -176,7 +179,7 @@ class PartialSums(MultiVertex):
 
 
 class Triad(Vertex):
-    """a = b + alpha c on vectors, STREAM's triad."""
+    """STREAM's triad on vectors: a = b + alpha c."""
 
     b: Input[Vector[FLOAT]]
     c: Input[Vector[FLOAT]]
@@ -212,9 +215,11 @@ SUMS = (
 
 
 def own() -> list[Row]:
-    """Return the rows of vertices in C++ and in assembly, each on one tile; brackets say who wrote
-    the instructions."""
-    vectors = 204  # of the 2,004 that were timed: each costs the same
+    """Return the rows of vertices in C++ and in assembly, each on one tile.
+
+    Brackets in their names say how the instructions were written.
+    """
+    vectors = 204  # instead of the 2,004 that were timed: all cost the same
     stream = 12_000
 
     def shapes(n: int, *names: str) -> dict[str, FieldValue]:
@@ -233,7 +238,7 @@ def own() -> list[Row]:
 
     chip = machine("ipu2")
     triad = one_vertex(Triad, {**shapes(stream, "a", "b", "c"), "alpha": 2}, codelet_prices=BY_HAND)
-    # numbers that all tiles have done
+    # the numbers that all tiles process in a second
     second = 6 * stream / triad * chip.num_tiles * chip.tile_clock_frequency
     paced = "two loads, a store and f32v2axpy in one cycle, reached but for the start"
     in_registers = (
@@ -304,8 +309,10 @@ def own() -> list[Row]:
 
 
 def _with_popops(dtype: type[DType]) -> float:
-    """Return the cycles of BabelStream's triad on a GC2 with popops: a copy of b to a, and a scaled
-    addition of c."""
+    """Return the cycles of BabelStream's triad on a GC2 with popops.
+
+    The triad is a copy of b to a, and a scaled addition of c.
+    """
     graph = Graph(machine("ipu1"))
     program = Sequence()
     a, b, c = (graph.add_variable(dtype, (BABEL_LARGEST,), name) for name in "abc")
@@ -318,8 +325,10 @@ def _with_popops(dtype: type[DType]) -> float:
 
 
 def streams() -> list[Row]:
-    """Return the rows of BabelStream's triad on one GC2, timed by the host: with PopLibs, and as a
-    plain loop in each worker thread."""
+    """Return the rows of BabelStream's triad on one GC2, which the host timed.
+
+    There is one with PopLibs, and one with a plain loop in each worker thread.
+    """
     chip = machine("ipu1")
     rows = []
     per_worker = -(-BABEL_LARGEST // chip.num_tiles // chip.num_worker_contexts)

@@ -1,6 +1,6 @@
-"""Many IPUs: what a pipeline stores and wastes, and the order of a ring, against published rules.
+"""Many IPUs: the memory and idle time of pipelines, and the order of a ring, by published rules.
 
-Each rule is checked on what the kit builds: the ticks of a schedule, and a ring of IPUs.
+Each rule is checked on objects that the kit builds: the ticks of a schedule, and a ring of IPUs.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ ALL = sum(SIZES)
 
 
 def pipelines() -> list[Row]:
-    """Return the rows of the micro-batches that each stage stores in addition to the current one,
-    and of the share of idle time."""
+    """Return the rows of pipelines: their stored micro-batches, and the share of idle time.
+
+    Micro-batches are counted for each stage, without the one that it works on.
+    """
     rows = []
     for schedule, times in ((GROUPED, 2), (INTERLEAVED, 1)):
         equal = 0
@@ -40,8 +42,10 @@ def pipelines() -> list[Row]:
 
 
 def rings() -> list[Row]:
-    """Return the row of the IPUs' order in a ring. Clockwise, the published rule has the even
-    numbers going up and then the odd ones going down."""
+    """Return the row of the IPUs' order in a ring.
+
+    Clockwise, the published rule has the even numbers going up, and then the odd ones going down.
+    """
     equal = 0
     for ipus in SIZES:
         top = ipus - 1 if ipus % 2 == 0 else ipus - 2

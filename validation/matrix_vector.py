@@ -1,5 +1,4 @@
-"""Tutorial 6, a matrix times a vector: its planner, its profile on Graphcore's model, and its run
-on a chip."""
+"""Tutorial 6, a matrix times a vector: its planner, its profile on the model, its run on a chip."""
 
 from __future__ import annotations
 
@@ -18,8 +17,10 @@ ROWS, COLS, SPLIT = 10_000, 1_000, 7
 
 
 def planner() -> list[Row]:
-    """Return the tutorial's estimates for splitting a row, computed with our machine's worker
-    threads and exchange."""
+    """Return the tutorial's estimates for dividing a row into pieces.
+
+    They use the worker threads and the exchange of our machine.
+    """
     ipu1, ipu2 = (tut6.plans(ROWS, COLS, machine(version)) for version in ("ipu1", "ipu2"))
     best = min(ipu2, key=lambda plan: plan.total)
     exact = "the tutorial's own formulae, with the workers and the exchange of our machine"
@@ -49,8 +50,7 @@ def planner() -> list[Row]:
 
 
 def _profile(looped: bool = False) -> Report:
-    """Return the report of the tutorial's program on the whole chip, with the sync delays that the
-    tutorial sets."""
+    """Return the report of the tutorial's program on the entire chip, with its sync delays."""
     graph = Graph(machine("ipu2", relative_sync_delay="NO_DELAY"))
     return profile(
         graph, tut6.build(graph, ROWS, COLS, SPLIT, tut6.LoopDotProduct if looped else None)

@@ -26,9 +26,9 @@ F143 = QuarterFormat.F143
 F152 = QuarterFormat.F152
 NAN = Overflow.NAN
 SATURATE = Overflow.SATURATE
-NOT_A_NUMBER = 0x80  # the one code of a format that is not a number
+NOT_A_NUMBER = 0x80  # the only code that is not a number
 
-# (format, value, scale, overflow, what it reads as at scale 0; None for not a number)
+# (format, value, scale, overflow, the value read back at scale 0; None for not a number)
 VECTORS = [
     (F143, 2.0**-12, 0, NAN, 0),
     (F143, 2.0**33, 0, NAN, None),
@@ -83,8 +83,10 @@ def quarters() -> list[Row]:
 
 
 def _by_definition(code: int, bits: int, bias: int) -> float:
-    """Return the number that a byte encodes, computed with integers; NaN for the code that is not a
-    number."""
+    """Return the number that a byte encodes, computed with integers.
+
+    It is NaN for the code that is not a number.
+    """
     exponent = code % 128 >> bits
     mantissa = code % (1 << bits)
     steps = mantissa + (1 << bits if exponent else 0)
@@ -94,7 +96,7 @@ def _by_definition(code: int, bits: int, bias: int) -> float:
 
 
 def generators() -> list[Row]:
-    """Return the row of xoroshiro128aox: bits of a state that agree, of 128."""
+    """Return the rows of xoroshiro128aox: the number of bits of a state, of 128, that agree."""
     start = np.array([1, 2], np.uint64)
     jumped = np.zeros(2, np.uint64)
     state = start.copy()

@@ -1,5 +1,4 @@
-"""Other published profiles: a halo exchange, a chain of products, operations and their blocks on a
-chip."""
+"""Other published profiles: a halo exchange, a chain of products, operations on a chip."""
 
 from __future__ import annotations
 
@@ -19,8 +18,10 @@ LIGHT = Source(SILICON, "graphcore/examples, tutorials/popvision/lightweight_pro
 
 
 def halos() -> list[Row]:
-    """Return the rows of ten times back and forth between two grids of 100 x 100 FLOAT on each
-    tile, on Graphcore's model of the first generation."""
+    """Return the rows of the implicit halo exchange, on Graphcore's model of the first generation.
+
+    It runs ten times back and forth between two grids of 100 x 100 FLOAT on each tile.
+    """
     graph = Graph(machine("ipu1"))
     report = profile(graph, halo.build(graph))
     implicit = LBM.at("halo exchange, implicit, ipu1 model")
@@ -208,8 +209,7 @@ def products() -> list[Row]:
 
 
 def two_operations() -> list[Row]:
-    """Return the rows of a stage of two operations of about 3,600 cycles each, measured on tile
-    0."""
+    """Return the rows of a stage of two operations of about 3,600 cycles each, on tile 0."""
     stage, single = (profile(*operations(machine("ipu2"), n)).total_cycles for n in (2, 1))
     why = (
         "the kit's sync of 100 cycles a superstep is assumed; here sync and instrumentation "
@@ -236,8 +236,10 @@ def two_operations() -> list[Row]:
 
 
 def growing_operations() -> list[Row]:
-    """Return the rows of an operation that does one more pass each time, measured on tile 0. Its
-    cycles depend on data, so they are measured in a run."""
+    """Return the rows of an operation that makes one pass more each time, measured on tile 0.
+
+    Its cycles depend on data, so a run measures them.
+    """
     published = (3_905, 7_555, 11_203, 14_857, 18_505)
     modelled = programs.growing(machine("ipu2"))
     traced = LIGHT.at("lightweight profiling, ipu2 chip, a loop in memory, traced")
@@ -265,8 +267,10 @@ def growing_operations() -> list[Row]:
 
 
 def buffers() -> list[Row]:
-    """Return the rows of a hundred operations in a chip's profiler, whose buffer holds only some of
-    them. The kit needs no such buffer."""
+    """Return the rows of a hundred operations in a chip's profiler, whose buffer keeps some.
+
+    The kit needs no such buffer.
+    """
     graph, loop = operations(machine("ipu2"), 1)
     blocks = profile(graph, Repeat(100, loop)).execution.blocks(0, program_filter="^op1$")
     set_up = "lightweight profiling, ipu2 chip, 100 operations, a buffer of 1,000 bytes"

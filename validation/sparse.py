@@ -1,9 +1,9 @@
-"""Sparse products of 4,096 x 4,096 beside dense ones, as measured on a Bow chip.
+"""Sparse products of 4,096 x 4,096 compared with dense ones, as measured on a Bow chip.
 
 Each ratio compares the best numbers of columns of the two products, and counts only non-zeros. The
 static product is planned by PopLibs' own cost model, for blocks placed evenly at random. So is the
-dynamic product, except the steps in which buckets are exchanged: the kit's own partitioner counts
-them for a random pattern.
+dynamic product, except the number of steps in which buckets are exchanged, which the kit's own
+partitioner computes for a random pattern.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ SOURCE = Source(
     SILICON, "graphcore-research/sparsity-benchmarks, analysis/Analysis.ipynb, Bow at 1.85 GHz"
 )
 COLUMNS = 64, 256, 1024, 4096, 8192
-# The dtype, the block; how many times as fast as the dense product at a density of 1/16: static,
-# dynamic.
+# The dtype and the block, and how many times as fast as the dense product the sparse ones are at a
+# density of 1/16: static, dynamic.
 PUBLISHED = ((HALF, 16, 4.9, 1.9), (HALF, 1, 0.7, 0.4), (FLOAT, 16, 5.6, 3.8), (FLOAT, 1, 1.4, 0.9))
 FASTER = (
     "the plan's cost is PopLibs' own model, whose source says that its estimate of reductions is "
@@ -42,19 +42,19 @@ STEPS = (
 
 @cache
 def dense_rate(m: int, dtype: type[DType]) -> float:
-    """Return the columns a cycle of the best dense product of [m, m]."""
+    """Return the columns per cycle of the best dense product of [m, m]."""
     rates = []
     for n in COLUMNS:
         try:
             plan = plan_mat_mul(m, m, n, machine("bow"), dtype=dtype, partials_type=dtype)
-        except PoplibsError:  # it is too large for the chip
+        except PoplibsError:  # the product is too large for the chip
             continue
         rates.append(n / plan.cycles)
     return max(rates)
 
 
 def static_ratio(m: int, block: int, density: float, dtype: type[DType]) -> float:
-    """Return the rate of the static sparse product, relative to the dense one."""
+    """Return the rate of the static sparse product relative to the dense one."""
     target = machine("bow")
     blocks = max(1, int((m // block) ** 2 * density))
     plans = {n: expected((m, m, n), block, blocks, (dtype, dtype), target) for n in COLUMNS}
@@ -66,8 +66,10 @@ def static_ratio(m: int, block: int, density: float, dtype: type[DType]) -> floa
 
 
 def dynamic_ratio(block: int, density: float, dtype: type[DType]) -> tuple[float, int, int]:
-    """Return the rate of the dynamic sparse product relative to the dense one for a random pattern,
-    with its steps and columns."""
+    """Return (relative rate, steps, columns) of the dynamic sparse product for a random pattern.
+
+    The rate is relative to that of the dense product.
+    """
     target = machine("bow")
     m = 4096
     side = m // block
@@ -89,8 +91,10 @@ def dynamic_ratio(block: int, density: float, dtype: type[DType]) -> tuple[float
 
 
 def rows() -> list[Row]:
-    """Return four ratios of each product, the density where sparse overtakes dense, and the
-    authors' fit."""
+    """Return the rows of the ratios of each product, and of two further published results.
+
+    These are the density at which sparse overtakes dense, and the authors' fit.
+    """
     rows_built = []
     within = TOLERANCES[PROGRAMS]
     for dtype, block, static, dynamic in PUBLISHED:

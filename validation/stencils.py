@@ -1,5 +1,4 @@
-"""Grids on many tiles: halos filled by copies on Graphcore's model, and a blur on chips of the
-first generation."""
+"""Grids on many tiles: halos filled by copies on Graphcore's model, and a blur on chips of Mk1."""
 
 from __future__ import annotations
 
@@ -39,8 +38,10 @@ OTHERS = (
 
 
 def halos() -> list[Row]:
-    """Return the rows of copies in two waves, ten times back and forth between two grids of 100 x
-    100 FLOAT on each tile."""
+    """Return the rows of the halo exchange by copies in two waves.
+
+    It runs ten times back and forth between two grids of 100 x 100 FLOAT on each tile.
+    """
     graph = Graph(machine("ipu1"))
     report = profile(graph, halo.two_waves(graph))
     average = (
@@ -78,8 +79,8 @@ def halos() -> list[Row]:
     ]
 
 
-# Copy vertices of that halo exchange: pieces and bytes that we take six of them to move, and worker
-# cycles of one on average.
+# Copy vertices of that halo exchange: the pieces and bytes that six of them move, by our guess, and
+# the average worker cycles of one.
 COPIES = (
     ("DstStridedCopyDA32, a column of 102", 102, 408, 801.0),
     ("DstStridedCopyDA32, a column of 100", 100, 400, 786.0),
@@ -109,8 +110,10 @@ def copies() -> list[Row]:
 
 
 def blurs() -> list[Row]:
-    """Return the rows of one pass of a blur over 2,200 x 1,122 pixels of four channels, measured on
-    one IPU and on sixteen."""
+    """Return the rows of one pass of a blur over 2,200 x 1,122 pixels of four channels.
+
+    It was measured on one IPU and on sixteen.
+    """
     half = template(blur.VectorBlur, "HalfBlur", {FLOAT: HALF})
     kinds = (
         ("float", blur.Blur, 210_249, 13_152),
@@ -124,7 +127,7 @@ def blurs() -> list[Row]:
         "addresses of their own"
     )
     for name, codelet, cycles_on_one, sixteen in kinds:
-        # A sixth of a tile's pixels: 5 rows of 69 of 1,216 tiles, 3 of 7 of 19,456.
+        # a sixth of a tile's pixels: 5 rows of 69 on 1,216 tiles, 3 of 7 on 19,456
         for ipus, published, (height, width) in (
             (1, cycles_on_one, (5, 69)),
             (16, sixteen, (3, 7)),
@@ -135,7 +138,7 @@ def blurs() -> list[Row]:
                 "width": width,
             }
             cycles = one_vertex(codelet, shapes, "ipu1", codelet_prices=COMPILED)
-            first = first or cycles  # float, on one IPU
+            first = first or cycles  # the cycles of "float" on one IPU
             rows.append(
                 PHASES_OF_BLUR.row(
                     f"blur, {name}, {ipus} IPU{'s' * (ipus > 1)}: compute (cycles)",

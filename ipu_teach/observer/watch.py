@@ -242,7 +242,7 @@ class Watch:
             turn.cycles = self.factor * (self._cycles_so_far(names) - begun) / UNIT
             turn.values = _values(names, self.heads[head][1])
             for name, places in turn.stored.items():
-                region: FieldArrays = self.regions[name]
+                region: Local = self.regions[name]
                 indices = [tuple(index_of(place, region)) for place in sorted(places)]
                 turn.held[name] = [_element(region, index) for index in indices[:MOST_TOLD]]
                 turn.stored[name] = [index[0] if len(index) == 1 else index for index in indices]
