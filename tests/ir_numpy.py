@@ -48,7 +48,7 @@ def _numpy(**calls: Any) -> None:
     globals().update({f"do_{k}": v for k, v in calls.items()})
 
 
-def _normal_below(x: Any) -> Any:
+def normal_cdf(x: Any) -> Any:
     return (1 + _erf(x / np.sqrt(2))) / 2
 
 
@@ -65,7 +65,7 @@ NON = {
     "SIGMOID": sigmoid,
     "HARD_SIGMOID": lambda x: np.clip(x / 5 + 0.5, 0, 1),
     "TANH": np.tanh,
-    "GELU_ERF": lambda x: x * _normal_below(x),
+    "GELU_ERF": lambda x: x * normal_cdf(x),
     "GELU": _gelu_tanh,
     "SWISH": lambda x: x * sigmoid(x),
 }

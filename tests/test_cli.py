@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dataset_files import use_digits
 
 from ipu_course import cli, doctor, jobs, lab
 from ipu_course.checking import headless, notebooks as shelves
-from ipu_teach import datasets
 from ipu_teach._support import places
 from ipu_teach.errors import LessonError
 
@@ -643,7 +643,7 @@ def test_doctor_says_what_to_do(
     (tmp_path / "file").touch()
     monkeypatch.setenv("IPU_TEACH_WORK", str(tmp_path / "file"))
     monkeypatch.setenv("IPU_TEACH_GPU", "0")
-    monkeypatch.setattr(datasets, "_DIGITS_FILE", tmp_path / "no.npz")
+    use_digits(monkeypatch, tmp_path / "no.npz")
     (tmp_path / "mnist").mkdir()
     (tmp_path / "mnist" / "t10k-images-idx3-ubyte").write_bytes(b"not images")
     (tmp_path / "mnist" / "t10k-labels-idx1-ubyte").write_bytes(b"not labels")

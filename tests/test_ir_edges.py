@@ -78,7 +78,7 @@ SLOPES: dict[str, Callable[[Array], Array]] = {
     "sigmoid": lambda x: ir_numpy.sigmoid(x) * (1 - ir_numpy.sigmoid(x)),
     "hard_sigmoid": lambda x: ((x > -2.5) & (x < 2.5)) * 0.2,
     "tanh": lambda x: 1 - np.tanh(x) ** 2,
-    "gelu": lambda x: ir_numpy._normal_below(x) + x * normal_density(x),
+    "gelu": lambda x: ir_numpy.normal_cdf(x) + x * normal_density(x),
     "gelu_tanh": gelu_tanh_slope,
     "silu": lambda x: ir_numpy.sigmoid(x) * (1 + x * (1 - ir_numpy.sigmoid(x))),
     "softplus": ir_numpy.sigmoid,

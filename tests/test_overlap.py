@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from two_tile_ipus import Busy, TwoTileMachine, times, uneven_ipus
 
+import ipu_course  # noqa: F401  # enters its lessons in what insights advise
 from ipu_teach import FLOAT, INT, Engine, Graph, InOut, IPUModel, Report, Vertex, show
 from ipu_teach.cost.overlap import Overlap
 from ipu_teach.errors import InvalidMachineModelError, NotOfferedError, PoplibsError

@@ -7,10 +7,12 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextvars import ContextVar
 from pathlib import Path
 from random import Random
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -30,7 +32,6 @@ from ipu_teach import FLOAT, HALF, INT, UNSIGNED_CHAR, InOut, Input, Output, Vec
 from ipu_teach.compile.scalar import ScalarCode, scalar_code
 from ipu_teach.engine.scalar import compiled, run as scalar_run
 from ipu_teach.engine.scalar.function_text import compiled_text
-from ipu_teach.engine.scalar.run import ScalarRun
 from ipu_teach.errors import CodeletError, ComputeSetRaceError
 from ipu_teach.target import make_target
 from ipu_teach.types import Array
@@ -334,20 +335,17 @@ def test_an_error_in_a_compiled_loop_is_the_learners_own(vertices_by_python: lis
 # --- the clock ------------------------------------------------------------------------------------
 
 
-def test_a_run_changes_hands_when_that_pays(monkeypatch: pytest.MonkeyPatch) -> None:
-    used: list[int] = []
-    plain = ScalarRun._by_compiled
-    monkeypatch.setattr(
-        ScalarRun, "_by_compiled", lambda self, first: (used.append(first), plain(self, first))
-    )
+def test_a_run_changes_hands_when_that_pays(
+    compiled_runs: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(
         "ipu_teach.engine.scalar.functions.CodeletFunctions.seconds_to_compile",
         lambda self, text: 0.1,
     )
     agree(VertexRows(*codelet_and_values("Collatz", 13, 6)))
-    assert used == []
+    assert compiled_runs == []
     agree(VertexRows(*codelet_and_values("Mandelbrot", 2000, 6)))
-    assert len(used) >= 1 and 0 < used[0] < 2000
+    assert len(compiled_runs) >= 1 and 0 < compiled_runs[0] < 2000
 
 
 class Long(Vertex):
@@ -361,19 +359,16 @@ class Long(Vertex):
         self.out = a
 
 
-def test_one_long_vertex_changes_hands_within(monkeypatch: pytest.MonkeyPatch) -> None:
-    used: list[int] = []
-    plain = ScalarRun._by_compiled
-    monkeypatch.setattr(
-        ScalarRun, "_by_compiled", lambda self, first: (used.append(first), plain(self, first))
-    )
+def test_one_long_vertex_changes_hands_within(
+    compiled_runs: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(
         "ipu_teach.engine.scalar.functions.CodeletFunctions.seconds_to_compile",
         lambda self, text: 0.01,
     )
     built = VertexRows(Long, {"n": np.array([1]), "out": np.array([0])})
     engine, found = built.run()
-    assert used == [0] and engine.report.ways() == {"Long": "scalar"}
+    assert compiled_runs == [0] and engine.report.ways() == {"Long": "scalar"}
     a = 1
     for i in range(300_000):
         a = a * 3 + i & 0xFFFFFFFF
@@ -470,11 +465,17 @@ def test_two_processes_share_a_cache_and_a_third_reads_it(tmp_path: Path) -> Non
     assert made and {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nbc")} == made
 
 
+@pytest.fixture
+def loaded() -> Iterator[dict[str, Any]]:
+    """The compiled loops that this process has loaded, by text: none at the start of the test."""
+    with mock.patch.dict(compiled._loaded, clear=True) as loops:
+        yield loops
+
+
 @pytest.mark.parametrize("trouble", ["no folder can be made", "the disk is full", "broken"])
 def test_without_a_cache_it_is_compiled_anyway(
-    trouble: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    trouble: str, loaded: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compiled, "_loaded", {})
     monkeypatch.setattr(scalar_run, "CHOSEN", ContextVar("chosen", default="compiled"))
     folder = tmp_path / "cache"
     monkeypatch.setenv("IPU_TEACH_CACHE", str(folder))
@@ -490,20 +491,21 @@ def test_without_a_cache_it_is_compiled_anyway(
         agree(VertexRows(*codelet_and_values("BinarySearch", 5)))
         for path in folder.rglob("*.nb?"):
             path.write_bytes(b"broken")
-        monkeypatch.setattr(compiled, "_loaded", {})
+        loaded.clear()
     agree(VertexRows(*codelet_and_values("BinarySearch", 5)))
-    assert len(compiled._loaded) == 1
+    assert len(loaded) == 1
 
 
 def test_addresses_are_refused_where_the_object_is_not_as_expected(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert compiled.addresses([(np.exp, "f->f"), (np.add, "ee->e")]) is not None
-    compiled._address.cache_clear()
+    forget_addresses = compiled._address.cache_clear
+    forget_addresses()
     monkeypatch.setattr(compiled, "_NTYPES", compiled._NTYPES - 4)
     assert compiled.addresses([(np.exp, "f->f")]) is None
     monkeypatch.undo()
-    compiled._address.cache_clear()
+    forget_addresses()
     assert compiled.addresses([(np.exp, "no->t")]) is None
 
 

@@ -115,7 +115,8 @@ def test_rows_that_come_and_go_and_those_of_several_at_a_time() -> None:
 def test_a_long_run_is_cut_and_an_older_file_has_no_rows() -> None:
     report = streaming_report("one IPU")
     old = Report.deserialize(report.serialize())
-    object.__setattr__(old._ran, "rows", old._ran.rows[:0])
+    ran = old._ran  # an older file has no table of rows
+    object.__setattr__(ran, "rows", ran.rows[:0])
     scene = show.streaming(old).scene
     assert scene.notes == ("Which rows these were is not known: the report's file is older.",)
     assert repr(show.streaming(old)).startswith("Rows of streaming memory move: ")

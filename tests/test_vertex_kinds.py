@@ -1002,9 +1002,8 @@ def test_codelets_by_name(tmp_path: Path) -> None:
     )
 
 
-def test_marked_codelets_are_known_to_every_graph(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ipu_teach.graph.codelet_registry._marked", {})
-
+@pytest.mark.usefixtures("marked_codelets")
+def test_marked_codelets_are_known_to_every_graph() -> None:
     @codelet
     class Marked(Vertex):
         x: InOut[FLOAT]

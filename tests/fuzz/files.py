@@ -27,8 +27,10 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+import pytest
 from codelets import Sum
 from damage import lied, parts, whole
+from dataset_files import use_digits, use_small_mnist
 
 from ipu_course import hint, lab
 from ipu_course.checking import gaps, learner, notebooks, overview, state
@@ -510,9 +512,15 @@ def compiled() -> tuple[bytes, bytes]:
 # Whoever reads them
 
 
+def forget_progress() -> None:
+    """Let the course read the learner's progress from its file again."""
+    state._kept.cache_clear()
+
+
 def read_digits(file: Path) -> None:
     """As every lesson that trains does."""
-    with mock.patch.object(datasets, "_DIGITS_FILE", file):
+    with pytest.MonkeyPatch.context() as patch:
+        use_digits(patch, file)
         found = datasets.digits()
     assert found.train_images.shape == (1500, 28, 28) and found.test_images.shape == (
         297,
@@ -526,7 +534,8 @@ def read_images(file: Path) -> None:
     """As MNIST is read, with the labels that belong to them."""
     labels = file.with_name(LABELS)
     labels.write_bytes(idx(np.arange(20) % 10))
-    with mock.patch.object(datasets, "_COUNTS", {"t10k": 20}):
+    with pytest.MonkeyPatch.context() as patch:
+        use_small_mnist(patch)
         images, _ = datasets._read_half({IMAGES: file, LABELS: labels}, "t10k")
     assert images.shape == (20, 28, 28) and images.dtype == np.uint8, "wrong shape"
 
@@ -582,7 +591,7 @@ def keep_copy(file: Path) -> None:
         assert learner.reset("01") == 0 and learner.check() == 0, "reset or learner does not go on"
         assert file.read_bytes() == (book / file.name).read_bytes(), "the fresh copy is not fresh"
         lab.lab("01", [])
-        state._kept.cache_clear()
+        forget_progress()
         assert repr(overview.progress()).startswith("1 of "), "progress is lost"
         begin_afresh([str(work)], True)
     kept = [path.read_bytes() for path in work.rglob("*.ipynb")]
@@ -597,7 +606,7 @@ def read_progress(file: Path) -> None:
     shown = board.text(board.tables(found)) + board.html(board.tables(found)) + board.to_csv(found)
     assert shown.encode("utf-8", "replace"), "nothing is shown"
     with mock.patch.dict(os.environ, {"IPU_TEACH_WORK": str(file.parent)}):
-        state._kept.cache_clear()
+        forget_progress()
         repr(overview.progress())
         overview.progress()._repr_html_().encode("utf-8", "replace")
         hint("01.1")

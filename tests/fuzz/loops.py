@@ -67,17 +67,17 @@ def difference(source: str, seed: int, *ways: str) -> tuple[str, Wrong | None]:
             executable = compile_graph(space.graph, program, strict={"estimates": False})
         except Exception as error:
             return type(error).__name__, leaving(error)
-        right = _ran(executable, space, vertex_loop=True)
+        right = outcome_of(executable, space, vertex_loop=True)
         for way in ways:
             with chosen(way):
-                came = _ran(executable, space)
+                came = outcome_of(executable, space)
             wrong = _wrong(came, right)
             if wrong:
                 return right.error, Wrong(f"{way}: {wrong.partition(':')[0]}", f"{way}: {wrong}")
     return right.error or executable.report.ways()[codelet.__name__], None
 
 
-def _ran(executable: Executable, space: Space, **how: Any) -> Ran:
+def outcome_of(executable: Executable, space: Space, **how: Any) -> Ran:
     engine = Engine(executable, **how)
     try:
         engine.load(DEVICE)
