@@ -234,8 +234,11 @@ _DECODED: dict[str, Callable[[str], Constant]] = {
 
 
 def _decoded(part: HeaderValue) -> Constant:
+    if isinstance(part.value, list):
+        part.fail("a constant")
     if not isinstance(part.value, dict):
-        return part.value if not isinstance(part.value, list) else part.fail("a constant")
+        constant: Constant = part.value
+        return constant
     kind, text = next(iter(part.value.items()), ("", ""))
     decoded = _DECODED[kind](text) if kind in _DECODED and isinstance(text, str) else None
     return decoded if decoded is not None else part.fail(f"a constant ({shown(kind)})")
