@@ -1,7 +1,8 @@
-"""Sizes of fields: of a Vector of state, and of a list of vectors that is connected part by part.
+"""Sizes of fields: of a vector of state, and of a list of vectors that is connected in parts.
 
-graph.set_field_size(vertex["parts"], 2) graph.connect(vertex["parts"][0], a)
-graph.connect(vertex["parts"][1], b)
+    graph.set_field_size(vertex["parts"], 2)
+    graph.connect(vertex["parts"][0], a)
+    graph.connect(vertex["parts"][1], b)
 """
 
 from __future__ import annotations
