@@ -1,5 +1,7 @@
 """Sizes of fields: of a vector of state, and of a list of vectors that is connected in parts.
 
+A list of two vectors whose parts are connected one after another:
+
     graph.set_field_size(vertex["parts"], 2)
     graph.connect(vertex["parts"][0], a)
     graph.connect(vertex["parts"][1], b)

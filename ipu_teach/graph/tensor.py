@@ -10,7 +10,7 @@ Positions count elements of the tensor's own dtype in the graph's memory, which 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from math import prod
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO, overload
@@ -39,6 +39,7 @@ from ipu_teach.graph.layouts import (
     is_whole,
     refuse_to_list,
 )
+from ipu_teach.graph.numpy_calls import call_for
 from ipu_teach.graph.source import caller, in_words
 from ipu_teach.graph.variable_table import VariableInterval
 from ipu_teach.types import BOOL, QUARTER, Array, DType, QuarterMetadata, as_dtype, metadata_of
@@ -68,7 +69,7 @@ class Tensor(WithoutSome, WithoutValue):
     """
 
     __slots__ = ("offset", "form")
-    not_here = not_here.TENSOR
+    not_here = not_here.ARRAY | not_here.TENSOR
 
     def __init__(self, offset: int, form: Form) -> None:
         self.offset = offset
@@ -152,6 +153,19 @@ class Tensor(WithoutSome, WithoutValue):
             where: {self!r}
             next:  to see its values: graph.create_host_read(handle, tensor), then
             engine.read_tensor(handle) after a run.""")
+
+    def __array_function__(self, function: Callable[..., object], *_: object) -> NoReturn:
+        name = function.__name__
+        call = call_for(name)
+        advice = (
+            f"use the kit's call: {call}"
+            if call
+            else "let the device do it, with the functions of ipu_teach.poplibs.popops."
+        )
+        raise PoplarTypeError(f"""np.{name}() was called with a tensor, which has no values while
+            the program is written.
+            where: {self!r}
+            next:  {advice}""")
 
     def __setitem__(self, key: object, value: object) -> NoReturn:
         raise PoplarTypeError(f"""A value was assigned to elements of a tensor: a graph only
@@ -305,19 +319,28 @@ class Tensor(WithoutSome, WithoutValue):
         """Return the view with dimension `dim` in reverse order. Raises `PoplarIndexError`."""
         return self[(slice(None),) * self._axis(dim) + (slice(None, None, -1),)]
 
-    def reshape(self, shape: int | Sequence[int]) -> Tensor:
+    def reshape(self, shape: int | Sequence[int], *further: NoReturn) -> Tensor:
         """Return the same elements, in row-major order, with another shape.
 
-        Raises `TensorCreationError` if the numbers of elements differ.
+        Raises `TensorCreationError` if the numbers of elements differ, and `PoplarTypeError` if the
+        sizes are separate arguments instead of one sequence.
         """
+        if further:
+            raise PoplarTypeError(f"""reshape() got {1 + len(further)} arguments, but takes the
+                shape as one.
+                where: {self!r}
+                next:  write the sizes in brackets: reshape({(shape, *further)}).""")
         wanted = as_shape(shape)
         if wanted is None or prod(wanted) != self.num_elements:
+            advice = (
+                self._without_a_blank(shape)
+                or "give whole numbers, none negative, whose product is the number of elements."
+            )
             raise TensorCreationError(f"""A tensor of shape {self.shape} has
                 {counted(self.num_elements, "element")} and cannot take the shape
                 {shown(shape if wanted is None else wanted)}.
                 where: {self!r}
-                next:  give whole numbers, none negative, whose product is the number of
-                elements.""")
+                next:  {advice}""")
         if self.layout.strides is not None:
             if self.num_elements == 0 or self.layout.contiguous:
                 return Tensor.of(
@@ -336,6 +359,17 @@ class Tensor(WithoutSome, WithoutValue):
             except ValueError:
                 pass
         return self.graph.listed(self.dtype, self.offset + self.layout.positions.reshape(wanted))
+
+    def _without_a_blank(self, shape: object) -> str:
+        """Return advice for a shape with one size of -1, as numpy takes it; "" for any other."""
+        sizes = list(shape) if isinstance(shape, (tuple, list)) else [shape]
+        if not all(map(is_whole, sizes)) or sizes.count(-1) != 1:
+            return ""
+        known = -prod(sizes)
+        if known <= 0 or self.num_elements % known:
+            return ""
+        complete = tuple(self.num_elements // known if size == -1 else size for size in sizes)
+        return f"write the size that -1 stands for in numpy: reshape({complete})."
 
     def flatten(self, dim_begin: int = 0, dim_end: int | None = None) -> Tensor:
         """Join all dimensions, or those from `dim_begin` up to, but not including, `dim_end`."""
@@ -482,8 +516,16 @@ class Tensor(WithoutSome, WithoutValue):
         )
         return Tensor.of(self.graph, self.dtype, self.offset, layout)
 
-    def transpose(self) -> Tensor:
-        """Exchange the rows and columns of a matrix. Raises `PoplarIndexError` for other shapes."""
+    def transpose(self, *axes: NoReturn) -> Tensor:
+        """Exchange the rows and columns of a matrix.
+
+        Raises `PoplarIndexError` for other shapes, and `PoplarTypeError` for an order of
+        dimensions, which `dim_shuffle` takes.
+        """
+        if axes:
+            raise PoplarTypeError(f"""transpose() takes no arguments, and got {shown(axes)}.
+                where: {self!r}
+                next:  give the order of dimensions to dim_shuffle((1, 0)).""")
         if self.rank != 2:
             raise PoplarIndexError(f"""transpose() is for matrices; this tensor has shape
                 {self.shape}.
