@@ -38,6 +38,9 @@ from ipu_teach.types.rounding import AnyDType
 Function: TypeAlias = Callable[..., Any]
 Sample: TypeAlias = Array | np.generic
 Value: TypeAlias = "Traced | ArrayLike"  # an argument of a traced function
+# The arguments of any numpy function: numpy's protocols pass on whatever a codelet has written.
+Arguments: TypeAlias = tuple[Any, ...]
+Options: TypeAlias = dict[str, Any]
 NO_VALUE: Any = vars(np)["_NoValue"]  # numpy passes this for a missing argument
 # (file, line, (name of the code object, offset of the instruction))
 CodePosition = tuple[str, int, tuple[str, int]]
@@ -223,8 +226,8 @@ class Op:
 
     kind: str
     fn: Any
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
+    args: Arguments
+    kwargs: Options
     result: int
     site: CodePosition
 
@@ -265,8 +268,8 @@ class Trace:
         self,
         kind: str,
         fn: Function | None,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
+        args: Arguments,
+        kwargs: Options,
         sample: Sample,
         root: int = -1,
     ) -> Traced:
@@ -419,7 +422,7 @@ def as_stored(value: Any, dtype: AnyDType) -> Any:
     return Traced(value._trace, value._id)
 
 
-def promote_weak(args: tuple[Any, ...]) -> tuple[Any, ...]:
+def promote_weak(args: Arguments) -> Arguments:
     """Return an operation's arguments, with weak numbers as numpy's if another has their type."""
     weak = [arg for arg in args if weak_of(arg)]
     others = [arg for arg in args if not weak_of(arg)]
@@ -447,7 +450,7 @@ def stop_unless_static(value: Any, subject: str) -> None:
 def _stopping(reason: str) -> Callable[..., NoReturn]:
     """Return a method that stops the trace."""
 
-    def stop(self: Traced, *args: object, **kwargs: object) -> NoReturn:
+    def stop(self: Traced, *args: Value, **kwargs: Value) -> NoReturn:
         raise TraceStopped(reason)
 
     return stop
@@ -564,7 +567,7 @@ class Traced(NDArrayOperatorsMixin):
             raise TraceStopped("a write of another type to places that depend on data")
         self[...] = np.where(mask, value, self)
 
-    def _view(self, fn: Function, *args: object, **kwargs: object) -> Traced:
+    def _view(self, fn: Function, *args: Value, **kwargs: Value) -> Traced:
         sample = fn(self._sample, *args, **kwargs)
         if sample.size and not np.may_share_memory(sample, self._sample):
             return self._trace.add("each", fn, (operand(self), *args), kwargs, sample=sample)
@@ -610,7 +613,7 @@ class Traced(NDArrayOperatorsMixin):
     def __deepcopy__(self, memo: object) -> Traced:
         return self.copy("K")
 
-    def astype(self, dtype: DTypeLike, *args: object, **kwargs: object) -> Traced:
+    def astype(self, dtype: DTypeLike, *args: Value, **kwargs: Value) -> Traced:
         if args or kwargs:
             raise TraceStopped(".astype() with more than a type is not traced")
         sample = self._sample.astype(dtype)
@@ -709,7 +712,7 @@ class Traced(NDArrayOperatorsMixin):
         axis: int | tuple[int, ...] | None = 0,
         dtype: DTypeLike | None = None,
         keepdims: bool = False,
-        **rest: object,
+        **rest: Value,
     ) -> Traced:
         if any(v is not NO_VALUE for v in rest.values()):
             raise TraceStopped(f"np.{ufunc.__name__}.reduce with {', '.join(rest)} is not traced")
@@ -725,7 +728,7 @@ class Traced(NDArrayOperatorsMixin):
         )
 
     def __array_function__(
-        self, fn: Function, types: object, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, fn: Function, types: object, args: Arguments, kwargs: Options
     ) -> Any:
         trace = self._trace
         if fn in VIEWS:
@@ -828,7 +831,7 @@ def _dot(trace: Trace, a: Value, b: Value) -> Any:
     return trace.add("product", np.dot, (operand(a), operand(b)), {}, sample=np.dot(*samples))
 
 
-def _dense(trace: Trace, fn: Function, args: tuple[Any, ...]) -> Any:
+def _dense(trace: Trace, fn: Function, args: Arguments) -> Any:
     """Record a function of a matrix.
 
     Its sample is computed from the identity, which no such function refuses, because the values of
@@ -858,7 +861,7 @@ def stack(values: list[Value] | tuple[Value, ...]) -> Any:
     return _join(first._trace, np.stack, (values,), {})
 
 
-def _join(trace: Trace, fn: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Traced:
+def _join(trace: Trace, fn: Function, args: Arguments, kwargs: Options) -> Traced:
     """Record np.stack, np.concatenate, np.vstack or np.hstack as stores into a local array."""
     values = list(args[0])
     for value in values:

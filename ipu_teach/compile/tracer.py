@@ -64,7 +64,7 @@ class _NumpyShim:
             return self._asarray
         return getattr(np, name)
 
-    def _new(self, make: Callable[..., Array], /, *args: object, **kwargs: object) -> Traced:
+    def _new(self, make: Callable[..., Array], /, *args: Value, **kwargs: Value) -> Traced:
         return local(self._trace, make(*args, **kwargs))
 
     def _asarray(self, values: Value, dtype: DTypeLike | None = None) -> Traced | Array:
@@ -192,7 +192,7 @@ def _traced_type(value: object, *rest: Any) -> Any:
     return type(sample_of(value), *rest)
 
 
-def _print_nothing(*values: object, **options: object) -> None:
+def _print_nothing(*values: Value, **options: Value) -> None:
     pass
 
 

@@ -21,14 +21,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ipu_teach.compile.trace import Function, Op, Ref, Trace
+from ipu_teach.compile.trace import Arguments, Function, Op, Options, Ref, Trace
 from ipu_teach.errors import InvalidOptionError, shown
 from ipu_teach.types import Array
 
 Axis = int | tuple[int, ...] | None
 Operand: TypeAlias = Array | np.generic | bool | int | float  # of a kernel
 # (function, usually of the array module, its arguments)
-Call = tuple[Function, tuple[Any, ...]]
+Call = tuple[Function, Arguments]
 
 
 def run_all(calls: list[Call]) -> None:
@@ -81,9 +81,7 @@ class Backend:
     def finish(self) -> None:
         """Wait for all calls to be done."""
 
-    def ufunc(
-        self, fn: np.ufunc, args: Sequence[Operand], out: Array, kwargs: dict[str, Any]
-    ) -> Call:
+    def ufunc(self, fn: np.ufunc, args: Sequence[Operand], out: Array, kwargs: Options) -> Call:
         """Return the call fn(*args, out=out), with numbers among the arguments prepared."""
         if fn in (np.maximum, np.minimum):
             args = [a if isinstance(a, np.ndarray) else self._row(a, out) for a in args]
@@ -216,9 +214,7 @@ class CupyBackend(Backend):
     def finish(self) -> None:
         self._cupy.cuda.get_current_stream().synchronize()
 
-    def ufunc(
-        self, fn: np.ufunc, args: Sequence[Operand], out: Array, kwargs: dict[str, Any]
-    ) -> Call:
+    def ufunc(self, fn: np.ufunc, args: Sequence[Operand], out: Array, kwargs: Options) -> Call:
         call = partial(getattr(self._cupy, fn.__name__), out=out, **kwargs)
         if any(self._overlap(a, out) for a in args):
             return self._from_copies, (call, args, out)
@@ -227,7 +223,7 @@ class CupyBackend(Backend):
     def reduction(
         self, fn: np.ufunc, array: Array, axis: Axis, out: Array, keepdims: bool = False
     ) -> Call:
-        options: dict[str, Any] = {"dtype": out.dtype} if fn in (np.add, np.multiply) else {}
+        options: Options = {"dtype": out.dtype} if fn in (np.add, np.multiply) else {}
         return partial(
             getattr(self._cupy, REDUCED[fn]), axis=axis, out=out, keepdims=keepdims, **options
         ), (array,)

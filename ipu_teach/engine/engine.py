@@ -120,9 +120,7 @@ class Engine(WithoutSome):
     ) -> None:
         self._device: Device | None = None
         self._made = time.perf_counter_ns()
-        if not is_whole(threads) or not 1 <= threads <= MOST_THREADS:
-            raise InvalidOptionError(f"""Engine was given threads={shown(threads)}.
-                next:  give a whole number from 1 to {MOST_THREADS}.""")
+        _check_threads(threads)
         self._backend = choose_backend(backend)
         if isinstance(graph, Executable):
             if options is None and isinstance(programs, Mapping):
@@ -586,6 +584,12 @@ class Engine(WithoutSome):
             else f"loaded, {self._machine.num_steps:,} steps run"
         )
         return f"Engine({counted(len(self._compiled.programs), 'program')}, {loaded})"
+
+
+def _check_threads(threads: int) -> None:
+    if not is_whole(threads) or not 1 <= threads <= MOST_THREADS:
+        raise InvalidOptionError(f"""Engine was given threads={shown(threads)}.
+            next:  give a whole number from 1 to {MOST_THREADS}.""")
 
 
 def _compiled_already(executable: Executable, programs: object, **chosen: object) -> Executable:

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from types import EllipsisType
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from ipu_teach.errors import PoplarIndexError, PoplarTypeError, counted, shown
-from ipu_teach.graph.layouts import Form, is_whole
+from ipu_teach.graph.layouts import Cuts, Form, is_whole
+from ipu_teach.types import Array
 
 if TYPE_CHECKING:
     from ipu_teach.graph.tensor import Tensor
 
+IndexPart: TypeAlias = int | slice | EllipsisType | list[int] | Array
+Key: TypeAlias = IndexPart | tuple[IndexPart, ...]
 
-def cut(tensor: Tensor, key: Any) -> tuple[int, Form]:
+
+def cut(tensor: Tensor, key: Key) -> tuple[int, Form]:
     """Return the offset and the form of `tensor[key]`. Raises `PoplarIndexError`."""
     form = tensor.form
     layout = tensor.layout
-    parts = key if type(key) is tuple else (key,)
+    parts = key if isinstance(key, tuple) else (key,)
     if layout.strides is None:
         known = _plain(parts)
         if known in form.picks:
@@ -60,18 +65,18 @@ def cut(tensor: Tensor, key: Any) -> tuple[int, Form]:
     return offset, new_form if new_form is not None else _form_of(tensor, parts, lengths)
 
 
-def _plain(parts: tuple[Any, ...]) -> tuple[Any, ...]:
+def _plain(parts: tuple[IndexPart, ...]) -> Cuts:
     """Return a key of integers and slices as a hashable tuple.
 
     Return an empty tuple if the key has any other parts.
     """
-    cuts = [(p.start, p.stop, p.step) if type(p) is slice else (p,) for p in parts]
+    cuts: list[Any] = [(p.start, p.stop, p.step) if type(p) is slice else (p,) for p in parts]
     kinds = {type(number) for several in cuts for number in several}
     return tuple(cuts) if kinds <= {int, type(None)} and None not in parts else ()
 
 
 def _form_of(
-    tensor: Tensor, parts: tuple[Any, ...], lengths: list[int | tuple[int, int] | None]
+    tensor: Tensor, parts: tuple[IndexPart, ...], lengths: list[int | tuple[int, int] | None]
 ) -> Form:
     """Return the form of the view that integers and slices select, and cache it for later keys.
 
@@ -101,7 +106,7 @@ def _form_of(
     return new_form
 
 
-def _cut_rarely(tensor: Tensor, key: Any) -> tuple[int, Form]:
+def _cut_rarely(tensor: Tensor, key: Key) -> tuple[int, Form]:
     """Return the offset and the form for a key with numpy integers, `...` or arrays.
 
     All of them become plain integers, slices and lists of positions.
@@ -116,7 +121,7 @@ def _cut_rarely(tensor: Tensor, key: Any) -> tuple[int, Form]:
     return cut(tensor, tuple(int(p) if isinstance(p, (int, np.integer)) else p for p in full))
 
 
-def _cut_positions(tensor: Tensor, key: Any) -> tuple[int, Form]:
+def _cut_positions(tensor: Tensor, key: Key) -> tuple[int, Form]:
     """Return the offset and the form of the elements that a key selects from a list of positions.
 
     The key selects as in numpy.
@@ -125,7 +130,7 @@ def _cut_positions(tensor: Tensor, key: Any) -> tuple[int, Form]:
     layout = tensor.layout
     axis = 0
     check_key(tensor, keys, key)
-    parts = tuple(
+    parts: tuple[Any, ...] = tuple(
         np.asarray(p, None if np.size(p) else int) if isinstance(p, (list, np.ndarray)) else p
         for p in keys
     )
@@ -172,7 +177,7 @@ def _axes(part: object) -> int:
     return -1
 
 
-def check_key(tensor: Tensor, parts: tuple[Any, ...], key: Any) -> None:
+def check_key(tensor: Tensor, parts: tuple[IndexPart, ...], key: Key) -> None:
     """Raise `PoplarIndexError` for a part that is not an index, and for too many parts."""
     axes = [_axes(part) for part in parts]
     if -1 in axes:

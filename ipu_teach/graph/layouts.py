@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ipu_teach.graph.graph import Graph
 
 Shape = tuple[int, ...]
+Cuts = tuple[tuple[int | None, ...], ...]  # a key: (index) or (start, stop, step) of each axis
 
 MOST_LISTED = 2**28  # pieces that a view may list one by one: 2 GB of positions
 MOST_DIMENSIONS = 32
@@ -236,7 +237,7 @@ class Form:
         self.row: Form | None = None
         self.rows: dict[int, Form] = {}
         self.cuts: dict[tuple[int | tuple[int, int] | None, ...], Form] = {}
-        self.picks: dict[tuple[Any, ...], tuple[int, Form]] = {}
+        self.picks: dict[Cuts, tuple[int, Form]] = {}
         self.flat: Form | None = None
 
 

@@ -31,13 +31,14 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from types import FunctionType, GenericAlias
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeVar, get_args, get_origin
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ipu_teach.errors import (
     CodeletError,
@@ -49,8 +50,8 @@ from ipu_teach.errors import (
     shown,
 )
 from ipu_teach.graph.vector_layout import RegionLayout, VectorLayout
-from ipu_teach.types import QUARTER, Array, DType, poison, to_host_array
-from ipu_teach.types.regions import Sized, unsigned, without_size
+from ipu_teach.types import QUARTER, DType, poison, to_host_array
+from ipu_teach.types.regions import FieldArrays, Sized, unsigned, without_size
 
 T = TypeVar("T")
 if TYPE_CHECKING:
@@ -61,7 +62,13 @@ else:
     L = TypeVar("L")
 
 
-class Vector(Generic[T, L]):
+class _Region:
+    # For type checkers only: the fields of a vertex class become `_FieldAccess`.
+    def __get__(self, vertex: object, owner: type) -> Any: ...
+    def __set__(self, vertex: object, value: Any) -> None: ...
+
+
+class Vector(_Region, Generic[T, L]):
     """Several elements, as in `Vector[FLOAT]`. A `Vector[Vector[FLOAT]]` is a matrix or a list.
 
     The vectors of a list may have different lengths. The second argument may be a layout, as in
@@ -71,13 +78,9 @@ class Vector(Generic[T, L]):
     if not TYPE_CHECKING:  # at run time, one or two arguments are accepted
         __class_getitem__ = classmethod(GenericAlias)
 
-    def __get__(self, vertex: object, owner: type) -> Any: ...
-    def __set__(self, vertex: object, value: Any) -> None: ...
 
-
-class _Edge(Generic[T]):
-    def __get__(self, vertex: object, owner: type) -> Any: ...
-    def __set__(self, vertex: object, value: Any) -> None: ...
+class _Edge(_Region, Generic[T]):
+    pass
 
 
 class Input(_Edge[T]):
@@ -132,7 +135,7 @@ class Field:
     kind: str
     dtype: type[DType]
     depth: int
-    default: Any = None
+    default: ArrayLike | None = None
     form: str = ""
     layouts: tuple[type[RegionLayout] | None, ...] = ()
 
@@ -333,7 +336,7 @@ class Vertex:
         return run_on(cls, regions_of(cls, values))
 
 
-def regions_of(cls: type[Vertex], values: Mapping[str, Any]) -> dict[str, Any]:
+def regions_of(cls: type[Vertex], values: Mapping[str, Any]) -> dict[str, FieldArrays]:
     """Return arrays for the fields of one vertex, from the arguments of `Vertex.call`.
 
     Raises the errors of `Vertex.call`.
@@ -350,7 +353,7 @@ def regions_of(cls: type[Vertex], values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _call_region(cls, field, values) for name, field in cls.fields.items()}
 
 
-def run_on(cls: type[Vertex], regions: Mapping[str, Any]) -> Any:
+def run_on(cls: type[Vertex], regions: Mapping[str, FieldArrays]) -> Any:
     """Run one vertex on host arrays, and return its results as `Vertex.call` does."""
     with np.errstate(all="ignore"):
         vertex = cls.bind(regions)
@@ -385,7 +388,7 @@ def _listed(cls: type[Vertex]) -> str:
     return ", ".join(f"{f.name}: {f.declaration()}" for f in cls.fields.values()) or "none"
 
 
-def _misfit(field: Field, region: Array | list[Array], value: Any) -> str:
+def _misfit(field: Field, region: FieldArrays, value: Any) -> str:
     """Return the reason why `value` cannot be written into `region`, as text."""
     if isinstance(region, list):
         return f"the field is a list of {len(region)} vectors; the value is {shown(value)}"
@@ -462,7 +465,7 @@ def _check_name(cls: type[Vertex], name: str, annotation: object) -> None:
         )
 
 
-def _parse(cls: type[Vertex], name: str, annotation: Any, default: object) -> Field:
+def _parse(cls: type[Vertex], name: str, annotation: Any, default: ArrayLike | None) -> Field:
     """Return the field that `annotation` declares, with its default value.
 
     Raises `VertexDefinitionError`.
@@ -554,7 +557,7 @@ _RANKS = (
 )
 
 
-def _call_region(cls: type[Vertex], field: Field, values: Mapping[str, Any]) -> Array | list[Array]:
+def _call_region(cls: type[Vertex], field: Field, values: Mapping[str, Any]) -> FieldArrays:
     """Return the host array for one field in `Vertex.call`."""
     value = values.get(field.name, field.default)
     if field.kind == "output" and (field.depth == 0 or value is None or _is_size(value)):
@@ -567,7 +570,7 @@ def _call_region(cls: type[Vertex], field: Field, values: Mapping[str, Any]) -> 
         if field.depth == 2 and isinstance(value, (list, tuple)):
             rows = [to_host_array(row, field.dtype, subject) for row in value]
             uneven = len({row.shape for row in rows}) > 1 and all(row.ndim == 1 for row in rows)
-            region: Array | list[Array] = (
+            region: FieldArrays = (
                 VectorList(rows) if uneven else to_host_array(value, field.dtype, subject)
             )
         else:
@@ -592,7 +595,7 @@ def _is_size(value: object) -> bool:
     )
 
 
-def _call_output(cls: type[Vertex], field: Field, value: Any) -> Array | list[Array]:
+def _call_output(cls: type[Vertex], field: Field, value: int | Sequence[int] | None) -> FieldArrays:
     """Return an unwritten region for an Output. `value` is the size that was given to `call`."""
     subject = f"{cls.__name__}.call()"
     if field.depth == 0:

@@ -19,7 +19,7 @@ from functools import cache, lru_cache
 from typing import Annotated, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ipu_teach.arguments import Numbers, Taken, checked, is_numeric
 from ipu_teach.errors import TensorMetadataError, shown
@@ -97,7 +97,7 @@ Words = Annotated[
     Any,
     Taken(_is_unsigned_array, "give an array of uint32, a random word for each value."),
 ]
-Codes = Annotated[Any, Taken(_is_bytes, "give whole numbers from 0 to 255.")]
+Codes = Annotated[ArrayLike, Taken(_is_bytes, "give whole numbers from 0 to 255.")]
 
 
 @checked(_refused)

@@ -309,7 +309,8 @@ class Arrays(Regions):
 
     def product(self, a: Value, b: Value, form: str, node: ast.AST) -> Num | Arr:
         """Return a @ b of vectors and matrices, computed by numpy's own loop."""
-        x, y = self.as_vec(a, node, OF_PRODUCT), self.as_vec(b, node, OF_PRODUCT)
+        x = self.as_vec(a, node, OF_PRODUCT)
+        y = self.as_vec(b, node, OF_PRODUCT)
         self.refuse_if(not x.dims or not y.dims, node, "@ of a number")
         t = self.type_of(operator.mul, [x.type, y.type], node)
         py = form.format(x.py, y.py)
@@ -368,7 +369,8 @@ class Arrays(Regions):
         self, left: tuple[Vec, Arr], right: tuple[Vec, Arr], name: str, t: str, node: ast.AST
     ) -> None:
         """Write the call of numpy's loop for a product of type `t` into the new array `name`."""
-        (x, a), (y, b) = left, right
+        (x, a) = left
+        (y, b) = right
         letter = np.dtype(t).char
         loop = self.loop_at(np.matmul, f"{letter}{letter}->{letter}")
         n = self.named(x.dims[-1])

@@ -38,7 +38,72 @@ from ipu_teach.compile.trace import METHODS
 Item = TypeVar("Item")
 
 
-class Expressions(Calls):
+class Lists(Calls):
+    """New lists of numbers, which the compiled text stores as arrays."""
+
+    def list_of(self, values: list[Num], node: ast.AST, shape: tuple[int, ...] = ()) -> Arr:
+        """Return a new list of numbers."""
+        values = [self.fixed(x) for x in values]
+        self.boxes.setdefault(place_of(node), set()).update(*(x.alts for x in values))
+        array = self.listed([self.constant(n) for n in shape or (len(values),)], "", node)
+        flat = replace(array, dims=((Known(len(values)), "1"),))
+        self.store_all(
+            flat, values, nested_text([x.py for x in values], shape or (len(values),), "[]"), node
+        )
+        return array
+
+    def filled(self, node: ast.BinOp, rows: ast.expr | None = None) -> Arr:
+        """Return `[a] * n`, or a list of such lists with `rows` rows."""
+        fill = self.fixed(self.num(node.left.elts[0]))  # type: ignore[attr-defined]
+        sizes = [
+            self.not_none(n)
+            for n in self.nums([node.right] if rows is None else [rows, node.right])
+        ]
+        self.refuse_if(
+            any(not set(n.alts) <= INTS - {"u8"} for n in sizes), node, "this size of a list"
+        )
+        py = f"[{fill.py}] * {sizes[-1].py}"
+        self.boxes.setdefault(place_of(node), set()).update(fill.alts)
+        return self.listed(
+            sizes, py if rows is None else f"[{py} for _ in range({sizes[0].py})]", node, fill
+        )
+
+    def listed(self, sizes: list[Num], py: str, node: ast.AST, fill: Num | None = None) -> Arr:
+        """Return a new list of numbers.
+
+        `py` is the expression for it in CPython's text, and `fill` is the value of its elements.
+        """
+        place = place_of(node)
+        name = self.new("a")
+        self.boxes.setdefault(place, set())
+        counts = [
+            n.only[1]
+            if isinstance(n.const, int) and n.const >= 0
+            else self.named(f"max(0, {self.int64_text(n)})")
+            for n in sizes
+        ]
+        array = Arr(
+            name,
+            "?",
+            dims=tuple(zip(counts, (*counts[1:], "1"), strict=True)),
+            off="0",
+            py=name,
+            local=True,
+            box=place,
+        )
+        begin: dict[str, str] = {}
+        if fill is not None:
+            begin = {f"_{SLOT[t]}": x for t, x in fill.alts.items()}
+            begin["_tag"] = fill.tag if len(fill.alts) > 1 else str(CODES[fill.only[0]])
+        for part in self.parts(array):
+            kind = HELD[part[1]] if part != "_tag" else "np.int8"
+            self.emit(f"{name}{part} = np.full({' * '.join(counts)}, {kind}({begin.get(part, 0)}))")
+        if py:
+            self.emit(None, f"{name} = {py}")
+        return array
+
+
+class Expressions(Lists):
     """One method for each kind of expression."""
 
     def value(self, node: ast.expr) -> Any:
@@ -382,67 +447,6 @@ class Expressions(Calls):
         return self.list_of(
             [self.single(x, node) for x in self.operands(node.elts, self.value)], node
         )
-
-    def list_of(self, values: list[Num], node: ast.AST, shape: tuple[int, ...] = ()) -> Arr:
-        """Return a new list of numbers."""
-        values = [self.fixed(x) for x in values]
-        self.boxes.setdefault(place_of(node), set()).update(*(x.alts for x in values))
-        array = self.listed([self.constant(n) for n in shape or (len(values),)], "", node)
-        flat = replace(array, dims=((Known(len(values)), "1"),))
-        self.store_all(
-            flat, values, nested_text([x.py for x in values], shape or (len(values),), "[]"), node
-        )
-        return array
-
-    def filled(self, node: ast.BinOp, rows: ast.expr | None = None) -> Arr:
-        """Return `[a] * n`, or a list of such lists with `rows` rows."""
-        fill = self.fixed(self.num(node.left.elts[0]))  # type: ignore[attr-defined]
-        sizes = [
-            self.not_none(n)
-            for n in self.nums([node.right] if rows is None else [rows, node.right])
-        ]
-        self.refuse_if(
-            any(not set(n.alts) <= INTS - {"u8"} for n in sizes), node, "this size of a list"
-        )
-        py = f"[{fill.py}] * {sizes[-1].py}"
-        self.boxes.setdefault(place_of(node), set()).update(fill.alts)
-        return self.listed(
-            sizes, py if rows is None else f"[{py} for _ in range({sizes[0].py})]", node, fill
-        )
-
-    def listed(self, sizes: list[Num], py: str, node: ast.AST, fill: Num | None = None) -> Arr:
-        """Return a new list of numbers.
-
-        `py` is the expression for it in CPython's text, and `fill` is the value of its elements.
-        """
-        place = place_of(node)
-        name = self.new("a")
-        self.boxes.setdefault(place, set())
-        counts = [
-            n.only[1]
-            if isinstance(n.const, int) and n.const >= 0
-            else self.named(f"max(0, {self.int64_text(n)})")
-            for n in sizes
-        ]
-        array = Arr(
-            name,
-            "?",
-            dims=tuple(zip(counts, (*counts[1:], "1"), strict=True)),
-            off="0",
-            py=name,
-            local=True,
-            box=place,
-        )
-        begin: dict[str, str] = {}
-        if fill is not None:
-            begin = {f"_{SLOT[t]}": x for t, x in fill.alts.items()}
-            begin["_tag"] = fill.tag if len(fill.alts) > 1 else str(CODES[fill.only[0]])
-        for part in self.parts(array):
-            kind = HELD[part[1]] if part != "_tag" else "np.int8"
-            self.emit(f"{name}{part} = np.full({' * '.join(counts)}, {kind}({begin.get(part, 0)}))")
-        if py:
-            self.emit(None, f"{name} = {py}")
-        return array
 
 
 def _append_result(results: list[Num], part: Callable[[], Num]) -> None:

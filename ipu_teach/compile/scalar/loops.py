@@ -268,7 +268,8 @@ class Loops(Statements):
             self.bail(f"{sequence.count} != {n}", node)
             self.emit(None, f"assert {sequence.size} == {size}")
         text = f"zip({', '.join(i.py for i in inner)})"
-        data, counted = any(i.data for i in inner), any(i.counted for i in inner)
+        data = any(i.data for i in inner)
+        counted = any(i.counted for i in inner)
         return LoopSequence(
             n, lambda k: [i.item(k) for i in inner], py=text, size=size, data=data, counted=counted
         )

@@ -242,7 +242,9 @@ class Writer:
         scope = self.scope
         control = self.control
         dry = self.dry
-        num_open, num_scopes, num_loops = len(self.open), len(self.scopes), len(scope.loops)
+        num_open = len(self.open)
+        num_scopes = len(self.scopes)
+        num_loops = len(scope.loops)
         try:
             way()
         except Unreached:
