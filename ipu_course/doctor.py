@@ -23,7 +23,10 @@ TORCH_WHEELS = "https://download.pytorch.org/whl/cpu"  # wheels without 5 GB of 
 
 
 def check_home() -> DoctorRow:
-    """Check whether programs that `lab` starts can store files, at home or in the work folder."""
+    """Check whether programs that `lab` starts can store files.
+
+    They store them in the home or in the work folder.
+    """
     moved = [name for name, folder in homes() if folder == folder_in_work(name)]
     if moved:
         text = f"not all of it can be written: {', '.join(moved)} go into the work folder"

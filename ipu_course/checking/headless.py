@@ -104,8 +104,7 @@ def choose_data(notebook: NotebookNode, data: str, name: str) -> None:
 
 
 def cell_error(cell: NotebookNode, number: int, name: str, ename: str, evalue: str) -> str:
-    """Return which cell failed and at which line, followed by the error as the learner would see
-    it."""
+    """Return which cell failed and at which line, followed by the error as in the notebook."""
     tracebacks = ["\n".join(out.traceback) for out in cell.outputs if out.output_type == "error"]
     plain = re.sub(r"\x1b\[[0-9;]*m", "", tracebacks[-1] if tracebacks else "")
     line = re.search(r"Cell In\s?\[\d+\], line (\d+)", plain)

@@ -45,8 +45,10 @@ def lessons(solved: bool = False) -> list[Path]:
 
 
 def lessons_in(folder: Path) -> list[Path]:
-    """Return the notebooks of a folder that are lessons: the numbered ones, then the one-file
-    machine."""
+    """Return the notebooks of a folder that are lessons.
+
+    The numbered ones come first, then the one-file machine.
+    """
     return sorted((path for pattern in PATTERNS for path in folder.glob(pattern)), key=_in_order)
 
 

@@ -50,8 +50,10 @@ Places = Callable[..., Sequence[int]]  # returns the tile of each job
 
 
 def _step(work: ByTile, bytes_in: ByTile, bytes_out: ByTile, sync: int) -> int:
-    """Return the modelled cycles of a superstep: the sync, the slowest exchange and the slowest
-    tile."""
+    """Return the modelled cycles of a superstep.
+
+    They are those of the sync, the slowest exchange and the slowest tile.
+    """
     slowest = int(np.maximum(bytes_in, bytes_out).max())
     return int(sync + -(-slowest // BYTES_PER_CYCLE) + np.max(work))
 

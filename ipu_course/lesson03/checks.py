@@ -275,10 +275,9 @@ def _layout(answer: Callable[[Graph, Tensor], None]) -> Passed:
 
 
 def _apart(tiles: Array) -> tuple[str, str, str]:
-    """Return (what moves between tiles, why, next step) if two elements that are added are
-    separate.
+    """Return (what moves between tiles, why, next step) if a[i, j] and a[j, i] are separate.
 
-    They are a[i, j] and a[j, i]; `tiles` is the tile of each element.
+    `tiles` is the tile of each element. The two elements are added to each other.
     """
     i, j = (int(k) for k in np.argwhere(tiles != tiles.T)[0])
     actual = (

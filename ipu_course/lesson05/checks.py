@@ -212,8 +212,7 @@ def _refuse_uneven(run: Ran, on: Array) -> None:
 
 
 def graphcores_guess(elements: int) -> int:
-    """Return the worker cycles of a dot product, or of a sum, as tutorial 6's planner estimates
-    them."""
+    """Return the worker cycles of a dot product, or of a sum, by the estimate of tutorial 6."""
     return 5 + (elements + 1) // 2
 
 

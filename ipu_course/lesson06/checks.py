@@ -389,8 +389,7 @@ LONGER = 1.2  # allowed cycles, as a multiple of those it would take if it did f
 
 
 def cycles_if_it_fitted(sensors: int, readings: int) -> int:
-    """Return the modelled cycles of the program that gathers all rows on tile 0, if they fitted
-    there.
+    """Return the modelled cycles of gathering all rows on tile 0, if the tile were large enough.
 
     The fixed cost of steps is left out. According to docs/model.md, a FLOAT takes one cycle to
     arrive, half a cycle to be copied on its tile, and one and a half to be added.

@@ -420,7 +420,10 @@ def _learnt(data: datasets.Dataset) -> list[tuple[Array, Array]]:
 
 @cache
 def _shares(tests: str) -> list[float]:
-    """Return the shares of test images that plain numpy classifies correctly, by epochs."""
+    """Return the shares of test images that plain numpy classifies correctly.
+
+    There is one share for each number of epochs, from 0 on.
+    """
     data = _digits(tests)
     return [
         _right(*learnt, data.test_images, data.test_labels) / len(data.test_labels)
@@ -751,8 +754,10 @@ def _feeding(batches: list[Array]) -> Callable[[Ran], None]:
 
 
 def _grey(batches: list[Array]) -> Trial:
-    """Return a trial with two batches of pixels, one per run, so that remains of the first would
-    show."""
+    """Return a trial with two batches of pixels, one per run.
+
+    With the second, remains of the first would show.
+    """
     rows, columns = batches[0].shape
     images = Var(FLOAT, (rows, columns), linearly, right=[batch / 255.0 for batch in batches])
     description = f"a batch of {counted(rows, 'image')}, {counted(columns, 'pixel')} each"

@@ -85,7 +85,10 @@ def alive_while(steps: Order, sizes: Sequence[int]) -> list[int]:
 
 
 def most_alive(sizes: Sequence[int], keep: Collection[int]) -> int:
-    """Return the peak memory of inputs of these sizes if those of layers in `keep` are saved."""
+    """Return the peak memory of inputs of these sizes.
+
+    The inputs of the layers in `keep` are saved.
+    """
     return max(alive_while(_listed(len(sizes), {0, *keep}), sizes))
 
 
@@ -480,10 +483,9 @@ def _drops(answer: Answer) -> Passed:
 
 
 def _dropping(description: str) -> Trial:
-    """Return a trial of answer(graph, x, seed, kind, layer, program), which returns x after
-    dropout.
+    """Return a trial of answer(graph, x, seed, kind, layer, program), which appends dropout.
 
-    The steps in ORDER are appended to one program.
+    The answer is called for each step in ORDER, with one program, and returns x after dropout.
     """
     x = np.random.default_rng(806).uniform(1, 2, (TILES, 80)).astype(np.float32)
     seeds = [np.array(seed, np.uint32) for seed in ((8, 6), (6, 8), (8, 6))]

@@ -163,8 +163,10 @@ def _counted(answer: Answer) -> Passed:
 
 
 def _deep(description: str, layers: int) -> Trial:
-    """Return a trial of answer(graph, buffer, x, layers), whose program passes x through all
-    layers."""
+    """Return a trial of answer(graph, buffer, x, layers), which returns a program.
+
+    The program passes x through all layers.
+    """
     x, weights = drawn_layers(layers)
     right = [gone_through(x, weights)] * 2
     return Trial(
@@ -479,7 +481,7 @@ def _training(description: str, numbers: int) -> Trial:
 
 
 def _outside(run: Ran) -> tuple[Array, bool]:
-    """Return the final content of streaming memory, and whether nothing is stored there."""
+    """Return the final content of streaming memory, and whether the program stores nothing in it."""
     buffers = run.graph.remote_buffers.values()
     row_names = [(buffer.handle, row) for buffer in buffers for row in range(buffer.repeats)]
     rows = [run.engine.copy_from_remote_buffer(*row_name) for row_name in row_names]

@@ -54,7 +54,7 @@ class Spring(Vertex):
 
 
 class Robust(Vertex):
-    """A spring that yields: beyond the distance `far`, it pulls no harder than at `far`."""
+    """A spring that yields: beyond a distance of `far`, it pulls no harder than at `far`."""
 
     from_a: Input[Vector[FLOAT]]
     from_b: Input[Vector[FLOAT]]

@@ -46,7 +46,10 @@ def marginal_of_product(etas: Array, lams: Array, keep: int) -> tuple[Array, Arr
 
 @cache
 def _gaussians() -> tuple[tuple[str, Array, Array, int], ...]:
-    """Return (description, etas, lams, kept variables) of each case, ordinary ones first."""
+    """Return (description, etas, lams, number of kept variables) of each case.
+
+    Ordinary cases come first.
+    """
     draw = np.random.default_rng(1501)
     returned_value = []
     for message, many, n, keep in (
@@ -147,8 +150,10 @@ def _close(learner_run: Ran, reference_run: Ran) -> bool:
 
 @cache
 def _trees() -> tuple[Trial, ...]:
-    """Return trials of networks without loops, and of a variable alone; an ordinary one comes
-    first."""
+    """Return trials of networks without loops, and of a variable alone.
+
+    An ordinary one comes first.
+    """
     trials = []
     draw = np.random.default_rng(1502)
     star = [(0, side, side + 1, 0) for side in range(5)]
@@ -327,8 +332,7 @@ def _robust(answer: type[Vertex]) -> Passed:
 
 
 def _drawn(answer: type[Vertex]) -> show.Picture:
-    """Return images of the observed pixels, the result of the learner's factor, and the right
-    result."""
+    """Return images of the observed pixels, the learner's result and the right result."""
     learner_run = (trial := _image()).of(answer).came[0]["belief"][:, 0]
     prior = trial.tensors["prior"].given[0]
     right = trial.tensors["belief"].right[0]

@@ -1,5 +1,4 @@
-"""How similar two strands of letters are: the best score of an alignment that starts at their first
-letters.
+"""Score the similarity of two strands of letters, by alignments that start at their first letters.
 
 A match is worth 1. A letter that differs, or that one strand lacks, costs 1. The scores of all
 pairs of beginnings are computed along diagonals, each from the two diagonals before it. A score
@@ -67,8 +66,10 @@ class Extend(Vertex):
 
 
 def make(seed: int = 1, pairs: int = 104) -> Data:
-    """Return the two strands of each pair in `a` and `b`, with lengths in `lengths`; the longest
-    come first."""
+    """Return the strands of all pairs in `a` and `b`, with each pair's length in `lengths`.
+
+    The longest pairs come first.
+    """
     rng = np.random.default_rng(seed)
     lengths = np.sort(rng.geometric(0.05, pairs).clip(4, 40))[::-1]
     a = rng.integers(0, 4, lengths.sum(), np.int32)
@@ -99,8 +100,10 @@ def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
 
 
 def expected(data: Data) -> Data:
-    """Return the same results by numpy, a whole diagonal at a time; `run` has to equal them
-    exactly."""
+    """Return the same results by numpy, a whole diagonal at a time.
+
+    `run` has to equal them exactly.
+    """
     best_scores = []
     cuts = np.cumsum(data["lengths"])[:-1]
     for a, b in zip(np.split(data["a"], cuts), np.split(data["b"], cuts), strict=True):

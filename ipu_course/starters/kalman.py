@@ -1,5 +1,4 @@
-"""Estimate the states of particles that leave a detector, from their measured positions on its
-planes.
+"""Estimate the states of particles, from their measured positions on the planes of a detector.
 
 Each track is a straight line that is slightly bent by matter. A Kalman filter follows it: it
 predicts position and slope at the next plane, and corrects both with the measurement there. The
@@ -50,8 +49,10 @@ class Filter(Vertex):
 
 
 def make(seed: int = 2, tracks: int = 234, planes: int = 8) -> Data:
-    """Return `seen`, float32 [tracks, planes], where each plane saw each particle, and the planes'
-    `blur`."""
+    """Return `seen`, float32 [tracks, planes], and the planes' `blur`.
+
+    `seen`: where each plane saw each particle.
+    """
     rng = np.random.default_rng(seed)
     slope = rng.normal(0, 1, (tracks, 1)) + rng.normal(0, 0.1, (tracks, planes)).cumsum(axis=1)
     place = rng.normal(0, 10, (tracks, 1)) + slope.cumsum(axis=1)

@@ -40,8 +40,10 @@ class Person(Vertex):
 
 
 def make(seed: int = 6, steps: int = 20, batch: int = 78, features: int = 16) -> Data:
-    """Return float32 `x` [steps, batch, features], `labels` [steps, batch], `noise` [steps,
-    features]."""
+    """Return the training data, all float32.
+
+    They are `x` [steps, batch, features], `labels` [steps, batch] and `noise` [steps, features].
+    """
     rng = np.random.default_rng(seed)
     x = rng.standard_normal((steps, batch, features), np.float32)
     labels = (x @ rng.standard_normal(features) > 0).astype(np.float32)

@@ -50,8 +50,10 @@ def make(seed: int = 5, neurons: int = 156) -> Data:
 
 
 def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
-    """Return the report of a run, how often each neuron spiked as `counts`, and its final
-    `charges`."""
+    """Return the report of a run, with `counts` and `charges` of each neuron.
+
+    `counts`: how often it spiked. `charges`: its final charge.
+    """
     data = data or make()
     graph = Graph(target)
     many = len(data["drive"])

@@ -1,4 +1,4 @@
-"""Names that Poplar's Graph and Tensor and numpy's arrays have, and ours lack: what to use instead."""
+"""What to use instead of names of Poplar's Graph and Tensor, or of numpy's arrays, that ours lack."""
 
 from __future__ import annotations
 
