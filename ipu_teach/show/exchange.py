@@ -97,14 +97,14 @@ class Exchange:
         """The bytes that arrive in the run."""
         return self.runs * self.total
 
-    def rank(self, tiles_per_ipu: int) -> tuple[int, int, float]:
+    def rank(self, tiles_per_ipu: int) -> tuple[int, int]:
         """Return the key by which exchanges are compared: the bytes that go to another IPU in the
-        run (0 with one IPU), all bytes in the run, and the cycles of one execution."""
+        run (0 with one IPU), and all bytes in the run."""
         between = 0
         if tiles_per_ipu:
             is_link = self.source // tiles_per_ipu != self.to // tiles_per_ipu
             between = self.runs * int(self.size[is_link].sum())
-        return between, self.arriving, self.cycles
+        return between, self.arriving
 
 
 def _exchanges(report: Report) -> list[Exchange]:
