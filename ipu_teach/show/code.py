@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from textwrap import wrap
 from typing import NamedTuple
 
 import numpy as np
@@ -55,6 +56,7 @@ FORMULAS = (
     "The cycles of a library's vertex come from a formula, here with the numbers of a vertex; ceil "
     "rounds up, // rounds down. docs/model.md has the sources."
 )
+WIDEST_TEXT = 58  # characters of a formula in a row
 MOST_SIZES = 6  # of vertices, with a formula each
 COLUMNS: tuple[str, ...] = ("times", "cycles", "share")
 INDENT = "\u00a0" * 4  # spaces that indent a line in a picture, which keeps no other spaces
@@ -340,7 +342,9 @@ def line_rows(
 
 
 def tree(heading: str, columns: tuple[str, ...], rows: list[CodeRow]) -> Tree:
-    """Return the rows as an unfolded tree."""
+    """Return the rows as an unfolded tree. A long text without numbers, such as a formula, takes
+    several rows."""
+    rows = [part for each in rows for part in _wrapped(each)]
     depth, texts, cells, shares, codes = zip(*rows, strict=True)
     inner = np.append(np.diff(depth) > 0, False).astype(np.int64)
     share = np.round(1000 * np.array(shares)).astype(np.int64)
@@ -358,6 +362,18 @@ def tree(heading: str, columns: tuple[str, ...], rows: list[CodeRow]) -> Tree:
         open=inner,
         column=max(68, 7.2 * max(len(cell) for row in cells for cell in row) + 8),
     )
+
+
+def _wrapped(whole_row: CodeRow) -> Iterator[CodeRow]:
+    """Yield the row, in several parts if it is a long text without numbers."""
+    depth, text, cells, share, code = whole_row
+    if any(cells) or len(text) <= WIDEST_TEXT or not text.endswith(" cycles"):
+        yield whole_row
+        return
+    first, *rest = wrap(text, WIDEST_TEXT, break_long_words=False, break_on_hyphens=False)
+    yield depth, first, cells, share, code
+    for line in rest:
+        yield depth, INDENT + line, cells, share, code
 
 
 def rows_scene(

@@ -296,62 +296,33 @@ def _at(values: Array, steps: Array) -> Array:
     return np.where(steps < 0, 0, values[steps])
 
 
+# name, bytes, ranges of steps, number of its run
+Lane = tuple[str, int, list[tuple[int, int]], int]
+
+
 def _scene(runs: list[_Run], at: At, max_places: int) -> Scene:
+    """Return the scene, with at most `max_places` places on its axis."""
     span = max(int(run.edges[-1]) for run in runs)
     cycles = runs[0].cycles
     steps = -(-span // max_places)  # at a place
-    per_column, count = (
-        (span / max_places, max_places) if cycles else (float(steps), -(-span // steps))
-    )
+    per_column = span / max_places if cycles else float(steps)
+    count = max_places if cycles else -(-span // steps)
     panels = Panels()
     if not cycles and steps > 1:
         panels.notes.append(
             f"A place stands for {steps} steps of the programs and shows the fullest of them."
         )
-    lanes = [
-        (f"{name} ({'ab'[which]})" if len(runs) > 1 else name, size, parts, which)
-        for which, run in enumerate(runs)
-        for name, size, parts in run.ranges(MOST_LANES // len(runs))
-    ]
-    lanes.sort(key=lambda lane: (lane[2][0], -lane[1]))  # in the order in which they begin to live
-    several = sum(len(run.passing) for run in runs)
-    if several > len(lanes):
-        panels.notes.append(
-            f"{several - len(lanes):,} more that come and go, none of them larger, have no lane of "
-            "their own."
-        )
-    less = "" if runs[0].always else ", of what comes and goes"
-    limits = [run.report.target.bytes_per_tile for run in runs]
-    fullest = f"bytes of the fullest tile, which has {limits[0]:,}"
-    if not runs[0].always:
-        fullest = "bytes of the fullest tile"
-    elif limits[0] != limits[-1]:
-        owner = ("first", "second")[limits[-1] < limits[0]]
-        fullest = f"bytes of the fullest tile; line: the {owner} run's limit, {min(limits):,}"
-    for which, (name, heading) in enumerate(
-        (("all tiles", "bytes of all tiles together"), ("fullest tile", fullest))
-    ):
-        panels.put(
-            _curve(name, heading + less, runs, which, per_column=per_column, count=count),
-            left=LEFT,
-            high=HIGH,
-        )
+    lanes = _lanes(runs, panels)
+    for which, (name, heading) in enumerate(_headings(runs)):
+        curve = _curve(name, heading, runs, which, per_column=per_column, count=count)
+        panels.put(curve, left=LEFT, high=HIGH)
         panels.below()
     panels.below(46)
     if lanes:
-        values = {"bytes": np.array([size for _, size, *_ in lanes], np.int64)}
-        say = "{label}: {bytes} bytes on all tiles together"
-        names = tuple(name for name, *_ in lanes)
-        heading = "the largest variables that come and go"
-        drawing = Drawing(span, _lane_bars(lanes, runs), "modelled cycles" if cycles else "steps")
-        live = Lanes(
-            "live", heading, count=len(lanes), labels=names, say=say, values=values, whole=True
-        )
-        panels.put(live, left=LEFT, high=PITCH * len(lanes), drawing=drawing)
+        _put_lanes(panels, lanes, runs, span)
     places_of = np.stack([run.shown(0, per_column, count) for run in runs], axis=1)
     pairs = [tuple(pair) for pair in places_of.tolist()]
     places = {pair: i for i, pair in enumerate(dict.fromkeys(pairs))}  # the distinct pairs
-    stills = tuple(_still(runs, at_once, bool(lanes)) for at_once in places)
     heights = [
         _at(run.height[0], places_of_run)
         for run, places_of_run in zip(runs, places_of.T, strict=True)
@@ -363,7 +334,7 @@ def _scene(runs: list[_Run], at: At, max_places: int) -> Scene:
         _sentence(runs),
         foot=22,
         codes=CODES,
-        stills=stills,
+        stills=tuple(_still(runs, at_once, bool(lanes)) for at_once in places),
         frames=np.array([places[pair] for pair in pairs]),
         table=_table(runs),
         poster=int(np.argmax(np.max(heights, axis=0))),
@@ -381,6 +352,56 @@ def _scene(runs: list[_Run], at: At, max_places: int) -> Scene:
     leaves = enumerate(report.memory.liveness.places)
     begins = {node.step: min(count - 1, int(runs[0].edges[i] / per_column)) for i, node in leaves}
     return rests(linked(scene, report, parts=begins), report, at, parts=begins)
+
+
+def _lanes(runs: list[_Run], panels: Panels) -> list[Lane]:
+    """Return the lanes of the largest variables that come and go, in the order in which they begin
+    to live. Add a note if there are more variables."""
+    lanes = [
+        (f"{name} ({'ab'[which]})" if len(runs) > 1 else name, size, parts, which)
+        for which, run in enumerate(runs)
+        for name, size, parts in run.ranges(MOST_LANES // len(runs))
+    ]
+    lanes.sort(key=lambda lane: (lane[2][0], -lane[1]))
+    left_out = sum(len(run.passing) for run in runs) - len(lanes)
+    if left_out > 0:
+        panels.notes.append(
+            f"{left_out:,} more that come and go, none of them larger, have no lane of their own."
+        )
+    return lanes
+
+
+def _headings(runs: list[_Run]) -> list[tuple[str, str]]:
+    """Return (name, heading) of the curves of all tiles and of the fullest tile."""
+    everything = "bytes of all tiles together"
+    fullest = "bytes of the fullest tile"
+    if not runs[0].always:
+        rest = ", of what comes and goes"
+        return [("all tiles", everything + rest), ("fullest tile", fullest + rest)]
+    limits = [run.report.target.bytes_per_tile for run in runs]
+    if limits[0] == limits[-1]:
+        fullest += f", which has {limits[0]:,}"
+    else:
+        owner = "second" if limits[-1] < limits[0] else "first"
+        fullest += f"; line: the {owner} run's limit, {min(limits):,}"
+    return [("all tiles", everything), ("fullest tile", fullest)]
+
+
+def _put_lanes(panels: Panels, lanes: list[Lane], runs: list[_Run], span: int) -> None:
+    """Put a lane for each variable, on an axis of `span` steps or cycles."""
+    live = Lanes(
+        "live",
+        "the largest variables that come and go",
+        count=len(lanes),
+        labels=tuple(name for name, *_ in lanes),
+        say="{label}: {bytes} bytes on all tiles together",
+        values={"bytes": np.array([size for _, size, *_ in lanes], np.int64)},
+        whole=True,
+    )
+    drawing = Drawing(
+        span, _lane_bars(lanes, runs), "modelled cycles" if runs[0].cycles else "steps"
+    )
+    panels.put(live, left=LEFT, high=PITCH * len(lanes), drawing=drawing)
 
 
 def _curve(
@@ -421,9 +442,7 @@ def _limit(runs: list[_Run]) -> int:
     return min(run.report.target.bytes_per_tile for run in runs)
 
 
-def _lane_bars(
-    lanes: list[tuple[str, int, list[tuple[int, int]], int]], runs: list[_Run]
-) -> tuple[Bar, ...]:
+def _lane_bars(lanes: list[Lane], runs: list[_Run]) -> tuple[Bar, ...]:
     """Return the bars of the lanes: bar k has the k-th range of every lane."""
     positions = []
     code: int | Array = (
