@@ -84,7 +84,8 @@ def balance(
 
 @dataclass(frozen=True)
 class _Lost:
-    """A stretch of a run, which comes `runs` times, and what a tile waits in it on average."""
+    """A distinct stretch of a run, the number of times it occurs, and the mean cycles for which
+    a tile waits in it."""
 
     stretch: Segment
     runs: int
@@ -105,13 +106,13 @@ class _Run:
         self.cycles = sum(entry.runs * entry.stretch.cycles for entry in self.all)
 
     def phases(self, stretch: Segment) -> list[tuple[Span, Array]]:
-        """Return those in which tiles do something one by one, and for how long each that takes
-        part."""
+        """Return the phases in which tiles take different times, each with the times of its
+        tiles."""
         return [(s, s.phase.busy[s.tiles]) for s in stretch.spans if s.phase.busy is not None]
 
     def times(self, stretch: Segment) -> tuple[Array, Array]:
-        """Return (work, waits), int64[tiles]: how long each tile is at work, and how long it
-        waits."""
+        """Return (work, waits), int64[tiles]: the cycles for which each tile works and waits in
+        a stretch."""
         waits = np.zeros(self.tiles, np.int64)
         of = self.report.target.set_of(np.arange(self.tiles))
         for ipu, begin, until, _ in stretch.waits:
@@ -124,7 +125,7 @@ class _Run:
 
     @property
     def waiting(self) -> float:
-        """The share of the tiles' time that is waiting."""
+        """The share of the tiles' time that is waiting, 0 to 1."""
         return sum(lost.runs * lost.mean for lost in self.all) / self.cycles
 
     def named(self, stretch: Segment) -> tuple[str, str]:
@@ -135,20 +136,21 @@ class _Run:
         return cost.kind, cost.name
 
     def title(self, stretch: Segment) -> str:
-        """Return what a stretch is, in words."""
+        """Return the kind and the name of a stretch as one text."""
         return " ".join(self.named(stretch)).strip()
 
     def longest(self, entry: _Lost) -> Span | None:
-        """Return the phase in which most is lost, if more is lost in it than by IPUs that wait for
-        the last."""
+        """Return the phase in which tiles wait most, or None if IPUs wait even longer for the
+        last one."""
         lost = [(int((s.phase.cycles - busy).sum()), s) for s, busy in self.phases(entry.stretch)]
         max_runs, span = max(lost, key=lambda pair: pair[0], default=(0, None))
         between = entry.mean * self.tiles - sum(cycles for cycles, _ in lost)
         return span if max_runs > between else None
 
     def last_tiles(self, lost: _Lost) -> Array:
-        """Return int64[tiles]: the slowest tiles of the phase in which most is lost; none if IPUs
-        wait for the last one, or if at least half of the tiles are equally slow."""
+        """Return int64[tiles]: the slowest tiles of the phase in which tiles wait most. It is
+        empty if IPUs wait for the last one, or if at least half of the tiles are equally
+        slow."""
         none: Array = np.zeros(0, np.int64)
         span = self.longest(lost)
         if span is None or span.phase.busy is None:
@@ -157,22 +159,24 @@ class _Run:
         return last if 2 * len(last) < self.tiles else none
 
     def waits_for(self, lost: _Lost) -> str:
-        """Return the tile, the tiles or the IPU for which most is waited, in words."""
+        """Return the tile, the tiles or the IPU for which the others wait; "" if most tiles are
+        equally slow."""
         last = self.last_tiles(lost)
         if len(last):
             return f"tile {last[0]}" if len(last) == 1 else counted(len(last), "tile")
         return "" if self.longest(lost) is not None else self.slowest(lost)
 
     def slowest(self, lost: _Lost) -> str:
-        """For whom most time is lost, "" if none is."""
+        """Return the tiles, or the IPU, for which the others wait most in a stretch; "" if none
+        waits."""
         span = self.longest(lost)
         if span is None or span.phase.busy is None:
             return lost.stretch.names[lost.stretch.last] if lost.mean else ""
         return slowest(span.phase.busy)[0].removeprefix("tile ")
 
     def told(self, lost: _Lost) -> str:
-        """Return which tile the others wait for and why, and how long the phase would take if all
-        tiles worked as long as their mean."""
+        """Return a text that names the tile for which the others wait, the reason, and the
+        cycles if all tiles worked as long as their mean."""
         stretch = lost.stretch
         cycles = lost.stretch.cycles
         span = self.longest(lost)
@@ -200,7 +204,8 @@ class _Run:
         )
 
     def _cause(self, span: Span) -> str:
-        """Return what the figures show of why a tile is the slowest."""
+        """Return the bytes that the slowest tile exchanges, or the codelets that only few tiles
+        execute."""
         assert span.phase.busy is not None
         step = span.part.step
         number_of = span.phase.exchange
@@ -301,8 +306,8 @@ def _scene(runs: list[_Run], max_runs: int) -> Scene:
 
 
 def _shown(run: _Run, max_runs: int, panels: Panels) -> list[int]:
-    """Return the stretches that are shown, in order: those of the first `most` supersteps, at least
-    one."""
+    """Return the numbers of the stretches in the first `max_runs` supersteps, in order; at least
+    one. Add a note if some are left out."""
     edges = np.append(cuts(run.report), len(run.report.step_numbers))
     count = max(1, int(np.searchsorted(edges, max_runs, "right")) - 1)
     whose = f"Of the {run.name} the picture shows"
@@ -346,7 +351,8 @@ def _still(run: _Run, lost: _Lost, name: str, lanes: LanesOf, number_of: int) ->
 
 
 def _histogram(work: Array) -> Array:
-    """Return int64[BINS]: how many tiles are at work how long, in equal parts up to the slowest."""
+    """Return int64[BINS]: the number of tiles in each of `BINS` equal ranges of work, up to the
+    longest."""
     return np.histogram(work, BINS, (0, max(1, float(work.max()))))[0].astype(np.int64)
 
 

@@ -34,7 +34,8 @@ ROUND = {digits: Context(digits, ROUND_HALF_UP) for digits in (1, 2, 3, 4)}  # a
 
 
 def value(text: str) -> float:
-    """Return a number's text as a number: True is 1, and what is not written NaN."""
+    """Return the number that a text says: 1 for True, 0 for False, and NaN for an unwritten
+    element."""
     return (
         float(text == "True")
         if text in ("True", "False")
@@ -43,8 +44,8 @@ def value(text: str) -> float:
 
 
 def short(text: str, room: float) -> str:
-    """Return a number in at most four significant digits, fewer where there is no room, "" where
-    there is none at all."""
+    """Return a number with at most four significant digits, with fewer if `room` is short, and
+    "" if not even one fits."""
     max_letters = int(room / OF_LETTER)
     if text == "?" or len(text) <= max_letters and not set(text) & set(".e"):
         return text if max_letters else ""
@@ -57,7 +58,7 @@ def short(text: str, room: float) -> str:
 
 
 class Places:
-    """The places of a board's boxes and cells."""
+    """The positions of the boxes and cells of a board."""
 
     def __init__(self, board: Board) -> None:
         self.board = board
@@ -81,13 +82,13 @@ class Places:
         self.pitch = np.minimum(BROADEST, room / np.array(board.per))
 
     def corner(self, box: int) -> tuple[float, float]:
-        """Return the upper left corner of a box."""
+        """Return (x, y) of the upper left corner of a box."""
         along, down, heads = self.spots[box]
         y = self.board.y + down * (self.board.high + BETWEEN) + HEAD * heads
         return self.board.x + along * (self.wide + BETWEEN), y
 
     def cells(self) -> Array:
-        """Return float[count, 4]: x, y, width and height of the cells."""
+        """Return float[count, 4]: x, y, width and height of each cell."""
         corner = np.array([self.corner(b) for b in range(len(self.board.tiles))])[self.board.box]
         pitch = self.pitch[self.board.row]
         x = corner[:, 0] + 4 + self.board.place * pitch
@@ -96,7 +97,7 @@ class Places:
 
 
 def value_codes(board: Board, texts: list[str]) -> Array:
-    """Return int[count]: the code of each cell's number."""
+    """Return int[count]: the code of the colour of each cell."""
     codes = np.full(len(texts), board.unwritten)
     known = np.array([text != "?" for text in texts], bool)
     values = np.array([value(text) for text in texts if text != "?"])
@@ -107,20 +108,20 @@ def value_codes(board: Board, texts: list[str]) -> Array:
 
 
 def outline(x: float, y: float, width: float, height: float) -> Array:
-    """Return the rim of a box, as points."""
+    """Return the corners of the rim of a box."""
     return np.array([(x, y), (x + width, y), (x + width, y + height), (x, y + height), (x, y)])
 
 
 def rim(
     x: float, y: float, width: float, height: float, thick: float, role: str = "ink"
 ) -> Iterator[Shape]:
-    """Yield the same, as strokes."""
+    """Yield the rim of a box as four strokes, `thick` wide."""
     points = pairwise(outline(x, y, width, height).tolist())
     return (Stroke(((a, b), (c, d)), thick, role) for (a, b), (c, d) in points)
 
 
 def paint_board(scene: Scene, board: Board, frame: int, progress: float) -> Iterator[Shape]:
-    """Yield the boxes with what their tiles do, and the cells with their numbers."""
+    """Yield the boxes of the tiles with their states, and the cells with their numbers."""
     still = scene.stills[int(scene.frames[frame])]
     places = Places(board)
     texts = scene.numbers[board.name].at(frame)
@@ -189,8 +190,8 @@ def paint_board(scene: Scene, board: Board, frame: int, progress: float) -> Iter
 def under_way(
     scene: Scene, frame: int, progress: float, name: str
 ) -> tuple[tuple[Message, ...], float]:
-    """Return (the messages of a frame, how much of their time is over): what arrived stays until
-    the superstep changes something."""
+    """Return (the messages of a frame, the share of their time that is over). Messages that have
+    arrived stay until the superstep changes a value."""
     for back in range(frame, -1, -1):
         still = scene.stills[int(scene.frames[back])]
         if still.flows.get(name):
@@ -203,8 +204,8 @@ def under_way(
 def paint_packets(
     scene: Scene, name: str, board: Board, frame: int, progress: float
 ) -> Iterator[Shape]:
-    """Yield the messages between the boxes of a board, each with the number that it carries, or
-    with its bytes."""
+    """Yield the messages between the boxes of a board as packets, each with its number or its
+    bytes; arrows if they are many."""
     places = Places(board)
     messages, now = under_way(scene, frame, progress, name)
     if any(board.link(message) for message in messages):
@@ -253,8 +254,8 @@ def paint_packets(
 
 
 def _arrows(places: Places, messages: tuple[Message, ...]) -> Iterator[Shape]:
-    """Yield the arrows from box to box, those of the box in question the darkest; the host's are
-    words."""
+    """Yield an arrow for each message between boxes. Those of the focused box are dark; messages
+    of the host are counted in words."""
     board = places.board
     focus = int(board.box[board.focus])
     size = sum(message.size for message in messages)
@@ -274,7 +275,8 @@ def _arrows(places: Places, messages: tuple[Message, ...]) -> Iterator[Shape]:
 
 
 def _links(scene: Scene, places: Places, links: tuple[Message, ...]) -> Iterator[Shape]:
-    """Yield an arrow beside the boxes for each two IPUs between which something is under way."""
+    """Yield an arrow beside the boxes for each pair of IPUs between which a message is under
+    way."""
     code = next((i for i, code in enumerate(scene.codes) if code.letter == "L"), 0)
     right = places.board.right
     for link in links:
@@ -290,7 +292,7 @@ def _links(scene: Scene, places: Places, links: tuple[Message, ...]) -> Iterator
 
 
 def paint_sheet(scene: Scene, mark: Sheet, frame: int) -> Iterator[Shape]:
-    """Yield a tensor of two dimensions as an image, in the colours of its cells."""
+    """Yield a tensor of two dimensions as an image, with the colours of the board's cells."""
     board = scene.mark(mark.of)
     assert isinstance(board, Board)
     yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
@@ -306,8 +308,8 @@ def paint_sheet(scene: Scene, mark: Sheet, frame: int) -> Iterator[Shape]:
 
 
 def paint_detail(scene: Scene, mark: Detail, frame: int) -> Iterator[Shape]:
-    """Yield the cells of the focused box as a list, with the former values beside those that have
-    just changed."""
+    """Yield the cells of the focused box as a list. A number that has just changed has its
+    former value beside it."""
     board = scene.mark(mark.of)
     assert isinstance(board, Board)
     box = int(board.box[board.focus])
@@ -332,7 +334,8 @@ def paint_detail(scene: Scene, mark: Detail, frame: int) -> Iterator[Shape]:
 
 
 def paint_trail(scene: Scene, mark: Trail, edges: Array) -> Iterator[Shape]:
-    """Yield the focus' number over the run: `edges` (0 to 1) says when frames begin."""
+    """Yield the number of the focused cell over the run. `edges` (0 to 1) are the beginnings of
+    the frames."""
     board = scene.mark(mark.of)
     assert isinstance(board, Board)
     numbers = scene.numbers[board.name]

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from textwrap import wrap
 from typing import NamedTuple
 
 import numpy as np
@@ -55,6 +56,7 @@ FORMULAS = (
     "The cycles of a library's vertex come from a formula, here with the numbers of a vertex; ceil "
     "rounds up, // rounds down. docs/model.md has the sources."
 )
+WIDEST_TEXT = 58  # characters of a formula in a row
 MOST_SIZES = 6  # of vertices, with a formula each
 COLUMNS: tuple[str, ...] = ("times", "cycles", "share")
 INDENT = "\u00a0" * 4  # spaces that indent a line in a picture, which keeps no other spaces
@@ -200,8 +202,8 @@ def formula_rows(by_size: Mapping[Formula, BySize], total: float) -> Iterator[Co
 
 
 def _priced(groups_run: GroupsRun, target: Target) -> tuple[int, LineCosts]:
-    """Return (cycles of the start of those vertices that were counted line by line, their lines
-    together)."""
+    """Return (the cycles of starting vertices, the costs of all lines together) for the vertices
+    that were counted line by line."""
     start = 0
     times_of = Counter[Statement]()
     cycles_of = Counter[Statement]()
@@ -222,7 +224,7 @@ def _priced(groups_run: GroupsRun, target: Target) -> tuple[int, LineCosts]:
 
 
 def why(codelet: type[Vertex]) -> str:
-    """Return the reason for cycles that belong to no line."""
+    """Return the reason why the cycles of a codelet belong to no line."""
     return (
         "by a formula of PopLibs, not by lines"
         if of_library(codelet)
@@ -291,8 +293,8 @@ def row(
     code: Code,
     *other_prices: float | None,
 ) -> CodeRow:
-    """Return a row of `COLUMNS`. `total`: the cycles that are the whole; `other`: those at another
-    price, for a column of its own."""
+    """Return a row of the table. `total` is the cycles of which the row's are a share;
+    `other_prices` are the cycles at the other price, which have a column of their own."""
     rest = ("" if o is None else number(o) for o in other_prices)
     cells = (
         "" if times is None else f"{times:,}",
@@ -304,7 +306,7 @@ def row(
 
 
 def percent(share: float) -> str:
-    """Return a share in words."""
+    """Return a share, 0 to 1, as a percentage."""
     return f"{100 * share:.1f} %"
 
 
@@ -315,8 +317,8 @@ def line_rows(
     total: float,
     others: tuple[float, LineCosts] | None = None,
 ) -> Iterator[CodeRow]:
-    """Yield a row for the start, one for each line, and below it its parts, if it has several.
-    Lines that cost nothing keep their place."""
+    """Yield a row for the start of vertices, one for each line, and one for each part of a line
+    that has several. A line that costs nothing keeps its place."""
     if not lines:
         return
     worst = max(cycles for *_, cycles in lines)
@@ -340,7 +342,9 @@ def line_rows(
 
 
 def tree(heading: str, columns: tuple[str, ...], rows: list[CodeRow]) -> Tree:
-    """Return the rows as a mark, all unfolded."""
+    """Return the rows as an unfolded tree. A long text without numbers, such as a formula, takes
+    several rows."""
+    rows = [part for each in rows for part in _wrapped(each)]
     depth, texts, cells, shares, codes = zip(*rows, strict=True)
     inner = np.append(np.diff(depth) > 0, False).astype(np.int64)
     share = np.round(1000 * np.array(shares)).astype(np.int64)
@@ -360,6 +364,18 @@ def tree(heading: str, columns: tuple[str, ...], rows: list[CodeRow]) -> Tree:
     )
 
 
+def _wrapped(whole_row: CodeRow) -> Iterator[CodeRow]:
+    """Yield the row, in several parts if it is a long text without numbers."""
+    depth, text, cells, share, code = whole_row
+    if any(cells) or len(text) <= WIDEST_TEXT or not text.endswith(" cycles"):
+        yield whole_row
+        return
+    first, *rest = wrap(text, WIDEST_TEXT, break_long_words=False, break_on_hyphens=False)
+    yield depth, first, cells, share, code
+    for line in rest:
+        yield depth, INDENT + line, cells, share, code
+
+
 def rows_scene(
     view: str,
     title: str,
@@ -369,7 +385,7 @@ def rows_scene(
     table: Table,
     notes: Sequence[str] = (),
 ) -> Scene:
-    """Return a picture of rows and nothing else."""
+    """Return a scene that consists of rows alone."""
     panels = Panels()
     panels.put(mark)
     panels.notes += ["Cycles are modelled.", *notes]

@@ -97,14 +97,14 @@ class Exchange:
         """The bytes that arrive in the run."""
         return self.runs * self.total
 
-    def rank(self, tiles_per_ipu: int) -> tuple[int, int, float]:
+    def rank(self, tiles_per_ipu: int) -> tuple[int, int]:
         """Return the key by which exchanges are compared: the bytes that go to another IPU in the
-        run (0 with one IPU), all bytes in the run, and the cycles of one execution."""
+        run (0 with one IPU), and all bytes in the run."""
         between = 0
         if tiles_per_ipu:
             is_link = self.source // tiles_per_ipu != self.to // tiles_per_ipu
             between = self.runs * int(self.size[is_link].sum())
-        return between, self.arriving, self.cycles
+        return between, self.arriving
 
 
 def _exchanges(report: Report) -> list[Exchange]:
@@ -223,6 +223,7 @@ def _scene(
     largest: int | None,
     maximum: int,
 ) -> Scene:
+    """Return the scene of at most `maximum` exchanges."""
     tiles = report.target.num_tiles
     per_ipu = report.target.tiles_per_ipu if report.target.num_ipus > 1 else 0
     per_bin = -(-tiles // MOST_BINS)
@@ -231,76 +232,46 @@ def _scene(
     bins = -(-tiles // per_bin)
     usual = set(sorted(range(len(every)), key=lambda i: -every[i].total)[:maximum])
     picked = [exchange for i, exchange in enumerate(every) if i in usual]
-    panels = Panels()
-    panels.notes = [
-        "Bytes are counted where they arrive; what several tiles hear is sent once. Cycles are "
-        "modelled."
-    ]
-    if len(picked) < len(every):
-        panels.notes.append(
-            f"The picture shows the {len(picked)} of {len(every)} exchanges in which most bytes "
-            "arrive."
-        )
-    if per_bin > 1:
-        panels.notes.append(
-            f"A row and a column stand for up to {per_bin} tiles: the sum of their bytes."
-        )
     matrices = [_binned(exchange, per_bin, bins) for exchange in picked]
     most = max(int(sizes.max()) for sizes, _ in matrices)
-    darkest = max(most, largest or 0)
-    bounds = np.unique([max(1, -(-darkest // part)) for part in (16, 8, 4, 2, 1)])
+    bounds = np.unique([max(1, -(-max(most, largest or 0) // part)) for part in (16, 8, 4, 2, 1)])
+    panels = Panels()
+    panels.notes = _notes(len(picked), len(every), per_bin)
     stills = []
-    for which, (exchange, (sizes, messages)) in enumerate(zip(picked, matrices, strict=True)):
-        sent = np.bincount(
-            exchange.transfers.source // per_bin, exchange.transfers.size, bins
-        ).astype(np.int64)
-        received = sizes.reshape(bins, bins).sum(axis=1)
-        bars = (Bar(MARGIN, 0, sent, 0), Bar(MARGIN, 0, received, 0))
-        panels.drawings.append(Drawing(int(max(sent.max(), received.max())), bars, "bytes"))
+    for exchange, (sizes, messages) in zip(picked, matrices, strict=True):
+        number_of_drawing = len(panels.drawings)
+        panels.drawings.append(_margins(exchange, sizes, per_bin, bins))
         code = np.where(sizes > 0, 1 + np.searchsorted(bounds, sizes), NOTHING)
-        name = exchange.name + (f", {exchange.runs:,} times" if exchange.runs > 1 else "")
-        cells = {"matrix": (code, 1, NOTHING)}
-        lanes = {"matrix": (which, 0, panels.drawings[-1].span)}
-        numbers_of = {"bytes": sizes, "messages": messages}
-        note = _note(exchange, per_ipu)
-        say = "{bytes} bytes in {messages} messages"
-        still = Still(
-            name,
-            note,
-            MARGIN,
-            exchange.cycles,
-            first=True,
-            cells=cells,
-            lanes=lanes,
-            say=say,
-            values=numbers_of,
+        stills.append(
+            Still(
+                exchange.name + (f", {exchange.runs:,} times" if exchange.runs > 1 else ""),
+                _note(exchange, per_ipu),
+                MARGIN,
+                exchange.cycles,
+                first=True,
+                cells={"matrix": (code, 1, NOTHING)},
+                lanes={"matrix": (number_of_drawing, 0, panels.drawings[-1].span)},
+                say="{bytes} bytes in {messages} messages",
+                values={"bytes": sizes, "messages": messages},
+            )
         )
-        stills.append(still)
-    if per_ipu:
-        ipus = report.target.num_ipus
-        ticks = tuple(f"{i}" for i in range(0, ipus, -(-ipus // 6)))
-    elif bins >= 8:
-        ticks = tuple(f"{per_bin * (bins * i // 4):,}" for i in range(4))
-    else:
-        ticks = tuple(f"{i}" for i in range(bins))
-    parts = {exchange.step: i for i, exchange in reversed(list(enumerate(picked)))}
-    poster = max(range(len(picked)), key=lambda i: picked[i].rank(per_ipu))
-    if at is not None:
-        poster = resting("exchange", stills, report, at, parts=parts)
-    heading = "bytes from a tile to a tile"
     matrix = Matrix(
         "matrix",
-        heading,
+        "bytes from a tile to a tile",
         count=bins**2,
         bins=bins,
         tiles=tiles,
         each=per_bin,
-        ticks=ticks,
+        ticks=_ticks(report.target.num_ipus, per_bin, bins),
         ipu=per_ipu // per_bin,
         link=LINK if per_ipu else 0,
     )
     panels.put(matrix, left=64, right=64 + SIDE, down=44, high=SIDE)
     panels.put(Partners("partners", of="matrix"), left=424, high=SIDE + 44)
+    parts = {exchange.step: i for i, exchange in reversed(list(enumerate(picked)))}
+    poster = max(range(len(picked)), key=lambda i: picked[i].rank(per_ipu))
+    if at is not None:
+        poster = resting("exchange", stills, report, at, parts=parts)
     scene = panels.scene(
         "exchange",
         titled(report, _title(picked[poster], per_ipu)),
@@ -318,6 +289,39 @@ def _scene(
     keys = ((which, (exchange.step, exchange.number)) for which, exchange in enumerate(picked))
     scene = with_content(scene, texts, {which: first[key] for which, key in keys if key in first})
     return linked(scene, report, parts=parts)
+
+
+def _notes(shown_count: int, count: int, per_bin: int) -> list[str]:
+    """Return notes about how bytes are counted, and what the picture leaves out or merges."""
+    notes = [
+        "Bytes are counted where they arrive; what several tiles hear is sent once. Cycles are "
+        "modelled."
+    ]
+    if shown_count < count:
+        notes.append(
+            f"The picture shows the {shown_count} of {count} exchanges in which most bytes arrive."
+        )
+    if per_bin > 1:
+        notes.append(f"A row and a column stand for up to {per_bin} tiles: the sum of their bytes.")
+    return notes
+
+
+def _margins(exchange: Exchange, sizes: Array, per_bin: int, bins: int) -> Drawing:
+    """Return the bars of the bytes that each bin sends, and of those that it receives."""
+    sender = exchange.transfers.source // per_bin
+    sent = np.bincount(sender, exchange.transfers.size, bins).astype(np.int64)
+    received = sizes.reshape(bins, bins).sum(axis=1)
+    bars = (Bar(MARGIN, 0, sent, 0), Bar(MARGIN, 0, received, 0))
+    return Drawing(int(max(sent.max(), received.max())), bars, "bytes")
+
+
+def _ticks(ipus: int, per_bin: int, bins: int) -> tuple[str, ...]:
+    """Return the numbers along the matrix: of IPUs if there are several, else of tiles."""
+    if ipus > 1:
+        return tuple(f"{i}" for i in range(0, ipus, -(-ipus // 6)))
+    if bins >= 8:
+        return tuple(f"{per_bin * (bins * i // 4):,}" for i in range(4))
+    return tuple(f"{i}" for i in range(bins))
 
 
 def _binned(exchange: Exchange, per_bin: int, bins: int) -> tuple[Array, Array]:

@@ -138,7 +138,8 @@ def formats(
 def _landed(
     coin: float, dtype: type[DType], throws: int, thrown: ArrayLike | None, seed: int
 ) -> tuple[Array, Array]:
-    """Return (the number below, the number above, the result of each rounding)."""
+    """Return (float[2] the numbers below and above the value, float[throws] the result of each
+    stochastic rounding)."""
     number = isinstance(coin, (int, float)) and not isinstance(coin, bool) and isfinite(coin)
     if not number or not is_whole(throws) or not 1 <= throws <= MOST_THROWS:
         subject = f"{shown(throws)} throws" if number else f"the coin {shown(coin)}"
@@ -160,13 +161,13 @@ def _landed(
 
 
 def _on(ends: Array, landed: Array) -> Array:
-    """Return how many roundings gave each of two numbers."""
+    """Return how many of the first roundings gave each of the two numbers."""
     return np.array([np.count_nonzero(landed == end) for end in ends])
 
 
 def _coin(value: float, ends: Array, landed: Array, many: list[int]) -> Painted:
-    """Return a number line with two numbers and the value, with how many roundings gave each
-    number, and their mean."""
+    """Return the panel of stochastic rounding, with a picture for each frame: two numbers and
+    the value between them, how often each number was the result, and the mean."""
     inner = np.array([BAR / 2 + 10, COIN - BAR / 2 - 10])
     drawn = list[tuple[Shape, ...]]()
     for n in many:
@@ -197,8 +198,8 @@ def _coin(value: float, ends: Array, landed: Array, many: list[int]) -> Painted:
 def _histogram(
     way: list[int], sizes: Array, dtypes: tuple[type[DType], ...]
 ) -> tuple[Painted, list[Array]]:
-    """Return the bars by powers of two over the range of each dtype, and how many values are in
-    each, frame by frame."""
+    """Return (the panel of bars by powers of two above the range of each dtype, with a picture
+    for each frame; the number of values in each bar)."""
     reaches = []
     sizes = sizes[sizes > 0]
     for dtype in dtypes:
@@ -242,7 +243,7 @@ def _histogram(
 def _reaches(
     dtypes: tuple[type[DType], ...], reaches: list[tuple[int, int, int]], low: int, high: int
 ) -> list[Shape]:
-    """Return the axis, and below it from which power of two to which each dtype goes."""
+    """Return the axis, and below it the range of each dtype in powers of two."""
     pitch = WIDE / (high - low)
     shift_step = next(2**k for k in range(12) if (high - low) / 2**k <= 9)
     shapes: list[Shape] = [Stroke(((0, HIGH), (WIDE, HIGH)), 1, "line")]

@@ -56,8 +56,8 @@ def machine(given: Target | Device | Report) -> View:
 
 
 def pipes(target: Target, num_ipus: int) -> list[int]:
-    """Return the bytes a second through all memories of a machine of `num_ipus` IPUs (0: of a
-    tile), its exchange, links and host."""
+    """Return the bytes a second through the memories, the exchange, the links and the host link
+    of a machine of `num_ipus` IPUs; 0 stands for one tile."""
     clock = target.tile_clock_frequency
     tiles = max(1, num_ipus * target.tiles_per_ipu)
     memory = tiles * target.data_path_width / 8 * clock
@@ -68,7 +68,7 @@ def pipes(target: Target, num_ipus: int) -> list[int]:
 
 
 def rate(bytes_a_second: float) -> str:
-    """Return a bandwidth in words: 7.83 TB/s."""
+    """Return a bandwidth with its unit, such as 7.83 TB/s."""
     unit, size = next(
         ((u, s) for u, s in (("PB/s", 1e15), ("TB/s", 1e12), ("GB/s", 1e9)) if bytes_a_second >= s),
         ("MB/s", 1e6),
@@ -176,7 +176,7 @@ def _scene(target: Target, report: Report | None) -> Scene:
 
 
 def _finding(memory: int, host: int) -> str:
-    """Return how much faster one path is than the other."""
+    """Return a title that compares the bandwidths of the tiles' memory and of the host link."""
     fast = max(memory, host)
     slow = max(1, min(memory, host))
     times = f"{fast / slow:,.0f}" if fast >= 10 * slow else f"{fast / slow:.2g}"
@@ -186,13 +186,12 @@ def _finding(memory: int, host: int) -> str:
 
 
 def _source(target: Target, figure: str) -> str:
-    """Return where a figure of this machine comes from; a figure that the user set has no published
-    source."""
+    """Return the source of a figure; a figure that the user set has no published source."""
     if ground(target, figure) == GIVEN:
         return "set for this machine"
     return source(target.ipu_version, figure)
 
 
 def unit(figure: str) -> str:
-    """Return the unit of a figure of a machine."""
+    """Return the unit of a constant of a machine."""
     return str(Target.__dataclass_fields__[figure].metadata["unit"])

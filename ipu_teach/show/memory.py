@@ -119,7 +119,7 @@ class _MemoryScene:
         self.top = min(t for t in TOPS if min(self.maximum, self.limit) * 1000 <= t * self.limit)
 
     def scene(self, most_named: int) -> Scene:
-        """Return the scene, which lists at most so many variables of a tile."""
+        """Return the scene. It lists at most `most_named` variables of a tile."""
         amounts = {"total": self.total, "always": self.report.memory.always_live_bytes_per_tile}
         amounts |= {f"part{i}": per_tile for i, (_, per_tile) in enumerate(self.parts)}
         description = "{total} of " + f"{self.limit:,} bytes, {{always}} of them always live; "
@@ -337,7 +337,7 @@ def _stack_heading(tiles_per_cell: int, columns: int, cells: int) -> str:
 
 
 def _notes(tiles_per_cell: int, columns: int, tiles: int) -> list[str]:
-    """Return the notes on how the numbers were put together."""
+    """Return notes about tiles that share a cell or a stack."""
     notes = [
         "Bytes are modelled, each tile at its own fullest moment, which may be at different steps. "
         "An average is rounded."

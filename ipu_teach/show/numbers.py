@@ -45,8 +45,8 @@ Window = tuple[float, float]
 
 @dataclass(frozen=True)
 class NumberLine:
-    """The positive numbers of a dtype, and one value as it holds it. `lands` is infinite, or NaN,
-    where it cannot."""
+    """The positive numbers of a dtype, and the number to which one value is rounded. `lands` is
+    infinite or NaN if there is no such number."""
 
     name: str
     smallest: float
@@ -56,7 +56,7 @@ class NumberLine:
     lands: float
 
     def spacing(self, value: float) -> float:
-        """Return how far `value` is from the next number further from zero."""
+        """Return the distance from `value` to the next number further from zero."""
         magnitude = min(max(abs(value), self.normal), self.largest)
         return ldexp(1.0, frexp(magnitude)[1] - 1) / self.steps
 
@@ -67,21 +67,21 @@ class NumberLine:
         return int(copysign(magnitude / self.spacing(magnitude) + doubled * self.steps, number))
 
     def ends(self, window: Window) -> Window:
-        """Return the lowest and the highest of its numbers in the window: the first is higher if
-        there is none."""
+        """Return the lowest and the highest number of the dtype in the window; the first is
+        higher if there is none."""
         low, high = (self.spacing(end) for end in window)
         first = ceil(window[0] / low) * low
         last = floor(window[1] / high) * high
         return max(first, -self.largest), min(last, self.largest)
 
     def many(self, window: Window) -> int:
-        """Return how many of its numbers are in the window."""
+        """Return how many numbers of the dtype are in the window."""
         first, last = self.ends(window)
         return self.from_zero(last) - self.from_zero(first) + 1 if first <= last else 0
 
     def within(self, window: Window, max_numbers: int) -> list[float]:
-        """Return its numbers from the first end of the window to the second, the lowest `most` of
-        them."""
+        """Return the lowest `max_numbers` numbers of the dtype from the beginning of the window
+        to its end."""
         value, last = self.ends(window)
         boxes_of_code = list[float]()
         while value <= last and len(boxes_of_code) < max_numbers:
@@ -156,7 +156,7 @@ def _scene(lines: list[NumberLine], value: float) -> Scene:
 
 
 def _title(lines: list[NumberLine], value: float) -> str:
-    """Return how far from the value it lands, on the line that is furthest off."""
+    """Return the title: the dtype whose number is furthest from the value, and the distance."""
     worst = max(lines, key=lambda line: abs(line.lands - value))
     if worst.lands == value:
         return f"{value:.9g} is a number of {', '.join(line.name for line in lines)}"
@@ -189,7 +189,7 @@ DtypeRow = tuple[str, list[tuple[int, float, float]]]
 
 
 def _reach(line: NumberLine, low: int, span: int) -> DtypeRow:
-    """From which power of two to which."""
+    """Return the range of a dtype in powers of two."""
     begin, normal, end = (round(log2(v)) - low for v in (line.smallest, line.normal, line.largest))
     description = f"{line.name}: 2^{begin + low} to 2^{end + low}; {line.steps:,} numbers each"
     parts = ((EVEN, begin, normal - begin), (GROWING, normal, end - normal))
@@ -197,8 +197,8 @@ def _reach(line: NumberLine, low: int, span: int) -> DtypeRow:
 
 
 def _around(line: NumberLine, window: Window) -> DtypeRow:
-    """Return a mark for each number in the window, or one bar where they are too close; and where
-    the value lands."""
+    """Return a mark for each number in the window, or one bar if they are too close to each
+    other, and a mark for the number to which the value is rounded."""
 
     def mark(code: int, number: float, wide: float) -> tuple[int, float, float]:
         return code, (number - window[0]) / (window[1] - window[0]) - wide / 2, wide
@@ -214,7 +214,7 @@ def _around(line: NumberLine, window: Window) -> DtypeRow:
 
 
 def _rows(name: str, heading: str, rows: list[DtypeRow], ticks: list[tuple[float, str]]) -> Painted:
-    """Return a row of boxes for each dtype, with its text above, over an axis."""
+    """Return a mark with a row of boxes for each dtype, its text above the row, and an axis."""
     high = PITCH * len(rows)
     shapes = list[Shape]()
     for i, (description, boxes) in enumerate(rows):

@@ -75,11 +75,9 @@ COLUMNS = 320  # of the raster of a tape
 def paint(
     scene: Scene, frame: int, progress: float | None = None, is_whole: bool = False
 ) -> Iterator[Shape]:
-    """Yield the shapes of frame number `frame` when `progress` (0 to 1) of it is over, left out
-    where a step stops.
-
-    `whole` shows all of its lanes.
-    """
+    """Yield the shapes of frame number `frame` when a share `progress` (0 to 1) of it is over;
+    by default, the share at which a step stops. With `is_whole`, all lanes of the frame are
+    shown."""
     still = scene.stills[int(scene.frames[frame])]
     progress = still.at if progress is None else progress
     for mark in scene.marks:
@@ -128,8 +126,8 @@ def paint(
 
 
 def cell_codes(mark: Cells, still: Still, progress: float) -> Array:
-    """Return int[count]: the code of each cell. A cell keeps its first code until its time is over,
-    then it has the second."""
+    """Return int[count]: the code of each cell. A cell has its first code until its time is
+    over, and its second code after that."""
     code, until, then = still.cells[mark.name]
     now = progress * still.cycles
     until = np.broadcast_to(np.asarray(until), mark.count)
@@ -163,7 +161,8 @@ def _cells(scene: Scene, mark: Cells, still: Still, progress: float) -> Iterator
 
 
 def _cell_labels(scene: Scene, mark: Cells, codes: Array) -> Iterator[Shape]:
-    """Yield the label of each cell and the letter of its code, or of a small cell one of them."""
+    """Yield the label of each cell and the letter of its code; a small cell has only one of
+    them."""
     x, y = mark.place(np.arange(mark.count))
     tall = mark.side >= 2 * SMALLEST_LABEL
     two = mark.side >= TWO_LINES * SMALLEST_LABEL
@@ -229,8 +228,8 @@ def _lane_labels(mark: Lanes | Tape) -> Iterator[Shape]:
 
 
 def _layers(drawing: Drawing, count: int) -> Iterator[tuple[bool, Array, Array, Array]]:
-    """Return (whether on top, code, begin, end) of the boxes for every bar: the rest that follows
-    it, then the bar itself."""
+    """Yield (whether it is on top, code, begin, end) of the boxes of every bar: the rest that
+    follows the bar, then the bar."""
     for bar in drawing.bars:
         code, begin, middle = bar.of(count)
         if bar.rest >= 0:
@@ -239,12 +238,9 @@ def _layers(drawing: Drawing, count: int) -> Iterator[tuple[bool, Array, Array, 
 
 
 def pixels_in_turn(spent: Array) -> Array:
-    """Return int[rows, columns]: for each row and column the code that is owed most of `spent`,
-    float[rows, codes, columns].
-
-    A pixel pays for a column's width, so along each row every code has its share, however short its
-    pieces are.
-    """
+    """Return int[rows, columns]: the code of each pixel, such that every code of a row gets its
+    share of the pixels, however short its pieces are. `spent` is float[rows, codes, columns];
+    each pixel takes the code that is owed most."""
     rows, _, columns = spent.shape
     pixels = np.zeros((rows, columns), np.int64)
     owed = np.zeros(spent.shape[:2])
@@ -301,8 +297,8 @@ def _message(cells: Cells, message: Message, width: float, folded: bool) -> Iter
 def _toward(
     start: tuple[float, float], end: tuple[float, float], reach: float
 ) -> tuple[float, float]:
-    """From `start` towards `end` as far as the rim of a square that is `reach` wide to each side,
-    at most to the end."""
+    """Return the point on the way from `start` to `end` at the edge of a square around `start`,
+    which reaches `reach` to each side; at most `end`."""
     x = end[0] - start[0]
     y = end[1] - start[1]
     part = min(1.0, reach / (max(abs(x), abs(y)) or 1))
@@ -310,20 +306,20 @@ def _toward(
 
 
 def bend(x: float, y: float, to_x: float, to_y: float) -> tuple[float, float]:
-    """Return the control point of a curve that leaves the straight line a little to its left, so
-    that both directions are seen."""
+    """Return the control point of a curve that runs slightly to the left of the straight line,
+    so that both directions can be seen."""
     return (x + to_x) / 2 + 0.18 * (to_y - y), (y + to_y) / 2 - 0.18 * (to_x - x)
 
 
 def track_edges(scene: Scene) -> Array:
-    """Return float[frames + 1]: where each frame begins on the track, from 0 to 1. A frame without
-    cycles has no width."""
+    """Return float[frames + 1]: the beginning of each frame on the track, 0 to 1. A frame
+    without cycles has no width."""
     edges = scene.begins
     return edges / edges[-1] if edges[-1] else np.linspace(0, 1, len(edges))
 
 
 def pieces(scene: Scene) -> tuple[Array, Array]:
-    """Return (code, cycles) of every piece of the run: the phases of its frames where a tape has
+    """Return (code, cycles) of every piece of the run: the phases of its frames if a tape has
     their drawings, else its frames."""
     if scene.clock is not None:
         return np.array([s.code for s in scene.stills])[scene.frames], np.diff(scene.clock)
@@ -381,8 +377,8 @@ def _track(scene: Scene, mark: Track, frame: int, progress: float) -> Iterator[S
 
 
 def _strip(mark: Track, edges: Array, codes: Array, cycles: Array) -> Iterator[Shape]:
-    """Yield a long run in columns between `edges`, each with its shares one above the other. Equal
-    neighbours are one box."""
+    """Yield the columns of a long run between `edges`. Each column shows its shares above each
+    other; equal neighbours are one box."""
     ends = np.append(0.0, np.cumsum(cycles))
     known = np.unique(codes)
     parts = np.array(
@@ -478,9 +474,9 @@ def _tape(scene: Scene, mark: Tape, frame: int, progress: float) -> Iterator[Sha
 def _lane_boxes(
     mark: Lanes | Tape, drawings: list[tuple[float, Drawing]], scale: float, shown: float = np.inf
 ) -> Iterator[Shape]:
-    """Yield the bars of drawings from some cycle on, as far as `shown`. Equal neighbours are one
-    box, with lines of paper between lanes. The rest of a bar is drawn under it, as wide as both,
-    which takes less data."""
+    """Yield the bars of drawings from a cycle on, up to `shown`. Equal neighbours are one box,
+    with lines in the colour of the paper between lanes. The rest of a bar is drawn below it,
+    as wide as both, which takes less data."""
     pitch = mark.height / mark.count
     gap = pitch * 0.08 if pitch > 5 else 0.0
     within: set[int] = set()  # lanes that begin within a box
@@ -513,8 +509,8 @@ def _lane_boxes(
 def _tape_raster(
     mark: Tape, run: list[tuple[int, Drawing]], before: Array, scale: float, codes: int
 ) -> Iterator[Shape]:
-    """Return the raster of a run too long to draw bar by bar; every lane has the shares of its
-    whole run."""
+    """Return the raster of a run that is too long to be drawn bar by bar. Every lane has the
+    shares of its whole run."""
     first = run[0][0]
     last = run[-1][0] + 1
     wide = before[last] * scale
@@ -544,8 +540,8 @@ def _tape_raster(
 
 
 def _spent(drawing: Drawing, count: int, codes: int, until: Array) -> Array:
-    """Return float[lanes, codes, times]: how long each lane has had each code until some time of
-    the drawing."""
+    """Return float[lanes, codes, times]: the time that each lane has had each code, up to some
+    times of the drawing."""
     pieces_found = np.zeros((count, codes, len(until)))
     lanes = np.arange(count)
     for bar in drawing.bars:
@@ -557,7 +553,7 @@ def _spent(drawing: Drawing, count: int, codes: int, until: Array) -> Array:
 
 
 def _steps(mark: Curve, values: Array) -> Array:
-    """Return float[2n, 2]: the points of a line that keeps each value for the width of a frame."""
+    """Return float[2n, 2]: the points of a line that keeps each value over the width of a frame."""
     edges = mark.x + np.arange(len(values) + 1) * (mark.width / mark.count)
     x = np.repeat(edges, 2)[1:-1]
     return np.stack(
@@ -598,7 +594,7 @@ def _curve(scene: Scene, mark: Curve, frame: int) -> Iterator[Shape]:
 
 
 def bar_width(mark: Tree) -> float:
-    """Return the width of the longest bar of a tree: the room that its words leave, up to half of
+    """Return the width of the longest bar of a tree: the room beside its texts, at most half of
     the tree. static/tree.js has the same formula."""
     columns = len(mark.columns)
     words = zip(mark.labels, mark.depth.tolist(), strict=True)
@@ -649,13 +645,12 @@ def headline(scene: Scene) -> Iterator[Words]:
 
 
 def headline_height(scene: Scene) -> float:
-    """Return how much room the title takes above the drawing."""
+    """Return the height of the title above the drawing."""
     return 10 + TITLE_LINE * len(wrap(scene.title, OF_TITLE, max_lines=2, placeholder=" …"))
 
 
 def caption(scene: Scene, frame: int) -> Iterator[Shape]:
-    """Yield the shapes below the drawing: the frame in words, and the meaning of the codes that the
-    scene uses."""
+    """Yield the shapes below the drawing: a description of the frame, and the legend."""
     still = scene.stills[int(scene.frames[frame])]
     y = scene.height + 14
     head = f"{still.label}, {number(still.cycles)} modelled cycles" if still.cycles else still.label
@@ -677,7 +672,7 @@ MOST_LINES = 3  # lines of the note
 
 
 def legend_words(scene: Scene, code: int) -> str:
-    """Return a code as the legend names it."""
+    """Return the letter and the name of a code, as the legend shows them."""
     return f"{scene.codes[code].letter} {scene.codes[code].name}".strip()
 
 
@@ -697,7 +692,7 @@ def legend_places(scene: Scene) -> list[tuple[int, float, int]]:
 
 
 def caption_height(scene: Scene) -> float:
-    """Return the height of the words and the legend below the drawing."""
+    """Return the height of the texts and the legend below the drawing."""
     return (
         50
         + LINE * note_lines(scene)
@@ -706,8 +701,8 @@ def caption_height(scene: Scene) -> float:
 
 
 def note_lines(scene: Scene) -> int:
-    """Return how many lines the longest note takes: the same for every frame, so that nothing moves
-    from one to the next."""
+    """Return the number of lines of the longest note. Every frame has that many, so that nothing
+    moves between frames."""
     return max(1, *(len(_lines(still.note, MOST_LINES)) for still in scene.stills))
 
 

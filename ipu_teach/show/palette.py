@@ -26,11 +26,11 @@ class Code:
     listed: bool = False
 
     def colour(self, dark: bool) -> str:
-        """Return its colour on a page."""
+        """Return the colour on a light or on a dark page."""
         return self.dark if dark else self.light
 
     def lettered(self, letter: str, name: str = "") -> Code:
-        """Return the same with another letter, and another name if one is given."""
+        """Return the code with another letter, and with another name if one is given."""
         return replace(self, letter=letter, name=name or self.name)
 
 
@@ -75,8 +75,8 @@ RANGES = ("#440154", "#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#a0
 
 
 def of_tiles(num_tiles: int) -> tuple[tuple[Code, ...], int]:
-    """Return (the colours of tiles, how many neighbours share one). Only neighbouring tiles have
-    the same colour."""
+    """Return (the colours of tiles, the number of neighbours that share a colour). Only
+    neighbours have the same colour."""
     if num_tiles <= len(TILES):
         return TILES[:num_tiles], 1
     tiles_per_range = -(-num_tiles // len(RANGES))
@@ -128,8 +128,8 @@ FILL = (
 
 
 def filled(fifth: int, top: int) -> Code:
-    """Return the code of `FILL` with that number, where the last fifth ends at `top` thousandths of
-    the limit."""
+    """Return colour number `fifth` of `FILL`, with a name; the last fifth ends at `top`
+    thousandths of the limit."""
     name = f"up to {(fifth + 1) * top / 50:g} % of the limit"
     return replace(FILL[fifth], name=name) if fifth < len(FILL) - 1 else FILL[fifth]
 

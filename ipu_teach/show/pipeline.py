@@ -77,8 +77,8 @@ def pipeline(ticks: Iterable[Iterable[tuple[str, int, int]]], report: Report | N
 
 
 def held(every: Ticks, stages: int) -> Array:
-    """Return int64[stages, ticks]: how many micro-batches a stage holds, the one at work
-    included."""
+    """Return int64[stages, ticks]: the number of micro-batches that each stage holds, including
+    the one at work."""
     stashed = np.zeros((stages, len(every)), np.int64)
     back = {(s, b) for now in every for kind, s, b in now if kind == BACKWARD}
     for t, now in enumerate(every):
@@ -176,7 +176,7 @@ def _scene(every: Ticks, report: Report | None, max_ticks: int) -> Scene:
 
 
 def _run(panels: Panels, report: Report, max_ticks: int) -> str:
-    """Put a lane for each IPU, and say how much of its time it waits."""
+    """Put a lane for each IPU, and return a text with the share of its time that it waits."""
     names = report.target.sets
     pieces = defaultdict[tuple[int, int], list[tuple[int, int]]](list)
     panels.first(max_ticks, report.num_steps, "supersteps", "The run shows")

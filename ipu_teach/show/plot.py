@@ -142,7 +142,8 @@ def images(
 
 
 def _stack(pictures: Array) -> Array:
-    """Return the pictures as an array of numbers with three dimensions, none of them empty."""
+    """Return the pictures as an array of numbers with three dimensions; raise an error if it is
+    empty or of another shape."""
     try:
         stack = np.asarray(pictures)
     except ValueError:

@@ -134,8 +134,8 @@ def _scene(report: Report, walk: Walk, all_places: list[WalkPlace]) -> Scene:
 
 
 def _numbered(places: Sequence[WalkPlace]) -> dict[int, str]:
-    """By the id of a place its title. Steps beside each other that are called the same are counted:
-    Copy 2 of 3."""
+    """Return the title of each place by its id. Steps next to each other with one title are
+    numbered: Copy 2 of 3."""
     titles = {id(place): place.title for place in places}
     for place in places:
         same_title = Counter(child.title for child in place.children if child.node.step < 0)
@@ -179,7 +179,8 @@ def _by_content(place: WalkPlace) -> str:
 
 
 def _whose(cycles: Sequence[float], sets: Sequence[str]) -> str:
-    """Return which IPU has most to do, or how many have."""
+    """Return the name of the IPU with the most cycles, or how many IPUs have that many; "" if
+    there are no cycles."""
     busiest = [
         ipu for ipu, cycles_per_ipu in enumerate(cycles) if cycles_per_ipu == max(cycles) > 0
     ]
@@ -190,7 +191,8 @@ def _whose(cycles: Sequence[float], sets: Sequence[str]) -> str:
 
 
 def _opened(depth: Array, counts: Array) -> Array:
-    """Return bool[parts], as numbers: unfolded level by level while at most `FIRST_ROWS` show."""
+    """Return int[parts]: 1 for each part that is unfolded. Levels are unfolded as long as at
+    most `FIRST_ROWS` rows show."""
     level = 0
     while (depth <= level + 1).sum() <= FIRST_ROWS and level < depth.max():
         level += 1

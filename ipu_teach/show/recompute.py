@@ -164,8 +164,8 @@ def recompute(
 
 
 def alive(layers: int, plan: Collection[Step]) -> list[tuple[int, int, int, int]]:
-    """Return (layer, from, to, code) of the inputs of a chain by half steps of its plan: the result
-    of a step exists from its middle on, and its last operand up to its end."""
+    """Return (layer, from, to, code) for the input of each layer, in half steps of the plan. The
+    result of a step exists from its middle on, and its last operand up to its end."""
     again = {layer + 1 for kind, layer in plan if kind == RECOMPUTE}
     since = {0: (0, KEPT)}
     alive_spans = list[tuple[int, int, int, int]]()
@@ -199,8 +199,8 @@ def _triangle(live: list[tuple[int, int, int, int]], steps: int, layers: int) ->
 def _dots(
     dots: Array, beaten: list[bool], names: list[str], chosen: int, unit: str
 ) -> tuple[Shape, ...]:
-    """Return a dot for each choice, and a line through those that no other beats. `dots`: x, y,
-    cost and peak of each."""
+    """Return a dot for each choice, and a line through the choices that no other beats in both
+    memory and cost. `dots` has x, y, cost and peak of each."""
     x, y, costs, peaks = dots
     low = ((0.0, HIGH), (WIDE, HIGH))
     lower_left = ((0.0, 0.0), (0.0, HIGH))

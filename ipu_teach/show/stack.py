@@ -79,19 +79,20 @@ def stacks(
 
 
 def stack_places(count: int, width: float, height: float) -> Array:
-    """Return float[count, 4]: the places where each of `count` stacks can be pointed at."""
+    """Return float[count, 4]: x, y, width and height of the part of each stack that can be
+    pointed at."""
     pitch = width / count
     return rectangles(np.arange(count) * pitch, 0, stack_width(pitch), height)
 
 
 def stack_width(pitch: float) -> float:
-    """Return how wide a stack is, of `pitch` from one to the next: even, so that its middle is on a
-    whole unit, where it is wide."""
+    """Return the width of a stack, whose neighbours are `pitch` apart. A wide one has an even
+    width, so that its middle is at a whole unit."""
     return float(2 * int(pitch * 0.43)) if pitch >= 8 else pitch * (0.86 if pitch > 4 else 1)
 
 
 def stack_raster(parts: Sequence[tuple[int, Array]], top: float) -> Array:
-    """Return the codes by (row, column), upright."""
+    """Return int[rows, columns]: the code of each pixel, with row 0 at the top."""
     codes: Array = np.array([code for code, _ in parts])
     pixels = stacked_pixels(np.array([heights for _, heights in parts]) * ROWS / (top or 1), ROWS)
     # From below: the empty rows, which come first, are on top.

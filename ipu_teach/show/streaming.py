@@ -56,8 +56,8 @@ def streaming(given: Report | Recording) -> View:
 
 
 def merged(pieces: Iterable[tuple[int, int]]) -> Array:
-    """Return int64[n, 2]: what some stretches of time, from .. to, cover, in order and apart from
-    each other."""
+    """Return int64[n, 2]: the (begin, end) of the stretches of time that some stretches cover
+    together, in order."""
     intervals: list[list[int]] = []
     for begin, end in sorted(pieces):
         if intervals and begin <= intervals[-1][1]:
@@ -68,7 +68,8 @@ def merged(pieces: Iterable[tuple[int, int]]) -> Array:
 
 
 class _Run:
-    """When the first `most` supersteps of a run moved rows, and what else they did."""
+    """The times at which the first supersteps of a run move rows, and the work beside the
+    transfers."""
 
     def __init__(self, report: Report, max_pieces: int) -> None:
         self.report = report
@@ -149,11 +150,12 @@ class _Run:
 
     @property
     def bytes(self) -> int:
-        """Bytes of all rows that moved, each once."""
+        """The bytes of all rows that move, each counted once."""
         return sum(sums[2] for sums in self.sums.values())
 
     def sentence(self) -> str:
-        """Return what of the run is transfer, and what of that is hidden."""
+        """Return a sentence with the share of the run that is transfer, and the share of that
+        which is hidden."""
         moving = self.moving
         total = self.total
         sentence_head = "Rows of streaming memory move"

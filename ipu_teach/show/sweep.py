@@ -227,11 +227,11 @@ def _scene(runs: list[Run], parameter: str, unit: str, notes: tuple[str, ...], w
 
 
 def _above(maximum: float) -> float:
-    """Return a round number that leaves room for words above the highest point."""
+    """Return a round number above the highest point, with room for texts."""
     step = 10.0 ** floor(log10(maximum)) / 2 if maximum else 1.0
     return -(-1.15 * maximum // step) * step or 1.0
 
 
 def _figure(value: float) -> str:
-    """Return a figure like `number`, with four digits if it is small."""
+    """Return a figure as text, with four digits if it is small and not whole."""
     return number(value) if value >= 1000 or float(value).is_integer() else f"{value:.4g}"

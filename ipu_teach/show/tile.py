@@ -55,9 +55,9 @@ MOST_CODELETS = 3
 
 
 class Held(NamedTuple):
-    """A vertex of the tile: its number in the compute set, group and row, tile cycles (-1:
-    unknown), the worker that runs it (-1: it has the tile to itself), and after how many tile
-    cycles it starts."""
+    """A vertex of the tile: its number in the compute set, its group and row, its tile cycles
+    (-1 if unknown), the worker that runs it (-1 if it has the tile to itself), and the tile
+    cycle at which it starts."""
 
     number: int
     group: Group
@@ -119,8 +119,8 @@ def tile(report: Report, tile: int | None = None, step: str | int | None = None)
 
 
 def held_by(model: CostModel, step: int, tile: int) -> list[Held]:
-    """Return the vertices of a tile in a step, in the order in which they start; those that have it
-    to themselves come last."""
+    """Return the vertices of a tile in a step, in the order in which they start. Those that have
+    the tile to themselves come last."""
     groups_found = list[tuple[int, Group, int, int]]()
     workers = model.target.num_worker_contexts
     for group, cycles in model.vertices(step):
@@ -150,7 +150,8 @@ def held_by(model: CostModel, step: int, tile: int) -> list[Held]:
 
 
 def _moves(cost: StepCost, tile: int, target: Target) -> tuple[int, int]:
-    """Tile cycles of moving edges into their places before the vertices, and out of them after."""
+    """Return (tile cycles of moving edges into their places before the vertices, and out of them
+    after)."""
     before, *after = (int(t.copy_cycles(target)[0][tile]) for t in cost.exchange)
     return before, sum(after)
 
@@ -243,7 +244,7 @@ def _scene(
 
 
 def _title(report: Report, tile: int, step: int) -> str:
-    """Return how long a tile works in a step, and which waits for which."""
+    """Return the cycles of a tile in a step, and whether it waits or makes others wait."""
     cost = report.step_cost(step)
     own_cycles = int(cost.compute_cycles[tile])
     name = label(cost.name, 32)
@@ -257,8 +258,8 @@ def _title(report: Report, tile: int, step: int) -> str:
 def _drawing(
     cost: StepCost, tile: int, by_worker: list[list[Held]], used: list[Any], target: Target
 ) -> Drawing:
-    """Return the slots of the workers until the slowest tile is done: the first vertices of all,
-    the second ones, and so on."""
+    """Return the slots of the workers up to the end of the slowest tile. Bar k has the k-th
+    vertex of every worker."""
     before, after = _moves(cost, tile, target)
     own_cycles = int(cost.compute_cycles[tile])
     span = cost.compute_duration
@@ -299,7 +300,7 @@ def _cause(
     by_worker: list[list[Held]],
     target: Target,
 ) -> str:
-    """Return why the tile takes as long as it does."""
+    """Return a text that explains the cycles of the tile by its busiest worker."""
     own_cycles = int(cost.compute_cycles[tile])
     slowest = int(np.argmax(cost.compute_cycles))
     workers = len(by_worker)
@@ -331,8 +332,8 @@ def _cause(
 
 
 def _blocks(report: Report, tile: int) -> tuple[tuple[str, ...], Array, Array]:
-    """Return (names, codes, bytes) of the content of the tile at its peak: its variables, then the
-    rest by category."""
+    """Return (names, codes, bytes) of the content of the tile at its peak: its variables, then
+    the other categories."""
     memory = report.memory
     vertices_held = list(report.memory.at_fullest(tile).items())
     blocks = [
@@ -354,8 +355,8 @@ def _blocks(report: Report, tile: int) -> tuple[tuple[str, ...], Array, Array]:
 
 
 def _code(model: CostModel, used: list[Any], vertices_held: list[Held]) -> list[CodeRow]:
-    """Return the codelets of the tile that take longest, each by that of its vertices which
-    does."""
+    """Return the rows of the codelets that take longest on the tile, each for its slowest
+    vertex."""
     worst = [
         max(
             (vertex for vertex in vertices_held if vertex.group.table.codelet is c),

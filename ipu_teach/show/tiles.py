@@ -145,7 +145,7 @@ def _scene(tensors: list[Tensor]) -> Scene:
 
 
 def _title(tensors: list[Tensor], names: str, sizes: Array) -> str:
-    """On how many tiles tensors are, and how evenly."""
+    """Return the number of tiles that the tensors are on, and the range of their bytes."""
     codes_held = sizes[sizes > 0]
     verb = "is" if len(tensors) == 1 else "are"
     tiles = counted(len(sizes), "tile")
@@ -255,7 +255,8 @@ def _positions(tensor: Tensor, chosen: Array) -> Array:
 
 
 def bytes_by_tile(tensors: list[Tensor]) -> Array:
-    """Return int64[tiles]: bytes of the memory behind the tensors on each tile, each byte once."""
+    """Return int64[tiles]: the bytes of the memory of the tensors on each tile; a byte that two
+    tensors share counts once."""
     graph = tensors[0].graph
     start, stop = (
         np.concatenate(ends) for ends in zip(*(t.byte_extent() for t in tensors), strict=True)
@@ -278,8 +279,8 @@ def _code(where: Array, per_tile: int) -> Array:
 
 
 def _name(tensor: Tensor) -> str:
-    """Return the tensor as a learner may have written it: its variable, and the view of it where
-    one call says which."""
+    """Return the expression of a tensor: its variable, and the view of it if one call can say
+    it."""
     graph = tensor.graph
     layout = tensor.layout
     text = graph.describe(tensor).replace("'", "")
@@ -319,7 +320,7 @@ def _words(tensor: Tensor) -> str:
 
 
 def _note(sizes: Array) -> str:
-    """Return how evenly the bytes are spread."""
+    """Return a text with the bytes, and the tiles with the most and the least."""
     total = int(sizes.sum())
     holding = int((sizes > 0).sum())
     if not holding:

@@ -15,7 +15,7 @@ SMALLEST = 3.0  # a part that is smaller than this is one of many
 
 
 def paint_zoom(mark: Zoom, still: Still, level: int) -> Iterator[Shape]:
-    """Yield the parts of one size, the first of them opened up, and the pipes beside them."""
+    """Yield the parts of one size, the first of them opened, and the pipes beside them."""
     yield Words(mark.x, mark.y - 8, mark.names[level], ink="soft")
     yield from _parts(mark, level, mark.x, mark.y, side=SIDE)
     left = mark.x + SIDE + 14
@@ -38,8 +38,8 @@ def paint_zoom(mark: Zoom, still: Still, level: int) -> Iterator[Shape]:
 
 
 def _parts(mark: Zoom, level: int, x: float, y: float, side: float) -> Iterator[Shape]:
-    """Yield a square of equal parts, row by row, with lines of paper between them; in the first one
-    its own, while that is large."""
+    """Yield a square of equal parts, row by row, with lines in the colour of the paper between
+    them. The first part shows its own parts while it is large."""
     count = mark.counts[level]
     columns = int(np.ceil(np.sqrt(mark.counts[level])))
     full, rest, cell = *divmod(count, columns), side / columns
