@@ -1,5 +1,7 @@
-"""Make the table in docs/codelets.md from the codelets of the tests: `python
-docs/make_codelets.py`."""
+"""Make the table in docs/codelets.md from the codelets of the tests.
+
+python docs/make_codelets.py
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,10 @@ COLUMNS = ("runs as", "plain loop", "batch or CPython", "numba")
 
 
 def row(name: str, *ways: str) -> dict[str, str]:
-    """Return how a codelet runs, and its cycles in some of the columns; a dash where it does not
-    run so."""
+    """Return the row of a codelet: how it runs, and its cycles in each of the columns `ways`.
+
+    The cycles are a dash if it does not run in that way.
+    """
     built, found = Built(*values_of(name, VERTICES, 7)), {}
     for way in ways:
         with (
