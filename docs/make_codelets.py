@@ -1,5 +1,7 @@
-"""Make the table in docs/codelets.md from the codelets of the tests: `python
-docs/make_codelets.py`."""
+"""Make the table in docs/codelets.md from the codelets of the tests.
+
+python docs/make_codelets.py
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,12 @@ COLUMNS = ("runs as", "plain loop", "batch or CPython", "numba")
 
 
 def row(name: str, *ways: str) -> dict[str, str]:
-    """Return how a codelet runs, and its cycles in some of the columns; a dash where it does not
-    run so."""
-    built, found = VertexRows(*codelet_and_values(name, VERTICES, 7)), {}
+    """Return the row of a codelet: how it runs, and its cycles in each of the columns `ways`.
+
+    The cycles are a dash if it does not run in that way.
+    """
+    built = VertexRows(*codelet_and_values(name, VERTICES, 7))
+    found = {}
     for way in ways:
         with (
             scalar_run.chosen("compiled" if way == "numba" else "python"),

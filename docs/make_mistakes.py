@@ -1,5 +1,7 @@
-"""Make docs/mistakes.md from the lessons' files of known mistakes, and name the exercises that no
-timetable of docs/workshop.md has: `python docs/make_mistakes.py`."""
+"""Make docs/mistakes.md from the lessons' files of known mistakes, with `python docs/make_mistakes.py`.
+
+It also names the exercises that no timetable of docs/workshop.md has.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,10 @@ SHOWN = 5  # mistakes shown per exercise
 
 
 def section(exercise: Exercise, known: list[Mistake]) -> str:
-    """Return an exercise's section: what to ask, and its first mistakes with the first words of
-    their verdicts."""
-    # The tests compare a verdict across its lines; the page shows only the first.
+    """Return an exercise's section: its hints, and its first mistakes with their verdicts."""
+    # The tests compare a verdict across its lines, but the page shows only the first line.
     firsts = [wrong.says.split(" next:")[0] for wrong in known[:SHOWN]]
-    # stands for a figure of the case
+    # "…" replaces a figure of the case
     said = [re.sub(r"\{\w+\}", "…", words).replace("|", chr(92) + "|") for words in firsts]
     rows = [f"| {wrong.about} | {words} |" for wrong, words in zip(known, said, strict=False)]
     ask = [f"{number}. {hint}" for number, hint in enumerate(exercise.hints, start=1)]

@@ -1,5 +1,7 @@
-"""Make the table in docs/operations.md from the tests of the frontends' operations: `python
-docs/make_operations.py`."""
+"""Make the table in docs/operations.md from the tests of the front ends' operations.
+
+python docs/make_operations.py
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,11 @@ from ipu_teach.frontends import ir  # noqa: E402
 from ipu_teach.frontends.ir.rows import no_gradients  # noqa: E402
 
 OPENING, CLOSING = "<!-- table -->\n", "<!-- end of table -->"
-MOST = 3  # shapes of an operation that are shown
+MOST = 3  # shapes shown for an operation
 
 
 def gradient(graph: ir.Ir, op: ir.Op) -> str:
-    """Return the operations that compute a row's gradient."""
+    """Return the operations that compute the gradient of a row."""
     grad = ir.OPS[op.kind].grad
     if grad is None:
         return "none: it changes a variable" if ir.OPS[op.kind].in_place else "none"
@@ -46,8 +48,7 @@ def graphs() -> list[ir.Ir]:
 
 
 def table() -> str:
-    """Return a row of text for each operation: shapes that are tested, library calls, its
-    gradient."""
+    """Return a row of text for each operation: its tested shapes, library calls and gradient."""
     rows: dict[str, tuple[list[str], str]] = {}
     for graph in graphs():
         CallRecorder(graph, device(3, graph.replicas))

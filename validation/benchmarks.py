@@ -161,7 +161,16 @@ def benchmarks() -> list[Row]:
             name = f"PopLibs, {set_up}, {version} model (cycles)"
             near = abs(modelled - published) <= within * published
             why_not = PLANS if near else why
-            rows.append(SOURCE.row(name, published, modelled, within, why_not, explained=True))
+            rows.append(
+                SOURCE.row(
+                    name,
+                    published,
+                    modelled=modelled,
+                    tolerance=within,
+                    why=why_not,
+                    explained=True,
+                )
+            )
 
     for m, k, n, *cycles in PRODUCTS[::3]:
         set_up = f"product of half [{m:,}, {k:,}] x [{k:,}, {n:,}], sums of float"
@@ -178,7 +187,7 @@ def benchmarks() -> list[Row]:
     for entries, columns, lookups, *figures in EMBEDDINGS[::3]:
         set_up = f"{lookups:,} rows of half [{entries:,}, {columns}], and gradient"
         ours = (
-            embedded(entries, columns, lookups, bytes_per_tile, version)
+            embedded(entries, columns, lookups, bytes_per_tile=bytes_per_tile, version=version)
             for version, (bytes_per_tile, _) in zip(MACHINES, figures, strict=True)
         )
         add(set_up, [cycles for _, cycles in figures], ONE_WORKER, ours)

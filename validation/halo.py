@@ -54,7 +54,9 @@ def build(graph: Graph, block: int = 100, pairs: int = 10) -> Repeat:
     for source, into, name in ((first, second, "forth"), (second, first, "back")):
         compute_set = graph.add_compute_set(name)
         for tile in range(rows * COLUMNS):
-            _vertex(graph, compute_set, source, into, zeros[tile], block, tile)
+            _vertex(
+                graph, compute_set, source, into=into, zeros=zeros[tile], block=block, tile=tile
+            )
         steps.append(Execute(compute_set))
     return Repeat(pairs, Sequence(*steps))
 

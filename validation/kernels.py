@@ -71,9 +71,9 @@ def libraries() -> list[Row]:
             JACOBI.row(
                 f"popops::ScaledAdd of {n} float on a tile of a Bow, with its sync (cycles)",
                 published,
-                profile(graph, program).total_cycles,
-                WITHIN,
-                "PopLibs' estimate, and the 100 cycles of a sync that the kit assumes",
+                modelled=profile(graph, program).total_cycles,
+                tolerance=WITHIN,
+                why="PopLibs' estimate, and the 100 cycles of a sync that the kit assumes",
             )
         )
     for m, k, n, published in PRODUCTS:
@@ -83,9 +83,12 @@ def libraries() -> list[Row]:
                 f"product of half, {m} x {k} by {k} x {n}, weights in interleaved memory, C600 "
                 "chip (cycles)",
                 published,
-                cycles,
-                WITHIN,
-                "PopLibs' estimate for ConvPartial1x1; the chip ran a kernel of that project's own",
+                modelled=cycles,
+                tolerance=WITHIN,
+                why=(
+                    "PopLibs' estimate for ConvPartial1x1; the chip ran a kernel of that "
+                    "project's own"
+                ),
             )
         )
     return rows
@@ -260,44 +263,58 @@ def own() -> list[Row]:
         EXPLORER.row(
             "4 x 4 matrix times 2,004 vectors, MultiVertex, ipu2 chip, C++ (flop a cycle)",
             0.68,
-            rate(Transform),
-            WITHIN,
-            in_registers,
+            modelled=rate(Transform),
+            tolerance=WITHIN,
+            why=in_registers,
             explained=True,
         ),
         EXPLORER.row(
             "4 x 4 matrix times 2,004 vectors, MultiVertex, ipu2 chip, intrinsics (flop a cycle)",
             1.03,
-            rate(VectorTransform),
-            WITHIN,
-            in_registers,
+            modelled=rate(VectorTransform),
+            tolerance=WITHIN,
+            why=in_registers,
             explained=True,
         ),
-        SIMEHAA.row("triad, GC200, assembly (TFLOP/s)", 7.76, 2 * second / 1e12, WITHIN, paced),
-        SIMEHAA.row("triad, GC200, assembly (TB/s)", 46.55, 12 * second / 1e12, WITHIN, paced),
+        SIMEHAA.row(
+            "triad, GC200, assembly (TFLOP/s)",
+            7.76,
+            modelled=2 * second / 1e12,
+            tolerance=WITHIN,
+            why=paced,
+        ),
+        SIMEHAA.row(
+            "triad, GC200, assembly (TB/s)",
+            46.55,
+            modelled=12 * second / 1e12,
+            tolerance=WITHIN,
+            why=paced,
+        ),
         DOT.row(
             "rotation of 2 x 512 float on a tile of an Mk2 (cycles)",
             1_916,
-            rotated,
-            WITHIN,
-            between.format(rotated_in_c),
+            modelled=rotated,
+            tolerance=WITHIN,
+            why=between.format(rotated_in_c),
             explained=True,
         ),
         QR.row(
             "Householder's update of 256 float on a tile of an Mk2 (cycles)",
             683,
-            updated,
-            WITHIN,
-            between.format(updated_in_c),
+            modelled=updated,
+            tolerance=WITHIN,
+            why=between.format(updated_in_c),
             explained=True,
         ),
         *(
             IPU_STACK.row(
                 f"sum of {parts} vectors of {n:,} half, C600 chip, assembly (cycles)",
                 published,
-                one_vertex(PartialSums, {"parts": (parts, n), "out": (n,)}, codelet_prices=BY_HAND),
-                WITHIN,
-                loop,
+                modelled=one_vertex(
+                    PartialSums, {"parts": (parts, n), "out": (n,)}, codelet_prices=BY_HAND
+                ),
+                tolerance=WITHIN,
+                why=loop,
                 explained=True,
             )
             for n, parts, published in SUMS
@@ -356,9 +373,9 @@ def streams() -> list[Row]:
                 BABEL.row(
                     f"BabelStream triad, {name}, one GC2, {language} (GB/s)",
                     published,
-                    rate,
-                    TOLERANCES[PROGRAMS],
-                    loop if language == "C++" else vectors,
+                    modelled=rate,
+                    tolerance=TOLERANCES[PROGRAMS],
+                    why=loop if language == "C++" else vectors,
                     explained=True,
                 )
             )

@@ -70,7 +70,17 @@ def three_passes(layer: LayerLine, version: str) -> int:
         tuple(map(int, layer[name].split("x"))) for name in ("field", "kernel", *FIELDS)
     )
     pads: dict[str, Any] = {"padding_lower": lower, "padding_upper": upper}
-    params = ConvParams(dtype, batch, field, kernel, ins, outs, groups, stride=stride, **pads)
+    params = ConvParams(
+        dtype,
+        batch,
+        input_field=field,
+        kernel=kernel,
+        in_channels=ins,
+        out_channels=outs,
+        num_groups=groups,
+        stride=stride,
+        **pads,
+    )
     return sum(plan_convolution(params, target, pass_).cycles for pass_ in PASSES)
 
 
@@ -126,7 +136,9 @@ def benchmarks() -> list[Row]:
                 why = BUILT if kind in BUILT_KINDS else PRODUCTS
                 why = f"known not to hold: {known}" if known else why
                 told = {"explained": known is not None}
-                rows.append(SOURCE.row(name, published, ours, within, why, **told))
+                rows.append(
+                    SOURCE.row(name, published, modelled=ours, tolerance=within, why=why, **told)
+                )
     for layer in layers("recurrent")[::3]:
         for version in MACHINES:
             published = int(layer[version])

@@ -32,12 +32,12 @@ def pipelines() -> list[Row]:
             stored = stash(pipeline_schedule(stages, 2 * stages, schedule), stages)
             equal += sum(m - 1 == times * (stages - 1 - s) for s, m in enumerate(stored))
         name = f"{schedule} pipelines of 2 to 16 stages: stages that store {times} (S - 1 - s)"
-        rows.append(STORED.row(name, ALL, equal, 0, "exact"))
+        rows.append(STORED.row(name, ALL, modelled=equal, tolerance=0, why="exact"))
     for batches in (4, 16, 64):
         ticks = pipeline_schedule(4, batches, training=False)
         idle = (4 * len(ticks) - sum(map(len, ticks))) / (4 * len(ticks))
         name = f"a pipeline of 4 stages, {batches} micro-batches: share of idle time"
-        rows.append(GPIPE.row(name, 3 / (batches + 3), idle, 0, "exact"))
+        rows.append(GPIPE.row(name, 3 / (batches + 3), modelled=idle, tolerance=0, why="exact"))
     return rows
 
 
@@ -54,4 +54,4 @@ def rings() -> list[Row]:
         ]
         equal += sum(a == b for a, b in zip(ring_order(ipus), published, strict=True))
     name = "rings of 2 to 16 IPUs: places that have the published IPU"
-    return [RING.row(name, ALL, equal, 0, "exact")]
+    return [RING.row(name, ALL, modelled=equal, tolerance=0, why="exact")]

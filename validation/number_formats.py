@@ -63,21 +63,33 @@ def quarters() -> list[Row]:
         )
         name += " (code of no number)" if wanted is None else " (read at scale 0)"
         published = float(NOT_A_NUMBER if wanted is None else wanted)
-        rows.append(POPLIBS.row(name, published, modelled, 0, "exact"))
+        rows.append(POPLIBS.row(name, published, modelled=modelled, tolerance=0, why="exact"))
     for format, bits, bias in ((F143, 3, 8), (F152, 2, 16)):
         read = from_quarter(np.arange(256), QuarterMetadata(format)).astype(float)
         right = [_by_definition(code, bits, bias) for code in range(256)]
         agree = float(np.count_nonzero(read == right) + np.isnan(read[NOT_A_NUMBER]))
         name = f"{format.name}: codes that stand for what their bits say (of 256)"
-        rows.append(PROPOSED.row(name, 256, agree, 0, "exact"))
+        rows.append(PROPOSED.row(name, 256, modelled=agree, tolerance=0, why="exact"))
     for format, least in ((F143, 2.0**-10), (F152, 2.0**-17)):
         modelled = float(from_quarter(np.uint8(1), QuarterMetadata(format)))
         rows.append(
-            STACK.row(f"{format.name}: the smallest positive number", least, modelled, 0, "exact")
+            STACK.row(
+                f"{format.name}: the smallest positive number",
+                least,
+                modelled=modelled,
+                tolerance=0,
+                why="exact",
+            )
         )
     negative = float(to_quarter(np.float32(-(2.0**-12)), QuarterMetadata(F143)))
     rows.append(
-        STACK.row("F143: code of a negative number that rounds to zero", 0, negative, 0, "exact")
+        STACK.row(
+            "F143: code of a negative number that rounds to zero",
+            0,
+            modelled=negative,
+            tolerance=0,
+            why="exact",
+        )
     )
     return rows
 
@@ -110,16 +122,16 @@ def generators() -> list[Row]:
             "xoroshiro128aox: state after 2**64 draws, by the published jump (bits of 128 that "
             "agree)",
             128,
-            _agreeing(generator.advance(start, 2**64), jumped),
-            0,
-            "our jump raises a matrix to that power instead",
+            modelled=_agreeing(generator.advance(start, 2**64), jumped),
+            tolerance=0,
+            why="our jump raises a matrix to that power instead",
         ),
         VIGNA.row(
             "xoroshiro128aox: state after its period of 2**128 - 1 draws (bits of 128 that agree)",
             128,
-            _agreeing(generator.advance(start, 2**128 - 1), start),
-            0,
-            "exact",
+            modelled=_agreeing(generator.advance(start, 2**128 - 1), start),
+            tolerance=0,
+            why="exact",
         ),
     ]
 

@@ -34,55 +34,55 @@ def halos() -> list[Row]:
         implicit.row(
             f"compute including idle threads ({average})",
             12_000,
-            float(report.compute_cycles_per_tile.mean()),
-            0,
-            "20 supersteps of one vertex of 100 cycles, six workers",
+            modelled=float(report.compute_cycles_per_tile.mean()),
+            tolerance=0,
+            why="20 supersteps of one vertex of 100 cycles, six workers",
         ),
         implicit.row(
             f"compute excluding idle threads ({average})",
             2_000,
-            float(report.active_cycles_per_tile.mean()),
-            0,
-            "20 supersteps of one vertex of 100 cycles",
+            modelled=float(report.active_cycles_per_tile.mean()),
+            tolerance=0,
+            why="20 supersteps of one vertex of 100 cycles",
         ),
         implicit.row(
             f"exchange ({average})",
             5_682,
-            float(report.exchange_cycles_per_tile.mean()),
-            0.05,
-            "Poplar's schedule of sends is not published; ours is a perfect one, without "
+            modelled=float(report.exchange_cycles_per_tile.mean()),
+            tolerance=0.05,
+            why="Poplar's schedule of sends is not published; ours is a perfect one, without "
             "collisions between senders",
         ),
         implicit.row(
             f"sync ({average})",
             3_328,
-            float(report.sync_cycles_per_tile.mean()),
-            0.05,
-            "fixed auto_sync_delay of ipu1",
+            modelled=float(report.sync_cycles_per_tile.mean()),
+            tolerance=0.05,
+            why="fixed auto_sync_delay of ipu1",
             calibrates=True,
         ),
         implicit.row(
             "total (cycles)",
             21_010,
-            report.total_cycles,
-            0.02,
-            "what the exchange lacks; the sync, 16 % of it, fixed a constant",
+            modelled=report.total_cycles,
+            tolerance=0.02,
+            why="what the exchange lacks; the sync, 16 % of it, fixed a constant",
         ),
         LBM.row(
             "halo exchange, ipu1 model: 48 vertices popops::Zero<float> of 17 elements (worker "
             "cycles)",
             1_368,
-            48 * float(vertices.fill(17, FLOAT)),
-            0.15,
-            older,
+            modelled=48 * float(vertices.fill(17, FLOAT)),
+            tolerance=0.15,
+            why=older,
         ),
         LBM.row(
             "halo exchange, ipu1 model: 14,592 vertices popops::Zero2d<float> of 17 x 1 (worker "
             "cycles)",
             4_961_280,
-            14_592 * float(vertices.fill_2d([1] * 17, FLOAT)),
-            0.15,
-            older,
+            modelled=14_592 * float(vertices.fill_2d([1] * 17, FLOAT)),
+            tolerance=0.15,
+            why=older,
         ),
     ]
 
@@ -113,27 +113,33 @@ def products() -> list[Row]:
         three.row(
             "memory of a tile (kB of 1,024 bytes)",
             624,
-            target.bytes_per_tile / 1024,
-            0,
-            "one of two sources of memory_bytes_per_tile",
+            modelled=target.bytes_per_tile / 1024,
+            tolerance=0,
+            why="one of two sources of memory_bytes_per_tile",
             calibrates=True,
         ),
         three.row(
             "memory of the IPU (MB of 1,048,576 bytes)",
             897,
-            target.num_tiles * target.bytes_per_tile / 2**20,
-            0.001,
-            printed,
+            modelled=target.num_tiles * target.bytes_per_tile / 2**20,
+            tolerance=0.001,
+            why=printed,
         ),
-        three.row("m1, always live (MB)", 1.5, memory["m1"] / 2**20, 0.034, printed),
-        three.row("m2, always live (kB)", 781, memory["m2"] / 1024, 0.001, printed),
-        three.row("m3, always live (kB)", 313, memory["m3"] / 1024, 0.002, printed),
+        three.row(
+            "m1, always live (MB)", 1.5, modelled=memory["m1"] / 2**20, tolerance=0.034, why=printed
+        ),
+        three.row(
+            "m2, always live (kB)", 781, modelled=memory["m2"] / 1024, tolerance=0.001, why=printed
+        ),
+        three.row(
+            "m3, always live (kB)", 313, modelled=memory["m3"] / 1024, tolerance=0.002, why=printed
+        ),
         three.row(
             "total (cycles)",
             34_655,
-            report.total_cycles,
-            0.15,
-            "PopLibs' plan is not published: ours computes less, exchanges more, and has no "
+            modelled=report.total_cycles,
+            tolerance=0.15,
+            why="PopLibs' plan is not published: ours computes less, exchanges more, and has no "
             "compute sets that rearrange",
         ),
         three.unmodelled(
@@ -176,7 +182,9 @@ def products() -> list[Row]:
             "6,400 bytes on each of 1,400 tiles; the kit puts nothing there while there is room "
             "elsewhere",
         ),
-        three.row("overflowed memory (bytes)", 0, regions["Overflow"], 0, "it fits"),
+        three.row(
+            "overflowed memory (bytes)", 0, modelled=regions["Overflow"], tolerance=0, why="it fits"
+        ),
         three.unmodelled(
             "constants (bytes)",
             99_000,
@@ -218,11 +226,25 @@ def two_operations() -> list[Row]:
     stages = LIGHT.at("lightweight profiling, ipu2 chip")
     return [
         stages.row(
-            "stage of two operations of about 3,600 (cycles)", 7_238, stage, 0.03, why.format(19)
+            "stage of two operations of about 3,600 (cycles)",
+            7_238,
+            modelled=stage,
+            tolerance=0.03,
+            why=why.format(19),
         ),
-        stages.row("stage with a block inside (cycles)", 7_377, stage, 0.03, why.format(90)),
         stages.row(
-            "block of one operation of about 3,600 (cycles)", 3_623, single, 0.03, why.format(23)
+            "stage with a block inside (cycles)",
+            7_377,
+            modelled=stage,
+            tolerance=0.03,
+            why=why.format(90),
+        ),
+        stages.row(
+            "block of one operation of about 3,600 (cycles)",
+            3_623,
+            modelled=single,
+            tolerance=0.03,
+            why=why.format(23),
         ),
         stages.unmodelled(
             "instrumentation of a block (cycles)", 36, "profiling costs nothing in the kit"
@@ -248,7 +270,13 @@ def growing_operations() -> list[Row]:
         "cycles whatever the passes"
     )
     rows = [
-        traced.row(f"{passes} x 100 (cycles)", there, here, round(110 / there, 4), why)
+        traced.row(
+            f"{passes} x 100 (cycles)",
+            there,
+            modelled=here,
+            tolerance=round(110 / there, 4),
+            why=why,
+        )
         for passes, (there, here) in enumerate(zip(published, modelled, strict=True), start=1)
     ]
     step = (published[-1] - published[0]) / 4
@@ -258,10 +286,12 @@ def growing_operations() -> list[Row]:
         traced.row(
             "a pass more (cycles)",
             step,
-            ours,
-            0.002,
-            "six instructions for each of 100 additions, six cycles each on the supervisor, and "
-            "the loop around them",
+            modelled=ours,
+            tolerance=0.002,
+            why=(
+                "six instructions for each of 100 additions, six cycles each on the supervisor, "
+                "and the loop around them"
+            ),
         ),
     ]
 
@@ -286,7 +316,11 @@ def buffers() -> list[Row]:
     )
     return [
         LIGHT.row(
-            f"{set_up}, flushed: operations", 100, len(blocks), 0, "all of them: none is lost"
+            f"{set_up}, flushed: operations",
+            100,
+            modelled=len(blocks),
+            tolerance=0,
+            why="all of them: none is lost",
         ),
         *(LIGHT.unmodelled(f"{set_up}{counted}", published, why) for counted, published in counts),
     ]

@@ -105,4 +105,4 @@ class Source:
 
     def unmodelled(self, name: str, published: float, why: str) -> Row:
         """Return the row of a figure of which the kit has no model."""
-        return self.row(name, published, None, 0.0, why)
+        return self.row(name, published, modelled=None, tolerance=0.0, why=why)

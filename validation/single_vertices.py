@@ -40,9 +40,9 @@ def amp() -> list[Row]:
             NOTEBOOK.row(
                 f"ConvPartial1x1 half, {n} x 16 by 16 x 16, Bow chip (TFLOP/s)",
                 published,
-                rate,
-                0.002 if n >= 512 else 0.02,
-                why,
+                modelled=rate,
+                tolerance=0.002 if n >= 512 else 0.02,
+                why=why,
                 calibrates=fixed,
             )
         )
@@ -71,9 +71,9 @@ def guesses() -> list[Row]:
         TUTORIALS.row(
             f"dot product of {n} float, the tutorials' guess (worker cycles)",
             dot_cycles(n),
-            traced_cycles(DotProduct, n),
-            0.05,
-            why,
+            modelled=traced_cycles(DotProduct, n),
+            tolerance=0.05,
+            why=why,
         )
         for n in (143, 1000)
     ]
@@ -85,9 +85,9 @@ def launches() -> list[Row]:
         C600.row(
             "launch of six workers, C600 chip (cycles)",
             11,
-            SUPERVISOR_OVERHEAD,
-            0,
-            "PopLibs' estimators say the same",
+            modelled=SUPERVISOR_OVERHEAD,
+            tolerance=0,
+            why="PopLibs' estimators say the same",
         ),
         C600.unmodelled(
             "local copy by six workers, C600 chip (cycles)",
@@ -97,9 +97,9 @@ def launches() -> list[Row]:
         replace(C600, kind=MODEL).row(
             "sync of several IPUs, SDK value for a C600 (cycles)",
             600,
-            machine("ipu2").global_sync_cycles,
-            0,
-            "is global_sync_cycles of ipu2",
+            modelled=machine("ipu2").global_sync_cycles,
+            tolerance=0,
+            why="is global_sync_cycles of ipu2",
             calibrates=True,
         ),
     ]

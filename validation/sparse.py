@@ -57,7 +57,9 @@ def static_ratio(m: int, block: int, density: float, dtype: type[DType]) -> floa
     """Return the rate of the static sparse product relative to the dense one."""
     target = machine("bow")
     blocks = max(1, int((m // block) ** 2 * density))
-    plans = {n: expected((m, m, n), block, blocks, (dtype, dtype), target) for n in COLUMNS}
+    plans = {
+        n: expected((m, m, n), block, blocks, types=(dtype, dtype), target=target) for n in COLUMNS
+    }
     bytes_available = MEMORY_PROPORTION * target.bytes_per_tile
     rates = [
         n / plan.cycles for n, plan in plans.items() if plan.temporary_bytes <= bytes_available
@@ -76,10 +78,12 @@ def dynamic_ratio(block: int, density: float, dtype: type[DType]) -> tuple[float
     places = np.sort(np.random.default_rng(7).choice(side**2, int(side**2 * density), False))
     values = np.zeros((len(places), block, block), np.float32)
     shape = (block, block)
-    csr = COOMatrix((m, m), places // side, places % side, values, shape).to_csr()
+    csr = COOMatrix(
+        (m, m), places // side, columns=places % side, values=values, block=shape
+    ).to_csr()
     runs = []
     for n in COLUMNS:
-        params = MatMulParams.create_with_nz_ratio(m, m, n, density, shape)
+        params = MatMulParams.create_with_nz_ratio(m, m, n, nz_ratio=density, block=shape)
         partitioner = Partitioner(params, dtype, target)
         cut = partitioner.cut
         if cut.temporary_bytes > MEMORY_PROPORTION * target.bytes_per_tile:
@@ -102,20 +106,24 @@ def rows() -> list[Row]:
             f"{dtype.__name__}, 4,096 x 4,096, density 1/16, blocks of {block}: times dense, {{}}"
         )
         ratio = static_ratio(4096, block, 1 / 16, dtype)
-        rows_built.append(SOURCE.row(name.format("static"), static, ratio, within, FASTER))
+        rows_built.append(
+            SOURCE.row(name.format("static"), static, modelled=ratio, tolerance=within, why=FASTER)
+        )
         ratio, rounds, n = dynamic_ratio(block, 1 / 16, dtype)
         why = STEPS.format(n, rounds)
         name = name.format("dynamic")
-        rows_built.append(SOURCE.row(name, dynamic, ratio, within, why, explained=True))
+        rows_built.append(
+            SOURCE.row(name, dynamic, modelled=ratio, tolerance=within, why=why, explained=True)
+        )
     read = "read off the chart, where sparse overtakes dense"
     halves = [1 / 2**i for i in range(2, 7)]
     name = "HALF, the largest of 1/4, 1/8 … 1/64 at which static single values overtake dense"
     won = max(d for d in halves if static_ratio(4096, 1, d, HALF) > 1)
-    rows_built.append(SOURCE.row(name, 1 / 32, won, 0.0, read))
+    rows_built.append(SOURCE.row(name, 1 / 32, modelled=won, tolerance=0.0, why=read))
     for share, ratio in ((4, 55 / 57), (8, 39 / 28)):
         name = f"HALF, 4,096 x 4,096, density 1/{share}, blocks of 16: times dense, dynamic"
         ours = dynamic_ratio(16, 1 / share, HALF)[0]
-        rows_built.append(SOURCE.row(name, ratio, ours, within, read))
+        rows_built.append(SOURCE.row(name, ratio, modelled=ours, tolerance=within, why=read))
     fit = [
         static_ratio(m, b, d, HALF) / (0.0013 * m**0.59 * d**-0.54 * b**0.5)
         for m in (1024, 2048, 4096, 8192)
@@ -129,5 +137,7 @@ def rows() -> list[Row]:
         "meets what makes the chip slower at high densities"
     )
     name = "HALF, static: speed-up over 0.0013 m^0.59 d^-0.54 b^0.5, the median of m, d and b"
-    rows_built.append(SOURCE.row(name, 1.0, median(fit), within, why, explained=True))
+    rows_built.append(
+        SOURCE.row(name, 1.0, modelled=median(fit), tolerance=within, why=why, explained=True)
+    )
     return rows_built

@@ -61,9 +61,9 @@ def halos() -> list[Row]:
             f"halo exchange, explicitOneTensor2Wave, ipu1 model: {phase} "
             f"(cycles{', average of tiles' * (phase != 'total')})",
             published,
-            modelled,
-            WITHIN,
-            why,
+            modelled=modelled,
+            tolerance=WITHIN,
+            why=why,
             calibrates=why == FIXED,
         )
         for (phase, published), modelled, why in zip(
@@ -104,7 +104,14 @@ def copies() -> list[Row]:
         )
         full = f"poplar_rt::{name}, ipu1 model (worker cycles)"
         rows.append(
-            LBM.row(full, published, ours, TOLERANCES[VERTICES], why, calibrates=why == FIXED)
+            LBM.row(
+                full,
+                published,
+                modelled=ours,
+                tolerance=TOLERANCES[VERTICES],
+                why=why,
+                calibrates=why == FIXED,
+            )
         )
     return rows
 
@@ -143,9 +150,9 @@ def blurs() -> list[Row]:
                 PHASES_OF_BLUR.row(
                     f"blur, {name}, {ipus} IPU{'s' * (ipus > 1)}: compute (cycles)",
                     published,
-                    cycles,
-                    WITHIN,
-                    around,
+                    modelled=cycles,
+                    tolerance=WITHIN,
+                    why=around,
                     explained=True,
                 )
             )
@@ -156,9 +163,9 @@ def blurs() -> list[Row]:
         PHASES_OF_BLUR.row(
             "blur, float, 1 IPU: exchange (cycles)",
             1_173,
-            cost.exchange_duration,
-            WITHIN,
-            "how the image was cut into blocks is not published; ours are nearly square",
+            modelled=cost.exchange_duration,
+            tolerance=WITHIN,
+            why="how the image was cut into blocks is not published; ours are nearly square",
         )
     )
     return rows

@@ -72,6 +72,6 @@ def rows() -> list[Row]:
     name = "[5, 2, 3] over 4 replicas: elements that fill up the shards"
     figures.append((name, LOCATIONS, 2, 4 * elements_per_shard[0] - tensor.num_elements))
     return [
-        Row(name, MODEL, source, published, modelled, 0, "exact")
+        Row(name, MODEL, source, published=published, modelled=modelled, tolerance=0, why="exact")
         for name, source, published, modelled in figures
     ]

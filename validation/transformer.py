@@ -50,9 +50,9 @@ def products() -> list[Row]:
                 RECORDINGS.row(
                     name_of,
                     figure,
-                    dict(plan.parts)["multiply"],
-                    TOLERANCES[PROGRAMS],
-                    why.format(*blocks),
+                    modelled=dict(plan.parts)["multiply"],
+                    tolerance=TOLERANCES[PROGRAMS],
+                    why=why.format(*blocks),
                     explained=True,
                 )
             )

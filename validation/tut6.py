@@ -92,9 +92,9 @@ def estimate(rows: int, cols: int, split: int, target: Target) -> PhaseEstimates
     return PhaseEstimates(
         split,
         even_tile_cycles(pieces, dot_cycles(piece), workers),
-        int(exchange_cycles(received, target)),
-        int(exchange_cycles(sums * split * FLOAT.size, target)),
-        even_tile_cycles(sums, dot_cycles(split), workers),
+        exchange=int(exchange_cycles(received, target)),
+        reduce_exchange=int(exchange_cycles(sums * split * FLOAT.size, target)),
+        reduce=even_tile_cycles(sums, dot_cycles(split), workers),
     )
 
 

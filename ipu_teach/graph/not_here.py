@@ -1,4 +1,4 @@
-"""What to use instead of names of Poplar's Graph and Tensor, or of numpy's arrays, that ours lack."""
+"""What to use instead of names of Poplar's Graph and Tensor, and of numpy's arrays, not in ours."""
 
 from __future__ import annotations
 
