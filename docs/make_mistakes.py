@@ -1,4 +1,4 @@
-"""Make docs/mistakes.md from the lessons' files of known mistakes, with `python docs/make_mistakes.py`.
+"""Make docs/mistakes.md from the lessons' files of known mistakes: `python docs/make_mistakes.py`.
 
 It also names the exercises that no timetable of docs/workshop.md has.
 """
