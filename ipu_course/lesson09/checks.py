@@ -481,7 +481,7 @@ def _training(description: str, numbers: int) -> Trial:
 
 
 def _outside(run: Ran) -> tuple[Array, bool]:
-    """Return the final content of streaming memory, and whether the program stores nothing in it."""
+    """Return the final content of streaming memory, and whether nothing is stored in it."""
     buffers = run.graph.remote_buffers.values()
     row_names = [(buffer.handle, row) for buffer in buffers for row in range(buffer.repeats)]
     rows = [run.engine.copy_from_remote_buffer(*row_name) for row_name in row_names]

@@ -237,7 +237,7 @@ class Form:
         self.row: Form | None = None
         self.rows: dict[int, Form] = {}
         self.cuts: dict[tuple[int | tuple[int, int] | None, ...], Form] = {}
-        self.picks: dict[Cuts, tuple[int, Form]] = {}
+        self.picks: dict[tuple[object, ...], tuple[int, Form]] = {}
         self.flat: Form | None = None
 
 

@@ -362,8 +362,9 @@ class Tensor(WithoutSome, WithoutValue):
 
     def _without_a_blank(self, shape: object) -> str:
         """Return advice for a shape with one size of -1, as numpy takes it; "" for any other."""
-        sizes = list(shape) if isinstance(shape, (tuple, list)) else [shape]
-        if not all(map(is_whole, sizes)) or sizes.count(-1) != 1:
+        entries = shape if isinstance(shape, (tuple, list)) else (shape,)
+        sizes = [int(size) for size in entries if is_whole(size)]
+        if len(sizes) != len(entries) or sizes.count(-1) != 1:
             return ""
         known = -prod(sizes)
         if known <= 0 or self.num_elements % known:
