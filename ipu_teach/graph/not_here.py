@@ -1,4 +1,4 @@
-"""What to use instead of names of Poplar's Graph and Tensor, and of numpy's arrays, not in ours."""
+"""Advice for names that Poplar's Graph and Tensor and numpy's arrays have, and ours do not."""
 
 from __future__ import annotations
 
