@@ -396,9 +396,8 @@ def moments_of(x: Array) -> Array:
 def _readings(rows: int, per_row: int) -> Array:
     """Return random readings of about 40 degrees, with a separate mean for each row."""
     draw = np.random.default_rng(340 + per_row)
-    return (40 + 2 * np.cos(np.arange(rows))[:, None] + draw.normal(0, 2, (rows, per_row))).astype(
-        np.float16
-    )
+    readings: Array = 40 + 2 * np.cos(np.arange(rows))[:, None] + draw.normal(0, 2, (rows, per_row))
+    return readings.astype(np.float16)
 
 
 MOMENTS = Precision(moments_of, [(_readings(TILES, 250),)])

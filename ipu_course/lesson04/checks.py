@@ -365,7 +365,7 @@ def _repaired(answer: Callable[..., Program]) -> Passed:
     draw = np.random.default_rng(403)
     reports = []
     for count in (TILES, 7, 29, 1):
-        row = np.float32(draw.permutation(16 * count)[:count] * 4)
+        row: Array = (draw.permutation(16 * count)[:count] * 4).astype(np.float32)
         right = [_smoothed(row), _smoothed(_smoothed(row))]
         for shuffle in (None, 1, 2):
             order = (
