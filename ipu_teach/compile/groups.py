@@ -129,7 +129,8 @@ class Grouper:
         key: Array = np.zeros(len(table), np.int64)
         for layouts in table.layouts.values():
             shapes = self._shape_of_layout[layouts]
-            if np.any(shapes != shapes[0]):  # a shape that all vertices share does not divide them
+            # a shape that all vertices share does not divide them into groups
+            if np.any(shapes != shapes[0]):
                 # Renumbered after each field, so that the key stays small enough for int64.
                 key = renumbered(key * len(self._shapes) + shapes)
         if not key.any():

@@ -79,7 +79,8 @@ class _Merger:
         self.steps = steps
         self.kept: list[Step] = []
         self._numbers: dict[tuple[int, ...], int] = {}  # old step numbers -> index in `kept`
-        self._bytes: dict[int, tuple[Extent, ...]] = {}  # by compute step: (read, written)
+        # by compute step: (bytes read, bytes written)
+        self._bytes: dict[int, tuple[Extent, ...]] = {}
         self._buffers: dict[str, int] = {}  # by handle: a number for each remote buffer
 
     def node(self, node: Node) -> Node:

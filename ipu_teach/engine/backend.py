@@ -26,7 +26,7 @@ from ipu_teach.errors import InvalidOptionError, shown
 from ipu_teach.types import Array
 
 Axis = int | tuple[int, ...] | None
-Operand: TypeAlias = Array | np.generic | bool | int | float  # of a kernel
+Operand: TypeAlias = Array | np.generic | bool | int | float  # an argument of a kernel
 # (function, usually of the array module, its arguments)
 Call = tuple[Function, Arguments]
 

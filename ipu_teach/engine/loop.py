@@ -119,7 +119,7 @@ class _Vertex:
             self.regions[name] = local[0] if isinstance(layout, Layout) else VectorList(local)
 
     def run(self) -> bool:
-        """Call compute(), once for each worker, and return whether all calls returned true."""
+        """Call compute() for each worker, and return whether all calls returned true or None."""
         vertex = self.table.codelet.bind(self.regions, len(self.workers))
         results = []
         for worker in self.workers:

@@ -311,9 +311,9 @@ def _rows(graph: Graph, tensor: Tensor) -> tuple[Array, Array]:
 
 
 def _listed(graph: Graph, dtype: type[DType], rows: Array, shape: Shape) -> tuple[Array, Array]:
-    """Return (ids of the distinct layouts, the index into them for each of `rows`).
+    """Return (ids of the distinct layouts, the index into them of each row).
 
-    A row contains element positions, relative to the first, of a region of `shape`.
+    Each of `rows` contains the element positions of a region of `shape`, relative to the first.
     """
     if np.all(rows == rows[:1]):  # the usual case: regions of equal shape
         distinct = rows[:1]

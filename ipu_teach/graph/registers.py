@@ -30,7 +30,7 @@ NANOO = 1 << 20
 # The kit's own bit: an overflow of a half stops the run where it is stored. Other exceptions do not
 # stop it.
 STOP_ON_NANOO = 1 << 31
-SEED_WORDS = 4  # for each worker
+SEED_WORDS = 4  # words of a generator's state, for each worker
 
 
 @flagged

@@ -41,7 +41,7 @@ class Replication:
     whole: Graph | None = None
 
     def fits(self, count: int) -> bool:
-        """Return whether this graph's tensors may be used together with `count` replicas."""
+        """Return whether an object with `count` replicas can be used with tensors of this graph."""
         return self.count == count or self.part is self.whole
 
 

@@ -339,7 +339,7 @@ class Functions(ArrayFunctions):
 
     def _better_of(self, name: str, r: str, a: str, b: str, node: ast.AST) -> str:
         """Return the text of `np_max` or `np_min` (`name`) of two numbers of type `r`."""
-        if r in FLOATS:  # the choice between 0 and -0 depends on the processor
+        if r in FLOATS:  # processors differ in the choice between 0 and -0
             self.bail(f"{a} == 0 and {b} == 0 and np.signbit({a}) != np.signbit({b})", node)
         return f"{name}({a}, {b})"
 

@@ -40,7 +40,7 @@ from ipu_teach.types import Array
 
 # By the size of an element in bytes: its mark after a store, with the lowest bit of each byte set.
 MARKS = {1: 1, 2: 0x0101, 4: 0x01010101, 8: 0x0101010101010101}
-MOST_NUMBERS = 1 << 12  # in one table of constants
+MOST_NUMBERS = 1 << 12  # the maximum size of a table of constants
 
 
 class Regions(VariableWalk):

@@ -266,7 +266,7 @@ class Writer:
             self.cost[name, kind, self.spot] += times
 
     def flush(self) -> None:
-        """Write the costs that led to this place and are not yet counted."""
+        """Write the operation that counts all costs at this place that are not yet counted."""
         self.operations.extend(self._counted(self.cost))
         self.cost = Counter()
 

@@ -26,8 +26,9 @@ _SUMS = {"columns": "...ij,...jk->...ik", "vertices": "ij...,jk...->ik..."}
 
 
 class HalfProducts:
-    """Makes the calls for such products. Their copies share memory, as large as the largest.
+    """Makes the calls for products of matrices of halves.
 
+    The copies of all products share memory, of which there is as much as the largest copy needs.
     With `exact=False`, BLAS decides the order of the sums.
     """
 

@@ -158,7 +158,11 @@ def place_group(site: Site) -> GroupPlacement:
 def _nested(
     regions: dict[int, Region], trace: Trace, count: int
 ) -> tuple[list[Nest], dict[int, int]]:
-    """Return (nests, number in the nests of each region that takes part), largest regions first."""
+    """Return (nests, columns) of a group's vertices.
+
+    `columns` maps each region that takes part in the nests to its number in them. Larger regions
+    come first.
+    """
     candidates = [
         i
         for i, r in regions.items()

@@ -163,9 +163,10 @@ class ScalarRun:
         return 0.0 if way else self.program.seconds_to_compile(self.text)
 
     def _by_python(self, first: int, last: int, wait: float = inf) -> int:
-        """Run some vertices.
+        """Run the vertices from `first` to before `last` by CPython's text.
 
-        Return the first that is left to a loop that runs after `wait` seconds.
+        Return the first vertex that is left to a compiled loop, which could run after `wait`
+        seconds.
         """
         begin = process_time()
         look = FIRST_LOOK
