@@ -1,4 +1,4 @@
-"""Lesson 03, PopLibs: operations and views: questions, correct results and known mistakes."""
+"""Lesson 03, PopLibs operations and views: questions, correct results and known mistakes."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ from ipu_teach.poplibs import poplin
 from ipu_teach.program import Program, Sequence
 from ipu_teach.types import Array
 
-LARGER = 17  # tiles of a third machine
+LARGER = 17  # number of tiles of a third machine
 Price = Callable[[int], int]  # worker cycles of a vertex for this many elements
 Plan = tuple[int, int, int, int, Price, Price]  # rows, columns, pieces, tiles; dot, sum
 LATENCY = 69  # cycles until the first element of an exchange arrives; docs/model.md

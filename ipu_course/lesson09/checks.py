@@ -481,7 +481,10 @@ def _training(description: str, numbers: int) -> Trial:
 
 
 def _outside(run: Ran) -> tuple[Array, bool]:
-    """Return the final content of streaming memory, and whether the program stores nothing in it."""
+    """Return (content, nothing stored): streaming memory at the end of a run.
+
+    The second says whether the program stores nothing there.
+    """
     buffers = run.graph.remote_buffers.values()
     row_names = [(buffer.handle, row) for buffer in buffers for row in range(buffer.repeats)]
     rows = [run.engine.copy_from_remote_buffer(*row_name) for row_name in row_names]

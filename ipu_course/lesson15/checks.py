@@ -352,8 +352,8 @@ IMAGES = ((12, 12, 16), (13, 9, 6), (7, 11, 4), (10, 10, 13), (1, 20, 5), (26, 2
 def blocks(height: int, width: int, tiles: int, maximum: int) -> Array:
     """Return the tile of each pixel in the best division into one block per tile.
 
-    Of all divisions without a block of more than `maximum` pixels, it cuts the fewest pairs of
-    neighbours.
+    The best division cuts the fewest pairs of neighbours. No block may have more than `maximum`
+    pixels.
     """
 
     def cut(down: int) -> Array:
@@ -512,7 +512,7 @@ def _layout(pixels: Array, tiles: int) -> View:
 
 # --- 15.5: the capstone ---------------------------------------------------------------------------
 
-WORDS = 20  # of the paragraph, at least
+WORDS = 20  # the fewest words of the paragraph
 LESS = 0.8  # the largest share of the earlier cycles or bytes
 EQUAL = 1e-4  # relative to the largest result: allows for sums in another order
 KEPT = "capstone.md"
