@@ -262,8 +262,8 @@ class TwoIPUs:
         self.buffer = graph.add_remote_buffer("weights", FLOAT, WIDTH * WIDTH, layers)
         self.works = [Steps(), Steps()]
         parts = [graph.create_virtual_graph(ipu * TILES, (ipu + 1) * TILES) for ipu in range(2)]
-        returned_value = (layer_of(parts[ipu], self.works[ipu], ipu) for ipu in range(2))
-        self.x, self.w, self.y = zip(*returned_value, strict=True)
+        layers_of_ipus = (layer_of(parts[ipu], self.works[ipu], ipu) for ipu in range(2))
+        self.x, self.w, self.y = zip(*layers_of_ipus, strict=True)
 
     def load(self, row: int, ipu: int) -> Program:
         """Return a program that loads row `row` into the weights of an IPU."""
