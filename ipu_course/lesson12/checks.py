@@ -279,6 +279,29 @@ def _compiled(
     return products, compiled[0]
 
 
+def _refuse_engines(description: str, engines: int) -> None:
+    """Raise `NotYet` unless the answer compiled one engine."""
+    if not engines:
+        advice = "dynamic_engine(params) makes one: write into it, run it, read from it."
+        raise NotYet(
+            description,
+            "no engine compiled",
+            expected="one",
+            why="the device is to multiply.",
+            next_step=advice,
+        )
+    if engines > 1:
+        why = "to compile takes longer than ten runs. The pattern is data: what the host writes."
+        advice = "make the engine before the loop, and in the loop write, run and read."
+        raise NotYet(
+            description,
+            f"{counted(engines, 'engine')} compiled",
+            expected="one",
+            why=why,
+            next_step=advice,
+        )
+
+
 def _one_engine(answer: Multiplies) -> Passed:
     description = (
         f"{name_of(answer)} on ten patterns, of which numbers {TOO_MANY[0]} and {TOO_MANY[1]} "
@@ -310,25 +333,7 @@ def _one_engine(answer: Multiplies) -> Passed:
         )
 
     refused = partial(refusing("12.4", multiplies_alike), description)
-    if not engines:
-        advice = "dynamic_engine(params) makes one: write into it, run it, read from it."
-        raise NotYet(
-            description,
-            "no engine compiled",
-            expected="one",
-            why="the device is to multiply.",
-            next_step=advice,
-        )
-    if engines > 1:
-        why = "to compile takes longer than ten runs. The pattern is data: what the host writes."
-        advice = "make the engine before the loop, and in the loop write, run and read."
-        raise NotYet(
-            description,
-            f"{counted(engines, 'engine')} compiled",
-            expected="one",
-            why=why,
-            next_step=advice,
-        )
+    _refuse_engines(description, engines)
     if len(results) != len(patterns):
         advice = "one entry for each pattern, in their order."
         raise refused(f"{counted(len(results), 'entry', 'entries')}", "ten", advice)

@@ -578,7 +578,8 @@ def _side(side: Side, name: str) -> tuple[Report, dict[str, Array]]:
     return report, {k: a.astype(float) if a.dtype.kind == "f" else a for k, a in arrays.items()}
 
 
-def _capstone(faster: Side, before: Side, paragraph: str) -> Passed:
+def _refuse_short(paragraph: str) -> None:
+    """Raise `NotYet` unless the paragraph has enough words."""
     if not isinstance(paragraph, str) or len(paragraph.split()) < WORDS:
         message = counted(len(str(paragraph).split()), "word") if isinstance(paragraph, str) else ""
         advice = "what was slow, how did you see it, what did you change, and what did it bring?"
@@ -586,6 +587,10 @@ def _capstone(faster: Side, before: Side, paragraph: str) -> Passed:
         raise NotYet(
             "your paragraph", message or returned(paragraph), expected=wanted, next_step=advice
         )
+
+
+def _capstone(faster: Side, before: Side, paragraph: str) -> Passed:
+    _refuse_short(paragraph)
     keep(paragraph)  # store it first, so that faulty programs do not lose it
     old, right = _side(before, "before")
     new, results = _side(faster, "after")
