@@ -2,11 +2,11 @@
 
 `least_cycles` reads the properties of the machine from the report of the check's run (number of
 tiles, sync cycles, bytes that a tile exchanges in a cycle, multiply-add units), and the
-floating-point operations of the compute sets that ran. What depends on the task and not on the run
-comes from the exercise: how many supersteps its true dependencies require, how many bytes must move
-to another tile, and how many must be read or written. Phases follow each other, so their lower
-bounds add up. Within the compute phase, arithmetic and memory accesses overlap, so the larger of
-the two counts. Both are computed as if the work were divided among all tiles without a remainder.
+floating-point operations of the compute sets that ran. The exercise gives the properties of the
+task: how many supersteps its true dependencies require, how many bytes must move to another tile,
+and how many must be read or written. Phases follow each other, so their lower bounds add up. Within
+the compute phase, arithmetic and memory accesses overlap, so the larger of the two counts. Both are
+computed as if the work were divided among all tiles without a remainder.
 """
 
 from __future__ import annotations

@@ -118,13 +118,9 @@ def _in_the_kits_words(error: BaseException) -> tuple[str, str, str] | None:
             called = names.get(first_name)
             for part in path:
                 called = getattr(called, part, None)
-            returned_value = called.__init__ if isinstance(called, type) else called  # type: ignore[misc]
+            function = called.__init__ if isinstance(called, type) else called  # type: ignore[misc]
             is_own = is_own_module(getattr(called, "__module__", ""))
-            if (
-                callable(called)
-                and is_own
-                and getattr(returned_value, "__qualname__", "") == match[1]
-            ):
+            if callable(called) and is_own and getattr(function, "__qualname__", "") == match[1]:
                 parameters = [
                     p.name
                     for p in inspect.signature(called).parameters.values()
@@ -254,7 +250,7 @@ def call_made(answer: Callable[..., Result], description: str, *arguments: objec
     :raises NotAttempted: if it returns `...`.
     """
     with answering(description):
-        returned_value = answer(*arguments)
-    if returned_value is ...:
+        result = answer(*arguments)
+    if result is ...:
         raise NotAttempted
-    return returned_value
+    return result

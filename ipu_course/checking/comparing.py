@@ -97,18 +97,6 @@ def compare(
     case = cases[fault]
     pairs = list(zip(cases.values(), results.values(), strict=True))
     known, advice = next(filter(any, _reasons(suspects, otherwise, oracle, pairs)), ("", next_step))
-
-    def again() -> str:
-        wide = (tuple(_wider(part) for part in case) for case in cases.values())
-        return next(
-            (
-                words
-                for case in wide
-                if (words := difference(call(answer, *case), oracle(*case), tolerance))
-            ),
-            "",
-        )
-
     actual = wrong[fault]
     why = known
     if actual and results[fault] is None and any(result is not None for result in results.values()):
@@ -116,12 +104,7 @@ def compare(
         why = (
             "one way through the function ends without a `return`; elsewhere it returns something."
         )
-    if (
-        not why
-        and len(wrong) > 2
-        and len(numbers := {plain(result) for result in results.values()}) == 1
-        and None not in numbers
-    ):
+    if not why and len(wrong) > 2 and _is_one_number(results.values()):
         why = "it gives the same whatever it is given."
         advice = "work it out from the arguments."
     if (
@@ -129,6 +112,7 @@ def compare(
         and _is_numeric(results[fault])
         and all(_is_floating(oracle(*case)) for case in cases.values())
     ):
+        again = partial(_still_wrong, answer, oracle, cases.values(), tolerance)
         why = rounding_or_logic(again)
         advice = KEEP_WIDE if why == ROUNDED else advice
     if not why and not any(name.startswith(ORDINARY) for name in wrong):
@@ -141,6 +125,26 @@ def compare(
         next_step=advice,
         draws=partial(draws, *case) if draws else None,
     )
+
+
+def _is_one_number(results: Iterable[Result]) -> bool:
+    """Return whether all results are numbers, and equal."""
+    numbers = {plain(result) for result in results}
+    return len(numbers) == 1 and None not in numbers
+
+
+def _still_wrong(
+    answer: Callable[..., Result],
+    oracle: Callable[..., Result],
+    cases: Iterable[Case],
+    tolerance: float,
+) -> str:
+    """Return the first difference that remains if arrays of floats are float64; "" if none does."""
+    for case in cases:
+        wide = tuple(_wider(part) for part in case)
+        if words := difference(call(answer, *wide), oracle(*wide), tolerance):
+            return words
+    return ""
 
 
 def _reasons(

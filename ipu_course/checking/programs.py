@@ -65,15 +65,15 @@ def program_of(answer: Callable[..., Result], description: str, *arguments: obje
 
     :raises NotYet: if the answer returns anything else.
     """
-    returned_value = call_made(answer, description, *arguments)
-    if not isinstance(returned_value, Program):
+    program = call_made(answer, description, *arguments)
+    if not isinstance(program, Program):
         raise NotYet(
             description,
-            returned(returned_value),
+            returned(program),
             expected="a program",
             next_step="return the program: a Repeat, a Sequence, …",
         )
-    return returned_value
+    return program
 
 
 def one_program(returned_value: object, description: str) -> Program:

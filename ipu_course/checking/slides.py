@@ -24,8 +24,8 @@ from ipu_teach.errors import LessonError
 if TYPE_CHECKING:
     from nbformat import NotebookNode
 
-SENTENCES = 3  # of the text of a slide
-FEW = 3  # pictures; in a lesson with fewer, printed outputs become slides too
+SENTENCES = 3  # the most sentences of a slide's text
+FEW = 3  # a lesson with fewer pictures has slides of printed outputs, too
 HEADING = r"(?m)^#+ (.*)"
 AHA = "aha"  # the tag of the cell that the workshop's page discusses
 TEMPLATE = Path(__file__).with_name("slides.html")

@@ -28,10 +28,11 @@ BoardTable = tuple[str, tuple[str, ...], Sequence[tuple[str, ...]]]  # caption, 
 
 @dataclass(frozen=True)
 class Hurdle:
-    """An exercise in a class.
+    """An exercise in a class, with counts of learners.
 
-    It has the numbers of learners who tried it, who solved it and who are stuck, the attempts of
-    those who solved it, and the reasons for refusals.
+    `tried`, `solved` and `stuck` are numbers of learners. `attempts` is the median of those who
+    solved it, 0 if nobody did. `reason` is the most common reason for a refusal, given `times`
+    times.
     """
 
     exercise: Exercise
@@ -69,12 +70,12 @@ def hurdles(roster: Roster) -> list[Hurdle]:
         if vain:
             row = Hurdle(
                 exercise,
-                len(attempts),
-                len(solved),
-                stuck,
-                median(solved) if solved else 0,
-                reason,
-                times,
+                tried=len(attempts),
+                solved=len(solved),
+                stuck=stuck,
+                attempts=median(solved) if solved else 0,
+                reason=reason,
+                times=times,
             )
             rows.append((stuck, len(attempts) - len(solved), vain, row))
     return [row for *_, row in sorted(rows, key=lambda hurdle: hurdle[:3], reverse=True)]

@@ -441,22 +441,22 @@ def _merge(answer: Callable[..., Program]) -> Passed:
 
 def _one_program(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
     """Build the program of answer(graph, readings, doubled, pairs, flipped), which returns it."""
-    returned_value: Program = call_made(answer, trial.tried, graph, *parts)
-    if returned_value is None:
+    result: Program = call_made(answer, trial.tried, graph, *parts)
+    if result is None:
         advice = "return Sequence(Execute(…), Execute(…))."
         raise NotYet(
             trial.tried, "nothing: is there a `return`?", expected="a program", next_step=advice
         )
-    if isinstance(returned_value, (list, tuple)):
+    if isinstance(result, (list, tuple)):
         why = "those are programs of their own, of which an engine runs one at a time."
         raise NotYet(
             trial.tried,
-            shown(returned_value),
+            shown(result),
             expected="one program",
             why=why,
             next_step="put them into a Sequence: Sequence(first, second).",
         )
-    return returned_value, []
+    return result, []
 
 
 def _two_supersteps(answer: Callable[..., Program], values: Array) -> Ran:

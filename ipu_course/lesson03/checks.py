@@ -1,4 +1,4 @@
-"""Lesson 03, PopLibs: operations and views: questions, correct results and known mistakes."""
+"""Lesson 03, PopLibs operations and views: questions, correct results and known mistakes."""
 
 from __future__ import annotations
 
@@ -467,6 +467,20 @@ SEEDS = (7, 11), (2024, 5)
 HALF_A_ROW = "half a row further"
 
 
+def _refuse_infinite(description: str, results: list[Array]) -> None:
+    """Raise `NotYet` if a result of dropout is infinite or nan."""
+    if not all(np.isfinite(values).all() for values in results):
+        why = "numbers became infinite: a mask has 0 where a number is dropped, and it divides."
+        advice = "multiply by the mask, and divide by keep."
+        raise NotYet(
+            description,
+            "inf among the results",
+            expected="numbers and 0",
+            why=why,
+            next_step=advice,
+        )
+
+
 def _dropout(answer: Callable[..., Tensor]) -> Passed:
     reports = []
     for shape, keep in (((TILES, 400), 0.75), ((TILES, 400), 0.5), ((7, 3), 0.9), ((1, 1), 0.5)):
@@ -478,16 +492,7 @@ def _dropout(answer: Callable[..., Tensor]) -> Passed:
         runs = [*trial_run.came, *_ran(replace(trial, runs=1), answer).came]
         actual = [run["result 0"] for run in runs]
         masks = [values != 0 for values in actual]
-        if not all(np.isfinite(values).all() for values in actual):
-            why = "numbers became infinite: a mask has 0 where a number is dropped, and it divides."
-            advice = "multiply by the mask, and divide by keep."
-            raise NotYet(
-                description,
-                "inf among the results",
-                expected="numbers and 0",
-                why=why,
-                next_step=advice,
-            )
+        _refuse_infinite(description, actual)
         large = x.size > 1000
         if large and np.array_equal(masks[0], masks[2]):
             why = (

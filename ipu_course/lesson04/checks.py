@@ -677,7 +677,7 @@ def _survives(answer: Test, codelet: type[Vertex]) -> bool:
 
 # --- 04.5 -----------------------------------------------------------------------------------------
 
-# elements, and how many of them are a new maximum
+# (elements of a row, how many of them are a new maximum)
 LENGTHS = ((30, 4), (101, 5), (1000, 9), (64, 64), (40, 1), (7, 2), (2, 2), (1, 1))
 
 

@@ -34,7 +34,7 @@ from ipu_teach.poplibs import poplin
 from ipu_teach.program import Program, Sequence
 from ipu_teach.types import Array
 
-LARGER = 17  # tiles of a third machine
+LARGER = 17  # number of tiles of a third machine
 Price = Callable[[int], int]  # worker cycles of a vertex for this many elements
 Plan = tuple[int, int, int, int, Price, Price]  # rows, columns, pieces, tiles; dot, sum
 LATENCY = 69  # cycles until the first element of an exchange arrives; docs/model.md
@@ -320,16 +320,16 @@ def _beside_ours(answer: Callable[..., int]) -> str:
     """
     sizes = 40, 90, 5, 7
     try:
-        learner_run, ours = (_four_parts(plan, *sizes) for plan in (answer, plan_cycles))
+        theirs, ours = (_four_parts(plan, *sizes) for plan in (answer, plan_cycles))
         estimates = call(answer, *sizes, graphcores_guess, graphcores_guess)
-        if abs(sum(learner_run) - estimates) > 1e-6 or learner_run == ours:
+        if abs(sum(theirs) - estimates) > 1e-6 or theirs == ours:
             return ""
         parts = ("the vector", "multiply", "pieces back", "add up")
         message = [
             f"{part} {quoted(learner_part)}, not {quoted(right)}"
             if abs(learner_part - right) > 1e-6
             else f"{part} {right}"
-            for part, learner_part, right in zip(parts, learner_run, ours, strict=True)
+            for part, learner_part, right in zip(parts, theirs, ours, strict=True)
         ]
     except Exception:  # the result is not a number, or the answer needs columns
         return ""

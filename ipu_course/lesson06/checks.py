@@ -383,8 +383,8 @@ def _copied(answer: Callable[[Report, int], int]) -> Passed:
 
 # --- 06.3 -----------------------------------------------------------------------------------------
 
-SENSORS = 13  # of the program that does not fit
-READINGS = 13_000  # of each sensor
+SENSORS = 13  # number of sensors in the program that does not fit
+READINGS = 13_000  # number of readings of each sensor in that program
 LONGER = 1.2  # allowed cycles, as a multiple of those it would take if it did fit
 
 

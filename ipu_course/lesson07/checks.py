@@ -229,13 +229,9 @@ def _counting(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built
 
 def _named(trial_run: Ran) -> None:
     """Raise `NotYet` unless the answer created its streams under their names."""
-    returned_value = {stream.handle for stream in trial_run.engine.list_streams()}
-    if missing := [name for name in trial_run.trial.streams if name not in returned_value]:
-        actual = (
-            f"the streams {', '.join(map(repr, sorted(returned_value)))}"
-            if returned_value
-            else "no stream"
-        )
+    handles = {stream.handle for stream in trial_run.engine.list_streams()}
+    if missing := [name for name in trial_run.trial.streams if name not in handles]:
+        actual = f"the streams {', '.join(map(repr, sorted(handles)))}" if handles else "no stream"
         advice = "make the three, with the names of the exercise."
         raise NotYet(
             trial_run.trial.tried, actual, expected=f"a stream {missing[0]!r}", next_step=advice

@@ -76,9 +76,9 @@ def alive_while(steps: Order, sizes: Sequence[int]) -> list[int]:
     """
     is_alive = np.zeros((len(steps), len(sizes)), bool)
     for layer in range(len(sizes)):
-        returned_value = [p for p, (k, i) in enumerate(steps) if k != BACKWARD and i + 1 == layer]
-        returned_value = returned_value if layer else [0]
-        for begin, end in zip(returned_value, [*returned_value[1:], len(steps)], strict=True):
+        writes = [p for p, (k, i) in enumerate(steps) if k != BACKWARD and i + 1 == layer]
+        writes = writes if layer else [0]
+        for begin, end in zip(writes, [*writes[1:], len(steps)], strict=True):
             uses = [p for p in range(begin, end) if steps[p][1] == layer]
             is_alive[begin : max(uses, default=begin) + 1, layer] = True
     return [int(size) for size in is_alive @ np.array(sizes)]
@@ -161,21 +161,21 @@ def _prices(answer: Callable[..., tuple[int, int]]) -> Passed:
 # --- 08.3 -----------------------------------------------------------------------------------------
 
 
-def _steps_of(returned_value: Order, description: str, layers: int) -> Order:
+def _steps_of(steps: Order, description: str, layers: int) -> Order:
     """Return a list of steps as plain tuples.
 
     :raises NotYet: if the returned value is no list of steps.
     """
     pairs = []
     advice = 'a step is a pair, as ("forward", 0); return a list of them.'
-    if not isinstance(returned_value, (list, tuple)):
+    if not isinstance(steps, (list, tuple)):
         raise NotYet(
             description,
-            returned(returned_value, ", which is no list"),
+            returned(steps, ", which is no list"),
             expected="a list",
             next_step=advice,
         )
-    for place, step in enumerate(returned_value):
+    for place, step in enumerate(steps):
         kind, layer = step if isinstance(step, (list, tuple)) and len(step) == 2 else (step, step)
         if kind not in KINDS or not isinstance(plain(layer), int) or not 0 <= layer < layers:
             expected = f"a pair of {', '.join(KINDS)} and a layer from 0 to {layers - 1}"
@@ -340,21 +340,19 @@ def _kept_by(
     return actual, saves_the_same
 
 
-def _kept_of(returned_value: list[int], description: str, layers: int) -> list[int]:
+def _kept_of(saved: list[int], description: str, layers: int) -> list[int]:
     """Return the layers whose inputs are saved.
 
     :raises NotYet: if the answer did not return valid layers.
     """
     advice = "return a list of layers: [0, 4, 9]."
-    if not isinstance(returned_value, (list, tuple, set, frozenset, range, np.ndarray)):
-        raise NotYet(
-            description, returned(returned_value, ", which names no layers"), next_step=advice
-        )
-    for layer in returned_value:
+    if not isinstance(saved, (list, tuple, set, frozenset, range, np.ndarray)):
+        raise NotYet(description, returned(saved, ", which names no layers"), next_step=advice)
+    for layer in saved:
         if not isinstance(plain(layer), int) or not 0 <= layer < layers:
             why = f"there are {counted(layers, 'layer')}, from 0 to {layers - 1}."
             raise NotYet(description, f"layer {quoted(layer)}", why=why, next_step=advice)
-    return [int(layer) for layer in returned_value]
+    return [int(layer) for layer in saved]
 
 
 # --- 08.5 -----------------------------------------------------------------------------------------

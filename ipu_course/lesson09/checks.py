@@ -262,8 +262,8 @@ class TwoIPUs:
         self.buffer = graph.add_remote_buffer("weights", FLOAT, WIDTH * WIDTH, layers)
         self.works = [Steps(), Steps()]
         parts = [graph.create_virtual_graph(ipu * TILES, (ipu + 1) * TILES) for ipu in range(2)]
-        returned_value = (layer_of(parts[ipu], self.works[ipu], ipu) for ipu in range(2))
-        self.x, self.w, self.y = zip(*returned_value, strict=True)
+        layers_of_ipus = (layer_of(parts[ipu], self.works[ipu], ipu) for ipu in range(2))
+        self.x, self.w, self.y = zip(*layers_of_ipus, strict=True)
 
     def load(self, row: int, ipu: int) -> Program:
         """Return a program that loads row `row` into the weights of an IPU."""
@@ -481,7 +481,10 @@ def _training(description: str, numbers: int) -> Trial:
 
 
 def _outside(run: Ran) -> tuple[Array, bool]:
-    """Return the final content of streaming memory, and whether nothing is stored in it."""
+    """Return (content, nothing stored): streaming memory at the end of a run.
+
+    The second says whether the program stores nothing there.
+    """
     buffers = run.graph.remote_buffers.values()
     row_names = [(buffer.handle, row) for buffer in buffers for row in range(buffer.repeats)]
     rows = [run.engine.copy_from_remote_buffer(*row_name) for row_name in row_names]

@@ -406,9 +406,9 @@ def ring_cycles(numbers: int, ipus: int) -> tuple[int, int]:
     sent = list[Tensor]()
     inbox = list[Tensor]()
     for ipu in around:
-        for returned_value in (sent, inbox):
-            returned_value.append(graph.add_variable(FLOAT, numbers // ipus))
-            on_ipu(ipu)(graph, returned_value[-1])
+        for tensors in (sent, inbox):
+            tensors.append(graph.add_variable(FLOAT, numbers // ipus))
+            on_ipu(ipu)(graph, tensors[-1])
     graph.set_initial_value(concat(sent), 1)
     program = Steps(Copy(concat(sent), concat(inbox[1:] + inbox[:1])))
     popops.add_in_place(graph, concat(sent), concat(inbox), program)
@@ -593,14 +593,14 @@ def _grouped(answer: Answer) -> Passed:
             _sorted(like(*case), "") == groups for case, groups in zip(cases, actual, strict=True)
         )
 
-    for case, returned_value in zip(cases, actual, strict=True):
-        for kind, right, learner_run in zip(
-            ("one copy", "one part"), groups_of(*case), returned_value, strict=True
+    for case, both_kinds in zip(cases, actual, strict=True):
+        for kind, right, groups_of_kind in zip(
+            ("one copy", "one part"), groups_of(*case), both_kinds, strict=True
         ):
-            if learner_run != right:
+            if groups_of_kind != right:
                 why, advice = first(suspects("10.8"), groups_the_same)
                 advice = advice or "write the replicas down in a table: a line for each copy."
-                fault = f"{kind}: {quoted(learner_run)}", quoted(right), why, advice
+                fault = f"{kind}: {quoted(groups_of_kind)}", quoted(right), why, advice
                 raise NotYet(call_text(answer, case), *fault)
     return Passed("5 machines, of 3 to 8 replicas", evidence=actual)
 

@@ -334,7 +334,7 @@ class Operands:
 @cache
 def _operands() -> tuple[Operands, ...]:
     draw = np.random.default_rng(1105).random
-    returned_value = []
+    operands = []
     for message, sizes, large, size, error in (
         ("plain numbers", (26, 512, 26), 1, 1.0, 0.005),
         ("one large feature", (26, 512, 26), 64, 0.25, 0.002),
@@ -350,8 +350,8 @@ def _operands() -> tuple[Operands, ...]:
         if "large" in message or "short" in message:
             a[:, 0] = large
             b[0] = 32 if large > 1 else 0.5
-        returned_value.append(Operands(message, a.astype(np.float16), b.astype(np.float16), error))
-    return tuple(returned_value)
+        operands.append(Operands(message, a.astype(np.float16), b.astype(np.float16), error))
+    return tuple(operands)
 
 
 @cache

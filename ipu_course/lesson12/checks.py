@@ -60,7 +60,7 @@ def drawn(
 @cache
 def _products() -> tuple[Trial, ...]:
     """Return trials of a vertex's matrix and its operand; ordinary ones first."""
-    returned_value = []
+    trials = []
     for message, sizes, n, empty in (
         ("7 of 20 blocks of 2 x 2", (4, 5, 2, 7), 3, ()),
         ("9 of 12 blocks of 3 x 3", (3, 4, 3, 9), 5, ()),
@@ -80,10 +80,10 @@ def _products() -> tuple[Trial, ...]:
             "b": Var(INT, (), 0, [np.array(sizes[2])]),
             "out": Var(FLOAT, right.shape, 0, right=[right]),
         }
-        returned_value.append(
+        trials.append(
             Trial(f"{message}, times {csr.shape[1]} x {n}", tensors, form=codelet, tiles=1)
         )
-    return tuple(returned_value)
+    return tuple(trials)
 
 
 def _by_hand(answer: type[Vertex]) -> Passed:
@@ -279,17 +279,40 @@ def _compiled(
     return products, compiled[0]
 
 
+def _refuse_engines(description: str, engines: int) -> None:
+    """Raise `NotYet` unless the answer compiled one engine."""
+    if not engines:
+        advice = "dynamic_engine(params) makes one: write into it, run it, read from it."
+        raise NotYet(
+            description,
+            "no engine compiled",
+            expected="one",
+            why="the device is to multiply.",
+            next_step=advice,
+        )
+    if engines > 1:
+        why = "to compile takes longer than ten runs. The pattern is data: what the host writes."
+        advice = "make the engine before the loop, and in the loop write, run and read."
+        raise NotYet(
+            description,
+            f"{counted(engines, 'engine')} compiled",
+            expected="one",
+            why=why,
+            next_step=advice,
+        )
+
+
 def _one_engine(answer: Multiplies) -> Passed:
     description = (
         f"{name_of(answer)} on ten patterns, of which numbers {TOO_MANY[0]} and {TOO_MANY[1]} "
     )
     description += "are beyond the budget"
-    returned_value, engines = _compiled(answer, description)
+    results, engines = _compiled(answer, description)
     x, patterns = _ten()
-    if not isinstance(returned_value, (list, tuple)):
+    if not isinstance(results, (list, tuple)):
         raise NotYet(
             description,
-            returned(returned_value, ""),
+            returned(results, ""),
             expected="a list of ten",
             next_step="one entry a pattern.",
         )
@@ -310,29 +333,11 @@ def _one_engine(answer: Multiplies) -> Passed:
         )
 
     refused = partial(refusing("12.4", multiplies_alike), description)
-    if not engines:
-        advice = "dynamic_engine(params) makes one: write into it, run it, read from it."
-        raise NotYet(
-            description,
-            "no engine compiled",
-            expected="one",
-            why="the device is to multiply.",
-            next_step=advice,
-        )
-    if engines > 1:
-        why = "to compile takes longer than ten runs. The pattern is data: what the host writes."
-        advice = "make the engine before the loop, and in the loop write, run and read."
-        raise NotYet(
-            description,
-            f"{counted(engines, 'engine')} compiled",
-            expected="one",
-            why=why,
-            next_step=advice,
-        )
-    if len(returned_value) != len(patterns):
+    _refuse_engines(description, engines)
+    if len(results) != len(patterns):
         advice = "one entry for each pattern, in their order."
-        raise refused(f"{counted(len(returned_value), 'entry', 'entries')}", "ten", advice)
-    for number, (product, csr) in enumerate(zip(returned_value, patterns, strict=True)):
+        raise refused(f"{counted(len(results), 'entry', 'entries')}", "ten", advice)
+    for number, (product, csr) in enumerate(zip(results, patterns, strict=True)):
         right = csr.to_dense().astype(float) @ x
         if number in TOO_MANY:
             if product is not None:
@@ -344,7 +349,7 @@ def _one_engine(answer: Multiplies) -> Passed:
             actual = "None" if product is None else difference(product, right, 1e-5)
             advice = "print what is written before each run, and compare it with the pattern."
             raise refused(f"pattern {number}: {actual}", quoted(right[0]), advice)
-    return Passed("ten patterns, one engine", evidence=[m for m in returned_value if m is not None])
+    return Passed("ten patterns, one engine", evidence=[m for m in results if m is not None])
 
 
 def _are_near(first: Array | None, second: Array | None) -> bool:

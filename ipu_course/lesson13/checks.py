@@ -347,8 +347,8 @@ def _lowering(answer: Lowers) -> Passed:
         g = _x(i)[::-1] + 0.25
         factor = np.where(x > 0, 1, slope)
         wanted = {"the forward": x * factor, "the gradient": g * factor, "x, afterwards": x}
-        for (name, right), learner_run in zip(wanted.items(), lowering.came[i], strict=True):
-            if where := difference(learner_run, right.astype(np.float32)):
+        for (name, right), result in zip(wanted.items(), lowering.came[i], strict=True):
+            if where := difference(result, right.astype(np.float32)):
                 advice = "take one number of each sign, and 0, and follow them."
                 raise refused(f"{name}, slope {slope}", where, "", advice)
     if lowering.compute_sets > 2 * len(SLOPES):
@@ -490,18 +490,17 @@ def _kept(answer: Callable[[ir.Ir], dict[str, int]]) -> Passed:
 
     for name, graph in graphs().items():
         right = kept_by(graph)
-        learner_run = actual[name]
-        if right == learner_run:
+        sizes = actual[name]
+        if right == sizes:
             continue
         refused = refusing("13.6", keeps_alike)
-        wrong = {n for n in (*right, *learner_run) if right.get(n) != learner_run.get(n)}
+        wrong = {n for n in (*right, *sizes) if right.get(n) != sizes.get(n)}
         # An answer may have collected its names in a set, so their order says nothing.
         outputs = (v.name for op in graph.ops for v in op.outs)
         place = {name: number for number, name in enumerate(outputs)}
         first_wrong = min(wrong, key=lambda n: (n not in right, place.get(n, len(place)), n))
         message, wanted = (
-            f"{b[first_wrong]} bytes" if first_wrong in b else "left out"
-            for b in (learner_run, right)
+            f"{b[first_wrong]} bytes" if first_wrong in b else "left out" for b in (sizes, right)
         )
         advice = f"look for {first_wrong} in print(graph): who makes it, and who reads it?"
         raise refused(f"{name_of(answer)} of {name}", f"{first_wrong}: {message}", wanted, advice)

@@ -208,14 +208,12 @@ def _cut(answer: Callable[[int, int, int], tuple[int, int]]) -> Passed:
     yours = budget = 0
     for message, case in CUTS.items():
         rows, columns, tiles = case
-        learner_run = actual[case]
+        result = actual[case]
         fault = f"{message}: {rows} x {columns} on {counted(tiles, 'tile')}"
-        is_row = isinstance(learner_run, (tuple, list, np.ndarray))
-        pair = [plain(n) for n in learner_run] if is_row else []
+        is_row = isinstance(result, (tuple, list, np.ndarray))
+        pair = [plain(n) for n in result] if is_row else []
         if len(pair) != 2 or not all(isinstance(n, int) for n in pair):
-            raise refused(
-                fault, returned(learner_run), "(down, across)", "return two whole numbers."
-            )
+            raise refused(fault, returned(result), "(down, across)", "return two whole numbers.")
         down, across = (int(n or 0) for n in pair)
         if down < 1 or across < 1 or down * across != tiles or down > rows or across > columns:
             wanted = f"{counted(tiles, 'block')}, each with a row and a column at least"
@@ -337,7 +335,7 @@ def _searching(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Buil
 @cache
 def _graphs() -> tuple[Trial, ...]:
     """Return the graphs, each of which is searched twice on one engine."""
-    returned_value = []
+    trials = []
     streets = [(k, k + 1) for k in range(24) if k % 5 < 4] + [(k, k + 5) for k in range(20)]
     storeys = [pair for t in range(13) for pair in ((0, 3 * t + 1), (3 * t + 1, 3 * t + 2))]
     for message, n, edges, begins in (
@@ -356,8 +354,8 @@ def _graphs() -> tuple[Trial, ...]:
         tensors = {"distance": distance, "level": Var(INT, (), 0)}
         tensors["grew"] = Var(INT, TILES, by_rows)
         trial = Trial(f"{message}, from {begins[0]} and {begins[1]}", tensors, more=(rows,), runs=2)
-        returned_value.append(replace(trial, form=_searching, most_rounds=60))
-    return tuple(returned_value)
+        trials.append(replace(trial, form=_searching, most_rounds=60))
+    return tuple(trials)
 
 
 def _evenly(graph: Graph, tensor: Tensor) -> None:
@@ -467,7 +465,7 @@ def _knots() -> tuple[Trial, ...]:
     four = [(a, b) for a in range(4) for b in range(a)]
     two = [(0, 1), (0, 2), (1, 2), (2, 3), (2, 4), (3, 4)]
     loops = [*some_edges(12, 30, 9), (3, 3), (4, 4), (5, 5)]
-    returned_value = []
+    trials = []
     for message, n, edges, bounds in (
         ("20 vertices, drawn", 20, drawn, (0, 7, 20)),
         ("the same with other numbers", 20, [(names[a], names[b]) for a, b in drawn], (0, 20)),
@@ -485,8 +483,8 @@ def _knots() -> tuple[Trial, ...]:
         parts = len(bounds) - 1
         tensors = {name: Var(INT, len(x), 0, [np.array(x)]) for name, x in lists.items()}
         tensors["counts"] = Var(INT, parts, by_rows, right=[np.zeros(parts, int)])
-        returned_value.append(Trial(message, tensors, more=(rows,), form=_counting, agree=_as_many))
-    return tuple(returned_value)
+        trials.append(Trial(message, tensors, more=(rows,), form=_counting, agree=_as_many))
+    return tuple(trials)
 
 
 def _triangles(answer: type[Vertex]) -> Passed:
@@ -591,11 +589,11 @@ def _deal(answer: Callable[[list[int], int], Pieces]) -> Passed:
 
     refused = refusing("14.5", deals_alike)
     yours = budget = 0
-    for (message, offsets, tiles), learner_run in zip(_stars(), actual, strict=True):
+    for (message, offsets, tiles), dealt in zip(_stars(), actual, strict=True):
         fault = f"{message}, {counted(tiles, 'tile')}"
-        pieces = _pieces(learner_run)
+        pieces = _pieces(dealt)
         if pieces is None or len(pieces) != tiles:
-            words = shown(learner_run) if pieces is None else counted(len(pieces), "list")
+            words = shown(dealt) if pieces is None else counted(len(pieces), "list")
             advice = "each tile has a list, and each piece is (vertex, first, end)."
             raise refused(fault, words, f"{counted(tiles, 'list')} of pieces", advice)
         words, wanted = _no_deal(offsets, pieces)

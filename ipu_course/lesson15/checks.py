@@ -51,7 +51,7 @@ def _gaussians() -> tuple[tuple[str, Array, Array, int], ...]:
     Ordinary cases come first.
     """
     draw = np.random.default_rng(1501)
-    returned_value = []
+    cases = []
     for message, many, n, keep in (
         ("two Gaussians of 3 variables", 2, 3, 1),
         ("three of 5 variables", 3, 5, 2),
@@ -66,8 +66,8 @@ def _gaussians() -> tuple[tuple[str, Array, Array, int], ...]:
         if "nothing" in message:
             etas[1] = 0
             lams[1] = 0
-        returned_value.append((message, etas, lams, keep))
-    return tuple(returned_value)
+        cases.append((message, etas, lams, keep))
+    return tuple(cases)
 
 
 def _fused(answer: Callable[..., Gaussian]) -> Passed:
@@ -303,8 +303,8 @@ def _robust(answer: type[Vertex]) -> Passed:
     for run, case in enumerate(FACTORS):
         for name in ("to_a", "to_b"):
             right = trial.tensors[name].right[run]
-            learner_run = trial_run.came[run][name]
-            if where := difference(learner_run, right, NEAR):
+            message = trial_run.came[run][name]
+            if where := difference(message, right, NEAR):
                 why, advice = trial.reason(trial_run, "15.3")
                 gap = abs(case[2] - case[3])
                 far = case[5]
@@ -333,10 +333,10 @@ def _robust(answer: type[Vertex]) -> Passed:
 
 def _drawn(answer: type[Vertex]) -> show.Picture:
     """Return images of the observed pixels, the learner's result and the right result."""
-    learner_run = (trial := _image()).of(answer).came[0]["belief"][:, 0]
+    belief = (trial := _image()).of(answer).came[0]["belief"][:, 0]
     prior = trial.tensors["prior"].given[0]
     right = trial.tensors["belief"].right[0]
-    rows = [prior[:, 0] / prior[:, 1], np.nan_to_num(learner_run), right[:, 0]]
+    rows = [prior[:, 0] / prior[:, 1], np.nan_to_num(belief), right[:, 0]]
     alt = "An image of 6 x 5 pixels: as it is seen, as your factor leaves it, and as it should."
     pictures = np.clip(np.array(rows).reshape(3, 6, 5), -2, 2)
     return show.images(pictures, alt, ["seen", "yours", "right"])
@@ -352,8 +352,8 @@ IMAGES = ((12, 12, 16), (13, 9, 6), (7, 11, 4), (10, 10, 13), (1, 20, 5), (26, 2
 def blocks(height: int, width: int, tiles: int, maximum: int) -> Array:
     """Return the tile of each pixel in the best division into one block per tile.
 
-    Of all divisions without a block of more than `maximum` pixels, it cuts the fewest pairs of
-    neighbours.
+    The best division cuts the fewest pairs of neighbours. No block may have more than `maximum`
+    pixels.
     """
 
     def cut(down: int) -> Array:
@@ -512,7 +512,7 @@ def _layout(pixels: Array, tiles: int) -> View:
 
 # --- 15.5: the capstone ---------------------------------------------------------------------------
 
-WORDS = 20  # of the paragraph, at least
+WORDS = 20  # the fewest words of the paragraph
 LESS = 0.8  # the largest share of the earlier cycles or bytes
 EQUAL = 1e-4  # relative to the largest result: allows for sums in another order
 KEPT = "capstone.md"
@@ -522,15 +522,15 @@ Side = Measured | Callable[[Target], Measured]
 
 def keep(paragraph: str, figures: str = "") -> None:
     """Append a paragraph to the file in the work folder, unless it is already there."""
-    learner_run = paragraph.strip()
-    entry = f"{learner_run}\n\n*{figures}*" if figures else learner_run
+    stripped = paragraph.strip()
+    entry = f"{stripped}\n\n*{figures}*" if figures else stripped
     with suppress(OSError, LessonError, UnicodeError):  # the paragraph cannot be stored
         file = work_folder() / KEPT
         text = file.read_text(encoding="utf-8") if file.exists() else "# My capstone\n"
-        if learner_run not in text:
+        if stripped not in text:
             write_whole(file, f"{text.rstrip()}\n\n{entry}\n")
         elif entry not in text:
-            write_whole(file, text.replace(learner_run, entry, 1))
+            write_whole(file, text.replace(stripped, entry, 1))
 
 
 def _side(side: Side, name: str) -> tuple[Report, dict[str, Array]]:
@@ -541,19 +541,19 @@ def _side(side: Side, name: str) -> tuple[Report, dict[str, Array]]:
     :raises NotYet: if these are no report and no results.
     """
     description = f"the program {name}"
-    returned_value = call_made(side, description, device_of().target) if callable(side) else side
-    if returned_value is None:
+    result = call_made(side, description, device_of().target) if callable(side) else side
+    if result is None:
         raise NotAttempted
     advice = "return a pair: engine.report, and a dictionary of arrays."
     if (
-        not isinstance(returned_value, (tuple, list))
-        or len(returned_value) != 2
-        or not isinstance(returned_value[0], Report)
+        not isinstance(result, (tuple, list))
+        or len(result) != 2
+        or not isinstance(result[0], Report)
     ):
         raise NotYet(
-            description, returned(returned_value), expected="(a report, results)", next_step=advice
+            description, returned(result), expected="(a report, results)", next_step=advice
         )
-    report, results = returned_value
+    report, results = result
     if not isinstance(results, dict) or not results:
         raise NotYet(
             description, f"results: {shown(results)}", expected="arrays by name", next_step=advice
@@ -578,7 +578,8 @@ def _side(side: Side, name: str) -> tuple[Report, dict[str, Array]]:
     return report, {k: a.astype(float) if a.dtype.kind == "f" else a for k, a in arrays.items()}
 
 
-def _capstone(faster: Side, before: Side, paragraph: str) -> Passed:
+def _refuse_short(paragraph: str) -> None:
+    """Raise `NotYet` unless the paragraph has enough words."""
     if not isinstance(paragraph, str) or len(paragraph.split()) < WORDS:
         message = counted(len(str(paragraph).split()), "word") if isinstance(paragraph, str) else ""
         advice = "what was slow, how did you see it, what did you change, and what did it bring?"
@@ -586,23 +587,27 @@ def _capstone(faster: Side, before: Side, paragraph: str) -> Passed:
         raise NotYet(
             "your paragraph", message or returned(paragraph), expected=wanted, next_step=advice
         )
+
+
+def _capstone(faster: Side, before: Side, paragraph: str) -> Passed:
+    _refuse_short(paragraph)
     keep(paragraph)  # store it first, so that faulty programs do not lose it
     old, right = _side(before, "before")
-    new, learner_run = _side(faster, "after")
+    new, results = _side(faster, "after")
     description = "both programs"
     if old.target != new.target:
         why = str(compared(old, new).of("machine")[0].name).replace("_", " ") + " differs."
         advice = "make the device of the target that the function is given."
         raise NotYet(description, "two machines", expected="one", why=why, next_step=advice)
-    if right.keys() != learner_run.keys():
-        message = f"after: {', '.join(sorted(learner_run))}; before: {', '.join(sorted(right))}"
+    if right.keys() != results.keys():
+        message = f"after: {', '.join(sorted(results))}; before: {', '.join(sorted(right))}"
         raise NotYet(
             description,
             message,
             expected="the same names",
             next_step="return what the program before returns.",
         )
-    _refuse_unequal(learner_run, right)
+    _refuse_unequal(results, right)
     said_so = [codelet.name for codelet in new.profile.codelets if codelet.ground == GIVEN]
     if said_so or new.unknown_codelets:
         actual = f"{(said_so or new.unknown_codelets)[0]} "
@@ -637,18 +642,16 @@ def _capstone(faster: Side, before: Side, paragraph: str) -> Passed:
             draws=draws,
         )
     keep(paragraph, f"{figures}.")
-    return Passed(
-        f"equal results; {compared(old, new).sentence()}", bars, list(learner_run.values())
-    )
+    return Passed(f"equal results; {compared(old, new).sentence()}", bars, list(results.values()))
 
 
-def _refuse_unequal(learner_run: dict[str, Array], right: dict[str, Array]) -> None:
+def _refuse_unequal(results: dict[str, Array], right: dict[str, Array]) -> None:
     """Raise `NotYet` unless both programs give equal results, except for rounding."""
     description = "both programs"
     for name, array in right.items():
-        if learner_run[name].shape != array.shape:
+        if results[name].shape != array.shape:
             actual, wanted = (
-                f"{name}: shape {array_of.shape}" for array_of in (learner_run[name], array)
+                f"{name}: shape {array_of.shape}" for array_of in (results[name], array)
             )
             advice = "return all of the results, as the program before does."
             raise NotYet(
@@ -658,7 +661,7 @@ def _refuse_unequal(learner_run: dict[str, Array], right: dict[str, Array]) -> N
                 why="results of two shapes are not equal.",
                 next_step=advice,
             )
-        if where := difference(learner_run[name], array, EQUAL):
+        if where := difference(results[name], array, EQUAL):
             why = "they do not compute the same, so one cannot be quicker than the other."
             advice = "make it equal first. Whatever is quicker then counts."
             raise NotYet(
