@@ -26,7 +26,8 @@ from ipu_teach.poplibs import optim
 from ipu_teach.types import FLOAT
 
 Gradients = dict[Value, Value]
-STATE = {  # the variables of each optimiser for a parameter; "step" is one number
+# the names of each optimiser's state variables for a parameter; "step" is a single number
+STATE = {
     "sgd": (),
     "momentum": ("velocity",),
     "adam": ("first", "second", "step"),

@@ -289,7 +289,7 @@ RECURRENT = {"lstm": "lstm", "gru": "gru", "rnn_tanh": "tanh", "rnn_relu": "relu
 
 
 def _recurrent(kind: str) -> Function:
-    """Return the function that traces recurrent layers of a kind as one node."""
+    """Return a replacement for torch's function of recurrent layers, which traces a single node."""
     spelled = getattr(torch.ops.aten, kind)
 
     def traced(*args: Argument) -> Argument:
@@ -343,7 +343,7 @@ def _recurrent_rows(kind: str) -> Callable[..., list[Value]]:
 
 
 def _row(graph: Ir, x: Value, place: int) -> Value:
-    """Return x[place]."""
+    """Return x[place], which has one dimension less than x."""
     part = graph.op("slice", x, dim=0, begin=place, end=place + 1)
     return graph.op("reshape", part, shape=x.shape[1:])
 
