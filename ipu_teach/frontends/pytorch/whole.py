@@ -255,9 +255,9 @@ def _attention(
 ) -> torch.Tensor:  # fmt: skip
     """Return softmax(query keyᵀ scale + mask) value, with a single multiplication by `scale`.
 
-    Outside of a capture, torch's own composition runs. It is registered for the operation and not
-    in `SPELLED`, because `nn.MultiheadAttention` calls the operation from another function of
-    torch.
+    Outside of a capture, torch's own composition runs. This function is registered for the
+    operation and not in `SPELLED`, because `nn.MultiheadAttention` calls the operation from another
+    function of torch.
     """
     if current is None or (is_causal and attn_mask is not None):
         args = query, key, value, attn_mask, dropout_p, is_causal
