@@ -48,12 +48,12 @@ _library.define("whole_backward(Tensor[] gradients, Tensor[] inputs, Tensor[] ou
 
 
 def _like_examples(inputs: Tensors, name: str, how: str, examples: Tensors) -> list[torch.Tensor]:
-    """Return results like the examples: the fake version of "whole"."""
+    """Return empty tensors like the examples, in place of the results of "whole"."""
     return [torch.empty_like(t) for t in examples]
 
 
 def _like_inputs(gradients: Tensors, inputs: Tensors, outs: Tensors) -> list[torch.Tensor]:
-    """Return gradients like the inputs: the fake version of "whole_backward"."""
+    """Return empty tensors like the inputs, in place of the results of "whole_backward"."""
     return [torch.empty_like(t) for t in inputs]
 
 
