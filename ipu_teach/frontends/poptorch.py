@@ -336,7 +336,7 @@ class Options(_OptionSet):
         return copy.deepcopy(self)
 
     def factors(self, training: bool) -> dict[str, int]:
-        """Return the number of micro-batches in a call, as factors."""
+        """Return the factors of the number of micro-batches in a call, by the options' names."""
         return {
             "deviceIterations": self.iterations,
             "replicationFactor": self.replicas,
@@ -563,7 +563,7 @@ class PoplarExecutor(WithoutSome):
         self.training = optimizer is not None
         self.compiles = 0
         self._current: _Compiled | None = None
-        self._calls = 0  # of the current program
+        self._calls = 0  # counts the calls of the current program
         self._seed: list[int] | None = None
         self._rates: list[float] = []  # the learning rates on the device
 
@@ -827,7 +827,7 @@ class PoplarExecutor(WithoutSome):
             run = compile_graph("", step, self.options.model, steps=steps, options=library_options)
         mirror = Mirror(run, self.module, self.optimizer, captured.counters)
         _refuse_overlaps(self.module, mirror)
-        self._seed = self._read_seed()  # of the previous program
+        self._seed = self._read_seed()  # the random numbers of the previous program continue
         _attached.discard(self)
         self._current = _Compiled(
             run,
@@ -885,7 +885,10 @@ class PoplarExecutor(WithoutSome):
         return fill_form(captured.form, [*outputs.values()])
 
     def _mode(self) -> OutputMode:
-        """Return the output mode. Raises `InvalidOptionError` if it does not fit the outputs."""
+        """Return the output mode, with the default resolved.
+
+        Raises `InvalidOptionError` if the mode does not fit the outputs.
+        """
         options = self.options
         mode = options.mode
         if mode is OutputMode.Default:

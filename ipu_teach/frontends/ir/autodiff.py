@@ -26,7 +26,8 @@ from ipu_teach.poplibs import optim
 from ipu_teach.types import FLOAT
 
 Gradients = dict[Value, Value]
-STATE = {  # the variables of each optimiser for a parameter; "step" is one number
+# the names of each optimiser's state variables for a parameter; "step" is a single number
+STATE = {
     "sgd": (),
     "momentum": ("velocity",),
     "adam": ("first", "second", "step"),
@@ -97,9 +98,9 @@ def _with_saved_state(ir: Ir, targets: set[Value]) -> list[Op]:
 def add_gradients(ir: Ir, ops: Sequence[Op], grads: Gradients, targets: set[Value]) -> None:
     """Add the gradients of those operations in `ops` that depend on `targets` to the graph.
 
-    `grads` must contain the gradients of the results, and the gradients of all other values are
-    added to it. Operations are processed from the last to the first. Raises `ModelError` for an
-    operation without a gradient, and if a gradient has another shape than its input.
+    `grads` must contain the gradients of the results of `ops`; the gradients of all other values
+    are stored in it. Operations are processed from the last to the first. Raises `ModelError` for
+    an operation without a gradient, and if a gradient has another shape than its input.
     """
     reached = set(targets)
     for op in ops:

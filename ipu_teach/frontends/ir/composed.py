@@ -429,7 +429,7 @@ def _by_class(
     shape = labels.shape
     dim = 1 if len(x.shape) > 1 else 0
     labels = ir.classes(labels, x.shape[dim], ignored)
-    if len(x.shape) > 2:  # move the classes to the end
+    if len(x.shape) > 2:  # the classes become the last dimension
         x = ir.op("permute", x, dims=(0, *range(2, len(x.shape)), 1))
     rows = ir.op("reshape", x, shape=(-1, x.shape[-1])) if len(x.shape) != 2 else x
     flat = ir.op("reshape", labels, shape=(rows.shape[0],)) if len(shape) != 1 else labels

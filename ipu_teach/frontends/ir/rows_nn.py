@@ -590,7 +590,7 @@ OPS |= {
 
 
 def _as_rows(x: Tensor) -> Tensor:
-    """Return x as [rows, elements of the last dimension]."""
+    """Return x as a matrix, whose rows extend along the last dimension of x."""
     return x.reshape((x.num_elements // x.shape[-1], x.shape[-1]))
 
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 MAX_SIZE = 2**24  # the largest length of a dimension
 MAX_ELEMENTS = 2**32
 MAX_STAGES = 4096
-MAX_DEPTH = 4  # of nested lists in an attribute, and of nested graphs
+MAX_DEPTH = 4  # the limit for nested lists in an attribute, and for nested graphs
 Json: TypeAlias = "str | float | list[Json] | dict[str, Json] | None"
 
 

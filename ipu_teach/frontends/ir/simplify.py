@@ -136,7 +136,7 @@ def _before(op: Op, maker: Maker) -> Op | None:
 
 
 def _twice(op: Op, maker: Maker) -> Value | None:
-    """Simplify an operation that is applied twice, and so undoes itself."""
+    """Return the input of an operation that is applied twice, where the second undoes the first."""
     before = _before(op, maker)
     return before.inputs[0] if before is not None else None
 
@@ -289,7 +289,7 @@ class _Blends:
         source = copied.inputs[0] if copied is not None and copied.kind == "copy" else old
         if source is not variable or share.number is None or momentum.number is None:
             return
-        weight = float(str(np.float32(momentum.number)))  # 0.1, not 0.10000000149
+        weight = float(str(np.float32(momentum.number)))  # such as 0.1, not 0.10000000149
         is_blend = variable.dtype is new.dtype is FLOAT and new.shape == variable.shape
         if not is_blend or np.float32(1 - weight) != np.float32(share.number):
             return

@@ -40,7 +40,7 @@ INPUT = "input"
 CONSTANT = "constant"
 FORWARD, BACKWARD, UPDATE = PARTS = "forward", "backward", "update"
 DTYPES: dict[str, type[DType]] = {d.__name__: d for d in (FLOAT, HALF, INT, UNSIGNED_INT, BOOL)}
-MAX_ELEMENTS = 2**32  # of a value; no machine has memory for more
+MAX_ELEMENTS = 2**32  # a value has at most this many; no machine has memory for more
 CONTEXT: dict[str, Hint] = {
     "stage": Natural,
     "part": Annotated[str, Among(PARTS)],

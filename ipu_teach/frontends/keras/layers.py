@@ -153,7 +153,7 @@ class Layer:
 
     @property
     def kind(self) -> str:
-        """The class as a name, such as `batch_normalization`."""
+        """The name of the class in snake case, such as `batch_normalization`."""
         name = type(self).__name__.replace("2D", "2d")
         return "".join(f"_{c.lower()}" if c.isupper() else c for c in name).lstrip("_")
 

@@ -191,7 +191,7 @@ def _signature(module: torch.nn.Module) -> inspect.Signature:
     """Return the signature of forward, or one that accepts anything if forward is not in Python."""
     try:
         return inspect.signature(module.forward)
-    except (TypeError, ValueError):  # a forward that is not Python
+    except (TypeError, ValueError):  # forward is not Python code
         anything = [
             inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL),
             inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD),

@@ -80,7 +80,7 @@ def fingerprint(value: object, memo: dict[int, Hashable] | None = None) -> Hasha
     if kind in _FREQUENT:  # the same result as for _PLAIN below, but faster
         return kind, value
     if isinstance(value, (float, complex)):
-        return kind, repr(value)  # by repr, NaN equals NaN, and 0.0 differs from -0.0
+        return kind, repr(value)  # the text of NaN equals itself, and 0.0 differs from -0.0
     if isinstance(value, slice):
         return kind, fingerprint((value.start, value.stop, value.step), memo)
     if isinstance(value, (*_PLAIN, *_TORCH)):

@@ -41,7 +41,7 @@ class DeviceGradient(torch.Tensor):  # type: ignore[misc]
     ) -> Argument:
         """Raise `ModelError`, except for functions that `zero_grad` and conversions call."""
         name = getattr(func, "__name__", str(func))
-        if name in ("__get__", "__set__"):  # of a property, whose own name says more
+        if name in ("__get__", "__set__"):  # these belong to a property, whose name is used instead
             name = getattr(getattr(func, "__self__", None), "__name__", name)
         if name in _ALLOWED or (name == "data" and func.__name__ == "__set__"):
             with private.without_subclass():

@@ -178,7 +178,10 @@ class Lowerer:
     # --- operations ---
 
     def _result(self, node: torch.fx.Node) -> Argument:
-        """Return the value of a node, after adding its operations; constants are computed here."""
+        """Return the result of a node, after adding its operations to the graph.
+
+        A node that depends on constants only is computed here.
+        """
         if node.target is getitem:
             source = self._read(node.args[0])
             return None if source is None else source[node.args[1]]

@@ -19,10 +19,10 @@ _RANDOM = torch.Tag.nondeterministic_seeded
 
 
 class Description:
-    """A comparable description of what a traced graph computes.
+    """A comparable description of the computation of a traced graph.
 
-    The argument `constants` has the descriptions of values that do not depend on the inputs, from a
-    graph that was traced before, by the memory of their fake tensors.
+    The argument `constants` is from a graph that was traced before. It has the descriptions of
+    values that do not depend on the inputs, by the memory of their fake tensors.
     """
 
     def __init__(self, joint: JointGraph, constants: Mapping[int, Hashable] | None = None) -> None:
@@ -36,7 +36,7 @@ class Description:
         self.effects = tuple(effects)
 
     def _node(self, joint: JointGraph, node: torch.fx.Node) -> list[Hashable]:
-        """Describe a node, and return its effects: what it changes, or returns to the caller."""
+        """Describe a node, and return its effects: the values that it changes or returns."""
         inner = [n for n in pytree.tree_leaves((node.args, node.kwargs)) if n in self._known]
         is_random = node.op == "call_function" and _RANDOM in getattr(node.target, "tags", ())
         self._is_constant[node] = (

@@ -23,7 +23,7 @@ from ipu_teach.frontends.pytorch.containers import builtin_type, elements, membe
 from ipu_teach.frontends.pytorch.private import accumulation_hooks, gradient_hooks
 from ipu_teach.types import Array
 
-_LIMIT = 100_000  # of visited objects, and of the elements of a container
+_LIMIT = 100_000  # the limit for visited objects, and for the elements of a container
 _LARGEST = 1 << 24  # bytes; larger arrays are not copied
 _LIBRARIES = {"torch", "numpy", "builtins", *sys.stdlib_module_names} - {"__main__"}
 # attributes of a module that learners do not use; names of their members leave them out
@@ -75,7 +75,7 @@ class Snapshot:
         if isinstance(value, (list, deque, set, dict)):
             return self._container(name, value)
         if isinstance(value, (tuple, frozenset)):
-            # by the built-in type, because a subclass may define len() differently
+            # the built-in type measures it, because a subclass may define len() differently
             is_small = builtin_type(value).__len__(value) <= _LIMIT
             return [(name, v) for v in elements(value)] if is_small else ()
         if _is_users(type(value).__module__) and hasattr(value, "__dict__"):
@@ -137,7 +137,7 @@ class _Record:
     name: str
 
     def changed(self) -> list[str]:
-        """Return the names of what has changed."""
+        """Return the names of the changed places, or []."""
         raise NotImplementedError
 
     def restore(self) -> None:

@@ -81,8 +81,8 @@ class Tracer:
     def __init__(
         self,
         module: torch.nn.Module,
-        args: tuple[object, ...],
-        kwargs: Mapping[str, object],
+        args: tuple[Argument, ...],
+        kwargs: Mapping[str, Argument],
         names: list[str],
     ) -> None:
         self.module = module

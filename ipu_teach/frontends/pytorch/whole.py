@@ -48,12 +48,12 @@ _library.define("whole_backward(Tensor[] gradients, Tensor[] inputs, Tensor[] ou
 
 
 def _like_examples(inputs: Tensors, name: str, how: str, examples: Tensors) -> list[torch.Tensor]:
-    """Return results like the examples: the fake version of "whole"."""
+    """Return empty tensors like the examples, in place of the results of "whole"."""
     return [torch.empty_like(t) for t in examples]
 
 
 def _like_inputs(gradients: Tensors, inputs: Tensors, outs: Tensors) -> list[torch.Tensor]:
-    """Return gradients like the inputs: the fake version of "whole_backward"."""
+    """Return empty tensors like the inputs, in place of the results of "whole_backward"."""
     return [torch.empty_like(t) for t in inputs]
 
 
@@ -255,9 +255,9 @@ def _attention(
 ) -> torch.Tensor:  # fmt: skip
     """Return softmax(query keyᵀ scale + mask) value, with a single multiplication by `scale`.
 
-    Outside of a capture, torch's own composition runs. It is registered for the operation and not
-    in `SPELLED`, because `nn.MultiheadAttention` calls the operation from another function of
-    torch.
+    Outside of a capture, torch's own composition runs. This function is registered for the
+    operation and not in `SPELLED`, because `nn.MultiheadAttention` calls the operation from another
+    function of torch.
     """
     if current is None or (is_causal and attn_mask is not None):
         args = query, key, value, attn_mask, dropout_p, is_causal
@@ -289,7 +289,7 @@ RECURRENT = {"lstm": "lstm", "gru": "gru", "rnn_tanh": "tanh", "rnn_relu": "relu
 
 
 def _recurrent(kind: str) -> Function:
-    """Return the function that traces recurrent layers of a kind as one node."""
+    """Return a replacement for torch's function of recurrent layers, which traces a single node."""
     spelled = getattr(torch.ops.aten, kind)
 
     def traced(*args: Argument) -> Argument:
@@ -343,7 +343,7 @@ def _recurrent_rows(kind: str) -> Callable[..., list[Value]]:
 
 
 def _row(graph: Ir, x: Value, place: int) -> Value:
-    """Return x[place]."""
+    """Return x[place], which has one dimension less than x."""
     part = graph.op("slice", x, dim=0, begin=place, end=place + 1)
     return graph.op("reshape", part, shape=x.shape[1:])
 

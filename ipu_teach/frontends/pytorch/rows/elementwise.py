@@ -445,7 +445,10 @@ def _minimum(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
 
 
 def _ignoring_nan(kind: str) -> Callable[..., Value]:
-    """Return the row of a maximum or minimum of two that ignores NaN, unless both are NaN."""
+    """Return the row function for a maximum or minimum of two.
+
+    It ignores NaN, unless both operands are NaN.
+    """
 
     def extreme_of_numbers(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
         a, b = (expand(graph, v, results.shape) for v in in_dtype(graph, results, a, b))
@@ -521,7 +524,7 @@ def _pow(graph: Ir, results: Results, base: Operand, b: Operand) -> Value:
 
 
 def _comparison(kind: str) -> Callable[..., Value]:
-    """Return the row of a comparison, in the dtype to which torch promotes both sides."""
+    """Return the row function for a comparison, in the dtype to which torch promotes both sides."""
 
     def compare(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
         common, dtype = results.promoted()
@@ -538,7 +541,7 @@ for _name, _kind in {
 
 
 def _logical(kind: str) -> Callable[..., Value]:
-    """Return the row of an operation of two bools."""
+    """Return the row function for an operation of two bools."""
 
     def combine(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
         return graph.op(kind, as_bool(graph, a), as_bool(graph, b))

@@ -32,7 +32,7 @@ def _threshold_backward(
 
 
 def _by_output(kind: str) -> Callable[..., Value]:
-    """Return the row of the gradient of a non-linearity, computed from its output."""
+    """Return the row function for the gradient of a non-linearity, computed from its output."""
 
     def backward(graph: Ir, results: Results, gradient: Value, y: Value) -> Value:
         return graph.op("non_linearity_grad", y, gradient, kind=kind)

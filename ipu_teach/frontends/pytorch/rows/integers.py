@@ -106,7 +106,7 @@ def _remainder(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
 
 
 def _bits(kind: str, of_bools: str) -> Callable[..., Value]:
-    """Return the row of an operation on bits; `of_bools` is the operation for BOOL."""
+    """Return the row function for an operation on bits; `of_bools` is the operation for BOOL."""
 
     def combine(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
         if results.dtype is BOOL:

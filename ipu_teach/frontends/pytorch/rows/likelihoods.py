@@ -77,7 +77,7 @@ def _had_no_weights(
 def _nll(
     graph: Ir, results: Results, x: Value, labels: Value, weight: None, reduction: int, ignored: int
 ) -> list[Value]:
-    """Return the loss and the total weight.
+    """Return the negative log likelihood of class numbers, and the total weight.
 
     `reduction` is 0 for none, 1 for the mean, and 2 for the sum.
     """

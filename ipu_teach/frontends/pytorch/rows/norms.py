@@ -67,7 +67,10 @@ def _gradients(
     inverse: Value,
     gamma: Value | None,
 ) -> list[Value | None]:
-    """Return the gradients of x, gamma and beta, those that `mask` asks for."""
+    """Return the gradients of x, gamma and beta, those that `mask` asks for.
+
+    `whitened` is the normalised x, and `inverse` is 1 / the standard deviations.
+    """
     by_x = by_gamma = by_beta = None
     if mask[0]:
         ones = graph.constant(1.0, gradient.dtype, (gradient.shape[1],))

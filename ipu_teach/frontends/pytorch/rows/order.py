@@ -39,7 +39,7 @@ def _place(graph: Ir, kind: str, rows: Value) -> Value:
 
 
 def _arg(kind: str) -> Callable[..., Value]:
-    """Return the row of argmax or argmin."""
+    """Return the row function for argmax or argmin."""
 
     def arg(
         graph: Ir, results: Results, x: Value, dim: int | None = None, keepdim: bool = False
@@ -52,7 +52,10 @@ def _arg(kind: str) -> Callable[..., Value]:
 
 
 def _with_place(kind: str) -> Callable[..., Value | list[Value]]:
-    """Return the row of max or min: the extreme, and along a dimension also its position."""
+    """Return the row function for max or min.
+
+    The result is the extreme, and along a dimension also its position.
+    """
 
     def extreme(
         graph: Ir, results: Results, x: Value, dim: int | None = None, keepdim: bool = False
@@ -129,7 +132,10 @@ def _kthvalue(
 def _median(
     graph: Ir, results: Results, x: Value, dim: int | None = None, keepdim: bool = False
 ) -> Value | list[Value]:
-    """Return the median, the lower of two; if there is a NaN, the first NaN."""
+    """Return the median; of an even number of elements, the lower one of the middle two.
+
+    If there is a NaN, it is the first NaN.
+    """
     values = reshape(graph, x, (x.size,)) if dim is None else x
     along = 0 if dim is None else dim
     value, place = _ranked_at(graph, values, (size_along(values, along) - 1) // 2, along)
@@ -186,7 +192,7 @@ def running_results(graph: Ir, rows: Value, combine: Combine) -> Value:
 
 
 def _cumulative(kind: str) -> Callable[..., Value]:
-    """Return the row of a running sum or product."""
+    """Return the row function for a running sum or product."""
 
     def cumulative(graph: Ir, results: Results, x: Value, dim: int, **_: Argument) -> Value:
         dtype = results.dtype
@@ -221,7 +227,7 @@ def _logcumsumexp(graph: Ir, results: Results, x: Value, dim: int) -> Value:
 
 
 def _running_extreme(kind: str) -> Callable[..., list[Value]]:
-    """Return the row of a running maximum or minimum and its position.
+    """Return the row function for a running maximum or minimum and its position.
 
     The position is that of the last element so far that equals the extreme or is NaN.
     """

@@ -133,7 +133,10 @@ class Windows:
 def _options(
     rank: int, x: Value, *, kernel: Ints, stride: Ints, padding: Ints, ceil_mode: bool
 ) -> Sizes:
-    """Return the sizes of the device's pool; with `ceil_mode`, with a complete last window."""
+    """Return the sizes of the device's pool: kernel, stride, and padding before and after.
+
+    With `ceil_mode`, the padding after the field completes the last window.
+    """
     sizes = ir.sized(rank, kernel=kernel, stride=stride or kernel, lower=padding, upper=padding)
     if ceil_mode:
         upper = map(_complete, x.shape[-rank:], *sizes.values())
@@ -142,7 +145,10 @@ def _options(
 
 
 def _complete(field: int, kernel: int, stride: int, lower: int, upper: int) -> int:
-    """Return the padding after a field that completes its last window."""
+    """Return the padding after a field that completes its last window.
+
+    `lower` and `upper` are the padding before and after the field without `ceil_mode`.
+    """
     count = -(-(field + lower + upper - kernel) // stride) + 1
     if (count - 1) * stride >= field + lower:  # a last window that would begin after the field
         count -= 1

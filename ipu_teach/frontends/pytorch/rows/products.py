@@ -75,7 +75,8 @@ def _addbmm(
 # --- convolutions ---------------------------------------------------------------------------------
 
 
-Sizes = dict[str, tuple[int, ...]]  # by the names of the attributes of "conv"
+# the sizes of a convolution; the keys are names of attributes of "conv"
+Sizes = dict[str, tuple[int, ...]]
 # the sizes that determine the positions of elements in a transposed convolution
 NAMES = "stride", "lower", "dilation"
 

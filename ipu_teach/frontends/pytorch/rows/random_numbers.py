@@ -84,9 +84,10 @@ def _normal(
 def _from_uniform(
     transform: Callable[[Ir, Value, float, float], Value], first: float, second: float = 0.0
 ) -> Callable[..., Value]:
-    """Return the row of a distribution with two parameters, `first` and `second` by default.
+    """Return the row function for a distribution with two parameters.
 
-    `transform(graph, u, a, b)` computes its samples from uniform random numbers u.
+    `first` and `second` are their default values, and `transform(graph, u, a, b)` computes samples
+    from uniform random numbers u.
     """
 
     def sample(

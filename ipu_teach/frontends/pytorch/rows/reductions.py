@@ -79,7 +79,7 @@ def _size(shape: tuple[int, ...]) -> int:
 
 
 def _extreme(kind: str) -> Callable[..., Value]:
-    """Return the row of a maximum or a minimum over dimensions."""
+    """Return the row function for a maximum or a minimum over dimensions."""
 
     def extreme(
         graph: Ir, results: Results, x: Value, dim: Dims = None, keepdim: bool = False
@@ -112,9 +112,10 @@ def _var(
     graph: Ir, results: Results, x: Value, dim: Dims = None, unbiased: bool | None = None,
     keepdim: bool = False, *, correction: float | None = None,
 ) -> Value:  # fmt: skip
-    """Return the variance: the mean squared distance from the mean.
+    """Return the variance over dimensions.
 
-    It is NaN or infinite if no degree of freedom is left.
+    The divisor is the number of elements minus `correction`, but at least 0. For a divisor of 0,
+    the result is NaN or infinite.
     """
     if isinstance(dim, bool):  # the call is var(x, unbiased)
         unbiased = dim
@@ -205,7 +206,7 @@ def _dist(graph: Ir, results: Results, a: Value, b: Value, p: float = 2) -> Valu
 
 
 def _along(kind: str) -> Callable[..., Value]:
-    """Return the row of a softmax or a log-softmax along a dimension."""
+    """Return the row function for a softmax or a log-softmax along a dimension."""
 
     def along(graph: Ir, results: Results, x: Value, dim: int, *_: Argument) -> Value:
         x = as_dtype(graph, x, results.dtype)

@@ -22,7 +22,8 @@ Kind = type[DType]
 Ints = Sequence[int]
 Dims = Ints | int | None  # None: all dimensions
 Operand = Value | float  # a tensor or a number
-Argument: TypeAlias = "Operand | torch.dtype | str | Sequence[Argument] | None"  # of a node
+# an argument that a row gets: a tensor is a value, and the others are as in torch
+Argument: TypeAlias = "Operand | torch.dtype | str | Sequence[Argument] | None"
 RowFunction = Callable[..., Value | Sequence[Value | None]]
 Saved = dict[Value, tuple[Value, Value]]  # (normalised x, 1 / standard deviations), by the means
 AnyRow = TypeVar("AnyRow", bound=RowFunction)
