@@ -597,7 +597,8 @@ def test_on_an_axis_of_cycles_steps_are_as_wide_as_they_take(always: bool) -> No
             (int(edges[a]), int(edges[b])) for a, b in row.ranges
         ]
     words = [s.text for s in paint(alone, 0) if isinstance(s, Words)]
-    assert any(w.startswith("0 rows to") for w in words) and f"{small:,} modelled cycles" in words
+    assert any(w.partition(" ")[0] == "0" for w in words) and not any("…" in w for w in words)
+    assert f"{small:,} modelled cycles" in words
 
 
 def test_long_programs_share_places() -> None:

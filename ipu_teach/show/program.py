@@ -162,7 +162,7 @@ def _by_content(place: WalkPlace) -> str:
     """
     steps = list(dict.fromkeys(leaf.title for leaf in place.walk() if leaf.node.step >= 0))
     executed = [step.removeprefix("Execute ") for step in steps if step.startswith("Execute ")]
-    paths = [step.split("/") for step in executed or steps]
+    paths = [name.split("/") for name in executed] or [[step] for step in steps]
     while all(len(path) > 1 for path in paths) and (
         {path[0] for path in paths} == {place.node.name}
     ):
