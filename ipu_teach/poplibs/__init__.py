@@ -1,9 +1,10 @@
 """PopLibs: libraries of functions that add variables, vertices and programs to a graph.
 
-They cover arithmetic on any shape, reductions, slices, sorting, matrix products, pooling, norms,
-losses, optimisers, random numbers, and collectives over several IPUs. The functions choose tile
-mappings for operands, weigh cycles against memory in plans, and use codelets with the modelled
-costs of their counterparts in PopLibs. In `tiny`, by contrast, every vertex is written by hand.
+Compared with `tiny`, where every vertex is written by hand, these libraries choose tile mappings
+for operands, weigh cycles against memory in plans, and use codelets with the modelled costs of
+their counterparts in PopLibs. They cover arithmetic on any shape, reductions, slices, sorting,
+matrix products, pooling, norms, losses, optimisers, random numbers, and collectives over several
+IPUs.
 
 Every function has the form `fn(graph, inputs…, prog, debug_context="")`. It appends programs to the
 Sequence `prog`, creates and maps its own temporaries, and returns the output tensor. No function
