@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from math import inf, prod
 
 from ipu_teach.errors import shown
@@ -250,48 +251,21 @@ def _statistics(
     if over:
         over_replicas = over[0]
         size *= over[1]
-    if not 0 <= check_number("eps", eps, FLOAT) < inf:
-        raise refused(
-            f"was given {shown(eps)} as eps.", next_step="give a number of 0 or more, as in 1e-5."
-        )
-    if unbiased_var_estimate and size < 2:
-        raise refused(
-            f"was asked for an unbiased variance of {size} element.",
-            x,
-            "give unbiased_var_estimate=False: the unbiased estimate would divide by 0.",
-        )
+    _check_statistics(x, eps, size, unbiased_var_estimate)
     partials = _partials(partials_type, x)
-    scale = 1 / size
+    means = partial(sums, graph, scale=1 / size, prog=prog, over_replicas=over_replicas)
     if stable_algo:
-        (mean,) = sums(
-            graph,
-            [(norm.rows(x), "ADD")],
-            scale,
-            prog,
-            name=f"{name}/mean",
-            over_replicas=over_replicas,
-            partials=partials,
-            dtype=x.dtype,
-        )
+        reductions = [(norm.rows(x), "ADD")]
+        (mean,) = means(reductions, name=f"{name}/mean", partials=partials, dtype=x.dtype)
         operands = [x, norm.of_groups(mean)]
         centred = norm.map(lambda x, m: x - m, operands, prog, f"{name}/centred")
         reductions = [(norm.rows(centred), "SQUARE_ADD")]
-        totals = sums(
-            graph, reductions, scale, prog, name=f"{name}/variance", over_replicas=over_replicas
-        )
+        totals = means(reductions, name=f"{name}/variance")
         variance: expr.Expr = _1
     else:
         rows = norm.rows(x)
         reductions = [(rows, "ADD"), (rows, "SQUARE_ADD")]
-        totals = sums(
-            graph,
-            reductions,
-            scale,
-            prog,
-            name=f"{name}/mean",
-            over_replicas=over_replicas,
-            partials=partials,
-        )
+        totals = means(reductions, name=f"{name}/mean", partials=partials)
         mean = norm.narrowed(totals[0], prog, f"{name}/mean/Cast")
         variance = expr.Max(_2 - _1 * _1, 0.0)
     if unbiased_var_estimate:
@@ -300,6 +274,20 @@ def _statistics(
     if x.dtype is not FLOAT:
         inverse = expr.Cast(inverse, x.dtype)
     return mean, mapped(graph, inverse, totals, prog, debug_context=f"{name}/inverse")
+
+
+def _check_statistics(x: Tensor, eps: float, size: int, is_unbiased: bool) -> None:
+    """Raise `PoplibsError` unless `eps` is valid, and `size` elements have the wanted variance."""
+    if not 0 <= check_number("eps", eps, FLOAT) < inf:
+        raise refused(
+            f"was given {shown(eps)} as eps.", next_step="give a number of 0 or more, as in 1e-5."
+        )
+    if is_unbiased and size < 2:
+        raise refused(
+            f"was asked for an unbiased variance of {size} element.",
+            x,
+            "give unbiased_var_estimate=False: the unbiased estimate would divide by 0.",
+        )
 
 
 def _partials(partials_type: type[DType], x: Tensor) -> type[DType]:

@@ -156,24 +156,11 @@ def cut_for(
     `proportion` is the share of a tile's memory for temporary data.
     """
     b = params.block[0]
-    tiles = target.num_tiles
     rate = target.exchange_bytes_per_cycle
     high = params.m // b
     wide = params.k // b
     grain = target.get_vector_width(dtype)
-    ways = (sensible_parts(n, tiles) for n in (high, wide, -(-params.n // grain)))
-    xs, ys, zs = (g.ravel() for g in np.meshgrid(*ways, indexing="ij"))
-    # row, column and part numbers are 16 bits wide
-    fits = (xs * ys * zs <= tiles) & (np.maximum(xs * ys, np.maximum(high / xs, wide / ys)) < EMPTY)
-    if not fits.any():
-        raise refused(
-            f"cannot partition {high:,} x {wide:,} blocks for {tiles:,} tiles: a part has at "
-            f"most {EMPTY - 1:,} rows and columns of them.",
-            next_step="use more tiles, or larger blocks.",
-        )
-    xs = xs[fits]
-    ys = ys[fits]
-    zs = zs[fits]
+    xs, ys, zs = _partitions(high, wide, -(-params.n // grain), target.num_tiles)
     slots = np.ceil(params.num_blocks * (1 + OVERSIZE) / (xs * ys)).astype(np.int64)
     rows = -(-high // xs)
     deep = -(-wide // ys)
@@ -209,8 +196,27 @@ def cut_for(
         cycles=int(cycles[best]),
         step_cycles=int(step[best]),
         temporary_bytes=int(memory[best]),
-        num_tiles=tiles,
+        num_tiles=target.num_tiles,
     )
+
+
+def _partitions(high: int, wide: int, grains: int, tiles: int) -> tuple[Array, Array, Array]:
+    """Return (parts of rows, parts of columns, parts of dense columns) that leave a tile for each.
+
+    There are `high` rows and `wide` columns of blocks, and `grains` grains of dense columns. Raises
+    `PoplibsError` if there is no such partition.
+    """
+    ways = (sensible_parts(n, tiles) for n in (high, wide, grains))
+    xs, ys, zs = (g.ravel() for g in np.meshgrid(*ways, indexing="ij"))
+    # row, column and part numbers are 16 bits wide
+    fits = (xs * ys * zs <= tiles) & (np.maximum(xs * ys, np.maximum(high / xs, wide / ys)) < EMPTY)
+    if not fits.any():
+        raise refused(
+            f"cannot partition {high:,} x {wide:,} blocks for {tiles:,} tiles: a part has at "
+            f"most {EMPTY - 1:,} rows and columns of them.",
+            next_step="use more tiles, or larger blocks.",
+        )
+    return xs[fits], ys[fits], zs[fits]
 
 
 def spare(slots: Array | int) -> Array | int:
