@@ -63,10 +63,10 @@ class _Step:
     def __init__(
         self,
         graph: Graph,
-        *,
         w: Tensor,
         slope: Tensor,
         rate: Rate,
+        *,
         prog: Program,
         name: str,
         numbers: dict[str, float],
@@ -180,9 +180,9 @@ def sgd(
     numbers = {"momentum": momentum, "weight_decay": weight_decay}
     step = _Step(
         graph,
-        w=parameter,
-        slope=slope,
-        rate=rate,
+        parameter,
+        slope,
+        rate,
         prog=prog,
         name=debug_context,
         numbers=numbers,
@@ -207,6 +207,15 @@ def sgd(
     return step.state
 
 
+def _correction(beta: float, n: ExprLike) -> ExprLike:
+    """Return 1 - beta^n, without the loss of digits in the difference."""
+    return -expr.Expm1(n * log(beta)) if beta else 1.0
+
+
+def _root_of_correction(beta: float, n: ExprLike) -> ExprLike:
+    return expr.Sqrt(_correction(beta, n)) if beta else 1.0
+
+
 def _adam(
     decays_by: float | None,
     graph: Graph,
@@ -229,9 +238,9 @@ def _adam(
     state_names = ("first", "second", "step")
     step = _Step(
         graph,
-        w=parameter,
-        slope=slope,
-        rate=rate,
+        parameter,
+        slope,
+        rate,
         prog=prog,
         name=debug_context,
         numbers=numbers,
@@ -251,15 +260,8 @@ def _adam(
 
     step.set(second, lambda v, d, w: v * beta2 + square(g(d, w)), *both)
 
-    def correction(beta: float, n: ExprLike) -> ExprLike:
-        # 1 - beta^n, without the loss of digits in the difference
-        return -expr.Expm1(n * log(beta)) if beta else 1.0
-
-    def root_correction(n: ExprLike) -> ExprLike:
-        return expr.Sqrt(correction(beta2, n)) if beta2 else 1.0
-
-    length = step.scalar(lambda rate, n: rate / correction(beta1, n), step.rate, count)
-    root = step.scalar(root_correction, count)
+    length = step.scalar(lambda rate, n: rate / _correction(beta1, n), step.rate, count)
+    root = step.scalar(lambda n: _root_of_correction(beta2, n), count)
     shrink = step.scalar(lambda rate: 1 - rate * decay, step.rate) if is_decoupled else 1.0
 
     def stepped(
@@ -318,9 +320,9 @@ def lars(
     numbers = {"momentum": momentum, "weight_decay": decay, "trust": trust, "eps": eps}
     step = _Step(
         graph,
-        w=parameter,
-        slope=slope,
-        rate=rate,
+        parameter,
+        slope,
+        rate,
         prog=prog,
         name=debug_context,
         numbers=numbers,

@@ -128,12 +128,7 @@ def scatter(
     window = [d for d in range(x.rank) if d not in inserted]
     places = _axes("update_window_dims", update_window_dims, updates.rank, len(window))
     around = [d for d in range(updates.rank) if d not in places]
-    where = f"x {x!r} and updates {updates!r}"
-    advice = "updates has the dimensions of indices without index_vector_dim, and the window's."
-    batch_shape = tuple(updates.shape[d] for d in around)
-    check_same("shapes", batch, batch_shape, where, advice=advice)
-    advice = "cast one of them with popops.cast."
-    check_same("dtypes", x.dtype, updates.dtype, where, advice=advice)
+    _check_updates(x, updates, batch, around)
     sizes = _slice_shape(x, updates, list(zip(places, window, strict=True)))
     for dim, size in enumerate(sizes):
         if dim not in along:
@@ -144,21 +139,26 @@ def scatter(
         graph, x, new, numbers, along=along, lengths=lengths, prog=prog, name=debug_context
     )
     if update_computation is None:
+        base = rows_of(x, along)
+        flat = chosen.flatten()
         update_rows(
-            graph,
-            rows_of(x, along),
-            rows,
-            chosen.flatten(),
-            scale=None,
-            operation="",
-            prog=prog,
-            name=debug_context,
+            graph, base, rows, flat, scale=None, operation="", prog=prog, name=debug_context
         )
         return
     inside = _Window(x, along, lengths, [sizes[d] for d in window])
     _one_by_one(
         graph, inside, chosen, rows, computation=update_computation, prog=prog, name=debug_context
     )
+
+
+def _check_updates(x: Tensor, updates: Tensor, batch: tuple[int, ...], around: list[int]) -> None:
+    """Raise `PoplibsError` unless `updates` have the dtype of x, and `batch` sizes in `around`."""
+    where = f"x {x!r} and updates {updates!r}"
+    advice = "updates has the dimensions of indices without index_vector_dim, and the window's."
+    batch_shape = tuple(updates.shape[d] for d in around)
+    check_same("shapes", batch, batch_shape, where, advice=advice)
+    advice = "cast one of them with popops.cast."
+    check_same("dtypes", x.dtype, updates.dtype, where, advice=advice)
 
 
 def _slice_shape(x: Tensor, updates: Tensor, dims: list[tuple[int, int]]) -> list[int]:

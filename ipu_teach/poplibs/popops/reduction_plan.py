@@ -226,16 +226,9 @@ def reduce_stages(
         cycles += target.internal_sync_cycles
         moved = block * columns * dtype.size
         cycles += int(exchange_cycles(moved, target))
-        stages.append(
-            ReduceStage(
-                "InToIntermediate",
-                vertices=blocks,
-                rows=block,
-                columns=columns,
-                exchange_bytes=moved,
-                cycles=cycles,
-            )
-        )
+        name = "InToIntermediate"
+        stage = ReduceStage(name, blocks, block, columns, exchange_bytes=moved, cycles=cycles)
+        stages.append(stage)
         remaining = blocks
         kind = carried
         again = after(operation)
@@ -245,14 +238,6 @@ def reduce_stages(
         again, share, remaining, kind, out=dtype, target=target, shares=shares
     )
     name = "IntermediateToOutput" if stages else "InToOutput"
-    stages.append(
-        ReduceStage(
-            name,
-            vertices=used,
-            rows=remaining,
-            columns=share,
-            exchange_bytes=moved,
-            cycles=cycles,
-        )
-    )
+    stage = ReduceStage(name, used, remaining, share, exchange_bytes=moved, cycles=cycles)
+    stages.append(stage)
     return ReducePlan(blocks, sum(s.cycles for s in stages), tuple(stages))

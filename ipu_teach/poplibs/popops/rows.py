@@ -172,14 +172,8 @@ def update_rows(
         assert scale is not None
         factor = laying.scalar(graph, rows.dtype, scale, f"{name}/scale")
         carried = FLOAT if cut and rows.dtype is HALF else rows.dtype
-        codelet = rows_codelet(
-            MultiUpdateOp,
-            carried,
-            numbers.dtype,
-            operation,
-            scale=factor.dtype,
-            updates=updates.dtype,
-        )
+        dtypes = {"scale": factor.dtype, "updates": updates.dtype}
+        codelet = rows_codelet(MultiUpdateOp, carried, numbers.dtype, operation, **dtypes)
         extra["scale"] = factor
     else:
         codelet = rows_codelet(MultiUpdate, rows.dtype, numbers.dtype)
@@ -201,8 +195,7 @@ def update_rows(
     prog.add(Execute(into))
     if cut:
         matrix = parts.reshape((many, rows.num_elements))
-        flat = rows.flatten()
-        near = flat
+        near = flat = rows.flatten()
         if is_unplanned:  # the rows are moved to the tiles of the sums, and back
             near = laying.linear(graph, rows.dtype, flat.shape, f"{name}/rows")
             prog.add(Copy(flat, near))
