@@ -235,7 +235,8 @@ _DECODED: dict[str, Callable[[str], Constant]] = {
 
 def _decoded(part: HeaderValue) -> Constant:
     if not isinstance(part.value, dict):
-        return part.value if not isinstance(part.value, list) else part.fail("a constant")
+        constant: Constant = part.value
+        return constant if not isinstance(part.value, list) else part.fail("a constant")
     kind, text = next(iter(part.value.items()), ("", ""))
     decoded = _DECODED[kind](text) if kind in _DECODED and isinstance(text, str) else None
     return decoded if decoded is not None else part.fail(f"a constant ({shown(kind)})")

@@ -171,8 +171,9 @@ def _read_sync(part: s.HeaderValue) -> p.SyncType:
 
 def _key_of(step: c.Step) -> Hashable:
     """Return equal keys for steps that are stored once."""
-    is_execution = isinstance(step, c.ExecuteStep)
-    return (step.compute_set, id(step.out)) if is_execution else id(step)
+    if isinstance(step, c.ExecuteStep):
+        return step.compute_set, id(step.out)
+    return id(step)
 
 
 SIDE = s.Codec(_write_side, _read_side)
@@ -359,7 +360,7 @@ class _Writer:
 
     def _table(self, table: FrozenTable) -> dict[str, s.Json]:
         renumbered = np.full(len(self.graph.layouts), -1, np.int64)
-        known: dict[Hashable, tuple[int, s.Json]] = self.out.tables.get("layouts", {})
+        known: dict[s.Value, tuple[int, s.Json]] = self.out.tables.get("layouts", {})
         renumbered[list(known)] = [number for number, _ in known.values()]
         edges = {}
         state = {}
