@@ -362,7 +362,7 @@ def check(call: str, name: str, value: Argument, hint: Hint, refuse: Refusal) ->
     """
     kind = kind_of(hint)
     if kind is not None and type(value) not in kind.quick and not kind.accepts(value):
-        raise refusal(call, name, value, kind, refuse)
+        raise refusal(call, name, value, kind=kind, refuse=refuse)
 
 
 def refusal(call: str, name: str, value: Argument, kind: Kind, refuse: Refusal) -> IPUTeachError:
@@ -412,9 +412,9 @@ def _plan(function: Function, only: Choice | None) -> _Plan:
         tuple((i, name, kinds[name]) for i, name in enumerate(by_place) if name in kinds),
         len(by_place),
         (rest[0], kinds[rest[0]]) if rest else None,
-        {name: kind for name, kind in kinds.items() if name in named},
-        others[0] if others else None,
-        any(kind.listed for kind in kinds.values()),
+        names={name: kind for name, kind in kinds.items() if name in named},
+        others=others[0] if others else None,
+        is_listed=any(kind.listed for kind in kinds.values()),
     )
 
 
@@ -445,11 +445,13 @@ def checked(refuse: Refusal, only: Choice | None = None) -> Callable[[Call], Cal
                     break
                 value = args[place]
                 if type(value) not in kind.quick and not kind.accepts(value):
-                    raise refusal(_title(function, args), name, value, kind, refuse)
+                    raise refusal(_title(function, args), name, value, kind=kind, refuse=refuse)
             if rest is not None:
                 for value in args[end:]:
                     if not rest[1].accepts(value):
-                        raise refusal(_title(function, args), rest[0], value, rest[1], refuse)
+                        raise refusal(
+                            _title(function, args), rest[0], value, kind=rest[1], refuse=refuse
+                        )
             for name, value in kwargs.items():
                 known = names.get(name, others)
                 if (
@@ -457,7 +459,7 @@ def checked(refuse: Refusal, only: Choice | None = None) -> Callable[[Call], Cal
                     and type(value) not in known.quick
                     and not known.accepts(value)
                 ):
-                    raise refusal(_title(function, args), name, value, known, refuse)
+                    raise refusal(_title(function, args), name, value, kind=known, refuse=refuse)
             return function(*args, **kwargs)
 
         return cast("Call", call)

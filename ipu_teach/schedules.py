@@ -275,7 +275,7 @@ def pipeline(
         else [[]]
         for s, many in enumerate(stash(every, len(stages)))
     ]
-    builder = _Ticks(graph, stages, slots, is_training, name)
+    builder = _Ticks(graph, stages, slots, is_training=is_training, name=name)
     by_tick: dict[tuple[tuple[str, int, int], ...], Programs] = {}
     rows = []
     for key in _in_slots(every, [len(slots_of_stage) for slots_of_stage in slots]):

@@ -233,7 +233,7 @@ def growing(title: str, units: str, of: object, counts: str) -> None:
     _end_growth()
     screen.at_end(_end_growth)
     with _lock:
-        _grows = Growth(title, units, of, counts, screen)
+        _grows = Growth(title, units, of=of, counts=counts, screen=screen)
         _watch()
 
 

@@ -231,7 +231,9 @@ def traffic(tile_map: TileMap, target: Target, tile: Array, start: Array, stop: 
     # each byte is sent once, so `sender` has the union over all receivers
     sender, s_begin, s_end = union(owner, begin, end)
     separate = moved(target, owner, receiver, end - begin)
-    together_received, together_sent = _heard_together(tile_map, target, receiver, begin, end)
+    together_received, together_sent = _heard_together(
+        tile_map, target, receiver, begin=begin, end=end
+    )
     owner_ipu = owner // target.tiles_per_ipu
     receiver_ipu = receiver // target.tiles_per_ipu
     abroad = owner_ipu != receiver_ipu
@@ -243,7 +245,7 @@ def traffic(tile_map: TileMap, target: Target, tile: Array, start: Array, stop: 
         sent=total_of(sender, s_end - s_begin, target.num_tiles),
         together_received=together_received,
         together_sent=together_sent,
-        **sends(tile_map, target, sender, s_begin, s_end),
+        **sends(tile_map, target, sender, begin=s_begin, end=s_end),
         link_sent=total_of(exporter // target.tiles_per_ipu, e_end - e_begin, target.num_ipus),
         links=total_of(link, l_end - l_begin, target.num_ipus**2).reshape(target.num_ipus, -1),
     )

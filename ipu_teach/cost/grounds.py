@@ -98,7 +98,9 @@ def shares(
     for times, cost, external, cycles, vertices in steps_run:
         every += times * sum(vertices.values())
         missing += times * sum(count for name, count in vertices.items() if name in cost.unknown)
-        for name, spent in step_grounds(cost, external, cycles, resting, target).items():
+        for name, spent in step_grounds(
+            cost, external, cycles, resting=resting, target=target
+        ).items():
             cycles_by_ground[name] += times * spent
     total = sum(cycles_by_ground.values()) or 1
     return {name: cycles_by_ground[name] / total for name in GROUNDS if cycles_by_ground[name]} | (

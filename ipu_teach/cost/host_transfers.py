@@ -56,7 +56,13 @@ def landing(graph: FrozenGraph, *tensors: Tensor) -> Landing:
         np.concatenate([getattr(item, name) for item in landings])
         for name in ("begin", "end", "owner", "landed")
     )
-    return Landing(begin, end, owner, landed, np.sum([item.packets for item in landings], axis=0))
+    return Landing(
+        begin,
+        end,
+        owner=owner,
+        landed=landed,
+        packets=np.sum([item.packets for item in landings], axis=0),
+    )
 
 
 def _landing(graph: FrozenGraph, tensor: Tensor) -> Landing:
@@ -131,7 +137,7 @@ def host_traffic(graph: FrozenGraph, tensors: Sequence[Tensor], to_device: bool)
     if to_device:
         return moved(graph.target, landed, owner, end - begin)
     order = np.lexsort((begin, owner))
-    issued = sends(graph.tile_map, graph.target, owner[order], begin[order], end[order])
+    issued = sends(graph.tile_map, graph.target, owner[order], begin=begin[order], end=end[order])
     return replace(moved(graph.target, owner, landed, end - begin), **issued)
 
 

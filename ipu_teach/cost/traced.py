@@ -258,7 +258,7 @@ class Tally:
             if isinstance(value, Ref) and not self.by_hand:
                 self._load(value, op)
             outside = self.trace.roots[into.id] in self.trace.regions
-            self._spend("stores", op, "" if outside else BEYOND, sample.dtype, sample.size)
+            self._spend("stores", op, "" if outside else BEYOND, dtype=sample.dtype, n=sample.size)
             self._end_loop(op)
         elif op.kind not in ("region", "view", "local"):
             self._work(op)
@@ -281,15 +281,17 @@ class Tally:
             self._charge("scalar", op, round(UNIT * single_cycles(name, work.dtype, self.target)))
             return
         if op.kind == "product":
-            self._spend("vector", op, PRODUCT, result.dtype, sources[0].shape[-1], result.size)
+            self._spend(
+                "vector", op, PRODUCT, dtype=result.dtype, n=sources[0].shape[-1], times=result.size
+            )
         elif op.kind == "dense":
             m, n = sources[0].shape
             linear_algebra = {"solve": (COLUMN, result.size // max(1, n)), "inv": (COLUMN, n)}
             rest, times = linear_algebra.get(name, (TALL, m - n) if m > n else (WIDE, n - m))
-            self._spend("vector", op, name, result.dtype, min(m, n))
-            self._spend("vector", op, rest, result.dtype, min(m, n), times)
+            self._spend("vector", op, name, dtype=result.dtype, n=min(m, n))
+            self._spend("vector", op, rest, dtype=result.dtype, n=min(m, n), times=times)
         else:
-            self._spend("vector", op, name, work.dtype, work.size)
+            self._spend("vector", op, name, dtype=work.dtype, n=work.size)
         for argument in refs:
             self._load(argument, op)
         if op.kind in ("product", "reduce", "dense", "each"):
@@ -314,13 +316,13 @@ class Tally:
             if root in self.made and root not in self.written:
                 self.written.add(root)
                 sampled = np.asarray(trace.samples[root])
-                self._spend("stores", op, BEYOND, sampled.dtype, sampled.size)
-        self._spend("loads", op, name, sample.dtype, sample.size)
+                self._spend("stores", op, BEYOND, dtype=sampled.dtype, n=sampled.size)
+        self._spend("loads", op, name, dtype=sample.dtype, n=sample.size)
 
     def _end_loop(self, op: Op, times: int = 1) -> None:
         self.loops += times
         self.loaded.clear()
-        self._spend(STARTS, op, LOOP, np.dtype(np.float32), times)
+        self._spend(STARTS, op, LOOP, dtype=np.dtype(np.float32), n=times)
 
     def _spend(
         self, counter: str, op: Op, name: str, dtype: np.dtype[Any], n: int, times: int = 1

@@ -177,10 +177,10 @@ def _by_name(
         Change(
             aspect,
             name,
-            a.get(name, 0),
-            b.get(name, 0),
-            abs(b.get(name, 0) - a.get(name, 0)) / largest_sum,
-            (notes or {}).get(
+            before=a.get(name, 0),
+            after=b.get(name, 0),
+            share=abs(b.get(name, 0) - a.get(name, 0)) / largest_sum,
+            note=(notes or {}).get(
                 name, "only after" if name not in a else "only before" if name not in b else ""
             ),
         )
@@ -224,9 +224,9 @@ def _machine(aspect: str, before: Report, after: Report) -> list[Change]:
     a, b = vars(before.target), vars(after.target)
     changed = [name for name in a if a[name] != b[name]]
     return [
-        Change(aspect, name, 0, 0, 1, f"{a[name]} before, {b[name]} after")
+        Change(aspect, name, before=0, after=0, share=1, note=f"{a[name]} before, {b[name]} after")
         if isinstance(a[name], str)
-        else Change(aspect, name, a[name], b[name], 1)
+        else Change(aspect, name, before=a[name], after=b[name], share=1)
         for name in changed
     ]
 

@@ -53,7 +53,11 @@ class CompiledProfile(Profile):
         graph = self._compiled.graph
         return tuple(
             facts.VariableFacts(
-                v.name, v.dtype.__name__, tuple(v.shape), category, in_words(v.line)
+                v.name,
+                v.dtype.__name__,
+                shape=tuple(v.shape),
+                category=category,
+                line=in_words(v.line),
             )
             for v, category in zip(graph.variables, self.memory.categories, strict=True)
         )
@@ -81,7 +85,13 @@ class CompiledProfile(Profile):
             declared = tuple((name, field.declaration()) for name, field in c.fields.items())
             rows.append(
                 facts.CodeletFacts(
-                    c.__name__, c.context, declared, reason, way, sources(c), codelet_ground(groups)
+                    c.__name__,
+                    c.context,
+                    fields=declared,
+                    unbatched=reason,
+                    way=way,
+                    sources=sources(c),
+                    ground=codelet_ground(groups),
                 )
             )
         return tuple(rows)
@@ -107,9 +117,9 @@ class CompiledProfile(Profile):
         return facts.VertexFacts(
             self._classes.index(table.codelet),
             len(table),
-            total,
-            runs_of(np.unique(table.tiles)),
-            in_words(table.line(0)),
+            flops=total,
+            tiles=runs_of(np.unique(table.tiles)),
+            line=in_words(table.line(0)),
         )
 
     @cached_property
@@ -124,9 +134,9 @@ class CompiledProfile(Profile):
         return facts.StepFacts(
             which,
             self._sync(number, step),
-            transfer[1] if transfer else None,
-            in_words(*lines),
-            tuple(map(_rows_moved, p.remote(step))),
+            to_device=transfer[1] if transfer else None,
+            line=in_words(*lines),
+            moves=tuple(map(_rows_moved, p.remote(step))),
         )
 
     def _sync(self, number: int, step: p.Step) -> int:
@@ -222,7 +232,13 @@ def _node(node: p.Node) -> facts.ProgramNode:
     predicate = "" if node.predicate is None else node.predicate.graph.describe(node.predicate)
     children = tuple(_node(child) for child in node.children)
     return facts.ProgramNode(
-        node.kind, node.name, node.step, node.count, predicate, node.cases, children
+        node.kind,
+        node.name,
+        step=node.step,
+        count=node.count,
+        predicate=predicate,
+        cases=node.cases,
+        children=children,
     )
 
 

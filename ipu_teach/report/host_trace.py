@@ -157,7 +157,9 @@ class HostTrace:
         for event in filter(is_wait, self.events):
             seconds.setdefault(event.name, []).append(event.duration)
         rows = [
-            Waiting(n, len(d), sum(d), max(d), sum(d) / total if total else 0.0)
+            Waiting(
+                n, len(d), seconds=sum(d), longest=max(d), share=sum(d) / total if total else 0.0
+            )
             for n, d in seconds.items()
         ]
         return Table(sorted(rows, key=lambda row: -row.seconds))
@@ -178,10 +180,10 @@ class HostTrace:
                 StreamUse(
                     name.removesuffix(f": {COPY}"),
                     of[0].direction,
-                    len(of),
-                    size,
-                    seconds,
-                    waited[name],
+                    transfers=len(of),
+                    bytes=size,
+                    seconds=seconds,
+                    waited=waited[name],
                 )
             )
         return Table(rows)

@@ -105,16 +105,18 @@ def _fit(report: Report) -> Iterator[Insight]:
         yield Insight(
             "out of memory",
             f"tile {tile}",
-            over,
-            "tiles",
-            f"It does not fit: {counted(over, 'tile')} over the limit. Tile {tile} holds {share}, "
-            f"most of all {part} with {size:,} bytes.",
-            f"{spread}; use a smaller dtype, or free it earlier."
+            figure=over,
+            unit="tiles",
+            text=(
+                f"It does not fit: {counted(over, 'tile')} over the limit. Tile {tile} holds "
+                f"{share}, most of all {part} with {size:,} bytes."
+            ),
+            advice=f"{spread}; use a smaller dtype, or free it earlier."
             if data
             else (
                 "let fewer vertices and copies do the work: each takes code, pointers and buffers."
             ),
-            _lesson(MAPPING),
+            lesson=_lesson(MAPPING),
         )
         return
     text = f"It fits: the fullest tile, {tile}, holds {share}."
@@ -143,7 +145,9 @@ def _fullest(report: Report) -> Iterator[Insight]:
             else "no variable lies on it"
         )
         text = f"Tile {tile} holds {int(bytes_held[tile]):,} of {limit:,} bytes; {largest}."
-        yield Insight("full tile", f"tile {tile}", int(bytes_held[tile]), "bytes", text)
+        yield Insight(
+            "full tile", f"tile {tile}", figure=int(bytes_held[tile]), unit="bytes", text=text
+        )
 
 
 def _skew(report: Report) -> Iterator[Insight]:
@@ -165,7 +169,7 @@ def _always_live(report: Report) -> Iterator[Insight]:
             "never come free"
         )
         text = f"The largest variable that is always live is {row.name!r}: {part}."
-        yield Insight("always live", row.name, row.bytes, "bytes", text)
+        yield Insight("always live", row.name, figure=row.bytes, unit="bytes", text=text)
 
 
 def _balance(report: Report) -> Iterator[Insight]:
@@ -278,7 +282,13 @@ def _pieces(report: Report) -> Iterator[Insight]:
                 "bytes, within its memory."
             )
             yield Insight(
-                "pieces", cost.name, largest, "cycles", text, SIDE_BY_SIDE, _lesson(MAPPING)
+                "pieces",
+                cost.name,
+                figure=largest,
+                unit="cycles",
+                text=text,
+                advice=SIDE_BY_SIDE,
+                lesson=_lesson(MAPPING),
             )
 
 
@@ -303,11 +313,11 @@ def _shares(report: Report) -> Iterator[Insight]:
     yield Insight(
         "proportions",
         dominant,
-        shares[dominant],
-        "of the run",
-        f"The average tile's time: {words}.",
-        advice,
-        lesson,
+        figure=shares[dominant],
+        unit="of the run",
+        text=f"The average tile's time: {words}.",
+        advice=advice,
+        lesson=lesson,
     )
 
 
@@ -349,4 +359,4 @@ def _unknown(report: Report) -> Iterator[Insight]:
             f"give it `cycles(target)`, or set_perf_estimate for its vertices; {name}'s line is in "
             "report.unbatched()."
         )
-        yield Insight("no estimate", name, 0, "cycles", text, advice)
+        yield Insight("no estimate", name, figure=0, unit="cycles", text=text, advice=advice)

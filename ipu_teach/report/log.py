@@ -170,10 +170,10 @@ class StepLog:
         return RunLog(
             order,
             counts,
-            (*self.runs, *([run] if run else [])),
-            self.unrecorded,
-            self.runs_left_out,
-            np.array(rows[:MOST_ROWS], np.int64),
+            runs=(*self.runs, *([run] if run else [])),
+            unrecorded=self.unrecorded,
+            runs_left_out=self.runs_left_out,
+            rows=np.array(rows[:MOST_ROWS], np.int64),
         )
 
 

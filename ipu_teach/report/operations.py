@@ -121,7 +121,21 @@ def operations(report: Report, depth: int | None = None) -> Table[Operation]:
     rows = [_operation(report, name, numbers, codes) for name, numbers in members.items()]
     remaining = sum(codes.values()) * target.vertex_code_bytes
     if remaining:
-        rows.append(Operation(UNUSED, 0, 0, 0, 0, 0, 0, 0, 0, remaining, ""))
+        rows.append(
+            Operation(
+                UNUSED,
+                0,
+                executions=0,
+                vertices=0,
+                cycles=0,
+                compute_cycles=0,
+                exchange_cycles=0,
+                bytes_received=0,
+                flops=0,
+                code_bytes=remaining,
+                line="",
+            )
+        )
     return Table(rows)
 
 
@@ -188,15 +202,15 @@ def _operation(report: Report, name: str, numbers: list[int], codes: Counter[int
     return Operation(
         name,
         len(numbers),
-        sum(n for n, _ in costs),
-        sum(p.vertices for p in parts),
-        sum(n * cost.cycles for n, cost in costs),
-        sum(n * cost.compute_duration for n, cost in costs),
-        sum(n * cost.exchange_duration for n, cost in costs),
-        sum(n * t.total for n, cost in costs for t in cost.exchange),
-        -1 if min(flops, default=0) < 0 else sum(flops),
-        int(code),
-        lines[0] if lines else "",
+        executions=sum(n for n, _ in costs),
+        vertices=sum(p.vertices for p in parts),
+        cycles=sum(n * cost.cycles for n, cost in costs),
+        compute_cycles=sum(n * cost.compute_duration for n, cost in costs),
+        exchange_cycles=sum(n * cost.exchange_duration for n, cost in costs),
+        bytes_received=sum(n * t.total for n, cost in costs for t in cost.exchange),
+        flops=-1 if min(flops, default=0) < 0 else sum(flops),
+        code_bytes=int(code),
+        line=lines[0] if lines else "",
     )
 
 

@@ -145,13 +145,13 @@ def variables(report: Report) -> VariableTable:
         VariableRow(
             v.name,
             v.dtype,
-            v.shape,
-            v.category,
-            size[i],
-            tiles[i],
-            always,
-            tuple(ranges[i]),
-            v.line,
+            shape=v.shape,
+            category=v.category,
+            bytes=size[i],
+            tiles=tiles[i],
+            always_live=always,
+            ranges=tuple(ranges[i]),
+            line=v.line,
         )
         for i, (v, always) in enumerate(zip(facts, memory.liveness.always.tolist(), strict=True))
     )
@@ -280,14 +280,14 @@ def exchanges(report: Report) -> Table[ExchangeRow]:
                 ExchangeRow(
                     number,
                     cost.kind,
-                    cost.name,
-                    runs,
-                    total,
-                    int(received[tile]),
-                    tile,
-                    links,
-                    cycles,
-                    report,
+                    name=cost.name,
+                    executions=runs,
+                    bytes_received=total,
+                    most_received=int(received[tile]),
+                    tile=tile,
+                    link_bytes=links,
+                    cycles=cycles,
+                    _report=report,
                 )
             )
     return Table(rows)
@@ -321,7 +321,9 @@ def row_moves(report: Report) -> Iterator[RowMove]:
             if done + transfer.rows > len(rows):
                 return
             own_rows = tuple(rows[done : done + transfer.rows].tolist())
-            yield RowMove(index, int(order[index]), transfer, bool(step.to_device), own_rows)
+            yield RowMove(
+                index, int(order[index]), what=transfer, loads=bool(step.to_device), rows=own_rows
+            )
             done += transfer.rows
 
 
@@ -404,7 +406,15 @@ def ipus(report: Report) -> Table[IpuRow]:
         by = report.step_cost(int(overlap.holding(ipu).argmax())).name if holding else ""
         shared = int((overlap.shared - overlap.idle)[:, ipu].sum())
         rows.append(
-            IpuRow(ipu, overlap.total - idle, idle, longest if idle else -1, holding, by, shared)
+            IpuRow(
+                ipu,
+                overlap.total - idle,
+                waiting_cycles=idle,
+                waits_for=longest if idle else -1,
+                held_cycles=holding,
+                held_by=by,
+                shared_cycles=shared,
+            )
         )
     return Table(rows)
 
@@ -554,7 +564,15 @@ class Compilation(WithoutSome):
         always = int(memory.always_live_bytes_per_tile.sum())
         places = zip(memory.liveness.places, memory.bytes_by_place(), strict=True)
         return Table(
-            LivenessStep(i, node.kind, name, size, always, memory, self._report.profile)
+            LivenessStep(
+                i,
+                node.kind,
+                name=name,
+                bytes=size,
+                always_live_bytes=always,
+                _memory=memory,
+                _profile=self._report.profile,
+            )
             for i, (node, (name, size)) in enumerate(places)
         )
 

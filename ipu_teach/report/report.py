@@ -344,9 +344,9 @@ class Report(WithoutSome):
         return Overlap(
             order,
             lasts,
-            meets,
-            joints(self) if several else range(0, len(order), EVERY),
-            at_work,
+            meets=meets,
+            joints=joints(self) if several else range(0, len(order), EVERY),
+            at_work=at_work,
         )
 
     @cached_property

@@ -199,17 +199,35 @@ def _place(node: ProgramNode, depth: int, own_steps: dict[int, int], role: str =
     )
     if node.step >= 0:
         return WalkPlace(
-            node, depth, children, 1, frozenset((own_steps.get(node.step, node.step),)), False, role
+            node,
+            depth,
+            children=children,
+            length=1,
+            first=frozenset((own_steps.get(node.step, node.step),)),
+            idle=False,
+            role=role,
         )
     if node.kind in ("If", "Switch"):
         first = frozenset[int]().union(*(c.first for c in children))
-        return WalkPlace(node, depth, children, -1, first, any(c.idle for c in children), role)
+        return WalkPlace(
+            node,
+            depth,
+            children=children,
+            length=-1,
+            first=first,
+            idle=any(c.idle for c in children),
+            role=role,
+        )
     if node.kind in ("RepeatWhileTrue", "RepeatWhileFalse"):
         condition, body = children
         first = condition.first | body.first if condition.idle else condition.first
-        return WalkPlace(node, depth, children, -1, first, condition.idle, role)
+        return WalkPlace(
+            node, depth, children=children, length=-1, first=first, idle=condition.idle, role=role
+        )
     if node.kind == "Repeat" and node.count == 0:
-        return WalkPlace(node, depth, children, 0, frozenset(), True, role)
+        return WalkPlace(
+            node, depth, children=children, length=0, first=frozenset(), idle=True, role=role
+        )
     first = frozenset()
     idle = True
     length = 0
@@ -220,7 +238,9 @@ def _place(node: ProgramNode, depth: int, own_steps: dict[int, int], role: str =
         length = -1 if length < 0 or child.length < 0 else length + child.length
     if node.kind == "Repeat" and length > 0:
         length *= node.count
-    return WalkPlace(node, depth, children, length, first, idle, role)
+    return WalkPlace(
+        node, depth, children=children, length=length, first=first, idle=idle, role=role
+    )
 
 
 def _own_steps(profile: Profile) -> dict[int, int]:

@@ -37,7 +37,9 @@ from ipu_teach.saving import schema as s
 from ipu_teach.saving.archive import MOST_NODES, Format
 from ipu_teach.types import Array
 
-REPORT = Format("report", 5, "Report.save", ReportLoadError, ReportNotFoundError)
+REPORT = Format(
+    "report", 5, writer="Report.save", error=ReportLoadError, missing=ReportNotFoundError
+)
 # the limit of places of the programs times tiles or variables, which a laptop can still sum
 MOST_CELLS = 2**28
 MOST_MESSAGES = 2**22  # the most messages of one exchange
@@ -219,11 +221,11 @@ def notes_of(profile: Profile) -> Notes:
     return Notes(
         tuple(v.line for v in profile.variables),
         tuple(s.line for s in profile.steps),
-        tuple(tuple(p.line for p in c.parts) for c in profile.compute_sets),
-        tuple(c.unbatched for c in profile.codelets),
-        tuple(c.way for c in profile.codelets),
-        tuple(c.sources for c in profile.codelets),
-        tuple(s.moves for s in profile.steps),
+        parts=tuple(tuple(p.line for p in c.parts) for c in profile.compute_sets),
+        unbatched=tuple(c.unbatched for c in profile.codelets),
+        ways=tuple(c.way for c in profile.codelets),
+        sources=tuple(c.sources for c in profile.codelets),
+        moves=tuple(s.moves for s in profile.steps),
     )
 
 

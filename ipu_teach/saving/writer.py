@@ -360,8 +360,8 @@ class _Writer:
 
     def _table(self, table: FrozenTable) -> dict[str, s.Json]:
         renumbered = np.full(len(self.graph.layouts), -1, np.int64)
-        known: dict[Hashable, tuple[int, s.Json]] = self.out.tables.get("layouts", {})
-        renumbered[np.fromiter(known, np.int64)] = [number for number, _ in known.values()]
+        known: dict[s.Value, tuple[int, s.Json]] = self.out.tables.get("layouts", {})
+        renumbered[list(known)] = [number for number, _ in known.values()]
         edges = {}
         state = {}
         for name, field in table.fields.items():

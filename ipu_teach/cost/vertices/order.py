@@ -80,8 +80,8 @@ def sort_rows(
     largest.
     """
     options = [
-        _merge_all(rows, n, run, k, dtypes, target),
-        _merge_apart(rows, n, run, k, dtypes, target),
+        _merge_all(rows, n, run, k=k, dtypes=dtypes, target=target),
+        _merge_apart(rows, n, run, k=k, dtypes=dtypes, target=target),
     ]
     if run == 1 and 0 < k < n:
         options.append(_select(rows, n, k, dtypes, target))
@@ -95,10 +95,10 @@ def _merge_all(
 ) -> int:
     runs = max(ceil_div(n, run), 1)
     length = min(run, k)
-    total = 0 if runs > 1 else merge_runs(rows, min(n, k), length, dtypes, target)
+    total = 0 if runs > 1 else merge_runs(rows, min(n, k), length, dtypes=dtypes, target=target)
     while runs > 1:
         retained = min(k, 2 * length)
-        total += merge_runs(rows * (runs // 2), retained, length, dtypes, target)
+        total += merge_runs(rows * (runs // 2), retained, length, dtypes=dtypes, target=target)
         runs = ceil_div(runs, 2)
         length = retained
     return total
@@ -138,7 +138,9 @@ def _select(rows: int, n: int, k: int, dtypes: Sequence[type[DType]], target: Ta
     scan = part * compare_cycles(dtypes[0]) + passed * insertion
     total = SUPERVISOR_OVERHEAD + workers * (_START + ceil_div(rows * parts, workers) * scan)
     if parts > 1:
-        total += _merge_all(rows, parts * min(k, part), min(k, part), k, dtypes, target)
+        total += _merge_all(
+            rows, parts * min(k, part), min(k, part), k=k, dtypes=dtypes, target=target
+        )
     return total
 
 
