@@ -547,7 +547,7 @@ def read_solved(file: Path) -> None:
     target.write_bytes(before)
     try:
         with mock.patch.object(notebooks, "NOTEBOOKS", file.parents[1]):
-            gaps._references.cache_clear()
+            gaps._references.cache_clear()  # the solved notebook is another one now
             gaps.reference("01.1")
             learner.write()
             assert learner.check() == 0, "what was just written is refused"
