@@ -326,6 +326,7 @@ def test_a_loop_by_hand_gives_what_the_codelet_gives(codelet: type[Vertex]) -> N
 
 
 def test_the_rows_of_python_are_measured_where_numba_is_not() -> None:
+    """The subject is the process without numba that the rows start, on its own."""
     found = scalar._in_a_process(0)
     assert set(found) == {"s2", "s2b"} and all(
         len(by_codelet) == 20 for by_codelet in found.values()
@@ -354,6 +355,7 @@ def test_a_peer_that_is_not_here_is_named(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_peer_that_fails_says_its_last_word() -> None:
+    """The subject is the process that a row starts: no row names a program that does not exist."""
     found = peers._program("no_such_program", "NO_SUCH_SWITCH")
     assert isinstance(found, str)
     assert found.startswith("NO_SUCH_SWITCH=1 does not run: ") and "no_such_program" in found

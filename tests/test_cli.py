@@ -368,7 +368,7 @@ def test_what_cannot_be_trusted_is_told_once(
         raise OSError("the store is locked")
 
     monkeypatch.setattr("nbformat.sign.NotebookNotary.sign", locked)
-    shelves._say_once.cache_clear()
+    shelves._say_once.cache_clear()  # as in a new process
     for name in ("00_a", "01_b", "02_c"):
         shelf(name, "1")
     assert cli.main(["lab"]) == 0

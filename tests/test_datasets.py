@@ -106,6 +106,7 @@ def test_scaling_equals_a_plain_loop_over_pixels() -> None:
 
 
 def test_scaling_of_flat_images_is_flat_and_covers_the_range() -> None:
+    """The subject is the private scaling function, on flat images."""
     flat = np.broadcast_to(np.arange(17, dtype=np.uint8)[:, None, None], (17, 8, 8))
     scaled = datasets._scale(flat)
     for level in range(17):
@@ -1070,6 +1071,7 @@ def test_cache_that_cannot_be_written(server: Server, cache: Path) -> None:
 
 
 def test_the_real_md5s_and_address() -> None:
+    """The other tests replace these private constants."""
     assert datasets.DEFAULT_URL == "https://ossci-datasets.s3.amazonaws.com/mnist/"
     assert tuple(datasets._MD5) == FILES
     assert datasets._COUNTS == {"train": 60_000, "t10k": 10_000} and datasets._HALF_SPLIT == 8_000

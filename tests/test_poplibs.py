@@ -495,7 +495,8 @@ def planned_reduction(
     by tile, in the order of their first rows, in blocks if the plan has any.
 
     Few long columns in six shares, unless a worker has them for itself: of one column by ADD, MAX
-    or MIN, of up to eight of FLOAT and HALF.
+    or MIN, of up to eight of FLOAT and HALF. The plan itself is private: `reduce` takes options, and
+    returns no plan.
     """
     kept, dtype = tuple(d for d in range(x.ndim) if d not in dims), tensor.dtype
     shape = tuple(x.shape[d] for d in kept)

@@ -337,7 +337,7 @@ def test_after_an_interruption_nothing_is_defined_that_was_not(
     graph.add_vertices(compute_set, Evens, 0, x=rows(x), y=rows(y))
     engine = Engine(graph, [Execute(compute_set), Copy(y, z)])
     engine.load(device)
-    plain = ScalarRun._call
+    plain = ScalarRun._call  # replaced, so that an interruption comes right after a vertex
 
     def stopped_after_two(self: ScalarRun, v: int) -> Any:
         call = plain(self, v)

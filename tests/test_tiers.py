@@ -205,7 +205,7 @@ def random_loops(rng: Random, floats: bool) -> str:
     return "\n".join([*lines, "self.z = t + u + w"])
 
 
-by_python = ScalarRun._by_python
+by_python = ScalarRun._by_python  # runs for compiled loops, too: compiling takes seconds
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

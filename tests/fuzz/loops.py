@@ -1,5 +1,4 @@
-"""Random codelets of branches and loops, each drawn anew: by CPython and by numba, against the
-plain vertex loop."""
+"""Compare random codelets of branches and loops, by CPython and by numba, with the vertex loop."""
 
 from __future__ import annotations
 
@@ -22,8 +21,7 @@ DEVICE = IPUModel(tiles_per_ipu=3).create_device()
 
 
 class Ran(NamedTuple):
-    """The error that stopped it, "" if none, or what there is in memory and what is written, and
-    the cycles."""
+    """The end of a run: its error ("" if none), the memory, the written bytes and the cycles."""
 
     error: str
     values: dict[str, Any] = {}
@@ -31,7 +29,7 @@ class Ran(NamedTuple):
 
 
 def source_of(seed: int) -> str:
-    """The text of the codelet number `seed`."""
+    """Return the source of codelet number `seed`."""
     rng = Random(seed)
     return random_branching(
         rng, rng.choice([FLOAT, FLOAT, HALF, INT]), rng.randint(1, 3), _size(seed)
@@ -43,8 +41,7 @@ def _size(seed: int) -> int:
 
 
 def difference(source: str, seed: int, *ways: str) -> tuple[str, Wrong | None]:
-    """(how vertices of this codelet run, or the error that stops them; what differs from the plain
-    loop)."""
+    """Return how vertices of the codelet run, or their error, and what differs from the loop."""
     codelet, rng = branching(source), Random(seed)
     space, count = Space(DEVICE, rng), rng.choice([1, 2, 7, 40])
     shapes: dict[str, tuple[int, ...]] = {"n": (_size(seed),), "": ()}
