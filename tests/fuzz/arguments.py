@@ -281,7 +281,7 @@ def _legal(annotation: Any, default: Any) -> set[str] | None:
     words = set(_words(text))
     if text.startswith("Callable"):
         return LEGAL["Callable"] | ({"none"} if "None" in words else set())
-    if "Any" in words or "object" in words or annotation is inspect.Parameter.empty:
+    if {"Any", "object", "Attribute"} & words or annotation is inspect.Parameter.empty:
         return None
     legal = set[str]().union(*(LEGAL.get(w, set()) for w in words))
     if {"Sequence", "Iterable", "Collection", "tuple"} & words and WHOLES & words:
