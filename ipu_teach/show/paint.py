@@ -238,8 +238,8 @@ def _layers(drawing: Drawing, count: int) -> Iterator[tuple[bool, Array, Array, 
 
 
 def pixels_in_turn(spent: Array) -> Array:
-    """Return int[rows, columns]: the code of each pixel, such that every code of a row gets its
-    share of the pixels, however short its pieces are. `spent` is float[rows, codes, columns];
+    """Return int[rows, columns]: the code of each pixel, so that every code of a row gets its
+    share of the pixels, also if its pieces are short. `spent` is float[rows, codes, columns];
     each pixel takes the code that is owed most."""
     rows, _, columns = spent.shape
     pixels = np.zeros((rows, columns), np.int64)
