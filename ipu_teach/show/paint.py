@@ -518,7 +518,7 @@ def _tape_raster(
     at = np.linspace(0, before[last], columns + 1)
     # the frame of each edge
     within = np.clip(np.searchsorted(before[first : last + 1], at, "right") - 1, 0, len(run) - 1)
-    rasters: dict[int, Array] = {}  # by drawing: float[lanes, codes], the time of each code
+    rasters: dict[int, Array] = {}  # for each drawing float[lanes, codes]: the time of each code
     spent = np.zeros((mark.count, codes, columns + 1))
     total = np.zeros((mark.count, codes))
     edges_of = np.split(np.arange(columns + 1), np.searchsorted(within, np.arange(1, len(run))))

@@ -123,9 +123,8 @@ class _Maker:
         self.sources: dict[str, int] = {}
         # for each still, whether tiles send to tiles in it, and the bytes of its messages
         self.moved: dict[int, tuple[bool, int]] = {}
-        self.rounds: dict[
-            int, int
-        ] = {}  # for a still with which a step of a Repeat begins, that step
+        # for a still with which a step of a Repeat begins, that step
+        self.rounds: dict[int, int] = {}
         self._choose_cells(per)
         self._count_rounds()
         self.gains = self._gains()  # how much longer each recorded step makes the run
@@ -247,9 +246,8 @@ class _Maker:
             stills = [self.stills[i] for i in frames.tolist()]
             begins = np.arange(self.recording.first, len(self.report.step_numbers))
             return resting("run", stills, self.report, at, begins=begins)
-        middle = (
-            len(frames) // 2
-        )  # beats that move equally much are ranked by their distance from it
+        # beats that move equally much are ranked by their distance from the middle
+        middle = len(frames) // 2
         known = self._known(numbers, len(frames))
         enough = known >= known.max() / 2  # a beat that writes little shows little
 
@@ -375,9 +373,8 @@ class _Maker:
                 changing[place] += int(np.count_nonzero(drawn[at]))
         kinds: dict[int, tuple[list[int], int]] = {}
         frames: list[int] = []
-        lasts: list[
-            int
-        ] = []  # cycles of each frame; of overlapping steps, only the last beats count
+        # cycles of each frame; of overlapping steps, only the last beats count
+        lasts: list[int] = []
         changed_in: dict[int, int] = {}
         device_steps = 0
         for place, step in enumerate(self.recording.steps[self.begins :], self.begins):
