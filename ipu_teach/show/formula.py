@@ -147,7 +147,7 @@ def formula_of(codelet: type[Vertex], shapes: Shapes, target: Target) -> Formula
         return None
     target = priced_for(codelet, target)
     calls: list[tuple[Callable[..., int], dict[str, object], object]] = []
-    depth = 0  # of calls within the estimators
+    depth = 0  # how many calls of estimators are active
 
     def observe(frame: FrameType, event: str, returned: object) -> None:
         nonlocal depth
