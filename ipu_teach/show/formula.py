@@ -76,6 +76,8 @@ class Term(int):
         return Term(int.__rsub__(self, other), f"{other} - {_part(self, PRODUCT)}", SUM)
 
     def __mul__(self, other: int) -> Term:
+        if not isinstance(other, int):
+            return NotImplemented  # a list is repeated
         if not self or not other:
             return Term(0, "0")
         if other == 1 or (self == 1 and isinstance(other, Term)):
@@ -84,6 +86,8 @@ class Term(int):
         return Term(int.__mul__(self, other), text, PRODUCT)
 
     def __rmul__(self, other: int) -> Term:
+        if not isinstance(other, int):
+            return NotImplemented  # a list is repeated
         if not self or not other:
             return Term(0, "0")
         if other == 1 or self == 1:
