@@ -79,7 +79,7 @@ class Group:
 
     @property
     def way(self) -> str:
-        """How the vertices run: "batch", "scalar" or "loop".
+        """The way in which the vertices run: "batch", "scalar" or "loop".
 
         A batch runs them all together, "scalar" is a translated loop over the elements of each
         vertex, and "loop" is plain Python.

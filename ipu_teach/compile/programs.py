@@ -122,10 +122,10 @@ def moves(step: Step) -> list[tuple[Tensor, Tensor]]:
 
 
 def touched(part: Step) -> tuple[tuple[object, ...], tuple[object, ...]]:
-    """Return (what a part of a step reads, what it writes): tensors, streams and None.
+    """Return (sides that a part of a step reads, sides that it writes).
 
-    `part` is one of the `parts` of a step. The fields of a compute set's vertices are not included.
-    A WriteUndef writes its tensor.
+    A side is a tensor, a stream or None. `part` is one of the `parts` of a step. The fields of a
+    compute set's vertices are not included. A WriteUndef writes its tensor.
     """
     match part:
         case ExecuteStep():
@@ -309,7 +309,8 @@ class ProgramFreezer:
 
     def _step(self, program: p.Program, step: Step) -> int:
         """Return the number of a program's step, which is added if it is new."""
-        # Two executions of a compute set are one step; other programs are told apart by identity.
+        # Two executions of a compute set are one step. Other programs are distinguished by
+        # identity.
         key = (
             ("execute", program.compute_set.id, id(program.out))
             if isinstance(program, p.Execute)

@@ -36,7 +36,7 @@ SLEEPS = "time.sleep() is called, for every vertex"
 
 
 class _Stopping:
-    """A stand-in for a module or a generator that returns a different value at every use.
+    """A replacement for a module or a generator that returns a different value at every use.
 
     Any use stops the trace. `fault` and `next_step` are texts of the error for a codelet that uses
     it where that is not allowed.
@@ -68,7 +68,7 @@ CLOCK = _Stopping(
 
 
 def stopping(value: object) -> _Stopping | None:
-    """Return the stand-in for `value` in a trace if each use returns a different value.
+    """Return the replacement for `value` in a trace if each use returns a different value.
 
     Otherwise return None.
     """

@@ -1,4 +1,4 @@
-"""Run a codelet once on stand-ins that record its operations.
+"""Run a codelet once on recording values, and list its operations.
 
 `compute()` is called with `Traced` values. Each has a *sample*: numpy's result for one vertex,
 which fixes shapes, dtypes and memory order by numpy's own rules. Every array operation becomes an
@@ -457,7 +457,7 @@ def _stopping(reason: str) -> Callable[..., NoReturn]:
 
 
 class Traced(NDArrayOperatorsMixin):
-    """A stand-in for one value of every vertex.
+    """A value that represents one value of every vertex, and records its operations.
 
     It behaves like the numpy array or number that a single vertex would see.
     """

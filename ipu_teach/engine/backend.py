@@ -4,7 +4,7 @@ The same plan runs on both; only the table of functions differs. On a GPU, a ste
 kernels and never waits for the host. Copies, + - x /, square roots, comparisons and integers have
 numpy's bits. Sums, products of matrices and transcendental functions are close, because their sums
 have another order. Work that a GPU cannot do for all vertices together runs on the host (see
-`host_fallback`). The CuPy table follows CuPy's documentation and was tested with a stand-in for
+`host_fallback`). The CuPy table follows CuPy's documentation and was tested with an imitation of
 CuPy that has its gaps; it has not been run on a device yet.
 """
 
@@ -128,7 +128,7 @@ GPU_TYPES = "?bhilqBHILQefd"
 
 
 class CupyBackend(Backend):
-    """The same table on a GPU.
+    """The table of array functions on a GPU.
 
     `cupy` is the module; memory is that of its current device. CuPy's kernels do not check whether
     the result overlaps an operand, so operands that partly overlap it are copied first.

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 Codelet = TypeVar("Codelet", bound=type[Vertex])
 # The shape of a region, or a tuple of the shapes of the vectors in a list.
 RegionShape: TypeAlias = Shape | tuple[Shape, ...]
-Shapes = Mapping[str, RegionShape]  # by field name
+Shapes = Mapping[str, RegionShape]  # the shape of each field, by its name
 # A function of the shapes and the target that returns modelled cycles.
 Estimator = Callable[[Shapes, "Target"], int]
 

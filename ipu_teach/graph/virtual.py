@@ -14,7 +14,7 @@ from ipu_teach.types import Array
 
 
 class VirtualGraph(Graph):
-    """Some tiles of a graph as a separate graph, created by `Graph.create_virtual_graph`.
+    """A separate graph with some tiles of another, created by `Graph.create_virtual_graph`.
 
     All objects that are added to it belong to the top-level graph. It differs from that graph only
     in its tile numbers and its `target`.

@@ -90,7 +90,7 @@ class RoundedStores:
         self._rounding = rounding
         self._worker = worker
         self._running = running
-        # by number of a store: the start of its words in the vertex's stream
+        # the start of a store's words in the vertex's stream, by the number of the store
         self._words: dict[int, int] = {}
         taken = 0
         elements = 0
