@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -108,7 +109,7 @@ class Grouper:
 
     def __init__(self, graph: FrozenGraph) -> None:
         self.graph = graph
-        self._traces: dict[object, tuple[Trace, ...]] = {}
+        self._traces: dict[Hashable, tuple[Trace, ...]] = {}
         self._shapes: list[FieldShape] = []
         numbers: dict[FieldShape, int] = {}
         ids = []

@@ -22,7 +22,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ipu_teach._support.own_code import is_own_module
-from ipu_teach.compile.trace import TraceStopped
+from ipu_teach.compile.trace import TraceStopped, Value
 
 LARGEST_COPY = 1 << 20  # in bytes; a larger array is assumed to be a table that is only read
 _DRAWING = (random, secrets, np.random)
@@ -50,7 +50,7 @@ class _Stopping:
     def __getattr__(self, name: str) -> NoReturn:
         raise TraceStopped(SLEEPS if name == "sleep" else self.reason)
 
-    def __call__(self, *args: object, **kwargs: object) -> NoReturn:
+    def __call__(self, *args: Value, **kwargs: Value) -> NoReturn:
         raise TraceStopped(self.reason)
 
 
@@ -121,9 +121,9 @@ def _loaded(function: FunctionType, owner: type) -> Iterator[Any]:
     while codes:
         code = codes.pop()
         codes += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
-        before: object = None
+        before = None
         for step in dis.get_instructions(code):
-            value: object = None
+            value = None
             if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
                 value = function.__globals__.get(step.argval)
             elif step.opname == "LOAD_DEREF":

@@ -14,7 +14,7 @@ import ctypes
 import operator
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache, partial
 from typing import Any, TypeAlias
@@ -59,7 +59,7 @@ class Backend:
         self.vecdot: Callable[..., Array] = np.vecdot
         self.clip: Callable[..., Array] = np.clip
         self.may_share_memory: Callable[..., bool] = np.may_share_memory
-        self._rows: dict[tuple[object, ...], Array] = {}
+        self._rows: dict[Hashable, Array] = {}
 
     def runs(self, trace: Trace) -> bool:
         """Return whether the backend can run a complete kernel for all vertices together."""
@@ -250,7 +250,7 @@ class CupyBackend(Backend):
         self._cupy.copyto(to, source, casting, where)
 
 
-def _cuts(value: object, place: Array, trace: Trace) -> bool:
+def _cuts(value: Operand | Ref, place: Array, trace: Trace) -> bool:
     """Return whether a store converts floats to integers.
 
     The results of values out of range then differ between a GPU and a processor.

@@ -45,7 +45,7 @@ class Replication:
         return self.count == count or self.part is self.whole
 
 
-def target_of_one(target: Target, count: object) -> Target:
+def target_of_one(target: Target, count: int) -> Target:
     """Return the machine of each of `count` replicas. Raises `GraphReplicationError`."""
     ipus = target.num_ipus
     if not is_whole(count) or not 1 <= count <= MOST_REPLICAS:

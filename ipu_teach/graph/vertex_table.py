@@ -316,7 +316,7 @@ class FieldRef:
 
     __slots__ = ("vertex", "name", "index")
 
-    def __init__(self, vertex: VertexRef, name: str, index: object = None) -> None:
+    def __init__(self, vertex: VertexRef, name: str, index: int | None = None) -> None:
         self.vertex = vertex
         self.name = name
         self.index = index

@@ -72,7 +72,7 @@ def _choose(parent: Graph, arguments: tuple[TileChoice, ...]) -> Array:
     return numbers
 
 
-def _refused(arguments: tuple[object, ...], advice: str) -> InvalidTileMappingError:
+def _refused(arguments: tuple[TileChoice, ...], advice: str) -> InvalidTileMappingError:
     words = ", ".join(shown(g) for g in arguments)
     return InvalidTileMappingError(
         f"create_virtual_graph({words}) chooses no tiles of the graph.", next_step=advice
