@@ -128,7 +128,10 @@ class Layers:
         return bytes_per_step
 
     def largest(self, places: Array, sizes: Array) -> list[str]:
-        """Return the names of the three largest of some variables."""
+        """Return the names of the three largest variables, the largest first.
+
+        `places`: which variables to choose from. `sizes`: the size of each.
+        """
         order = [int(i) for i in np.argsort(-sizes, kind="stable") if places[i]]
         return [self.names[i] for i in order[:3]]
 

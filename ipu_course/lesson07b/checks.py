@@ -357,7 +357,7 @@ def _network() -> tuple[Network, int]:
 
 
 class Network(Protocol):
-    """The lesson's Cnn, as this check uses it."""
+    """The lesson's Cnn, with the methods that an answer of 07b.6 calls."""
 
     batch: int
     engine: Engine

@@ -266,7 +266,7 @@ def distances(rows: Sequence[Sequence[int]], begin: int) -> list[int]:
 
 
 def some_edges(n: int, many: int, seed: int) -> list[tuple[int, int]]:
-    """Return `many` edges drawn at random."""
+    """Return `many` random edges between `n` vertices."""
     draw = np.random.default_rng(seed)
     return [(int(a), int(b)) for a, b in draw.integers(0, n, (many, 2))]
 
