@@ -1085,7 +1085,13 @@ def _places(answer: Callable[[Graph, int, int], Tensor]) -> Passed:
     )
 
 
-def _tensor(answer: Answer, description: str, graph: Graph, moments: int, channels: int) -> Tensor:
+def _tensor(
+    answer: Callable[[Graph, int, int], Tensor],
+    description: str,
+    graph: Graph,
+    moments: int,
+    channels: int,
+) -> Tensor:
     """Return the tensor that an answer creates."""
     returned_value = call_made(answer, description, graph, moments, channels)
     if not isinstance(returned_value, Tensor):

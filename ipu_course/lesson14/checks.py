@@ -112,7 +112,7 @@ def _plates() -> tuple[Trial, ...]:
     )
 
 
-def _heat(answer: Answer) -> Passed:
+def _heat(answer: Callable[..., Program]) -> Passed:
     reports = []
     for trial in _plates():
         run = trial.through(answer, "14.1")
@@ -369,7 +369,7 @@ def _waves(run: Ran) -> int:
     return sum(p.executions for p in run.report.compute_sets if p.name == "wave")
 
 
-def _search(answer: Answer) -> Passed:
+def _search(answer: Callable[..., Program]) -> Passed:
     runs = [trial.through(answer, "14.3") for trial in _graphs()]
 
     def alike(like: Answer) -> bool:
