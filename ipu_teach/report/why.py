@@ -448,7 +448,8 @@ def _moved(report: Report, number: int, phase: Phase, tile: int) -> Iterator[Cau
     """Yield what the figures show of why a tile exchanges longest."""
     traffic = report.step_cost(number).exchange[phase.exchange]
     target = report.target
-    into, out = int(traffic.received[tile]), int(traffic.sent[tile])
+    into = int(traffic.received[tile])
+    out = int(traffic.sent[tile])
     way = int(arrival_cycles(target)[tile]) if into else 0
     receiving, sending, issuing = (int(b[tile]) for b in traffic.bounds(target))
     parts = (
