@@ -1,10 +1,9 @@
 """The cost of a program on silicon: cycles, exchanged bytes and memory, all of it modelled.
 
-Beside `tiny`, which counts bytes and races with a simple model of time, this package models:
-
-- the cycles of a codelet, from its trace, and of a superstep on every tile;
-- the exchange, the rearrangement of copies, and the links between IPUs and to the host;
-- the bytes of every tile at its peak, from the liveness of variables.
+Beside `tiny`, which counts bytes and races with a simple model of time, this package has the cycles
+of a codelet from its trace, and those of a superstep on every tile. It models the exchange, the
+rearrangement of copies, and the links between IPUs and to the host. It counts the bytes of every
+tile at its peak, from the liveness of variables.
 
 Each constant has a source. The package reads compiled programs and runs nothing.
 """
