@@ -153,7 +153,8 @@ class _Place:
         if kind in ("RepeatWhileTrue", "RepeatWhileFalse"):
             condition, _ = parts
             return condition.uses | (self._after_condition() & ~condition.fills), condition.fills
-        uses, fills = accesses.none(), accesses.none()
+        uses = accesses.none()
+        fills = accesses.none()
         for part in reversed(parts):
             uses = part.uses | (uses & ~part.fills)
             fills = fills | part.fills
