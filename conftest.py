@@ -1,8 +1,7 @@
-"""The lessons are part of the test suite: nbval runs the solved ones and compares what they print
-with what is stored.
+"""Make the lessons part of the test suite: nbval runs the solved ones and compares their output.
 
-Every session, and every notebook in it, has a state folder of its own and one BLAS thread, so that
-sums come out alike.
+Every session, and every notebook in it, has its own state folder and one BLAS thread, so that sums
+are equal in all sessions.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ import pytest
 ROOT = Path(__file__).parent
 STATE = Path(tempfile.mkdtemp(prefix="ipu_teach-tests-"))
 
-# Before anything imports numpy; the workers and kernels of this session inherit all of it.
+# set before anything imports numpy; the workers and kernels of this session inherit it
 for _variable in (
     "OPENBLAS_NUM_THREADS",
     "OMP_NUM_THREADS",
@@ -29,7 +28,7 @@ for _variable in (
     "VECLIB_MAXIMUM_THREADS",
 ):
     os.environ[_variable] = "1"
-# outputs are made and compared on numpy; the tests of a GPU ask for it
+# outputs are stored and compared for numpy; the tests of a GPU ask for it
 os.environ["IPU_TEACH_GPU"] = "0"
 os.environ["IPU_TEACH_WORK"] = str(STATE / "work")
 # the user's start-up files are not part of a lesson
@@ -37,8 +36,10 @@ os.environ["IPYTHONDIR"] = str(STATE / "ipython")
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
-    """Where nbval is missing or switched off, its options in pyproject.toml do nothing, and the
-    other tests run."""
+    """Add the options of these tests, and nbval's if it is missing or switched off.
+
+    Without nbval, its options in pyproject.toml have no effect, and the other tests run.
+    """
     parser.addoption(
         "--browser-all",
         action="store_true",
@@ -82,7 +83,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
-    """A learner's notebook has no outputs to compare; tests/lessons runs it to its end."""
+    """Ignore learners' notebooks, which have no outputs to compare; tests/lessons runs them."""
     return (
         True
         if collection_path.suffix == ".ipynb" and collection_path.parent == ROOT / "notebooks"
@@ -91,8 +92,11 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
 
 
 def pytest_collection_finish() -> None:
-    """What was collected, 17,000 tests in each worker, stays to the end: the collector of garbage
-    need not walk through it each time, which takes a second of the processor."""
+    """Exclude the collected tests from garbage collection.
+
+    Each worker keeps 17,000 tests to the end, and walking through them takes a second of processor
+    time.
+    """
     gc.collect()
     gc.freeze()
 
@@ -102,8 +106,10 @@ def pytest_unconfigure() -> None:
 
 
 def _never_lock() -> None:
-    """Before Python 3.12 coverage.py holds a lock while it notes a line. A time limit of an answer
-    that strikes there, as tests have it, would leave it locked, and the run would never end."""
+    """Replace the lock of coverage.py, which it holds before Python 3.12 while it records a line.
+
+    If a time limit of an answer stopped the code there, the lock would never be released.
+    """
     measured = sys.modules.get("coverage")
     if measured and (running := measured.Coverage.current()) and running._collector:
         running._collector.data_lock = None
@@ -125,7 +131,7 @@ def _mend_nbval() -> None:
     from nbval.plugin import IPyNbFile
 
     def execute_cell_input(self: Any, cell_input: str, allow_stdin: bool | None = None) -> Any:
-        # nbval 0.11 sends store_history=False, and IPython then ignores a ";" at the end
+        # nbval 0.11 sends store_history=False, and IPython then ignores a ";" at the end of a line
         return self.kc.execute(
             cell_input, store_history=True, allow_stdin=allow_stdin, stop_on_error=False
         )
@@ -155,8 +161,10 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
-    """A test skipped for want of something that `IPU_TEACH_REQUIRE` names, as the continuous
-    integration sets it, fails."""
+    """Fail a test that is skipped because something named by `IPU_TEACH_REQUIRE` is missing.
+
+    Continuous integration sets that variable.
+    """
     report = yield
     if report.skipped and not hasattr(report, "wasxfail"):
         reason = str(report.longrepr[2])

@@ -1,4 +1,4 @@
-"""Add to a wheel what stands beside the packages: notebooks, pages, digits and captured graphs.
+"""Add to a wheel the files next to the packages: notebooks, pages, digits and captured graphs.
 
 `ipu_teach/_support/places.py` looks for them in the folder `carried` of each package.
 """
@@ -24,10 +24,10 @@ CARRIED = {
 
 
 class CourseHook(BuildHookInterface):
-    """Adds them to a wheel. An editable installation finds them in the checkout."""
+    """Add these files to a wheel. An editable installation finds them in the checkout."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Called by hatchling before it writes a wheel; `version` is "standard" or "editable"."""
+        """Add the files before hatchling writes a wheel; `version` is "standard" or "editable"."""
         if version == "standard":
             root = Path(self.root)
             build_data["force_include"].update(

@@ -1,10 +1,10 @@
-"""python3 run.py [JOB] [arguments]: a job of the kit, in an environment that the first use makes.
+"""python3 run.py [JOB] [arguments]: a job of the kit, in an environment that the first use creates.
 
-.venv stands beside this file, and nothing outside this folder is installed. Without a job it opens
-the first lesson. The jobs, which `ipu-teach` has by the same names, stand in ipu_course/jobs.py.
+The environment is .venv next to this file, and nothing is installed outside this folder. Without a
+job, run.py opens the first lesson. The jobs, which `ipu-teach` has under the same names, are listed
+in ipu_course/jobs.py.
 """
-# Written so that any Python can read it, an old one too: that one must be able to say that it is
-# too old.
+# This file avoids newer syntax, so that an old Python can read it and say that it is too old.
 
 import errno
 import glob
@@ -27,11 +27,11 @@ TOOLS = os.path.join(ROOT, ".venv-uv")
 NEW, OLD, CACHE = VENV + "-new", VENV + "-old", VENV + "-cache"
 WHEELS = os.path.join(ROOT, "wheels")
 STAMP = os.path.join(VENV, "ipu_teach.stamp")
-LONGEST_TEXT = 1 << 16  # bytes; what is longer in .venv's folder of programs is no script
-HEARTBEAT = 20  # seconds of silence before a set-up step says that it is still at work
-LAST_LINES = 10  # of what a tool said, where it reached nobody
-KILLED = (128 + 9, 128 + 15)  # what a shell shows for a program that was killed
-UNFINISHED = "unfinished"  # the stamp by which earlier editions marked a .venv that was begun
+LONGEST_TEXT = 1 << 16  # bytes; a longer file in .venv's folder of programs is not a script
+HEARTBEAT = 20  # seconds of silence before a set-up step says that it is still running
+LAST_LINES = 10  # the last lines of a tool's output that are shown if the step fails
+KILLED = (128 + 9, 128 + 15)  # the exit status that a shell shows for a program that was killed
+UNFINISHED = "unfinished"  # the stamp of an unfinished .venv in earlier editions
 
 
 def python_of(venv):
@@ -56,7 +56,10 @@ def stop(text, status):
 
 
 def newer_python(minors=range(19, 9, -1)):
-    """The name of a Python on PATH that is new enough, or one of these, or ''."""
+    """Return the name of a Python on PATH that is new enough, or ''.
+
+    `minors` are the minor versions to look for.
+    """
     for minor in minors:
         name = "python3." + str(minor)
         if hasattr(shutil, "which") and shutil.which(name) and answers([name]):
@@ -65,13 +68,12 @@ def newer_python(minors=range(19, 9, -1)):
 
 
 def answers(command, env=None):
-    """Whether `command --version` works: a name on PATH may be a shim with nothing behind it."""
+    """Return whether `command --version` works; a name on PATH may be a shim without a program."""
     return silent(command + ["--version"], env) == 0
 
 
 def silent(command, env=None):
-    """The exit status of a command that is shown nothing and says nothing; -1 where it cannot be
-    started."""
+    """Return the exit status of a command without input and output; -1 if it cannot be started."""
     try:
         with open(os.devnull, "r+") as void:
             return subprocess.call(command, stdin=void, stdout=void, stderr=void, env=env, cwd=ROOT)
@@ -80,8 +82,7 @@ def silent(command, env=None):
 
 
 def system_family():
-    """The words by which this Linux names itself and its ancestors, such as {'ubuntu',
-    'debian'}."""
+    """Return the names of this Linux and of its ancestors, such as {'ubuntu', 'debian'}."""
     words = set()
     try:
         with open("/etc/os-release") as release:
@@ -95,7 +96,7 @@ def system_family():
 
 
 def one_command():
-    """The one command that gives this system what the set-up needs."""
+    """Return one command that installs what the set-up needs on this system."""
     if sys.platform == "darwin" and shutil.which("brew"):
         return "brew install uv"
     if os.name == "nt" or sys.platform == "darwin":
@@ -119,16 +120,19 @@ def one_command():
 
 
 class SetupFailed(Exception):
-    """A step of the set-up did not end well. `unreached`: for the packages could not be reached,
-    and what to do about that; `said`: the tool's own last lines."""
+    """A failed step of the set-up.
+
+    `unreached` says what to do if the packages could not be reached; otherwise it is empty. `said`
+    is the end of the tool's output.
+    """
 
     def __init__(self, text, unreached="", said=""):
         Exception.__init__(self, text)
         self.unreached, self.said = unreached, said
 
 
-# What pip, uv and conda say where packages cannot be reached; what it means; what to do. The first
-# that fits holds: pip ends all of them with "from versions: none".
+# Errors of pip, uv and conda when packages cannot be reached: (pattern, meaning, advice). The first
+# match counts, because pip ends all of these errors with "from versions: none".
 UNREACHED = (
     (
         "certificate|UnknownIssuer",
@@ -169,20 +173,20 @@ UNREACHED = (
 
 
 def unreached(text, kinds=UNREACHED):
-    """(what it means, what to do) where a tool said that packages cannot be reached; else None."""
+    """Return (meaning, advice) if the output of a tool shows that packages are unreachable."""
     for words, means, step in kinds:
         if re.search(words, text, re.IGNORECASE):
             return means, step
     return None
 
 
-# Of the settings of pip and uv, those that say how packages are reached, and where they are kept
-# on the way. The others change where or how things are installed.
+# The settings of pip and uv that say how packages are reached, and where they are cached. Other
+# settings change where or how packages are installed.
 REACHING = (
     "INDEX|FIND_LINKS|PROXY|CERT|TLS|TRUSTED_HOST|INSECURE_HOST|TIMEOUT|RETRIES|KEYRING|CACHE|"
     "CONFIG_FILE|NO_CONFIG|OFFLINE|CONCURRENT_DOWNLOADS"
 )
-# What pip alone was told, and uv must know as well: by the first of these names, where none is set.
+# (pip's names, uv's name): uv gets the value of the first of pip's settings, unless it has its own.
 ALIKE = (
     ("PIP_INDEX_URL", ("UV_DEFAULT_INDEX", "UV_INDEX_URL")),
     ("PIP_FIND_LINKS", ("UV_FIND_LINKS",)),
@@ -193,8 +197,10 @@ ALIKE = (
 
 
 def setup_environment():
-    """The environment of the set-up's steps: uv from .venv-uv, and none of the settings that would
-    lead them astray."""
+    """Return the environment of the set-up's steps.
+
+    It has uv from .venv-uv, and leaves out settings that would install packages in another place.
+    """
     env = {}
     for name, value in os.environ.items():
         astray = name in ("VIRTUAL_ENV", "CONDA_PREFIX") or name.startswith("PYTHON")
@@ -209,7 +215,7 @@ def setup_environment():
         env["UV_FIND_LINKS"] = ",".join(env["UV_FIND_LINKS"].split())
     if env.get("SSL_CERT_FILE"):
         env.setdefault("PIP_CERT", env["SSL_CERT_FILE"])
-    # A pip.conf may say otherwise.
+    # pip.conf may set these to other values
     for name in ("PIP_USER", "PIP_REQUIRE_VIRTUALENV", "PIP_REQUIRE_HASHES"):
         env[name] = "0"
     env.update(PYTHONPATH=TOOLS, PIP_ROOT_USER_ACTION="ignore", PIP_DISABLE_PIP_VERSION_CHECK="1")
@@ -220,7 +226,7 @@ def setup_environment():
 
 
 def writable(folder):
-    """Whether a folder can be written, or made where it is not yet."""
+    """Return whether a folder can be written, or created if it does not exist."""
     folder = os.path.abspath(os.path.expanduser(folder))
     while not os.path.exists(folder) and os.path.dirname(folder) != folder:
         folder = os.path.dirname(folder)
@@ -228,7 +234,7 @@ def writable(folder):
 
 
 def do(what, command, env):
-    """Run one step of the set-up, quiet unless it takes long or fails."""
+    """Run one step of the set-up, without output unless it takes long or fails."""
     started = time.time()
     with tempfile.TemporaryFile() as said:
         try:
@@ -274,8 +280,11 @@ def do(what, command, env):
 
 
 def local_uv():
-    """uv as an earlier set-up left it in .venv-uv: by pip as a module, by conda or out of a pack's
-    wheel as a program."""
+    """Return the possible commands for the uv that an earlier set-up left in .venv-uv.
+
+    It is a module if pip installed it, and a program if it came from conda or from a wheel of a
+    pack.
+    """
     names = ["bin/uv", "Library/bin/uv.exe", "Scripts/uv.exe"]
     unpacked = glob.glob(os.path.join(glob.escape(TOOLS), "uv-*.data", "scripts", "uv*"))
     programs = [os.path.join(TOOLS, *name.split("/")) for name in names]
@@ -284,7 +293,7 @@ def local_uv():
 
 
 def find_uv(env):
-    """The command that runs uv, or None."""
+    """Return the command that runs uv, or None."""
     on_path = shutil.which("uv")
     for command in ([[on_path]] if on_path else []) + local_uv():
         if answers(command, env):
@@ -293,10 +302,12 @@ def find_uv(env):
 
 
 def uv_installer(env):
-    """The command that puts uv into .venv-uv without any right over this machine; status 2 where
-    there is none."""
+    """Return the command that installs uv into .venv-uv without administrator rights.
+
+    If there is none, stop with status 2.
+    """
     if answers([sys.executable, "-m", "pip"], env):
-        # --target works without the venv module, and on a Python that its system manages
+        # --target also works without the module venv, and on a Python that the system manages
         words = ["-m", "pip", "install", "-q", "--retries", "1", "--upgrade", "--target"]
         return [sys.executable] + words + [TOOLS, "uv"]
     for name in ("mamba", "micromamba", "conda"):
@@ -311,7 +322,7 @@ def uv_installer(env):
 
 
 def fetched_uv(installer, env):
-    """The command that runs uv, once it was fetched into .venv-uv."""
+    """Install uv into .venv-uv, and return the command that runs it."""
     remove(TOOLS)
     do("fetching uv", installer, env)
     return find_uv(env) or stop(
@@ -320,24 +331,22 @@ def fetched_uv(installer, env):
 
 
 def remove(path):
-    """Delete a folder, or what can be deleted of it."""
+    """Delete a folder, or as much of it as possible."""
     if os.path.islink(path):
         os.remove(path)
     shutil.rmtree(path, ignore_errors=True)
 
 
-# --- a pack: wheels beside run.py, for machines without a network ---------------------------------
+# --- a pack: wheels next to run.py, for machines without a network --------------------------------
 
 
 def this_system():
-    """The folder of wheels/ that is for this system, such as linux-x86_64, windows-amd64 or
-    darwin-arm64."""
+    """Return the name of this system's folder in wheels/, such as linux-x86_64 or darwin-arm64."""
     return (platform.system() + "-" + platform.machine()).lower()
 
 
 def carried():
-    """The folders of wheels that serve this Python here; [] where this is no pack, or one for
-    others."""
+    """Return the folders of wheels for this Python; [] without a pack for this system."""
     try:
         with open(os.path.join(WHEELS, "pack.json")) as listed:
             pack = json.load(listed)
@@ -366,8 +375,7 @@ def carried():
 
 
 def check_wheels(folders):
-    """Hold the wheels against the checksums that came with them: a copy from a stick may have gone
-    wrong."""
+    """Compare the wheels with the pack's checksums, as a copy from a USB stick may be damaged."""
     begins = tuple("wheels/" + os.path.basename(folder) + "/" for folder in folders)
     with open(os.path.join(ROOT, "SHA256SUMS")) as listed:
         sums = [line.rstrip("\n").split("  ", 1) for line in listed]
@@ -387,7 +395,7 @@ def check_wheels(folders):
 
 
 def unpacked_uv(folders, env):
-    """The command that runs uv, out of the pack's wheel of it."""
+    """Unpack uv from the pack's wheel, and return the command that runs it."""
     remove(TOOLS)
     for folder in folders:
         for path in glob.glob(os.path.join(glob.escape(folder), "uv-*.whl")):
@@ -399,7 +407,7 @@ def unpacked_uv(folders, env):
     return find_uv(env) or stop("uv, which came with the pack, does not run on this machine", 1)
 
 
-# --- .venv: made beside the old one, which goes when the new one stands ---------------------------
+# --- .venv: built next to the old one, which is deleted when the new one is complete --------------
 
 
 def python_version():
@@ -407,8 +415,10 @@ def python_version():
 
 
 def fingerprint():
-    """What a finished set-up depends on; the folder is part of it, for the kit is found in .venv by
-    its path."""
+    """Return the inputs of a finished set-up as text.
+
+    They include this folder, because .venv finds the kit by its path.
+    """
     digest = hashlib.sha256()
     for name in ("requirements.lock", "pyproject.toml"):
         with open(os.path.join(ROOT, name), "rb") as source:
@@ -430,7 +440,7 @@ def write_stamp(venv, text):
 
 
 def runs_here():
-    """Whether .venv is whole, works, and has the version of Python that runs this."""
+    """Return whether .venv is complete, works, and has the version of Python that runs this."""
     question = (
         "import sys; sys.exit(sys.version_info[:2] != " + repr(tuple(sys.version_info[:2])) + ")"
     )
@@ -438,9 +448,11 @@ def runs_here():
 
 
 def mend(old):
-    """Let .venv find the folder that was `old` and has been moved, renamed or copied: no package is
-    fetched for that."""
-    # not in the Pythons that can only say that they are too old
+    """Make .venv find this folder after it was moved, renamed or copied from `old`.
+
+    No package is downloaded.
+    """
+    # imported here, as very old Pythons do not have this module
     from urllib.request import pathname2url
 
     pairs = [(os.fsencode(old), os.fsencode(ROOT))]
@@ -461,7 +473,7 @@ def mend(old):
                 b"(?<![\\w.-])" + re.escape(gone) + b"(?![\\w.-])", lambda _, here=here: here, after
             )
         if after != before:
-            # A new file in its place: uv's cache may share the old one.
+            # a new file, because uv's cache may share the old one
             with open(path + ".new", "wb") as target:
                 target.write(after)
             shutil.copymode(path, path + ".new")
@@ -469,14 +481,16 @@ def mend(old):
 
 
 def from_wheels(folders):
-    """The options with which uv takes packages from these folders alone; none without folders."""
+    """Return the options that limit uv to packages in these folders; [] without folders."""
     links = [word for folder in folders for word in ("--find-links", folder)]
     return ["--offline", "--no-index"] + links if folders else []
 
 
 def build(want):
-    """Make .venv-new, and put it where .venv is; with what somebody added to .venv, where its
-    Python is still right."""
+    """Build .venv-new, and move it to .venv.
+
+    If the Python of .venv is still right, packages that the user has added are kept.
+    """
     env = setup_environment()
     keep = runs_here()
     if not keep and os.path.exists(PYTHON) and not read_stamp():
@@ -489,7 +503,7 @@ def build(want):
         say(text + "500 MB on disk")
         check_wheels(folders)
         uv = unpacked_uv(folders, env)
-        env["UV_CACHE_DIR"] = CACHE  # on the same disk, so that nothing lies there twice
+        env["UV_CACHE_DIR"] = CACHE  # on the same disk, so that files need not be copied
         options = from_wheels(folders)
     else:
         uv = find_uv(env)
@@ -500,17 +514,16 @@ def build(want):
         remove(NEW)
         if keep:
             shutil.copytree(VENV, NEW, symlinks=True)
-        # --relocatable lets it be moved into place; pip goes into it for `%pip install` in a
-        # notebook.
+        # --relocatable allows the move; pip is installed for `%pip install` in a notebook
         make = uv + ["venv", "-q", "--relocatable", "--allow-existing"] + options
         do("making .venv", make + ["--python", sys.executable, NEW], env)
         install = ["pip", "install", "-q", "--python", python_of(NEW)] + options
-        # What lessons need; the tools for tests come with the first job that needs them, and stay.
+        # The tools for tests are installed by the first job that needs them, and are then kept.
         extras = "lab,test" if keep and has_modules(["pytest"]) else "lab"
         wanted = ["pip", "-c", "requirements.lock", "-e", ".[" + extras + "]"]
         do("installing the packages", uv + install + wanted, env)
-        # Matplotlib lists the fonts once per user and says so on stderr, which would stand in the
-        # first lesson's output.
+        # Matplotlib lists the fonts once per user, with a message that would be in the output of
+        # the first lesson.
         silent([python_of(NEW), "-c", "import matplotlib.font_manager"])
         write_stamp(NEW, want)
         remove(OLD)
@@ -524,8 +537,10 @@ def build(want):
 
 
 def one_at_a_time():
-    """Wait while another run.py sets this folder up. What is returned keeps the next one waiting
-    while it is held."""
+    """Wait while another run.py sets up this folder, and return the lock.
+
+    The next run.py waits until the lock is closed.
+    """
     turn = open(os.path.join(ROOT, ".venv-turn"), "w")  # noqa: SIM115
     told = False
     while True:
@@ -541,7 +556,7 @@ def one_at_a_time():
             return turn
         except OSError as error:
             if error.errno not in (errno.EAGAIN, errno.EACCES):
-                return turn  # a disk that knows no locks
+                return turn  # the disk does not support locks
         if not told:
             say("another run.py is setting up .venv in this folder; waiting for it")
         told = True
@@ -549,7 +564,7 @@ def one_at_a_time():
 
 
 def other_python():
-    """In words, which Python runs this without any set-up; '' where none does."""
+    """Return a text with the command that works without a set-up; '' if there is none."""
     version = read_stamp().partition("\n")[0].replace("Python ", "")
     if not os.path.lexists(VENV):
         return ""
@@ -562,14 +577,14 @@ def other_python():
 
 
 def setup():
-    """Make .venv, or mend it; nothing to do where its stamp is right."""
+    """Build .venv, or repair it; do nothing if its stamp is right."""
     want = fingerprint()
     if read_stamp() == want and os.path.exists(PYTHON):
         return
     turn = one_at_a_time()
     try:
         if os.path.isdir(OLD) and not os.path.lexists(VENV):
-            os.rename(OLD, VENV)  # stopped between the two names
+            os.rename(OLD, VENV)  # a set-up was stopped between the two renames
         have = read_stamp().splitlines()
         if len(have) == 3 and have[1] != ROOT and runs_here():
             mend(have[1])
@@ -596,14 +611,16 @@ SIZES = {"test": "21 packages for tests, 65 MB to fetch and 205 MB on disk"}
 
 
 def has_modules(modules):
-    """Whether .venv has all of these modules."""
+    """Return whether .venv has all of these modules."""
     question = "import importlib.util as u; assert all(map(u.find_spec, " + repr(modules) + "))"
     return silent([PYTHON, "-c", question]) == 0
 
 
 def add_extra(name, modules):
-    """Put an extra of pyproject.toml into .venv, where a module of it is missing; what the lock
-    names stays as it is."""
+    """Install the extra `name` of pyproject.toml into .venv, if one of its `modules` is missing.
+
+    The packages in the lock are not changed.
+    """
     if has_modules(modules):
         return
     turn = one_at_a_time()
@@ -650,17 +667,17 @@ def main():
         text = str(error) + ". " + advice.get(error.errno, "").capitalize()
         stop("set-up cannot go on: " + text, 1)
     command = [PYTHON, "-m", "ipu_teach"] + words
-    if words[0] in jobs["SCRIPTS"]:  # which runs even where the kit itself cannot be imported
+    if words[0] in jobs["SCRIPTS"]:  # scripts also run if the kit cannot be imported
         python = sys.executable if words[0] in jobs["BARE"] else PYTHON
         command = [python, os.path.join(ROOT, jobs["SCRIPTS"][words[0]])] + words[1:]
     if os.name != "nt":
         sys.stdout.flush()
-        os.execv(command[0], command)  # this process becomes the job: its status, its Ctrl-C
+        os.execv(command[0], command)  # the job replaces this process, with its status and Ctrl-C
     process = subprocess.Popen(command)
     while True:
         try:
             return process.wait()
-        except KeyboardInterrupt:  # which has reached the job, too, and it decides
+        except KeyboardInterrupt:  # the job gets Ctrl-C too, and decides
             pass
 
 

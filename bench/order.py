@@ -30,11 +30,12 @@ from ipu_teach import (
     Vertex,
     concat,
 )
+from ipu_teach.graph.vertex_table import FieldValue
 from ipu_teach.poplibs import popops, poputil
 from ipu_teach.program import Execute, Sequence
 
 TILES = 1472
-Work = list[tuple[type[Vertex], dict[str, object], Tensor, int]]
+Work = list[tuple[type[Vertex], dict[str, FieldValue], Tensor, int]]
 
 
 class SortFirst(Vertex):
@@ -205,7 +206,7 @@ def by_counts(n: int, queries: int, blocks: int, slots: int) -> int:
     spread, out = graph.add_variable(FLOAT, (blocks, n)), graph.add_variable(FLOAT, (n,))
     keys, results = parts_of(n, blocks), parts_of(n, min(n, 3 * TILES))
 
-    def place(name: str, work: list[tuple[type[Vertex], dict[str, object], Tensor]]) -> None:
+    def place(name: str, work: list[tuple[type[Vertex], dict[str, FieldValue], Tensor]]) -> None:
         program.step(name, [(*item, i * TILES // len(work)) for i, item in enumerate(work)])
 
     place(

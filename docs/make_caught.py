@@ -1,5 +1,7 @@
-"""Make the table in docs/caught.md from the planted mistakes of the tests: `python
-docs/make_caught.py`."""
+"""Make the table in docs/caught.md from the planted mistakes of the tests.
+
+python docs/make_caught.py
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from mistakes import BEFORE, DURING, MISTAKES, NEVER, REPORT, Mistake  # noqa: E
 
 
 def row(mistake: Mistake) -> str:
-    """Return a row of the table, with the error that the mistake raises when it is run."""
+    """Return a row of the table, with the error that the mistake raises."""
     came = mistake.said() or mistake.why[0].upper() + mistake.why[1:]
     kind = (
         mistake.error.__name__
@@ -29,7 +31,7 @@ def row(mistake: Mistake) -> str:
 
 
 def table() -> str:
-    """Return all rows, after a line with their number."""
+    """Return the line with the number of mistakes, and all rows."""
     counts = Counter(mistake.when for mistake in MISTAKES)
     told = ", ".join(f"{counts[when]} {when}" for when in (BEFORE, DURING, REPORT, NEVER))
     head = "| the mistake | | | what the kit says, or why it says nothing |\n|---|---|---|---|"

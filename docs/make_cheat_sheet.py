@@ -1,5 +1,4 @@
-"""Make the kit on two pages for print: `python3 run.py cheatsheet`, or with `--check` or `--pdf
-FILE`.
+"""Make the kit on two pages for print: `python3 run.py cheatsheet` [`--check`] [`--pdf FILE`].
 
 `docs/cheat_sheet.template` determines the content of `docs/cheat_sheet.html`. Its parts come from
 sources that tests check: the machines of `ipu_teach.target`, the glossary, README's program and its
@@ -74,7 +73,7 @@ def table(kind: str, rows: Iterable[Sequence[str]]) -> str:
 
 
 def machines(*names: str) -> str:
-    """Return the figures of the presets."""
+    """Return the table of figures of the presets `names`."""
     targets = [make_target(name) for name in names]
     figures = ([name, *map(figure, targets)] for name, figure in FIGURES.items())
     return table("machines", [["", *names], *figures])
@@ -146,7 +145,7 @@ MAKERS: dict[str, Callable[..., str]] = {
 
 
 def page() -> str:
-    """Return the whole page."""
+    """Return the entire page."""
 
     def made(found: re.Match[str]) -> str:
         return MAKERS[found[1]](*(found[2].split(", ") if found[2] else ()))
@@ -155,8 +154,7 @@ def page() -> str:
 
 
 def print_pdf(target: Path) -> tuple[bool, str]:
-    """Print the page by Chromium to `target`. Return whether the file was written, and what to
-    tell the user."""
+    """Print the page by Chromium to `target`, and return (whether it was written, a message)."""
     if not target.absolute().parent.is_dir():
         return False, f"no PDF: there is no folder {target.absolute().parent}"
     chromium = find_chromium()
@@ -198,7 +196,7 @@ def main(arguments: list[str]) -> int:
     print(PAGE)
     printed, message = print_pdf(given.pdf or PAGE.with_suffix(".pdf"))
     print(message)
-    # Without --pdf only the page is made, which needs no Chromium.
+    # without --pdf only the page is made, which needs no Chromium
     return int(given.pdf is not None and not printed)
 
 

@@ -1,5 +1,7 @@
-"""Make the table in docs/codelets.md from the codelets of the tests: `python
-docs/make_codelets.py`."""
+"""Make the table in docs/codelets.md from the codelets of the tests.
+
+python docs/make_codelets.py
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 import student_codelets as students  # noqa: E402
-from test_scalar import Built, values_of  # noqa: E402
+from scalar_vertices import VertexRows, codelet_and_values  # noqa: E402
 
 from ipu_teach.engine.scalar import run as scalar_run  # noqa: E402
 
@@ -25,15 +27,18 @@ COLUMNS = ("runs as", "plain loop", "batch or CPython", "numba")
 
 
 def row(name: str, *ways: str) -> dict[str, str]:
-    """Return how a codelet runs, and its cycles in some of the columns; a dash where it does not
-    run so."""
-    built, found = Built(*values_of(name, VERTICES, 7)), {}
+    """Return the row of a codelet: how it runs, and its cycles in each of the columns `ways`.
+
+    The cycles are a dash if it does not run in that way.
+    """
+    built = VertexRows(*codelet_and_values(name, VERTICES, 7))
+    found = {}
     for way in ways:
         with (
             scalar_run.chosen("compiled" if way == "numba" else "python"),
             np.errstate(all="ignore"),
         ):
-            engine, _ = built.ran(vertex_loop=way == "plain loop")
+            engine, _ = built.run(vertex_loop=way == "plain loop")
         found[way] = f"{engine.report.cycles_by_codelet()[name]:,.0f}"
         code = engine._machine.compiled.groups[0][0].scalar
         if way == "batch or CPython":

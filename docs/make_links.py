@@ -1,5 +1,6 @@
-"""Make the links at the top of README from the public address of the repository: `python
-docs/make_links.py`.
+"""Make the links at the top of README from the public address of the repository.
+
+    python docs/make_links.py
 
 The address is stored once, in pyproject.toml as `tool.ipu-teach.address`. While it is empty, README
 has no links, and its first commands include the one that makes the site.

@@ -1,8 +1,7 @@
-"""Make the tables in docs/model.md from the package: `python docs/make_model.py`, or with
-`--check`.
+"""Make the tables in docs/model.md from the package: `python docs/make_model.py` [`--check`].
 
-The page is written by hand; the text between `<!-- name -->` and `<!-- end -->` is made by the
-function of that name.
+The page is written by hand, except the text between `<!-- name -->` and `<!-- end -->`, which the
+function of that name makes.
 """
 
 from __future__ import annotations
@@ -40,8 +39,10 @@ def functions() -> Iterator[str]:
 
 
 def constants() -> Iterator[str]:
-    """Yield every figure of a machine with its source; each preset with another value has its own
-    line."""
+    """Yield every figure of a machine with its source.
+
+    A preset with another value has its own line.
+    """
     yield cells("constant", "machine", "value", "unit", "rests on", "source")
     yield "|---|---|---|---|---|---|"
     for field in fields(Target):
@@ -94,7 +95,7 @@ TABLES: dict[str, Callable[[], Iterator[str]]] = {
 
 
 def page(text: str) -> str:
-    """Return `text` with every table made again."""
+    """Return `text` with new tables."""
     for name, make in TABLES.items():
         made = "\n".join(make())
         text = re.sub(

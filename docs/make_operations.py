@@ -1,5 +1,7 @@
-"""Make the table in docs/operations.md from the tests of the frontends' operations: `python
-docs/make_operations.py`."""
+"""Make the table in docs/operations.md from the tests of the front ends' operations.
+
+python docs/make_operations.py
+"""
 
 from __future__ import annotations
 
@@ -10,17 +12,17 @@ from typing import Any
 PAGE = Path(__file__).with_name("operations.md")
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from test_ir import GROUPS, Noting, built, device, drawn, small  # noqa: E402
+from ir_cases import GROUPS, CallRecorder, device, graph_of, random_graph, training_step  # noqa: E402
 
 from ipu_teach.frontends import ir  # noqa: E402
 from ipu_teach.frontends.ir.rows import no_gradients  # noqa: E402
 
 OPENING, CLOSING = "<!-- table -->\n", "<!-- end of table -->"
-MOST = 3  # shapes of an operation that are shown
+MOST = 3  # shapes shown for an operation
 
 
 def gradient(graph: ir.Ir, op: ir.Op) -> str:
-    """Return the operations that compute a row's gradient."""
+    """Return the operations that compute the gradient of a row."""
     grad = ir.OPS[op.kind].grad
     if grad is None:
         return "none: it changes a variable" if ir.OPS[op.kind].in_place else "none"
@@ -38,19 +40,18 @@ def graphs() -> list[ir.Ir]:
     """Return the graphs of the tests, with their gradients and updates."""
     made = []
     for cases in GROUPS.values():
-        graph, loss = built(cases)
+        graph, loss = graph_of(cases)
         made.append(ir.autodiff(graph, loss)[0])
-    made += [small(kind)[0] for kind in ("sgd", "momentum", "adam", "adamw", "lars")]
-    made.append(ir.phased(ir.sharded(ir.replicate(ir.accumulate(small("adam")[0], 2), 2))))
-    return [*made, ir.replicate(small("adam")[0], 2), drawn()]
+    made += [training_step(kind)[0] for kind in ("sgd", "momentum", "adam", "adamw", "lars")]
+    made.append(ir.phased(ir.sharded(ir.replicate(ir.accumulate(training_step("adam")[0], 2), 2))))
+    return [*made, ir.replicate(training_step("adam")[0], 2), random_graph()]
 
 
 def table() -> str:
-    """Return a row of text for each operation: shapes that are tested, library calls, its
-    gradient."""
+    """Return a row of text for each operation: its tested shapes, library calls and gradient."""
     rows: dict[str, tuple[list[str], str]] = {}
     for graph in graphs():
-        Noting(graph, device(3, graph.replicas))
+        CallRecorder(graph, device(3, graph.replicas))
         for op in graph.ops:
             given = ", ".join(str(list(v.shape)) for v in op.inputs[:3])
             shapes, slope = rows.get(op.kind, ([], ""))
@@ -60,7 +61,10 @@ def table() -> str:
     lines = ["| operation | shapes tried | PopLibs calls | gradient |", "|---|---|---|---|"]
     for kind in ir.OPS:
         shapes, slope = rows.get(kind, ([], ""))
-        calls = ", ".join(f"`{c}`" for c in Noting.noted.get(kind, {})) or "none: a view, or a copy"
+        calls = (
+            ", ".join(f"`{c}`" for c in CallRecorder.calls.get(kind, {}))
+            or "none: a view, or a copy"
+        )
         lines.append(f"| `{kind}` | {'; '.join(shapes)} | {calls} | {slope} |")
     return "\n".join(lines)
 

@@ -1,5 +1,4 @@
-"""Make docs/poplar.md and docs/poplibs.md from their rows and the package; with `--check`, only
-compare."""
+"""Make docs/poplar.md and docs/poplibs.md from their rows and the package; or `--check` them."""
 
 from __future__ import annotations
 
@@ -61,8 +60,7 @@ MADE_BY_THE_KIT = (
 
 
 def resolve(path: str) -> Any:
-    """Return the object that `path`, such as "program.Copy" or "Graph.add_variable", names in
-    `ipu_teach`.
+    """Return the object with this path in `ipu_teach`, such as "program.Copy".
 
     :raises AttributeError: if there is none.
     """
@@ -85,7 +83,7 @@ def _device() -> ipu_teach.Device:
     return ipu_teach.IPUModel("ipu2", tiles_per_ipu=2).create_device()
 
 
-# Attributes that only an instance has are looked up in one of these.
+# the classes whose instances have attributes that the class does not have
 SAMPLES: dict[Any, Any] = {
     ipu_teach.Device: _device,
     ipu_teach.Graph: lambda: ipu_teach.Graph(_device()),
@@ -93,8 +91,10 @@ SAMPLES: dict[Any, Any] = {
 
 
 def signature(path: str) -> str:
-    """Return `path` as a call: parameters and defaults without types; only the path if it is not
-    callable."""
+    """Return `path` as a call, with parameters and defaults but without types.
+
+    If the object is not callable, return only the path.
+    """
     found = resolve(path)
     if isinstance(found, (classmethod, staticmethod)):
         found = found.__func__
@@ -120,7 +120,7 @@ def signature(path: str) -> str:
 
 
 def _called(found: type) -> bool:
-    """Return whether users create the class themselves, with arguments worth showing."""
+    """Return whether users create objects of the class themselves, with arguments to be shown."""
     declared = (ipu_teach.Vertex, ipu_teach.types.DType, BaseException, enum.Enum)
     made = found.__init__ is not object.__init__ and not issubclass(found, declared)
     return made and found.__name__ not in MADE_BY_THE_KIT
@@ -143,7 +143,7 @@ def does(row: Row) -> str:
 
 
 def page(head: str = HEAD, sections: dict[str, list[Row]] = SECTIONS) -> str:
-    """Return the whole of docs/poplar.md, or of another page of tables."""
+    """Return docs/poplar.md, or another page of tables."""
     parts = [head]
     for title, rows in sections.items():
         parts.append(

@@ -27,7 +27,7 @@ from ipu_teach.poplibs import gcl, poplin, poputil  # noqa: E402
 from ipu_teach.program import Execute, Program, Sequence  # noqa: E402
 
 IPUS = (1, 2, 4, 8, 16, 32, 64)
-EIGHTH = 184  # tiles of an IPU
+EIGHTH = 184  # tiles of an IPU, an eighth of a full one
 BLOCKS = {EIGHTH: (8, 23), 1472: (32, 46)}  # tiles per IPU -> (rows, columns) of their grid
 SIDE = 64  # points on a side of a tile's part of the plate, on one IPU
 PART = 32  # points on a side of a tile's part, if the plate grows with the IPUs
@@ -42,14 +42,16 @@ NAMES = {
 
 
 def halves(ipus: int) -> tuple[int, int]:
-    """Return a grid of IPUs (down, across) that is as close to a square as powers of two allow."""
+    """Return a grid (down, across) of `ipus` IPUs, as square as powers of two allow."""
     down = 1 << ipus.bit_length() // 2
     return down, ipus // down
 
 
 def heat(device: Device, grows: bool) -> tuple[Graph, Program]:
-    """Return a time step of heat on a plate: each IPU has a block of it, and each tile a block of
-    the IPU's."""
+    """Return a time step of heat on a plate.
+
+    Each IPU has a block of the plate, and each tile a block of its IPU's.
+    """
     graph, (down, across) = Graph(device), halves(device.target.num_ipus)
     high, wide = (PART, PART) if grows else (SIDE // down, SIDE // across)
     tiles = device.target.tiles_per_ipu
@@ -78,8 +80,10 @@ def heat(device: Device, grows: bool) -> tuple[Graph, Program]:
 
 
 def matrices(device: Device, grows: bool) -> tuple[Graph, Program]:
-    """Return a matrix product: each IPU has some rows of both operands, and first gathers the whole
-    right one."""
+    """Return a matrix product in which each IPU has some rows of both operands.
+
+    Each IPU first gathers the entire right operand.
+    """
     ipus, program = device.target.num_ipus, Sequence()
     graph, rows = Graph(device, ipus), EACH if grows else ROWS // ipus
     right_shape = INNER, INNER
@@ -106,7 +110,7 @@ CURVES: dict[str, tuple[Callable[..., Any], bool]] = {
 def found(
     name: str, ipus: Iterable[int] = IPUS, executor: Executor | None = None, tiles: int = EIGHTH
 ) -> Sweep:
-    """Return one of the curves on these numbers of IPUs."""
+    """Return the curve `name` on these numbers of IPUs."""
     build, grows = CURVES[name]
     program = partial(build, grows=grows)
     return sweep(program, num_ipus=ipus, tiles_per_ipu=tiles, executor=executor)

@@ -1,4 +1,4 @@
-"""Write docs/your-own.md's outputs: the printed output of each block, or the error that it ends in.
+"""Write the outputs in docs/your-own.md: the printed text of each block, or the error that ends it.
 
     python docs/make_your_own.py
 
@@ -22,13 +22,13 @@ BLOCK = re.compile(r"^```python( fails)?\n(.*?)^```$(?:\n\n```text\n(.*?)^```$)?
 
 
 def said(path: Path, text: str) -> Iterator[tuple[re.Match[str], str]]:
-    """Yield every block of a page's `text` with its output.
+    """Yield every block of a page's `text`, with its output.
 
     The blocks run from top to bottom in one namespace, as a reader would run them.
     """
     names: dict[str, Any] = {"__name__": path.stem.replace("-", "_")}
     for block in BLOCK.finditer(text):
-        # errors then name the page's line numbers
+        # with these lines, errors name the page's line numbers
         above = "\n" * text[: block.start(2)].count("\n")
         code, out = compile(above + block[2], str(path), "exec"), io.StringIO()
         error = ""
@@ -45,7 +45,7 @@ def said(path: Path, text: str) -> Iterator[tuple[re.Match[str], str]]:
 
 
 def page(path: Path, text: str) -> str:
-    """Return the text with each output made again."""
+    """Return the text with new outputs."""
     parts, done = [], 0
     for block, says in said(path, text):
         if block[3] is not None:
@@ -55,7 +55,7 @@ def page(path: Path, text: str) -> str:
 
 
 def main() -> None:
-    """Write the page, twice: an output that grows moves the line numbers in other outputs."""
+    """Write the page twice, as longer outputs change the line numbers in other outputs."""
     for _ in range(2):
         PAGE.write_text(page(PAGE, PAGE.read_text(encoding="utf-8")), encoding="utf-8")
 

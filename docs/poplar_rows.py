@@ -1,7 +1,7 @@
-"""What stands in docs/poplar.md: one row for each C++ name, and what differs.
-docs/make_poplar_table.py makes the page.
+"""The content of docs/poplar.md: one row for each C++ name, with the differences.
 
-The rows of docs/poplibs.md stand in docs/poplibs_rows, a module for each library.
+docs/make_poplar_table.py makes the page. The rows of docs/poplibs.md are in docs/poplibs_rows,
+which has a module for each library.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Row:
-    """`cpp`: the C++ name; `ours`: a path below `ipu_teach`, or "" for what is not here; `differs`:
-    in plain words.
+    """A row of the table.
 
-    `example` is run by the tests. `does` replaces the first sentence of our docstring, where there
-    is none.
+    - `cpp` is the C++ name.
+    - `ours` is a path below `ipu_teach`, or "" if the kit has no counterpart.
+    - `differs` describes the differences.
+    - `example` is code that the tests run.
+    - `does` is a description; without it, the first sentence of our docstring is used.
     """
 
     cpp: str

@@ -1,9 +1,9 @@
 """The course: lessons with checks, hints, predictions and progress, on top of `ipu_teach`.
 
-Beside `tiny`, which a lesson reads aloud: exercises with their checks, hints, puzzles and budgets;
-verdicts that explain what an answer did; predictions and progress in one file; the learner's
-notebook made from the solved one; lessons run without a browser. No check raises or hangs, whatever
-the answer does.
+Compared with `tiny`, which a lesson reads aloud: exercises with their checks, hints, puzzles and
+budgets; verdicts that explain what an answer did; predictions and progress in one file; the
+learner's notebook made from the solved one; lessons run without a browser. No check raises or
+hangs, whatever the answer does.
 
     from ipu_course import check, given, hint, predict, progress, solution
 

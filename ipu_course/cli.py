@@ -45,8 +45,10 @@ def golden(words: Sequence[str]) -> int:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Return the parser with every command and its help; `do` is the command's function, called
-    with its arguments."""
+    """Return the parser with every command and its help.
+
+    `do` is the command's function, which is called with the parsed arguments.
+    """
     parser = argparse.ArgumentParser(prog=program())
     parser.add_argument("--version", action="version", version=f"ipu-teach {__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
@@ -141,8 +143,10 @@ OWN: dict[str, Callable[[Sequence[str]], int]] = {
 
 
 def speak_unicode() -> None:
-    """Allow every character in the output: UTF-8 in files and pipes, "?" on a terminal that cannot
-    show a character."""
+    """Allow every character in the output.
+
+    Files and pipes get UTF-8, and a terminal shows "?" for a character that it does not have.
+    """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(

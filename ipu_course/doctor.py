@@ -23,8 +23,10 @@ TORCH_WHEELS = "https://download.pytorch.org/whl/cpu"  # wheels without 5 GB of 
 
 
 def check_home() -> DoctorRow:
-    """Check whether programs that `lab` starts can store their files in the home or in the work
-    folder."""
+    """Check whether programs that `lab` starts can store files.
+
+    They store them in the home or in the work folder.
+    """
     moved = [name for name, folder in homes() if folder == folder_in_work(name)]
     if moved:
         text = f"not all of it can be written: {', '.join(moved)} go into the work folder"
@@ -97,7 +99,9 @@ def check_torch() -> DoctorRow:
 
 def check_data() -> Iterator[DoctorRow]:
     """Yield a row for the bundled digits, which are required, and for MNIST, which is optional.
-    Both are read, not only looked for."""
+
+    Both are read, because a file that exists may be damaged.
+    """
     from ipu_teach import datasets
 
     for name, read in (
@@ -139,8 +143,10 @@ def check_memory() -> DoctorRow:
 
 
 def doctor() -> int:
-    """Print what is installed and what to do about missing parts; return 1 if something must be
-    done."""
+    """Print what is installed and what to do about missing parts.
+
+    Return 1 if something must be done, else 0.
+    """
     version = sys.version.split()[0]
     python: DoctorRow = ("ok", "Python", f"{version}, {sys.executable}")
     if sys.version_info < (3, 10):  # noqa: UP036

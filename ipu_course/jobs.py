@@ -95,8 +95,8 @@ def answer(program: str, words: Sequence[str]) -> None:
         print(listed)
         sys.exit(0)
     near = [f"lab {job}"] if job.isdigit() else difflib.get_close_matches(job, WORDS, 1)
-    problem = (
-        f"there is no job {job!r}" + (f": {near[0]}?" if near else ".") if job else "which job?"
-    )
+    problem = "which job?"
+    if job:
+        problem = f"there is no job {job!r}" + (f": {near[0]}?" if near else ".")
     print(f"{program.split()[-1]}: {problem} These are there:\n\n{listed}", file=sys.stderr)
     sys.exit(2)

@@ -15,8 +15,10 @@ from ipu_teach._support.places import try_writing
 
 
 def homes() -> Iterator[tuple[str, Path]]:
-    """Return the folders in which Jupyter, IPython and matplotlib store their files, each with the
-    variable that moves it."""
+    """Yield the folders in which Jupyter, IPython and matplotlib store files.
+
+    Each comes with the environment variable that moves it.
+    """
     home = Path(os.path.expanduser("~"))
     with contextlib.suppress(ImportError):
         from jupyter_core import paths
@@ -30,8 +32,10 @@ def homes() -> Iterator[tuple[str, Path]]:
 
 
 def move_in() -> None:
-    """Let programs store files in the work folder for this run, if they cannot store them in the
-    home."""
+    """Let programs store files in the work folder if they cannot store them in the home.
+
+    It holds for this run.
+    """
     if os.path.expanduser("~") == "~":  # the home of this user is unknown
         os.environ["HOME"] = str(work_path())
     for name, folder in homes():
@@ -54,8 +58,10 @@ NO_NEWS = (
 
 
 def lab(word: str | None, jupyter_arguments: Sequence[str]) -> int:
-    """Open the learner's copy of a lesson in JupyterLab; on a hub, this is the learner's own
-    server."""
+    """Open the learner's copy of a lesson in JupyterLab, and return its exit status.
+
+    On a hub, JupyterLab is the learner's own server.
+    """
     lesson = find_lesson(word)
     command, env = opening(lesson)
     copy = Path(env["IPU_TEACH_WORK"], lesson.name)
@@ -64,8 +70,10 @@ def lab(word: str | None, jupyter_arguments: Sequence[str]) -> int:
 
 
 def opening(lesson: Path) -> tuple[list[str], dict[str, str]]:
-    """Make the learner's copy of a lesson, and return the command that opens it in JupyterLab, and
-    its environment."""
+    """Make the learner's copy of a lesson, and return how JupyterLab opens it.
+
+    The result is the command, and its environment.
+    """
     need("jupyterlab", "lab")
     kept_work()
     copy = learners_copies(lesson)

@@ -1,18 +1,19 @@
-"""What arguments must be: read from the annotations, and checked before the body of a call runs.
+"""Checks of arguments: read from the annotations, and run before the body of a call.
 
     check_calls(globals(), refuse)  # the last line of a module: its public functions and classes
 
     def pool(x: Value, kernel: Sequence[Count], kind: Annotated[str, Among(("max", "avg"))]): ...
 
-An annotation is read at the first call of its function. It may be a class, `int`, `float`, `bool`,
-`str`, `type[DType]`, a `Literal`, a union, a sequence, an iterable or a mapping of those, or one of
-them with a marker of this module. A name that stands for something else, and `Any`, is not checked.
+The annotations of a function are read when it is first called. An annotation may be a class, `int`,
+`float`, `bool`, `str`, `type[DType]`, a `Literal`, a union, a sequence, an iterable or a mapping of
+those, or one of them with a marker of this module. Any other annotation, such as `Any`, is not
+checked.
 
-- `int` takes Python's and numpy's whole numbers below 2**63, and no flag.
-- `float` takes real numbers that are finite in single precision; `Extended` also infinities.
-- A sequence is a list, a tuple, a range or an array of one dimension: no set, and nothing that can
-  be read only once.
-- Where an annotation says `Iterable` or `Collection`, an iterator is read once, into a list.
+- `int` accepts Python's and numpy's integers below 2**63, but not True and False.
+- `float` accepts real numbers that are finite in single precision; `Extended` also infinities.
+- A sequence is a list, a tuple, a range or an array of one dimension. Sets, and objects that can be
+  read only once, are not accepted.
+- For `Iterable` and `Collection`, an iterator is read once, into a list.
 """
 
 from __future__ import annotations
@@ -25,16 +26,35 @@ from collections.abc import Callable, Collection, Mapping
 from enum import Enum
 from functools import cache, partial, wraps
 from math import isfinite, isnan
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NamedTuple,
+    TypeAlias,
+    TypeGuard,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+)
 
 import numpy as np
 
 from ipu_teach.errors import IPUTeachError, did_you_mean, shown
 
-Kept = TypeVar("Kept", bound=type[Any])
-Call = TypeVar("Call", bound=Callable[..., Any])
-Refusal = Callable[[str, str], IPUTeachError]  # from a sentence and what to do next
-FLAG = bool, np.bool_  # no 1 and no "yes"
+# An annotation, such as `int`, `list[int]` or `Annotated[...]`. They share no class but `object`.
+Hint: TypeAlias = Any
+# An argument of a call that is to be checked: any object, as the check decides what it may be.
+Argument: TypeAlias = Any
+Function: TypeAlias = Callable[..., Any]
+Predicate: TypeAlias = Callable[[Argument], bool]
+Kept = TypeVar("Kept", bound=type)
+Call = TypeVar("Call", bound=Function)
+Choice: TypeAlias = Callable[[str, Hint], bool]  # from a parameter and its annotation
+Refusal: TypeAlias = Callable[[str, str], IPUTeachError]  # from a sentence and what to do next
+FLAG = bool, np.bool_  # so 1 and "yes" are not accepted
 WORDS = "give True or False."
 WHOLE = (int, np.integer)
 REAL = (int, float, np.integer, np.floating)
@@ -45,22 +65,24 @@ NONE = type(None)
 
 
 class Between(NamedTuple):
-    """A marker: a number from `least` to `most`; `is_open`: below `most`, `is_above`: above
-    `least`."""
+    """A marker: a number from `least` to `most`.
+
+    With `is_open`, the number must be less than `most`, and with `is_above`, more than `least`.
+    """
 
     least: float
     most: float = float("inf")
     is_open: bool = False
     is_above: bool = False
 
-    def accepts(self, value: Any) -> bool:
-        """Return whether a number lies within."""
+    def accepts(self, value: float) -> bool:
+        """Return whether a number is in the range."""
         lower = value > self.least if self.is_above else value >= self.least
         return bool(lower and (value < self.most if self.is_open else value <= self.most))
 
     @property
     def words(self) -> str:
-        """The range in words, to stand behind "a number"."""
+        """The range as text that follows "a number", such as " from 0 to 1"."""
         if self.most == float("inf"):
             return f" above {self.least:g}" if self.is_above else f" of {self.least:g} or more"
         start = f"above {self.least:g}" if self.is_above else f"from {self.least:g}"
@@ -75,14 +97,14 @@ class Among:
 
     @property
     def names(self) -> Collection[str]:
-        """The texts that are taken."""
+        """The accepted texts."""
         return self._names() if callable(self._names) else self._names
 
 
 class Taken(NamedTuple):
-    """A marker: what `accepts` is true of; `advice` says what that is."""
+    """A marker: a value for which `accepts` returns True. `advice` describes such values."""
 
-    accepts: Callable[[Any], bool]
+    accepts: Predicate
     advice: str
 
 
@@ -97,38 +119,41 @@ Extended = Annotated[
 
 
 class Kind(NamedTuple):
-    """What a parameter takes: `quick` types that need no look, whether it `accepts` a value, what
-    to give else, and whether an iterator is read into a list."""
+    """The values that a parameter accepts.
+
+    Values of the types in `quick` are accepted without a call of `accepts`. `advice(value)` says
+    what to pass instead of a refused value. `listed` means that an iterator is read into a list.
+    """
 
     quick: frozenset[type]
-    accepts: Callable[[Any], bool]
-    advice: Callable[[Any], str]
+    accepts: Predicate
+    advice: Callable[[Argument], str]
     listed: bool = False
 
 
-def is_whole(value: object) -> bool:
-    """Return whether a value is a whole number below 2**63, and no flag."""
+def is_whole(value: Argument) -> bool:
+    """Return whether a value is an integer below 2**63, and not True or False."""
     return (
         isinstance(value, WHOLE) and not isinstance(value, bool) and bool(-BEYOND < value < BEYOND)
     )
 
 
-def _is_real(value: object) -> bool:
+def _is_real(value: Argument) -> TypeGuard[float]:
     return isinstance(value, REAL) and not isinstance(value, bool)
 
 
-def is_finite(value: Any) -> bool:
-    """Return whether a value is a real number, and no flag, that single precision holds."""
+def is_finite(value: Argument) -> bool:
+    """Return whether a value is a real number, no bool, and finite in single precision."""
     return _is_real(value) and isfinite(value) and bool(abs(value) <= LARGEST)
 
 
-def is_numeric(value: Any) -> bool:
+def is_numeric(value: Argument) -> bool:
     """Return whether a value is a real number, or an array or nested lists of real numbers."""
     if isinstance(value, REAL):
         return True
     try:
         return np.asarray(value).dtype.kind in "biuf"
-    except Exception:  # a list of rows of several lengths, or an object that is not an array
+    except Exception:  # a list of rows of different lengths, or an object that is not an array
         return False
 
 
@@ -139,12 +164,12 @@ def _an(noun: str) -> str:
     return f"{'an' if noun[:1].lower() in 'aeio' else 'a'} {noun}"
 
 
-def _plain(quick: type | tuple[type, ...], accepts: Callable[[Any], bool], advice: str) -> Kind:
+def _plain(quick: type | tuple[type, ...], accepts: Predicate, advice: str) -> Kind:
     several = quick if isinstance(quick, tuple) else (quick,)
     return Kind(frozenset(several), accepts, lambda value: advice)
 
 
-_PLAIN: dict[Any, Kind] = {
+_PLAIN: dict[Hint, Kind] = {
     bool: _plain(FLAG, lambda v: isinstance(v, FLAG), WORDS),
     int: _plain((), is_whole, "give a whole number below 2**63."),
     float: _plain((), is_finite, "give a finite number."),
@@ -158,7 +183,7 @@ ADVICE: dict[type, str] = {}
 
 
 def advised(advice: str) -> Callable[[Kept], Kept]:
-    """Return a decorator of a class: `advice` is what to give where an annotation names it."""
+    """Return a decorator of a class: `advice` says what to pass for an annotation that names it."""
 
     def known(kind: Kept) -> Kept:
         ADVICE[kind] = advice
@@ -167,8 +192,8 @@ def advised(advice: str) -> Callable[[Kept], Kept]:
     return known
 
 
-def kind_of(hint: Any) -> Kind | None:
-    """Return what an annotation takes; None if it says nothing that can be checked."""
+def kind_of(hint: Hint) -> Kind | None:
+    """Return the kind of an annotation; None if the annotation cannot be checked."""
     try:
         return _kind_of(hint)
     except TypeError:  # an unhashable hint, such as a Literal with a list in it
@@ -176,8 +201,8 @@ def kind_of(hint: Any) -> Kind | None:
 
 
 @cache
-def _kind_of(hint: Any) -> Kind | None:
-    origin = get_origin(hint)
+def _kind_of(hint: Hint) -> Kind | None:
+    origin: Hint = get_origin(hint)
     inside = get_args(hint)
     if origin is Annotated:
         return _marked(kind_of(inside[0]), hint.__metadata__)
@@ -208,7 +233,7 @@ def _kind_of(hint: Any) -> Kind | None:
     return plain
 
 
-def _class(base: Any) -> Kind | None:
+def _class(base: Hint) -> Kind | None:
     if not isinstance(base, type):
         return None
     advice = f"give a class of {base.__name__}."
@@ -218,13 +243,13 @@ def _class(base: Any) -> Kind | None:
 
 
 def _texts(among: Among) -> Kind:
-    def advise(value: object) -> str:
+    def advise(value: Argument) -> str:
         return f"{did_you_mean(value, among.names)}give {' or '.join(map(repr, among.names))}."
 
     return Kind(frozenset(), lambda v: isinstance(v, (str, NONE)) and v in among.names, advise)
 
 
-def _marked(kind: Kind | None, markers: tuple[Any, ...]) -> Kind | None:
+def _marked(kind: Kind | None, markers: tuple[Between | Among | Taken, ...]) -> Kind | None:
     for marker in markers:
         if isinstance(marker, Among):
             return _texts(marker)
@@ -236,7 +261,7 @@ def _marked(kind: Kind | None, markers: tuple[Any, ...]) -> Kind | None:
     return kind
 
 
-def _fits(kind: Kind, marker: Between, value: Any) -> bool:
+def _fits(kind: Kind, marker: Between, value: Argument) -> bool:
     return kind.accepts(value) and marker.accepts(value)
 
 
@@ -246,7 +271,7 @@ def _union(kinds: list[Kind | None]) -> Kind | None:
         return None
     shown_kinds = [kind for kind in several if kind is not _PLAIN[NONE]] or several
 
-    def advise(value: object) -> str:
+    def advise(value: Argument) -> str:
         words = [kind.advice(value).removeprefix("give ").removesuffix(".") for kind in shown_kinds]
         if len(words) == 1:
             return shown_kinds[0].advice(value)
@@ -260,8 +285,8 @@ def _union(kinds: list[Kind | None]) -> Kind | None:
     )
 
 
-def _elements(element: Any) -> tuple[Callable[[Any], bool], str]:
-    """Whether a value may stand in a series, and the words for several of them."""
+def _elements(element: Hint) -> tuple[Predicate, str]:
+    """Return the check of the elements of a series, and the words that describe several of them."""
     kind = kind_of(element)
     if kind is None:
         return (lambda v: True), "values"
@@ -269,26 +294,26 @@ def _elements(element: Any) -> tuple[Callable[[Any], bool], str]:
     return kind.accepts, f"values, each {words}"
 
 
-def _listed(value: Any) -> Any:
-    """Return an array of one dimension of real numbers as a list; anything else as it is."""
+def _listed(value: Argument) -> Argument:
+    """Return a one-dimensional array of real numbers as a list; anything else unchanged."""
     is_row = isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in "biuf"
     return value.tolist() if is_row else value
 
 
-def _series(element: Any, classes: tuple[type, ...]) -> Kind:
+def _series(element: Hint, classes: tuple[type, ...]) -> Kind:
     accepts, words = _elements(element)
 
-    def fits(value: Any) -> bool:
+    def fits(value: Argument) -> bool:
         value = _listed(value)
         return isinstance(value, classes) and all(map(accepts, value))  # type: ignore[call-overload]
 
     return _plain((), fits, f"give a list or tuple of {words}.")
 
 
-def _tuple(elements: tuple[Any, ...]) -> Kind:
+def _tuple(elements: tuple[Hint, ...]) -> Kind:
     several = [_elements(element) for element in elements]
 
-    def fits(value: Any) -> bool:
+    def fits(value: Argument) -> bool:
         value = _listed(value)
         return (
             isinstance(value, SEVERAL)
@@ -301,25 +326,25 @@ def _tuple(elements: tuple[Any, ...]) -> Kind:
     return _plain((), fits, f"give a tuple of {len(several)}{expected}.")
 
 
-def _iterable(element: Any) -> Kind:
+def _iterable(element: Hint) -> Kind:
     accepts, words = _elements(element)
 
-    def fits(value: Any) -> bool:
+    def fits(value: Argument) -> bool:
         if isinstance(value, (str, bytes)) or not isinstance(value, abc.Iterable):
             return False
         if isinstance(value, abc.Iterator):
-            return True  # it is listed first
+            return True  # an iterator is read into a list before this check
         value = _listed(value)
         return not isinstance(value, np.ndarray) and all(map(accepts, value))
 
     return _plain((), fits, f"give a list of {words}.")._replace(listed=True)
 
 
-def _mapping(key: Any, element: Any) -> Kind:
+def _mapping(key: Hint, element: Hint) -> Kind:
     is_key, _ = _elements(key)
     accepts, words = _elements(element)
 
-    def fits(value: Any) -> bool:
+    def fits(value: Argument) -> bool:
         return isinstance(value, Mapping) and all(
             is_key(k) and accepts(v) for k, v in value.items()
         )
@@ -330,21 +355,24 @@ def _mapping(key: Any, element: Any) -> Kind:
 # --- calls ----------------------------------------------------------------------------------------
 
 
-def check(call: str, name: str, value: Any, hint: Any, refuse: Refusal) -> None:
-    """Raise what `refuse` makes unless an annotation takes a value."""
+def check(call: str, name: str, value: Argument, hint: Hint, refuse: Refusal) -> None:
+    """Raise the error of `refuse` if the annotation `hint` does not accept `value`.
+
+    `call` and `name` are the names of the function and the parameter.
+    """
     kind = kind_of(hint)
     if kind is not None and type(value) not in kind.quick and not kind.accepts(value):
-        raise refusal(call, name, value, kind, refuse)
+        raise refusal(call, name, value, kind=kind, refuse=refuse)
 
 
-def refusal(call: str, name: str, value: object, kind: Kind, refuse: Refusal) -> IPUTeachError:
-    """Return the error of an argument of the wrong kind."""
+def refusal(call: str, name: str, value: Argument, kind: Kind, refuse: Refusal) -> IPUTeachError:
+    """Return the error for an argument that its `kind` does not accept."""
     return refuse(f"{call}() was given {shown(value)} as {name}.", kind.advice(value))
 
 
-def hints_of(function: Any) -> dict[str, Any]:
-    """Return the annotations of a function by parameter; without those that cannot be resolved."""
-    resolved: dict[str, Any] = {}
+def hints_of(function: Function) -> dict[str, Hint]:
+    """Return the annotations of a function by parameter, without those that cannot be resolved."""
+    resolved: dict[str, Hint] = {}
     function = inspect.unwrap(function)
     namespace = getattr(function, "__globals__", {})
     names = {**vars(sys.modules.get(function.__module__, types)), **namespace}
@@ -357,8 +385,12 @@ def hints_of(function: Any) -> dict[str, Any]:
 
 
 class _Plan(NamedTuple):
-    """The kinds of a signature: of the parameters by place, of `*args` from `end` on, of those by
-    name, and of all others by name."""
+    """The kinds of the parameters of a signature.
+
+    `places` has (place, name, kind) of the positional parameters, and `end` is their number. `rest`
+    is the (name, kind) of `*args`, `names` the kinds of parameters that may be passed by name, and
+    `others` the kind of `**kwargs`. With `is_listed`, some iterators are read into lists.
+    """
 
     places: tuple[tuple[int, str, Kind], ...]
     end: int
@@ -368,7 +400,7 @@ class _Plan(NamedTuple):
     is_listed: bool
 
 
-def _plan(function: Any, only: Callable[[str, Any], bool] | None) -> _Plan:
+def _plan(function: Function, only: Choice | None) -> _Plan:
     hints = {n: hint for n, hint in hints_of(function).items() if only is None or only(n, hint)}
     kinds = {name: kind for name, hint in hints.items() if (kind := kind_of(hint)) is not None}
     parameters = [*inspect.signature(function).parameters.values()]
@@ -380,29 +412,27 @@ def _plan(function: Any, only: Callable[[str, Any], bool] | None) -> _Plan:
         tuple((i, name, kinds[name]) for i, name in enumerate(by_place) if name in kinds),
         len(by_place),
         (rest[0], kinds[rest[0]]) if rest else None,
-        {name: kind for name, kind in kinds.items() if name in named},
-        others[0] if others else None,
-        any(kind.listed for kind in kinds.values()),
+        names={name: kind for name, kind in kinds.items() if name in named},
+        others=others[0] if others else None,
+        is_listed=any(kind.listed for kind in kinds.values()),
     )
 
 
 _BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
-def checked(
-    refuse: Refusal, only: Callable[[str, Any], bool] | None = None
-) -> Callable[[Call], Call]:
+def checked(refuse: Refusal, only: Choice | None = None) -> Callable[[Call], Call]:
     """Return a decorator whose functions check their arguments before the body runs.
 
-    `refuse(sentence, advice)` makes the error. `only(parameter, annotation)` returns whether to
+    `refuse(sentence, advice)` builds the error. `only(parameter, annotation)` returns whether to
     check a parameter; by default all are checked.
     """
 
-    def decorated(function: Any) -> Any:
+    def decorated(function: Call) -> Call:
         plan: _Plan | None = None
 
         @wraps(function)
-        def call(*args: Any, **kwargs: Any) -> Any:
+        def call(*args: Argument, **kwargs: Argument) -> Argument:
             nonlocal plan
             if plan is None:
                 plan = _plan(function, only)
@@ -415,11 +445,13 @@ def checked(
                     break
                 value = args[place]
                 if type(value) not in kind.quick and not kind.accepts(value):
-                    raise refusal(_title(function, args), name, value, kind, refuse)
+                    raise refusal(_title(function, args), name, value, kind=kind, refuse=refuse)
             if rest is not None:
                 for value in args[end:]:
                     if not rest[1].accepts(value):
-                        raise refusal(_title(function, args), rest[0], value, rest[1], refuse)
+                        raise refusal(
+                            _title(function, args), rest[0], value, kind=rest[1], refuse=refuse
+                        )
             for name, value in kwargs.items():
                 known = names.get(name, others)
                 if (
@@ -427,31 +459,31 @@ def checked(
                     and type(value) not in known.quick
                     and not known.accepts(value)
                 ):
-                    raise refusal(_title(function, args), name, value, known, refuse)
+                    raise refusal(_title(function, args), name, value, kind=known, refuse=refuse)
             return function(*args, **kwargs)
 
-        return call
+        return cast("Call", call)
 
     return decorated
 
 
-def is_flag(_: str, hint: Any) -> bool:
-    """Return whether an annotation says that a parameter is True or False."""
+def is_flag(_: str, hint: Hint) -> bool:
+    """Return whether an annotation is `bool`, so that the parameter must be True or False."""
     return hint is bool
 
 
-def _title(function: Any, args: Any) -> str:
-    """Return the name of a call for an error; of a class, the name of what it makes."""
+def _title(function: Function, args: tuple[Argument, ...]) -> str:
+    """Return the name of a call for an error; for a constructor, the name of the class."""
     name: str = function.__name__
     return type(args[0]).__name__ if name in ("__init__", "__call__") else name
 
 
 def _read_iterators(
-    plan: _Plan, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the arguments with a list in the place of each iterator that is read."""
+    plan: _Plan, args: tuple[Argument, ...], kwargs: dict[str, Argument]
+) -> tuple[tuple[Argument, ...], dict[str, Argument]]:
+    """Return the arguments with each iterator that the plan lists replaced by a list."""
 
-    def read(kind: Kind | None, value: Any) -> Any:
+    def read(kind: Kind | None, value: Argument) -> Argument:
         is_read = kind is not None and kind.listed and isinstance(value, abc.Iterator)
         return list(value) if is_read else value
 
@@ -460,8 +492,8 @@ def _read_iterators(
     return tuple(read(kinds.get(i), v) for i, v in enumerate(args)), by_name
 
 
-def check_class(member: type[Any], refuse: Refusal) -> None:
-    """Check the arguments of a class's public methods, and of what makes its objects."""
+def check_class(member: type, refuse: Refusal) -> None:
+    """Check the arguments of a class's public methods, of its constructor and of `__call__`."""
     for name, method in list(vars(member).items()):
         if name.startswith("_") and name not in ("__init__", "__call__"):
             continue
@@ -472,9 +504,11 @@ def check_class(member: type[Any], refuse: Refusal) -> None:
 
 
 def check_calls(module: dict[str, Any], refuse: Refusal, without: Collection[str] = ()) -> None:
-    """Check the arguments of the public functions that a module defines, and of the public methods
-    of its classes: its last line is `check_calls(globals(), …)`. `without`: names that stay as they
-    are."""
+    """Check the arguments of a module's public functions and of its classes' public methods.
+
+    `module` is `globals()`, and the call is the last line of the module. `without` has the names
+    that are not checked.
+    """
     for name, member in list(module.items()):
         if name in without or getattr(member, "__module__", "") != module["__name__"]:
             continue

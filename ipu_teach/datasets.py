@@ -10,11 +10,11 @@ Design choices:
 * The first folder that has MNIST is used, and `IPU_TEACH_DATA` comes first. A folder with only the
   test set is enough: its first 8,000 images then become the training set, and its last 2,000 the
   test set.
-* Files on disk are checked for format and size, but not by md5, as they may have been unpacked or
-  packed again. A download is checked by md5 before the file gets its final name.
-* A missing connection is not an error: `mnist()` prints a line and returns the digits. A server
-  that answers with an error or with wrong bytes, or stops answering, is an error, as the user can
-  act on it.
+* Files on disk are checked for format and size, but not by md5, as users may have unpacked or
+  repacked them. A download is checked by md5 before the file gets its final name.
+* A missing connection is not an error: `mnist()` prints a line and returns the digits. It is an
+  error if a server answers with an error or with wrong bytes, or stops answering, as the user can
+  then do something about it.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _COUNTS = {"train": 60_000, "t10k": 10_000}
 _HALF_SPLIT = 8_000
 
 _DIGITS_FILE = bundled("datasets") / "digits8.npz"
-# the arrays of that file: dtype, shape and largest number
+# the dtype, shape and largest number of each array in that file
 _DIGITS = {"images": ("u1", (1797, 8, 8), 16), "labels": ("u1", (1797,), 9)}
 _DIGITS |= {"train_index": ("<u2", (1500,), 1796), "test_index": ("<u2", (297,), 1796)}
 _RESTORE = "Restore the file with `git checkout datasets/digits8.npz`, or install the kit again."
@@ -95,7 +95,7 @@ class Dataset:
     test_images:   uint8, shape (m, 28, 28)
     test_labels:   uint8, shape (m,)
 
-    Each call returns new arrays, which the caller may change.
+    Each call of `digits` or `mnist` returns new arrays, which the caller may change.
     """
 
     name: str
@@ -157,7 +157,7 @@ def digits() -> Dataset:
             digits8.npz is missing.
             where: {_DIGITS_FILE}
             next:  {_RESTORE}""") from None
-    # damaged bytes make the readers fail with many kinds of error
+    # damaged bytes raise many kinds of error in the readers
     except Exception as error:
         raise DatasetError(f"""The digits that come with the kit cannot be read: digits8.npz is
             damaged ({_one_line(error)}).
@@ -168,9 +168,9 @@ def digits() -> Dataset:
 
 
 def _member(file: zipfile.ZipFile, name: str) -> NDArray[Any]:
-    """Return an array of the digits, which must match its entry in `_DIGITS`.
+    """Return an array of the digits, and check it against its entry in `_DIGITS`.
 
-    Its header may be damaged, and is checked before its values are read.
+    Its header may be damaged, so it is checked before the values are read. Raises `ValueError`.
     """
     kind, shape, maximum = _DIGITS[name]
     dtype = np.dtype(kind)
@@ -211,21 +211,24 @@ def mnist(download: bool = True, *, timeout: float = TIMEOUT) -> Dataset:
     """Return MNIST: 60,000 images to train on and 10,000 to test on.
 
     The four files may be packed (`train-images-idx3-ubyte.gz` and so on) or unpacked (without
-    `.gz`). They are read from `$IPU_TEACH_DATA/mnist` or from the cache folder,
-    `$XDG_CACHE_HOME/ipu_teach/mnist`. Without that variable, it is `~/.cache/ipu_teach/mnist`, on
+    `.gz`). They are read from `$IPU_TEACH_DATA/mnist`, or else from the cache folder. That is
+    `$XDG_CACHE_HOME/ipu_teach/mnist`; without that variable it is `~/.cache/ipu_teach/mnist`, on
     macOS `~/Library/Caches/ipu_teach/mnist`, on Windows `%LOCALAPPDATA%/ipu_teach/mnist`. A folder
-    with only the test set is split, the first 8,000 images to train and the last 2,000 to test,
-    and a line says so.
+    with only the test set is split: the first 8,000 images are for training and the last 2,000 for
+    testing, and a line is printed.
 
     If neither folder has the files, they are downloaded into the cache folder, about 11 MB, with a
     progress bar. The address is that in `IPU_TEACH_MNIST_URL` or else `DEFAULT_URL`. An interrupted
     download continues where it stopped, if the server supports that. `timeout` is how many seconds
-    a server may be silent. Without a connection, a line says so and `digits()` is returned. With
+    a server may be silent. Without a connection, a line is printed and `digits()` is returned. With
     `download=False` nothing is downloaded.
 
-    Raises DatasetError if a file is damaged or has other contents than its name says, if the files
-    are missing and `download` is False, if the server answers with an error or with wrong bytes or
-    stops answering, or if the cache folder cannot be written.
+    Raises DatasetError
+
+    - if a file is damaged or its contents do not match its name;
+    - if the files are missing and `download` is False;
+    - if the server answers with an error or with wrong bytes, or stops answering;
+    - if the cache folder cannot be written.
     """
     folders = _folders()
     for folder in folders:
@@ -257,7 +260,7 @@ def mnist(download: bool = True, *, timeout: float = TIMEOUT) -> Dataset:
 
 
 def _folders() -> list[Path]:
-    """Return the folders that may have MNIST; only the last one, the cache folder, is written."""
+    """Return the folders that may have MNIST. Only the last one, the cache folder, is written."""
     chosen = os.environ.get("IPU_TEACH_DATA", "")
     return ([Path(chosen).expanduser() / "mnist"] if chosen else []) + [
         cache_folder() / "ipu_teach" / "mnist"
@@ -265,7 +268,7 @@ def _folders() -> list[Path]:
 
 
 def cache_folder() -> Path:
-    """Return the folder for data that a user's programs can fetch again."""
+    """Return this system's folder for data that programs can download again."""
     xdg = os.environ.get("XDG_CACHE_HOME", "")
     if xdg and Path(xdg).is_absolute():  # the XDG standard says to ignore a relative path
         return Path(xdg)
@@ -284,7 +287,7 @@ def cache_folder() -> Path:
 
 
 def _find(folder: Path) -> dict[str, Path]:
-    """Return the paths of those of the four files that are in `folder`, by name.
+    """Return the paths of the files of MNIST that are in `folder`, by name without `.gz`.
 
     A packed file takes precedence, as it has a checksum.
     """
@@ -359,12 +362,14 @@ def read_idx(path: str | os.PathLike[str]) -> NDArray[np.uint8]:
     integer. The first two bytes show whether the file is packed. Source: LeCun, Cortes and Burges,
     "The MNIST database", 1998.
 
-    The result is a new uint8 array of the shape in the header. Memory grows with the data that is
-    read, whatever size the header claims.
+    The result is a new uint8 array of the shape in the header. Memory use grows with the data that
+    is read, whatever size the header claims.
 
-    Raises DatasetError, which names the file, if it is missing, empty, cut short or damaged, longer
-    than its header says, larger than 1 GiB by its header, named .gz but not packed, not an IDX
-    file, or of another dtype.
+    Raises DatasetError, which names the file,
+
+    - if it is missing, empty, cut short or damaged, or named .gz but not packed;
+    - if it is longer than its header says, or larger than 1 GiB by its header;
+    - if it is not an IDX file, or of another dtype.
     """
     file = Path(path)
     try:
@@ -430,7 +435,7 @@ def _parse(file: Path, stream: IO[bytes] | gzip.GzipFile) -> NDArray[np.uint8]:
             "possible.",
         )
     body = bytearray()
-    # in pieces, as read(count) would allocate the size that the header claims
+    # read in pieces, as read(count) would allocate the size that the header claims
     while len(body) <= count and (piece := stream.read(min(1 << 20, count + 1 - len(body)))):
         body += piece
     if len(body) < count:
@@ -485,7 +490,7 @@ def _base_url() -> str:
 
 
 def _download(url: str, final: Path, md5: str, timeout: float) -> None:
-    """Download `url` to `final`, which appears only once it is complete and checked."""
+    """Download `url` to `final`; the file gets that name only once it is complete and checked."""
     try:
         final.parent.mkdir(parents=True, exist_ok=True)
         part = _claim(final, timeout)
@@ -493,7 +498,7 @@ def _download(url: str, final: Path, md5: str, timeout: float) -> None:
             _fill(url, part, md5, timeout)
             os.replace(part, final)
         finally:
-            # after an error or an interrupt, a later call continues with the part that is there
+            # if an error or an interrupt left a partial file, a later call continues it
             with contextlib.suppress(OSError):
                 os.replace(part, final.with_name(f"{final.name}.part"))
     except OSError as error:
@@ -507,9 +512,9 @@ def _download(url: str, final: Path, md5: str, timeout: float) -> None:
 def _claim(final: Path, timeout: float) -> Path:
     """Return a path for partial data that only this call uses.
 
-    It has the data of an earlier, unfinished download, if there is one. Two programs may download
-    at once. Only one of them can rename the file of the earlier download. A running download writes
-    at least once in `timeout` seconds, so a file that is older than twice that was abandoned.
+    If an earlier download was not finished, its data are moved to that path. Two programs may
+    download at once, but only one of them can rename the earlier file. A running download writes at
+    least once in `timeout` seconds, so a file that is older than twice that time was abandoned.
     """
     part_file = final.with_name(f"{final.name}.{os.getpid()}-{os.urandom(4).hex()}.part")
     for old_part in sorted(final.parent.glob(f"{final.name}.*part")):
@@ -527,11 +532,12 @@ def _claim(final: Path, timeout: float) -> Path:
 
 
 def _fill(url: str, part: Path, md5: str, timeout: float) -> None:
-    """Download the rest of `part` until its md5 is right, or raise `DatasetError`."""
+    """Download the rest of `part` until its md5 is `md5`, or raise `DatasetError`."""
     problem = ""
     for _ in range(_ATTEMPTS):
         resumed = part.exists() and part.stat().st_size > 0
-        if resumed and _md5(part) == md5:  # interrupted between the last byte and the rename
+        # the earlier call was interrupted between the last byte and the rename
+        if resumed and _md5(part) == md5:
             return
         try:
             _fetch(url, part, timeout)
@@ -625,7 +631,7 @@ def _fetch(url: str, part: Path, timeout: float) -> None:
                 if not piece:
                     break
                 file.write(piece)
-                # the time of the last write shows other programs that this one is running
+                # the time of the last write shows other programs that this download is running
                 file.flush()
                 have += len(piece)
                 bar.update(len(piece))

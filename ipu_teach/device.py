@@ -15,11 +15,11 @@ from ipu_teach.errors import (
     missing,
     shown,
 )
-from ipu_teach.target import Target, changed, make_target, unknown_field
+from ipu_teach.target import Setting, Target, changed, make_target, unknown_field
 
 
 class TargetType(Enum):
-    """The kinds of device. The kit has no IPU hardware: it models an IPU."""
+    """The kinds of device. The kit has no IPU hardware; it only models an IPU."""
 
     IPU = "IPU"
     IPU_MODEL = "IPU_MODEL"
@@ -29,9 +29,9 @@ class TargetType(Enum):
 class Device(WithoutSome):
     """A simulated machine on which an Engine is loaded.
 
-    `target` describes the machine, and `id` is unique. A device of a `DeviceManager` is attached by
-    one program at a time, as hardware would be. A device made by `IPUModel.create_device` need not
-    be attached.
+    `target` describes the machine, and `id` is unique. Only one program at a time can attach a
+    device of a `DeviceManager`, as with hardware. A device that `IPUModel.create_device` returns
+    need not be attached.
     """
 
     _made = 0
@@ -50,7 +50,7 @@ class Device(WithoutSome):
 
     @classmethod
     def create_cpu_device(cls) -> Device:
-        """Return a device of one tile with one worker and 1 TB of memory, to try values only."""
+        """Return a device of one tile with one worker and 1 TB of memory, to check values only."""
         target = make_target(tiles_per_ipu=1, num_worker_contexts=1, memory_bytes_per_tile=2**40)
         return cls(target, TargetType.CPU)
 
@@ -117,8 +117,8 @@ class Device(WithoutSome):
 class DeviceManager(WithoutSome):
     """A pool of simulated devices with 1, 2, 4, 8 and 16 IPUs, one of each.
 
-    Programs get and attach them as they would hardware. A device with another number of IPUs is
-    added to the pool when a program first asks for it.
+    Programs select and attach the devices as they would hardware. `get_devices` adds a device with
+    another number of IPUs to the pool when a program first asks for it.
     """
 
     def __init__(self, version: str = "ipu2") -> None:
@@ -176,9 +176,9 @@ class IPUModel:
         model = IPUModel("ipu2", tiles_per_ipu=13)
         model.num_ipus = 2
 
-    `machine` is "m2000", "bow2000", "pod16" or "pod64". It has all the IPUs of that machine or,
-    with `num_ipus`, a part of them: a power of two. Without `machine`, any number of IPUs is joined
-    by a ladder of links.
+    `machine` is "m2000", "bow2000", "pod16" or "pod64". The model has all IPUs of that machine, or
+    only `num_ipus` of them if that is given: a power of two. Without `machine`, a ladder of links
+    joins any number of IPUs.
 
     Values are those that the machine would compute; time is modelled. An unknown field, or a value
     that no machine has, raises `InvalidMachineModelError`. Later changes of the model do not change
@@ -187,7 +187,7 @@ class IPUModel:
 
     target: Target
 
-    def __init__(self, version: str = "ipu2", **fields: Any) -> None:
+    def __init__(self, version: str = "ipu2", **fields: Setting) -> None:
         object.__setattr__(self, "target", make_target(version, **fields))
 
     def create_device(self) -> Device:
@@ -201,7 +201,7 @@ class IPUModel:
             raise missing("IPUModel", name, {}, ["create_device"])
         raise unknown_field(name)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: Setting) -> None:
         object.__setattr__(self, "target", changed(self.target, **{name: value}))
 
     def __repr__(self) -> str:
@@ -212,6 +212,6 @@ class IPUModel:
 
 
 def target_of(machine: object) -> Target | None:
-    """Return `given` if it is a target, its target if it is a device, and None otherwise."""
+    """Return `machine` if it is a target, its target if it is a device, and None otherwise."""
     target = machine.target if isinstance(machine, Device) else machine
     return target if isinstance(target, Target) else None

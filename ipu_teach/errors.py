@@ -15,6 +15,9 @@ from ipu_teach._support.tracebacks import shortened
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    import numpy as np
+    import numpy.typing as npt
+
 LONGEST = 80  # characters of a value quoted in an error
 _GOES_ON = re.compile(r"\n +(?! |where: |line: |next: )")
 _LABEL = re.compile(r"\n +(where|line|next): +")
@@ -23,7 +26,7 @@ _LABEL = re.compile(r"\n +(where|line|next): +")
 def counted(number: int, singular: str, several: str = "") -> str:
     """Return a number with its noun: "1 tile", "1,472 tiles".
 
-    `several` is the plural, if it is not `one` with an s.
+    `several` is the plural, if it is not `singular` with an s.
     """
     return f"{number:,} {singular if number == 1 else several or singular + 's'}"
 
@@ -31,11 +34,11 @@ def counted(number: int, singular: str, several: str = "") -> str:
 def shown(value: object) -> str:
     """Return the repr of `value` as errors quote it: one line of at most 80 characters.
 
-    Memory addresses are left out.
+    Memory addresses are removed.
     """
     try:
         text = " ".join(repr(value).split())
-    except Exception:  # a repr may fail; that of an integer of many thousand digits does
+    except Exception:  # a repr may fail, as for an integer of many thousand digits
         text = f"<{type(value).__name__}>"
     if isinstance(value, type) and text.startswith("<class "):
         text = text[8:-2].replace("__main__.", "")
@@ -46,7 +49,7 @@ def shown(value: object) -> str:
 def did_you_mean(name: object, known: Iterable[str], cutoff: float = 0.6) -> str:
     """Return "did you mean …? " with the nearest of the `known` names, or "" if none is near.
 
-    `alike` is the least similarity, from 0 to 1, of difflib.
+    `cutoff` is the lowest similarity that counts as near, from 0 to 1, as difflib computes it.
     """
     folded = {k.replace("_", "").lower(): k for k in known}
     wanted = name.replace("_", "").lower() if isinstance(name, str) else ""
@@ -67,9 +70,9 @@ class IPUTeachError(Exception):
             where: {self!r}
             next:  use a whole number of 1 or more.""")
 
-    A line that begins with none of the three words continues the line before it. Use the keyword
-    arguments for a text that is computed, or that quotes several lines: with one of them, `tried`
-    is not split.
+    A line that does not begin with `where:`, `line:` or `next:` continues the line before it. Use
+    the keyword arguments for a text that is computed, or that quotes several lines. If any of them
+    is given, `tried` is not split into lines.
     '''
 
     def __init__(self, tried: str, *, where: str = "", line: str = "", next_step: str = "") -> None:
@@ -89,7 +92,7 @@ class IPUTeachError(Exception):
         )
 
     def _render_traceback_(self) -> list[str]:
-        """Return the lines that IPython shows, which calls this method."""
+        """Return the lines of the traceback in a notebook. IPython calls this method."""
         from IPython import get_ipython
 
         return shortened(self, get_ipython())
@@ -116,7 +119,7 @@ class ModelLoadError(ModelError):
 
 
 class DatasetError(IPUTeachError):
-    """A data file is missing, truncated or corrupt, or has other contents than its name says."""
+    """A data file is missing, truncated or corrupt, or its contents do not match its name."""
 
 
 class LessonError(IPUTeachError):
@@ -124,7 +127,7 @@ class LessonError(IPUTeachError):
 
 
 class UnknownExerciseError(LessonError):
-    """No exercise or prediction has the given name."""
+    """There is no exercise or prediction of the given name."""
 
 
 class AnswerKindError(LessonError):
@@ -161,7 +164,7 @@ class TensorMetadataError(PoplarError):
 
 
 class UnknownVertexTypeError(PoplarError):
-    """No codelet has the given name."""
+    """There is no codelet of the given name."""
 
 
 class GraphObjectLoadError(PoplarError):
@@ -173,7 +176,7 @@ class FileLoadError(GraphObjectLoadError):
 
 
 class ParseError(GraphObjectLoadError):
-    """A codelet file is not Python."""
+    """A codelet file is not valid Python."""
 
 
 class NoSizeSpecifiedError(PoplarError):
@@ -205,17 +208,17 @@ class ControlProgramError(PoplarError):
 
 
 class GraphMemoryAllocationError(PoplarError):
-    """The data of a tile do not fit into its memory, or those of all tiles into this computer's.
+    """The data do not fit into the memory of a tile, or those of all tiles into this computer's.
 
     `bytes_per_tile` contains the modelled bytes of each tile: int64[tiles]. `report` is the report
-    of the compiled program, or None if compilation stopped before it.
+    of the compiled program, or None if compilation stopped before it was made.
     """
 
-    bytes_per_tile: object = None
+    bytes_per_tile: npt.NDArray[np.int64] | None = None
     report: Any = None
 
     def why(self) -> Any:
-        """Return the chain of causes, `report.why(error)`.
+        """Return the chain of causes, as `report.why(error)` does.
 
         Raises `InvalidOptionError` if there is no report.
         """
@@ -247,7 +250,7 @@ class InvalidMachineModelError(PoplarError):
 
 
 class UnknownMachineFieldError(InvalidMachineModelError, AttributeError):
-    """A description of a machine has no field of the given name."""
+    """A machine has no field of the given name."""
 
 
 class InvalidOptionError(PoplarError):
@@ -279,13 +282,13 @@ class UndeclaredNameError(CodeletError, AttributeError):
 
 
 class ApplicationRuntimeError(PoplarError):
-    """The program stopped the run: an Abort, a condition, or a Switch without a fitting case."""
+    """The program stopped the run: by an Abort, a condition, or a Switch without a fitting case."""
 
 
 class FloatingPointTrapError(ApplicationRuntimeError):
     """An invalid operation, a division by zero or an overflow stopped the run.
 
-    The engine's options decide which of them stop a run.
+    The engine's options choose which of these stop a run.
     """
 
 
@@ -306,7 +309,7 @@ class UnknownNameError(PoplarError, AttributeError):
 
 
 class NotHereImportError(PoplarError, ImportError):
-    """A module has no name that `from … import` asked for."""
+    """A module does not have the name that `from … import` asked for."""
 
 
 def missing(
@@ -314,7 +317,8 @@ def missing(
 ) -> AttributeError:
     """Return the error for an attribute `name` that `owner` does not have.
 
-    `instead` maps names of Poplar that the kit lacks to advice.
+    `instead` maps names that only Poplar has to advice, and `known` lists the attributes of
+    `owner`.
     """
     if name in instead:
         return NotOfferedError(
@@ -335,15 +339,15 @@ def missing(
 
 
 class WithoutSome:
-    """A class that lacks some names of its counterpart in Poplar.
+    """A base class for classes that lack some names of their counterparts in Poplar.
 
-    Using one of them raises an error that names the replacement, from `not_here`.
+    The use of such a name raises an error with the advice in `not_here`, by name.
     """
 
     __slots__ = ()
     not_here: ClassVar[Mapping[str, str]] = {}
 
-    if not TYPE_CHECKING:  # so that a type checker still reports unknown names
+    if not TYPE_CHECKING:  # a type checker must still report unknown names
 
         def __getattr__(self, name: str) -> NoReturn:
             raise missing(
@@ -355,18 +359,17 @@ class WithoutSome:
 
 
 class WithoutValue:
-    """A class whose objects stand for device memory and have no value while a program is written.
+    """A base class for objects that stand for device memory, and have no value on the host.
 
     Using one as a number raises an error that names the replacement.
     """
 
     __slots__ = ()
-    __array_ufunc__ = None  # lets numpy's scalars call the methods below
 
-    if TYPE_CHECKING:  # attributes of the classes that use this one
+    if TYPE_CHECKING:  # attributes of the subclasses
 
         def _same(self, other: Any) -> bool:
-            """Return whether it stands for the same memory as another object of its class."""
+            """Return whether this object and `other` of its class stand for the same memory."""
 
         @staticmethod
         def _line() -> str:
@@ -380,6 +383,26 @@ class WithoutValue:
             where: {self!r}
             line:  {self._line()}
             next:  {advice}""")
+
+    def __array_ufunc__(
+        self, ufunc: np.ufunc, method: str, *inputs: object, **_: object
+    ) -> NoReturn:
+        """Refuse a function of numpy. A number of numpy on the left of an operator calls it too."""
+        name = ufunc.__name__
+        operator = _OPERATOR_OF.get(name, name)
+        if len(inputs) == 2 and operator in (*_COUNTED, *_REFLECTED):
+            left, right = inputs
+            if left is self:
+                getattr(self, f"__{operator}__")(right)
+            getattr(self, f"__{_REFLECTED.get(operator, 'r' + operator)}__")(left)
+        call = _CALL_OF.get(name, name if name in _EQUAL_NAMES else "")
+        advice = (
+            f"let the device do it: popops.{call}(graph, {_OPERANDS[len(inputs) == 2]}, program) "
+            "returns a tensor."
+            if call
+            else "let the device do it: popops.map computes expressions of several operations."
+        )
+        self._refuse(f"np.{name}()", advice)
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, WithoutValue):
@@ -425,6 +448,50 @@ _COUNTED = {
     "rshift": (">>", "popops.shift_right"),
 }
 _IN_PLACE = ("add", "sub", "mul", "truediv")
+# numpy's functions behind Python's operators, and the operators with exchanged operands
+_OPERATOR_OF = {
+    "subtract": "sub",
+    "multiply": "mul",
+    "divide": "truediv",
+    "true_divide": "truediv",
+    "floor_divide": "floordiv",
+    "remainder": "mod",
+    "power": "pow",
+    "bitwise_and": "and",
+    "bitwise_or": "or",
+    "bitwise_xor": "xor",
+    "left_shift": "lshift",
+    "right_shift": "rshift",
+    "less": "lt",
+    "less_equal": "le",
+    "greater": "gt",
+    "greater_equal": "ge",
+    "equal": "eq",
+    "not_equal": "ne",
+}
+_REFLECTED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
+# numpy's other functions of single numbers, by the names of popops
+_CALL_OF = {
+    "maximum": "max",
+    "minimum": "min",
+    "negative": "neg",
+    "absolute": "abs",
+    "fabs": "abs",
+    "sign": "signum",
+    "rint": "nearby_int",
+    "reciprocal": "inv",
+    "isnan": "is_nan",
+    "isinf": "is_inf",
+    "isfinite": "is_finite",
+    "invert": "bitwise_not",
+    "arcsin": "asin",
+    "arctan2": "atan2",
+}
+_EQUAL_NAMES = {
+    *("cbrt", "ceil", "cos", "exp", "exp2", "expm1", "floor", "log", "log1p", "logical_and"),
+    *("logical_not", "logical_or", "sin", "sqrt", "square", "tan", "tanh", "trunc"),
+}
+_OPERANDS = ("tensor", "a, b")
 _ALONE = {"neg": ("-", "neg"), "invert": ("~", "bitwise_not"), "abs": ("abs of ", "abs")}
 
 
@@ -479,7 +546,7 @@ _refuse_numbers()
 
 
 class ProfilingDisabledError(PoplarError):
-    """The program asked for the profile of a run that was not recorded."""
+    """The program asked for the profile of a run that was not profiled."""
 
 
 class ExecutableLoadError(PoplarError):

@@ -1,6 +1,6 @@
-"""Control programs: what runs in which order.
+"""Control programs, which say which work runs in which order.
 
-A program is a tree. Building it runs nothing; an Engine compiles it and `run` walks it.
+A program is a tree. Building it runs nothing: an Engine compiles it, and `Engine.run` runs it.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ MOST_REPEATS = 10**12  # a step takes a few microseconds, so a longer loop would
 
 
 class Program(WithoutSome):
-    """The base of all control programs."""
+    """The base class of all control programs."""
 
     name = ""  # Poplar's debug context: the program's name in reports and pictures
 
-    # names of attributes: those shown in the text of the program, and those that hold programs
+    # the names of the attributes that `_title` shows, and of those that contain programs
     _said: ClassVar[tuple[str, ...]] = ()
     _inside: ClassVar[tuple[str, ...]] = ()
 
@@ -55,12 +55,12 @@ class Program(WithoutSome):
         return tuple(getattr(self, name) for name in self._inside)
 
     def to_string(self) -> str:
-        """Return the program as indented text, with a line for each program in it."""
+        """Return the program as indented text, with one line for each program in the tree."""
         inner = [line for child in self.children() for line in child.to_string().split("\n")]
         return "\n".join([self._title(), *("  " + line for line in inner)])
 
     def _title(self, *inside: Program) -> str:
-        """Return this program as one line of text, in which the programs `inside` appear too."""
+        """Return this program as one line of text, which also shows the programs `inside`."""
         values = (*(getattr(self, name) for name in self._said), *inside)
         words = (v.graph.describe(v) if isinstance(v, Tensor) else repr(v) for v in values)
         return f"{type(self).__name__}({', '.join(words)})"
@@ -70,7 +70,7 @@ class Program(WithoutSome):
 
 
 def _debug_name(name: object, where: str) -> str:
-    """Return `name` as text. Raises `ControlProgramError` if it is not a str."""
+    """Return `name`, or raise a `ControlProgramError` that names `where` if it is not a str."""
     if not isinstance(name, str):
         raise ControlProgramError(f"""{where} got the name {shown(name)}, which is not text.
             next:  give a name in quotes, as in Repeat(10, body, "training"), or leave it out.""")
@@ -91,14 +91,15 @@ def _program(argument: object, where: str) -> Program:
         next:  give Execute, Copy, Repeat or Sequence.""")
 
 
-# iterable types that are not lists of programs
+# iterable types that must not be read as lists of programs
 _NO_LISTS = (str, bytes, dict, Tensor, np.ndarray)
 
 
 def _check_ordered(value: object, where: str, instead: str) -> None:
     """Raise `ControlProgramError` if `value` is a set, whose order differs between processes.
 
-    C++'s braces become a set when they are typed into Python.
+    Users of C++ type a list in braces, which is a set in Python. `instead` is the advice of the
+    error.
     """
     if isinstance(value, (set, frozenset)):
         raise ControlProgramError(f"""{where} got a set of {counted(len(value), "item")}, and a set
@@ -107,9 +108,9 @@ def _check_ordered(value: object, where: str, instead: str) -> None:
 
 
 class Sequence(Program):
-    """Programs that run one after another: `Sequence(a, b)` or `Sequence([a, b])`.
+    """A list of programs that run one after another: `Sequence(a, b)` or `Sequence([a, b])`.
 
-    `add` appends further programs.
+    `add` appends a program.
     """
 
     def __init__(self, *programs: Program | Iterable[Program], name: str = "") -> None:
@@ -273,7 +274,7 @@ class CrossReplicaCopy(Copy):
 
     @property
     def sources(self) -> list[int]:
-        """The sending replica of each replica: list[replicas]."""
+        """The replica that each replica receives from: list[replicas]."""
         return sorted(self.replica_map, key=self.replica_map.__getitem__)
 
     def _title(self, *inside: Program) -> str:
@@ -285,7 +286,7 @@ class CrossReplicaCopy(Copy):
 def _check_rows(source: Side, destination: Side, offset: object) -> int | None:
     """Return the number of rows that a copy with a remote buffer moves; None for other copies.
 
-    Raises `ControlProgramError`.
+    Raises `ControlProgramError` if a side or `offset` does not fit the buffer.
     """
     both = f"{source!r} to {destination!r}"
     sides = [side for side in (source, destination) if isinstance(side, RemoteBuffer)]
@@ -326,7 +327,10 @@ def _check_rows(source: Side, destination: Side, offset: object) -> int | None:
 
 
 def _check_replicas(side: DataStream | RemoteBuffer, tensor: Side, both: str) -> None:
-    """Raise `ControlProgramError` if only one of the two belongs to a replicated graph."""
+    """Raise `ControlProgramError` if only one of the two belongs to a replicated graph.
+
+    `both` describes the two sides in the error.
+    """
     replication = tensor.graph.replication if isinstance(tensor, Tensor) else None
     if replication is not None and not replication.fits(side.replicas):
         raise ControlProgramError(f"""Copy was given a tensor of
@@ -339,7 +343,7 @@ def _check_replicas(side: DataStream | RemoteBuffer, tensor: Side, both: str) ->
 class Repeat(Program):
     """Run `body` `count` times; the count is fixed when the program is compiled and may be 0.
 
-    Reports and `show.program` call the loop `name`.
+    `name` is the loop's name in reports and in `show.program`.
     """
 
     _said = ("count",)
@@ -391,8 +395,8 @@ class RepeatWhileFalse(_While):
 class If(Program):
     """Run `then` if `predicate` is not zero, else `otherwise`.
 
-    `predicate` is a tensor of one element, BOOL or integer. Without `otherwise`, nothing runs in
-    its place.
+    `predicate` is a tensor of one element, BOOL or integer. Without `otherwise`, nothing runs if it
+    is zero.
     """
 
     _said = ("predicate",)
@@ -412,11 +416,12 @@ class If(Program):
 
 
 class Switch(Program):
-    """Run the case whose number equals `control`, else `default`.
+    """Run the case whose number equals `control`, or else `default`.
 
     `control` is a tensor of one element, INT or UNSIGNED_INT. `cases` is a dict or an iterable of
     (number, program) pairs; `add` appends one. If no case fits and there is no default, nothing
-    runs. A Switch made by `switch_with_bounds_checking` raises an `ApplicationRuntimeError` then.
+    runs; a Switch from `switch_with_bounds_checking` stops the run with an
+    `ApplicationRuntimeError` instead.
     """
 
     def __init__(
@@ -445,7 +450,7 @@ class Switch(Program):
     def switch_with_bounds_checking(
         cls, control: Tensor, cases: Mapping[int, Program] | Iterable[tuple[int, Program]] = ()
     ) -> Switch:
-        """Return a Switch that raises `ApplicationRuntimeError` if no case fits."""
+        """Return a Switch that stops the run with an `ApplicationRuntimeError` if no case fits."""
         switch = cls(control, cases)
         switch.checked = True
         return switch
@@ -456,8 +461,8 @@ class Switch(Program):
     ) -> Switch:
         """Return a Switch for a `control` that always equals the number of a case.
 
-        As that is checked, it is the same as `switch_with_bounds_checking`: if no case fits during
-        a run, the run stops with an `ApplicationRuntimeError`.
+        The engine checks that, as for `switch_with_bounds_checking`: if no case fits, the run stops
+        with an `ApplicationRuntimeError`.
         """
         return cls.switch_with_bounds_checking(control, cases)
 
@@ -479,9 +484,9 @@ class Switch(Program):
 
 
 class Call(Program):
-    """Run a function made with `graph.add_function(program)`.
+    """Run a function that `graph.add_function(program)` returned.
 
-    The code of the function exists once, however many calls there are.
+    The tiles store the code of the function once, however many calls there are.
     """
 
     _inside = ("body",)
@@ -499,7 +504,7 @@ class Call(Program):
 
 
 class Block(Program):
-    """A program with a name in the profile: `report.execution.blocks(tile)` lists when it ran."""
+    """A program with a name in the profile; `report.execution.blocks(tile)` lists when it ran."""
 
     _said = ("name",)
     _inside = ("body",)
@@ -525,7 +530,7 @@ class PrintTensorFmt:
 class PrintTensor(Program):
     """Print a tensor during the run: `PrintTensor(tensor)` or `PrintTensor("title", tensor)`.
 
-    It is written to standard error, or to the file given to `Engine.set_print_tensor_stream`.
+    The text goes to standard error, or to the file given to `Engine.set_print_tensor_stream`.
     """
 
     _said = ("title",)
@@ -550,7 +555,7 @@ class PrintTensor(Program):
 
 
 class WriteUndef(Program):
-    """Mark a tensor as unwritten. Reading it before it is written again is an error."""
+    """Mark a tensor as unwritten, so that reading it before the next write is an error."""
 
     _said = ("tensor",)
 
@@ -564,7 +569,7 @@ class WriteUndef(Program):
 
 
 class SyncType(Enum):
-    """The participants of a sync: the tiles of one IPU, all IPUs, or all IPUs and the host."""
+    """The participants of a sync: the tiles of each IPU, all IPUs, or all IPUs and the host."""
 
     INTERNAL = "INTERNAL"
     EXTERNAL = "EXTERNAL"
@@ -572,7 +577,7 @@ class SyncType(Enum):
 
 
 class Sync(Program):
-    """Let all tiles wait for each other."""
+    """Make all tiles wait for each other."""
 
     def __init__(self, sync_type: SyncType = SyncType.INTERNAL, name: str = "") -> None:
         self.name = _debug_name(name, "Sync")
@@ -608,7 +613,7 @@ class AbortOnCondition(Program):
 
 
 class AssumeEqualAcrossReplicas(Program):
-    """Assert that `tensor` has equal elements in all replicas.
+    """Check that `tensor` has equal elements in all replicas.
 
     If it does not, the run stops with an `ApplicationRuntimeError`.
     """
@@ -628,7 +633,7 @@ class AssumeEqualAcrossReplicas(Program):
 class ErrorProgram(Program):
     """Run `program`, then stop with an `ApplicationRuntimeError` that carries `message`.
 
-    The program may print the tensors that led to the error.
+    `program` can, for example, print the tensors that caused the error.
     """
 
     _said = ("message",)
@@ -643,11 +648,11 @@ class ErrorProgram(Program):
 
 
 class CycleStamp(Program):
-    """Write the time in modelled cycles into `tensor`, as (low word, high word).
+    """Write the modelled time in cycles into `tensor`, as (low word, high word).
 
-    It is the number of cycles since load. With `since`, the tensor of an earlier stamp, it is the
-    number of cycles between the two stamps. With several IPUs, the clock is that of the IPU on
-    which `tensor` is mapped. `cycle_count` and `cycle_stamp` make such programs.
+    The time is the number of cycles since load. With `since`, the tensor of an earlier stamp, it is
+    the number of cycles between the two stamps. With several IPUs, the clock is that of the IPU on
+    which `tensor` is mapped. `cycle_count` and `cycle_stamp` build such programs.
     """
 
     _said = ("tensor",)
@@ -662,8 +667,8 @@ def cycle_stamp(
 ) -> Tensor:
     """Append a sync and a time stamp to `sequence`, and return the tensor of the stamp.
 
-    The UNSIGNED_INT[2] on `tile` holds the modelled cycles since load: first the low 32 bits, then
-    the high 32 bits.
+    The tensor is UNSIGNED_INT[2] on `tile`: the low and the high 32 bits of the modelled cycles
+    since load.
     """
     stamp = _stamp(graph, tile, "cycle_stamp")
     _program(sequence, "cycle_stamp")
@@ -680,18 +685,18 @@ def cycle_count(
 ) -> Tensor:
     """Put the programs of `sequence` between two time stamps, and return the cycles between them.
 
-    The UNSIGNED_INT[2] on `tile` holds the modelled cycles: first the low 32 bits, then the high
-    32 bits. The sync before the first stamp is not counted. `debug_context` may be given in place
-    of `sync_type`.
+    The tensor is UNSIGNED_INT[2] on `tile`: the low and the high 32 bits of the modelled cycles.
+    The sync before the first stamp is not counted. `debug_context`, the name of the tensor, may
+    take the place of `sync_type`.
     """
     if not isinstance(sequence, Sequence):
         raise ControlProgramError(
             f"cycle_count was given {shown(sequence)}.", next_step="give a Sequence; it is changed."
         )
-    sync, name = (
-        (SyncType.INTERNAL, sync_type) if isinstance(sync_type, str) else (sync_type, debug_context)
-    )
-    begin, count = _stamp(graph, tile, f"{name}/begin"), _stamp(graph, tile, name)
+    sync = SyncType.INTERNAL if isinstance(sync_type, str) else sync_type
+    name = sync_type if isinstance(sync_type, str) else debug_context
+    begin = _stamp(graph, tile, f"{name}/begin")
+    count = _stamp(graph, tile, name)
     sequence.programs[:] = [
         Sync(sync),
         CycleStamp(begin),
@@ -713,7 +718,10 @@ def _stamp(graph: Graph, tile: int, name: str) -> Tensor:
 
 
 def _single(tensor: object, program: str, role: str, dtypes: tuple[type[DType], ...]) -> Tensor:
-    """Return `tensor` if it has one element of one of the dtypes, else raise an error."""
+    """Return `tensor` if it has one element, of one of `dtypes`; otherwise raise an error.
+
+    The error names the program and the role of the tensor in it.
+    """
     names = ", ".join(d.__name__ for d in dtypes)
     if not isinstance(tensor, Tensor):
         raise ControlProgramError(f"""{program} was given {shown(tensor)} as its {role}.

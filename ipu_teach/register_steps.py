@@ -1,15 +1,12 @@
-"""Program steps that read and set the tiles' registers: how floating-point numbers behave, and the
-generators' words.
+"""Programs that read and set the tiles' registers: floating-point behaviour and random seeds.
 
-Each function adds a compute set with a vertex on every tile to a program; what it says holds from
-there on, in the order in which the program runs, until something else is said. Before that the
-engine's options hold: debug.floatPointOpException, debug.nanOverflowMode,
-prng.enableStochasticRounding and prng.seed. `load` brings those back.
+Each function appends to a program a compute set with a vertex on every tile. A setting holds from
+that point of the run until the next one. Before the first one, the engine's options hold:
+debug.floatPointOpException, debug.nanOverflowMode, prng.enableStochasticRounding and prng.seed.
+`load` restores them.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
@@ -26,6 +23,7 @@ from ipu_teach.graph.registers import (
     SetFloatingPointBehaviour,
     SetHwSeeds,
 )
+from ipu_teach.graph.vertex import Vertex
 from ipu_teach.program import Execute, Sequence
 from ipu_teach.types import UNSIGNED_INT
 
@@ -47,8 +45,7 @@ def set_floating_point_behaviour(
     tile: int | None = None,
     debug_context: str = "set_floating_point_behaviour",
 ) -> None:
-    """From here on floating-point numbers behave as `behaviour` says, on every tile, or on `tile`
-    alone.
+    """Append a step that sets the floating-point behaviour of all tiles, or of `tile` alone.
 
     Modelled cycles: assumed, see `SetFloatingPointBehaviour`. Raises `ControlProgramError` and
     `PoplarTypeError`.
@@ -79,23 +76,21 @@ def set_floating_point_behaviour(
 def set_stochastic_rounding(
     graph: Graph, prog: Sequence, enable: bool, debug_context: str = "set_stochastic_rounding"
 ) -> None:
-    """From here on what is stored in a half is rounded by chance on every tile, or no more; all
-    else stays as it is.
+    """Append a step that switches stochastic rounding of HALF results on or off, on all tiles.
 
-    Modelled cycles: assumed, see `SetFloatingPointBehaviour`. Raises `ControlProgramError` and
-    `PoplarTypeError`.
+    Other settings are not changed. Modelled cycles: assumed, see `SetFloatingPointBehaviour`.
+    Raises `ControlProgramError` and `PoplarTypeError`.
     """
     _check("set_stochastic_rounding", graph, prog)
     _add(graph, prog, debug_context, SetFloatingPointBehaviour, clear=ESR, on=ESR if enable else 0)
 
 
 def get_hw_seeds(graph: Graph, prog: Sequence, debug_context: str = "get_hw_seeds") -> Tensor:
-    """Return the words of every worker's generator at this point of the program: UNSIGNED_INT
-    [tiles, workers, 4].
+    """Append a step that reads the random seeds of all workers, and return their tensor.
 
-    Given back with `set_hw_seeds`, they make the generators go on from here once more. Each tile
-    holds its own. Modelled cycles: assumed, see `GetHwSeeds`. Raises `ControlProgramError` and
-    `PoplarTypeError`.
+    It is UNSIGNED_INT[tiles, workers, 4], with the seeds of a tile on that tile. Passed to
+    `set_hw_seeds`, it makes the generators continue from this point again. Modelled cycles:
+    assumed, see `GetHwSeeds`. Raises `ControlProgramError` and `PoplarTypeError`.
     """
     _check("get_hw_seeds", graph, prog)
     target = graph.target
@@ -110,11 +105,11 @@ def get_hw_seeds(graph: Graph, prog: Sequence, debug_context: str = "get_hw_seed
 def set_hw_seeds(
     graph: Graph, seeds: Tensor, prog: Sequence, debug_context: str = "set_hw_seeds"
 ) -> None:
-    """The generators of all workers go on from `seeds`: UNSIGNED_INT [tiles, workers, 4], as
-    `get_hw_seeds` gives them.
+    """Append a step from which the generators of all workers continue from `seeds`.
 
-    Modelled cycles: PopLibs' estimate for SetSeed, and the exchange of words that lie on other
-    tiles. Raises `ControlProgramError` and `PoplarTypeError`.
+    `seeds` is UNSIGNED_INT[tiles, workers, 4], as `get_hw_seeds` returns it. Modelled cycles:
+    PopLibs' estimate for SetSeed, and the exchange of words that are on other tiles. Raises
+    `ControlProgramError` and `PoplarTypeError`.
     """
     _check("set_hw_seeds", graph, prog)
     target = graph.target
@@ -128,9 +123,14 @@ def set_hw_seeds(
 
 
 def _add(
-    graph: Graph, prog: Sequence, name: str, codelet: Any, tiles: Any = None, **fields: Any
+    graph: Graph,
+    prog: Sequence,
+    name: str,
+    codelet: type[Vertex],
+    tiles: list[int] | None = None,
+    **fields: Tensor | int,
 ) -> None:
-    """Add to a program a compute set with a vertex on every tile, or on some."""
+    """Append to `prog` a compute set with a vertex of `codelet` on each of `tiles`, or on all."""
     compute_set = graph.add_compute_set(name)
     graph.add_vertices(
         compute_set,

@@ -1,9 +1,11 @@
 """Schedules: the order of work as a plain list, from which a program is built.
 
-A loop over the list builds the program; checks and pictures read the same list. There are two kinds
-of schedule. `recompute` is for a chain of layers that recomputes some activations instead of
-keeping them. `pipeline_schedule` is for a pipeline: stages on different IPUs, which work on
-different micro-batches at the same time. `pipeline` builds the program of such a schedule.
+A program is built by a loop over the list, and checks and pictures read the same list. There are
+two kinds of schedule:
+
+- `recompute` is for a chain of layers that recomputes some activations instead of keeping them;
+- `pipeline_schedule` is for a pipeline, whose stages are on different IPUs and work on different
+  micro-batches at the same time. `pipeline` builds the program of such a schedule.
 """
 
 from __future__ import annotations
@@ -107,21 +109,21 @@ Given = Iterable[Iterable[tuple[str, int, int]]]
 def pipeline_schedule(
     stages: int, micro_batches: int, schedule: str = GROUPED, training: bool = True
 ) -> Ticks:
-    """Return the ticks of a pipeline: for each, the list of the `Work` of its busy stages.
+    """Return the ticks of a pipeline: for each tick, the list of the `Work` of its busy stages.
 
-    - "grouped": ticks in which all busy stages go forward alternate with ticks in which they all go
-      backward.
-    - "interleaved": a stage goes backward as soon as it can, while others go forward. It stores
-      half as many micro-batches, and more ticks last as long as a backward pass.
-    - "sequential": one stage works at a time, which helps to find errors.
+    - "grouped": ticks in which all busy stages run forward alternate with ticks in which all of
+      them run backward.
+    - "interleaved": a stage runs backward as soon as it can, while others run forward. It stores
+      half as many micro-batches as "grouped", and more ticks last as long as a backward pass.
+    - "sequential": only one stage works at a time, which helps to find errors.
 
     The names are those of Graphcore's `PipelineSchedule` (graphcore/tensorflow). Without `training`
     there are only forward passes: stage s works on micro-batch b in tick b + s.
 
     Raises `InvalidOptionError` if a number is not a positive integer, if the schedule is unknown,
-    or if there are too few micro-batches to fill the pipeline. It needs one for each stage
-    (PopTorch, deviceIterations), or two to train (popxl-addons, transforms/pipelining.py).
-    "sequential" accepts any number.
+    or if there are too few micro-batches to fill the pipeline. A pipeline needs one micro-batch for
+    each stage (PopTorch, deviceIterations), or two to train (popxl-addons,
+    transforms/pipelining.py). "sequential" accepts any number.
     """
     for many, noun in ((stages, "stages"), (micro_batches, "micro-batches")):
         if not is_whole(many) or not 1 <= many <= MOST:
@@ -159,7 +161,7 @@ def pipeline_schedule(
 def _interleaved(stages: int, micro_batches: int) -> Iterator[list[Work]]:
     """Yield the ticks of the interleaved schedule.
 
-    A stage goes backward if it can. Else it goes forward, as long as it holds at most as many
+    A stage runs backward if it can. Else it runs forward, as long as it stores at most as many
     micro-batches as there are stages from it to the last one.
     """
     done: set[Work] = set()
@@ -182,13 +184,13 @@ def _interleaved(stages: int, micro_batches: int) -> Iterator[list[Work]]:
 
 
 def stash(ticks: Given, stages: Annotated[int, Between(1, MOST)]) -> list[int]:
-    """Return, for each stage, the largest number of micro-batches that it holds at once.
+    """Return, for each stage, the largest number of micro-batches that it stores at once.
 
-    A stage holds a micro-batch from its forward pass to its backward pass; the one that it works on
-    counts too. In a grouped schedule, stage s stores 2 (stages - 1 - s) others, in an interleaved
-    one half as many, and in a sequential one none (graphcore/tensorflow, pipeline_util.cc). A
-    forward pass without a backward pass is not stored. Raises `InvalidOptionError` if the ticks
-    have a stage beyond `stages`.
+    A stage stores a micro-batch from its forward pass to its backward pass; the one that it works
+    on counts too. Besides that one, stage s stores 2 (stages - 1 - s) micro-batches in a grouped
+    schedule, half as many in an interleaved one, and none in a sequential one
+    (graphcore/tensorflow, pipeline_util.cc). A forward pass without a backward pass is not stored.
+    Raises `InvalidOptionError` if the ticks have a stage beyond `stages`.
     """
     every = [[Work(*entry) for entry in now] for now in ticks]
     back = {(s, b) for now in every for kind, s, b in now if kind == BACKWARD}
@@ -214,8 +216,8 @@ class Stage:
     """A stage of a pipeline, on IPUs that no other stage uses.
 
     `forward` is a program that reads `into` and writes its result to `out`. To train, `backward`
-    reads `grad_out`, the gradient of `out`, and writes `grad_into`, the gradient of `into`. Of the
-    tensors of the forward pass, it may read only those in `keep`. The same programs are used for
+    reads `grad_out`, the gradient of `out`, and writes `grad_into`, the gradient of `into`. It
+    may read only those tensors of the forward pass that are in `keep`. The same programs run for
     all micro-batches.
 
     Some fields may be left out:
@@ -244,11 +246,11 @@ def pipeline(
 ) -> Programs:
     """Build the program of `ticks`: in each tick the programs of the stages, then one exchange.
 
-    All results of a tick move to the next stages at once, even if one arrives in memory from which
-    another leaves. The tensors in `keep` are stored from the forward to the backward pass of a
+    All results of a tick move to the next stages at once, even if one result arrives in memory that
+    another one leaves. The tensors in `keep` are stored from the forward to the backward pass of a
     micro-batch, in as many copies as `stash` returns. Equal ticks in a row become a Repeat. All
-    schedules give the same bits if each stage takes its micro-batches in order and the stages share
-    no memory.
+    schedules give the same bits if each stage processes its micro-batches in order and the stages
+    share no memory.
 
     Raises `InvalidOptionError` for a stage without work, on an IPU of another stage, or with a
     gradient that arrives in a tensor of `keep`. Raises `ControlProgramError` for a tick in which
@@ -263,7 +265,7 @@ def pipeline(
                 {shown(s)}.
                 next:  there are {counted(len(stages), "stage")}, from 0; their steps are
                 {FORWARD!r} and {BACKWARD!r}.""")
-    # a stage that holds one micro-batch at a time reads its tensors where they are
+    # a stage that stores only one micro-batch needs no copies: its tensors keep their values
     slots: list[list[list[Tensor]]] = [
         [
             [graph.clone(tensor, f"{name}/stored{s}") for tensor in stages[s].keep]
@@ -273,7 +275,7 @@ def pipeline(
         else [[]]
         for s, many in enumerate(stash(every, len(stages)))
     ]
-    builder = _Ticks(graph, stages, slots, is_training, name)
+    builder = _Ticks(graph, stages, slots, is_training=is_training, name=name)
     by_tick: dict[tuple[tuple[str, int, int], ...], Programs] = {}
     rows = []
     for key in _in_slots(every, [len(slots_of_stage) for slots_of_stage in slots]):
@@ -287,7 +289,7 @@ def pipeline(
 
 
 class _Ticks:
-    """Build the programs of ticks, and the variables that their moves need."""
+    """A builder of the programs of ticks, and of the variables that their copies need."""
 
     def __init__(
         self,
@@ -302,8 +304,9 @@ class _Ticks:
         self.slots = slots
         self.name = name
         self._departures: dict[tuple[str, int], tuple[Copy, Tensor]] = {}
-        # The tensor in which each input and each gradient arrives. It is a separate one if the
-        # stage may use the memory of `into` or `grad_out` before it reads what has arrived.
+        # The tensors in which each input and each gradient arrive. They are separate variables if
+        # the stage may write into the memory of `into` or `grad_out` before it reads the arrived
+        # data.
         self.into = [stage.into for stage in stages]
         self.grad_out = [stage.grad_out for stage in stages]
         for s, stage in enumerate(stages if is_training else ()):
@@ -316,7 +319,10 @@ class _Ticks:
                 self.grad_out[s] = graph.clone(stage.grad_out, f"{name}/gradient{s}")
 
     def tick(self, key: Iterable[tuple[str, int, int]]) -> Programs:
-        """Return the program of a tick: restore what was stored, run the stages, store, move."""
+        """Return the program of a tick: restore tensors, run the stages, store, copy results.
+
+        `key` has (kind, stage, slot of the stored tensors) for each busy stage; see `_in_slots`.
+        """
         back: list[Program] = []
         work: list[Program] = []
         stored: list[Program] = []
@@ -347,7 +353,7 @@ class _Ticks:
         return Programs(back, work, stored, copies)
 
     def _ends(self, kind: str, s: int) -> tuple[Tensor, Tensor] | None:
-        """Return the tensors between which a stage's result is copied; None without a copy."""
+        """Return the (source, destination) of the copy of a stage's result; None without one."""
         to = s + 1 if kind == FORWARD else s - 1
         if to not in range(len(self.stages)):
             return None
@@ -360,7 +366,7 @@ class _Ticks:
         """Return a copy that saves the part of a result that arriving data would overwrite.
 
         The second value is the flat result, in which the saved elements replace that part. Without
-        this copy the moves of a tick would conflict and need an exchange each.
+        this copy, the copies of a tick would conflict, and each would need its own exchange.
         """
         if (kind, s) not in self._departures:
             ends = {
@@ -383,7 +389,7 @@ class _Ticks:
 
 
 def _brought(arrival: Tensor | None, read: Tensor | None) -> list[Program]:
-    """Return a copy to the tensor that a stage reads, if its data arrived in a different one."""
+    """Return a copy into the tensor that a stage reads, or [] if its data arrived there."""
     return [] if arrival is None or read is None or arrival is read else [Copy(arrival, read)]
 
 
@@ -407,14 +413,15 @@ def _in_slots(
 ) -> Iterator[tuple[tuple[str, int, int], ...]]:
     """Yield (kind, stage, slot of the stored tensors) for the work of each tick.
 
-    The slot is -1 for a forward pass without a backward pass, which stores nothing. Raises
-    `ControlProgramError`.
+    `slots` is the number of slots of each stage. The slot is -1 for a forward pass without a
+    backward pass, which stores nothing. Raises `ControlProgramError`.
     """
     free = [list(range(many)) for many in slots]
     last = len(slots) - 1
     slot_of: dict[tuple[int, int], int] = {}
     back = {(s, b) for now in every for kind, s, b in now if kind == BACKWARD}
-    come: dict[tuple[str, int], int] = {}  # the micro-batch in a stage's `into` or `grad_out`
+    # the micro-batch that waits in a stage's `into` or `grad_out`
+    come: dict[tuple[str, int], int] = {}
     for t, now in enumerate(every):
         used: dict[int, tuple[str, int, int]] = {}
         for work in now:
@@ -450,7 +457,7 @@ def _no_tick(t: int, work: Work, why: str) -> ControlProgramError:
 
 def _check_stages(graph: Graph, stages: Sequence[Stage], training: bool) -> None:
     """Raise `InvalidOptionError` unless each stage has its programs, its tensors and its IPUs."""
-    if not isinstance(stages, Sequence) or not all(isinstance(one, Stage) for one in stages):
+    if not isinstance(stages, Sequence) or not all(isinstance(stage, Stage) for stage in stages):
         raise InvalidOptionError(f"""pipeline() was given {shown(stages)} as its stages.
             next:  give a list of schedules.Stage.""")
     of_ipu: dict[int, int] = {}
@@ -459,7 +466,8 @@ def _check_stages(graph: Graph, stages: Sequence[Stage], training: bool) -> None
         before = stages[s - 1] if s else Stage(stage.forward)
         behind = stages[s + 1] if s + 1 < len(stages) else Stage(stage.forward)
         ends = [("into", before.out), ("out", behind.into)]
-        ends += [("grad_out", behind.grad_into), ("grad_into", before.grad_out)] * training
+        if training:
+            ends += [("grad_out", behind.grad_into), ("grad_into", before.grad_out)]
         for name, end in ends:
             if end is not None and not isinstance(getattr(stage, name), Tensor):
                 raise InvalidOptionError(f"""Stage {s} of {len(stages)} has no tensor `{name}`.
@@ -485,7 +493,11 @@ def _check_stages(graph: Graph, stages: Sequence[Stage], training: bool) -> None
 
 
 def _work(stage: Stage, name: str) -> set[int]:
-    """Return the tiles of a stage's program, or of its result if that is a view of its input."""
+    """Return the tiles of a stage's program `name`, "forward" or "backward".
+
+    If the program does nothing, because the result is a view of the input, the tiles are those of
+    the result.
+    """
     tiles = set(_tiles(getattr(stage, name)))
     ends = (stage.into, stage.out) if name == "forward" else (stage.grad_out, stage.grad_into)
     source, result = ends

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import builtins
 import math
-from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from dataclasses import Field, dataclass, field, fields, replace
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -32,8 +32,8 @@ from ipu_teach.errors import (
 )
 from ipu_teach.types import QUARTER, Array, DType, as_dtype
 
-PRICES = COMPILED, BY_HAND = "compiled", "by hand"  # how a user's codelet is priced
-# PopART's names for the IPUs that wait while one exchanges data with the host
+PRICES = COMPILED, BY_HAND = "compiled", "by hand"  # the ways to price a user's codelet
+# PopART's names for the group of IPUs that wait while one of them exchanges data with the host
 SYNC_PATTERNS = FULL, SINGLE_PIPELINE, REPLICA_AND_LADDER = (
     "FULL",
     "SINGLE_PIPELINE",
@@ -46,19 +46,24 @@ MACHINES = {
     "pod16": ("Pod16", 16, ("ipu2", "bow")),
     "pod64": ("Pod64", 64, ("ipu2", "bow")),
 }
+# The value of a field: str, int or float, by its name, which the type of **changes cannot say.
+Setting: TypeAlias = Any
 MESH, TORUS = "MESH", "TORUS"
-MOST_TILES = 2**22  # 2,849 full IPUs, whose tables with an entry for each tile fit a laptop
+MOST_TILES = 2**22  # 2,849 full IPUs; tables with an entry for each tile still fit a laptop
 
 
 def _constant(
-    default: Any,
+    default: Setting,
     unit: str,
     source: str,
     minimum: float = 0,
     maximum: float = 1e15,
     words: tuple[str, ...] = (),
 ) -> Any:
-    """Return a field of `Target` with its value for ipu2, unit, source, and range or words."""
+    """Return a field of `Target`: `default` for ipu2, with unit, source, and a range or `words`.
+
+    A number must be in the range from `minimum` to `maximum`, and a text must be one of `words`.
+    """
     return field(
         default=default,
         metadata={
@@ -75,7 +80,7 @@ def _constant(
 class Target(WithoutSome):
     """The machine that a program is compiled for. The defaults are those of `ipu2`, the GC200.
 
-    `make_target` makes one.
+    Use `make_target` to create one.
     """
 
     ipu_version: str = _constant("ipu2", "name", "Poplar docs, IPUModel constructor")
@@ -274,10 +279,10 @@ class Target(WithoutSome):
     )
 
     @staticmethod
-    def create_ipu_target(num_ipus: int = 1, version: str = "ipu2", **changes: Any) -> Target:
-        """Return a target of `num_ipus` IPUs, to compile for without a device.
+    def create_ipu_target(num_ipus: int = 1, version: str = "ipu2", **changes: Setting) -> Target:
+        """Return a target of `num_ipus` IPUs, for compiling without a device.
 
-        Raises `InvalidMachineModelError`.
+        `changes` are fields by name. Raises `InvalidMachineModelError`.
         """
         return make_target(version, num_ipus=num_ipus, **changes)
 
@@ -290,7 +295,8 @@ class Target(WithoutSome):
     def sets(self) -> tuple[str, ...]:
         """The names of the sets of tiles that have their own clock.
 
-        Each IPU is a set. If there are I/O tiles, those of an IPU are a set before it.
+        Each IPU is one set. If there are I/O tiles, those of an IPU form another set, just before
+        it.
         """
         templates = ("IPU {} I/O", "IPU {}") if self.io_tiles else ("IPU {}",)
         return tuple(name.format(ipu) for ipu in range(self.num_ipus) for name in templates)
@@ -302,7 +308,7 @@ class Target(WithoutSome):
 
     @property
     def set_starts(self) -> Array:
-        """int64[sets]: the first tile of each of `sets`."""
+        """The first tile of each of `sets`: int64[sets]."""
         within = np.array([0, self.io_tiles][: 1 + (self.io_tiles > 0)])
         starts: Array = np.arange(self.num_ipus)[:, None] * self.tiles_per_ipu + within
         return starts.reshape(-1)
@@ -319,17 +325,17 @@ class Target(WithoutSome):
 
     @property
     def bytes_per_tile(self) -> int:
-        """Memory of one tile, bytes (Poplar's `getBytesPerTile`)."""
+        """The memory of one tile in bytes (Poplar's `getBytesPerTile`)."""
         return self.memory_bytes_per_tile
 
     @property
     def bytes_per_ipu(self) -> int:
-        """Memory of one IPU, bytes."""
+        """The memory of one IPU in bytes."""
         return self.tiles_per_ipu * self.memory_bytes_per_tile
 
     @property
     def total_memory(self) -> int:
-        """Memory of all IPUs, bytes."""
+        """The memory of all IPUs in bytes."""
         return self.num_tiles * self.memory_bytes_per_tile
 
     @property
@@ -353,14 +359,14 @@ class Target(WithoutSome):
 
     @property
     def internal_sync_cycles(self) -> int:
-        """Cycles from the last tile's arrival at a sync in an IPU to the start of the next step."""
+        """Cycles from the arrival of an IPU's last tile at a sync to the start of the next step."""
         return self.min_ipu_sync_delay + (
             self.auto_sync_delay if self.relative_sync_delay == "AUTO" else 0
         )
 
     @property
     def external_sync_cycles(self) -> int:
-        """Extra cycles of a sync of all IPUs, compared with a sync inside each."""
+        """Extra cycles of a sync of all IPUs, compared with a sync inside each IPU."""
         return sync_of(self.num_ipus, self)
 
     @property
@@ -375,16 +381,16 @@ class Target(WithoutSome):
 
     @property
     def streaming_memory(self) -> int:
-        """Streaming memory of all IPUs, bytes."""
+        """The streaming memory of all IPUs in bytes."""
         return self.num_ipus * self.streaming_bytes
 
     def get_type_size(self, dtype: builtins.type[DType]) -> int:
-        """Return the bytes of one element of `dtype`."""
+        """Return the size of one element of `dtype` in bytes."""
         return as_dtype(dtype, "get_type_size()").size
 
     def get_vector_width(self, dtype: builtins.type[DType]) -> int:
         """Return the elements of `dtype` in a word of the data path: 2 FLOAT, 4 HALF in 64 bits."""
-        # QUARTER has no format here, and is one byte in each of its formats
+        # QUARTER without a format is no dtype for as_dtype; all its formats are one byte
         element_type = dtype if dtype is QUARTER else as_dtype(dtype, "get_vector_width()")
         return max(1, self.data_path_width // (8 * element_type.size))
 
@@ -392,7 +398,7 @@ class Target(WithoutSome):
 def sync_of(ipus: int, target: Target) -> int:
     """Return the extra cycles of a sync of `ipus` neighbouring IPUs, compared with one inside each.
 
-    They grow with the length of the ladder that joins the IPUs.
+    They grow with the length of the ladder of links that joins the IPUs.
     """
     further = ipus // 2 // 2  # links after the first (PopLibs Util.cpp)
     return target.global_sync_cycles + math.ceil(
@@ -400,8 +406,8 @@ def sync_of(ipus: int, target: Target) -> int:
     )
 
 
-# The fields that differ from ipu2, each with its own source
-_IPU1: dict[str, tuple[Any, str]] = {
+# the fields whose values differ from ipu2: (value, source)
+_IPU1: dict[str, tuple[Setting, str]] = {
     "ipu_version": ("ipu1", "Poplar docs, IPUModel constructor"),
     "tiles_per_ipu": (1216, "IPU1 study: 1,280 tiles, 64 of them spare"),
     "memory_bytes_per_tile": (262_144, "IPU1 study: 256 KiB"),
@@ -434,14 +440,14 @@ _IPU1: dict[str, tuple[Any, str]] = {
         "PopLibs tools, single_conv_layer.cpp (2018); 124.5 TFLOP/s are 32 multiply-adds",
     ),
 }
-_BOW: dict[str, tuple[Any, str]] = {
+_BOW: dict[str, tuple[Setting, str]] = {
     "ipu_version": ("bow", "Bow slides"),
     "tile_clock_frequency": (1.85e9, "graphcore-research/tessellate-ipu, notebook IPU Peak Flops"),
     "host_bytes_per_second": (8e9, "assumed equal to ipu2; no Bow figure is published"),
     "link_bytes_per_cycle": (44.2, "assumed: the links of ipu2 seen from a clock of 1.85 GHz"),
     "rail_bytes_per_cycle": (22.1, "assumed: the links of ipu2 seen from a clock of 1.85 GHz"),
 }
-_C600: dict[str, tuple[Any, str]] = {
+_C600: dict[str, tuple[Setting, str]] = {
     "ipu_version": (
         "c600",
         "Graphcore, C600 datasheet: the Mk2 IPU with FP8 support on a PCIe card",
@@ -455,7 +461,7 @@ _C600: dict[str, tuple[Any, str]] = {
         "PopLibs, poplin/codelets/ConvPartial1x1Out.cpp: 16 for (half, float) on IPU21, as here",
     ),
 }
-PRESETS: dict[str, dict[str, tuple[Any, str]]] = {
+PRESETS: dict[str, dict[str, tuple[Setting, str]]] = {
     "ipu1": _IPU1,
     "ipu2": {},
     "bow": _BOW,
@@ -463,7 +469,7 @@ PRESETS: dict[str, dict[str, tuple[Any, str]]] = {
 }
 
 
-# The kinds of evidence for a figure, strongest first, and the beginnings of their sources
+# the kinds of evidence for a figure, strongest first, and how their sources begin
 GROUNDS = SILICON, GRAPHCORE, DATASHEET, COUNTED, GIVEN = (
     "silicon",
     "Graphcore's model or formulas",
@@ -494,7 +500,7 @@ _BEGIN = {
 def ground(target: Target, name: str) -> str:
     """Return the kind of evidence for field `name` of a machine, one of `GROUNDS`.
 
-    It follows from the source of the field, and is `GIVEN` if the value is not the preset's.
+    The source of the field determines it. It is `GIVEN` if the value is not that of the preset.
     """
     version = target.ipu_version
     if getattr(target, name) != getattr(make_target(version), name):
@@ -512,7 +518,7 @@ def source(version: str, name: str) -> str:
     return str(Target.__dataclass_fields__[name].metadata["source"])
 
 
-def make_target(version: str = "ipu2", **changes: Any) -> Target:
+def make_target(version: str = "ipu2", **changes: Setting) -> Target:
     """Return the preset `version` with `changes` to its fields.
 
     With `machine` and without `num_ipus`, the target has all IPUs of the machine. Raises
@@ -524,8 +530,8 @@ def make_target(version: str = "ipu2", **changes: Any) -> Target:
     return changed(Target(**base), **changes)
 
 
-def changed(target: Target, **changes: Any) -> Target:
-    """Return `target` with `changes` to its fields. Raises `InvalidMachineModelError`."""
+def changed(target: Target, **changes: Setting) -> Target:
+    """Return a copy of `target` with `changes` to its fields. Raises `InvalidMachineModelError`."""
     known = {f.name: f for f in fields(Target) if f.name != "ipu_version"}
     for name, value in changes.items():
         if name == "ipu_version":
@@ -533,7 +539,7 @@ def changed(target: Target, **changes: Any) -> Target:
                 next:  make another model: IPUModel({shown(value)}).""")
         if name not in known:
             raise unknown_field(name)
-        changes[name] = _validated(name, value, known[name].type, known[name].metadata)
+        changes[name] = _validated(known[name], value)
     new_target = replace(target, **changes)
     if new_target.num_tiles > MOST_TILES:
         raise InvalidMachineModelError(f"""{new_target.num_ipus:,} IPUs of
@@ -560,7 +566,7 @@ def changed(target: Target, **changes: Any) -> Target:
     return new_target
 
 
-def _preset(version: object) -> dict[str, tuple[Any, str]]:
+def _preset(version: object) -> dict[str, tuple[Setting, str]]:
     if not isinstance(version, str) or version not in PRESETS:
         raise InvalidMachineModelError(f"""There is no machine {shown(version)}.
             next:  choose one of {", ".join(map(repr, PRESETS))}.""")
@@ -570,8 +576,8 @@ def _preset(version: object) -> dict[str, tuple[Any, str]]:
 def unknown_field(name: str) -> UnknownMachineFieldError:
     """Return the error for an unknown field of a machine.
 
-    It suggests a field that begins with `name`, such as tiles_per_ipu for tiles, or else a field
-    that is spelled like it.
+    It suggests a field that begins with `name`, such as tiles_per_ipu for tiles, or else one with a
+    similar name.
     """
     known = [f.name for f in fields(Target)]
     longer = [field for field in known if field.startswith(f"{name}_")]
@@ -580,8 +586,11 @@ def unknown_field(name: str) -> UnknownMachineFieldError:
         next:  {near}Its fields are {", ".join(known)}.""")
 
 
-def _validated(name: str, value: Any, kind: Any, metadata: Any) -> Any:
-    """Return `value` as the number or text of field `name`, or raise an error."""
+def _validated(field: Field[Setting], value: Setting) -> Setting:
+    """Return `value` converted to the type of `field`, or raise `InvalidMachineModelError`."""
+    name = field.name
+    kind = field.type
+    metadata = field.metadata
     if kind == "str":
         if not isinstance(value, str) or value not in metadata["words"]:
             raise InvalidMachineModelError(

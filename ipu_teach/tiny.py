@@ -1,13 +1,13 @@
 """A tile machine in one file, to be read from top to bottom. It needs numpy and nothing else.
 
-Tiles are small processors, each with a memory of its own. A program is a row of supersteps, and a
+Tiles are small processors, each with its own memory. A program is a sequence of supersteps, and a
 superstep has three phases: all tiles wait for each other (sync), numbers move (exchange), and every
-tile works on what it has (compute).
+tile works on its data (compute).
 
-This is `ipu_teach` without all that makes it fast or comfortable, under the same names. Not here
-are lists of tensors, state, streams, other vertices and programs, types of fields, a memory that
-fills up, and a good model of time. A program that keeps to what is here runs on both, with equal
-values, bytes and races, by a change of one import, to `from ipu_teach import`:
+This is `ipu_teach` without all that makes it fast or comfortable, under the same names. It leaves
+out lists of tensors, state, streams, other vertices and programs, checks of the types of fields, a
+limit of memory, and a good model of time. A program that needs none of these also runs on
+`ipu_teach`, with equal values, bytes and races, if this import names `ipu_teach` instead:
 
     from ipu_teach.tiny import FLOAT, Engine, Graph, Input, IPUModel, Output, Vertex, program
 """
@@ -18,18 +18,18 @@ from typing import Any, get_type_hints
 
 import numpy as np
 
-WORKERS = 6  # of a tile, which take turns: each has every sixth cycle
-BYTES_PER_CYCLE = 4  # that a tile can receive, and that it can send
-SYNC_CYCLES = 100  # until all tiles have met
+WORKERS = 6  # workers of a tile; they take turns, so each has every sixth cycle
+BYTES_PER_CYCLE = 4  # the rate at which a tile receives, and at which it sends
+SYNC_CYCLES = 100  # for all tiles to wait for each other
 FLOAT, HALF, INT, BOOL = (np.dtype(name) for name in ("float32", "float16", "int32", "bool"))
 
 
 class MachineError(Exception):
-    """The program asks for what the machine must not do."""
+    """The program does something that the machine does not allow."""
 
 
 def attempt(what: str, act: Any, *args: Any) -> Any:
-    """What Python or numpy says against it becomes the machine's own error."""
+    """Return act(*args), and turn errors of Python or numpy into a MachineError."""
     try:
         return act(*args)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
@@ -38,7 +38,7 @@ def attempt(what: str, act: Any, *args: Any) -> Any:
 
 # --- What a learner builds: tensors, vertices, a graph --------------------------------------------
 class Tensor:
-    """The numbers of some elements of the memory, and no values: to slice or turn moves nothing."""
+    """The numbers of some elements of memory, without values: a slice or reshape moves no data."""
 
     def __init__(self, graph: "Graph", dtype: Any, ids: Any) -> None:
         self.graph, self.dtype, self.ids = graph, dtype, np.asarray(ids)
@@ -59,7 +59,7 @@ class Tensor:
 
 class Field:
     def __class_getitem__(cls, of_what: Any) -> Any:
-        return cls  # Input[Vector[FLOAT]] is an Input; of what, the connected tensor says
+        return cls  # Input[Vector[FLOAT]] is Input: the connected tensor has shape and type
 
 
 # fmt: off
@@ -71,9 +71,9 @@ class Vector(Field): ...  # many elements, not one
 
 
 class Vertex:
-    """One piece of work on one tile. A learner's class declares fields and writes compute().
+    """A unit of work on one tile. A learner's class declares fields and writes compute().
 
-    A field is a place, not a name: to assign to it is to fill the place.
+    A field is a region of memory, so that an assignment to it fills the region.
     """
 
     kinds: Any  # Input, Output or InOut, by the name of the field
@@ -83,12 +83,12 @@ class Vertex:
 
     def __getattr__(self, name: str) -> Any:
         place = vars(self)["places"][self.known(name)]
-        self.refuse_read(name, place.ndim == 0)  # of more elements some may be filled: out[1] = 2
-        return place[()]  # [()] makes a number of an array without dimensions
+        self.refuse_read(name, place.ndim == 0)  # out[1] = 2 reads the vector `out`, and is allowed
+        return place[()]  # [()] turns an array without dimensions into a number
 
     def __setattr__(self, name: str, value: Any) -> None:
         place = vars(self)["places"][self.known(name)]
-        self.refuse_read(name, getattr(value, "base", None) is place)  # the second half of +=
+        self.refuse_read(name, getattr(value, "base", None) is place)  # true of self.out += 1
         place[...] = value
 
     def known(self, name: str) -> str:
@@ -102,7 +102,7 @@ class Vertex:
 
 
 class Placed:
-    """A vertex in the graph: its class, the tensors of its fields, its tile, how long it takes."""
+    """A vertex in the graph: its class, the tensors of its fields, its tile and its cycles."""
 
     def __init__(self, codelet: Any, edges: dict[str, Tensor]) -> None:
         kinds = attempt(f"{codelet} is not a class of vertices", lambda: vars(codelet)["kinds"])
@@ -112,7 +112,7 @@ class Placed:
         self.cycles = 5 + sum(tensor.num_elements for tensor in edges.values())  # a guess
 
     def fields(self, *kinds: Any) -> dict[str, Tensor]:
-        """Those of these kinds."""
+        """Return the tensors of the fields of these kinds, by name."""
         return {name: t for name, t in self.edges.items() if self.codelet.kinds[name] in kinds}
 
 
@@ -121,7 +121,7 @@ class ComputeSet(SimpleNamespace):
 
 
 class Graph:
-    """Elements, each with a type, a name and a tile (-1: none yet). Vertices work on them."""
+    """The elements of memory, each with a type, a name and a tile (-1 until it is mapped)."""
 
     def __init__(self, device: "IPUModel") -> None:
         self.num_tiles = device.num_tiles
@@ -149,7 +149,7 @@ class Graph:
         self.initial.append((self.own(Tensor, tensor), values))
 
     def create_host_read(self, handle: str, tensor: Tensor) -> None:
-        self.handles[handle] = self.own(Tensor, tensor)  # under this name the host asks for it
+        self.handles[handle] = self.own(Tensor, tensor)  # the host's name for the tensor
 
     def add_compute_set(self, name: str) -> ComputeSet:
         return ComputeSet(graph=self, name=name, vertices=[])
@@ -163,7 +163,7 @@ class Graph:
         vertex.cycles = cycles
 
     def own(self, kind: Any, what: Any) -> Any:
-        """`what`, if it is one of this graph's."""
+        """Return `what` if it is a `kind` of this graph, else raise an error."""
         if not isinstance(what, kind) or what.graph is not self:
             raise MachineError(f"this {type(what).__name__} is not a {kind.__name__} of this graph")
         return what
@@ -180,7 +180,7 @@ class IPUModel:
 # --- What runs in which order ---------------------------------------------------------------------
 class Program:
     def __init__(self, *parts: Any) -> None:
-        takes = getattr(self, "takes", [Program] * len(parts))  # the kinds of its parts
+        takes = getattr(self, "takes", [Program] * len(parts))  # the classes of its parts
         if len(parts) != len(takes) or not all(map(isinstance, parts, takes)):
             due, given = ([kind.__name__ for kind in row] for row in (takes, map(type, parts)))
             raise MachineError(f"{type(self).__name__} takes {due} and was given {given}")
@@ -193,7 +193,7 @@ class Execute(Program): takes = (ComputeSet,)
 class Copy(Program): takes = Tensor, Tensor          # source, destination
 class Repeat(Program): takes = int, Program          # count, body
 class If(Program): takes = Tensor, Program, Program  # predicate, then, otherwise
-# condition, predicate, body: condition; while predicate is not 0, body and condition
+# condition, predicate, body: run condition; while predicate is not 0, run body and condition
 class RepeatWhileTrue(Program): takes = Program, Tensor, Program
 # fmt: on
 
@@ -203,14 +203,14 @@ program = SimpleNamespace(**{kind.__name__: kind for kind in Program.__subclasse
 
 # --- The machine ----------------------------------------------------------------------------------
 class Engine:
-    """Runs a program. The machine is two arrays: each element's value, and whether it has one."""
+    """A simulator. Memory is two arrays: the value of each element, and whether it was written."""
 
     def __init__(self, graph: Graph, program: Program) -> None:
         self.graph, self.program, self.steps = graph, program, list[Superstep]()
         self.check(Sequence(program))
 
     def check(self, node: Program) -> None:
-        """Races, before anything runs: what a superstep writes is touched once, by one field."""
+        """Raise an error for a race: a superstep's written elements are in one field only."""
         for part in node.parts:
             if isinstance(part, Program):
                 self.check(part)
@@ -288,13 +288,13 @@ class Engine:
                 results.append((tensor[stored], a[stored]))
             busy = step.busy.setdefault(vertex.tile, [0] * WORKERS)
             busy[busy.index(min(busy))] += vertex.cycles  # the worker that is free first takes it
-        # only now: no vertex sees what another one has made in the same superstep
+        # written last, so that no vertex sees another one's result of the same superstep
         for tensor, values in results:
             self.write(tensor, values)
         self.steps.append(step)
 
     def compute(self, vertex: Placed, filling: int) -> dict[str, Any]:
-        """The fields of a vertex when compute() is done. Before, `filling` fills its outputs."""
+        """Return the fields after compute(), which starts with outputs that contain `filling`."""
         places = {name: self.read(tensor) for name, tensor in vertex.fields(Input, InOut).items()}
         for name in vertex.fields(Input):
             places[name].flags.writeable = False
@@ -313,24 +313,24 @@ class Engine:
 
 
 class Superstep:
-    """What moved and was computed in one superstep: in each phase the slowest tile decides."""
+    """The data moved and the work done in one superstep; in each phase the slowest tile decides."""
 
     def __init__(self, name: str, graph: Graph) -> None:
         self.name, self.graph = name, graph
         self.moves = set[Any](), set[Any]()  # (element, from, to) before computing, and after it
-        self.busy = dict[int, list[int]]()  # how many cycles each worker of a tile has to do
+        self.busy = dict[int, list[int]]()  # the cycles of work of each worker of a tile
 
     def move(self, phase: int, tensor: Tensor, tile: int) -> None:
-        """Before computing (phase 0) elements come to `tile`; after it (phase 1) they go home."""
+        """Move elements to `tile` before compute (phase 0), or back from it (phase 1)."""
         for element in tensor.elements():
             home = self.graph.tile[element]
             if min(home, tile) < 0:
                 raise MachineError(f"{self.graph.name[element]}, or its vertex, is on no tile")
-            if home != tile:  # into a set: what two vertices of a tile need comes to it once
+            if home != tile:  # a set: two vertices of a tile share what moves
                 self.moves[phase].add((element, tile, home) if phase else (element, home, tile))
 
     def traffic(self, phase: int) -> tuple[Counter[int], Counter[int]]:
-        """Bytes that each tile receives and sends: an element once, however many listen."""
+        """Return the bytes that each tile receives and sends; an element is sent once to all."""
         coming, going, size = Counter[int](), Counter[int](), self.graph.dtype
         for element, _, target in self.moves[phase]:
             coming[target] += size[element].itemsize
@@ -343,7 +343,7 @@ class Superstep:
 
     def exchange(self) -> int:
         phases = [[0, *come.values(), *go.values()] for come, go in map(self.traffic, (0, 1))]
-        return sum(-(-max(tiles) // BYTES_PER_CYCLE) for tiles in phases)  # a begun cycle is paid
+        return sum(-(-max(tiles) // BYTES_PER_CYCLE) for tiles in phases)  # rounded up
 
     def compute(self) -> int:
         return max((WORKERS * max(busy) for busy in self.busy.values()), default=0)

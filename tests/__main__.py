@@ -1,13 +1,13 @@
-"""python3 run.py test [arguments of pytest]: every test and every solved lesson, and mypy beside
-them, whose words come last; the status is of both.
+"""Run the tests: python3 run.py test [arguments of pytest]
 
-With arguments other than -n and a number pytest runs alone, and these are for it, or one of:
+Without arguments, or with -n and a number, all tests and all solved lessons run, and mypy at the same
+time; the output of mypy comes last, and the exit status is that of both. With other arguments only
+pytest runs. They are arguments of pytest, or one of:
 
-  --quick              those of tests/quick.txt: under a minute on two cores, the first thing after
-                       a change
-  --browser-all        every view on every page and the whole site, in Chromium, and nothing else
-  --as-in-a-browser    lessons 00 to 04, or those named, without numba, threads and processes, as
-                       JupyterLite would run them
+  --quick              run the tests in tests/quick.txt: under a minute on two cores
+  --browser-all        run only every view on every page and the full site, in Chromium
+  --as-in-a-browser    run lessons 00 to 04, or those named, without numba, threads and processes,
+                       as JupyterLite would
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-# from 3.12 on the lock has a numpy whose annotations no older Python reads
+# From 3.12 on, the lock has a numpy whose annotations older Pythons cannot read.
 NEWER = ["--python-version", f"3.{sys.version_info[1]}"] if sys.version_info >= (3, 12) else []
 MYPY = [sys.executable, "-m", "mypy", *NEWER]
-INTERRUPTED = 2  # pytest's word for Ctrl-C
-STOPPED = 130  # a shell's
+INTERRUPTED = 2  # the exit status of pytest after Ctrl-C
+STOPPED = 130  # the exit status of a shell after Ctrl-C
 
 
 def for_pytest(words: list[str]) -> list[str]:
-    """The arguments of pytest for the words after `test`."""
-    if words == ["--browser-all"]:  # with anything else it is an option of pytest
+    """Return the arguments of pytest for the words after `test`."""
+    if words == ["--browser-all"]:  # with other words it is an option of pytest
         return [*words, *(f"tests/browser/test_{name}.py" for name in ("every_view", "site"))]
     if "--quick" not in words:
         return words
@@ -41,21 +41,23 @@ def for_pytest(words: list[str]) -> list[str]:
 
 
 def missing_files(words: list[str]) -> list[str]:
-    """The test files and notebooks among the words that are not there; pytest only says that no
-    tests ran."""
+    """Return the test files and notebooks among the words that do not exist.
+
+    pytest would only report that no tests ran.
+    """
     named = [word.partition("::")[0] for word in words if not word.startswith("-")]
     return [name for name in named if name.endswith((".py", ".ipynb")) and not Path(name).exists()]
 
 
 def all_tests(words: list[str]) -> bool:
-    """Whether every test runs: then mypy runs beside them."""
+    """Return whether all tests run, and mypy with them."""
     return re.fullmatch("(-n ?[0-9a-z]+)?", " ".join(words)) is not None
 
 
 def with_mypy(words: list[str]) -> int:
-    """Run pytest, and mypy beside it; the first status that is not 0."""
-    with tempfile.TemporaryFile() as said:
-        mypy = subprocess.Popen(MYPY, stdout=said, stderr=subprocess.STDOUT)
+    """Run pytest and mypy at the same time; return the first exit status that is not 0."""
+    with tempfile.TemporaryFile() as output:
+        mypy = subprocess.Popen(MYPY, stdout=output, stderr=subprocess.STDOUT)
         try:
             status = int(pytest.main(words))
             if status == INTERRUPTED:
@@ -66,13 +68,13 @@ def with_mypy(words: list[str]) -> int:
         finally:
             mypy.terminate()
             mypy.wait()
-        said.seek(0)
-        print("mypy: " + said.read().decode("utf-8", "replace").rstrip())
+        output.seek(0)
+        print("mypy: " + output.read().decode("utf-8", "replace").rstrip())
     return status or second
 
 
 def main(words: list[str]) -> int:
-    """The command."""
+    """Run the command, and return its exit status."""
     if words in (["-h"], ["--help"]):
         print((__doc__ or "").strip())
         return 0

@@ -1,10 +1,10 @@
-"""Solved lessons in a process that can do no more than Python in a browser: `python3 run.py test
---as-in-a-browser [00 …]`.
+"""Run solved lessons with the limits of Python in a browser (docs/in_the_browser.md).
 
-There is no numba, no threadpoolctl, no Jupyter server, no module that a browser's Python (Pyodide)
-leaves out, and nothing starts a thread or a process: docs/in_the_browser.md. The cells run in
-IPython's shell, as JupyterLite's kernel runs them. What they say must be what is stored, and each
-exercise must pass.
+    python3 run.py test --as-in-a-browser [00 …]
+
+The process has no numba, no threadpoolctl, no Jupyter server and none of the modules that Pyodide
+leaves out, and it cannot start a thread or a process. The cells run in IPython's shell, as in
+JupyterLite's kernel. Their outputs must equal the stored ones, and each exercise must pass.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 LESSONS = ("00", "01", "02", "03", "04")
-# what JupyterLite's kernel has not: compiled packages, servers, and modules of a whole system
+# Modules that JupyterLite's kernel lacks: compiled packages, servers, and modules for a full system.
 ABSENT = {
     *("numba", "llvmlite", "threadpoolctl", "cupy", "torch", "psutil"),
     *("zmq", "tornado", "jupyter_client", "jupyter_server", "ipykernel", "nbclient", "nbconvert"),
@@ -30,7 +30,7 @@ ABSENT = {
 
 
 class Without:
-    """A finder of modules that does not see some."""
+    """A finder of modules that does not find those in `ABSENT`."""
 
     def __init__(self, finder: Any) -> None:
         self.finder = finder
@@ -45,13 +45,15 @@ class Without:
 
 
 def shut_in() -> list[str]:
-    """From here on this process has what a browser's has. What it asks for in vain is noted in the
-    list that is returned."""
-    asked: list[str] = []
+    """Take away from this process what a browser does not have.
+
+    Return a list to which each refused request is added: "a thread" or "a process".
+    """
+    refused: list[str] = []
 
     def refuse(what: str, error: Exception) -> Any:
         def call(*_: object, **__: object) -> None:
-            asked.append(what)
+            refused.append(what)
             raise error
 
         return call
@@ -88,12 +90,12 @@ def shut_in() -> list[str]:
         "popen",
     ):
         setattr(os, name, no_process)
-    return asked
+    return refused
 
 
 def run(lesson: str) -> list[str]:
-    """Run a solved lesson here, shut in. Returns what is wrong with it."""
-    asked = shut_in()
+    """Run a solved lesson in this process, with the limits; return its faults."""
+    refused = shut_in()
     from IPython.core.displayhook import DisplayHook
     from IPython.core.interactiveshell import InteractiveShell
     from IPython.utils.capture import capture_output
@@ -108,10 +110,10 @@ def run(lesson: str) -> list[str]:
         def __call__(self, result: object = None) -> None:
             if result is not None:
                 forms = shell.display_formatter.format(result)[0]
-                values.extend([forms["text/plain"]] if forms else [])  # none: it shows itself
+                values.extend([forms["text/plain"]] if forms else [])  # no form: it displays itself
 
     config = Config()
-    config.HistoryManager.enabled = False  # it wants a thread; the browser's kernel has no history
+    config.HistoryManager.enabled = False  # it needs a thread; JupyterLite's kernel has no history
     shell = InteractiveShell.instance(config=config, displayhook_class=Noted)
     path = find_lesson(lesson, solved=True)
     os.chdir(path.parent)
@@ -132,17 +134,17 @@ def run(lesson: str) -> list[str]:
         if said != stored:
             wrong.append(f"cell {number} says {said!r}, and stored is {stored!r}")
     records = json.loads((work_path() / "progress.json").read_text("utf-8"))["records"]
-    (about,) = [one for one in catalogue() if one.number == lesson]
-    names = [item.name for item in about.exercises]
+    (entry,) = [entry for entry in catalogue() if entry.number == lesson]
+    names = [item.name for item in entry.exercises]
     solved = [name for name in names if records.get(name, {}).get("state") == "solved"]
     wrong += [f"{name} has not passed" for name in names if name not in solved]
-    vain = f"; asked for in vain: {', '.join(sorted(set(asked)))}" if asked else ""
+    vain = f"; asked for in vain: {', '.join(sorted(set(refused)))}" if refused else ""
     print(f"{lesson}: {len(solved)} of {len(names)} exercises passed{vain}", flush=True)
     return wrong
 
 
 def main(lessons: list[str]) -> int:
-    """Run them, each in a process and a work folder of its own."""
+    """Run the lessons, each in a process and a work folder of its own; return the exit status."""
     failed = 0
     for lesson in lessons or LESSONS:
         with tempfile.TemporaryDirectory(prefix="ipu_teach-browser-") as work:

@@ -1,4 +1,4 @@
-"""Codelets that the tests share, and a maker of random ones."""
+"""Codelets that several tests use, and generators of random ones."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Swap(Vertex):
 
 
 class Evens(Vertex):
-    """Writes every other element and leaves the rest as it was."""
+    """Writes every other element, and leaves the others unchanged."""
 
     x: Input[Vector[FLOAT]]
     out: Output[Vector[FLOAT]]
@@ -109,7 +109,7 @@ class Softmax(Vertex):
 
 
 class SumOfParts(Vertex):
-    """Takes a list of vectors of any lengths, or a matrix."""
+    """Sums a list of vectors of any lengths, or a matrix."""
 
     parts: Input[Vector[Vector[FLOAT]]]
     out: Output[FLOAT]
@@ -132,7 +132,7 @@ class AddToParts(Vertex):
 
 
 class Counter(Vertex):
-    """Counts its runs in state and says how many."""
+    """Counts its runs in a state field, and outputs the count."""
 
     out: Output[FLOAT]
     runs: FLOAT = 0
@@ -160,7 +160,7 @@ class HalfScale(Vertex):
 
 
 class FlipWhereNegative(Vertex):
-    """Its branch depends on data, so it runs one way at a time."""
+    """Has a branch that depends on data."""
 
     x: InOut[FLOAT]
 
@@ -170,7 +170,7 @@ class FlipWhereNegative(Vertex):
 
 
 class Gather(Vertex):
-    """Its index depends on data."""
+    """Has an index that depends on data."""
 
     x: Input[Vector[FLOAT]]
     i: Input[INT]
@@ -198,8 +198,8 @@ class AllPositive(Vertex):
 # --- random codelets
 # --------------------------------------------------------------------------------------------------
 #
-# A random straight-line program over fixed fields. In the templates v stands for some vector of n
-# elements, u for one of k, m for some k x n matrix, s for some number.
+# A random program without loops over fixed fields. In the templates, v is a vector of n elements, u
+# one of k elements, m a k x n matrix and s a number.
 
 SHAPES = {"x": "n", "v": "n", "u": "k", "m": "kn", "w": "n", "q": "kn", "s": "", "y": "n", "z": ""}
 
@@ -345,11 +345,10 @@ ALIKE = {FLOAT: HALF, HALF: FLOAT, INT: UNSIGNED_INT, UNSIGNED_INT: INT, BOOL: B
 def random_codelet(
     rng: Random, dtype: type[DType], length: int, constants: bool = True
 ) -> tuple[type[Vertex], str]:
-    """A vertex class with the fields of `SHAPES`, and its source: `length` random steps, some of
-    them behind a branch.
+    """Return a vertex class with the fields of `SHAPES`, and its source.
 
-    One field in eight is of the other width, or of the other kind of integer. `constants`: with
-    numbers written in it.
+    compute() has `length` random statements, some of them in a branch. One field in eight has the
+    other width of the dtype, or the other signedness. `constants`: the source contains numbers.
     """
     templates = TEMPLATES[dtype.numpy.kind]
     values = {
@@ -382,7 +381,7 @@ def random_codelet(
         else:
             kind = rng.choice("vvvumsss")
             lines.append(f"{kind}{number} = {fill(rng.choice(templates[kind]))}")
-            # Twice, so that new values are used more often than old ones.
+            # New names are in the list twice, so that they are used more often than old ones.
             values[kind] += [f"{kind}{number}"] * 2
     lines += [
         fill("self.w = {v}"),
@@ -418,8 +417,7 @@ ELEMENTWISE["u"] = ELEMENTWISE["i"]
 
 
 def random_elementwise(rng: Random, dtype: type[DType], length: int) -> tuple[type[Vertex], str]:
-    """A vertex class of vectors x, v, w and y in which every element goes its way alone, and its
-    source."""
+    """Return a vertex class of elementwise operations on vectors x, v, w and y, and its source."""
     kind = dtype.numpy.kind
     vectors, numbers = (
         ["self.x", "self.v", "self.w"],
@@ -454,8 +452,7 @@ def random_elementwise(rng: Random, dtype: type[DType], length: int) -> tuple[ty
 # --- random codelets with branches
 # ------------------------------------------------------------------------------------
 #
-# Single numbers only. a, b, c are some numbers, p, q whole ones; each may be Python's or numpy's,
-# as it comes.
+# Only single numbers: a, b, c are any numbers, p and q are integers, of Python or of numpy.
 
 BRANCHING = {"x": "n", "i": "n", "w": "n", "s": "", "y": "n", "z": "", "t": ""}
 
@@ -474,10 +471,10 @@ _numbers = count()
 def random_branching(
     rng: Random, dtype: type[DType], length: int, size: int, given: type[DType] | None = None
 ) -> tuple[type[Vertex], str]:
-    """A vertex class with the fields of `BRANCHING`, vectors of `size`, and its source: nested
-    branches and loops.
+    """Return a vertex class of nested branches and loops, and its source.
 
-    `given`: the dtype of the field x, if that is another.
+    It has the fields of `BRANCHING`, with vectors of `size` elements. `given` is the dtype of the
+    field x, if it differs from `dtype`.
     """
     floats = dtype.numpy.kind == "f"
     fresh = count()
@@ -533,7 +530,7 @@ def random_branching(
             ]
             return rng.choice([*simple, *(["0.5", "0.1"] if floats else [])])
         one, two = number(deep - 1), number(deep - 1)
-        # Python's integers have no end, and squares get there soon
+        # Python's integers grow without limit, and squares soon become long.
         factor = rng.choice([f"self.x[{place()}]", "3", "-2"])
         if rng.randrange(6) == 0:
             return f"({one} if {test(0)} else {two})"
@@ -684,15 +681,17 @@ def random_branching(
 
 
 def branching(source: str) -> type[Vertex]:
-    """The class that a source of `random_branching` defines."""
+    """Return the class that a source of `random_branching` defines."""
     names = {"np": np, "math": math, "TABLE": [0.1, 2.5, -3.0], "__name__": "random_codelet"}
     found: type[Vertex] = executed(source, f"<random codelet {next(_numbers)}>", names)["Branching"]
     return found
 
 
 def executed(source: str, file: str, names: Mapping[str, Any]) -> dict[str, Any]:
-    """The names that a source defines, beside the kit's and those given; its text can be had as if
-    it stood in that file."""
+    """Execute a source with the names of the kit and `names`; return all names after it.
+
+    `inspect` and tracebacks find its text as that of `file`.
+    """
     linecache.cache[file] = (len(source), None, source.splitlines(True), file)
     scope = {name: getattr(ipu_teach, name) for name in ipu_teach.__all__} | dict(names)
     exec(compile(source, file, "exec"), scope)

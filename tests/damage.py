@@ -1,12 +1,11 @@
-"""Saved files taken apart, put together again, and damaged, for the tests of reports and of
-executables."""
+"""Take saved reports and executables apart, put them together again, and damage them."""
 
 from __future__ import annotations
 
 import io
 import json
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from random import Random
 from typing import Any
 
@@ -14,18 +13,18 @@ import pytest
 
 from ipu_teach.errors import IPUTeachError
 
-Load = Callable[[bytes], Any]  # a file's content to what is in it, which has `serialize()`
+Load = Callable[[bytes], Any]  # returns an object with `serialize()` from the content of a file
 
 
 def parts(data: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """The header and the arrays of a file."""
+    """Return the header and the arrays of a file."""
     with zipfile.ZipFile(io.BytesIO(data)) as file:
-        found = {name: file.read(name) for name in file.namelist()}
-    return json.loads(found.pop("header.json")), found
+        members = {name: file.read(name) for name in file.namelist()}
+    return json.loads(members.pop("header.json")), members
 
 
 def whole(header: Any, arrays: dict[str, bytes], compression: int = zipfile.ZIP_STORED) -> bytes:
-    """A file of these parts; a header that is text goes in as it is."""
+    """Return a file with this header and these arrays; a header of text is stored unchanged."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", compression) as file:
         file.writestr("header.json", header if isinstance(header, str) else json.dumps(header))
@@ -35,16 +34,17 @@ def whole(header: Any, arrays: dict[str, bytes], compression: int = zipfile.ZIP_
 
 
 def lied(header: dict[str, Any], hostile: list[Any], rng: Random) -> dict[str, Any]:
-    """A copy of a header in which one value somewhere is another, or gone."""
+    """Return a copy of the header in which one value is changed or missing.
+
+    The new value is near the old one, or one of `hostile`.
+    """
 
     def places(value: Any) -> Iterator[tuple[Any, Any]]:
-        entries = (
-            value.items()
-            if isinstance(value, dict)
-            else enumerate(value)
-            if isinstance(value, list)
-            else ()
-        )
+        entries: Iterable[tuple[Any, Any]] = ()
+        if isinstance(value, dict):
+            entries = value.items()
+        elif isinstance(value, list):
+            entries = enumerate(value)
         for key, inner in entries:
             yield value, key
             yield from places(inner)
@@ -62,7 +62,7 @@ def lied(header: dict[str, Any], hostile: list[Any], rng: Random) -> dict[str, A
 
 
 def refuses_truncated(data: bytes, load: Load, error: type[IPUTeachError], step: int) -> None:
-    """Every beginning of a file is refused."""
+    """Check that `load` raises `error` for the file cut after every `step` bytes."""
     for end in range(0, len(data), step):
         with pytest.raises(error):
             load(data[:end])
@@ -71,8 +71,10 @@ def refuses_truncated(data: bytes, load: Load, error: type[IPUTeachError], step:
 def survives_flips(
     data: bytes, load: Load, error: type[IPUTeachError], seed: int, times: int = 150
 ) -> None:
-    """A file with a bit flipped is refused, or the flip was where it changes nothing, in the
-    container."""
+    """Check that `load` raises `error` for files with one flipped bit.
+
+    Or the flip is in a part of the container that carries nothing: then the content is the same.
+    """
     rng = Random(seed)
     for _ in range(times):
         changed = bytearray(data)

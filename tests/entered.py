@@ -1,11 +1,12 @@
-"""Which functions of the kit no test and no lesson enters: python3 run.py entered [arguments of
-pytest]
+"""Name the functions of the kit that no test and no lesson calls.
 
-It runs the tests, all of them if nothing else is said, in every process that they start, and ends
-with 1 if one failed or a function was left out: one none of whose lines ran. coverage.py counts
-them; `tool.coverage` in pyproject.toml says what it looks at.
+    python3 run.py entered [arguments of pytest]
 
-Python 3.10 has an older coverage.py, which knows of functions of one name in a file only one.
+This runs the tests (all of them, without arguments) with coverage.py, which also measures the
+processes that they start. The exit status is 1 if a test failed, or if none of the lines of some
+function ran. `tool.coverage` in pyproject.toml has the settings.
+
+On Python 3.10, coverage.py is older: of functions with equal names in a file it sees only one.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def left_out(report: dict[str, Any]) -> list[str]:
-    """The functions of a report, as coverage.py writes it in JSON, none of whose lines ran."""
+    """Return the functions without any executed line, from a JSON report of coverage.py."""
     return [
         f"{Path(path).as_posix()}:{function['start_line']} {name}"
         for path, file in sorted(report["files"].items())
@@ -32,26 +33,27 @@ def left_out(report: dict[str, Any]) -> list[str]:
 
 
 def main(words: list[str]) -> int:
-    """Run pytest with `words`, and say what it left out."""
+    """Run pytest with the arguments `words`, and print the functions that it did not call."""
     if words in (["-h"], ["--help"]):
         print((__doc__ or "").strip())
         return 0
     with tempfile.TemporaryDirectory() as folder:
-        env, report = dict(os.environ, COVERAGE_FILE=f"{folder}/data"), Path(folder, "report")
+        env = dict(os.environ, COVERAGE_FILE=f"{folder}/data")
+        report = Path(folder, "report")
 
         def coverage(*words: str) -> int:
             command = [sys.executable, "-m", "coverage", *words]
             return subprocess.run(command, cwd=ROOT, env=env).returncode
 
         status = coverage("run", "-m", "pytest", *words)
-        if status > 1:  # stopped, or words that pytest does not take: the tests did not run
+        if status > 1:  # interrupted, or wrong arguments: the tests did not run
             return status
-        # one file for each process
+        # Each process wrote a file of its own.
         if coverage("combine", "-q") or coverage("json", "-q", "-o", str(report)):
             return 1
-        found = left_out(json.loads(report.read_text(encoding="utf-8")))
-    print("\n".join([*found, f"{len(found):,} functions were entered by no test that ran."]))
-    return int(bool(status or found))
+        missing = left_out(json.loads(report.read_text(encoding="utf-8")))
+    print("\n".join([*missing, f"{len(missing):,} functions were entered by no test that ran."]))
+    return int(bool(status or missing))
 
 
 if __name__ == "__main__":

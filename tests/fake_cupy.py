@@ -1,12 +1,13 @@
 """A stand-in for CuPy, so that the engine's GPU path can be tested without a GPU.
 
-Its arrays are numpy arrays in a wrapper that is stricter than CuPy where that finds mistakes:
-nothing becomes a numpy array by itself, no numpy array is taken for one of its own, no numpy
-function works on it. What CuPy lacks is lacking here (`vecdot`, reductions by most ufuncs, modes of
-`take`). Indices beyond the end wrap, as CuPy's do. Whatever makes the host wait for the device is
-written down in `waits`, whatever is brought to it in `uploads`. What CuPy leaves undefined is an
-error or poison here: a result that lies over an operand in part, one place that is written twice, a
-float that fits into no integer.
+Its arrays wrap numpy arrays. To find mistakes, they are stricter than CuPy's: they never convert to
+numpy arrays by themselves, do not accept numpy arrays as operands, and no numpy function takes them.
+
+* What CuPy lacks is missing here, too: `vecdot`, reductions by most ufuncs, modes of `take`.
+* Indices beyond the end wrap, as in CuPy.
+* `waits` records every call that makes the host wait for the device, `uploads` every copy to it.
+* What CuPy leaves undefined is an error or poison here: a result that overlaps an operand in part, an
+  element that is written twice, a float outside the range of an integer dtype.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ class _Pointer:
 
 
 def _kept(value: Any) -> Any:
-    """What an operation may take: arrays of the device, and single numbers."""
+    """Return the numpy value of an operand: an array of the device or a single number.
+
+    :raises TypeError: if it is a numpy array.
+    """
     if isinstance(value, ndarray):
         return value._values
     if isinstance(value, np.ndarray):
@@ -49,8 +53,7 @@ def _unmixed(out: Any, *args: Any) -> None:
 
 
 def _put(into: np.ndarray, values: Any, casting: Any, where: Any = True) -> None:
-    """Store values; floats that do not fit into an integer become what no processor makes of
-    them."""
+    """Store values; floats outside the range of an integer dtype become 77, as on no processor."""
     source = np.asarray(values)
     if casting == "unsafe" and source.dtype.kind == "f" and into.dtype.kind in "iu":
         bounds = np.iinfo(into.dtype)

@@ -1,6 +1,10 @@
-"""Four small programs of the kinds that people write, for tests of what views say of them: a product
-of a matrix and a vector with the host, a stencil in a loop, a step of training, and a pipeline with
-a ring on several IPUs."""
+"""Four small programs of the kinds that people write, for tests of the texts in views.
+
+* the product of a matrix and a vector, from and to the host
+* a stencil in a loop
+* a step of training
+* a pipeline and a ring on several IPUs
+"""
 
 from __future__ import annotations
 
@@ -29,7 +33,7 @@ from ipu_teach.poplibs import poplin, popnn, popops, poputil
 from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence
 from ipu_teach.report import Recording
 
-NAMES = "alpha", "beta", "gamma", "delta"  # without numbers, which would be taken for figures
+NAMES = "alpha", "beta", "gamma", "delta"  # without digits, which the tests would take for figures
 
 
 class Dot(Vertex):
@@ -81,15 +85,17 @@ class Gather(Vertex):
 
 
 class Ran:
-    """A program that has run: its report, what was recorded of it, and its tensors."""
+    """A program that has run, with its report, its recording and the recorded tensors."""
 
     def __init__(self, graph: Graph, device: Any, program: Program, **tensors: Tensor) -> None:
-        self.tensors, self.graph = tensors, graph
+        self.tensors = tensors
+        self.graph = graph
         self.engine = Engine(graph, program)
         self.engine.load(device)
         self.recording: Recording = self.engine.record(*tensors.values())
 
     def with_(self, **streams: Any) -> Ran:
+        """Connect the streams, run the program once, and return `self`."""
         for name, values in streams.items():
             self.engine.connect_stream(name, values)
         self.engine.run()
@@ -101,11 +107,12 @@ class Ran:
 
 
 def spread(graph: Graph, tensor: Tensor, tiles: Any) -> None:
-    """Equal parts of a tensor on tiles, in order."""
-    flat, each = tensor.flatten(), -(-tensor.num_elements // len(tiles))
+    """Map equal parts of a tensor to the tiles, in order."""
+    flat = tensor.flatten()
+    per_tile = -(-tensor.num_elements // len(tiles))
     for i, tile in enumerate(tiles):
-        if part := flat[i * each : (i + 1) * each].num_elements:
-            graph.set_tile_mapping(flat[i * each : i * each + part], tile)
+        if part := flat[i * per_tile : (i + 1) * per_tile].num_elements:
+            graph.set_tile_mapping(flat[i * per_tile : i * per_tile + part], tile)
 
 
 def placed(graph: Graph, vertex: VertexRef, tile: int) -> None:
@@ -114,7 +121,7 @@ def placed(graph: Graph, vertex: VertexRef, tile: int) -> None:
 
 @cache
 def product() -> Ran:
-    """26 rows on 13 tiles, from the host and back."""
+    """Return the product of a 26-row matrix on 13 tiles and a vector, from and to the host."""
     device = IPUModel("ipu2", tiles_per_ipu=13).create_device()
     graph = Graph(device)
     rows = graph.add_variable(FLOAT, (26, 32), "rows")
@@ -191,8 +198,10 @@ def training() -> Ran:
 
 @cache
 def pipeline(ipus: int = 4, tiles: int = 4) -> Ran:
-    """A pipeline whose stages have 1, 3, 1 and 2 compute sets, twice; then parts of a vector go
-    round the IPUs in a ring, and are summed."""
+    """Return two iterations of a pipeline, then an all-reduce by a ring.
+
+    The stages of the pipeline have 1, 3, 1 and 2 compute sets.
+    """
     device = IPUModel("ipu2", num_ipus=ipus, tiles_per_ipu=tiles).create_device()
     graph, stages = Graph(device), Sequence()
     ins, outs, sums, come = (

@@ -1,7 +1,7 @@
-"""Random graphs for the tests, and beside every tensor what it should be by numpy's own indexing.
+"""Random graphs for the tests, whose tensors know their elements.
 
-A `View` pairs a tensor with an array of element numbers. Whatever is done to the one is done to the
-other, so that the tests know which elements a vertex touches without asking the code under test.
+A `View` pairs a tensor with a numpy array of element numbers. Every operation applies to both, so
+the tests know which elements a vertex touches without asking the code under test.
 """
 
 from __future__ import annotations
@@ -81,6 +81,8 @@ TAKES_LISTS = {AddToParts, SumOfParts}
 
 @dataclass(frozen=True, eq=False)
 class View:
+    """A tensor, and the numbers of its elements in an array of the same shape."""
+
     tensor: Tensor
     ids: Array
 
@@ -88,29 +90,37 @@ class View:
         return View(self.tensor[key], self.ids[key])
 
     def shuffled(self, order: Sequence[int]) -> View:
+        """Return the view with its axes in this order."""
         return View(self.tensor.dim_shuffle(order), self.ids.transpose(order))
 
     def reshaped(self, shape: Sequence[int]) -> View:
+        """Return the view in another shape."""
         return View(self.tensor.reshape(shape), self.ids.reshape(shape))
 
     def flat(self) -> View:
+        """Return the view as a vector."""
         return View(self.tensor.flatten(), self.ids.reshape(-1))
 
     def beside(self, other: View, dim: int) -> View:
+        """Return this view and `other`, joined along the axis `dim`."""
         return joined([self, other], dim)
 
     @property
     def elements(self) -> set[int]:
+        """The numbers of the elements."""
         return set(self.ids.reshape(-1).tolist())
 
 
 def joined(views: Sequence[View], dim: int = 0) -> View:
+    """Return the views joined along the axis `dim`."""
     return View(concat([v.tensor for v in views], dim), np.concatenate([v.ids for v in views], dim))
 
 
 class Space:
-    """A graph whose elements are numbered through all its variables. `tile[i]` and `size[i]` belong
-    to element i."""
+    """A graph whose elements have numbers from 0 on, through all its variables.
+
+    `tile[i]` is the tile of element `i`, -1 if it is unmapped, and `size[i]` its bytes.
+    """
 
     def __init__(self, device: Device, rng: Random, tiles: int | None = None) -> None:
         self.device = device
@@ -123,8 +133,10 @@ class Space:
         self.variables: dict[str, View] = {}
 
     def variable(self, dtype: type[DType], shape: Sequence[int], values: bool = True) -> View:
-        """A new variable, mapped at random, readable by the host under its name, holding random
-        values."""
+        """Add a variable with a random mapping, which the host can read under its name.
+
+        `values`: it starts with random values; otherwise it is unwritten.
+        """
         name = f"t{len(self.variables)}"
         tensor = self.graph.add_variable(dtype, shape, name)
         first, count = len(self.tile), int(np.prod(shape, dtype=int))
@@ -142,11 +154,13 @@ class Space:
         return view
 
     def map(self, view: View, tile: int) -> None:
+        """Map the elements of the view to the tile."""
         self.graph.set_tile_mapping(view.tensor, tile)
         for i in view.elements:
             self.tile[i] = tile
 
     def bytes_of(self, elements: set[int]) -> int:
+        """Return the bytes of these elements together."""
         return sum(self.size[i] for i in elements)
 
 
@@ -154,8 +168,10 @@ SPECIAL = [0.0, -0.0, 1.0, -1.0, 2.0, 0.5, np.inf, -np.inf, np.nan, 1e-7, 6e4]
 
 
 def random_values(rng: Random, dtype: type[DType], shape: Sequence[int]) -> Array:
-    """Mostly ordinary numbers; sometimes zeros of both signs, infinities, NaN; integers also at
-    their limits."""
+    """Return random numbers, mostly small.
+
+    One array in three also has special floats (`SPECIAL`), or integers at the limits of the dtype.
+    """
     source = np.random.default_rng(rng.randrange(2**16))
     kind = dtype.numpy.kind
     if kind == "b":
@@ -175,10 +191,9 @@ def random_values(rng: Random, dtype: type[DType], shape: Sequence[int]) -> Arra
 
 
 def random_view(rng: Random, view: Any, steps: int = 3) -> Any:
-    """`view` after some random slices, flips, transposes, flattenings and concatenations. No
-    element appears twice.
+    """Return `view` after up to `steps` random slices, flips, transpositions and joins.
 
-    A `View`, or what has `ids` and its methods.
+    No element appears twice. `view` may be any object with `ids` and the methods of `View`.
     """
     for _ in range(rng.randrange(steps + 1)):
         rank, shape = view.ids.ndim, view.ids.shape
@@ -209,31 +224,35 @@ def random_view(rng: Random, view: Any, steps: int = 3) -> Any:
 def random_vector(
     rng: Random, space: Space, dtype: type[DType], length: int, avoid: frozenset[int] | set[int]
 ) -> View:
-    """Some `length` elements of the space, none of them in `avoid`; of a new variable if none are
-    found."""
+    """Return a vector of `length` elements, none of them in `avoid`.
+
+    It is a view of the variables so far, or of a new one if three attempts find no such view.
+    """
     known = [v for v in space.variables.values() if v.tensor.dtype is dtype]
     for _ in range(3 if known else 0):
         flat = random_view(rng, rng.choice(known)).flat()
         if len(flat.ids) >= length:
             begin = rng.randrange(len(flat.ids) - length + 1)
-            found = flat[begin : begin + length]
-            if not found.elements & avoid:
-                return found
+            vector = flat[begin : begin + length]
+            if not vector.elements & avoid:
+                return vector
     return space.variable(dtype, (length,))
 
 
 def regions(
     rng: Random, space: Space, dtype: type[DType], shape: tuple[int, ...], count: int, written: bool
 ) -> list[View]:
-    """`count` regions of one shape, laid out in one of the ways in which graphs lay them out;
-    disjoint if `written`."""
+    """Return `count` regions of this shape, arranged in a random way that graphs use.
+
+    With `written` they are disjoint.
+    """
     size = int(np.prod(shape, dtype=int))
     way = rng.randrange(7 if written else 10)
     if way == 0 or way == 1:
         whole = space.variable(dtype, (count, *shape))
         return [whole[i] for i in range(count)]
     if way == 2:
-        # the vertices along the last axis: strided regions
+        # The vertices follow each other along the last axis, so regions are strided.
         whole = space.variable(dtype, (*shape, count))
         return [whole[(..., i)] for i in range(count)]
     if way == 3:
@@ -250,10 +269,11 @@ def regions(
             flat[1 + i * (size + gap) : 1 + i * (size + gap) + size].reshaped(shape)
             for i in range(count)
         ]
-    if way == 6:  # each of two pieces, from two variables
+    if way == 6:  # each region has pieces of two variables
         cut = rng.randrange(size + 1)
-        one, other = space.variable(dtype, (count, cut)), space.variable(dtype, (count, size - cut))
-        parts = [(one[i], other[-1 - i]) for i in range(count)]
+        first = space.variable(dtype, (count, cut))
+        second = space.variable(dtype, (count, size - cut))
+        parts = [(first[i], second[-1 - i]) for i in range(count)]
         return [joined(p if rng.randrange(2) else p[::-1]).reshaped(shape) for p in parts]
     if way == 7:
         whole = space.variable(dtype, shape)
@@ -270,7 +290,7 @@ def regions(
 def side_by_side(
     space: Space, dtype: type[DType], shapes: dict[str, tuple[int, ...]], count: int
 ) -> dict[str, list[View]]:
-    """All fields of a vertex in one row of one variable."""
+    """Return views by field and vertex: one variable has a row for each vertex, with all fields."""
     sizes = {name: int(np.prod(shape, dtype=int)) for name, shape in shapes.items()}
     whole = space.variable(dtype, (count, sum(sizes.values())))
     result, begin = {}, 0
@@ -284,8 +304,10 @@ def side_by_side(
 def random_fields(
     rng: Random, space: Space, codelet: type[Vertex], shapes: dict[str, tuple[int, ...]], count: int
 ) -> dict[str, list[View]]:
-    """For each field of `codelet` a view for each of `count` vertices: in rows of one variable, or
-    wherever it comes."""
+    """Return for each field of `codelet` the views of `count` vertices.
+
+    All fields are in the rows of one variable, or each in regions of its own.
+    """
     types = {name: codelet.fields[name].dtype for name in shapes}
     if rng.randrange(3) == 0 and len(set(types.values())) == 1:
         return side_by_side(space, types.popitem()[1], shapes, count)
@@ -297,7 +319,10 @@ def random_fields(
 
 @dataclass
 class Placed:
-    """A vertex of a random graph: what it is, where it is, and which elements its fields hold."""
+    """A vertex of a random graph: its codelet, its tile, and the views of its fields.
+
+    `cycles` is the estimate that the graph was given, or -1.
+    """
 
     codelet: type[Vertex]
     tile: int
@@ -305,7 +330,7 @@ class Placed:
     cycles: int = -1
 
     def touched(self, kinds: Sequence[str]) -> list[set[int]]:
-        """The elements of each field whose kind is one of `kinds`."""
+        """Return the elements of each field whose kind ("input", "output", "inout") is in `kinds`."""
         chosen = [
             views for name, views in self.fields.items() if self.codelet.fields[name].kind in kinds
         ]
@@ -314,6 +339,8 @@ class Placed:
 
 @dataclass
 class Superstep:
+    """A compute set and its vertices."""
+
     compute_set: ComputeSet
     vertices: list[Placed]
 
@@ -321,29 +348,28 @@ class Superstep:
 def random_superstep(
     rng: Random, space: Space, most: int = 6, careful: bool = True, costed: bool = False
 ) -> Superstep:
-    """A compute set of up to `most` vertices each of some codelets. `careful`: without races;
-    `costed`: with estimates."""
+    """Return a compute set of one to four codelets, with up to `most` vertices of each.
+
+    `careful`: it has no race. `costed`: each vertex has an estimate of its cycles.
+    """
     step = Superstep(space.graph.add_compute_set(), [])
     read: set[int] = set()
     written: set[int] = set()
 
     def pick(dtype: type[DType], length: int, kind: str) -> View:
         avoid = (written if kind == "input" else read | written) if careful else frozenset()
-        found = random_vector(rng, space, dtype, length, avoid)
-        (read if kind == "input" else written).update(found.elements)
-        return found
+        vector = random_vector(rng, space, dtype, length, avoid)
+        (read if kind == "input" else written).update(vector.elements)
+        return vector
 
     for codelet in rng.sample(FAMILY, rng.randint(1, 4)):
         for _ in range(rng.randint(1, most)):
             fields = {}
             n, k = rng.choice([1, 2, 3, 4, 5, 7, 8, 11, 16]), rng.randint(1, 3)
-            n = (
-                max(n, 2)
-                if codelet is Swap
-                else 0
-                if codelet in MAY_BE_EMPTY and rng.randrange(6) == 0
-                else n
-            )
+            if codelet is Swap:
+                n = max(n, 2)
+            elif codelet in MAY_BE_EMPTY and rng.randrange(6) == 0:
+                n = 0
             for name, field in codelet.fields.items():
                 if field.kind == "state":
                     continue
@@ -368,14 +394,16 @@ def random_superstep(
 
 
 def add(space: Space, compute_set: ComputeSet, placed: Placed, cycles: int = -1) -> None:
-    """Add one vertex to the graph; a field of one view that is not a vector of its own is connected as
-    it is."""
+    """Add one vertex to the graph, with an estimate of `cycles` unless that is -1.
+
+    A field of several views is connected to a list, as is one vector of a list of vectors.
+    """
     edges = {}
     for name, views in placed.fields.items():
-        alone = len(views) == 1 and (
+        is_single = len(views) == 1 and (
             placed.codelet.fields[name].depth < 2 or views[0].ids.ndim == 2
         )
-        edges[name] = views[0].tensor if alone else [view.tensor for view in views]
+        edges[name] = views[0].tensor if is_single else [view.tensor for view in views]
     vertex = space.graph.add_vertex(compute_set, placed.codelet, edges)
     space.graph.set_tile_mapping(vertex, placed.tile)
     placed.cycles = cycles
@@ -384,7 +412,7 @@ def add(space: Space, compute_set: ComputeSet, placed: Placed, cycles: int = -1)
 
 
 def random_copy(rng: Random, space: Space) -> tuple[Copy, View, View]:
-    """A Copy between two random views of one dtype, and the views."""
+    """Return a Copy between two random views of one dtype, its source and its destination."""
     dtype = rng.choice([FLOAT, HALF, INT, BOOL])
     length = rng.randrange(20)
     source = random_vector(rng, space, dtype, length, frozenset())
@@ -395,10 +423,10 @@ def random_copy(rng: Random, space: Space) -> tuple[Copy, View, View]:
 
 
 def contents(
-    space: Space, program: Program | list[Program], *, runs: int = 1, **how: Any
+    space: Space, program: Program | list[Program], *, runs: int = 1, **options: Any
 ) -> dict[str, Array]:
-    """Everything in memory after the run, by variable. `how`: what else the engine is told."""
-    engine = Engine(space.graph, program, strict=False, **how)
+    """Return the values of all variables after `runs` runs; `options` are those of `Engine`."""
+    engine = Engine(space.graph, program, strict=False, **options)
     engine.load(space.device)
     for _ in range(runs):
         engine.run()
@@ -406,13 +434,15 @@ def contents(
 
 
 def differences(a: dict[str, Array], b: dict[str, Array]) -> list[str]:
-    """The names under which two memories differ in any bit."""
+    """Return the names of the arrays that differ in any bit."""
     return [name for name in a if not same_bits(a[name], b[name])]
 
 
 def same_bits(a: Array, b: Array) -> bool:
-    """Equal to the last bit, -0.0 and 0.0 told apart. One NaN is as good as another: its sign and
-    payload mean nothing."""
+    """Return whether dtypes, shapes and all bits are equal; -0.0 differs from 0.0.
+
+    Any NaN equals any other: its sign and payload mean nothing.
+    """
     if a.dtype != b.dtype or a.shape != b.shape:
         return False
     if a.dtype.kind != "f":

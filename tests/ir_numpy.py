@@ -1,4 +1,4 @@
-"""What the operations of `ipu_teach.frontends.ir` mean, in numpy and float64: an interpreter that shares nothing with their rows."""
+"""An interpreter of `ipu_teach.frontends.ir` in numpy and float64, independent of the kit's own rows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def constant(v: Any) -> Any:
 def interpret(
     ir: Ir, fed: dict[str, Any], variables: dict[str, Any] | None = None, until: Any = None
 ) -> Env:
-    """The values of all tensors after one micro-batch; `variables` are changed in place."""
+    """Return the values of all tensors after one micro-batch; `variables` change in place."""
     env: Env = {}
     variables = {} if variables is None else variables
     for name, v in ir.variables.items():
@@ -40,7 +40,7 @@ def interpret(
         made = globals()[f"do_{op.kind}"](*given, **op.attrs)
         for v, a in zip(op.outs, made if isinstance(made, (list, tuple)) else [made], strict=False):
             assert np.shape(a) == v.shape, (op.kind, np.shape(a), v.shape)
-            env[v] = np.array(a)  # a value stays what it was if its variable changes
+            env[v] = np.array(a)  # a copy, as the variable may change later
     return env
 
 
@@ -48,7 +48,7 @@ def _numpy(**calls: Any) -> None:
     globals().update({f"do_{k}": v for k, v in calls.items()})
 
 
-def _normal_below(x: Any) -> Any:
+def normal_cdf(x: Any) -> Any:
     return (1 + _erf(x / np.sqrt(2))) / 2
 
 
@@ -65,7 +65,7 @@ NON = {
     "SIGMOID": sigmoid,
     "HARD_SIGMOID": lambda x: np.clip(x / 5 + 0.5, 0, 1),
     "TANH": np.tanh,
-    "GELU_ERF": lambda x: x * _normal_below(x),
+    "GELU_ERF": lambda x: x * normal_cdf(x),
     "GELU": _gelu_tanh,
     "SWISH": lambda x: x * sigmoid(x),
 }
@@ -80,10 +80,10 @@ FROM_OUTPUT = {
 def do_non_linearity_grad(seen: Any, g: Any, kind: str) -> Any:
     if kind in FROM_OUTPUT:
         return g * FROM_OUTPUT[kind](seen)
-    h = 1e-5  # by differences, to fourth order
+    h = 1e-5  # finite differences of fourth order
     f = NON[kind]
-    slope = (8 * (f(seen + h) - f(seen - h)) - (f(seen + 2 * h) - f(seen - 2 * h))) / (12 * h)
-    return g * slope
+    gradient = (8 * (f(seen + h) - f(seen - h)) - (f(seen + 2 * h) - f(seen - 2 * h))) / (12 * h)
+    return g * gradient
 
 
 _numpy(
@@ -106,7 +106,7 @@ _numpy(
 
 
 def do_div(a: Any, b: Any) -> Any:
-    """Of integers without the remainder, and 0 for a divisor of 0, as on the device."""
+    """Divide; integers round towards 0, and a divisor of 0 gives 0, as on the device."""
     a, b = np.asarray(a), np.asarray(b)
     if a.dtype.kind == "f":
         return a / b
@@ -161,7 +161,7 @@ def do_one_hot(x: Any, classes: int, dtype: Any) -> Any:
 
 
 def do_top_k(x: Any, k: int, largest: bool = True) -> list[Any]:
-    wide = x.astype(np.float64)  # exact for integers, of which the smallest has no opposite
+    wide = x.astype(np.float64)  # exact, as the smallest integer has no negative in its dtype
     places = np.argsort(-wide if largest else wide, -1, kind="stable")[..., :k]
     return [np.take_along_axis(x, places, -1), places]
 
@@ -182,7 +182,7 @@ def do_scatter_add(x: Any, index: Any, updates: Any) -> Any:
 
 def do_scatter_set(x: Any, index: Any, updates: Any) -> Any:
     result = x.copy()
-    for place in np.ndindex(np.shape(index)):  # of several updates of a row the last one stays
+    for place in np.ndindex(np.shape(index)):  # the last update of a row stays
         result[index[place]] = updates[place]
     return result
 
@@ -234,7 +234,10 @@ def do_binary_cross_entropy(x: Any, y: Any) -> Any:
 def _taps(
     field: Any, kernel: Any, stride: Any, lower: Any, upper: Any, dilation: Any = None
 ) -> Any:
-    """The padded field's size, the outputs', and (place of the kernel, slices of the padded field) for each place."""
+    """Return the sizes of the padded field and of the output, and the slices for each kernel element.
+
+    A slice is given as (position in the kernel, slices of the padded field).
+    """
     n = len(kernel)
     dilation = dilation or (1,) * n
     padded = [f + a + b for f, a, b in zip(field, lower, upper, strict=True)]
@@ -273,7 +276,7 @@ def _conv(
     field: Any,
     kernel: Any,
 ) -> Any:
-    """Output, gradient of the input and of the weights, whichever of the three is not given."""
+    """Return output, gradient of the input and gradient of the weights, from those that are given."""
     padded, outs, places = _taps(field[2:], kernel[2:], stride, lower, upper, dilation)
     batch, (out, each) = field[0], kernel[:2]
     per = out // groups
@@ -354,7 +357,7 @@ def do_avg_pool_grad(g: Any, shape: Any, **how: Any) -> Any:
 
 
 def _groups(x: Any, kind: str, groups: int) -> Any:
-    """x as [groups, elements], and how to come back."""
+    """Return `x` as [groups, elements], and a function that restores its shape."""
     if kind == "batch":
         moved = np.moveaxis(x, 1, 0)
         return moved.reshape(x.shape[1], -1), lambda a: np.moveaxis(a.reshape(moved.shape), 0, 1)

@@ -1,8 +1,8 @@
-"""The judge: the machine as plainly as it can be told, over the kit's own graphs and programs.
+"""The judge: the simplest possible machine, which runs the kit's own graphs and programs.
 
-Every byte by itself, every vertex in turn. It shares no code with `compile`, `cost` and `engine`,
-and all of them are compared with it: values, definedness, races, received bytes. It knows no
-registers, rounds nothing by chance, and stamps no times.
+It handles one byte and one vertex at a time. It shares no code with `compile`, `cost` and `engine`,
+and tests compare all of them with it: values, definedness, races and received bytes. It has no
+registers, no stochastic rounding and no cycle stamps.
 """
 
 from __future__ import annotations
@@ -23,23 +23,24 @@ from ipu_teach.types import Array, DType, poison
 
 
 class Judge:
-    """`memory`, `defined`, `owner`: what each byte holds, whether it was written, its tile.
-    `steps`: (name, {tile: bytes})."""
+    """A machine with the graph in its memory.
+
+    `memory`, `defined` and `owner` have for each byte its value, whether it is written, and its tile
+    (-1: unmapped). `steps` has for each step its name and the bytes that each tile received. `feeds`
+    has the arrays of each input stream; `drains` has those that each output stream received, and
+    `rows` the rows of remote buffers, by handle and number.
+    """
 
     def __init__(self, graph: Graph, feeds: Mapping[str, Iterable[Array]] | None = None) -> None:
         self.graph = graph
-        self.memory, self.defined = (
-            np.zeros(graph.memory_bytes, np.uint8),
-            np.zeros(graph.memory_bytes, bool),
-        )
+        self.memory = np.zeros(graph.memory_bytes, np.uint8)
+        self.defined = np.zeros(graph.memory_bytes, bool)
         self.owner = np.full(graph.memory_bytes, -1)
         self.feeds = {handle: iter(arrays) for handle, arrays in (feeds or {}).items()}
-        # by stream; by remote buffer and row
-        self.drains, self.rows = dict[str, list[Array]](), dict[tuple[str, int], Array]()
-        self.steps, self.state = (
-            list[tuple[str, dict[int, int]]](),
-            dict[tuple[VertexTable, int, str], Array](),
-        )
+        self.drains = dict[str, list[Array]]()
+        self.rows = dict[tuple[str, int], Array]()
+        self.steps = list[tuple[str, dict[int, int]]]()
+        self.state = dict[tuple[VertexTable, int, str], Array]()
         for v in graph.variables:
             self.flat(v.dtype)[v.start // v.dtype.size : v.stop // v.dtype.size] = poison(v.dtype)
         for start, stop, tile in np.frombuffer(graph.mapping_log, np.int64).reshape(-1, 3):
@@ -48,22 +49,30 @@ class Judge:
             self.write(tensor, values)
 
     def flat(self, dtype: type[DType]) -> Array:
+        """Return the memory as elements of the dtype."""
         return self.memory[: len(self.memory) // dtype.size * dtype.size].view(dtype.numpy)
 
     def read(self, tensor: Tensor, checked: bool = False) -> Array:
+        """Return the values of a tensor.
+
+        :raises UninitialisedReadError: with `checked`, if any of its bytes is unwritten.
+        """
         if checked and not self.defined[bytes_in(tensor)].all():
             raise UninitialisedReadError(f"{tensor!r} is read, and not all of it was written")
         return self.flat(tensor.dtype)[tensor.positions()]
 
     def write(self, tensor: Tensor, values: Any) -> None:
+        """Write the values to a tensor."""
         self.flat(tensor.dtype)[tensor.positions()] = np.reshape(values, tensor.shape)
         self.defined[bytes_in(tensor)] = True
 
     def run(self, program: p.Program) -> None:
+        """Run a program, after a check of all its compute sets for races."""
         self.check_races(program)
         self.go(program)
 
     def go(self, node: p.Program) -> None:
+        """Run a program or a part of one."""
         match node:
             case p.Execute():
                 answers = self.superstep(node.compute_set)
@@ -101,6 +110,7 @@ class Judge:
                     raise ApplicationRuntimeError(node.message)
 
     def copy(self, node: p.Copy) -> None:
+        """Copy between tensors, streams and rows of remote buffers."""
         source, destination = node.source, node.destination
         if isinstance(source, RemoteBuffer) or isinstance(destination, RemoteBuffer):
             self.copy_rows(
@@ -120,19 +130,18 @@ class Judge:
             self.write(destination, self.read(source, True))
 
     def copy_rows(self, source: Any, destination: Any, numbers: Iterable[Any]) -> None:
+        """Copy between a tensor and the rows `numbers` of a remote buffer."""
         tensor, buffer = (
             (source, destination) if isinstance(source, Tensor) else (destination, source)
         )
-        held = self.read(tensor, tensor is source).reshape(-1)
+        values = self.read(tensor, tensor is source).reshape(-1)
         for i, number in enumerate(int(n) for n in numbers):
             if not 0 <= number < buffer.repeats:
                 raise ApplicationRuntimeError(f"{buffer!r} has no row {number}")
-            part, key = (
-                slice(i * buffer.num_elements, (i + 1) * buffer.num_elements),
-                (buffer.handle, number),
-            )
+            part = slice(i * buffer.num_elements, (i + 1) * buffer.num_elements)
+            key = buffer.handle, number
             if tensor is source:
-                self.rows[key] = held[part]
+                self.rows[key] = values[part]
             elif key not in self.rows:
                 raise UninitialisedReadError(
                     f"row {number} of {buffer!r} is read, and nothing has written it"
@@ -141,7 +150,11 @@ class Judge:
                 self.write(tensor.flatten()[part], self.rows[key])
 
     def superstep(self, compute_set: ComputeSet) -> list[bool]:
-        before, after, results, answers = set(), set(), [], []
+        """Execute a compute set, and return what compute() returned for each vertex."""
+        before = set[tuple[int, int]]()
+        after = set[tuple[int, int]]()
+        results: list[tuple[type[DType], Array, Array]] = []
+        answers: list[bool] = []
         vertices = [
             (t, row, {name: self.places(t, row, name) for name in t.edges})
             for t, row in rows_of(compute_set)
@@ -159,7 +172,7 @@ class Judge:
                 if kind != "input":
                     after |= {(int(self.owner[byte]), byte) for byte in elsewhere}
         for table, row, places in vertices:
-            # what is the same beside it was stored
+            # Outputs full of ones and full of zeros end up equal where the vertex stored.
             ones, _ = self.compute(table, row, places, 1, dict(self.state))
             zeros, answer = self.compute(table, row, places, 0, self.state)
             answers += [answer]
@@ -177,8 +190,7 @@ class Judge:
         return answers
 
     def places(self, table: VertexTable, row: int, name: str) -> tuple[list[Array], type[DType]]:
-        """What a field is connected to: for each of its parts the positions of the elements, and
-        their dtype."""
+        """Return the positions of the elements of each part of a field, and the dtype."""
         layout = self.graph.layouts[table.layouts[name][row]]
         parts = [(0, layout)] if isinstance(layout, Layout) else layout.parts
         return [
@@ -188,48 +200,52 @@ class Judge:
     def compute(
         self, table: VertexTable, row: int, places: Any, filling: int, state: Any
     ) -> tuple[dict[str, Array], bool]:
-        """What is in the fields of a vertex after compute(), flat, and its answer. Before, outputs
-        are full of `filling`."""
+        """Return the fields of a vertex after compute(), as vectors, and what it returned.
+
+        Outputs are full of `filling` before. `state` has the values of state fields, and is changed.
+        """
         parts, regions = dict[str, list[Array]](), dict[str, Any]()
         for name, (at, dtype) in places.items():
-            field, there = (
-                table.edges[name],
-                [a if table.edges[name].depth else a.reshape(()) for a in at],
-            )
-            filled = field.kind == "output"
+            field = table.edges[name]
+            positions = [a if field.depth else a.reshape(()) for a in at]
+            is_output = field.kind == "output"
             parts[name] = [
-                np.array(np.full(a.shape, filling) if filled else self.flat(dtype)[a], dtype.numpy)
-                for a in there
+                np.array(
+                    np.full(a.shape, filling) if is_output else self.flat(dtype)[a], dtype.numpy
+                )
+                for a in positions
             ]
             for part in parts[name]:
                 part.flags.writeable = field.written
-            one = isinstance(self.graph.layouts[table.layouts[name][row]], Layout)
-            regions[name] = parts[name][0] if one else VectorList(parts[name])
+            is_single = isinstance(self.graph.layouts[table.layouts[name][row]], Layout)
+            regions[name] = parts[name][0] if is_single else VectorList(parts[name])
         for name, field in table.state.items():
-            held = state.get((table, row, name), table.state_values[name][row])
-            empty = np.full(table.sizes.get((name, row), 0), poison(field.dtype))
+            value = state.get((table, row, name), table.state_values[name][row])
+            unwritten = np.full(table.sizes.get((name, row), 0), poison(field.dtype))
             regions[name] = state[table, row, name] = np.array(
-                empty if held is None else held, field.dtype.numpy
+                unwritten if value is None else value, field.dtype.numpy
             )
-        count, record, multi = (
-            self.graph.target.num_worker_contexts,
-            Record(),
-            table.codelet.context == "multi",
-        )
-        calls: list[Any] = [(worker,) for worker in range(count)] if multi else [()]
-        regions |= {name: record.of(regions[name]) for name in places if multi}
+        count = self.graph.target.num_worker_contexts
+        record = Record()
+        calls: list[Any] = [()]
+        if table.codelet.context == "multi":
+            calls = [(worker,) for worker in range(count)]
+            regions |= {name: record.of(regions[name]) for name in places}
         answers = [
             record.worker(table.codelet.bind(regions, count).compute, *call) for call in calls
         ]
         record.refuse_races(table.codelet)
-        found = {
-            name: np.concatenate([part.reshape(-1) for part in given])
-            for name, given in parts.items()
+        values = {
+            name: np.concatenate([part.reshape(-1) for part in parts_of_field])
+            for name, parts_of_field in parts.items()
         }
-        return found, all(answer is None or bool(answer) for answer in answers)
+        return values, all(answer is None or bool(answer) for answer in answers)
 
     def check_races(self, program: p.Program) -> None:
-        """What is written in a compute set is touched once: by one field of one vertex."""
+        """Check every compute set: only one field of one vertex touches a byte that is written.
+
+        :raises ComputeSetRaceError: if another one does.
+        """
         for child in program.children():
             self.check_races(child)
         rows = rows_of(program.compute_set) if isinstance(program, p.Execute) else ()
@@ -247,19 +263,22 @@ class Judge:
             )
 
     def note(self, name: str, *moved: set[tuple[int, int]]) -> None:
-        """A step ran in which bytes came to tiles, each once to each: sets of (tile, byte)."""
+        """Record a step, from the sets of (tile, byte) that its exchanges bring to the tiles."""
         self.steps.append((name, dict(Counter(tile for phase in moved for tile, _ in phase))))
 
 
 def bytes_of(positions: list[Array], dtype: type[DType]) -> Array:
+    """Return the addresses of the bytes of the elements at these positions."""
     return np.concatenate(
         [(at.reshape(-1, 1) * dtype.size + np.arange(dtype.size)).reshape(-1) for at in positions]
     )
 
 
 def bytes_in(tensor: Tensor) -> Array:
+    """Return the addresses of the bytes of a tensor."""
     return bytes_of([tensor.positions()], tensor.dtype)
 
 
 def rows_of(compute_set: ComputeSet) -> Iterator[tuple[VertexTable, int]]:
+    """Return the vertices of a compute set: a table and the row in it."""
     return ((table, row) for table in compute_set.tables.values() for row in range(len(table)))

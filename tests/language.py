@@ -116,7 +116,9 @@ SIGNS = {
     ),
     "colon-chain": Sign(r"^[^:.`]{8,}: [^:.`]{8,}: [^:.`]{8,}"),
     "what-docstring": Sign(
-        r"^(?:What|Which|How|Where|Whose|Some|Those|The same)\b", ("docstring",)
+        # a question is the first sentence of a view's docstring
+        r"^(?:What|Which|How|Where|Whose|Some|Those|The same)\b(?![^.]*\?)",
+        ("docstring",),
     ),
     "long-subject": Sign(r"^.{73,}", ("commit",)),
 }

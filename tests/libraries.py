@@ -1,5 +1,4 @@
-"""What the tests of PopLibs share: one library call on host arrays, and comparison with numpy in
-double precision."""
+"""Run single calls of PopLibs on host arrays, and compare the results."""
 
 from __future__ import annotations
 
@@ -27,29 +26,33 @@ def run(
     options: dict[str, Any] | None = None,
     vertex_loop: bool = False,
 ) -> tuple[list[Array], Report]:
-    """(values of what `build(graph, prog, *tensors)` returns, the report). The tensors are mapped
-    linearly."""
+    """Run the program that `build(graph, prog, *tensors)` appends to `prog`.
+
+    Return the values of the tensors that `build` returns, and the report. `given` has the values and
+    the dtype of each tensor; they are mapped linearly.
+    """
     device = IPUModel("ipu2", tiles_per_ipu=tiles).create_device()
-    graph, prog, tensors = Graph(device), Program(), []
+    graph = Graph(device)
+    prog = Program()
+    tensors: list[Tensor] = []
     for values, dtype in given:
         tensor = graph.add_variable(dtype, np.shape(values))
         poputil.map_tensor_linearly(graph, tensor)
         graph.set_initial_value(tensor, values)
         tensors.append(tensor)
     built = build(graph, prog, *tensors)
-    made = [built] if isinstance(built, Tensor) else list(built)
-    for i, tensor in enumerate(made):
+    results = [built] if isinstance(built, Tensor) else list(built)
+    for i, tensor in enumerate(results):
         graph.create_host_read(f"result {i}", tensor)
     engine = Engine(graph, prog, options=options or {}, vertex_loop=vertex_loop)
     engine.load(device)
     for _ in range(times):
         engine.run()
-    return [engine.read_tensor(f"result {i}") for i in range(len(made))], engine.report
+    return [engine.read_tensor(f"result {i}") for i in range(len(results))], engine.report
 
 
 def product(device: Device) -> tuple[Graph, Program]:
-    """A product of two matrices of 64 by 64, mapped linearly, as a sweep builds it for each
-    machine."""
+    """Return a graph and a program with the product of two 64 x 64 matrices, for sweeps."""
     graph = Graph(device)
     a, b = (graph.add_variable(FLOAT, (64, 64), name) for name in "ab")
     for tensor in (a, b):
@@ -60,23 +63,25 @@ def product(device: Device) -> tuple[Graph, Program]:
     return graph, program
 
 
-def value(build: Callable[..., Built], *given: Given, **how: Any) -> Array:
-    """The value of the one tensor that `build` returns."""
-    return run(build, *given, **how)[0][0]
+def value(build: Callable[..., Built], *given: Given, **options: Any) -> Array:
+    """Return the value of the single tensor that `build` returns; `options` as for `run`."""
+    return run(build, *given, **options)[0][0]
 
 
 def both_ways(build: Callable[..., Built], *given: Given, tiles: int = 13) -> Array:
-    """The value, the same in batches and vertex by vertex. Both cost the same, and every vertex
-    something that is known."""
-    ran = [run(build, *given, tiles=tiles, vertex_loop=loop) for loop in (False, True)]
-    (fast, report), (slow, other) = ((found[0], its) for found, its in ran)
+    """Return the value of a call, after a check that the vertex loop gives the same.
+
+    Bits and cycles are equal, and the cycles of every vertex are known.
+    """
+    (fast, *_), report = run(build, *given, tiles=tiles)
+    (slow, *_), slow_report = run(build, *given, tiles=tiles, vertex_loop=True)
     assert fast.dtype == slow.dtype and fast.tobytes() == slow.tobytes()
-    assert report.total_cycles == other.total_cycles and not report.unknown_codelets
+    assert report.total_cycles == slow_report.total_cycles and not report.unknown_codelets
     return fast
 
 
 def ulps_of_half(got: Array, wanted: Array) -> Array:
-    """How many halves apart `got` (float16) and the rounding of `wanted` (float64) are."""
+    """Return the distance of `got` from `wanted` in steps of float16; `wanted` is rounded first."""
 
     def number(x: Array) -> Array:
         bits = np.asarray(x, np.float16).view(np.int16).astype(np.int64)
@@ -86,6 +91,5 @@ def ulps_of_half(got: Array, wanted: Array) -> Array:
 
 
 def torch() -> Any:
-    """PyTorch; where it is missing the test is skipped, with a reason that `IPU_TEACH_REQUIRE` may
-    forbid."""
+    """Return PyTorch, or skip the test; `IPU_TEACH_REQUIRE` may forbid the reason."""
     return pytest.importorskip("torch", reason="the extra torch is not installed")

@@ -1,5 +1,7 @@
-"""Error texts without the line of the program that they quote: which line it is changes whenever a
-test is edited."""
+"""Remove the quoted line of the program from error messages.
+
+Its number changes whenever a test is edited.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from ipu_teach.errors import IPUTeachError
 
 
 def without_line(error: BaseException) -> str:
-    """The text of `error`, less its `line:`, which must name a Python file and a number."""
+    """Return the message of `error` without `line:`, which must name a Python file and a number."""
     assert isinstance(error, IPUTeachError)
     if error.line:
         assert re.match(r"[\w.]+\.py, line \d+(: .+)?$", error.line), error.line

@@ -1,7 +1,7 @@
-"""`python3 run.py test --minutes`: the table in docs/authoring.md of what each minute of the suite buys.
+"""`python3 run.py test --minutes`: measure the table in docs/authoring.md of CPU time by group of tests.
 
-The processor's seconds of each test, with those of the processes that it started and that have
-ended; a notebook's are those of its last cell.
+A test's CPU seconds include those of the processes that it started and that have ended. For a
+notebook, only the last cell counts.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-# What tests are told of together: how the names of their files begin, the first row that fits.
+# The rows of the table: a test belongs to the first row whose pattern its file name begins with.
 ROWS = {
     "solved notebooks": "notebooks/",
     "answers of learners: right, wrong, blank": "lessons/test_exercises",
@@ -41,13 +41,13 @@ ROWS = {
 
 
 def row_of(nodeid: str) -> str:
-    """The row in which a test is told of."""
+    """Return the row of a test."""
     name = nodeid.removeprefix("tests/")
     return next(row for row, begins in ROWS.items() if re.match(begins, name))
 
 
 def spent() -> float:
-    """The processor's seconds of this process and of those that it started, which have ended."""
+    """Return the CPU seconds of this process and of its child processes that have ended."""
     return sum(os.times()[:4])
 
 

@@ -5,8 +5,8 @@ docs/caught.md is made from this list by docs/make_caught.py. Each function make
 runs it; its docstring is the mistake in a sentence.
 """
 
-# No `from __future__ import annotations` here: the classes take their fields' types from the
-# module.
+# There is no `from __future__ import annotations` here: codelets read the types of their fields from
+# the annotations themselves.
 
 import threading
 import time
@@ -44,8 +44,11 @@ BEFORE, DURING, REPORT, NEVER = "before it runs", "while it runs", "in the repor
 
 @dataclass(frozen=True)
 class Mistake:
-    """`plant()` makes it. `error`: what is raised then; `insight`: the kind that speaks of it in
-    the report, with advice. With neither it goes through, and `why` says why, and what helps."""
+    """A planted mistake: `plant()` makes it and runs it.
+
+    It raises `error`, or the report has an insight of the kind `insight`, with advice. With neither
+    it goes unnoticed, and `why` gives the reason and what helps.
+    """
 
     plant: Callable[[], Any]
     when: str
@@ -55,12 +58,14 @@ class Mistake:
 
     @property
     def title(self) -> str:
-        """The mistake in a sentence."""
+        """The mistake, in a sentence."""
         return " ".join((self.plant.__doc__ or "").split())
 
     def said(self) -> str:
-        """The kit's own words: the first sentence of the error or of the insight, or nothing. Fails
-        if they do not come."""
+        """The first sentence of the error or of the insight; "" if the mistake goes unnoticed.
+
+        It fails if the expected error or insight is missing.
+        """
         if self.error is not None:
             try:
                 self.plant()
@@ -80,17 +85,17 @@ MISTAKES: list[Mistake] = []
 
 
 def caught(when: str, error: type[Exception]) -> Callable[[Callable[[], Any]], Callable[[], Any]]:
-    """This one raises `error`."""
+    """Mark a mistake that raises `error`."""
     return lambda plant: (MISTAKES.append(Mistake(plant, when, error)), plant)[1]
 
 
 def seen(insight: str) -> Callable[[Callable[[], Any]], Callable[[], Any]]:
-    """This one is right and slow, and an insight of the report says so."""
+    """Mark a program that is right but slow, as an insight of the report says."""
     return lambda plant: (MISTAKES.append(Mistake(plant, REPORT, insight=insight)), plant)[1]
 
 
 def missed(why: str) -> Callable[[Callable[[], Any]], Callable[[], Any]]:
-    """This one goes through."""
+    """Mark a mistake that goes unnoticed."""
     return lambda plant: (MISTAKES.append(Mistake(plant, NEVER, why=why)), plant)[1]
 
 
@@ -126,7 +131,7 @@ class Twice(Vertex):
 
 
 class Bench:
-    """A graph on 13 tiles, with one compute set."""
+    """A graph on 13 tiles with one compute set."""
 
     def __init__(self) -> None:
         self.device = IPUModel("ipu2", tiles_per_ipu=TILES).create_device()
@@ -141,7 +146,7 @@ class Bench:
         shape: tuple[int, ...] = (4,),
         tile: int = 0,
     ) -> Tensor:
-        """On one tile, with initial values unless they are None."""
+        """Return a variable on one tile, with initial values unless `value` is None."""
         tensor = self.graph.add_variable(dtype, shape, name)
         self.graph.set_tile_mapping(tensor, tile)
         if value is not None:
@@ -152,19 +157,19 @@ class Bench:
         self.graph.set_tile_mapping(self.graph.add_vertex(self.work, codelet, **fields), tile)
 
     def alone(self, codelet: type[Vertex], dtype: Any = FLOAT, value: Any = 1) -> Engine:
-        """One vertex whose field x is a vector of four, run."""
+        """Run one vertex whose field x is a vector of four elements; return the engine."""
         self.vertex(codelet, x=self.variable("x", value, dtype))
         return self.run()
 
     def run(self, program: p.Program | None = None) -> Engine:
-        """Run it; without a program, the compute set."""
+        """Run a program, by default the compute set; return the engine."""
         engine = Engine(self.graph, program or p.Execute(self.work))
         engine.load(self.device)
         engine.run()
         return engine
 
     def value(self, tensor: Tensor, program: p.Program | None = None) -> Any:
-        """Of a tensor, after the run."""
+        """Return the value of a tensor after a run."""
         self.graph.create_host_read("value", tensor)
         return self.run(program).read_tensor("value")
 

@@ -1,4 +1,4 @@
-"""Trainings in numpy and float64, with gradients written out by hand: what the faces of the frontends are compared with."""
+"""Trainings in numpy and float64, with gradients by hand; tests compare the frontends with them."""
 
 from __future__ import annotations
 
@@ -9,16 +9,20 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 
 def softmax_loss(z: Any, labels: Any) -> tuple[float, Any]:
-    """The mean cross-entropy, and its gradient."""
+    """Return the mean cross-entropy of `z` [samples, classes], and its gradient by `z`."""
     e = np.exp(z - z.max(1, keepdims=True))
-    chances, rows = e / e.sum(1, keepdims=True), np.arange(len(z))
-    loss = -np.log(chances[rows, labels]).mean()
-    chances[rows, labels] -= 1
-    return loss, chances / len(z)
+    probabilities = e / e.sum(1, keepdims=True)
+    rows = np.arange(len(z))
+    loss = -np.log(probabilities[rows, labels]).mean()
+    probabilities[rows, labels] -= 1
+    return loss, probabilities / len(z)
 
 
 def perceptron(weights: Any, batches: Any, rate: float) -> tuple[list[float], list[Any]]:
-    """Losses and last weights of two layers with a ReLU between, by descent: w [in, out]."""
+    """Return the losses and the last weights of two layers with a ReLU between them.
+
+    Each batch is a step of gradient descent. `weights` are w [in, out] and bias of each layer.
+    """
     a, b, c, d = (np.array(w, np.float64) for w in weights)
     losses = []
     for x, labels in batches:
@@ -32,7 +36,11 @@ def perceptron(weights: Any, batches: Any, rate: float) -> tuple[list[float], li
 
 
 def network(weights: Any, batches: Any, rate: float, momentum: float) -> list[float]:
-    """Losses of: 3x3 products that keep the size, batch norm, ReLU, 2x2 maxima, one layer; channels last."""
+    """Return the losses of a small convolutional network, trained with momentum.
+
+    Its layers: a 3 x 3 convolution with padding, batch norm, ReLU, 2 x 2 max pooling and a dense
+    layer. Channels are last.
+    """
     p = [np.array(w, np.float64) for w in weights]
     v = [np.zeros_like(w) for w in p]
     losses = []
@@ -56,7 +64,7 @@ def network(weights: Any, batches: Any, rate: float, momentum: float) -> list[fl
         dz = dz * (z > 0)
         dwhite = dz * gamma
         dy = inverse / m * (m * dwhite - dwhite.sum(axes) - white * (dwhite * white).sum(axes))
-        slopes = [
+        gradients = [
             np.einsum("nrcijk,nrco->jkio", windows, dy),
             dy.sum(axes),
             (dz * white).sum(axes),
@@ -64,7 +72,7 @@ def network(weights: Any, batches: Any, rate: float, momentum: float) -> list[fl
             flat.T @ dout,
             dout.sum(0),
         ]
-        v = [momentum * old + slope for old, slope in zip(v, slopes, strict=True)]
+        v = [momentum * old + gradient for old, gradient in zip(v, gradients, strict=True)]
         p = [w - rate * step for w, step in zip(p, v, strict=True)]
         losses.append(loss)
     return losses

@@ -1,8 +1,9 @@
-"""A third counter of cycles: plain `compute()` on numbers that count what is done to them.
+"""An independent counter of cycles: it runs `compute()` on numbers that count their operations.
 
-It shares nothing with the walk but the prices of single operations. What may be data is a question
-of the text and not of one run, so the vertices are run again until no more is found: `Pricer.joins`
-holds, for each place where ways meet, the variables that were data there once.
+Only the prices of single operations come from the kit. A value is "data" if it depends on what the
+vertex reads; constants are free. Whether a variable is data depends on all paths of the code and not
+on a single run. So the vertices run again until nothing changes: `Pricer.joins` has, for each place
+where paths join, the variables that were data there in some run.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from ipu_teach.cost.traced import VERTEX_OVERHEAD, single_cycles
 from ipu_teach.target import Target, make_target
 
 WORKERS = make_target().num_worker_contexts
-START = 11  # of six workers, by a tile's supervisor
+START = 11  # cycles in which a tile's supervisor starts six workers
 OPERATORS = {
     "add": "add",
     "sub": "subtract",
@@ -62,7 +63,7 @@ NUMBERS = (bool, int, float, np.generic, type(None))
 
 
 class Number:
-    """A number that came from data."""
+    """A number that is data. `product`: it is the result of a multiplication."""
 
     def __init__(self, pricer: Pricer, value: Any, product: bool = False) -> None:
         self.p, self.v, self.product = pricer, value, product
@@ -110,7 +111,7 @@ def plain(value: Any) -> Any:
 
 
 class Region:
-    """A field, a row or a slice of it, or a local array."""
+    """A field, a row or a slice of one, or a local array."""
 
     def __init__(self, pricer: Pricer, array: Any) -> None:
         self.p, self.array, self.shape = pricer, array, array.shape
@@ -128,14 +129,14 @@ class Region:
     def __setitem__(self, key: Any, value: Any) -> None:
         self.array[plain(key)] = plain(value)
         narrow = isinstance(self.array, np.ndarray) and self.array.itemsize < 4
-        self.p.cycles += 3 if narrow else 1  # a word is read, changed and written
+        self.p.cycles += 3 if narrow else 1  # a narrow store reads, changes and writes a word
 
     def __iter__(self) -> Iterator[Any]:
         return (self[i] for i in range(len(self)))
 
 
 class List(Region):
-    """A list of the codelet's own, which lies in memory."""
+    """A list that the codelet builds; it is in memory."""
 
     def __init__(self, pricer: Pricer, items: list[Any]) -> None:
         self.p, self.array = pricer, items
@@ -149,7 +150,7 @@ class List(Region):
 
 
 class Table:
-    """Constants: free, unless data decide which of them it is."""
+    """A list of constants: an item is free unless its index is data."""
 
     def __init__(self, pricer: Pricer, items: Any) -> None:
         self.p, self.items = pricer, items
@@ -169,7 +170,7 @@ class Table:
 
 
 class Pricer:
-    """The state of a run: cycles so far, and whether data decide that this place is come to."""
+    """The state of a run: the cycles so far, and whether data decides that this line is reached."""
 
     def __init__(self, codelet: type[Vertex], target: Target) -> None:
         self.codelet, self.target = codelet, target
@@ -188,7 +189,7 @@ class Pricer:
 
     @property
     def cycles(self) -> float:
-        """All that was counted. What is added to it is the line's that runs."""
+        """All cycles so far. An addition to them belongs to the current line, too."""
         return self.total
 
     @cycles.setter
@@ -215,12 +216,12 @@ class Pricer:
             x for x in of if isinstance(x, Number) and x.product and isinstance(x.v, SINGLE)
         ]
         by_hand = self.target.codelet_prices == "by hand"
-        # else f32mac does both
+        # By hand, f32mac multiplies and adds in one instruction.
         if not (by_hand and isinstance(value, SINGLE) and name in ("add", "subtract") and products):
             self.cycles += single_cycles(name, dtype, self.target)
         return Number(self, value, product=name == "multiply")
 
-    # What the text calls
+    # Called by the code of the codelet, where _Telling inserts the calls
 
     def test(self, value: Any, loop: Any = None) -> bool:
         self.decided = isinstance(value, Number)
@@ -239,7 +240,7 @@ class Pricer:
             self.control -= more
 
     def named(self, value: Any) -> Any:
-        """What is assigned to a name may be taken more than once."""
+        """Return the value for a name; it is no product any more, as the name may be read twice."""
         found = self.given(value)
         return Number(self, found.v) if isinstance(found, Number) else found
 
@@ -261,8 +262,7 @@ class Pricer:
         return value
 
     def note(self, place: Any, names: list[str], local: dict[str, Any]) -> bool:
-        """At a loop's head: what is data at the end of a turn is so at the beginning of the
-        first."""
+        """Begin an iteration: variables that are data now were data in the first one, too."""
         self.turns[place] = self.turns.get(place, 0) + 1
         for name in names if self.turns[place] > 1 else ():
             if isinstance(local.get(name), Number):
@@ -313,13 +313,13 @@ class Pricer:
         return self.logic(place, True, [compared(k) for k in range(len(ops))])
 
     def listed(self, items: Any, stored: bool = True) -> List:
-        """A new list, whose items are stored one by one."""
+        """Return a new list; storing each item takes a cycle."""
         found = List(self, list(items))
         self.cycles += len(found) if stored else 0
         return found
 
     def copied(self, items: Any) -> Any:
-        """The same with lists in it."""
+        """Return a copy of nested lists, as `List` at each level."""
         return (
             self.listed(map(self.copied, items), not np.ndim(items[0]))
             if isinstance(items, list)
@@ -336,8 +336,10 @@ class Pricer:
         return found if wanted else self.negated(found)
 
     def many(self, kind: str, place: Any, pairs: Any, key: Any = None, start: Any = 0) -> Any:
-        """sum, any, all, max or min: of each item whether it counts, if that is a question, and
-        what it is."""
+        """Return sum, any, all, max or min of a comprehension.
+
+        `pairs` has for each item its condition (or None) and a function that returns the item.
+        """
         found, least, first, better = (
             {"any": False, "all": True}.get(kind, start),
             None,
@@ -369,7 +371,7 @@ class Pricer:
                 first = False
         return self.join(place, "", lambda: found)
 
-    # Python's and numpy's functions
+    # Functions of Python and numpy
 
     def names(self) -> dict[str, Any]:
         def cast(kind: Any) -> Callable[[Any], Any]:
@@ -418,7 +420,7 @@ class Pricer:
         }
 
     def counted(self, f: FunctionType) -> Any:
-        """The function with its decisions, assignments and loops told to this."""
+        """Return the function with calls of this pricer at its decisions, assignments and loops."""
         if f not in self.functions:
             tree = ast.parse(dedent(inspect.getsource(f)))
             ast.increment_lineno(tree, f.__code__.co_firstlineno - 1)
@@ -437,7 +439,7 @@ class Pricer:
         return self.functions[f]
 
     def called(self, f: Callable[..., Any]) -> Callable[..., Any]:
-        """The function, after which the line goes on that called it."""
+        """Return the function; after a call, the caller's line is the current one again."""
 
         def call(*args: Any, **named: Any) -> Any:
             line = self.line
@@ -449,7 +451,7 @@ class Pricer:
 
 
 class DataRange:
-    """A range whose ends are data: two cycles a turn, and two to find its end."""
+    """A range whose ends are data: it takes two cycles for each item, and two for its end."""
 
     def __init__(self, pricer: Pricer, numbers: range) -> None:
         self.p, self.numbers = pricer, numbers
@@ -462,7 +464,7 @@ class DataRange:
 
 
 class Fields:
-    """What stands for `self`."""
+    """The object that `compute()` gets as `self`."""
 
     def __init__(self, pricer: Pricer, regions: dict[str, Any]) -> None:
         vars(self).update(p_=pricer, regions_=regions, num_workers=WORKERS)
@@ -526,7 +528,7 @@ class Math:
 
 
 class _Telling(ast.NodeTransformer):
-    """Puts the calls of `Pricer` into a text."""
+    """Inserts calls of `Pricer` into the code of a function."""
 
     def __init__(self, name: str, tree: ast.AST) -> None:
         self.name, self.loop, self.count, self.inner = name, "", 0, False
@@ -537,7 +539,7 @@ class _Telling(ast.NodeTransformer):
             and isinstance(n.ctx, ast.Store)
             and isinstance(n.value, ast.Name)
         }
-        # Lists of constants that are stored into: they are not tables.
+        # Lists of constants that the code stores to; they are lists, not tables.
         self.changed = [
             ast.unparse(n.value)
             for n in ast.walk(tree)
@@ -562,7 +564,7 @@ class _Telling(ast.NodeTransformer):
         )
 
     def visit(self, node: ast.AST) -> Any:
-        """Of a statement that is not a loop also say that it runs."""
+        """Rewrite a node; a statement that is not a loop also sets the current line."""
         inner, self.inner = self.inner, self.inner or isinstance(node, ast.FunctionDef)
         found, self.inner = super().visit(node), inner
         if isinstance(node, ast.FunctionDef) and inner:
@@ -742,7 +744,7 @@ class _Telling(ast.NodeTransformer):
 
 
 def _own(node: ast.AST) -> Iterator[ast.AST]:
-    """A piece of the text without the loops in it."""
+    """Yield a node and its descendants, except those within loops."""
     yield node
     for child in ast.iter_child_nodes(node):
         if not isinstance(child, (ast.For, ast.While)):
@@ -754,15 +756,17 @@ def _list(found: Any) -> list[Any]:
 
 
 def priced(codelet: type[Vertex], values: dict[str, Any], prices: str) -> list[int]:
-    """Worker cycles of each vertex at these prices; of a MultiVertex, those of its tile."""
+    """Return the worker cycles of each vertex at these prices; for a MultiVertex, its tile's."""
     return [cycles for cycles, _ in priced_by_line(codelet, values, prices)]
 
 
 def priced_by_line(
     codelet: type[Vertex], values: dict[str, Any], prices: str
 ) -> list[tuple[int, dict[int, float]]]:
-    """The same, and of the slowest worker the cycles of each line of the file, as they come to the
-    tile."""
+    """Return the same cycles, and for each vertex the cycles by line of the file.
+
+    The lines are those of the slowest worker, times the number of workers.
+    """
     pricer, multi = Pricer(codelet, make_target(codelet_prices=prices)), codelet.context == "multi"
     workers = WORKERS if multi else 1
     while True:

@@ -1,5 +1,7 @@
-"""Arrays that write down which of their elements are read and stored: how the judge knows what
-workers of a vertex touch."""
+"""Arrays that record which of their elements are read and stored.
+
+With these the judge finds races between the workers of a vertex.
+"""
 
 from __future__ import annotations
 
@@ -15,29 +17,31 @@ from ipu_teach.types import Array
 
 
 class Record:
-    """Who touched what: for each worker the numbers of the elements that it `read` and `stored`."""
+    """The elements that each worker touched: the sets of those that it `read` and `stored`."""
 
     def __init__(self) -> None:
         self.read, self.stored = list[set[int]](), list[set[int]]()
         self._numbered = 0
 
     def of(self, region: Any) -> Any:
-        """The same memory, recorded."""
+        """Return an array, or a list of arrays, that shares the memory of `region` and records uses."""
         if isinstance(region, list):
             return VectorList([self.of(part) for part in region])
         first, self._numbered = self._numbered, self._numbered + region.size
         return _recorded(region, np.arange(first, self._numbered).reshape(region.shape), self)
 
     def worker(self, compute: Callable[..., Any], *number: int) -> Any:
-        """What a worker's `compute(*number)` returns."""
+        """Return what `compute(*number)` returns; from now on, elements belong to a new worker."""
         self.read.append(set())
         self.stored.append(set())
         with np.errstate(all="ignore"):
             return compute(*number)
 
     def refuse_races(self, codelet: type[Vertex]) -> None:
-        """Raise `ComputeSetRaceError` if an element that one worker stored was read or stored by
-        another one."""
+        """Check that no worker read or stored an element that another one stored.
+
+        :raises ComputeSetRaceError: if one did.
+        """
         touched = [read | stored for read, stored in zip(self.read, self.stored, strict=True)]
         if any(s & t for i, s in enumerate(self.stored) for j, t in enumerate(touched) if i != j):
             raise ComputeSetRaceError(
@@ -46,7 +50,10 @@ class Record:
 
 
 class Recorded(np.ndarray):
-    """What indexing gives is recorded too. What else is made of it has read all of it."""
+    """An array whose uses are recorded. Its views by index are recorded, too.
+
+    Any other array that numpy makes from it counts as a read of all its elements.
+    """
 
     ids: Array
     record: Record
@@ -54,16 +61,17 @@ class Recorded(np.ndarray):
     def _note(self, touched: list[set[int]], ids: Any) -> None:
         touched[-1].update(np.ravel(ids).tolist())
 
-    def __array_finalize__(self, made_of: Any) -> None:
-        if isinstance(made_of, Recorded) and hasattr(made_of, "record"):
-            made_of._note(made_of.record.read, made_of.ids)
+    def __array_finalize__(self, source: Any) -> None:
+        if isinstance(source, Recorded) and hasattr(source, "record"):
+            source._note(source.record.read, source.ids)
 
     def __getitem__(self, key: Any) -> Any:
-        found, ids = _plain(self)[key], self.ids[key]
-        if isinstance(found, np.ndarray):
-            return _recorded(found, ids, self.record)
+        value = _plain(self)[key]
+        ids = self.ids[key]
+        if isinstance(value, np.ndarray):
+            return _recorded(value, ids, self.record)
         self._note(self.record.read, ids)
-        return found
+        return value
 
     def __setitem__(self, key: Any, value: Any) -> None:
         _read(value)
@@ -89,13 +97,15 @@ class Recorded(np.ndarray):
 
 
 def _recorded(array: Array, ids: Array, record: Record) -> Recorded:
-    made = array.view(Recorded)
-    made.ids, made.record = ids, record
-    return made
+    """Return the array as one whose elements, with the numbers `ids`, are recorded."""
+    view = array.view(Recorded)
+    view.ids = ids
+    view.record = record
+    return view
 
 
 def _read(value: Any) -> None:
-    """All of what is recorded in `value` is read."""
+    """Record a read of all elements of the recorded arrays in `value`."""
     if isinstance(value, Recorded):
         value._note(value.record.read, value.ids)
     elif isinstance(value, (list, tuple)):
@@ -104,7 +114,7 @@ def _read(value: Any) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """The same without records."""
+    """Return `value` with plain arrays in place of recorded ones."""
     if isinstance(value, Recorded):
         return value.view(np.ndarray)
     return type(value)(map(_plain, value)) if type(value) in (list, tuple) else value

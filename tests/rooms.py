@@ -1,7 +1,7 @@
-"""The rooms of the house and what each imports, as a table: python tests/rooms.py
+"""Print which package imports which, as a table: python tests/rooms.py
 
-A dot is an import that runs when a program does; those for types alone are left out. Rows go from
-the roof to the ground.
+A dot is an import at run time; imports for types alone are left out. The packages (rooms) are in the
+order of their layers, from the top down.
 """
 
 from __future__ import annotations
@@ -34,28 +34,28 @@ ROOMS = (
 )
 
 
-FACES = ("keras", "popart", "poptorch")  # names by which users import what is in frontends
+FACES = ("keras", "popart", "poptorch")  # the modules by which users import the frontends
 
 
 def modules() -> dict[str, str]:
-    """The texts of the package's modules by name."""
+    """Return the text of each module of both packages, by name."""
     return {name: path.read_text(encoding="utf-8") for name, path in files().items()}
 
 
 def files() -> dict[str, Path]:
-    """The files of the package's modules by name."""
-    found = {}
+    """Return the file of each module of both packages, by name."""
+    paths = {}
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
             parts = path.relative_to(ROOT).with_suffix("").parts
-            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    return found
+            paths[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return paths
 
 
 def room_of(module: str) -> str:
-    """The room of a module; what stands beside the rooms is the ground."""
+    """Return the room of a module: "ground" for modules that are in none of the others."""
     top, part = (module.split(".") + [""])[:2]
-    # the former place of the course is counted with it
+    # `ipu_teach.lessons` is the former name of the course.
     named = {"__main__": "cli", "lessons": "course"} | dict.fromkeys(FACES, "frontends")
     beside = "course" if top == "ipu_course" and part != "jobs" else "ground"
     return part if part in ROOMS else named.get(part, beside)
@@ -64,9 +64,11 @@ def room_of(module: str) -> str:
 def imports(
     text: str, known: Collection[str], late: bool = True, types: bool = False
 ) -> Iterator[tuple[str, str, int]]:
-    """(module, name or "", line) for every import of the package at run time; with `late` those
-    within functions too, with `types` those for types alone. ruff sees to it that none is
-    relative."""
+    """Yield (module, name or "", line) for each import of both packages in `text`.
+
+    `known` are the names of all modules. With `late` imports within functions count, with `types`
+    those for types alone. ruff forbids relative imports.
+    """
     waiting: list[ast.AST] = [ast.parse(text)]
     while waiting:
         node = waiting.pop()
@@ -89,19 +91,17 @@ def imports(
 
 
 def doors() -> dict[str, set[str]]:
-    """For each room those that it imports."""
-    known, found = modules(), {room: set[str]() for room in ROOMS}
+    """Return for each room the rooms that it imports; the module `ipu_teach` itself does not count."""
+    known = modules()
+    imported = {room: set[str]() for room in ROOMS}
     for module, text in known.items():
-        found[room_of(module)] |= (
-            {room_of(other) for other, _, _ in imports(text, known)}
-            if module not in ("ipu_teach", "ipu_teach._api")
-            else set()
-        )
-    return {room: others - {room} for room, others in found.items()}
+        if module not in ("ipu_teach", "ipu_teach._api"):
+            imported[room_of(module)] |= {room_of(other) for other, _, _ in imports(text, known)}
+    return {room: others - {room} for room, others in imported.items()}
 
 
 def back_doors() -> list[str]:
-    """Where a room takes a name of another one that begins with an underscore."""
+    """Return the places where a room imports a private name of another one."""
     known = modules()
     return [
         f"{module}, line {line}: {other}.{name}"
@@ -117,14 +117,14 @@ def back_doors() -> list[str]:
 
 
 def circles() -> list[list[str]]:
-    """Modules that import each other when they are imported: a list for each circle."""
+    """Return the import cycles: for each a list of modules that import each other."""
     known = modules()
-    found = {
+    imported = {
         module: {other for other, _, _ in imports(text, known, late=False)} - {module}
         for module, text in known.items()
     }
-    reached = {module: set(others) for module, others in found.items()}
-    for middle in known:  # after Warshall
+    reached = {module: set(others) for module, others in imported.items()}
+    for middle in known:  # Warshall's algorithm
         for others in reached.values():
             if middle in others:
                 others |= reached[middle]
@@ -136,9 +136,13 @@ def circles() -> list[list[str]]:
 
 
 def way(words: set[str], run: Callable[[], object]) -> list[str]:
-    """The rooms that a value comes to, known by these names, in the order in which `run` first
-    comes to the lines that have one of them. What is beside the rooms is told apart."""
-    lines, found = {}, [""]
+    """Return the rooms that handle a value, in the order in which `run` executes their lines.
+
+    A line handles the value if it has one of the names `words`; its first execution counts. Modules
+    of the ground count by themselves.
+    """
+    lines: dict[tuple[str, int], str] = {}
+    visited = [""]
     for module, path in files().items():
         room = room_of(module) if room_of(module) != "ground" else module
         text = path.read_text(encoding="utf-8")
@@ -146,12 +150,13 @@ def way(words: set[str], run: Callable[[], object]) -> list[str]:
             names = {getattr(node, kind, None) for kind in ("id", "attr", "arg")}
             if words & names and not isinstance(node, ast.arg):
                 lines[str(path), getattr(node, "lineno", 0)] = room
-    entered = {file for file, _ in lines}
+    traced = {file for file, _ in lines}
 
     def trace(frame: Any, event: str, _: object) -> Any:
-        if frame.f_code.co_filename in entered:
-            room = lines.pop((frame.f_code.co_filename, frame.f_lineno), found[-1])
-            found.extend([room] * (event == "line" and room != found[-1]))
+        if frame.f_code.co_filename in traced:
+            room = lines.pop((frame.f_code.co_filename, frame.f_lineno), visited[-1])
+            if event == "line" and room != visited[-1]:
+                visited.append(room)
             return trace
         return None
 
@@ -161,16 +166,16 @@ def way(words: set[str], run: Callable[[], object]) -> list[str]:
         run()
     finally:
         sys.settrace(before)
-    return found[1:]
+    return visited[1:]
 
 
 def table() -> str:
-    """The rooms and their imports."""
-    found = doors()
+    """Return the table of the rooms and their imports."""
+    imported = doors()
     rows = [f"{'imports':<11}" + "".join(f"{room:>10}" for room in ROOMS[2:])]
     rows += [
         f"{room:<11}"
-        + "".join(f"{'●' if other in found[room] else '·':>10}" for other in ROOMS[2:])
+        + "".join(f"{'●' if other in imported[room] else '·':>10}" for other in ROOMS[2:])
         for room in ROOMS
     ]
     return "\n".join(row.rstrip() for row in rows)

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import pytest
 from fuzz.arguments import Attacker, Ended
-from test_ir import GROUPS, built
+from ir_cases import GROUPS, graph_of
 
 from ipu_teach import FLOAT, UNSIGNED_CHAR, Graph, IPUModel, keras, popart
 from ipu_teach.arguments import (
@@ -276,7 +276,7 @@ def test_spoiled_calls_of_the_front_ends_are_refused() -> None:
     attacker.install(["ir", "keras", "popart"])
     try:
         for cases in GROUPS.values():
-            graph, loss = built(cases)
+            graph, loss = graph_of(cases)
             step, grads = ir.autodiff(graph, loss)
             ir.replicate(ir.optimise(step, grads, "adam"), 2)
         with keras.ipu.ipu_strategy.IPUStrategy().scope():

@@ -10,6 +10,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+from engine_parts import machine_of, peek
 
 import bench
 from bench import all_rows, chosen_rows, gpu, graphs, heat, kernels, peers, scalar, symbolic, table
@@ -195,9 +196,7 @@ def test_a_training_step_of_the_benchmark_learns_what_numpy_learns() -> None:
     weights = []
     for engine in (engines[0][0], engines[1][0], plain):
         engine.run()
-        machine = engine._machine
-        assert machine is not None
-        weights.append(machine.memory.flat(kernels.FLOAT).copy())
+        weights.append(machine_of(engine).memory.flat(kernels.FLOAT).copy())
     assert np.array_equal(weights[0], weights[2], equal_nan=True)
     np.testing.assert_allclose(weights[1], weights[2], rtol=1e-4, atol=1e-5)
     assert engines[0][0].report.graph_size()["vertices"] == 905
@@ -217,11 +216,10 @@ def test_both_ways_of_building_are_one_graph() -> None:
 
 
 def values(work: Callable[[], object]) -> Array:
-    """What lies in the memory of the work's engine after a run."""
+    """Return the memory of the work's engine after a run, as one array of floats."""
     work()
-    machine = engine_of(work)._machine
-    assert machine is not None
-    return machine.memory.backend.to_host(machine.memory.flat(FLOAT))
+    memory = machine_of(engine_of(work)).memory
+    return memory.backend.to_host(memory.flat(FLOAT))
 
 
 def held(flat: Array, wanted: Array) -> bool:
@@ -235,12 +233,12 @@ def held(flat: Array, wanted: Array) -> bool:
 
 def test_the_gpu_rows_compute_what_their_floors_compute(stand_in: ModuleType) -> None:
     for name, (ours, plain) in gpu.beside_cupy(stand_in, 1024, 800, (2, 3, 5)).items():
-        assert engine_of(ours)._machine.memory.backend.name == "cupy"
+        assert engine_of(ours).backend == "cupy"
         expected = plain()
         assert isinstance(expected, stand_in.ndarray)
         assert held(values(ours), stand_in.asnumpy(expected)), name
     for name, (device, host) in gpu.beside_numpy(stand_in, 1024, 800, (2, 3, 5)).items():
-        names = [engine_of(work)._machine.memory.backend.name for work in (device, host)]
+        names = [engine_of(work).backend for work in (device, host)]
         assert names == ["cupy", "numpy"], name
         np.testing.assert_allclose(values(device), values(host), rtol=1e-4, atol=1e-5)
 
@@ -323,11 +321,12 @@ def test_a_loop_by_hand_gives_what_the_codelet_gives(codelet: type[Vertex]) -> N
         if field.written:
             stored = marks.get(name, np.ones(arrays[name].shape, bool))
             np.testing.assert_array_equal(
-                engine._peek(f"{name} out")[stored], arrays[name][stored], err_msg=name
+                peek(engine, f"{name} out")[stored], arrays[name][stored], err_msg=name
             )
 
 
 def test_the_rows_of_python_are_measured_where_numba_is_not() -> None:
+    """The subject is the process without numba that the rows start, on its own."""
     found = scalar._in_a_process(0)
     assert set(found) == {"s2", "s2b"} and all(
         len(by_codelet) == 20 for by_codelet in found.values()
@@ -356,6 +355,7 @@ def test_a_peer_that_is_not_here_is_named(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_peer_that_fails_says_its_last_word() -> None:
+    """The subject is the process that a row starts: no row names a program that does not exist."""
     found = peers._program("no_such_program", "NO_SUCH_SWITCH")
     assert isinstance(found, str)
     assert found.startswith("NO_SUCH_SWITCH=1 does not run: ") and "no_such_program" in found

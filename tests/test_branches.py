@@ -17,14 +17,31 @@ from typing import Any
 
 import numpy as np
 import pytest
-import test_exact
-from codelets import BRANCHING, FlipWhereNegative, random_branching
-from graphs import Placed, Space, add, differences, regions
+from branching_codelets import (
+    Beyond,
+    Costly,
+    CountTo,
+    Histogram,
+    NestedWhile,
+    Returns,
+    RowOf,
+    SelectionSort,
+    ThreeWays,
+    Unlikely,
+)
+from codelets import FlipWhereNegative
 from hypothesis import given, settings, strategies as st
-from test_exact import DEVICE, RANDOMLY, Ran, cut, line_of, normal, outcome, run
+from random_codelets import check_random_branches, check_random_codelet, check_random_elementwise
+from vertex_loop import (
+    RANDOMLY,
+    CodeletRun,
+    line_of,
+    normal,
+    run_codelet,
+)
 
 from bench.codelets import Collatz, FirstPast
-from ipu_teach import FLOAT, HALF, INT, InOut, Input, Output, Vector, Vertex
+from ipu_teach import FLOAT, INT, InOut, Input, Output, Vector, Vertex
 from ipu_teach.compile.scalar import scalar_code
 from ipu_teach.engine import ways as ways_of
 from ipu_teach.engine.batch import batch_plan
@@ -33,13 +50,14 @@ from ipu_teach.engine.batch.chunk import Chunk
 from ipu_teach.engine.machine import Machine
 from ipu_teach.engine.scalar.run import ScalarRun
 from ipu_teach.errors import CodeletError
-from ipu_teach.program import Execute, Repeat
 from ipu_teach.types import Array
 
 
-def both(codelet: type[Vertex], way: str, /, **fields: Array | list[int] | list[float]) -> Ran:
+def both(
+    codelet: type[Vertex], way: str, /, **fields: Array | list[int] | list[float]
+) -> CodeletRun:
     """Run it fast and in the plain loop, compare every bit, and see which way it went."""
-    fast, slow = (run(codelet, loop, strict=not loop, **fields) for loop in (False, True))
+    fast, slow = (run_codelet(codelet, loop, strict=not loop, **fields) for loop in (False, True))
     assert fast.report.ways() == {codelet.__name__: way}, fast.report.unbatched()
     assert fast.report.cycles_by_codelet() == slow.report.cycles_by_codelet()
     for name in fields:
@@ -110,14 +128,6 @@ def test_a_vertex_goes_one_way_only() -> None:
     np.testing.assert_array_equal(both(Again, "scalar", x=x).x, expected)
 
 
-class Costly(Vertex):
-    x: InOut[FLOAT]
-
-    def compute(self):
-        if self.x > 0:
-            self.x = self.x * 2 + 1
-
-
 def test_a_vertex_costs_the_way_that_it_took() -> None:
     """Start 5, load, compare, branch; if it is taken load again, multiply, add and store. One
     vertex a tile, six threads."""
@@ -129,7 +139,7 @@ def test_a_vertex_costs_the_way_that_it_took() -> None:
 
 
 def test_each_execution_has_its_own_cycles() -> None:
-    got = run(Costly, False, times=3, x=[0.5, -1.0, -1.0])
+    got = run_codelet(Costly, False, times=3, x=[0.5, -1.0, -1.0])
     assert got.x.tolist() == [11, -1, -1]
     assert [step.kind for step in got.report.steps()] == ["Execute"] * 3
     assert got.report.compute_sets[0].executions == 3
@@ -151,7 +161,7 @@ def test_a_way_that_is_not_taken_raises_nothing() -> None:
     assert both(Narrow, "scalar", x=[1, 2, 3], out=[0, 0, 0]).out.tolist() == [1, 1, 1]
     for loop in (False, True):
         with pytest.raises(CodeletError, match="OverflowError") as caught:
-            run(Narrow, loop, strict=False, x=[1, 200, 3], out=[0, 0, 0])
+            run_codelet(Narrow, loop, strict=False, x=[1, 200, 3], out=[0, 0, 0])
         assert "vertex 1 (Narrow" in caught.value.where
 
 
@@ -177,58 +187,6 @@ def test_a_branch_on_what_all_vertices_share(flag: float) -> None:
 # --- loops ----------------------------------------------------------------------------------------
 
 
-class ThreeWays(Vertex):
-    x: Input[Vector[FLOAT]]
-    y: Output[Vector[FLOAT]]
-
-    def compute(self):
-        for i in range(len(self.x)):
-            v = self.x[i]
-            if v < -0.5:
-                self.y[i] = -1.0
-            elif v > 0.5:
-                self.y[i] = v * v
-            else:
-                self.y[i] = v / 3
-
-
-class SelectionSort(Vertex):
-    x: InOut[Vector[FLOAT]]
-
-    def compute(self):
-        n = len(self.x)
-        for i in range(n):
-            least = i
-            for j in range(i + 1, n):
-                if self.x[j] < self.x[least]:
-                    least = j
-            t = self.x[i]
-            self.x[i] = self.x[least]
-            self.x[least] = t
-
-
-class NestedWhile(Vertex):
-    """A while in a while, chained comparisons, `and`, `continue` and `break`."""
-
-    x: Input[Vector[INT]]
-    out: Output[Vector[INT]]
-
-    def compute(self):
-        k = 0
-        while k < len(self.x):
-            v = self.x[k]
-            k += 1
-            if v < 0:
-                continue
-            count = 0
-            while 0 < v <= 1000 and count < 20:
-                v = v * 3 - 5
-                count += 1
-                if v % 7 == 0 or v % 11 == 3:
-                    break
-            self.out[k - 1] = count * 1000 + v % 1000
-
-
 class MixedTotal(Vertex):
     """A Python number until something is added, and a numpy number after: 0.1 * 0.7 is not the same
     for both."""
@@ -245,57 +203,6 @@ class MixedTotal(Vertex):
                 total += value
         self.out = total * 0.7 + total
         self.wide = total if total > 0.1 else -total
-
-
-class CountTo(Vertex):
-    n: Input[INT]
-    x: Input[Vector[FLOAT]]
-    out: Output[FLOAT]
-    last: Output[INT]
-
-    def compute(self):
-        best = self.x[0]
-        k = -1
-        for k in range(1, self.n):
-            best = max(best, self.x[k])
-        self.out = best
-        self.last = k
-
-
-class Returns(Vertex):
-    x: Input[Vector[FLOAT]]
-    out: Output[FLOAT]
-
-    def compute(self):
-        self.out = -1
-        for i, value in enumerate(self.x):
-            while value > 0:
-                if i > 2:
-                    self.out = i
-                    return
-                value -= 1
-        self.out = 9 if self.x[0] > self.x[1] else self.x[1]
-
-
-class Histogram(Vertex):
-    x: Input[Vector[INT]]
-    out: Output[Vector[INT]]
-
-    def compute(self):
-        bins = np.zeros(4, np.int32)
-        for value in self.x:
-            bins[int(value) % 4] += 1
-        for k in range(4):
-            self.out[k] = bins[k]
-
-
-class RowOf(Vertex):
-    m: Input[Vector[Vector[FLOAT]]]
-    i: Input[Vector[INT]]
-    out: Output[FLOAT]
-
-    def compute(self):
-        self.out = np.sqrt(abs(self.m[self.i[0], self.i[1]])) + np.float32(self.i[0]) ** 1.5
 
 
 COUNTS = [1, 7, 300, 2000]
@@ -341,26 +248,10 @@ def collatz(n: int) -> tuple[int, int]:
 
 def test_a_vertex_costs_its_own_turns() -> None:
     numbers = list(range(1, 400))
-    got = run(Collatz, False, n=numbers, out=[0] * len(numbers))
+    got = run_codelet(Collatz, False, n=numbers, out=[0] * len(numbers))
     expected = [collatz(n) for n in numbers]
     assert got.out.tolist() == [steps for steps, _ in expected]
     assert got.report.cycles_by_codelet() == {"Collatz": sum(cycles for _, cycles in expected)}
-
-
-class Unlikely(Vertex):
-    """What fails if it is done without being come to."""
-
-    x: Input[Vector[INT]]
-    out: Output[INT]
-
-    def compute(self):
-        self.out = 0
-        for i in range(len(self.x)):
-            d = int(self.x[i])
-            if d != 0 and 12 // d > 2:
-                self.out = 12 // d + self.x[d % 2]
-            elif d < -100:
-                raise ValueError("too cold")
 
 
 def test_what_is_not_come_to_raises_nothing_and_an_error_names_its_vertex() -> None:
@@ -369,18 +260,9 @@ def test_what_is_not_come_to_raises_nothing_and_an_error_names_its_vertex() -> N
     x[3, 1] = -200
     for loop in (False, True):
         with pytest.raises(CodeletError, match="too cold") as caught:
-            run(Unlikely, loop, strict=False, x=x, out=[0] * 5)
+            run_codelet(Unlikely, loop, strict=False, x=x, out=[0] * 5)
         assert "vertex 3 (Unlikely" in caught.value.where
         assert f"line {line_of(Unlikely, 'raise ValueError')}" in caught.value.where
-
-
-class Beyond(Vertex):
-    x: Input[Vector[FLOAT]]
-    i: Input[INT]
-    out: Output[FLOAT]
-
-    def compute(self):
-        self.out = self.x[self.i]
 
 
 def test_an_index_out_of_bounds_is_found() -> None:
@@ -388,7 +270,7 @@ def test_an_index_out_of_bounds_is_found() -> None:
     got = both(Beyond, "scalar", x=x, i=[0, 3, -1, -4, 2], out=[0] * 5)
     np.testing.assert_array_equal(got.out, x[range(5), [0, 3, 3, 0, 2]])
     with pytest.raises(CodeletError, match="IndexError") as caught:
-        run(Beyond, False, x=x, i=[0, 3, 4, 0, 0], out=[0] * 5)
+        run_codelet(Beyond, False, x=x, i=[0, 3, 4, 0, 0], out=[0] * 5)
     assert "vertex 2 (Beyond" in caught.value.where
 
 
@@ -456,7 +338,7 @@ class Root(Vertex):
 def test_a_domain_error_is_that_of_its_vertex() -> None:
     assert both(Root, "scalar", x=[4, -3, 9], out=[0, 0, 0]).out.tolist() == [2, 0, 3]
     with pytest.raises(CodeletError, match="ValueError") as caught:
-        run(Root, False, strict=False, x=[4, -3, -1, 9], out=[0] * 4)
+        run_codelet(Root, False, strict=False, x=[4, -3, -1, 9], out=[0] * 4)
     assert (
         "vertex 2 (Root" in caught.value.where
         and f"line {line_of(Root, 'math.sqrt')}" in caught.value.where
@@ -521,39 +403,7 @@ def test_why_a_codelet_does_not_run_as_a_scalar_loop(body: str, tmp_path: Path) 
 @settings(RANDOMLY, max_examples=60)
 @given(st.randoms(use_true_random=False))
 def test_random_branches_equal_the_vertex_loop(rng: Random) -> None:
-    """Batch, scalar or loop, whatever a codelet of random branches and loops comes to; vertices in
-    any order."""
-    dtype = rng.choice([FLOAT, FLOAT, HALF, INT])
-    size, count = rng.choice([1, 2, 3, 5]), rng.choice([1, 2, 7, 90])
-    codelet, source = random_branching(rng, dtype, rng.randint(1, 3), size)
-    space = Space(DEVICE, rng)
-    sizes: dict[str, tuple[int, ...]] = {"n": (size,), "": ()}
-    fields = {
-        f: regions(rng, space, codelet.fields[f].dtype, sizes[s], count, codelet.fields[f].written)
-        for f, s in BRANCHING.items()
-    }
-    compute_set = space.graph.add_compute_set()
-    for i in range(count):
-        add(
-            space,
-            compute_set,
-            Placed(codelet, rng.randrange(3), {f: [views[i]] for f, views in fields.items()}),
-        )
-    program = Repeat(2, Execute(compute_set))
-    with cut(rng):
-        fast = outcome(
-            space,
-            program,
-            vertex_loop=False,
-            shuffle=rng.choice([None, 3]),
-            threads=rng.choice([1, 1, 3]),
-        )
-        slow = outcome(space, program, vertex_loop=True)
-    if isinstance(slow, CodeletError):
-        assert isinstance(fast, CodeletError), source
-    else:
-        assert not isinstance(fast, CodeletError), f"{fast}\n{source}"
-        assert differences(fast, slow) == [], source
+    check_random_branches(rng)
 
 
 def test_the_random_tests_take_every_way(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -603,16 +453,16 @@ def test_the_random_tests_take_every_way(monkeypatch: pytest.MonkeyPatch) -> Non
         "bind",
         lambda result, whole: "whole" if whole.buffers.capacity == len(whole.rows) else "chunks",
     )
-    tests: list[Any] = [
-        test_exact.test_random_codelets_equal_the_vertex_loop,
-        test_exact.test_random_elementwise_codelets_equal_the_vertex_loop,
-        test_random_branches_equal_the_vertex_loop,
+    checks = [
+        check_random_codelet,
+        check_random_elementwise,
+        check_random_branches,
     ]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for seed in range(40):
-            for test in tests:
-                test.hypothesis.inner_test(Random(seed))  # type: ignore[attr-defined]
+            for check in checks:
+                check(Random(seed))
     every = {
         "loop",
         "scalar",

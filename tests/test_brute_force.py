@@ -16,6 +16,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from brute_force import (
+    RANDOMLY,
+    elements_by_tile,
+    expected_bytes,
+    random_device,
+    random_space,
+    step_cost,
+    traffic_bytes,
+)
 from codelets import AddToParts, Axpy, DotProduct, Increment, Sum, SumOfParts, SuperScale
 from graphs import (
     Placed,
@@ -28,14 +37,12 @@ from graphs import (
     random_vector,
     random_view,
 )
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from ipu_teach import (
     BOOL,
     FLOAT,
     HALF,
-    INT,
-    Device,
     Engine,
     IPUModel,
     Report,
@@ -50,30 +57,7 @@ from ipu_teach.cost.exchange import Traffic
 from ipu_teach.cost.schedule import busiest_worker, even_tile_cycles, shared_out
 from ipu_teach.cost.transfers import Transfers, transfers
 from ipu_teach.errors import ComputeSetRaceError, ControlProgramError, GraphMemoryAllocationError
-from ipu_teach.program import Copy, Execute, Program, Repeat
-
-RANDOMLY = settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=80)
-
-
-def some_device(rng: Random, **fields: Any) -> Device:
-    return IPUModel(
-        tiles_per_ipu=rng.randint(1, 5), num_ipus=rng.randint(1, 3), **fields
-    ).create_device()
-
-
-def some_space(rng: Random, device: Device) -> Space:
-    """A space with a few variables of odd shapes, so that views of different variables meet."""
-    space = Space(device, rng)
-    for _ in range(rng.randint(1, 4)):
-        shape = [rng.choice([1, 2, 3, 5, 8, 13]) for _ in range(rng.randint(1, 3))]
-        space.variable(rng.choice([FLOAT, FLOAT, HALF, INT, BOOL]), shape)
-    return space
-
-
-def cost_of(space: Space, program: Program) -> StepCost:
-    """The modelled cost of the one step in `program`."""
-    return CostModel(compile_programs(space.graph, [program])).step(0)
-
+from ipu_teach.program import Copy, Execute, Repeat
 
 # --- where elements lie ---------------------------------------------------------------------------
 
@@ -81,7 +65,7 @@ def cost_of(space: Space, program: Program) -> StepCost:
 @RANDOMLY
 @given(st.randoms(use_true_random=False))
 def test_the_tile_map_is_what_painting_one_element_at_a_time_leaves(rng: Random) -> None:
-    space = some_space(rng, some_device(rng))
+    space = random_space(rng, random_device(rng))
     for _ in range(rng.randrange(12)):
         space.map(
             random_view(rng, rng.choice(list(space.variables.values()))), rng.randrange(space.tiles)
@@ -104,7 +88,7 @@ def test_the_tile_map_is_what_painting_one_element_at_a_time_leaves(rng: Random)
 @RANDOMLY
 @given(st.randoms(use_true_random=False))
 def test_the_memory_ledger_counts_every_byte_once(rng: Random) -> None:
-    space = some_space(rng, some_device(rng))
+    space = random_space(rng, random_device(rng))
     constant = space.graph.add_constant(HALF, (5,), 1, "constant")
     space.graph.set_tile_mapping(constant, 0)
     step = random_superstep(rng, space)
@@ -156,69 +140,38 @@ def test_a_tile_is_full_when_its_bytes_are_more_than_it_has(over: int) -> None:
 # --- exchange -------------------------------------------------------------------------------------
 
 
-def moved(space: Space, wanted: Sequence[set[int]], per_ipu: int) -> list[list[int]]:
-    """[received, sent] by tile and [received, sent] by IPU in bytes, if tile t must get the
-    elements `wanted[t]`."""
-    tiles = range(len(wanted))
-    ipus = range(len(wanted) // per_ipu)
-    received = [space.bytes_of({e for e in wanted[t] if space.tile[e] != t}) for t in tiles]
-    sent = [
-        space.bytes_of({e for t in tiles for e in wanted[t] if space.tile[e] == owner != t})
-        for owner in tiles
-    ]
-    abroad = [{e for e in wanted[t] if space.tile[e] // per_ipu != t // per_ipu} for t in tiles]
-    link_received = [
-        sum(space.bytes_of(abroad[t]) for t in tiles if t // per_ipu == i) for i in ipus
-    ]
-    link_sent = [
-        space.bytes_of({e for t in tiles for e in abroad[t] if space.tile[e] // per_ipu == i})
-        for i in ipus
-    ]
-    return [received, sent, link_received, link_sent]
-
-
-def figures(traffic: Traffic) -> list[list[int]]:
-    return [
-        a.tolist()
-        for a in (traffic.received, traffic.sent, traffic.link_received, traffic.link_sent)
-    ]
-
-
-def touched_by_tile(space: Space, step: Superstep, kinds: Sequence[str]) -> list[set[int]]:
-    wanted: list[set[int]] = [set() for _ in range(space.tiles)]
-    for vertex in step.vertices:
-        wanted[vertex.tile].update(*vertex.touched(kinds))
-    return wanted
-
-
 @RANDOMLY
 @given(st.randoms(use_true_random=False))
 def test_a_compute_sets_traffic_is_a_count_of_sets(rng: Random) -> None:
-    device = some_device(rng)
-    space = some_space(rng, device)
+    device = random_device(rng)
+    space = random_space(rng, device)
     step = random_superstep(rng, space)
-    reads, writes = cost_of(space, Execute(step.compute_set)).exchange
+    reads, writes = step_cost(space, Execute(step.compute_set)).exchange
     per_ipu = device.target.tiles_per_ipu
-    assert figures(reads) == moved(space, touched_by_tile(space, step, ("input", "inout")), per_ipu)
+    assert traffic_bytes(reads) == expected_bytes(
+        space, elements_by_tile(space, step, ("input", "inout")), per_ipu
+    )
     # What is written goes the other way: from the vertex to the owner.
-    back = moved(space, touched_by_tile(space, step, ("output", "inout")), per_ipu)
-    assert figures(writes) == [back[1], back[0], back[3], back[2]]
-    assert reads.total == sum(figures(reads)[0])
+    back = expected_bytes(space, elements_by_tile(space, step, ("output", "inout")), per_ipu)
+    assert traffic_bytes(writes) == [back[1], back[0], back[3], back[2]]
+    assert reads.total == sum(traffic_bytes(reads)[0])
 
 
 @RANDOMLY
 @given(st.randoms(use_true_random=False))
 def test_a_copys_traffic_is_a_count_of_pairs(rng: Random) -> None:
-    device = some_device(rng)
-    space = some_space(rng, device)
+    device = random_device(rng)
+    space = random_space(rng, device)
     copy, source, destination = random_copy(rng, space)
-    cost = cost_of(space, copy)
+    cost = step_cost(space, copy)
     wanted: list[set[int]] = [set() for _ in range(space.tiles)]
     for s, d in zip(
         source.ids.reshape(-1).tolist(), destination.ids.reshape(-1).tolist(), strict=True
     ):
         wanted[space.tile[d]].add(s)
-    assert figures(cost.exchange[0]) == moved(space, wanted, device.target.tiles_per_ipu)
+    assert traffic_bytes(cost.exchange[0]) == expected_bytes(
+        space, wanted, device.target.tiles_per_ipu
+    )
 
 
 def messages(found: Transfers) -> dict[tuple[int, tuple[int, ...]], int]:
@@ -245,14 +198,14 @@ def heard(space: Space, wanted: Sequence[set[int]]) -> dict[tuple[int, tuple[int
 @RANDOMLY
 @given(st.randoms(use_true_random=False))
 def test_a_compute_sets_messages_are_a_count_of_elements(rng: Random) -> None:
-    space = some_space(rng, some_device(rng))
+    space = random_space(rng, random_device(rng))
     step = random_superstep(rng, space)
     compiled = compile_programs(space.graph, [Execute(step.compute_set)])
     reads, writes = transfers(compiled.graph, compiled.steps[0])
-    assert messages(reads) == heard(space, touched_by_tile(space, step, ("input", "inout")))
+    assert messages(reads) == heard(space, elements_by_tile(space, step, ("input", "inout")))
     # What is written goes from the vertex's tile to each owner.
     back: dict[tuple[int, tuple[int, ...]], int] = {}
-    for tile, elements in enumerate(touched_by_tile(space, step, ("output", "inout"))):
+    for tile, elements in enumerate(elements_by_tile(space, step, ("output", "inout"))):
         for element in elements:
             if space.tile[element] != tile:
                 back[tile, (space.tile[element],)] = (
@@ -265,7 +218,7 @@ def test_a_compute_sets_messages_are_a_count_of_elements(rng: Random) -> None:
 @RANDOMLY
 @given(st.randoms(use_true_random=False))
 def test_a_copys_messages_are_a_count_of_elements(rng: Random) -> None:
-    space = some_space(rng, some_device(rng))
+    space = random_space(rng, random_device(rng))
     copy, source, destination = random_copy(rng, space)
     compiled = compile_programs(space.graph, [copy])
     wanted: list[set[int]] = [set() for _ in range(space.tiles)]
@@ -285,9 +238,9 @@ def test_a_broadcast_is_sent_once_and_received_by_each_tile() -> None:
     for i in range(12):
         space.map(out[i], i % 4)
         add(space, compute_set, Placed(Sum, i % 4, {"x": [x], "out": [out[i]]}))
-    reads, writes = cost_of(space, Execute(compute_set)).exchange
-    assert figures(reads) == [[0, 40, 40, 40], [40, 0, 0, 0], [0, 80], [40, 0]]
-    assert figures(writes) == [[0] * 4, [0] * 4, [0] * 2, [0] * 2]
+    reads, writes = step_cost(space, Execute(compute_set)).exchange
+    assert traffic_bytes(reads) == [[0, 40, 40, 40], [40, 0, 0, 0], [0, 80], [40, 0]]
+    assert traffic_bytes(writes) == [[0] * 4, [0] * 4, [0] * 2, [0] * 2]
 
 
 def test_exchange_cycles_round_up_to_whole_cycles() -> None:
@@ -297,7 +250,7 @@ def test_exchange_cycles_round_up_to_whole_cycles() -> None:
     space.map(x, 0)
     space.map(y[:4], 1)
     space.map(y[4:], 2)
-    cost = cost_of(space, Copy(x.tensor, y.tensor))
+    cost = step_cost(space, Copy(x.tensor, y.tensor))
     # ceil(9 / 4) to send; 54 until the first word, 56 on the second row, then ceil(4 / 4) and
     # ceil(5 / 4)
     assert cost.exchange_cycles.tolist() == [3, 55, 58]
@@ -324,7 +277,7 @@ def conflicts(step: Superstep) -> set[int]:
 @settings(RANDOMLY, max_examples=150)
 @given(st.randoms(use_true_random=False))
 def test_a_race_is_found_where_there_is_one(rng: Random) -> None:
-    space = some_space(rng, some_device(rng))
+    space = random_space(rng, random_device(rng))
     step = random_superstep(rng, space, most=3, careful=rng.randrange(3) == 0)
     # a region that holds an element twice, which may be read and not written
     if rng.randrange(4) == 0:
@@ -414,7 +367,7 @@ def test_races_by_name(name: str) -> None:
 @RANDOMLY
 @given(st.randoms(use_true_random=False))
 def test_a_copy_onto_itself_is_refused(rng: Random) -> None:
-    space = some_space(rng, some_device(rng))
+    space = random_space(rng, random_device(rng))
     length = rng.randint(1, 12)
     source = random_vector(rng, space, FLOAT, length, frozenset())
     destination = random_vector(rng, space, FLOAT, length, frozenset())
@@ -464,11 +417,11 @@ def test_equal_vertices_in_closed_form(count: int, cycles: int, workers: int) ->
 def test_a_compute_sets_cycles_are_those_of_the_plain_simulation(rng: Random) -> None:
     """Vertices of several codelets, in the order in which they were added; supervisors one after
     the other."""
-    device = some_device(rng, num_worker_contexts=rng.choice([1, 2, 6]))
-    space = some_space(rng, device)
+    device = random_device(rng, num_worker_contexts=rng.choice([1, 2, 6]))
+    space = random_space(rng, device)
     step = random_superstep(rng, space, most=8, costed=True)
     workers = device.target.num_worker_contexts
-    cost = cost_of(space, Execute(step.compute_set))
+    cost = step_cost(space, Execute(step.compute_set))
     copies = [t.copy_cycles(device.target) for t in cost.exchange]  # of pieces: see test_rearrange
     for tile in range(space.tiles):
         here = [v for v in step.vertices if v.tile == tile]
@@ -493,7 +446,7 @@ def test_the_order_of_adding_counts_across_codelets() -> None:
     for i, (codelet, cycles) in enumerate([(Sum, 5), (Increment, 5), (Sum, 1), (Sum, 1)]):
         fields = {"x": [x[i]], "out": [out[i]]} if codelet is Sum else {"x": [x[i]]}
         add(space, compute_set, Placed(codelet, 0, fields), cycles)
-    assert cost_of(space, Execute(compute_set)).compute_cycles.tolist() == [12]
+    assert step_cost(space, Execute(compute_set)).compute_cycles.tolist() == [12]
 
 
 # --- sums -----------------------------------------------------------------------------------------
@@ -520,9 +473,9 @@ def flattened(program: Any) -> list[Any]:
 @settings(RANDOMLY, max_examples=40)
 @given(st.randoms(use_true_random=False))
 def test_a_report_adds_up(rng: Random) -> None:
-    device = some_device(rng, relative_sync_delay=rng.choice(["AUTO", "NO_DELAY"]))
+    device = random_device(rng, relative_sync_delay=rng.choice(["AUTO", "NO_DELAY"]))
     target = device.target
-    space = some_space(rng, device)
+    space = random_space(rng, device)
     sets = [random_superstep(rng, space, costed=True) for _ in range(rng.randint(1, 3))]
     leaves: list[Any] = [Execute(step.compute_set) for step in sets]
     vertices = {
@@ -542,7 +495,7 @@ def test_a_report_adds_up(rng: Random) -> None:
     engine.connect_stream("in", np.zeros(length, np.float32))
     engine.run()
     report = engine.report
-    costs = {id(leaf): cost_of(space, leaf) for leaf in leaves}
+    costs = {id(leaf): step_cost(space, leaf) for leaf in leaves}
     ran = flattened(program)
     assert report.num_steps == len(ran)
 

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dataset_files import use_digits
 
 from ipu_course import cli, doctor, jobs, lab
 from ipu_course.checking import headless, notebooks as shelves
-from ipu_teach import datasets
 from ipu_teach._support import places
 from ipu_teach.errors import LessonError
 
@@ -368,7 +368,7 @@ def test_what_cannot_be_trusted_is_told_once(
         raise OSError("the store is locked")
 
     monkeypatch.setattr("nbformat.sign.NotebookNotary.sign", locked)
-    shelves._say_once.cache_clear()
+    shelves._say_once.cache_clear()  # as in a new process
     for name in ("00_a", "01_b", "02_c"):
         shelf(name, "1")
     assert cli.main(["lab"]) == 0
@@ -643,7 +643,7 @@ def test_doctor_says_what_to_do(
     (tmp_path / "file").touch()
     monkeypatch.setenv("IPU_TEACH_WORK", str(tmp_path / "file"))
     monkeypatch.setenv("IPU_TEACH_GPU", "0")
-    monkeypatch.setattr(datasets, "_DIGITS_FILE", tmp_path / "no.npz")
+    use_digits(monkeypatch, tmp_path / "no.npz")
     (tmp_path / "mnist").mkdir()
     (tmp_path / "mnist" / "t10k-images-idx3-ubyte").write_bytes(b"not images")
     (tmp_path / "mnist" / "t10k-labels-idx1-ubyte").write_bytes(b"not labels")

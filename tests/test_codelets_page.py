@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from codelets import executed
 from graphs import same_bits
-from test_scalar import Built
+from scalar_vertices import VertexRows
 
 DOCS = Path(__file__).parents[1] / "docs"
 sys.path.insert(0, str(DOCS))
@@ -35,10 +35,10 @@ def test_an_example_runs_as_the_page_says(number: int) -> None:
     for name, field in codelet.fields.items():
         drawn = rng.standard_normal((20, *(8,) * field.depth)) * 3
         values[name] = drawn.astype(field.dtype.numpy)
-    built = Built(codelet, values)
+    built = VertexRows(codelet, values)
     (fast, found), (slow, expected) = (
-        built.ran(strict=False),
-        built.ran(strict=False, vertex_loop=True),
+        built.run(strict=False),
+        built.run(strict=False, vertex_loop=True),
     )
     shown = fast.report.ways()[codelet.__name__].partition(": ")[0]
     assert {"CPython alone": "scalar"}.get(shown, shown) == way, fast.report.unbatched()

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from all_reduces import all_reduce_report
+from view_programs import pipeline_training
 
 from ipu_teach import FLOAT, Engine, Graph, Input, IPUModel, Output, Report, Vector, Vertex, show
 from ipu_teach.cost.phases import LINKS
@@ -21,9 +23,7 @@ from ipu_teach.show import palette
 from ipu_teach.show.paint import paint
 from ipu_teach.show.scene import Board, Lanes, Matrix, Sheet, Still, Track
 from ipu_teach.show.shapes import Boxes, Stroke
-from tests.browser.test_every_view import VIEWS
-from tests.test_gcl import reduced
-from tests.test_pipeline_view import trained
+from tests.browser.every_view import VIEWS
 
 ROOT = Path(__file__).resolve().parents[1]
 Ends = tuple[int, int]  # from a tile to a tile
@@ -221,7 +221,7 @@ def test_a_matrix_has_every_byte(name: str) -> None:
 
 @pytest.mark.parametrize("count", [2, 4])
 def test_a_ring_has_every_byte_and_says_nothing_that_was_not_followed(count: int) -> None:
-    report = reduced(count, 77, "clockwise_ring", tiles=3)
+    report = all_reduce_report(count, 77, "clockwise_ring", tiles=3)
     view = show.ring(report)
     for row in view.data:
         step = int(report.step_numbers[int(row["superstep"].replace(",", ""))])
@@ -272,7 +272,7 @@ def test_equal_rounds_have_equal_silhouettes(repeats: int) -> None:
 
 
 def test_lanes_of_one_name_and_the_words_sum_the_same_variables() -> None:
-    report, _ = trained("grouped", 4, 8)
+    report, _ = pipeline_training("grouped", 4, 8)
     view = show.liveness(report)
     lanes = next(m for m in view.scene.marks if isinstance(m, Lanes))
     sizes = dict(zip(lanes.labels, lanes.values["bytes"].tolist(), strict=True))

@@ -292,14 +292,14 @@ def some(**changes: Any) -> ConvParams:
     [
         (
             {"kernel": (3, 7)},
-            "was given a kernel of 7 for a field of 6 elements in dimension 1, both with their "
-            "dilation, the field with its padding.\n  next:  use a smaller kernel, or pad the "
+            "was given a kernel of 7 for a field of 6 elements in dimension 1, counted with "
+            "dilation and padding.\n  next:  use a smaller kernel, or pad the "
             "field.",
         ),
         (
             {"kernel_dilation": 2, "padding_lower": (-2, 0)},
-            "was given a kernel of 5 for a field of 4 elements in dimension 0, both with their "
-            "dilation, the field with its padding.\n  next:  use a smaller kernel, or pad the "
+            "was given a kernel of 5 for a field of 4 elements in dimension 0, counted with "
+            "dilation and padding.\n  next:  use a smaller kernel, or pad the "
             "field.",
         ),
         (
@@ -389,7 +389,7 @@ def refusals(graph: Graph, prog: Sequence) -> list[tuple[Any, str]]:
         ),
         (
             lambda: poplin.plan_convolution(huge, graph.target),
-            "plan_convolution() finds no way to cut [1, 36000000] x [36000000, 8]: the smallest "
+            "plan_convolution() cannot partition [1, 36000000] x [36000000, 8]: the smallest "
             "blocks need 2,531,300 bytes of a tile, which has 638,976.\n"
             "  next:  use more tiles, or multiply a part of the rows or columns at a time.",
         ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from engine_parts import peek
 from hypothesis import given, settings, strategies as st
 from lines import without_line
 
@@ -170,7 +171,7 @@ def test_write_undef_takes_definedness_away_until_the_next_write() -> None:
     poisoned = run(graph, Sequence(move, WriteUndef(t["b"])))
     with pytest.raises(UninitialisedReadError, match="reads element .* of .b., which nothing"):
         poisoned.read_tensor("b")
-    assert np.isnan(poisoned._peek("b")).all()
+    assert np.isnan(peek(poisoned, "b")).all()
 
 
 def test_a_host_write_defines() -> None:
@@ -298,9 +299,9 @@ def test_random_programs_against_one_bit_an_element(data: st.DataObject) -> None
             engine.run()
         assert engine.report.num_steps == ran
         for name in names:
-            assert (~np.isnan(engine._peek(name))).tolist() == known[name]
+            assert (~np.isnan(peek(engine, name))).tolist() == known[name]
             if all(known[name]):
-                assert np.array_equal(engine.read_tensor(name), engine._peek(name))
+                assert np.array_equal(engine.read_tensor(name), peek(engine, name))
             else:
                 with pytest.raises(UninitialisedReadError):
                     engine.read_tensor(name)
@@ -332,7 +333,7 @@ def test_nobody_sees_what_a_write_undef_left_for_later(loop: bool) -> None:
     )
 
     def look() -> np.ndarray:
-        seen.append(engine._peek("b").tolist())
+        seen.append(peek(engine, "b").tolist())
         engine.write_tensor("in", np.arange(4))
         return np.ones(4, np.float32)
 
@@ -344,4 +345,4 @@ def test_nobody_sees_what_a_write_undef_left_for_later(loop: bool) -> None:
     engine.load(Device(graph.target))
     with pytest.raises(CodeletError):
         engine.run()
-    assert np.isnan(engine._peek("b")).all()
+    assert np.isnan(peek(engine, "b")).all()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,7 @@ import pytest
 from codelets import executed
 from graphs import same_bits
 from pricing import Pricer, Region
-from test_codelets_page import PAGE
-from test_pricing import counted
-from test_scalar import Built
-from test_scalar_compiled import at_once, cache  # noqa: F401
+from scalar_vertices import VertexRows, modelled_cycles
 
 from ipu_teach import (
     FLOAT,
@@ -37,6 +35,9 @@ from ipu_teach.program import Execute
 from ipu_teach.target import PRICES, make_target
 from ipu_teach.types import Array
 
+pytestmark = pytest.mark.usefixtures("compiled_loops_folder")
+
+PAGE = (Path(__file__).parents[1] / "docs" / "codelets.md").read_text(encoding="utf-8")
 RNG = np.random.default_rng(42)
 SHOWN = "\n".join(
     re.findall(r"```python\n(def (?:solve|det|cholesky|qr)\(.*?)```", PAGE, re.DOTALL)
@@ -175,9 +176,9 @@ def test_they_cost_what_the_pages_loops_do(codelet: type[Vertex], prices: str) -
     for n in (2, 3, 5, 8):
         given = values(codelet, n)
         wanted = shown_cycles(codelet, given, prices)
-        assert counted(codelet, given, prices) == [wanted] * 5
+        assert modelled_cycles(codelet, given, prices) == [wanted] * 5
         decision = 2 + 1 + 1
-        assert counted(branched(codelet), given, prices) == [wanted + decision] * 5
+        assert modelled_cycles(branched(codelet), given, prices) == [wanted + decision] * 5
 
 
 @pytest.mark.parametrize("prices", PRICES)
@@ -185,8 +186,8 @@ def test_the_factors_cost_what_the_pages_loop_does(prices: str) -> None:
     for m, n in ((1, 1), (2, 2), (7, 7), (6, 3), (16, 5), (3, 6), (1, 4), (5, 1)):
         given = oblong(m, n)
         wanted = qr_cycles(given, prices)
-        assert counted(Factors, given, prices) == [wanted] * 5
-        assert counted(branched(Factors), given, prices) == [wanted + 4] * 5
+        assert modelled_cycles(Factors, given, prices) == [wanted] * 5
+        assert modelled_cycles(branched(Factors), given, prices) == [wanted + 4] * 5
 
 
 class All(Dense):
@@ -208,7 +209,7 @@ class All(Dense):
 
 
 @pytest.mark.skipif(not compiled.numba_is_here(), reason="numba is not installed")
-def test_numpys_bits_on_every_way(at_once: list[int]) -> None:  # noqa: F811
+def test_numpys_bits_on_every_way(vertices_by_python: list[int]) -> None:
     one = branched(All)
     for n, lie in ((1, "rows"), (4, "rows"), (16, "rows")):
         given = values(All, n)
@@ -228,12 +229,12 @@ def test_numpys_bits_on_every_way(at_once: list[int]) -> None:  # noqa: F811
         cycles = []
         for made, way in ((All, "batch"), (one, "loop"), (one, "scalar"), (one, "python")):
             with run.chosen(way if way == "python" else "compiled"):
-                engine, found = Built(made, given, lie).ran(vertex_loop=way == "loop")
+                engine, found = VertexRows(made, given, lie).run(vertex_loop=way == "loop")
             assert all(same_bits(found[name], array) for name, array in wanted.items()), way
             assert engine.report.ways() == {made.__name__: way.replace("python", "scalar")}
             cycles.append(engine.report.total_cycles - (6 * 4 if made is one else 0))
-            assert at_once == [] or way == "python"  # numba did all of it
-            at_once.clear()
+            assert vertices_by_python == [] or way == "python"  # numba did all of it
+            vertices_by_python.clear()
         assert len(set(cycles)) == 1
 
 
@@ -257,7 +258,7 @@ def test_of_whole_numbers() -> None:
     wanted = np.linalg.solve(a * 2, a[:, 0, :, None])[..., 0]
     with run.chosen("python"):
         for one in (Whole, branched(Whole)):
-            found = Built(one, given).ran()[1]
+            found = VertexRows(one, given).run()[1]
             assert same_bits(found["y"], wanted.astype(np.float32))
             worst = (np.linalg.inv(a)[:, 0, 1] + wanted[:, 0]).astype(np.float32)
             assert same_bits(found["worst"], worst)
@@ -286,7 +287,7 @@ def test_a_matrix_that_numpy_refuses_is_named(
     one = codelet if how == "batch" else branched(codelet)
     way = run.chosen(how if how in ("python", "compiled") else "")
     with way, pytest.raises(CodeletError, match=said) as raised:
-        Built(one, given).ran(vertex_loop=how == "loop")
+        VertexRows(one, given).run(vertex_loop=how == "loop")
     assert f"vertex 3 ({one.__name__}, tile 3)" in str(raised.value)
     assert "numpy" in str(raised.value) and "line" in str(raised.value)
 
@@ -315,7 +316,7 @@ def test_a_matrix_that_numpy_goes_on_with_is_named(
     one = type("One", (codelet,), {}) if how == "batch" else branched(codelet)
     way = run.chosen(how if how in ("python", "compiled") else "")
     with way, pytest.warns(MatrixWarning) as told:
-        engine, found = Built(one, given).ran(vertex_loop=how == "loop")
+        engine, found = VertexRows(one, given).run(vertex_loop=how == "loop")
         engine.run()
     wanted = getattr(np.linalg, name)(given["a"])
     assert same_bits(found["y"], wanted[0] if name == "qr" else wanted)
@@ -365,7 +366,7 @@ class Shapes(Vertex):
 @pytest.mark.parametrize("codelet", [Filter, Shapes])
 def test_shapes_and_arrays_of_numbers_are_the_same_on_every_way(
     codelet: type[Vertex],
-    at_once: list[int],  # noqa: F811
+    vertices_by_python: list[int],
 ) -> None:
     shapes = {"angle": (), "rows": (3, 2), "spread": (4,), "after": (4,), "x": (12,), "m": (3, 4)}
     given = {
@@ -377,11 +378,13 @@ def test_shapes_and_arrays_of_numbers_are_the_same_on_every_way(
         for made, way in ((codelet, "batch"), (one, "loop"), (one, "scalar"), (one, "python")):
             quick = codelet is Filter and way == "scalar" and lie == "rows"
             with run.chosen("compiled" if quick else "python"):
-                engine, found = Built(made, given, lie).ran(vertex_loop=way == "loop")
+                engine, found = VertexRows(made, given, lie).run(vertex_loop=way == "loop")
             assert engine.report.ways() == {made.__name__: way.replace("python", "scalar")}
             kept.append(found)
-            assert at_once == [] or not quick or not compiled.numba_is_here()  # numba did all of it
-            at_once.clear()
+            assert (
+                vertices_by_python == [] or not quick or not compiled.numba_is_here()
+            )  # numba did all of it
+            vertices_by_python.clear()
     for found in kept:
         assert all(same_bits(array, kept[0][name]) for name, array in found.items())
     if codelet is Filter:

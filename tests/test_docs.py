@@ -40,7 +40,6 @@ from ipu_teach import (
     schedules,
 )
 from ipu_teach.device import DeviceManager
-from ipu_teach.graph import codelet_registry
 from ipu_teach.poplibs import gcl, graphfn, poplin, popnn, popops, poprand, popsparse, poputil
 from ipu_teach.show import panels, scene, shapes
 
@@ -52,16 +51,12 @@ import make_your_own as written  # noqa: E402
 from poplar_rows import SECTIONS, Row  # noqa: E402
 from poplibs_rows import LIBRARIES as TABLES  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("marked_codelets")
+
 ROWS = [row for rows in (*SECTIONS.values(), *TABLES.values()) for row in rows]
 LAYERS = popnn.bn, popnn.gn, popnn.in_, popnn.ln, popnn.pooling
 NAMED = [row for row in ROWS if row.ours]
 MISSING = [row for row in ROWS if not row.ours]
-
-
-@pytest.fixture(autouse=True)
-def own_codelets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What an example marks with @codelet is forgotten after it."""
-    monkeypatch.setattr(codelet_registry, "_marked", dict(codelet_registry._marked))
 
 
 def named(row: Row) -> str:

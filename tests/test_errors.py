@@ -633,7 +633,7 @@ VIEWS: list[Case] = [
     ("reshape to minus one", lambda w: w.x.reshape((-1, 3)), TensorCreationError, r"""
         A tensor of shape (4, 3) has 12 elements and cannot take the shape (-1, 3).
           where: Tensor('x', FLOAT, shape (4, 3))
-          next:  give whole numbers, none negative, whose product is the number of elements."""),
+          next:  write the size that -1 stands for in numpy: reshape((4, 3))."""),
     ("reshape to floats", lambda w: w.x.reshape((4.0, 3.0)), TensorCreationError, r"""
         A tensor of shape (4, 3) has 12 elements and cannot take the shape (4.0, 3.0).
           where: Tensor('x', FLOAT, shape (4, 3))

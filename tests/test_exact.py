@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
 from codelets import (
-    SHAPES,
     Counter,
     DotProduct,
     HalfScale,
@@ -24,8 +21,6 @@ from codelets import (
     Softmax,
     Sum,
     SumOfParts,
-    random_codelet,
-    random_elementwise,
 )
 from graphs import (
     Placed,
@@ -35,11 +30,21 @@ from graphs import (
     contents,
     differences,
     random_copy,
-    random_fields,
     random_superstep,
     same_bits,
 )
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import given, settings, strategies as st
+from random_codelets import check_random_codelet, check_random_elementwise
+from vertex_loop import (
+    DEVICE,
+    RANDOM,
+    RANDOMLY,
+    float_bits,
+    line_of,
+    normal,
+    run_codelet,
+    small_limits,
+)
 
 import ipu_teach
 from ipu_teach import (
@@ -59,58 +64,8 @@ from ipu_teach import (
     Vector,
     Vertex,
 )
-from ipu_teach.engine import views
-from ipu_teach.engine.batch import across_vertices, batch_plan, chunk, threads
 from ipu_teach.errors import CodeletError, MissingPerfEstimateError
 from ipu_teach.program import Copy, Execute, Repeat, Sequence
-from ipu_teach.types import Array
-
-DEVICE = IPUModel(tiles_per_ipu=3).create_device()
-RANDOM = np.random.default_rng(7)
-
-
-def normal(*shape: int) -> Array:
-    return RANDOM.standard_normal(shape).astype(np.float32)
-
-
-class Ran:
-    """What a compute set left in memory: its tensors by field name, and the report."""
-
-    def __init__(self, engine: Engine, names: list[str]) -> None:
-        self.values = {name: engine.read_tensor(name) for name in names}
-        self.report: Report = engine.report
-
-    def __getattr__(self, name: str) -> Any:
-        return self.values[name]
-
-
-def run(
-    codelet: type[Vertex],
-    loop: bool,
-    /,
-    times: int = 1,
-    runs: int = 1,
-    strict: bool = True,
-    **fields: Any,
-) -> Ran:
-    """Run one vertex for each row of the arrays in `fields`; those of an Output are what is there
-    before."""
-    graph = Graph(DEVICE.target)
-    compute_set = graph.add_compute_set()
-    tensors = {}
-    for name, values in fields.items():
-        values = np.asarray(values)
-        tensors[name] = graph.add_variable(codelet.fields[name].dtype, values.shape, name)
-        graph.set_initial_value(tensors[name], values)
-        graph.set_tile_mapping(tensors[name], 0)
-        graph.create_host_read(name, tensors[name])
-    count = max(len(np.asarray(v)) for v in fields.values())
-    graph.add_vertices(compute_set, codelet, np.arange(count) % 3, **tensors)
-    engine = Engine(graph, Repeat(times, Execute(compute_set)), strict=strict, vertex_loop=loop)
-    engine.load(DEVICE)
-    for _ in range(runs):
-        engine.run()
-    return Ran(engine, list(fields))
 
 
 @pytest.fixture(params=[False, True], ids=["batched", "loop"])
@@ -118,30 +73,11 @@ def loop(request: pytest.FixtureRequest) -> bool:
     return bool(request.param)
 
 
-def sequential(values: Array) -> Any:
-    total = values.dtype.type(0)
-    for value in values:
-        total = values.dtype.type(total + value)
-    return total
-
-
-def line_of(codelet: type[Vertex], text: str) -> int:
-    """The line of `compute` that holds `text`."""
-    import inspect
-
-    lines, first = inspect.getsourcelines(codelet.compute)
-    return first + next(i for i, line in enumerate(lines) if text in line)
-
-
-def bits(values: Any) -> list[int]:
-    return np.asarray(values, np.float32).view(np.uint32).tolist()
-
-
 # --- state, order of steps, branches --------------------------------------------------------------
 
 
 def test_state_lives_from_run_to_run(loop: bool) -> None:
-    assert run(Counter, loop, times=3, runs=2, out=[0, 0]).out.tolist() == [6, 6]
+    assert run_codelet(Counter, loop, times=3, runs=2, out=[0, 0]).out.tolist() == [6, 6]
 
 
 class Scaled(Vertex):
@@ -214,10 +150,10 @@ class PlainFloat(Vertex):
 def test_what_depends_on_data_runs_vertex_by_vertex_and_says_why() -> None:
     x = normal(20)
     with pytest.raises(MissingPerfEstimateError) as caught:
-        run(PlainFloat, False, x=x)
+        run_codelet(PlainFloat, False, x=x)
     line = f"test_exact.py, line {line_of(PlainFloat, 'float(')} (PlainFloat.compute)"
     assert line in caught.value.where
-    batched, looped = (run(PlainFloat, way, strict=False, x=x) for way in (False, True))
+    batched, looped = (run_codelet(PlainFloat, way, strict=False, x=x) for way in (False, True))
     np.testing.assert_array_equal(batched.x, np.abs(x))
     np.testing.assert_array_equal(looped.x, np.abs(x))
     reasons = batched.report.unbatched()
@@ -227,7 +163,8 @@ def test_what_depends_on_data_runs_vertex_by_vertex_and_says_why() -> None:
 
 def test_the_referee_says_that_it_went_vertex_by_vertex() -> None:
     batched, looped = (
-        run(Doubled, way, x=normal(20, 3), out=np.zeros((20, 3))).report for way in (False, True)
+        run_codelet(Doubled, way, x=normal(20, 3), out=np.zeros((20, 3))).report
+        for way in (False, True)
     )
     assert batched.ways() == {"Doubled": "batch"} and batched.unbatched() == {}
     assert looped.ways() == {"Doubled": "loop"}
@@ -235,14 +172,17 @@ def test_the_referee_says_that_it_went_vertex_by_vertex() -> None:
 
 
 def test_codelets_that_can_be_batched_are() -> None:
-    assert run(Softmax, False, x=normal(3, 2, 4), out=np.zeros((3, 2, 4))).report.unbatched() == {}
+    assert (
+        run_codelet(Softmax, False, x=normal(3, 2, 4), out=np.zeros((3, 2, 4))).report.unbatched()
+        == {}
+    )
 
 
 def test_softmax_against_double_precision(loop: bool) -> None:
     x = normal(6, 3, 10)
     e = np.exp(x.astype(np.float64) - x.max(axis=2, keepdims=True))
     np.testing.assert_allclose(
-        run(Softmax, loop, x=x, out=np.zeros_like(x)).out,
+        run_codelet(Softmax, loop, x=x, out=np.zeros_like(x)).out,
         e / e.sum(axis=2, keepdims=True),
         rtol=1e-6,
         atol=1e-9,
@@ -374,7 +314,7 @@ def test_an_element_outlives_its_array(loop: bool) -> None:
     x = np.abs(normal(50, 6))
     second = x + x
     expected = np.sqrt(second * np.float32(3)) * (x * x)[:, 1:2] + (second * second)[:, :1]
-    np.testing.assert_array_equal(run(Reuse, loop, x=x, out=np.zeros_like(x)).out, expected)
+    np.testing.assert_array_equal(run_codelet(Reuse, loop, x=x, out=np.zeros_like(x)).out, expected)
 
 
 class Twins(Vertex):
@@ -419,7 +359,9 @@ def test_a_product_of_single_elements_keeps_numpys_sign_of_zero(loop: bool) -> N
         np.array([[1.0], [-0.0], [-1.0]], np.float32),
     )
     expected = [np.dot(m[i].copy(), x[i].copy()) for i in range(3)]
-    assert bits(run(OneByOne, loop, m=m, x=x, out=np.ones((3, 1))).out) == bits(expected)
+    assert float_bits(run_codelet(OneByOne, loop, m=m, x=x, out=np.ones((3, 1))).out) == float_bits(
+        expected
+    )
 
 
 class ToThePower(Vertex):
@@ -439,7 +381,7 @@ def test_a_power_whose_exponent_is_data(loop: bool) -> None:
     x = np.abs(normal(7, 400))
     with np.errstate(all="ignore"):
         expected = [row**exponent for row, exponent in zip(x, k, strict=True)]
-    got = run(ToThePower, loop, x=x, k=k, out=x, same=x)
+    got = run_codelet(ToThePower, loop, x=x, k=k, out=x, same=x)
     assert same_bits(got.out, np.array(expected))
     assert same_bits(
         got.same, np.array([np.power(row, exponent) for row, exponent in zip(x, k, strict=True)])
@@ -462,7 +404,9 @@ class AlsoOneStore(Vertex):
 
 
 def test_adding_in_place_is_one_store_however_it_is_written() -> None:
-    one, other = (run(codelet, False, x=np.zeros((1, 4))) for codelet in (OneStore, AlsoOneStore))
+    one, other = (
+        run_codelet(codelet, False, x=np.zeros((1, 4))) for codelet in (OneStore, AlsoOneStore)
+    )
     assert one.x.tolist() == other.x.tolist() == [[0, 1, 1, 0]]
     assert one.report.total_cycles == other.report.total_cycles
 
@@ -478,7 +422,7 @@ class WideSum(Vertex):
 def test_a_sum_that_converts_on_the_way(loop: bool) -> None:
     x = RANDOM.standard_normal((5, 20000)).astype(np.float16)
     expected = [np.sum(row.copy(), dtype=np.float32) for row in x]
-    np.testing.assert_array_equal(run(WideSum, loop, x=x, out=np.zeros(5)).out, expected)
+    np.testing.assert_array_equal(run_codelet(WideSum, loop, x=x, out=np.zeros(5)).out, expected)
 
 
 class Root(Vertex):
@@ -494,7 +438,7 @@ def test_a_row_of_one_half_is_a_row(loop: bool) -> None:
     none."""
     x = np.arange(0x3800, 0x4800, dtype=np.uint16).view(np.float16)[:, None]
     expected = [np.cbrt(row.copy()) for row in x]
-    np.testing.assert_array_equal(run(Root, loop, x=x, out=np.zeros_like(x)).out, expected)
+    np.testing.assert_array_equal(run_codelet(Root, loop, x=x, out=np.zeros_like(x)).out, expected)
 
 
 class Window(Vertex):
@@ -568,7 +512,7 @@ def test_a_result_beside_its_operand_in_memory(loop: bool) -> None:
     for row in expected:
         row[1] = np.exp2(row[0])
         row[3:5] = np.log1p(row[2:4].copy())
-    assert same_bits(run(Interleaved, loop, x=x).x, expected)
+    assert same_bits(run_codelet(Interleaved, loop, x=x).x, expected)
 
 
 class Unusual(Vertex):
@@ -601,7 +545,7 @@ def test_unusual_operations(loop: bool, shared: bool) -> None:
     expected_x[:, 0] = [row[0] ** 2 for row in x]  # a number's own power, whose last bit may differ
     expected = a * a[:, ::-1] + x[:, :1] + np.where(i, expected_x, i.sum(axis=1, keepdims=True))
     expected[:, 0] = expected_x[:, :2].max(axis=1) + np.float32(3)
-    got = run(Unusual, loop, a=a, i=i, x=x, out=np.zeros((count, 5)))
+    got = run_codelet(Unusual, loop, a=a, i=i, x=x, out=np.zeros((count, 5)))
     np.testing.assert_array_equal(got.x, expected_x)
     np.testing.assert_array_equal(got.out, expected.astype(np.float32))
     assert loop or got.report.unbatched() == {}
@@ -644,7 +588,7 @@ def test_what_is_not_traced_runs_vertex_by_vertex(line: str) -> None:
     scope = {name: getattr(ipu_teach, name) for name in ipu_teach.__all__} | {"np": np}
     exec(source, scope)
     x = np.abs(normal(5, 4))
-    got = run(scope["Stops"], False, strict=False, x=x)
+    got = run_codelet(scope["Stops"], False, strict=False, x=x)
     reason = got.report.unbatched()["Stops"]
     assert STOPPING[line] in reason and "line 5 (Stops.compute)" in reason
     for row, after in zip(x, got.x, strict=True):
@@ -666,7 +610,7 @@ class MaskedPlaces(Vertex):
 
 def test_a_number_is_put_where_a_mask_is_true(loop: bool) -> None:
     x, m, low = normal(20, 9) * 3, normal(20, 3, 4), normal(20)
-    got = run(MaskedPlaces, loop, x=x, m=m, low=low)
+    got = run_codelet(MaskedPlaces, loop, x=x, m=m, low=low)
     kept = np.where(x < 0, np.float32(0), x)
     half = kept * np.float32(0.5)
     assert same_bits(got.x, kept + np.where(half > 1, np.float32(-0.0), half))
@@ -684,7 +628,7 @@ class SomePlaces(Vertex):
 
 def test_a_mask_on_an_output_leaves_the_rest_as_it_was(loop: bool) -> None:
     x, before = normal(9, 5), normal(9, 5)
-    got = run(SomePlaces, loop, strict=False, x=x, out=before)
+    got = run_codelet(SomePlaces, loop, strict=False, x=x, out=before)
     assert same_bits(got.out, np.where(x > 0, np.float32(1), before))
     assert "places that depend on data" in got.report.unbatched()["SomePlaces"]
 
@@ -701,7 +645,7 @@ class Hidden(Vertex):
 
 
 def test_a_bare_except_hides_nothing() -> None:
-    got = run(Hidden, False, strict=False, x=[1, -2])
+    got = run_codelet(Hidden, False, strict=False, x=[1, -2])
     assert "except" in got.report.unbatched()["Hidden"]
     assert got.x.tolist() == [-1, -2]
 
@@ -715,9 +659,9 @@ class Rounded(Vertex):
 
 
 def test_what_a_codelet_would_do_with_other_data_is_no_error(loop: bool) -> None:
-    assert run(Rounded, loop, x=[2, 2.8, 21], out=[9, 9, 9]).out.tolist() == [0, 1, 3]
+    assert run_codelet(Rounded, loop, x=[2, 2.8, 21], out=[9, 9, 9]).out.tolist() == [0, 1, 3]
     with pytest.raises(CodeletError, match="OverflowError") as caught:
-        run(Rounded, loop, x=[2, 2.8, 1], out=[9, 9, 9])
+        run_codelet(Rounded, loop, x=[2, 2.8, 1], out=[9, 9, 9])
     assert "vertex 2 (Rounded" in caught.value.where
 
 
@@ -731,7 +675,7 @@ class Overlong(Vertex):
 
 
 def test_a_long_loop_runs_vertex_by_vertex() -> None:
-    got = run(Overlong, False, strict=False, x=np.zeros((2, 4)))
+    got = run_codelet(Overlong, False, strict=False, x=np.zeros((2, 4)))
     assert "steps for one vertex" in got.report.unbatched()["Overlong"]
     assert got.x.tolist() == [[3000] * 4] * 2
 
@@ -761,9 +705,9 @@ class SharedArray(Vertex):
 
 
 def test_an_array_of_fixed_numbers(loop: bool) -> None:
-    got = run(OutsideArray, loop, strict=False, x=[1, 10], out=np.zeros((2, 3))).out
+    got = run_codelet(OutsideArray, loop, strict=False, x=[1, 10], out=np.zeros((2, 3))).out
     assert got.tolist() == [[5, 7, 9], [23, 34, 45]]
-    got = run(SharedArray, loop, strict=False, x=[1, 10], out=np.zeros((2, 3), int)).out
+    got = run_codelet(SharedArray, loop, strict=False, x=[1, 10], out=np.zeros((2, 3), int)).out
     assert got.tolist() == [[2, 4, 6], [20, 22, 24]]
 
 
@@ -783,7 +727,7 @@ class ListOfNumbers(Vertex):
 
 
 def test_a_list_is_taken_as_it_is_when_it_is_assigned(loop: bool) -> None:
-    got = run(ListOfNumbers, loop, x=[3, 4], out=np.zeros((2, 2)), more=np.zeros((2, 2)))
+    got = run_codelet(ListOfNumbers, loop, x=[3, 4], out=np.zeros((2, 2)), more=np.zeros((2, 2)))
     assert got.out.tolist() == [[1, 4], [1, 5]]
     assert got.more.tolist() == [[1, 6], [1, 8]]
 
@@ -798,12 +742,12 @@ class Inverse(Vertex):
 
 def test_a_function_that_may_fail_does_so_for_its_vertex_only(loop: bool) -> None:
     m = np.stack([np.eye(2), np.eye(2) * 2, np.ones((2, 2))]).astype(np.float32)
-    assert run(Inverse, loop, strict=False, m=m[:2], out=m[:2]).out.tolist() == [
+    assert run_codelet(Inverse, loop, strict=False, m=m[:2], out=m[:2]).out.tolist() == [
         [[1, 0], [0, 1]],
         [[0.5, 0], [0, 0.5]],
     ]
     with pytest.raises(CodeletError) as caught:
-        run(Inverse, loop, strict=False, m=m, out=m)
+        run_codelet(Inverse, loop, strict=False, m=m, out=m)
     assert "vertex 2 (Inverse" in caught.value.where
 
 
@@ -853,7 +797,7 @@ class StoresAnArray(Vertex):
 
 
 def test_an_array_of_constants_is_stored_beside_a_temporary(loop: bool) -> None:
-    assert run(StoresAnArray, loop, x=[[1, 2], [3, 4]], y=[[0, 0]] * 2).y.tolist() == [
+    assert run_codelet(StoresAnArray, loop, x=[[1, 2], [3, 4]], y=[[0, 0]] * 2).y.tolist() == [
         [2, 5],
         [6, 9],
     ]
@@ -873,9 +817,9 @@ def test_where_casts_a_number_that_does_not_fit_or_refuses_it_as_numpy_does(loop
         np.where(x > 5, -3, x)
     except OverflowError:  # since numpy 2.5
         with pytest.raises(CodeletError, match="-3 out of bounds for uint8"):
-            run(WhereNot, loop, x=[[1, 2], [6, 7]], y=[[0, 0]] * 2)
+            run_codelet(WhereNot, loop, x=[[1, 2], [6, 7]], y=[[0, 0]] * 2)
     else:
-        assert run(WhereNot, loop, x=[[1, 2], [6, 7]], y=[[0, 0]] * 2).y.tolist() == [
+        assert run_codelet(WhereNot, loop, x=[[1, 2], [6, 7]], y=[[0, 0]] * 2).y.tolist() == [
             [1, 2],
             [253, 253],
         ]
@@ -891,7 +835,7 @@ class MostOfMinusOne(Vertex):
 
 
 def test_max_of_a_number_that_the_other_cannot_be(loop: bool) -> None:
-    assert run(MostOfMinusOne, loop, x=[[1, 2], [3, 4]], y=[[0, 0]] * 2).y.tolist() == [
+    assert run_codelet(MostOfMinusOne, loop, x=[[1, 2], [3, 4]], y=[[0, 0]] * 2).y.tolist() == [
         [7, 1],
         [7, 4],
     ]
@@ -907,107 +851,28 @@ class Powers(Vertex):
 
 
 def test_a_negative_power_of_whole_numbers_names_its_vertex(loop: bool) -> None:
-    assert run(Powers, loop, strict=False, x=[[3, 2]], e=[[2, 5]], y=[[0, 0]]).y.tolist() == [
-        [9, 32]
-    ]
+    assert run_codelet(
+        Powers, loop, strict=False, x=[[3, 2]], e=[[2, 5]], y=[[0, 0]]
+    ).y.tolist() == [[9, 32]]
     with pytest.raises(CodeletError, match="negative integer powers") as caught:
-        run(Powers, loop, strict=False, x=[[3, 2]] * 2, e=[[2, 5], [1, -1]], y=[[0, 0]] * 2)
+        run_codelet(Powers, loop, strict=False, x=[[3, 2]] * 2, e=[[2, 5], [1, -1]], y=[[0, 0]] * 2)
     assert "vertex 1 (Powers, tile 1)" in caught.value.where
 
 
 # --- random programs against the vertex loop ------------------------------------------------------
-
-RANDOMLY = settings(deadline=None, suppress_health_check=list(HealthCheck))
-
-
-@contextmanager
-def cut(rng: Random) -> Iterator[None]:
-    """Small chunks, short runs and short windows, so that a few vertices take all the ways that a
-    million would."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(batch_plan, "CHUNK_BYTES", rng.choice([1, 300, 4096, 524288]))
-        run = rng.choice([1, 2, 8, 1000])
-        patch.setattr(views, "LEAST_RUN", run)
-        patch.setattr(across_vertices, "LEAST_RUN", run)
-        patch.setattr(batch_plan, "LANES", rng.choice([1, 3, 4096]))
-        patch.setattr(threads, "LEAST_SHARE", rng.choice([1, 2, 256]))
-        patch.setattr(chunk, "WINDOW", rng.choice([1, 4, 16, 1000]))
-        yield
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # numpy's own, about means of nothing
 @settings(RANDOMLY, max_examples=80)
 @given(st.randoms(use_true_random=False))
 def test_random_codelets_equal_the_vertex_loop(rng: Random) -> None:
-    dtype = rng.choice([FLOAT, FLOAT, FLOAT, HALF, HALF, INT, INT, UNSIGNED_INT, BOOL])
-    codelet, source = random_codelet(rng, dtype, rng.randrange(1, 9))
-    space = Space(DEVICE, rng)
-    compute_set = space.graph.add_compute_set()
-    placed: list[Placed] = []
-    for _ in range(rng.choice([1, 1, 1, 2, 3])):  # sizes that vertices side by side have
-        n, k, count = (
-            rng.choice([0, 1, 2, 3, 5, 7, 8, 9, 16, 17, 33]),
-            rng.choice([1, 2, 3, 5, 8]),
-            rng.choice([1, 2, 3, 7, 20]),
-        )
-        sizes: dict[str, tuple[int, ...]] = {"n": (n,), "k": (k,), "kn": (k, n), "": ()}
-        shapes = {name: sizes[size] for name, size in SHAPES.items()}
-        fields = random_fields(rng, space, codelet, shapes, count)
-        placed += [
-            Placed(codelet, rng.randrange(3), {f: [v[i]] for f, v in fields.items()})
-            for i in range(count)
-        ]
-    rng.shuffle(placed)
-    for vertex in placed:
-        add(space, compute_set, vertex)
-    program = Repeat(2, Execute(compute_set))
-    with cut(rng):
-        batched = outcome(
-            space, program, shuffle=rng.choice([None, 1]), threads=rng.choice([1, 1, 3])
-        )
-        looped = outcome(space, program, vertex_loop=True)
-    if isinstance(looped, CodeletError):
-        assert isinstance(batched, CodeletError), source
-    else:
-        assert not isinstance(batched, CodeletError), source
-        assert differences(batched, looped) == [], source
+    check_random_codelet(rng)
 
 
 @settings(RANDOMLY, max_examples=50)
 @given(st.randoms(use_true_random=False))
 def test_random_elementwise_codelets_equal_the_vertex_loop(rng: Random) -> None:
-    """Vertices of uneven sizes side by side, in every field alike or not, with gaps between them or
-    none."""
-    dtype = rng.choice([FLOAT, FLOAT, HALF, INT, UNSIGNED_INT, BOOL])
-    codelet, source = random_elementwise(rng, dtype, rng.randrange(1, 7))
-    lengths = [rng.choice([0, 1, 2, 7, 8, 33, 34]) for _ in range(rng.randint(1, 20))]
-    space = Space(DEVICE, rng)
-    order, gap = rng.sample(range(len(lengths)), len(lengths)), rng.choice([0, 0, 0, 3])
-    pieces: list[dict[str, list[View]]] = [{} for _ in lengths]
-    for name, field in codelet.fields.items():
-        whole = space.variable(field.dtype, (sum(lengths) + gap * len(lengths),))
-        begin = 0
-        for place in range(len(lengths)) if rng.randrange(6) else order:
-            pieces[place][name] = [whole[begin : begin + lengths[place]]]
-            begin += lengths[place] + (gap if rng.randrange(2) else 0)
-    compute_set = space.graph.add_compute_set()
-    for fields in pieces:
-        add(space, compute_set, Placed(codelet, rng.randrange(3), fields))
-    program = Repeat(2, Execute(compute_set))
-    with cut(rng):
-        batched, looped = (outcome(space, program, vertex_loop=way) for way in (False, True))
-    if isinstance(looped, CodeletError):
-        assert isinstance(batched, CodeletError), source
-    else:
-        assert not isinstance(batched, CodeletError), source
-        assert differences(batched, looped) == [], source
-
-
-def outcome(space: Space, program: Any, **how: Any) -> Any:
-    try:
-        return contents(space, program, **how)
-    except CodeletError as error:
-        return error
+    check_random_elementwise(rng)
 
 
 @settings(RANDOMLY, max_examples=80)
@@ -1026,7 +891,7 @@ def test_random_graphs_equal_the_vertex_loop(rng: Random) -> None:
     steps += [random_copy(rng, space)[0] for _ in range(rng.randrange(3))]
     rng.shuffle(steps)
     program = Sequence(*steps[1:], Repeat(2, steps[0]))
-    with cut(rng):
+    with small_limits(rng):
         batched, looped = (
             contents(space, program, vertex_loop=way, runs=2) for way in (False, True)
         )

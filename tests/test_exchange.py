@@ -11,10 +11,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from brute_force import (
+    RANDOMLY,
+    elements_by_tile,
+    local_addresses,
+    random_device,
+    random_space,
+    step_cost,
+)
 from codelets import Sum
 from graphs import Placed, Space, View, add, random_copy, random_superstep, random_view
 from hypothesis import given, settings, strategies as st
-from test_brute_force import RANDOMLY, cost_of, some_device, some_space, touched_by_tile
 
 from ipu_teach import FLOAT, Device, Engine, Graph, IPUModel, Report, Target, program as programs
 from ipu_teach.compile import compile_programs
@@ -55,8 +62,8 @@ def together(space: Space, wanted: list[set[int]], per_ipu: int) -> list[list[in
 @RANDOMLY
 @given(st.randoms(use_true_random=False))
 def test_what_pairs_of_tiles_hear_together(rng: Random) -> None:
-    device = some_device(rng)
-    space = some_space(rng, device)
+    device = random_device(rng)
+    space = random_space(rng, device)
     step = random_superstep(rng, space)
     everywhere = random_view(
         rng,
@@ -73,8 +80,8 @@ def test_what_pairs_of_tiles_hear_together(rng: Random) -> None:
             placed = Placed(Sum, tile, {"x": [everywhere], "out": [out[tile]]})
             add(space, step.compute_set, placed)
             step.vertices.append(placed)
-    reads, writes = cost_of(space, Execute(step.compute_set)).exchange
-    wanted = touched_by_tile(space, step, ("input", "inout"))
+    reads, writes = step_cost(space, Execute(step.compute_set)).exchange
+    wanted = elements_by_tile(space, step, ("input", "inout"))
     expected = together(space, wanted, device.target.tiles_per_ipu)
     assert [reads.together_received.tolist(), reads.together_sent.tolist()] == expected
     assert not writes.together_received.any() and not writes.together_sent.any()
@@ -95,22 +102,11 @@ def test_a_pair_of_tiles_hears_one_thing_at_twice_the_rate() -> None:
     ):
         space.map(out[number], tile)
         add(space, compute_set, Placed(Sum, tile, {"x": [part], "out": [out[number]]}))
-    assert cost_of(space, Execute(pair)).exchange_cycles.tolist() == [50, 0, 50, 50, 0, 0]
-    assert cost_of(space, Execute(both)).exchange_cycles.tolist() == [75, 0, 75, 75, 0, 50]
+    assert step_cost(space, Execute(pair)).exchange_cycles.tolist() == [50, 0, 50, 50, 0, 0]
+    assert step_cost(space, Execute(both)).exchange_cycles.tolist() == [75, 0, 75, 75, 0, 50]
 
 
 # --- instructions and distance --------------------------------------------------------------------
-
-
-def local_addresses(space: Space) -> list[int]:
-    """Where each element lies in the memory of its tile, if every tile keeps its elements in the
-    order of the graph."""
-    used = [0] * space.tiles
-    result = []
-    for element, tile in enumerate(space.tile):
-        result.append(used[tile])
-        used[tile] += space.size[element]
-    return result
 
 
 @RANDOMLY
@@ -118,9 +114,9 @@ def local_addresses(space: Space) -> list[int]:
 def test_sends_and_turns_are_counted(rng: Random) -> None:
     """SENDs: stretches of a tile's memory, cut at 64 words. Turns: how often the next element comes
     from another tile."""
-    space = some_space(rng, some_device(rng))
+    space = random_space(rng, random_device(rng))
     copy, source, destination = random_copy(rng, space)
-    found = cost_of(space, copy).exchange[0]
+    found = step_cost(space, copy).exchange[0]
     wanted: list[set[int]] = [set() for _ in range(space.tiles)]
     for s, d in zip(
         source.ids.reshape(-1).tolist(), destination.ids.reshape(-1).tolist(), strict=True
@@ -159,7 +155,7 @@ def test_instructions_hold_up_a_tile_that_gathers_crumbs() -> None:
     for i in range(10):
         space.map(x[i], i)
     space.map(y, 10)
-    cost = cost_of(space, Copy(x.tensor, y.tensor))
+    cost = step_cost(space, Copy(x.tensor, y.tensor))
     assert cost.exchange_cycles.tolist() == [1] * 10 + [30]
 
 
@@ -200,7 +196,7 @@ def one_way(source: int, destination: int, **fields: Any) -> int:
     x, y = space.variable(FLOAT, (100,)), space.variable(FLOAT, (100,))
     space.map(x, source)
     space.map(y, destination)
-    return cost_of(space, Copy(x.tensor, y.tensor)).exchange_duration
+    return step_cost(space, Copy(x.tensor, y.tensor)).exchange_duration
 
 
 def test_a_far_sender_is_heard_later() -> None:
@@ -264,8 +260,8 @@ def plain_host_traffic(space: Space, view: View, target: Target) -> dict[tuple[i
 @RANDOMLY
 @given(st.randoms(use_true_random=False), st.integers(1, 24))
 def test_the_hosts_packets_land_and_are_moved(rng: Random, packet: int) -> None:
-    device = some_device(rng, host_packet_bytes=packet)
-    space = some_space(rng, device)
+    device = random_device(rng, host_packet_bytes=packet)
+    space = random_space(rng, device)
     view = random_view(rng, rng.choice(list(space.variables.values())))
     graph = FrozenGraph(space.graph)
     expected = plain_host_traffic(space, view, device.target)
@@ -369,7 +365,7 @@ def test_what_an_ipu_wants_crosses_to_it_once() -> None:
             compute_set,
             Placed(Sum, tile, {"x": [x if tile % 3 else x[:4]], "out": [out[tile]]}),
         )
-    found = cost_of(space, Execute(compute_set)).exchange[0]
+    found = step_cost(space, Execute(compute_set)).exchange[0]
     assert found.links.tolist() == [[0, 40, 40], [0, 0, 0], [0, 0, 0]]
 
 
@@ -397,7 +393,7 @@ def random_moves(rng: Random, target: Target, count: int) -> tuple[Array, Array,
 @RANDOMLY
 @given(st.randoms(use_true_random=False), st.integers(0, 30))
 def test_more_bytes_are_never_cheaper(rng: Random, count: int) -> None:
-    target = some_device(rng).target
+    target = random_device(rng).target
     source, destination, size = random_moves(rng, target, count)
     before = moved(target, source, destination, size)
     for after in (
@@ -476,10 +472,10 @@ FASTER = {
 @RANDOMLY
 @given(st.randoms(use_true_random=False), st.sampled_from(sorted(FASTER)))
 def test_faster_is_never_slower(rng: Random, field: str) -> None:
-    device = some_device(rng)
-    space = some_space(rng, device)
+    device = random_device(rng)
+    space = random_space(rng, device)
     quick = changed(device.target, **{field: FASTER[field]})
-    exchanges: tuple[Traffic, ...] = cost_of(
+    exchanges: tuple[Traffic, ...] = step_cost(
         space, Execute(random_superstep(rng, space).compute_set)
     ).exchange
     for found in exchanges:

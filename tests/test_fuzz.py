@@ -214,13 +214,13 @@ def test_an_error_that_is_not_the_kits_is_a_difference(monkeypatch: pytest.Monke
 
 def test_a_codelet_that_differs_is_made_small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A text of CPython's that costs a cycle more."""
-    right = loops._ran
+    right = loops.outcome_of
 
     def wrong(*given: Any, **how: Any) -> loops.Ran:
         came = right(*given, **how)
         return came if how or came.error else came._replace(cycles=())
 
-    monkeypatch.setattr(loops, "_ran", wrong)
+    monkeypatch.setattr(loops, "outcome_of", wrong)
     _, text = one_codelet(2, compiled=False)
     assert "def compute(self)" in text and text.splitlines()[-1].startswith("# python: cycles")
     assert len(text.splitlines()) < len(loops.source_of(2).splitlines())

@@ -2,70 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import Any
-
 import numpy as np
 import pytest
+from all_reduces import all_reduce_report, bytes_by_link, tensors_by_ipu
 from fuzz.collectives import differs, draw
 
-from ipu_teach import FLOAT, INT, Device, Engine, Graph, IPUModel, Report, Tensor
-from ipu_teach.cost.links import ring_order, route
+from ipu_teach import FLOAT, INT, Device, Engine, Graph, IPUModel
+from ipu_teach.cost.links import ring_order
 from ipu_teach.errors import InvalidOptionError, PoplibsError
 from ipu_teach.poplibs import gcl, popops, poputil
 from ipu_teach.poplibs.gcl.ring import METHODS, choose
 from ipu_teach.program import Repeat, Sequence
 
 CONSECUTIVE, ORTHOGONAL = gcl.CommGroupType.CONSECUTIVE, gcl.CommGroupType.ORTHOGONAL
-
-
-def machine(ipus: int, n: int, tensors: int = 1, tiles: int = 13) -> tuple[Graph, Any]:
-    """A graph, and for each of some tensors its n elements on each IPU, over all tiles."""
-    graph = Graph(IPUModel("ipu2", tiles_per_ipu=tiles, num_ipus=ipus).create_device())
-    every = []
-    for k in range(tensors):
-        every.append([])
-        for ipu in range(ipus):
-            part = graph.create_virtual_graph(ipu * tiles, (ipu + 1) * tiles)
-            made = part.add_variable(FLOAT, (n,), f"t{k} on {ipu}")
-            poputil.map_tensor_linearly(part, made, 1, 1)
-            graph.set_initial_value(made, float(ipu + 1))
-            every[-1].append(made)
-    return graph, every
-
-
-def ran(graph: Graph, prog: Sequence, results: list[Tensor]) -> tuple[list[Any], Report]:
-    for i, tensor in enumerate(results):
-        graph.create_host_read(f"r{i}", tensor)
-    engine = Engine(graph, prog)
-    engine.load_and_run(Device(graph.target))
-    return [engine.read_tensor(f"r{i}") for i in range(len(results))], engine.report
-
-
-def reduced(
-    ipus: int, n: int, method: str, tensors: int = 1, merged: bool = True, tiles: int = 13
-) -> Report:
-    """The report of an all-reduce in place of ones, twos, threes …"""
-    graph, every = machine(ipus, n, tensors, tiles)
-    prog = Sequence()
-    for one in [every] if merged else every:
-        gcl.all_reduce_in_place_within_replica(graph, one, "ADD", prog, options={"method": method})
-    results, report = ran(graph, prog, [t for one in every for t in one])
-    assert all(np.all(r == ipus * (ipus + 1) / 2) for r in results)
-    return report
-
-
-def by_link(report: Report) -> Counter[tuple[int, int]]:
-    """Bytes over each link, message by message."""
-    per, found = report.target.tiles_per_ipu, Counter[tuple[int, int]]()
-    for number in report.step_numbers.tolist():
-        for sent in report.transfers(number):
-            if hasattr(sent, "receivers"):
-                for source, size, to in zip(sent.source, sent.size, sent.receivers, strict=True):
-                    for ipu in {int(t) // per for t in to}:
-                        for link in route(int(source) // per, ipu):
-                            found[link] += int(size)
-    return found
 
 
 def test_ring_order_and_methods_are_the_published_ones() -> None:
@@ -85,25 +34,27 @@ def test_rounds_and_bytes_are_those_of_the_formula() -> None:
         clockwise = {(a, b) for a, b in zip(ring, [*ring[1:], ring[0]], strict=True)}
         whole = 2 * (ipus - 1) * n * 4 // ipus
         for method, share in (("clockwise_ring", 1), ("bidirectional_ring_pair", 2)):
-            links = by_link(reduced(ipus, n, method, tiles=2))
+            links = bytes_by_link(all_reduce_report(ipus, n, method, tiles=2))
             assert clockwise <= set(links) and len(links) == share * ipus
             assert max(links.values()) == pytest.approx(whole / share, rel=0.02)
-        assert set(by_link(reduced(ipus, n, "clockwise_ring", tiles=2))) == clockwise
-        anticlockwise = by_link(reduced(ipus, n, "anticlockwise_ring", tiles=2))
+        assert (
+            set(bytes_by_link(all_reduce_report(ipus, n, "clockwise_ring", tiles=2))) == clockwise
+        )
+        anticlockwise = bytes_by_link(all_reduce_report(ipus, n, "anticlockwise_ring", tiles=2))
         assert set(anticlockwise) == {(b, a) for a, b in clockwise}
-        middle = by_link(reduced(ipus, n, "meet_in_middle_ring", tiles=2))
+        middle = bytes_by_link(all_reduce_report(ipus, n, "meet_in_middle_ring", tiles=2))
         assert max(middle.values()) == pytest.approx(2 * (ipus // 2) * n * 4 / ipus, rel=0.02)
 
 
 def test_cycles_are_those_of_a_ring_written_by_hand() -> None:
-    assert [reduced(4, n, "clockwise_ring").total_cycles for n in (520, 5200, 52_000)] == [
-        pytest.approx(cycles, rel=0.01) for cycles in (6_549, 8_439, 27_069)
-    ]
-    assert reduced(4, 52_000, "bidirectional_ring_pair").total_cycles < 25_905
+    assert [
+        all_reduce_report(4, n, "clockwise_ring").total_cycles for n in (520, 5200, 52_000)
+    ] == [pytest.approx(cycles, rel=0.01) for cycles in (6_549, 8_439, 27_069)]
+    assert all_reduce_report(4, 52_000, "bidirectional_ring_pair").total_cycles < 25_905
     # fewer rounds: the least of all, as long as a sync is worth more than bytes
-    rounds = {m: len(reduced(4, 520, m).step_numbers) for m in METHODS}
+    rounds = {m: len(all_reduce_report(4, 520, m).step_numbers) for m in METHODS}
     assert rounds["meet_in_middle_ring"] < rounds["clockwise_ring"] == 9
-    one_by_one, merged = (reduced(4, 520, "clockwise_ring", 6, m) for m in (False, True))
+    one_by_one, merged = (all_reduce_report(4, 520, "clockwise_ring", 6, m) for m in (False, True))
     assert one_by_one.total_cycles > 3 * merged.total_cycles
     assert len(merged.step_numbers) == 9
 
@@ -118,7 +69,7 @@ def test_all_ranks_get_the_same_bits_of_floats() -> None:
     """However their sums are rounded: each element is summed in one place."""
     values = np.random.default_rng(5).standard_normal((4, 1001)).astype(np.float32)
     for method in METHODS:
-        graph, (tensors,) = machine(4, 1001)
+        graph, (tensors,) = tensors_by_ipu(4, 1001)
         for i, tensor in enumerate(tensors):
             graph.create_host_write(f"w{i}", tensor)
         prog = Sequence()
@@ -172,7 +123,7 @@ def test_groups_by_hand() -> None:
 
 
 def test_what_is_no_collective_is_refused() -> None:
-    graph, (tensors, others) = machine(4, 8, 2, tiles=1)
+    graph, (tensors, others) = tensors_by_ipu(4, 8, 2, tiles=1)
     prog, reduce, move = Sequence(), gcl.all_reduce_within_replica, gcl.broadcast_within_replica
     short = graph.create_virtual_graph(1, 2).add_variable(FLOAT, (7,), "short")
     whole = graph.create_virtual_graph(1, 2).add_variable(INT, (8,), "whole")

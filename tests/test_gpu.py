@@ -34,6 +34,7 @@ from codelets import (
     Swap,
     random_codelet,
 )
+from engine_parts import step_action
 from graphs import (
     Placed,
     Space,
@@ -46,7 +47,7 @@ from graphs import (
     same_bits,
 )
 from hypothesis import given, settings, strategies as st
-from test_exact import DEVICE, RANDOMLY, cut
+from vertex_loop import DEVICE, RANDOMLY, small_limits
 
 from ipu_course import doctor
 from ipu_teach import (
@@ -468,7 +469,7 @@ def test_random_integer_codelets_equal_the_vertex_loop(stand_in: Any, rng: Rando
             Placed(codelet, rng.randrange(3), {f: [views[i]] for f, views in fields.items()}),
         )
     found: list[Any] = []
-    with cut(rng):
+    with small_limits(rng):
         for how in ({"backend": "cupy"}, {"backend": "numpy", "vertex_loop": True}):
             try:
                 found.append(contents(space, Repeat(2, Execute(compute_set)), **how))
@@ -493,7 +494,7 @@ def test_random_graphs_equal_the_vertex_loop(stand_in: Any, rng: Random) -> None
     steps += [random_copy(rng, space)[0] for _ in range(rng.randrange(3))]
     rng.shuffle(steps)
     program = Sequence(*steps[1:], Repeat(2, steps[0]))
-    with cut(rng):
+    with small_limits(rng):
         gpu, looped = (
             contents(space, program, backend=b, vertex_loop=b == "numpy") for b in ("cupy", "numpy")
         )
@@ -563,4 +564,4 @@ def test_nothing_waits_for_a_device_inside_a_step(codelet: type[Vertex], device:
     engine, _ = built(codelet, backend="cupy")
     engine.run()
     with cupyx.allow_synchronize(False):
-        engine._machine._actions[0]()  # type: ignore[union-attr]
+        step_action(engine)()

@@ -16,6 +16,7 @@ from typing import Any
 
 import minutes
 import numpy as np
+import private_names
 import pytest
 import rooms
 import size
@@ -52,6 +53,9 @@ SHUT = {
     ("frontends", "show"),
 }
 
+MOST_PRIVATE_USES = 129  # of the kit's private names in all files of the tests
+# These still import from test modules beside them.
+BORROWERS = {"tests/lessons/test_drawn.py", "tests/lessons/test_passing.py"}
 LONGEST_CELL = 25
 LONGEST_OUTPUT = 15
 HEAVIEST_NOTEBOOK = 300 * 1024  # bytes
@@ -271,7 +275,7 @@ def test_a_room_says_in_five_lines_what_it_adds_to_tiny(room: str) -> None:
     folder = {"course": COURSE, "validation": ROOT / "validation"}.get(room, PACKAGE / room)
     text = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))) or ""
     (lines,) = [
-        part.splitlines() for part in text.split("\n\n") if part.startswith("Beside `tiny`")
+        part.splitlines() for part in text.split("\n\n") if part.startswith("Compared with `tiny`")
     ]
     assert 3 <= len(lines) <= 5
 
@@ -637,3 +641,57 @@ def test_the_minutes_of_the_suite_are_told_in_the_rows_that_are_measured() -> No
     ]
     measured = {minutes.row_of(path.relative_to(ROOT).as_posix()) for path in files}
     assert sorted(told) == sorted(measured) and measured == minutes.ROWS.keys()
+
+
+def test_no_test_module_imports_from_another() -> None:
+    """What several test modules need is in a library beside them."""
+    imported = {
+        label(path): private_names.tests_imported(path.read_text(encoding="utf-8"))
+        for folder in (ROOT / "tests", ROOT / "docs", ROOT / "bench")
+        for path in sorted(folder.rglob("*.py"))
+        if path.relative_to(ROOT).as_posix() not in BORROWERS
+    }
+    assert len(imported) > 200
+    assert {name: modules for name, modules in imported.items() if modules} == {}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import test_exact",
+        "import tests.test_exact as exact",
+        "from test_exact import run",
+        "from tests.test_exact import run",
+        "from .test_views import place",
+        "from tests import test_exact",
+        "def f():\n    from test_exact import run",
+    ],
+)
+def test_every_way_to_import_a_test_module_is_seen(source: str) -> None:
+    assert len(private_names.tests_imported(source)) == 1
+
+
+def test_private_names_are_used_where_they_are_the_subject() -> None:
+    """Use a public function, a report or `engine_parts` instead. Fewer uses: lower the limit."""
+    assert len(private_names.all_private_uses()) <= MOST_PRIVATE_USES
+
+
+def test_uses_of_private_names_are_counted_where_they_reach_into_the_kit() -> None:
+    known = frozenset({"_machine", "_own"})
+    source = """
+from ipu_teach.engine import _machine
+engine._machine.memory
+monkeypatch.setattr(Engine, "_machine", None)
+monkeypatch.setattr("ipu_teach.engine._machine", None)
+class A:
+    def f(self):
+        self._own = 1
+        self._machine, other._own, print("_machine"), view._repr_html_()
+"""
+    uses = private_names.private_uses("a.py", source, known)
+    assert [(use.line, use.kind) for use in uses] == [
+        (2, "import"),
+        (4, "text"),
+        (5, "text"),
+        (3, "attribute"),
+    ]

@@ -75,10 +75,18 @@ def perceptron(
     return model
 
 
+def run_of(model: Any, batch: int = 8) -> Any:
+    """Return the compiled training step of a model, which `fit` would call."""
+    return model._run("fit", batch)
+
+
 def losses(model: Any, batch: int = 8) -> list[float]:
-    """Of each update of 160 samples in their order: an epoch of each."""
+    """Return the loss of each update in an epoch of 160 samples, in their order.
+
+    `fit` would give only the mean of an epoch.
+    """
     count = len(BATCHES) * 8 // batch
-    run = model._run("fit", batch)
+    run = run_of(model, batch)
     run.write("rate", model.optimizer.learning_rate)
     per = run.micro_batches
     flat = X.reshape(-1, 64)
@@ -415,6 +423,7 @@ def test_callbacks_watch_a_figure() -> None:
     less = Script(keras.callbacks.ReduceLROnPlateau(factor=0.5, patience=2, min_lr=0.1), figures)
     model.fit(flat, Y[:16], 8, 6, verbose=0, callbacks=[less])
     assert less.rates == [0.5, 0.5, 0.5, 0.25, 0.25, 0.25]
+    # read from the device: that the new rate was sent there is the subject
     assert model._current_run.read("rate") == 0.25 and len(model.compiles) == 1
     with pytest.raises(
         ModelError, match="(?s)watches 'val_loss', but an epoch has loss.*validation_data"
@@ -425,7 +434,7 @@ def test_callbacks_watch_a_figure() -> None:
 def test_ctrl_c_ends_between_two_steps_and_the_weights_are_those_of_the_last() -> None:
     model = perceptron()
     before = model.get_weights()
-    run = model._run("fit", 8)
+    run = run_of(model)
     inner = run.engine.run
 
     def interrupted(*given: Any) -> Any:

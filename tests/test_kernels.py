@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 from codelets import Axpy
+from engine_parts import step_action
 from graphs import same_bits
 from hypothesis import given, strategies as st
-from test_exact import DEVICE, RANDOMLY, cut, normal
+from vertex_loop import DEVICE, RANDOMLY, normal, small_limits
 
 from ipu_teach import FLOAT, HALF, Engine, Graph, InOut, Input, Output, Vector, Vertex
 from ipu_teach.engine import views
@@ -35,7 +36,7 @@ def test_nests_are_the_starts_that_they_were_made_of(rng: Random) -> None:
         index = np.indices(shape).reshape(len(shape), -1)
         blocks.append(np.array(steps) @ index + rng.randrange(50))
     starts = np.concatenate(blocks, axis=1)
-    with cut(rng), pytest.MonkeyPatch.context() as patch:
+    with small_limits(rng), pytest.MonkeyPatch.context() as patch:
         patch.setattr(views, "PREFIX", rng.choice([2, 5, 256]))
         nests = find_nests(starts)
     if nests is None:
@@ -319,10 +320,8 @@ def test_joined_products_are_within_rounding_and_exact_ones_are_the_loops(
 
 def calls_of(engine: Engine) -> list[Any]:
     """The prebound calls of the engine's first step."""
-    machine = engine._machine
-    assert machine is not None
-    step: Any = machine._actions[0]  # partial(run_all, calls)
-    calls: list[Any] = step.args[0]
+    action: Any = step_action(engine)  # partial(run_all, calls)
+    calls: list[Any] = action.args[0]
     return calls
 
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from brute_force import RANDOMLY, random_device
 from codelets import Axpy, DotProduct, Increment, PairwiseSum, Sum, SumOfParts
 from graphs import Placed, Space, View, add
 from hypothesis import given, settings, strategies as st
-from test_brute_force import RANDOMLY, some_device
 
 from ipu_teach import (
     BOOL,
@@ -233,7 +233,7 @@ class Maker:
 def test_liveness_is_what_an_interpreter_finds(rng: Random) -> None:
     """Every way through the programs is walked backwards; what a place needs on any of them is live
     there."""
-    space = Space(some_device(rng), rng)
+    space = Space(random_device(rng), rng)
     maker = Maker(rng, space)
     roots = [
         root

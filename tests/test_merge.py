@@ -10,10 +10,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from brute_force import (
+    RANDOMLY,
+    elements_by_tile,
+    expected_bytes,
+    random_device,
+    random_space,
+    traffic_bytes,
+)
 from codelets import Sum
+from engine_parts import machine_of
 from graphs import Placed, Space, Superstep, View, add, random_copy, random_superstep
 from hypothesis import given, settings, strategies as st
-from test_brute_force import RANDOMLY, figures, moved, some_device, some_space, touched_by_tile
 
 from ipu_teach import (
     BOOL,
@@ -256,7 +264,7 @@ def test_an_error_names_the_copy_that_went_with_a_compute_set() -> None:
 def test_random_copies_go_with_the_compute_sets_that_they_leave_alone(rng: Random) -> None:
     """Element by element, and no value depends on it."""
     device = IPUModel(tiles_per_ipu=rng.randint(1, 5)).create_device()
-    space = some_space(rng, device)
+    space = random_space(rng, device)
     sets = [random_superstep(rng, space, most=2) for _ in range(rng.randint(1, 3))]
     parts: list[Any] = [random_copy(rng, space) for _ in range(rng.randint(2, 9))]
     for _ in range(rng.randint(1, 4)):
@@ -306,21 +314,19 @@ def test_random_copies_go_with_the_compute_sets_that_they_leave_alone(rng: Rando
     for group, step in zip(expected, steps, strict=True):
         wanted: list[set[int]] = [set() for _ in range(space.tiles)]
         if isinstance(group[0], Superstep):
-            wanted = touched_by_tile(space, group[0], ("input", "inout"))
+            wanted = elements_by_tile(space, group[0], ("input", "inout"))
         for _, source, destination in group[isinstance(group[0], Superstep) :]:
             for there, here in zip(
                 source.ids.reshape(-1).tolist(), destination.ids.reshape(-1).tolist(), strict=True
             ):
                 wanted[space.tile[here]].add(there)
-        assert figures(engines[0].executable.cost.step(step.step).exchange[0]) == moved(
-            space, wanted, space.tiles
-        )
+        assert traffic_bytes(
+            engines[0].executable.cost.step(step.step).exchange[0]
+        ) == expected_bytes(space, wanted, space.tiles)
     for engine in engines:
         engine.load(device)
         engine.run()
-    memories = [
-        engine._machine.memory.bytes.tobytes() for engine in engines if engine._machine is not None
-    ]
+    memories = [machine_of(engine).memory.bytes.tobytes() for engine in engines]
     assert memories[0] == memories[1]
     assert engines[0].report.total_cycles <= engines[1].report.total_cycles
 
@@ -330,8 +336,8 @@ def test_random_copies_go_with_the_compute_sets_that_they_leave_alone(rng: Rando
 def test_random_copies_merge_as_far_as_they_may_and_move_each_byte_once(rng: Random) -> None:
     """Element by element: a run ends at the first copy that meets what it wrote or writes what it
     read."""
-    device = some_device(rng)
-    space, per_ipu = some_space(rng, device), device.target.tiles_per_ipu
+    device = random_device(rng)
+    space, per_ipu = random_space(rng, device), device.target.tiles_per_ipu
     copies = [random_copy(rng, space) for _ in range(rng.randint(2, 9))]
     pairs = [  # of elements: from where, to where
         list(zip(s.ids.reshape(-1).tolist(), d.ids.reshape(-1).tolist(), strict=True))
@@ -362,15 +368,13 @@ def test_random_copies_merge_as_far_as_they_may_and_move_each_byte_once(rng: Ran
         wanted: list[set[int]] = [set() for _ in range(space.tiles)]
         for there, here in chain.from_iterable(pairs[i] for i in run):
             wanted[space.tile[here]].add(there)
-        assert figures(engines[0].executable.cost.step(step.step).exchange[0]) == moved(
-            space, wanted, per_ipu
-        )
+        assert traffic_bytes(
+            engines[0].executable.cost.step(step.step).exchange[0]
+        ) == expected_bytes(space, wanted, per_ipu)
     for engine in engines:
         engine.load(device)
         engine.run()
-    memories = [
-        engine._machine.memory.bytes.tobytes() for engine in engines if engine._machine is not None
-    ]
+    memories = [machine_of(engine).memory.bytes.tobytes() for engine in engines]
     assert memories[0] == memories[1]
     # A copy that moves nothing between IPUs and lies on several may be in a step with one that does.
     # All wait for that step, for this copy's share too, which alone had held up its own IPUs only.

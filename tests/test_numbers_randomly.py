@@ -27,7 +27,7 @@ from graphs import (
     same_bits,
 )
 from hypothesis import HealthCheck, given, settings, strategies as st
-from test_exact import cut
+from vertex_loop import small_limits
 
 from ipu_teach import (
     FLOAT,
@@ -104,7 +104,7 @@ def compared(
         )
     program.add(Repeat(2, Execute(compute_set)))
     options = random_options(rng)
-    with cut(rng):
+    with small_limits(rng):
         fast = outcome(
             space,
             program,

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 import student_codelets as students
+from engine_parts import measured_cycles
 from graphs import same_bits
 from pricing import priced_by_line
+from scalar_vertices import ELEMENT_LOOPS, VertexRows, codelet_and_values
 from student_codelets import CASES
-from test_pricing import STUDENTS
-from test_scalar import Built, values_of
 
 from ipu_teach import (
     FLOAT,
@@ -53,14 +53,14 @@ def regions_of(codelet: type[Vertex], values: dict[str, Array], row: int) -> dic
 
 
 def seen(name: str, row: int, count: int = 3, prices: str = COMPILED) -> Observed:
-    codelet, values = values_of(name, count, 7)
+    codelet, values = codelet_and_values(name, count, 7)
     return observed(codelet, regions_of(codelet, values, row), make_target(codelet_prices=prices))
 
 
 @pytest.mark.parametrize("prices", PRICES)
-@pytest.mark.parametrize("name", STUDENTS)
+@pytest.mark.parametrize("name", ELEMENT_LOOPS)
 def test_lines_cost_what_a_third_counter_says(name: str, prices: str) -> None:
-    codelet, values = values_of(name, 3, 7)
+    codelet, values = codelet_and_values(name, 3, 7)
     file = inspect.getsourcefile(codelet) or ""
     with np.errstate(all="ignore"):
         told = priced_by_line(codelet, values, prices)
@@ -82,7 +82,7 @@ def test_lines_cost_what_a_third_counter_says(name: str, prices: str) -> None:
 # they run.
 PLAIN = [
     name
-    for name in STUDENTS
+    for name in ELEMENT_LOOPS
     if not any(
         isinstance(n, (ast.GeneratorExp, ast.ListComp, ast.Lambda))
         or (isinstance(n, ast.stmt) and not hasattr(n, "body") and n.end_lineno != n.lineno)
@@ -93,7 +93,7 @@ PLAIN = [
 
 @pytest.mark.parametrize("name", PLAIN)
 def test_lines_run_as_often_as_python_says(name: str) -> None:
-    codelet, values = values_of(name, 2, 5)
+    codelet, values = codelet_and_values(name, 2, 5)
     if codelet.context != "worker":
         return
     file, counts = inspect.getsourcefile(codelet), Counter[int]()
@@ -122,12 +122,11 @@ def test_lines_run_as_often_as_python_says(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in CASES if name != "Racy"])
 def test_values_and_sums_are_those_of_an_engine(name: str) -> None:
-    codelet, values = values_of(name, 3, 7)
-    engine, ran = Built(codelet, values).ran()
+    codelet, values = codelet_and_values(name, 3, 7)
+    engine, ran = VertexRows(codelet, values).run()
     assert engine.report.unknown_codelets == ()
-    group: Any = engine._machine.compiled.groups[0][0]  # type: ignore[union-attr]
-    measured = next((c for m in engine._machine._cycles.values() for c, _ in m.values()), None)  # type: ignore[union-attr]
-    cycles = np.broadcast_to(vertex_cycles(group, TARGET, measured), 3)
+    group: Any = engine.executable.compiled.groups[0][0]
+    cycles = np.broadcast_to(vertex_cycles(group, TARGET, measured_cycles(engine)), 3)
     for row in range(3):
         found = seen(name, row)
         assert found.cycles == cycles[row] == found.start + sum(c for _, _, c in found.lines)
@@ -143,7 +142,7 @@ def test_the_walk_says_of_traced_codelets_what_their_traces_say() -> None:
         codelet, values = (
             (vars(sys.modules[__name__])[name], HALVES if name == "Kinds" else WHOLE)
             if name not in CASES
-            else values_of(name, 3, 7)
+            else codelet_and_values(name, 3, 7)
         )
         found, code = (
             observed(codelet, regions_of(codelet, values, 0), TARGET),

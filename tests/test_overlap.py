@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from two_tile_ipus import Busy, TwoTileMachine, times, uneven_ipus
 
-from ipu_teach import FLOAT, INT, Engine, Graph, InOut, IPUModel, Report, Tensor, Vertex, show
+import ipu_course  # noqa: F401  # enters its lessons in what insights advise
+from ipu_teach import FLOAT, INT, Engine, Graph, InOut, IPUModel, Report, Vertex, show
 from ipu_teach.cost.overlap import Overlap
 from ipu_teach.errors import InvalidMachineModelError, NotOfferedError, PoplibsError
 from ipu_teach.poplibs import gcl
@@ -40,13 +42,6 @@ from ipu_teach.show.shapes import Words
 INSIDE, TOGETHER = 100, 700  # cycles of a sync: of one IPU, and of two
 
 
-class Busy(Vertex):
-    x: InOut[FLOAT]
-
-    def compute(self) -> None:
-        self.x = self.x + 1
-
-
 class Down(Vertex):
     count: InOut[INT]
 
@@ -54,64 +49,8 @@ class Down(Vertex):
         self.count = self.count - 1
 
 
-class Machine:
-    """Two tiles an IPU, a number on each; a clock of 1 GHz, and host links of 4 bytes a cycle."""
-
-    def __init__(self, ipus: int = 2, **fields: Any) -> None:
-        model = IPUModel(
-            tiles_per_ipu=2,
-            num_ipus=ipus,
-            tile_clock_frequency=1e9,
-            host_bytes_per_second=4e9,
-            streaming_bytes_per_second=4e9,
-            **fields,
-        )
-        self.device = model.create_device()
-        self.graph = Graph(self.device)
-        self.numbers = self.variable("numbers", *range(2 * ipus))
-        self.graph.set_initial_value(self.numbers, 1)
-
-    def variable(self, name: str, *tiles: int, each: int = 1, dtype: Any = FLOAT) -> Tensor:
-        """`each` elements on every one of the tiles."""
-        tensor = self.graph.add_variable(dtype, (len(tiles) * each,), name)
-        for i, tile in enumerate(tiles):
-            self.graph.set_tile_mapping(tensor[i * each : (i + 1) * each], tile)
-        return tensor
-
-    def work(self, name: str, **cycles: int) -> Execute:
-        """Vertices on tiles `t0`, `t1` and so on, each alone with these worker cycles: its tile
-        takes six times as many."""
-        graph = self.numbers.graph
-        cs = graph.add_compute_set(name)
-        for key, count in cycles.items():
-            tile = int(key[1:])
-            v = graph.add_vertex(cs, Busy, x=self.numbers[tile])
-            graph.set_tile_mapping(v, tile)
-            graph.set_perf_estimate(v, count)
-        return Execute(cs)
-
-    def run(self, *programs: Program, runs: int = 1, **streams: Any) -> Report:
-        engine = Engine(self.graph, Sequence(*programs))
-        engine.load(self.device)
-        for name, values in streams.items():
-            engine.connect_stream(name, values)
-        for _ in range(runs):
-            engine.run()
-        opened = Report.deserialize(engine.report.serialize())
-        assert times(opened) == times(engine.report) and opened.digest() == engine.report.digest()
-        return engine.report
-
-
-def times(report: Report) -> list[tuple[Any, ...]]:
-    """The name of each step, and on each IPU that takes part in it (IPU, start, end)."""
-    return [
-        (s.name, *((k, i.start, i.start + i.cycles) for k, i in enumerate(s.ipus) if i.cycles))
-        for s in report.steps()
-    ]
-
-
 def test_ipus_do_not_wait_for_each_other_inside() -> None:
-    m = Machine()
+    m = TwoTileMachine()
     report = m.run(m.work("a", t0=10), m.work("b", t2=50), m.work("c", t1=20, t3=5))
     assert times(report) == [
         ("a", (0, 0, INSIDE + 60)),
@@ -130,7 +69,7 @@ def test_ipus_do_not_wait_for_each_other_inside() -> None:
 
 
 def test_a_copy_across_is_one_step_of_all() -> None:
-    m = Machine()
+    m = TwoTileMachine()
     report = m.run(
         m.work("a", t0=10), Copy(m.numbers[0], m.numbers[2]), m.work("b", t2=50), m.work("c", t1=1)
     )
@@ -153,7 +92,7 @@ def test_a_copy_across_is_one_step_of_all() -> None:
 
 
 def test_a_copy_across_is_work_of_two_and_waiting_of_the_others() -> None:
-    m = Machine(4)
+    m = TwoTileMachine(4)
     report = m.run(m.work("a", t0=10), Copy(m.numbers[0], m.numbers[2]), m.work("b", t2=50))
     across = report.step_cost(1).cycles
     assert [(r.own_cycles, r.shared_cycles, r.waiting_cycles) for r in report.ipus] == [
@@ -181,7 +120,7 @@ def test_a_copy_across_is_work_of_two_and_waiting_of_the_others() -> None:
 
 
 def test_stages_one_after_another_are_each_at_work_a_quarter_of_the_time() -> None:
-    m = Machine(4)
+    m = TwoTileMachine(4)
     stages = [m.work(f"stage {ipu}", **{f"t{2 * ipu}": 1000}) for ipu in range(4)]
     copies = [Copy(m.numbers[2 * ipu], m.numbers[2 * ipu + 2]) for ipu in range(3)]
     order = [step for pair in zip(stages, copies, strict=False) for step in pair]
@@ -192,7 +131,7 @@ def test_stages_one_after_another_are_each_at_work_a_quarter_of_the_time() -> No
 
 
 def test_an_edge_across_holds_up_all() -> None:
-    m = Machine(3)
+    m = TwoTileMachine(3)
     cs = m.graph.add_compute_set("far")
     v = m.graph.add_vertex(cs, Busy, x=m.numbers[5])
     m.graph.set_tile_mapping(v, 0)
@@ -210,7 +149,7 @@ def test_an_edge_across_holds_up_all() -> None:
 def test_each_ipu_has_a_host_link_of_its_own(tiles: tuple[int, ...], busiest: int) -> None:
     """1,024 bytes, a packet, on each of some tiles, at 4 bytes a cycle: what one IPU gets goes over
     its own link."""
-    m = Machine()
+    m = TwoTileMachine()
     x = m.graph.add_variable(FLOAT, (len(tiles) * 256,), "x")
     for i, tile in enumerate(tiles):
         m.graph.set_tile_mapping(x[i * 256 : (i + 1) * 256], tile)
@@ -234,7 +173,7 @@ def test_each_ipu_has_a_host_link_of_its_own(tiles: tuple[int, ...], busiest: in
 def test_under_single_pipeline_an_ipu_talks_to_the_host_alone(remote: bool) -> None:
     """1,024 bytes at 4 a cycle come to IPU 1, and 512 to IPU 0, while the other goes on."""
     pattern = "SINGLE_PIPELINE"
-    m = Machine(sync_pattern=pattern)
+    m = TwoTileMachine(sync_pattern=pattern)
     x = [m.variable(f"x{ipu}", 2 * ipu, each=each) for ipu, each in ((0, 128), (1, 256))]
     copies, streams = [], {}
     for ipu, tensor in enumerate(x):
@@ -272,7 +211,7 @@ def test_under_single_pipeline_an_ipu_talks_to_the_host_alone(remote: bool) -> N
 def test_under_replica_and_ladder_the_ipus_of_a_replica_talk_to_the_host_together() -> None:
     """Two replicas of two IPUs; 512 bytes at 4 a cycle come to the first IPU of each. IPU 1, which
     is late, holds up its own replica."""
-    m = Machine(4, sync_pattern="REPLICA_AND_LADDER")
+    m = TwoTileMachine(4, sync_pattern="REPLICA_AND_LADDER")
     graph = Graph(m.device, replication_factor=2)
     m.graph = graph.get_top_level_graph()
     m.numbers = m.variable("numbers, replica 1 of 4", *range(8))  # so named by somebody
@@ -300,7 +239,7 @@ def test_under_replica_and_ladder_the_ipus_of_a_replica_talk_to_the_host_togethe
     assert report.replicas == 2 and report.ipu_name(1) == "IPU 1, replica 0 of 2"
     opened = Report.deserialize(report.serialize())
     assert opened.replicas == 2
-    lone = Machine(4)
+    lone = TwoTileMachine(4)
     lone.graph.set_tile_mapping(lone.graph.add_variable(INT, (), "z, replica 0 of 2"), 0)
     assert Report.deserialize(lone.run(lone.work("a", t0=1)).serialize()).replicas == 1
     of_four = TOGETHER + 30 + 128
@@ -314,7 +253,7 @@ def test_under_replica_and_ladder_the_ipus_of_a_replica_talk_to_the_host_togethe
 
 
 def test_a_transfer_of_several_ipus_keeps_each_for_its_own_share() -> None:
-    m = Machine(sync_pattern="SINGLE_PIPELINE")
+    m = TwoTileMachine(sync_pattern="SINGLE_PIPELINE")
     x = m.variable("x", 0, 1, 2, each=256)
     stream = m.graph.add_host_to_device_fifo("in", FLOAT, 768)
     report = m.run(m.work("a", t3=10), Copy(stream, x), **{"in": np.zeros(768, np.float32)})
@@ -322,7 +261,7 @@ def test_a_transfer_of_several_ipus_keeps_each_for_its_own_share() -> None:
 
 
 def test_a_print_and_a_sync_hold_up_all_under_any_pattern() -> None:
-    m = Machine(sync_pattern="SINGLE_PIPELINE")
+    m = TwoTileMachine(sync_pattern="SINGLE_PIPELINE")
     report = m.run(
         PrintTensor(m.numbers[0]), Sync(SyncType.EXTERNAL), Copy(m.numbers[0], m.numbers[3])
     )
@@ -330,7 +269,7 @@ def test_a_print_and_a_sync_hold_up_all_under_any_pattern() -> None:
 
 
 def test_the_pattern_alone_moves_no_figure_of_one_ipu() -> None:
-    m = Machine(1)
+    m = TwoTileMachine(1)
     stream = m.graph.add_host_to_device_fifo("in", FLOAT, 2)
     report = m.run(Copy(stream, m.numbers), m.work("a", t0=10), **{"in": np.ones(2, np.float32)})
     alone = report.what_if(sync_pattern="SINGLE_PIPELINE")
@@ -338,7 +277,7 @@ def test_the_pattern_alone_moves_no_figure_of_one_ipu() -> None:
 
 
 def test_an_if_tells_all_ipus() -> None:
-    m = Machine()
+    m = TwoTileMachine()
     yes = m.graph.add_constant(INT, (1,), 1, "yes")
     m.graph.set_tile_mapping(yes, 0)
     slow, quick, last = m.work("slow", t2=50), m.work("quick", t0=10), m.work("last", t1=10)
@@ -352,7 +291,7 @@ def test_an_if_tells_all_ipus() -> None:
 
 
 def test_a_while_tells_all_ipus_each_time_and_a_repeat_never() -> None:
-    m = Machine()
+    m = TwoTileMachine()
     count = m.variable("count", 0, dtype=INT)
     m.graph.set_initial_value(count, 2)
     down = m.graph.add_compute_set("down")
@@ -374,14 +313,14 @@ def test_a_while_tells_all_ipus_each_time_and_a_repeat_never() -> None:
         ("down", (0, 560, 690)),
         ("quick", (0, 800, 960)),
     ]
-    m = Machine()
+    m = TwoTileMachine()
     report = m.run(Repeat(3, Sequence(m.work("slow", t2=50), m.work("quick", t0=10))))
     assert times(report)[4:] == [("slow", (1, 800, 1200)), ("quick", (0, 320, 480))]
     assert report.total_cycles == 1200 and report.overlap.waits.tolist() == [[0, 720], [0, 0]]
 
 
 def test_syncs_inside_and_outside() -> None:
-    m = Machine()
+    m = TwoTileMachine()
     a, b = m.work("a", t0=10), m.work("b", t2=50)
     report = m.run(a, b, Sync(SyncType.INTERNAL), a)
     assert times(report)[2:] == [("INTERNAL", (0, 160, 260), (1, 400, 500)), ("a", (0, 260, 420))]
@@ -394,7 +333,7 @@ def test_syncs_inside_and_outside() -> None:
 
 
 def test_a_run_begins_on_all_ipus_at_once() -> None:
-    m = Machine()
+    m = TwoTileMachine()
     report = m.run(m.work("a", t0=10), m.work("b", t2=50), runs=2)
     assert (
         times(report)[2:] == [("a", (0, 400, 560)), ("b", (1, 400, 800))]
@@ -406,7 +345,7 @@ def test_a_run_begins_on_all_ipus_at_once() -> None:
 
 
 def test_what_nobody_does_and_what_all_do() -> None:
-    m = Machine()
+    m = TwoTileMachine()
     empty = Execute(m.graph.add_compute_set("empty"))
     report = m.run(m.work("a", t0=10), WriteUndef(m.numbers[3]), empty)
     assert [row[1:] for row in times(report)] == [((0, 0, 160),), (), ((0, 160, 260), (1, 0, 100))]
@@ -424,7 +363,7 @@ def test_what_nobody_does_and_what_all_do() -> None:
 
 
 def test_a_stamp_reads_the_clock_of_its_ipu() -> None:
-    m = Machine()
+    m = TwoTileMachine()
     yes = m.graph.add_constant(INT, (1,), 1, "yes")
     m.graph.set_tile_mapping(yes, 0)
     program = Sequence(m.work("a", t0=10), m.work("b", t2=50))
@@ -448,7 +387,7 @@ def test_a_stamp_reads_the_clock_of_its_ipu() -> None:
 
 
 def test_blocks_follow_the_clock_of_their_tile() -> None:
-    m = Machine()
+    m = TwoTileMachine()
     a, b = m.work("a", t0=10, t1=5), m.work("b", t2=50)
     report = m.run(Block(a, "first"), Block(b, "second"), Block(Sequence(a, b), "third"))
     told = [
@@ -462,7 +401,7 @@ def test_blocks_follow_the_clock_of_their_tile() -> None:
 
 def test_the_first_of_four_ipus_takes_as_long_as_one_alone() -> None:
     def run(ipus: int) -> Report:
-        m = Machine(ipus)
+        m = TwoTileMachine(ipus)
         x, y = m.variable("x", 0, 1, each=50), m.variable("y", 1, 0, each=50)
         m.graph.set_initial_value(x, 2)
         m.graph.set_initial_value(y, 2)
@@ -484,7 +423,7 @@ def test_the_first_of_four_ipus_takes_as_long_as_one_alone() -> None:
 
 
 def test_the_phases_of_an_ipu_are_its_share_of_a_step() -> None:
-    m = Machine()
+    m = TwoTileMachine()
     x, y = m.variable("x", 0, 2, 3, each=40), m.variable("y", 1, 3, 2, each=40)
     m.graph.set_initial_value(x, 2)
     report = m.run(m.work("c", t0=20, t1=9, t3=5), Copy(x, y), Copy(x[:40], y[40:80]))
@@ -504,21 +443,8 @@ def test_the_phases_of_an_ipu_are_its_share_of_a_step() -> None:
 # --- what reports and pictures say of it ----------------------------------------------------------
 
 
-def uneven() -> Report:
-    """160 cycles on IPU 0 and 400 on IPU 1, a copy of 773 across, and 220 on IPU 0 beside 130 on
-    IPU 1; twice."""
-    m = Machine()
-    body = Sequence(
-        m.work("quick", t0=10),
-        m.work("slow", t2=50),
-        Copy(m.numbers[0], m.numbers[2]),
-        m.work("both", t1=20, t3=5),
-    )
-    return m.run(Repeat(2, body))
-
-
 def test_a_summary_says_how_much_each_ipu_is_at_work_and_who_holds_up_the_others() -> None:
-    report = uneven()
+    report = uneven_ipus()
     # Between the copies "both" and "quick" take 380 cycles on IPU 0, "both" and "slow" 530 on IPU
     # 1.
     assert report.total_cycles == 400 + 773 + 530 + 773 + 220
@@ -550,7 +476,7 @@ def test_a_summary_says_how_much_each_ipu_is_at_work_and_who_holds_up_the_others
         "IPU 1 holds up the others: they wait for it 7.2 % of the time of all IPUs, longest while "
         "it is in 'slow'. At work are IPU 1 97 %, IPU 0 86 % of the run."
     )
-    m = Machine()
+    m = TwoTileMachine()
     slow = m.run(m.work("slow", t2=50))
     assert (
         "IPU 0 is at work:                                     0 (0.0% of total; waits longest for "
@@ -558,19 +484,19 @@ def test_a_summary_says_how_much_each_ipu_is_at_work_and_who_holds_up_the_others
     )
     (insight,) = [i for i in slow.insights() if i.kind == "IPUs"]
     assert insight.advice.startswith("give each IPU as much to do") and insight.lesson
-    even = Machine()
+    even = TwoTileMachine()
     told = summary_text(even.run(even.work("even", t0=5, t2=5)))
     assert "(100.0% of total; waits for no other IPU)" in told and "none, no IPU waits" in told
-    many = Machine(18)
+    many = TwoTileMachine(18)
     assert "… and 2 more IPUs, see report.ipus" in summary_text(many.run(many.work("a", t0=5)))
-    alone = Machine(1)
+    alone = TwoTileMachine(1)
     one = alone.run(alone.work("a", t0=5))
     assert "IPU 0" not in summary_text(one) and "IPUs" not in one.data and one.ipus[0].busy == 1
     assert not [i for i in one.insights() if i.kind == "IPUs"]
 
 
 def test_a_trace_has_the_clock_of_each_ipu() -> None:
-    report = uneven()
+    report = uneven_ipus()
     events = json.loads(chrome_trace(report))["traceEvents"]
     rows = {
         e["tid"]: e["args"]["name"] for e in events if e["ph"] == "M" and e["name"] == "thread_name"
@@ -605,7 +531,7 @@ def test_a_trace_has_the_clock_of_each_ipu() -> None:
 
 
 def test_the_timeline_has_a_row_for_each_ipu() -> None:
-    report = uneven()
+    report = uneven_ipus()
     scene = show.timeline(report).scene
     flame, tape = scene.mark("programs"), scene.mark("tiles")
     assert isinstance(flame, Flame) and isinstance(tape, Tape) and flame.timed
@@ -703,7 +629,7 @@ def test_the_lanes_of_many_tiles_are_sorted_within_each_ipu() -> None:
 
 
 def test_a_frame_of_the_animation_is_what_all_ipus_do_meanwhile() -> None:
-    report = uneven()
+    report = uneven_ipus()
     view = show.bsp(report)
     rows = [
         (row["name"], row["runs"], row["compute cycles"], row["slowest tile"]) for row in view.data
@@ -816,9 +742,9 @@ def the_time_is_the_runs(report: Report) -> None:
         assert rows[0]["longest on"] == (names[most[0]] if len(most) == 1 else several)
 
 
-def with_io_tiles(ipus: int = 1, **fields: Any) -> Machine:
+def with_io_tiles(ipus: int = 1, **fields: Any) -> TwoTileMachine:
     """The first tile of each IPU is an I/O tile."""
-    return Machine(ipus, io_tiles=1, **fields)
+    return TwoTileMachine(ipus, io_tiles=1, **fields)
 
 
 def test_what_io_tiles_do_alone_holds_up_no_other_tile_until_a_copy_joins_them() -> None:
@@ -904,7 +830,7 @@ def test_on_several_ipus_io_tiles_wait_for_io_tiles() -> None:
 
 
 def test_a_copy_among_io_tiles_goes_with_no_compute_set() -> None:
-    m = Machine(io_tiles=0)
+    m = TwoTileMachine(io_tiles=0)
     wide = IPUModel(tiles_per_ipu=4, io_tiles=2).create_device()
     m.device, m.graph = wide, Graph(wide)
     m.numbers = m.variable("numbers", 0, 1, 2, 3)
@@ -916,7 +842,7 @@ def test_a_copy_among_io_tiles_goes_with_no_compute_set() -> None:
 
 
 def test_io_tiles_are_the_first_of_each_ipu_and_leave_some() -> None:
-    m = Machine(2, io_tiles=1)
+    m = TwoTileMachine(2, io_tiles=1)
     assert gcl.per_ipu_tiles(m.graph, 0, 1) == [0, 2] and gcl.per_ipu_tiles(m.graph, 1, 1) == [1, 3]
     aside = m.graph.create_virtual_graph(gcl.per_ipu_tiles(m.graph, 0, 1))
     assert aside.target.num_tiles == 2 and aside.target.io_tiles == 0
@@ -1003,7 +929,7 @@ def test_a_run_lasts_between_its_longest_chain_and_its_sum(rng: Random) -> None:
     number from tile to tile."""
     ipus = rng.randint(1, 4)
     each = rng.choice([1, 1, 2])  # sets of tiles an IPU: with I/O tiles each tile has its own clock
-    m = Machine(ipus, io_tiles=each - 1)
+    m = TwoTileMachine(ipus, io_tiles=each - 1)
     flag = [m.graph.add_constant(INT, (1,), value, f"flag{value}") for value in (0, 1)]
     for constant in flag:
         m.graph.set_tile_mapping(constant, 0)

@@ -1,5 +1,8 @@
-"""Every place that tells the kit's code from the user's: errors, warnings, tracebacks and verdicts
-show the user's line, not one of the runtime or of the course."""
+"""Every place that tells the kit's code from the user's.
+
+Errors, warnings, tracebacks and verdicts show the user's line, not one of the runtime or of the
+course. The places are private functions of several modules; each test names its module.
+"""
 
 from __future__ import annotations
 

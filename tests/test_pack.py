@@ -160,9 +160,10 @@ class Index:
 
 @pytest.fixture
 def index(monkeypatch: pytest.MonkeyPatch) -> Index:
-    made = Index()
-    monkeypatch.setattr(wheels, "_download", made)
-    return made
+    """An index that answers instead of pip."""
+    index = Index()
+    monkeypatch.setattr(wheels, "_download", index)
+    return index
 
 
 def test_what_is_here_and_whole_is_kept(tmp_path: Path, index: Index) -> None:
@@ -204,8 +205,9 @@ def test_what_pip_says_is_told_in_words(
     said: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(wheels, "_run", lambda command, hear: (1, said.splitlines()))
+    (tmp_path / "wheels").mkdir()
     with pytest.raises(PackError) as caught:
-        wheels._download(LINUX, ["a==1"], tmp_path / "wheels" / "arriving")
+        Store(tmp_path).fetch(LINUX, ["a==1"])
     assert told in str(caught.value)
 
 
@@ -299,9 +301,9 @@ def test_a_pack_holds_the_kit_the_wheels_and_their_checksums(
 
 
 def test_a_package_without_a_wheel_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, index: Index, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(wheels, "_download", Index(without=("numpy", "llvmlite")))
+    index.without = ("numpy", "llvmlite")
     assert (
         pack.main(
             ["--system", "macos-intel", "--python", "3.12", "--folder", str(tmp_path / "made")]

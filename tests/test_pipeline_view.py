@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from programs import pipeline_training as training
+from pages import lane_pieces
+from view_programs import pipeline_training
 
 from ipu_teach import show
 from ipu_teach.errors import InvalidOptionError
@@ -15,15 +16,6 @@ from ipu_teach.schedules import GROUPED, INTERLEAVED, SEQUENTIAL, pipeline_sched
 from ipu_teach.show.scene import Painted
 from ipu_teach.show.shapes import Boxes, Words
 from ipu_teach.show.view import View
-from tests.test_streaming_view import drawn
-
-
-def trained(schedule: str, stages: int, batches: int) -> tuple[Any, View]:
-    rng = np.random.default_rng(0)
-    ticks = pipeline_schedule(stages, batches, schedule)
-    weights, x = (rng.standard_normal((n, 40)).astype(np.float32) for n in (stages, batches))
-    report = training.main(ticks, weights, x)[1]
-    return report, show.pipeline(ticks, report)
 
 
 def painted(view: View, name: str, ticks: int) -> tuple[Painted, dict[tuple[int, int], Any], float]:
@@ -89,8 +81,8 @@ def test_a_box_for_each_stage_and_tick_and_what_it_holds(
 
 @pytest.mark.parametrize("stages", [2, 4])
 def test_the_lanes_of_its_run_are_the_time_that_each_ipu_works(stages: int) -> None:
-    report, view = trained(INTERLEAVED, stages, 8)
-    lanes, total = drawn(view.scene, "run"), report.total_cycles
+    report, view = pipeline_training(INTERLEAVED, stages, 8)
+    lanes, total = lane_pieces(view.scene, "run"), report.total_cycles
     assert list(lanes) == [f"IPU {i}" for i in range(stages)]
     for row, pieces in zip(report.ipus, lanes.values(), strict=True):
         ends = sorted((begin, end) for _, begin, end in pieces)
@@ -123,7 +115,7 @@ def test_a_long_schedule_is_cut_and_says_so() -> None:
         (([[("forward", -1, 0)]],), "which are not ticks."),
         (
             ([[("forward", 1, 0), ("backward", 1, 3)]],),
-            "ticks of which number 0 has two things to do for stage 1.\n  next:  a stage does one",
+            "two steps for stage 1 in tick 0.\n  next:  give each a tick of its own: a stage does one step",
         ),
         (([[("forward", 0, 0)]], 3), "show.pipeline() was given 3, which is not a report."),
     ],

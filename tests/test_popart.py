@@ -244,7 +244,7 @@ def test_what_does_not_fit_is_said_by_name() -> None:
     on = builder.aiOnnx
     with pytest.raises(ModelError, match="give a list of ids, as in aiOnnx.relu"):
         on.relu("x")
-    with pytest.raises(ModelError, match="did you mean 'relu1'|no tensor of this Builder"):
+    with pytest.raises(ModelError, match="did you mean 'relu1'|not a tensor of this Builder"):
         on.relu(["relu99"])
     with pytest.raises(ModelError, match="did you mean 'softmax'"):
         on.softmaxx(["x"])

@@ -10,7 +10,23 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import given, settings, strategies as st
+from poplibs_bench import (
+    DTYPES,
+    FLOATS,
+    LENGTHS,
+    NUMERIC,
+    RANDOMLY,
+    SEEDS,
+    SHAPES,
+    VIEWS,
+    Bench,
+    TensorKinds,
+    as_view,
+    assert_same_bits,
+    sample,
+    target_of,
+)
 
 from ipu_teach import (
     BOOL,
@@ -19,14 +35,10 @@ from ipu_teach import (
     HALF,
     INT,
     LONGLONG,
-    SHORT,
     UNSIGNED_CHAR,
     UNSIGNED_INT,
-    UNSIGNED_LONGLONG,
-    UNSIGNED_SHORT,
     Engine,
     Graph,
-    IPUModel,
     IPUTeachError,
     Tensor,
     concat,
@@ -43,125 +55,12 @@ from ipu_teach.errors import (
 )
 from ipu_teach.poplibs import poplin, popnn, popops, poputil
 from ipu_teach.poplibs.popops import reduction_plan, reductions
-from ipu_teach.program import Execute, Sequence
-from ipu_teach.report import Report
+from ipu_teach.program import Execute
 from ipu_teach.target import Target
 from ipu_teach.types import Array, DType
 
-# The same examples in every run; look for more with another seed and more examples.
-RANDOMLY = settings(
-    deadline=None, derandomize=True, max_examples=60, suppress_health_check=list(HealthCheck)
-)
-
 TILES = (1, 2, 13, 1472)
-FLOATS = (FLOAT, HALF)
-NUMERIC = (
-    FLOAT,
-    HALF,
-    INT,
-    UNSIGNED_INT,
-    CHAR,
-    UNSIGNED_CHAR,
-    SHORT,
-    UNSIGNED_SHORT,
-    LONGLONG,
-    UNSIGNED_LONGLONG,
-)
 Interval = tuple[int, int]
-
-
-def target_of(tiles: int) -> Target:
-    return IPUModel("ipu2", tiles_per_ipu=tiles).create_device().target
-
-
-class Bench:
-    """A graph, a program that library calls append to, and the values that its variables start
-    with."""
-
-    def __init__(self, tiles: int = 13) -> None:
-        self.device = IPUModel("ipu2", tiles_per_ipu=tiles).create_device()
-        self.graph = Graph(self.device)
-        self.prog = Sequence()
-        self._handles: dict[int, str] = {}
-        self.report: Report | None = None
-
-    def variable(self, values: Any, dtype: type[DType] = FLOAT, name: str | None = None) -> Tensor:
-        """A linearly mapped variable that starts with `values`."""
-        array = np.asarray(values, dtype.numpy)
-        tensor = self.graph.add_variable(dtype, array.shape, name)
-        poputil.map_tensor_linearly(self.graph, tensor)
-        self.graph.set_initial_value(tensor, array)
-        return tensor
-
-    def run(self, *tensors: Tensor, times: int = 1, vertex_loop: bool = False) -> list[Array]:
-        """The tensors' values after the program ran."""
-        for tensor in tensors:
-            if id(tensor) not in self._handles:
-                self._handles[id(tensor)] = f"{len(self._handles)} {tensor!r}"
-                self.graph.create_host_read(self._handles[id(tensor)], tensor)
-        engine = Engine(self.graph, self.prog, vertex_loop=vertex_loop)
-        engine.load(self.device)
-        for _ in range(times):
-            engine.run()
-        self.report = engine.report
-        return [engine.read_tensor(self._handles[id(tensor)]) for tensor in tensors]
-
-    def check_mapped(self, tensor: Tensor) -> list[int]:
-        """The tile of each element, in order; every element lies on exactly one."""
-        tiles = np.full(tensor.num_elements, -1)
-        for tile, pieces in enumerate(self.graph.get_tile_mapping(tensor)):
-            for begin, end in pieces:
-                assert np.all(tiles[begin:end] == -1)
-                tiles[begin:end] = tile
-        assert np.all(tiles >= 0)
-        return tiles.tolist()
-
-
-def same_bits(got: Array, wanted: Any) -> None:
-    """Equal in dtype, shape and every bit; any NaN equals any other."""
-    wanted = np.asarray(wanted)
-    assert got.dtype == wanted.dtype
-    assert got.shape == wanted.shape
-    if got.dtype.kind == "f":
-        assert np.array_equal(np.isnan(got), np.isnan(wanted))
-        got, wanted = np.where(np.isnan(got), 0, got), np.where(np.isnan(wanted), 0, wanted)
-    assert got.tobytes() == np.ascontiguousarray(wanted).tobytes()
-
-
-def sample(rng: np.random.Generator, shape: tuple[int, ...], dtype: type[DType]) -> Array:
-    """Values over the whole range of an integer type, or spread over several magnitudes."""
-    if dtype.numpy.kind == "f":
-        powers = rng.uniform(-3, 3, shape)
-        return np.asarray(rng.standard_normal(shape) * 10.0**powers).astype(dtype.numpy)
-    bounds = np.iinfo(dtype.numpy)
-    return np.asarray(rng.integers(bounds.min, bounds.max, shape, dtype.numpy, endpoint=True))
-
-
-def as_view(bench: Bench, values: Array, dtype: type[DType], kind: str) -> Tensor:
-    """A tensor whose elements are `values`, made as a view of another variable."""
-    if kind == "transposed" and values.ndim == 2:
-        return bench.variable(values.T, dtype).transpose()
-    if kind == "sliced" and values.ndim:
-        padded = np.zeros((values.shape[0] * 2 + 1, *values.shape[1:]), dtype.numpy)
-        padded[1::2] = values
-        return bench.variable(padded, dtype)[1::2]
-    if kind == "concat" and values.ndim and values.shape[0] > 1:
-        cut = values.shape[0] // 2
-        back, front = bench.variable(values[cut:], dtype), bench.variable(values[:cut], dtype)
-        return concat([front, back])
-    return bench.variable(values, dtype)
-
-
-DTYPES = st.sampled_from((FLOAT, FLOAT, FLOAT, HALF, HALF, *NUMERIC))
-VIEWS = st.sampled_from(["plain", "transposed", "sliced", "concat"])
-LENGTHS = st.sampled_from([1, 2, 3, 5, 7, 13, 31, 64, 67])
-SHAPES = st.one_of(
-    st.just(()),
-    st.tuples(LENGTHS),
-    st.tuples(LENGTHS, LENGTHS),
-    st.tuples(LENGTHS, st.just(2), st.just(3)),
-)
-SEEDS = st.integers(0, 2**32 - 1)
 
 
 # --- poputil: who lies where ----------------------------------------------------------------------
@@ -382,8 +281,8 @@ def test_elementwise_equals_numpy(
     )
     bench.check_mapped(out)
     for got, loop, (_, wanted) in zip(fast, slow, checks, strict=True):
-        same_bits(got, wanted)
-        same_bits(loop, wanted)
+        assert_same_bits(got, wanted)
+        assert_same_bits(loop, wanted)
     if dtype is FLOAT:
         exact = ufunc(y.astype(np.float64), x) if swap else ufunc(x.astype(np.float64), y)
         np.testing.assert_allclose(fast[0], exact, rtol=2**-23, atol=1e-38)
@@ -410,7 +309,7 @@ def test_numbers_on_either_side_equal_numpy(
     with np.errstate(all="ignore"):
         wanted = [ufunc(x, held), ufunc(held, x), ufunc(x, held), ufunc(x, held)]
     for found, expected in zip(got, wanted, strict=True):
-        same_bits(found, expected)
+        assert_same_bits(found, expected)
     for out in (right, left, as_numpy):
         assert bench.check_mapped(out) == bench.check_mapped(a)
 
@@ -441,7 +340,7 @@ def test_special_values_equal_numpy(dtype: type[DType], name: str) -> None:
         bench = Bench()
         a, b = bench.variable(values[:, None], dtype), bench.variable(values, dtype)
         function, _, ufunc = BINARY[name]
-        same_bits(
+        assert_same_bits(
             bench.run(function(bench.graph, a, b, bench.prog))[0], ufunc(values[:, None], values)
         )
 
@@ -465,7 +364,7 @@ def test_every_machine_gives_the_same_values(tiles: int, shape: tuple[int, ...])
             np.full(shape, 4, np.float32),
         ]
     for found, expected in zip(got, wanted, strict=True):
-        same_bits(found, expected)
+        assert_same_bits(found, expected)
     assert len(bench.graph.compute_sets) == 4
 
 
@@ -481,8 +380,8 @@ def test_scaled_add_rounds_the_product_then_the_sum(
     popops.scaled_add_to(bench.graph, a, b, k, bench.prog, options={"scaleFloatToHalfTolerance": 1})
     with np.errstate(all="ignore"):
         wanted = x + dtype.numpy.type(k) * y
-    same_bits(bench.run(a)[0], wanted)
-    same_bits(bench.run(a, vertex_loop=True)[0], wanted)
+    assert_same_bits(bench.run(a)[0], wanted)
+    assert_same_bits(bench.run(a, vertex_loop=True)[0], wanted)
     if dtype is FLOAT:
         exact = x.astype(np.float64) - 0.3 * y
         np.testing.assert_allclose(
@@ -508,7 +407,7 @@ def test_cast_equals_numpy(
     a = as_view(bench, x, source, view)
     out = popops.cast(bench.graph, a, destination, bench.prog)
     with np.errstate(all="ignore"):
-        same_bits(bench.run(out)[0], x.astype(destination.numpy))
+        assert_same_bits(bench.run(out)[0], x.astype(destination.numpy))
     assert bench.check_mapped(out) == bench.check_mapped(a)
 
 
@@ -531,7 +430,7 @@ def test_fill_writes_every_element(dtype: type[DType], shape: tuple[int, ...]) -
     whole = bench.variable(np.zeros(shape), dtype)
     value = True if dtype is BOOL else 0.1 if dtype in FLOATS else 77
     popops.fill(bench.graph, whole, bench.prog, value)
-    same_bits(bench.run(whole)[0], np.full(shape, value, dtype.numpy))
+    assert_same_bits(bench.run(whole)[0], np.full(shape, value, dtype.numpy))
 
 
 def test_fill_leaves_the_rest_of_a_variable_alone() -> None:
@@ -540,7 +439,7 @@ def test_fill_leaves_the_rest_of_a_variable_alone() -> None:
     popops.fill(bench.graph, matrix.transpose()[2:4], bench.prog, -1)
     wanted = np.arange(70, dtype=np.float32).reshape(7, 10)
     wanted[:, 2:4] = -1
-    same_bits(bench.run(matrix)[0], wanted)
+    assert_same_bits(bench.run(matrix)[0], wanted)
 
 
 def test_the_result_lies_where_the_larger_operand_does() -> None:
@@ -596,7 +495,8 @@ def planned_reduction(
     by tile, in the order of their first rows, in blocks if the plan has any.
 
     Few long columns in six shares, unless a worker has them for itself: of one column by ADD, MAX
-    or MIN, of up to eight of FLOAT and HALF.
+    or MIN, of up to eight of FLOAT and HALF. The plan itself is private: `reduce` takes options, and
+    returns no plan.
     """
     kept, dtype = tuple(d for d in range(x.ndim) if d not in dims), tensor.dtype
     shape = tuple(x.shape[d] for d in kept)
@@ -686,8 +586,8 @@ def test_reduce_equals_numpy(
     given_dims = [d - len(shape) if random.random() < 0.5 else d for d in dims]
     out = popops.reduce(bench.graph, a, given_dims, bench.prog, operation)
     wanted = planned_reduction(bench.graph, a, out, x, dims, operation)
-    same_bits(bench.run(out)[0], wanted)
-    same_bits(bench.run(out, vertex_loop=True)[0], wanted)
+    assert_same_bits(bench.run(out)[0], wanted)
+    assert_same_bits(bench.run(out, vertex_loop=True)[0], wanted)
     assert bench.graph.get_tile_mapping(out) == poputil.calc_linear_tile_mapping(
         bench.graph, out.shape, dtype
     )
@@ -709,7 +609,7 @@ def test_a_single_column_is_added_first_to_last(dtype: type[DType], rows: int, t
     x = sample(np.random.default_rng(rows), (rows,), dtype)
     a = bench.variable(x, dtype)
     out = popops.reduce(bench.graph, a, [0], bench.prog)
-    same_bits(bench.run(out)[0], planned_reduction(bench.graph, a, out, x, (0,), "ADD"))
+    assert_same_bits(bench.run(out)[0], planned_reduction(bench.graph, a, out, x, (0,), "ADD"))
 
 
 @pytest.mark.parametrize("shape", [(1,), (5000,), (3, 700), (200, 40)])
@@ -721,7 +621,7 @@ def test_reductions_on_the_full_chip(shape: tuple[int, ...], transposed: bool) -
     first, last = (popops.reduce(bench.graph, a, [d], bench.prog) for d in (0, -1))
     outs, axes = (first, last), (0, len(shape) - 1)
     for got, out, axis in zip(bench.run(*outs), outs, axes, strict=True):
-        same_bits(got, planned_reduction(bench.graph, a, out, x, (axis,), "ADD"))
+        assert_same_bits(got, planned_reduction(bench.graph, a, out, x, (axis,), "ADD"))
 
 
 @pytest.mark.parametrize("dtype", [*FLOATS, INT])
@@ -738,8 +638,8 @@ def test_few_long_columns_are_reduced_by_six_workers(
     a = bench.variable(x, dtype)
     out = popops.reduce(bench.graph, a, dims, bench.prog, operation)
     wanted = planned_reduction(bench.graph, a, out, x, dims, operation)
-    same_bits(bench.run(out)[0], wanted)
-    same_bits(bench.run(out, vertex_loop=True)[0], wanted)
+    assert_same_bits(bench.run(out)[0], wanted)
+    assert_same_bits(bench.run(out, vertex_loop=True)[0], wanted)
 
 
 @pytest.mark.parametrize("tiles", [1, 13, 1472])
@@ -770,7 +670,7 @@ def test_nothing_reduced_is_the_neutral_element(operation: str) -> None:
     neutral = popops.reduce(bench.graph, empty, [0], bench.prog, operation)
     got = bench.run(none, neutral)
     assert got[0].shape == (0,)
-    same_bits(got[1], np.full(5, 0 if operation == "ADD" else 1, np.float32))
+    assert_same_bits(got[1], np.full(5, 0 if operation == "ADD" else 1, np.float32))
 
 
 def reported_reduction(rows: int, columns: int, tiles: int, transposed: bool) -> float:
@@ -845,8 +745,8 @@ def check_product(
     a, b = as_view(bench, x, FLOAT, a_view), as_view(bench, y, FLOAT, b_view)
     out = poplin.mat_mul(bench.graph, a, b, bench.prog)
     got, wanted = bench.run(out)[0], planned_product(x, y, bench.device.target)
-    same_bits(got, wanted)
-    same_bits(bench.run(out, vertex_loop=True)[0], wanted)
+    assert_same_bits(got, wanted)
+    assert_same_bits(bench.run(out, vertex_loop=True)[0], wanted)
     bench.check_mapped(out)
     scale = np.abs(x.astype(np.float64)) @ np.abs(y)
     assert np.all(np.abs(got - x.astype(np.float64) @ y) <= x.shape[1] * 2.0**-23 * scale)
@@ -878,7 +778,7 @@ def test_a_matrix_times_its_own_transpose(shape: tuple[int, int], tiles: int) ->
     x = sample(np.random.default_rng(2), shape, FLOAT)
     a = bench.variable(x)
     out = poplin.mat_mul(bench.graph, a, a.transpose(), bench.prog)
-    same_bits(bench.run(out)[0], planned_product(x, x.T, bench.device.target))
+    assert_same_bits(bench.run(out)[0], planned_product(x, x.T, bench.device.target))
 
 
 def test_a_product_that_was_not_cut_lies_on_the_tiles_that_made_it() -> None:
@@ -995,6 +895,7 @@ def whole_softmax(x: Array) -> Array:
 def test_softmax_and_loss_equal_numpy_on_the_whole_batch(
     batch: int, classes: int, view: str, tiles: int, seed: int
 ) -> None:
+    """Long rows are cut for several workers, so the last bits of their sums may differ from numpy's."""
     rng, bench = np.random.default_rng(seed), Bench(tiles)
     x = (rng.standard_normal((batch, classes)) * 5).astype(np.float32)
     labels = rng.integers(0, classes, batch).astype(np.uint32)
@@ -1007,13 +908,15 @@ def test_softmax_and_loss_equal_numpy_on_the_whole_batch(
     onehot = np.zeros_like(wanted)
     onehot[np.arange(batch), labels] = 1
     picked = wanted[np.arange(batch), labels]
-    for got in (
-        bench.run(probabilities, loss, deltas),
-        bench.run(probabilities, loss, deltas, vertex_loop=True),
+    results = bench.run(probabilities, loss, deltas)
+    for result, in_a_loop in zip(
+        results, bench.run(probabilities, loss, deltas, vertex_loop=True), strict=True
     ):
-        same_bits(got[0], wanted)
-        same_bits(got[1], -np.log(np.maximum(picked, np.finfo(np.float32).tiny)))
-        same_bits(got[2], wanted - onehot)
+        assert_same_bits(result, in_a_loop)
+    np.testing.assert_allclose(results[0], wanted, rtol=1e-6)
+    losses = -np.log(np.maximum(picked, np.finfo(np.float32).tiny))
+    np.testing.assert_allclose(results[1], losses, rtol=1e-6, atol=1e-6)
+    assert_same_bits(results[2], results[0] - onehot)
     np.testing.assert_allclose(wanted, whole_softmax(x.astype(np.float64)), rtol=1e-5, atol=1e-7)
     np.testing.assert_allclose(wanted.sum(axis=1), 1, rtol=1e-6)
 
@@ -1027,7 +930,7 @@ def test_softmax_of_extremes() -> None:
     with np.errstate(all="ignore"):
         wanted = whole_softmax(x)
     got = bench.run(popnn.softmax(bench.graph, bench.variable(x), bench.prog))[0]
-    same_bits(got, wanted)
+    assert_same_bits(got, wanted)
     assert (
         got[0].tolist() == [1, 0, 0] and got[1].tolist() == [0, 0.5, 0.5] and np.isnan(got[3]).all()
     )
@@ -1041,8 +944,8 @@ def test_a_class_that_does_not_exist_has_the_largest_loss_and_no_hit() -> None:
     popnn.calc_loss(bench.graph, bench.variable(x), expected, loss, deltas, bench.prog)
     got = bench.run(loss, deltas)
     largest = -np.log(np.finfo(np.float32).tiny)
-    same_bits(got[0], np.full(3, largest))
-    same_bits(got[1], x - np.array([[0, 0], [0, 0], [0, 1]], np.float32))
+    assert_same_bits(got[0], np.full(3, largest))
+    assert_same_bits(got[1], x - np.array([[0, 0], [0, 0], [0, 1]], np.float32))
     assert np.isfinite(got[0]).all()
 
 
@@ -1262,44 +1165,6 @@ def test_compute_sets_and_codelets_have_names_that_a_reader_knows(name: str) -> 
 
 
 # --- what is refused ------------------------------------------------------------------------------
-
-
-class Shelf:
-    """Tensors of every kind on one graph, and one of another."""
-
-    def __init__(self) -> None:
-        self.graph, self.prog = Graph(target_of(5)), Sequence()
-        self.x, self.y = self._mapped(FLOAT, (4, 3), "x"), self._mapped(FLOAT, (4, 3), "y")
-        self.v, self.one = self._mapped(FLOAT, (4,), "v"), self._mapped(FLOAT, (1,), "one")
-        self.h, self.flag = self._mapped(HALF, (4, 3), "h"), self._mapped(BOOL, (4, 3), "flag")
-        self.labels, self.count = (
-            self._mapped(UNSIGNED_INT, (4,), "labels"),
-            self._mapped(INT, (), "count"),
-        )
-        self.empty, self.cube = (
-            self._mapped(FLOAT, (0, 3), "empty"),
-            self._mapped(FLOAT, (2, 2, 2), "cube"),
-        )
-        self.lost = self.graph.add_variable(FLOAT, (4, 3), "lost")
-        self.lost_count = self.graph.add_variable(INT, (), "lost count")
-        self.other = Graph(target_of(5)).add_variable(FLOAT, (4, 3), "elsewhere")
-
-    def _mapped(self, dtype: type[DType], shape: tuple[int, ...], name: str) -> Tensor:
-        tensor = self.graph.add_variable(dtype, shape, name)
-        poputil.map_tensor_linearly(self.graph, tensor)
-        return tensor
-
-    def state(self) -> tuple[int, ...]:
-        """What a refused call may not change."""
-        graph = self.graph
-        vertices = sum(c.num_vertices for c in graph.compute_sets)
-        return (
-            len(graph.variables),
-            len(graph.compute_sets),
-            vertices,
-            len(graph.mapping_log),
-            len(self.prog.programs),
-        )
 
 
 # A call, and below it the error it raises, with every word.
@@ -1647,7 +1512,7 @@ REFUSALS = [tuple(case.split("\n", 1)) for case in REFUSED.strip().split("\n\n")
 
 @pytest.mark.parametrize(("call", "text"), REFUSALS, ids=[call for call, _ in REFUSALS])
 def test_what_is_refused_is_explained_and_changes_nothing(call: str, text: str) -> None:
-    shelf = Shelf()
+    shelf = TensorKinds()
     before = shelf.state()
     with pytest.raises(IPUTeachError) as caught:
         eval(call, globals(), vars(shelf))
@@ -1731,7 +1596,7 @@ def test_what_is_refused_is_explained_and_changes_nothing(call: str, text: str) 
 def test_what_the_floors_below_refuse_changes_nothing(
     call: str, kind: type[IPUTeachError], start: str
 ) -> None:
-    shelf = Shelf()
+    shelf = TensorKinds()
     before = shelf.state()
     with pytest.raises(kind) as caught:
         eval(call, globals(), vars(shelf))
@@ -1746,7 +1611,7 @@ def test_every_refusal_says_what_to_do_next() -> None:
 
 
 def test_numbers_too_long_to_print_are_refused_too() -> None:
-    shelf = Shelf()
+    shelf = TensorKinds()
     for huge in (10**5000, -(10**5000)):
         with pytest.raises(IPUTeachError, match="FLOAT holds numbers up to 3.40282e"):
             popops.add(shelf.graph, shelf.x, huge, shelf.prog)
@@ -1756,54 +1621,9 @@ def test_numbers_too_long_to_print_are_refused_too() -> None:
     "call", ["add_in_place(graph, x, x[::-1], prog)", "scaled_add_to(graph, x, x, 2, prog)"]
 )
 def test_an_operand_that_overlaps_the_result_is_a_race(call: str) -> None:
-    shelf = Shelf()
+    shelf = TensorKinds()
     eval(f"popops.{call}", globals(), vars(shelf))
     for lost in (shelf.lost, shelf.lost_count):
         poputil.map_tensor_linearly(shelf.graph, lost)
     with pytest.raises(ComputeSetRaceError):
         Engine(shelf.graph, shelf.prog)
-
-
-GARBAGE: list[Any] = [
-    None,
-    True,
-    0,
-    1,
-    -1,
-    3,
-    2.5,
-    -0.0,
-    float("nan"),
-    float("inf"),
-    10**30,
-    1j,
-    "",
-    "ADD",
-    "x",
-    b"x",
-    [],
-    [0],
-    [0, 0],
-    (1, 2),
-    {},
-    {0},
-    object(),
-    object,
-    print,
-    ...,
-    np.arange(3),
-    np.float32(2),
-    np.int64(-5),
-    np.bool_(True),
-    np.array(None),
-    FLOAT,
-    HALF,
-    INT,
-    BOOL,
-    DType,
-    float,
-    np.float32,
-    range(2),
-    iter([1]),
-    slice(1),
-]

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 from libraries import both_ways, run, torch, ulps_of_half, value
-from test_poplibs import Bench, same_bits
+from poplibs_bench import Bench, assert_same_bits
 
 from ipu_teach import BOOL, FLOAT, HALF, INT, UNSIGNED_INT, Device, Engine, Graph, IPUModel, Tensor
 from ipu_teach.errors import InvalidTileMappingError, IPUTeachError, PoplibsError
@@ -545,8 +545,8 @@ def test_cross_entropy_of_long_rows_on_several_workers(
     np.testing.assert_allclose(loss, losses, 2e-6, 2e-6)
     np.testing.assert_allclose(deltas, gradient, 1e-5, 1e-6)
     again = cross_entropy_of(scores, labels, dtype, tiles, vertex_loop=True)
-    same_bits(again[0], loss)
-    same_bits(again[1], deltas)
+    assert_same_bits(again[0], loss)
+    assert_same_bits(again[1], deltas)
 
 
 @pytest.mark.parametrize("dtype", [HALF, FLOAT])
@@ -646,8 +646,8 @@ def test_the_loss_of_long_rows_on_several_workers(
     (slow, slow_deltas), other = run(
         build, (p, dtype), (labels, UNSIGNED_INT), tiles=tiles, vertex_loop=True
     )
-    same_bits(slow, loss)
-    same_bits(slow_deltas, deltas)
+    assert_same_bits(slow, loss)
+    assert_same_bits(slow_deltas, deltas)
     assert report.total_cycles == other.total_cycles and not report.unknown_codelets
     for row, label in enumerate(labels.tolist()):
         wide = p[row].astype(np.float32)
@@ -656,8 +656,8 @@ def test_the_loss_of_long_rows_on_several_workers(
         errors = (wide - hit.astype(np.float32)) * scale
         if label == MASKED_LABEL_CODE:
             wanted, errors = np.float32(0), np.zeros(classes, np.float32)
-        same_bits(loss[row : row + 1], np.array([wanted], np.float32))
-        same_bits(deltas[row], errors.astype(dtype.numpy))
+        assert_same_bits(loss[row : row + 1], np.array([wanted], np.float32))
+        assert_same_bits(deltas[row], errors.astype(dtype.numpy))
 
 
 @pytest.mark.parametrize("dtype", [HALF, FLOAT])
@@ -669,7 +669,7 @@ def test_the_squared_loss_of_long_rows(dtype: type[DType]) -> None:
     wide = x.astype(np.float64) - expected
     np.testing.assert_allclose(loss, 0.5 * (wide**2).sum(axis=1), rtol=2e-6)
     single = (x.astype(np.float32) - expected.astype(np.float32)) * np.float32(8)
-    same_bits(deltas, single.astype(dtype.numpy))
+    assert_same_bits(deltas, single.astype(dtype.numpy))
 
 
 def call_by_row(name: str, dtype: type[DType]) -> Callable[..., list[Tensor]]:

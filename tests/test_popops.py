@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 from libraries import value
-from test_poplibs import NUMERIC, RANDOMLY, SHAPES, VIEWS, Bench, as_view, same_bits, sample
+from poplibs_bench import NUMERIC, RANDOMLY, SHAPES, VIEWS, Bench, as_view, assert_same_bits, sample
 
 from ipu_teach import (
     BOOL,
@@ -175,7 +175,7 @@ def test_floats_are_near_the_exact_result(name: str) -> None:
     keep = (np.abs(x) < 1e6) | (name not in ("cos", "sin", "tan"))
     within(fast[0][keep], exact[keep], 4)
     for got in (fast[1], *slow):
-        same_bits(got, fast[0])
+        assert_same_bits(got, fast[0])
 
 
 @pytest.mark.parametrize("dtype", [HALF, FLOAT])
@@ -184,7 +184,7 @@ def test_questions_about_floats(name: str, dtype: type[DType]) -> None:
     bench = Bench()
     x = np.array([0, 1, -1, np.inf, -np.inf, np.nan, 65504, 6e-8] * 7, dtype.numpy)
     got = bench.run(getattr(popops, name)(bench.graph, bench.variable(x, dtype), bench.prog))[0]
-    same_bits(got, np.array([ASKING[name](v) for v in x.tolist()]))
+    assert_same_bits(got, np.array([ASKING[name](v) for v in x.tolist()]))
 
 
 def wrapped(value: int, dtype: type[DType]) -> int:
@@ -265,7 +265,7 @@ def test_integers_of_one_operand_wrap(name: str, dtype: type[DType]) -> None:
         [wrapped(WHOLE_UNARY[name](v, dtype), dtype) for v in x.tolist()], dtype.numpy
     )
     for got in (*bench.run(out, a), *bench.run(out, a, vertex_loop=True)):
-        same_bits(got, wanted)
+        assert_same_bits(got, wanted)
     bench.check_mapped(out)
 
 
@@ -305,8 +305,8 @@ def test_integers_of_two_operands_wrap(name: str, dtype: type[DType]) -> None:
             if name in ASKS
             else np.array([wrapped(v, dtype) for v in exact], dtype.numpy)
         )
-        same_bits(got, wanted)
-        same_bits(loop, wanted)
+        assert_same_bits(got, wanted)
+        assert_same_bits(loop, wanted)
 
 
 def float_power(a: Array, b: Array) -> Array:
@@ -348,13 +348,13 @@ def test_two_floats_against_float64(name: str, dtype: type[DType]) -> None:
     with np.errstate(all="ignore"):
         exact = FLOAT_BINARY[name](x.astype(np.float64), y.astype(np.float64))
     if name in ASKS:
-        same_bits(got, exact)
+        assert_same_bits(got, exact)
     elif dtype is HALF:
         with np.errstate(all="ignore"):
             wanted = exact.astype(np.float16)
         # which of two zeros is the larger one is open
         keep = ~((wanted == 0) & (name in ("max", "min")))
-        same_bits(got[keep], wanted[keep])
+        assert_same_bits(got[keep], wanted[keep])
     else:
         within(got, exact, 2)
 
@@ -375,7 +375,7 @@ def test_truth_tables(name: str) -> None:
     out = getattr(popops, name)(bench.graph, a, b, bench.prog)
     getattr(popops, f"{name}_in_place")(bench.graph, a, b, bench.prog)
     for got in bench.run(out, a):
-        same_bits(got, wanted)
+        assert_same_bits(got, wanted)
     assert bench.run(popops.logical_not(bench.graph, b, bench.prog))[0].tolist() == [
         True,
         False,
@@ -412,7 +412,7 @@ def test_with_output_writes_what_the_new_tensor_holds(name: str, shape: tuple[in
     bench.graph.set_tile_mapping(out, 3)
     getattr(popops, name)(bench.graph, *operands, out, bench.prog)
     got = bench.run(first, out)
-    same_bits(got[1], got[0])
+    assert_same_bits(got[1], got[0])
     bench.check_mapped(first)
 
 
@@ -517,8 +517,8 @@ def test_map_is_its_operations_one_after_the_other(
     out = popops.map(bench.graph, expression, [a, b], bench.prog, "n")
     assert [c.name for c in bench.graph.compute_sets] == ["n"]
     with np.errstate(all="ignore"):
-        same_bits(bench.run(out, vertex_loop=True)[0], wanted(x, y))
-        same_bits(bench.run(out)[0], wanted(x, y))
+        assert_same_bits(bench.run(out, vertex_loop=True)[0], wanted(x, y))
+        assert_same_bits(bench.run(out)[0], wanted(x, y))
     assert bench.report is not None and bench.report.unbatched() == {}
     assert bench.check_mapped(out) == bench.check_mapped(a)
     if shape:
@@ -586,7 +586,7 @@ def test_maps_of_any_shape_equal_numpy(
     else:
         out = popops.map(bench.graph, expression & expr._1, [a, b], bench.prog)
         wanted = value(x, np.broadcast_to(y, shape)) & x
-    same_bits(bench.run(out)[0], np.asarray(wanted, dtype.numpy))
+    assert_same_bits(bench.run(out)[0], np.asarray(wanted, dtype.numpy))
 
 
 @pytest.mark.parametrize(
@@ -625,7 +625,7 @@ def test_a_map_without_a_codelet_of_its_own_gives_the_same_bits(
         outs.append(place)
     first, *others = bench.run(*outs)
     for other in others:
-        same_bits(other, first)
+        assert_same_bits(other, first)
 
 
 def test_a_fused_expression_is_cheaper_than_its_operations() -> None:
@@ -689,7 +689,7 @@ def test_select_and_clamp_equal_numpy(
         wanted.append(wanted[-1])
     popops.select_in_place(bench.graph, a, b, m, bench.prog)
     for got, expected in zip(bench.run(*outs, a), [*wanted, wanted[0]], strict=True):
-        same_bits(got, expected)
+        assert_same_bits(got, expected)
 
 
 @pytest.mark.parametrize("dtype", [FLOAT, HALF, INT])
@@ -713,7 +713,7 @@ def test_scaled_additions(dtype: type[DType], tensors: bool, shape: tuple[int, .
     popops.scaled_subtract_from(bench.graph, b, d, factor(p), bench.prog)
     popops.axpby_to(bench.graph, c, factor(p), d, factor(q), bench.prog)
     for got, wanted in zip(bench.run(a, b, c), [x + p * y, x - p * y, p * x + q * y], strict=True):
-        same_bits(got, wanted)
+        assert_same_bits(got, wanted)
 
 
 def test_a_factor_that_half_does_not_hold_is_kept_in_float() -> None:
@@ -732,13 +732,13 @@ def test_a_factor_that_half_does_not_hold_is_kept_in_float() -> None:
             factor = bench.variable(k, FLOAT) if kind == "tensor" else float(k)
             options = {"scale_float_to_half_tolerance": tolerance}
             popops.scaled_add_to(bench.graph, a, b, factor, bench.prog, options=options)
-            same_bits(bench.run(a)[0], wanted)
-            same_bits(bench.run(a, vertex_loop=True)[0], wanted)
+            assert_same_bits(bench.run(a)[0], wanted)
+            assert_same_bits(bench.run(a, vertex_loop=True)[0], wanted)
     bench = Bench()
     a, b = bench.variable(x, HALF), bench.variable(y, HALF)
     popops.scaled_add_to(bench.graph, a, b, 1e5, bench.prog)  # which no half holds
     with np.errstate(over="ignore"):
-        same_bits(
+        assert_same_bits(
             bench.run(a)[0],
             (x.astype(np.float32) + np.float32(1e5) * y.astype(np.float32)).astype(np.float16),
         )
@@ -750,7 +750,7 @@ def test_the_second_operand_takes_the_dtype_of_the_first(a: type[DType], b: type
     x, y = rng.standard_normal(31).astype(a.numpy), rng.standard_normal(31).astype(b.numpy)
     left, right = bench.variable(x, a), bench.variable(y, b)
     popops.scaled_subtract_from(bench.graph, left, right, 0.5, bench.prog)
-    same_bits(bench.run(left)[0], x - a.numpy.type(0.5) * y.astype(a.numpy))
+    assert_same_bits(bench.run(left)[0], x - a.numpy.type(0.5) * y.astype(a.numpy))
 
 
 @pytest.mark.parametrize("tensors", [False, True])
@@ -762,7 +762,7 @@ def test_the_other_form_of_axpby(tensors: bool) -> None:
     factors = [bench.variable(f, FLOAT) if tensors else f.item() for f in (p, q)]
     kind = popops.ScaledAddSpecialisation.X_MINUS_AX_PLUS_BY
     popops.axpby_to(bench.graph, a, factors[0], b, factors[1], bench.prog, specialisation=kind)
-    same_bits(bench.run(a)[0], (x - p * x) + q * y)
+    assert_same_bits(bench.run(a)[0], (x - p * x) + q * y)
 
 
 # --- fills, questions, margins, loops -------------------------------------------------------------
@@ -778,8 +778,8 @@ def test_iota_counts_and_wraps(dtype: type[DType], count: int) -> None:
     popops.zero(bench.graph, y, bench.prog)
     wanted = np.array([wrapped(start + i, dtype) for i in range(count)], dtype.numpy)
     got = bench.run(x, y)
-    same_bits(got[0], wanted)
-    same_bits(got[1], np.zeros(count, dtype.numpy))
+    assert_same_bits(got[0], wanted)
+    assert_same_bits(got[1], np.zeros(count, dtype.numpy))
 
 
 @pytest.mark.parametrize("dtype", [FLOAT, HALF, INT, BOOL, UNSIGNED_CHAR])
@@ -795,7 +795,7 @@ def test_one_hot_rows(dtype: type[DType], labels: type[DType], rows: int) -> Non
         bench.graph, bench.variable(numbers, labels), encoded, bench.prog, on, off
     )
     wanted = [[on if c == n else off for c in range(7)] for n in numbers]
-    same_bits(bench.run(encoded)[0], np.array(wanted, dtype.numpy).reshape(rows, 7))
+    assert_same_bits(bench.run(encoded)[0], np.array(wanted, dtype.numpy).reshape(rows, 7))
 
 
 def test_a_masked_label_leaves_its_row_off() -> None:
@@ -848,7 +848,7 @@ def test_pad_is_numpys(
     extra = {"constant_values": 7} if kind is popops.PaddingType.CONSTANT else {}
     modes: Any = {"CONSTANT": "constant", "EDGE": "edge", "REFLECT": "reflect"}
     out = popops.rearrange(bench.graph, padded, bench.prog)
-    same_bits(bench.run(out)[0], np.pad(cut, margin, modes[kind.value], **extra))
+    assert_same_bits(bench.run(out)[0], np.pad(cut, margin, modes[kind.value], **extra))
     bench.check_mapped(padded)
 
 
@@ -860,7 +860,7 @@ def test_a_margin_is_spread() -> None:
     padded = popops.pad(bench.graph, bench.variable(x), [32, 32], [32, 32], value=7)
     spread = bench.variable(np.zeros((128, 128)))
     bench.prog.add(Copy(padded, spread))
-    same_bits(bench.run(spread)[0], np.pad(x, 32, constant_values=7))
+    assert_same_bits(bench.run(spread)[0], np.pad(x, 32, constant_values=7))
     assert bench.report is not None and bench.report.total_cycles < 1_100
     row = popops.pad(bench.graph, bench.variable(x)[63], [1], [1])
     assert len(set(bench.check_mapped(row))) == 1
@@ -906,7 +906,7 @@ def test_images_become_what_a_model_wants() -> None:
         out = popops.normalise_image(bench.graph, *args, bench.prog)
         got = bench.run(popops.rearrange(bench.graph, out, bench.prog))[0]
         wanted = (image.astype(dtype.numpy) * dtype.numpy.type(1 / 256) - offsets) * scales
-        same_bits(got, np.concatenate([wanted, np.zeros((2, 5, 1), dtype.numpy)], 2))
+        assert_same_bits(got, np.concatenate([wanted, np.zeros((2, 5, 1), dtype.numpy)], 2))
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (5, 7), (3, 16, 33)])
@@ -916,7 +916,7 @@ def test_transpose_moves_the_bytes_that_cross(shape: tuple[int, ...]) -> None:
     a = bench.variable(x)
     made = popops.transpose(bench.graph, a, bench.prog)
     view = a.dim_shuffle([*range(a.rank - 2), a.rank - 1, a.rank - 2])
-    same_bits(bench.run(made)[0], np.swapaxes(x, -1, -2))
+    assert_same_bits(bench.run(made)[0], np.swapaxes(x, -1, -2))
     assert made.is_contiguous
     there, here = bench.check_mapped(made), bench.check_mapped(view)
     assert bench.report is not None
@@ -932,7 +932,7 @@ def test_cast_with_output(dtype: type[DType]) -> None:
     out = bench.graph.add_variable(dtype, (57,))
     bench.graph.set_tile_mapping(out, 5)
     popops.cast_with_output(bench.graph, bench.variable(x), out, bench.prog)
-    same_bits(bench.run(out)[0], x.astype(dtype.numpy))
+    assert_same_bits(bench.run(out)[0], x.astype(dtype.numpy))
 
 
 def test_the_same_bits_as_a_constant_of_the_expression() -> None:

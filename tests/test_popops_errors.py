@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
-from test_poplibs import GARBAGE, RANDOMLY, Shelf
+from poplibs_bench import RANDOMLY, WRONG_VALUES, TensorKinds
 
 from ipu_teach import FLOAT, HALF, INT, QUARTER, Graph, IPUModel, IPUTeachError, QuarterFormat  # noqa: F401 (in the calls)
 from ipu_teach.errors import InvalidOptionError, InvalidTileMappingError, PoplibsError
@@ -506,7 +506,7 @@ SMALL = QUARTER[QuarterFormat.F143, -2]
 
 @pytest.mark.parametrize(("call", "text"), REFUSALS, ids=[call for call, _ in REFUSALS])
 def test_what_is_refused_is_explained_and_changes_nothing(call: str, text: str) -> None:
-    shelf = Shelf()
+    shelf = TensorKinds()
     before = shelf.state()
     with pytest.raises(IPUTeachError) as caught:
         eval(call, globals(), vars(shelf))
@@ -537,7 +537,7 @@ LOST = [
 
 @pytest.mark.parametrize("call", LOST)
 def test_what_lies_on_no_tile_is_named_at_the_call(call: str) -> None:
-    shelf = Shelf()
+    shelf = TensorKinds()
     before = shelf.state()
     with pytest.raises(InvalidTileMappingError) as caught:
         eval(call, globals(), vars(shelf))
@@ -566,7 +566,7 @@ def test_what_lies_on_no_tile_is_named_at_the_call(call: str) -> None:
     ],
 )
 def test_eight_bit_floats_are_cast_first(call: str) -> None:
-    shelf = Shelf()
+    shelf = TensorKinds()
     small = shelf.graph.add_variable(SMALL, (4,), "q")
     poputil.map_tensor_linearly(shelf.graph, small)
     with pytest.raises(PoplibsError, match=r"QUARTER\[F143, -2\](.|\n)*  next: "):
@@ -611,7 +611,7 @@ FUNCTIONS = [
 @settings(RANDOMLY, max_examples=20)
 @given(st.data())
 def test_garbage_is_refused_in_the_kits_own_words(function: Any, data: st.DataObject) -> None:
-    shelf = Shelf()
+    shelf = TensorKinds()
     sensible: dict[str, Any] = {
         "graph": shelf.graph,
         "prog": shelf.prog,
@@ -674,7 +674,7 @@ def test_garbage_is_refused_in_the_kits_own_words(function: Any, data: st.DataOb
     }
     junk = st.sampled_from(
         [
-            *GARBAGE,
+            *WRONG_VALUES,
             *vars(shelf).values(),
             shelf.x[1:],
             shelf.x.transpose(),
@@ -709,7 +709,7 @@ def test_every_refusal_says_what_to_do_next() -> None:
 def test_the_tensors_of_two_graphs_do_not_mix() -> None:
     graph = Graph(IPUModel(tiles_per_ipu=2).create_device())
     other = graph.add_variable(FLOAT, (4, 3), "z")
-    shelf = Shelf()
+    shelf = TensorKinds()
     for call in (
         "map(graph, expr._1, [z], prog)",
         "sort(graph, z, 0, prog)",

@@ -427,6 +427,7 @@ def test_a_call_takes_iterations_accumulation_and_replicas() -> None:
 
     for mode, kept in (("Final", [10, 11]), ("Sum", None), ("EveryN", [4, 5, 10, 11])):
         training.options.outputMode(poptorch.OutputMode[mode], 3)
+        # the selection alone: a call would train on
         chosen = training._selected(losses.detach().numpy())
         wanted = losses.reshape(6, 2).sum(0) if kept is None else losses[kept]
         np.testing.assert_allclose(chosen, wanted.numpy(), 1e-6)

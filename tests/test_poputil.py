@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
-from test_poplibs import RANDOMLY, Bench, same_bits
+from poplibs_bench import RANDOMLY, Bench, assert_same_bits
 
 from ipu_teach import FLOAT, HALF, Graph, IPUModel, concat
 from ipu_teach.poplibs import poputil
@@ -61,7 +61,7 @@ def test_duplicates_and_clones() -> None:
     for row in range(3):
         bench.graph.set_tile_mapping(x[row], row + 1)
     copy = poputil.duplicate(bench.graph, x.T, bench.prog)
-    same_bits(bench.run(copy)[0], np.arange(12, dtype=np.float32).reshape(3, 4).T)
+    assert_same_bits(bench.run(copy)[0], np.arange(12, dtype=np.float32).reshape(3, 4).T)
     assert bench.graph.get_tile_mapping(copy) == bench.graph.get_tile_mapping(x.T)
     assert bench.report is not None and bench.report.exchange_bytes_per_tile[0].sum() == 0
     clones = poputil.clone_n(bench.graph, x, 3, "c", HALF)

@@ -164,7 +164,7 @@ def test_ctrl_c_leaves_nothing_behind(
 
     monkeypatch.setattr(preflight, "until", interrupted)
     stopped = []
-    stop = preflight._stop
+    stop = preflight._stop  # wrapped, to see the process that the rehearsal started
     monkeypatch.setattr(
         preflight, "_stop", lambda process: (stop(process), stopped.append(process.poll()))
     )

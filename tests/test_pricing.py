@@ -6,38 +6,22 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import branching_codelets as branching
 import numpy as np
 import pytest
-import test_branches as branches
-import test_semantics as semantics
 from pricing import priced
-from student_codelets import CASES
-from test_scalar import Built, values_of
+from scalar_vertices import ELEMENT_LOOPS, codelet_and_values, modelled_cycles
 
+from bench.codelets import Collatz, FirstPast
 from ipu_teach import FLOAT, InOut, Input, Vector, Vertex
-from ipu_teach.compile.groups import Group
 from ipu_teach.compile.scalar.writer import BEYOND, COLUMN, LOOP
 from ipu_teach.cost.symbols import Symbol
-from ipu_teach.cost.traced import OPERATIONS, array_cycles, vertex_cycles
+from ipu_teach.cost.traced import OPERATIONS, array_cycles
 from ipu_teach.engine.scalar import run
 from ipu_teach.target import PRICES, make_target
 from ipu_teach.types import Array
 
 RNG = np.random.default_rng(11)
-# Statements over whole regions, which count by data paths.
-ON_ARRAYS = {
-    "Smooth",
-    "Shift",
-    "Residual",
-    "Relax",
-    "Scaled",
-    "Heat",
-    "Mirrored",
-    "Rotated",
-    "Fitted",
-    "Sorted",
-}
-STUDENTS = [name for name in CASES if name not in ON_ARRAYS | {"Racy"}]
 
 
 def floats(*shape: int) -> Array:
@@ -50,41 +34,28 @@ def ints(low: int, high: int, *shape: int) -> Array:
 
 NONE = np.zeros(9, int)
 OTHERS: list[tuple[type[Vertex], dict[str, Array]]] = [
-    (branches.Collatz, {"n": ints(1, 999), "out": NONE}),
-    (branches.FirstPast, {"x": np.abs(floats(30)), "limit": np.abs(floats()) * 20, "out": NONE}),
-    (branches.ThreeWays, {"x": floats(20), "y": floats(20)}),
-    (branches.SelectionSort, {"x": floats(9)}),
-    (branches.NestedWhile, {"x": ints(-5, 400, 6), "out": ints(0, 9, 6)}),
-    (branches.CountTo, {"n": ints(-1, 12), "x": floats(12), "out": NONE, "last": NONE}),
-    (branches.Returns, {"x": floats(6), "out": NONE}),
-    (branches.Histogram, {"x": ints(-9, 9, 11), "out": ints(0, 1, 4)}),
-    (branches.RowOf, {"m": floats(3, 5), "i": ints(-3, 3, 2), "out": NONE}),
-    (branches.Unlikely, {"x": np.abs(ints(0, 20, 3)), "out": NONE}),
-    (branches.Costly, {"x": floats()}),
-    (branches.Beyond, {"x": floats(4), "i": ints(-4, 4), "out": NONE}),
-    (semantics.Guarded, {"x": floats(5), "i": ints(-3, 8), "out": NONE}),
+    (Collatz, {"n": ints(1, 999), "out": NONE}),
+    (FirstPast, {"x": np.abs(floats(30)), "limit": np.abs(floats()) * 20, "out": NONE}),
+    (branching.ThreeWays, {"x": floats(20), "y": floats(20)}),
+    (branching.SelectionSort, {"x": floats(9)}),
+    (branching.NestedWhile, {"x": ints(-5, 400, 6), "out": ints(0, 9, 6)}),
+    (branching.CountTo, {"n": ints(-1, 12), "x": floats(12), "out": NONE, "last": NONE}),
+    (branching.Returns, {"x": floats(6), "out": NONE}),
+    (branching.Histogram, {"x": ints(-9, 9, 11), "out": ints(0, 1, 4)}),
+    (branching.RowOf, {"m": floats(3, 5), "i": ints(-3, 3, 2), "out": NONE}),
+    (branching.Unlikely, {"x": np.abs(ints(0, 20, 3)), "out": NONE}),
+    (branching.Costly, {"x": floats()}),
+    (branching.Beyond, {"x": floats(4), "i": ints(-4, 4), "out": NONE}),
+    (branching.Guarded, {"x": floats(5), "i": ints(-3, 8), "out": NONE}),
 ]
 
 
-def counted(codelet: type[Vertex], values: dict[str, Array], prices: str, **how: Any) -> list[int]:
-    """The kit's cycles of each vertex."""
-    engine, _ = Built(codelet, values).ran(options={"codelet_prices": prices}, **how)
-    machine: Any = engine._machine
-    group: Group = machine.compiled.groups[0][0]
-    measured = next(
-        (cycles for found in machine._cycles.values() for cycles, _ in found.values()), None
-    )
-    return np.broadcast_to(
-        vertex_cycles(group, machine.cost.target, measured), len(group.rows)
-    ).tolist()  # type: ignore[no-any-return]
-
-
 @pytest.mark.parametrize("prices", PRICES)
-@pytest.mark.parametrize("name", STUDENTS)
+@pytest.mark.parametrize("name", ELEMENT_LOOPS)
 def test_students_codelets_cost_what_a_third_counter_says(name: str, prices: str) -> None:
-    codelet, values = values_of(name, 9, 7)
+    codelet, values = codelet_and_values(name, 9, 7)
     with np.errstate(all="ignore"):
-        assert counted(codelet, values, prices) == priced(codelet, values, prices)
+        assert modelled_cycles(codelet, values, prices) == priced(codelet, values, prices)
 
 
 @pytest.mark.parametrize("prices", PRICES)
@@ -94,11 +65,11 @@ def test_students_codelets_cost_what_a_third_counter_says(name: str, prices: str
 def test_so_do_those_of_other_tests(number: int, prices: str) -> None:
     codelet, values = OTHERS[number]
     with np.errstate(all="ignore"):
-        assert counted(codelet, values, prices) == priced(codelet, values, prices)
+        assert modelled_cycles(codelet, values, prices) == priced(codelet, values, prices)
 
 
 def test_there_are_enough_of_them() -> None:
-    assert len(STUDENTS) + len(OTHERS) >= 40
+    assert len(ELEMENT_LOOPS) + len(OTHERS) >= 40
 
 
 def softmax(self: Any) -> None:
@@ -134,11 +105,11 @@ def test_vectors_cost_the_same_traced_and_walked_in_every_way(work: Any, prices:
     )
     values = {"x": floats(37), "y": floats(37)}
     decision = 2 + 1 + 1  # two loads, a comparison, and what depends on it
-    wanted = [cycles + decision for cycles in counted(one, values, prices)]
+    wanted = [cycles + decision for cycles in modelled_cycles(one, values, prices)]
     for way in ("python", "compiled"):
         with run.chosen(way):
-            assert counted(other, values, prices) == wanted
-    assert counted(other, values, prices, vertex_loop=True) == wanted
+            assert modelled_cycles(other, values, prices) == wanted
+    assert modelled_cycles(other, values, prices, vertex_loop=True) == wanted
 
 
 @pytest.mark.parametrize("prices", PRICES)

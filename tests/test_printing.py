@@ -4,15 +4,17 @@ without it."""
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from codelets import executed
-from test_codelets_page import PAGE
-from test_scalar import Built
+from scalar_vertices import VertexRows
 
 from ipu_teach.errors import MissingPerfEstimateError
+
+PAGE = (Path(__file__).parents[1] / "docs" / "codelets.md").read_text(encoding="utf-8")
 
 TWICE = """
 def twice(v):
@@ -38,11 +40,11 @@ def test_the_example_of_the_page(capsys: pytest.CaptureFixture[str]) -> None:
         (code, "loop"),
         (code.replace('print(f"{best:.1f} at {i}")', "pass"), "scalar"),
     ):
-        built = Built(made(text, "Printed"), given)
-        for engine, found in (built.ran(), built.ran(vertex_loop=True)):
+        built = VertexRows(made(text, "Printed"), given)
+        for engine, found in (built.run(), built.run(vertex_loop=True)):
             assert found["largest"].tolist() == [4, 8, 9]
             cycles.append(engine.report.total_cycles)
-        assert built.ran()[0].report.ways() == {"Printed": way}
+        assert built.run()[0].report.ways() == {"Printed": way}
     assert len(set(cycles)) == 1 and cycles[0] > 0
     assert capsys.readouterr().out == "3.0 at 1\n4.0 at 3\n9.0 at 3\n" * 3
 
@@ -73,7 +75,7 @@ def test_what_prints_costs_as_if_it_did_not(
     )
     found = {}
     for text in (code, re.sub(r"print\(.*?\)(?=;|\n)", "pass", code)):
-        engine, got = Built(made(text, "V"), {"x": np.float32([[1, 2], [3, 4]])}).ran()
+        engine, got = VertexRows(made(text, "V"), {"x": np.float32([[1, 2], [3, 4]])}).run()
         assert got["x"].tolist() == values
         found[text] = engine
     loud, quiet = found.values()
@@ -99,7 +101,7 @@ def test_what_does_more_than_to_show_has_no_cost(shown: str) -> None:
     with pytest.raises(
         MissingPerfEstimateError, match="print\\(\\) of what a function of your own gives"
     ) as caught:
-        Built(made(code, "V"), {"x": np.float32([[1, 2]])}).ran()
+        VertexRows(made(code, "V"), {"x": np.float32([[1, 2]])}).run()
     assert "write print(…) of a variable instead" in str(caught.value) and "V.compute" in str(
         caught.value
     )
@@ -115,5 +117,5 @@ class V(Vertex):
     def compute(self):
         self.x = print(self.x)
 """
-    engine, got = Built(made(code, "V"), {"x": np.float32([[1, 2]])}).ran()
+    engine, got = VertexRows(made(code, "V"), {"x": np.float32([[1, 2]])}).run()
     assert got["x"].tolist() == [[2, 3]] and engine.report.ways() == {"V": "batch"}

@@ -1,5 +1,8 @@
-"""What takes long says so, where somebody looks: on a terminal and below a cell, and nowhere
-else."""
+"""Long tasks show their progress where somebody looks: on a terminal and below a cell.
+
+Nowhere else do they show anything. Some tests look at the private state of `progress`: whether its
+thread ended, and which tasks it still shows.
+"""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from test_exact import line_of, run
+from vertex_loop import line_of, run_codelet
 
 from ipu_teach import FLOAT, Engine, Graph, Input, IPUModel, Output, Vertex
 from ipu_teach.compile.purity import random_state, set_random_state
@@ -207,7 +207,7 @@ def test_what_differs_from_vertex_to_vertex_is_left_to_the_loop(codelet: type[Ve
     """Every vertex and every run gets a number of its own, the one that the plain vertex loop gives
     it."""
     start_again()
-    got = run(codelet, False, strict=False, runs=2, x=[0, 0, 0, 0], out=[9, 9, 9, 9])
+    got = run_codelet(codelet, False, strict=False, runs=2, x=[0, 0, 0, 0], out=[9, 9, 9, 9])
     reason = got.report.unbatched()[codelet.__name__]
     assert REASONS[codelet] in reason and "test_purity.py, line" in reason
     if REASONS[codelet] is DRAWS and codelet is not ByAHelper:
@@ -216,7 +216,7 @@ def test_what_differs_from_vertex_to_vertex_is_left_to_the_loop(codelet: type[Ve
             in reason
         )
     start_again()
-    plain = run(codelet, True, strict=False, runs=2, x=[0, 0, 0, 0], out=[9, 9, 9, 9])
+    plain = run_codelet(codelet, True, strict=False, runs=2, x=[0, 0, 0, 0], out=[9, 9, 9, 9])
     assert got.out.tolist() == plain.out.tolist()
     assert len(set(got.out.tolist())) == 4
 
@@ -231,8 +231,8 @@ class AsksTheTime(Vertex):
 
 def test_the_time_is_asked_for_in_every_vertex() -> None:
     with pytest.raises(CodeletError, match="reads the clock of the host"):
-        run(AsksTheTime, False, x=[1, 2], out=[0, 0])
-    got = run(AsksTheTime, False, strict=False, x=[1, 2], out=[0, 0])
+        run_codelet(AsksTheTime, False, x=[1, 2], out=[0, 0])
+    got = run_codelet(AsksTheTime, False, strict=False, x=[1, 2], out=[0, 0])
     assert got.out.tolist() == [2, 3]
     assert "the time is asked for" in got.report.unbatched()["AsksTheTime"]
 
@@ -249,7 +249,7 @@ class Looks(Vertex):
 
 def test_what_is_only_looked_at_is_batched_and_compiling_draws_no_number() -> None:
     before = random.getstate(), np.random.get_state()[1].tolist()
-    got = run(Looks, False, x=[1, 2], out=[0, 0])
+    got = run_codelet(Looks, False, x=[1, 2], out=[0, 0])
     assert got.report.ways() == {"Looks": "batch"} and got.out.tolist() == [2, 4]
     assert (random.getstate(), np.random.get_state()[1].tolist()) == before
 
@@ -296,6 +296,6 @@ def test_what_another_thread_draws_meanwhile_is_not_the_codelets(draw: Callable[
     wanted = [draw() for _ in range(4)][-1]
     start_again()
     others = iter([threading.Thread(target=draw) for _ in range(3)])
-    got = run(MeetsOthers, False, x=[1, 2], out=[0, 0])
+    got = run_codelet(MeetsOthers, False, x=[1, 2], out=[0, 0])
     assert got.report.ways() == {"MeetsOthers": "batch"} and got.out.tolist() == [2, 3]
     assert draw() == wanted and next(others, None) is None

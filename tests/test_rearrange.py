@@ -8,11 +8,10 @@ from random import Random
 
 import numpy as np
 import pytest
+from brute_force import RANDOMLY, local_addresses, random_device, random_space, step_cost
 from codelets import Increment, Sum
 from graphs import Placed, Space, View, add, random_copy, random_superstep
 from hypothesis import given, strategies as st
-from test_brute_force import RANDOMLY, cost_of, some_device, some_space
-from test_exchange import local_addresses
 
 from ipu_teach import FLOAT, Engine, Graph, IPUModel, Output, Vector, Vertex, compile_graph
 from ipu_teach.cost.rearrange import IN_PLACE, copy_cycles
@@ -50,11 +49,11 @@ def vectors(vertex: Placed, name: str) -> list[list[int]]:
 @RANDOMLY
 @given(st.randoms(use_true_random=False))
 def test_what_lies_on_the_tile_in_pieces_is_gathered(rng: Random) -> None:
-    space = some_space(rng, some_device(rng))
+    space = random_space(rng, random_device(rng))
     step = random_superstep(rng, space)
     at = local_addresses(space)
     for phase, exchange in zip(
-        ("output", "input"), cost_of(space, Execute(step.compute_set)).exchange, strict=True
+        ("output", "input"), step_cost(space, Execute(step.compute_set)).exchange, strict=True
     ):
         expected: Moved = [[0] * space.tiles, [0] * space.tiles]
         seen = set()
@@ -78,13 +77,13 @@ def test_what_lies_on_the_tile_in_pieces_is_gathered(rng: Random) -> None:
 @RANDOMLY
 @given(st.randoms(use_true_random=False))
 def test_what_a_copy_moves_on_its_tile_and_puts_in_place(rng: Random) -> None:
-    space = some_space(rng, some_device(rng))
+    space = random_space(rng, random_device(rng))
     copy, source, destination = random_copy(rng, space)
     at = local_addresses(space)
     pairs = list(
         zip(source.ids.reshape(-1).tolist(), destination.ids.reshape(-1).tolist(), strict=True)
     )
-    (exchange,) = cost_of(space, copy).exchange
+    (exchange,) = step_cost(space, copy).exchange
     for tile in range(space.tiles):
         here = [(s, d) for s, d in pairs if space.tile[d] == tile == space.tile[s]]
         came = sorted((at[d], d) for s, d in pairs if space.tile[d] == tile != space.tile[s])
@@ -132,12 +131,12 @@ def test_a_column_costs_what_a_row_does_not() -> None:
         space.map(out, 0)
         compute_set = space.graph.add_compute_set(name)
         add(space, compute_set, Placed(Sum, 0, {"x": [part], "out": [out]}), 10)
-        cost = cost_of(space, Execute(compute_set))
+        cost = step_cost(space, Execute(compute_set))
         assert cost.compute_duration == 60 + (6 * (36 + 178 + 2) if name == "column" else 0)
     back = space.graph.add_compute_set("back")
     add(space, back, Placed(Increment, 0, {"x": [x[:, 5]]}), 10)
     # there and back
-    assert cost_of(space, Execute(back)).compute_duration == 60 + 2 * 6 * (36 + 178 + 2)
+    assert step_cost(space, Execute(back)).compute_duration == 60 + 2 * 6 * (36 + 178 + 2)
 
 
 def test_a_column_that_comes_from_another_tile_is_free() -> None:
@@ -146,7 +145,7 @@ def test_a_column_that_comes_from_another_tile_is_free() -> None:
     space.map(out, 1)
     compute_set = space.graph.add_compute_set()
     add(space, compute_set, Placed(Sum, 1, {"x": [x[:, 3]], "out": [out]}), 10)
-    assert cost_of(space, Execute(compute_set)).compute_duration == 60
+    assert step_cost(space, Execute(compute_set)).compute_duration == 60
 
 
 def test_a_copy_of_columns_is_put_in_place() -> None:
@@ -154,10 +153,12 @@ def test_a_copy_of_columns_is_put_in_place() -> None:
     space, x = on_tile(24, 24)
     y = space.variable(FLOAT, (24, 24))
     space.map(y, 1)
-    assert cost_of(space, Copy(x[2].tensor, y[4].tensor)).compute_duration == 0
-    assert cost_of(space, Copy(x[2].tensor, y[:, 4].tensor)).compute_duration == 6 * (36 + 178 + 2)
+    assert step_cost(space, Copy(x[2].tensor, y[4].tensor)).compute_duration == 0
+    assert step_cost(space, Copy(x[2].tensor, y[:, 4].tensor)).compute_duration == 6 * (
+        36 + 178 + 2
+    )
     # a few are received one by one
-    assert cost_of(space, Copy(x[2, :4].tensor, y[:4, 4].tensor)).compute_duration == 0
+    assert step_cost(space, Copy(x[2, :4].tensor, y[:4, 4].tensor)).compute_duration == 0
 
 
 def test_a_copy_between_tensors_that_are_dealt_out_alike_is_a_piece_a_tile() -> None:
@@ -167,7 +168,7 @@ def test_a_copy_between_tensors_that_are_dealt_out_alike_is_a_piece_a_tile() -> 
     for i in range(60):
         for view in (x, y):
             space.map(view[i], i % 3)
-    (exchange,) = cost_of(space, Copy(x.tensor, y.tensor)).exchange
+    (exchange,) = step_cost(space, Copy(x.tensor, y.tensor)).exchange
     assert (exchange.pieces.tolist(), exchange.stayed.tolist()) == ([1] * 3, [80] * 3)
 
 
@@ -178,7 +179,7 @@ def test_what_several_vertices_of_a_tile_read_is_gathered_once() -> None:
         out = space.variable(FLOAT, ())
         space.map(out, 0)
         add(space, compute_set, Placed(Sum, 0, {"x": [x[:, 3]], "out": [out]}), 10)
-    assert cost_of(space, Execute(compute_set)).exchange[0].pieces.tolist() == [24, 0]
+    assert step_cost(space, Execute(compute_set)).exchange[0].pieces.tolist() == [24, 0]
 
 
 def test_insights_name_what_lies_in_pieces() -> None:

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from engine_parts import machine_of
+from recorded_programs import CELLS, TILES, smoothed_by_hand, smoothing_program
 
 from ipu_teach import (
     BOOL,
@@ -30,32 +32,9 @@ from ipu_teach.errors import (
     PoplarIndexError,
     TensorIOStateError,
 )
-from ipu_teach.program import (
-    Abort,
-    Copy,
-    Execute,
-    Program,
-    Repeat,
-    RepeatWhileTrue,
-    Sequence,
-    WriteUndef,
-)
+from ipu_teach.program import Abort, Copy, Execute, Program, RepeatWhileTrue, Sequence, WriteUndef
 from ipu_teach.report import Recording
 from ipu_teach.types import Array
-
-CELLS, TILES = 12, 4
-
-
-class Smooth(Vertex):
-    """The mean of a cell and its neighbours."""
-
-    left: Input[FLOAT]
-    here: Input[FLOAT]
-    right: Input[FLOAT]
-    out: Output[FLOAT]
-
-    def compute(self) -> None:
-        self.out = 0.25 * self.left + 0.5 * self.here + 0.25 * self.right
 
 
 class Down(Vertex):
@@ -81,59 +60,17 @@ class Twice(Vertex):
                 self.out[i] = self.values[i] * 2
 
 
-def smoothing(repeats: int = 5, **how: Any) -> tuple[Engine, Any, Any, Any]:
-    """(an engine not loaded yet, its tensors u and v, the device)."""
-    device = IPUModel("ipu2", tiles_per_ipu=TILES).create_device()
-    graph = Graph(device.target)
-    u, v = graph.add_variable(FLOAT, (CELLS,), "u"), graph.add_variable(FLOAT, (CELLS,), "v")
-    graph.set_initial_value(u, np.eye(1, CELLS, 4, dtype=np.float32)[0] * 3)
-    smooth = graph.add_compute_set("smooth")
-    for i in range(CELLS):
-        for tensor in (u[i], v[i]):
-            graph.set_tile_mapping(tensor, i * TILES // CELLS)
-        vertex = graph.add_vertex(
-            smooth,
-            Smooth,
-            left=u[max(i - 1, 0)],
-            here=u[i],
-            right=u[min(i + 1, CELLS - 1)],
-            out=v[i],
-        )
-        graph.set_tile_mapping(vertex, i * TILES // CELLS)
-    graph.create_host_write("u", u)
-    return (
-        Engine(graph, Repeat(repeats, Sequence(Execute(smooth), Copy(v, u))), **how),
-        u,
-        v,
-        device,
-    )
-
-
-def by_hand(repeats: int, u: Array | None = None) -> list[tuple[Array, Array]]:
-    """(u, v) after every step, by a loop over the cells in float32."""
-    f = np.float32
-    u = np.array([3 if i == 4 else 0 for i in range(CELLS)], f) if u is None else u.astype(f)
-    v, found = np.full(CELLS, np.nan, f), []
-    for _ in range(repeats):
-        for i in range(CELLS):
-            v[i] = f(0.25) * u[max(i - 1, 0)] + f(0.5) * u[i] + f(0.25) * u[min(i + 1, CELLS - 1)]
-        found.append((u.copy(), v.copy()))
-        u = v.copy()
-        found.append((u.copy(), v.copy()))
-    return found
-
-
 def same(ours: Array, theirs: Array) -> None:
     assert ours.dtype == theirs.dtype and ours.tobytes() == theirs.tobytes()
 
 
 @pytest.mark.parametrize("how", [{}, {"vertex_loop": True}, {"strict": False}])
 def test_every_value_is_that_of_a_plain_loop(how: dict[str, Any]) -> None:
-    engine, u, v, device = smoothing(**how)
+    engine, u, v, device = smoothing_program(**how)
     recording = engine.record(u, v)
     engine.load(device)
     engine.run()
-    for step, (its_u, its_v) in enumerate(by_hand(5)):
+    for step, (its_u, its_v) in enumerate(smoothed_by_hand(5)):
         same(recording.values(u, step), its_u)
         same(recording.values(v, step), its_v)
     assert recording.report is not None and recording.report.num_steps == 10 == len(recording.steps)
@@ -144,17 +81,17 @@ def test_every_value_is_that_of_a_plain_loop(how: dict[str, Any]) -> None:
 
 
 def test_on_a_gpu_arrays_come_to_the_host(stand_in: ModuleType) -> None:
-    engine, u, v, device = smoothing(backend="cupy")
+    engine, u, v, device = smoothing_program(backend="cupy")
     recording = engine.record(u, v)
     engine.load(device)
     engine.run()
-    for step, (its_u, _) in enumerate(by_hand(5)):
+    for step, (its_u, _) in enumerate(smoothed_by_hand(5)):
         assert type(recording.values(u, step)) is np.ndarray
         same(recording.values(u, step), its_u)
 
 
 def test_a_later_run_goes_on_and_what_the_host_wrote_between_is_seen() -> None:
-    engine, u, _, device = smoothing(2)
+    engine, u, _, device = smoothing_program(2)
     engine.load(device)
     engine.run()
     recording = engine.record(u)  # of a run that has begun: from here on
@@ -163,16 +100,16 @@ def test_a_later_run_goes_on_and_what_the_host_wrote_between_is_seen() -> None:
     engine.write_tensor("u", np.arange(CELLS))
     engine.run()
     assert recording.first == 4 and len([s for s in recording.steps if s >= 0]) == 8
-    for step, (its, _) in enumerate(by_hand(2, np.arange(CELLS))):
+    for step, (its, _) in enumerate(smoothed_by_hand(2, np.arange(CELLS))):
         same(recording.values(u, 8 + step), its)
     engine.load(device)
     assert recording.steps == [] and recording.report is None
     engine.run()
-    same(recording.values(u, 3), by_hand(2)[3][0])
+    same(recording.values(u, 3), smoothed_by_hand(2)[3][0])
 
 
 def test_recording_again_replaces() -> None:
-    engine, u, v, device = smoothing(2)
+    engine, u, v, device = smoothing_program(2)
     engine.load(device)
     before = engine.record(u)
     engine.run()
@@ -188,12 +125,12 @@ def test_recording_again_replaces() -> None:
 
 def test_who_does_not_record_pays_nothing() -> None:
     """The functions that a run calls are those of an engine that knows nothing of recording."""
-    engine, u, _, device = smoothing(2)
+    engine, u, _, device = smoothing_program(2)
     engine.load(device)
-    assert engine._machine is not None
-    assert engine._machine._leaf(0).__qualname__ == "Machine._leaf.<locals>.run"
+    function_of = machine_of(engine)._leaf
+    assert function_of(0).__qualname__ == "Machine._leaf.<locals>.run"
     engine.record(u)
-    assert not hasattr(engine._machine._leaf(0), "__qualname__")
+    assert not hasattr(function_of(0), "__qualname__")
 
 
 def test_a_loop_and_small_dtypes() -> None:
@@ -262,7 +199,7 @@ def test_a_run_that_is_stopped_is_kept_up_to_there(stop: str) -> None:
 
 
 def test_a_full_recording_says_so() -> None:
-    engine, u, _, device = smoothing(50)
+    engine, u, _, device = smoothing_program(50)
     recording = engine.record(u, most=20)
     engine.load(device)
     engine.run()
@@ -270,7 +207,7 @@ def test_a_full_recording_says_so() -> None:
     assert recording.missed == 100 - kept and repr(recording).endswith(
         f"; {recording.missed} steps after it was full"
     )
-    for step, (its, _) in enumerate(by_hand(50)[:kept]):
+    for step, (its, _) in enumerate(smoothed_by_hand(50)[:kept]):
         same(recording.values(u, step), its)
     with pytest.raises(
         PoplarIndexError,
@@ -289,8 +226,8 @@ def refused(call: Any, *said: str) -> None:
 
 
 def test_what_cannot_be_recorded() -> None:
-    engine, u, v, device = smoothing()
-    _, foreign, *_ = smoothing()
+    engine, u, v, device = smoothing_program()
+    _, foreign, *_ = smoothing_program()
     graph = u.graph
     late = graph.add_variable(FLOAT, (3,), "late")
     refused(engine.record, "record() was given nothing to record", "engine.record(a, b)")
@@ -298,10 +235,10 @@ def test_what_cannot_be_recorded() -> None:
     refused(lambda: engine.record([u]), "which is not a tensor", "one after the other")  # type: ignore[arg-type]
     refused(
         lambda: engine.record(foreign),
-        "which this engine does not know",
+        "which is not in this engine's graph",
         "engine's own graph, made before the engine",
     )
-    refused(lambda: engine.record(u, late), "which this engine does not know")
+    refused(lambda: engine.record(u, late), "which is not in this engine's graph")
     refused(lambda: engine.record(u[3:3]), "which has no elements")
     refused(lambda: engine.record(u, most=0), "record() was given most=0", "from 1 to 1,000,000")
     device = IPUModel("ipu2", tiles_per_ipu=TILES).create_device()

@@ -871,11 +871,12 @@ def test_the_report_has_rows_and_bytes_by_buffer() -> None:
 def test_rows_of_what_was_not_recorded_or_not_moved_are_not_told(w: World) -> None:
     """Of a run that fails the rows of the steps before; of one that is not recorded, none."""
     w.graph.create_host_write("row", w.row)
+    w.graph.create_host_write("x in", w.x)
     one = w.graph.add_constant(UNSIGNED_INT, (1,), [4])
     w.graph.set_tile_mapping(one, 0)
     engine = w.engine([Copy(w.x, w.buffer, one), Copy(w.x, w.buffer, w.row)])
     w2 = [1, 2, 3, 4]
-    engine._loaded().host_write(w.x, np.array(w2, np.float32))
+    engine.write_tensor("x in", w2)
     engine.write_tensor("row", [2])
     engine.run(1)
     engine.disable_execution_profiling()

@@ -390,7 +390,7 @@ def test_each_replica_has_rows_of_its_own_in_a_remote_buffer() -> None:
     assert said(
         TensorIOStateError, lambda: engine.copy_from_remote_buffer("one", 0, replica=4)
     ) == (
-        "copy_from_remote_buffer() was given the replica 4 of 'one', which is there for 4 "
+        "copy_from_remote_buffer() was given the replica 4 of 'one', which has 4 "
         "replicas.\n  next:  give a whole number from 0 to 3."
     )
     engine.load()
@@ -435,10 +435,10 @@ def test_replicas_that_agree_go_on_together() -> None:
     engine.write_tensor("n", [5, 5, 5, 7])
     for index, who in enumerate(
         (
-            "RepeatWhileTrue looks at 'on'",
+            "RepeatWhileTrue reads 'on'",
             "",
-            "Switch looks at 'n'",
-            "AssumeEqualAcrossReplicas looks at 'n'",
+            "Switch reads 'n'",
+            "AssumeEqualAcrossReplicas reads 'n'",
         )
     ):
         if not who:
@@ -449,7 +449,7 @@ def test_replicas_that_agree_go_on_together() -> None:
             values = ("True", "False", 2)
         text = said(ApplicationRuntimeError, lambda i=index: engine.run(i))  # type: ignore[misc]
         assert text == (
-            f"{who}, on which the replicas disagree: it "
+            f"{who}, which differs between replicas: it "
             f"is {values[0]} in replica 0 and {values[1]} in replica {values[2]}.\n"
             "  next:  give all replicas the same value, as gcl.all_reduce_cross_replica does."
         )
@@ -522,7 +522,7 @@ def test_what_is_replicated_and_what_is_not_do_not_mix() -> None:
     assert "which has 1." in said(
         ControlProgramError, lambda: Copy(top.add_remote_buffer("b", FLOAT, 6), m.x)
     )
-    with pytest.raises(GraphObjectCreationError, match="ask a tensor of the replicated graph"):
+    with pytest.raises(GraphObjectCreationError, match="use a tensor of the replicated graph"):
         whole.get_var_regions()
     with pytest.raises(ControlProgramError, match="give a tensor of a replicated graph"):
         AssumeEqualAcrossReplicas(whole)

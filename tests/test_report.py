@@ -8,9 +8,9 @@ import math
 import re
 from typing import Any
 
-import numpy as np
 import pytest
 from lines import without_line
+from small_reports import Work, small_engine
 
 from ipu_teach import (
     FLOAT,
@@ -32,53 +32,12 @@ from ipu_teach.program import Copy, Execute, Repeat, Sequence
 from ipu_teach.target import COUNTED, GIVEN, GRAPHCORE
 
 
-class Work(Vertex):
-    x: Input[Vector[FLOAT]]
-    out: Output[FLOAT]
-    k: FLOAT = 2
-
-    def compute(self) -> None:
-        self.out = self.x[0] * self.k
-
-
 class Untraced(Vertex):
     x: Input[Vector[FLOAT]]
     out: Output[FLOAT]
 
     def compute(self) -> None:
         self.out = math.sqrt(self.x[1]) if sorted(self.x) else 0
-
-
-def small_engine() -> Engine:
-    """Two tiles that exchange 4 bytes a cycle, a host link of 4 bytes a cycle, 100 cycles a sync, a
-    clock of 1 GHz."""
-    model = IPUModel(
-        tiles_per_ipu=2,
-        memory_bytes_per_tile=8192,
-        tile_clock_frequency=1e9,
-        host_bytes_per_second=4e9,
-    )
-    device = model.create_device()
-    graph = Graph(device)
-    x, y, z = (graph.add_variable(FLOAT, 8, name) for name in "xyz")
-    out = graph.add_variable(FLOAT, 8, "out")
-    half = graph.add_constant(HALF, 2, 0.5, "half")
-    for tensor, tile in ((x, 0), (y, 1), (z, 0), (out[:7], 0), (out[7], 1), (half, 1)):
-        graph.set_tile_mapping(tensor, tile)
-    cs = graph.add_compute_set("work")
-    for number in range(8):
-        v = graph.add_vertex(cs, Work, x=x, out=out[number])
-        graph.set_tile_mapping(v, number // 7)
-        graph.set_perf_estimate(v, 10 if number < 7 else 30)
-    stream = graph.add_host_to_device_fifo("in", FLOAT, 8)
-    engine = Engine(
-        graph,
-        [Sequence(Copy(stream, x), Execute(cs), Copy(x, y), Copy(x, z)), Execute(cs)],
-        merge_copies=False,
-    )
-    engine.load(device)
-    engine.connect_stream("in", np.arange(8.0))
-    return engine
 
 
 # By hand, in cycles:

@@ -364,7 +364,7 @@ def test_what_timeline_does_not_take() -> None:
         ({"blocks": 0, "odd": 1}, f"show.timeline() was given odd.\n  next:  {kinds}"),
         (
             {"blocks": 0, "block_filter": "z"},
-            "show.timeline() was asked for the blocks of tile 0, and there are none.\n  next:  put "
+            "show.timeline() was asked for the blocks of tile 0, which has none.\n  next:  put "
             "Block around parts of the program, or name programs with program_filter: '.' takes "
             "all.",
         ),

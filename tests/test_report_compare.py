@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_report import small_engine
-from test_report_query import Twice, chain
+from small_reports import Twice, chain_report, small_engine
 
 from ipu_course.cli import main
 from ipu_teach import FLOAT, HALF, Engine, Graph, InOut, IPUModel, Report, Vector, Vertex
@@ -97,7 +96,7 @@ def test_a_planted_change_is_named_first(
 
 
 def test_another_machine_is_named() -> None:
-    before = chain()
+    before = chain_report()
     found = compare(before, before.what_if(exchange_bytes_per_cycle=8))
     assert [(c.name, c.before, c.after) for c in found.of("machine")] == [
         ("exchange_bytes_per_cycle", 4, 8)
@@ -151,7 +150,7 @@ def test_names_are_escaped_in_a_page() -> None:
 
 
 def test_a_trace_holds_every_step_and_phase() -> None:
-    report = chain()
+    report = chain_report()
     trace = json.loads(chrome_trace(report))
     spans = [e for e in trace["traceEvents"] if e["ph"] == "X"]
     scale = 1e6 / report.target.tile_clock_frequency
@@ -182,7 +181,7 @@ def test_a_trace_holds_every_step_and_phase() -> None:
 
 
 def test_a_trace_is_bounded_and_says_so() -> None:
-    report = chain()
+    report = chain_report()
     trace = json.loads(chrome_trace(report, tiles=[1], most_events=20))
     assert len(trace["traceEvents"]) <= 20 and trace["otherData"]["steps_missing"] > 0
     shown = sum(e["ph"] == "X" and e["tid"] == 1 for e in trace["traceEvents"])
@@ -194,7 +193,7 @@ def test_a_trace_is_bounded_and_says_so() -> None:
 
 
 def test_tables_as_text() -> None:
-    report = chain()
+    report = chain_report()
     steps = list(csv.DictReader(io.StringIO(report.execution.steps.to_csv())))
     assert [int(s["cycles"]) for s in steps] == [
         report.step_cost(n).cycles for n in report.step_numbers.tolist()

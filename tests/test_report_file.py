@@ -15,13 +15,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from brute_force import random_device, random_space
 from codelets import Sum
 from damage import lied, parts, refuses_truncated, survives_flips, whole
+from engine_parts import machine_of
 from graphs import Space, random_superstep
 from hypothesis import HealthCheck, given, settings, strategies as st
 from programs import tut4
-from test_brute_force import some_device, some_space
-from test_report import small_engine
+from small_reports import small_engine
+from two_tile_ipus import uneven_ipus
 
 from ipu_teach import FLOAT, Engine, Graph, IPUModel, Report, print_profile_summary, show
 from ipu_teach.compile.programs import Node
@@ -127,7 +129,7 @@ def test_a_saved_report_answers_as_the_live_one(tmp_path: Path) -> None:
 @RANDOMLY
 @given(st.randoms(use_true_random=False))
 def test_random_programs_come_back_whole(rng: Random) -> None:
-    space: Space = some_space(rng, some_device(rng))
+    space: Space = random_space(rng, random_device(rng))
     programs = Sequence(
         *(Execute(random_superstep(rng, space).compute_set) for _ in range(rng.randint(1, 3)))
     )
@@ -171,7 +173,7 @@ def test_another_rate_in_an_opened_report() -> None:
 SCRIPT = """
 import sys
 sys.path.insert(0, {tests!r})
-from test_report import small_engine
+from small_reports import small_engine
 engine = small_engine()
 engine.run()
 print(engine.report.digest())
@@ -243,7 +245,7 @@ def test_a_long_run_is_counted_to_its_end_and_kept_up_to_a_bound(
 ) -> None:
     monkeypatch.setattr("ipu_teach.report.log.MOST_RUNS", 2)
     engine = small_engine()
-    engine._machine.log = StepLog(len(engine._machine.compiled.steps), 6)  # type: ignore[union-attr]
+    machine_of(engine).log = StepLog(len(engine.executable.compiled.steps), 6)
     for _ in range(4):
         engine.run()
     report = engine.report
@@ -450,13 +452,6 @@ def test_flipped_bits() -> None:
     survives_flips(small().serialize(), Report.deserialize, ReportLoadError, 5)
 
 
-def two_ipus() -> Report:
-    """What test_overlap runs by hand: steps of one IPU, of both, and a copy across."""
-    from test_overlap import uneven
-
-    return uneven()
-
-
 HOSTILE = [
     -1,
     0,
@@ -483,7 +478,7 @@ HOSTILE = [
 @pytest.mark.parametrize("seed", range(5))
 def test_random_lies_are_refused_or_harmless(seed: int) -> None:
     rng = Random(seed)
-    header, arrays = parts((small() if seed < 4 else two_ipus()).serialize())
+    header, arrays = parts((small() if seed < 4 else uneven_ipus()).serialize())
     for _ in range(100):
         changed = lied(header, HOSTILE, rng)
         try:

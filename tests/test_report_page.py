@@ -9,8 +9,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 from programs import tut4
-from test_report import small_engine
-from test_report_query import chain
+from small_reports import chain_report, small_engine
 
 from ipu_teach import FLOAT, Engine, Graph, IPUModel, Report
 from ipu_teach.program import Sequence
@@ -49,7 +48,7 @@ def checked(report: Report) -> tuple[Checker, str]:
 
 
 def test_the_page_is_well_formed_and_says_what_the_report_says() -> None:
-    checker, text = checked(chain())
+    checker, text = checked(chain_report())
     assert (
         text.startswith('<div class="ipu-view report"><p>9 steps in ')
         and text.count('class="ipu-view') == 1
@@ -74,9 +73,9 @@ def test_the_page_is_well_formed_and_says_what_the_report_says() -> None:
 
 
 def test_the_page_is_the_same_every_time_and_from_a_file() -> None:
-    report = chain()
+    report = chain_report()
     assert (
-        chain()._repr_html_()
+        chain_report()._repr_html_()
         == report._repr_html_()
         == Report.deserialize(report.serialize())._repr_html_()
     )

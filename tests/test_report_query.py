@@ -12,52 +12,24 @@ from typing import Any
 
 import numpy as np
 import pytest
+from brute_force import random_device, random_space
 from graphs import random_superstep
 from hypothesis import HealthCheck, given, settings, strategies as st
 from programs import tut4
-from test_brute_force import some_device, some_space
-from test_report import small_engine
+from small_reports import Twice, chain_report, small_engine
 
 import ipu_teach
-from ipu_teach import FLOAT, Engine, Graph, Input, IPUModel, Output, Report, Vector, Vertex
+from ipu_teach import FLOAT, Engine, Graph, IPUModel, Report
 from ipu_teach.errors import InvalidOptionError, NotOfferedError, PoplarIndexError, UnknownNameError
-from ipu_teach.program import Copy, Execute, Repeat, Sequence
+from ipu_teach.program import Copy, Execute, Sequence
 from ipu_teach.report.settings import PoplarVersion
 
 RANDOMLY = settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=30)
 
 
-class Twice(Vertex):
-    x: Input[Vector[FLOAT]]
-    out: Output[Vector[FLOAT]]
-
-    def compute(self) -> None:
-        self.out = self.x * 2 + 1
-
-
-def chain() -> Report:
-    """a -> b -> c -> d, one variable for each compute set; each is live from the step that writes
-    it to that which reads."""
-    device = IPUModel(tiles_per_ipu=4).create_device()
-    graph = Graph(device)
-    tensors = [graph.add_variable(FLOAT, 16, name) for name in "abcd"]
-    for tensor in tensors:
-        graph.set_tile_mapping(tensor, 1)
-    graph.create_host_write("a", tensors[0])
-    graph.create_host_read("d", tensors[3])
-    steps = []
-    for number, (x, out) in enumerate(zip(tensors, tensors[1:], strict=False)):
-        cs = graph.add_compute_set(f"layer{number // 2}/twice{number}")
-        graph.set_tile_mapping(graph.add_vertex(cs, Twice, x=x, out=out), number % 4)
-        steps.append(Execute(cs))
-    engine = Engine(graph, Repeat(3, Sequence(*steps)), strict={"uninitialised": False})
-    engine.load_and_run(device)
-    return engine.report
-
-
 @pytest.fixture(params=[False, True], ids=["live", "opened"])
 def report(request: pytest.FixtureRequest) -> Report:
-    found = chain()
+    found = chain_report()
     return Report.deserialize(found.serialize()) if request.param else found
 
 
@@ -73,7 +45,7 @@ def test_variables_and_where_they_are_live(report: Report) -> None:
         v.name for v in rows.live_at(1)
     ] == ["a", "b", "c", "d"]
     assert (
-        rows[0].line.startswith("test_report_query.py, line ")
+        rows[0].line.startswith("small_reports.py, line ")
         and "graph.add_variable(FLOAT, 16, name)" in rows[0].line
     )
     curve = report.compilation.liveness_program_steps
@@ -172,7 +144,7 @@ def test_operations_add_up(report: Report) -> None:
     assert [(o.steps, o.executions, o.vertices) for o in found] == [(2, 6, 2), (1, 3, 1)]
     # A product and a sum for each of 16 elements.
     assert [o.flops for o in found] == [6 * 32, 3 * 32]
-    assert found[0].line.startswith("test_report_query.py, line ")
+    assert found[0].line.startswith("small_reports.py, line ")
     adds_up(report)
 
 
@@ -201,7 +173,7 @@ def adds_up(report: Report) -> None:
 @RANDOMLY
 @given(st.randoms(use_true_random=False))
 def test_operations_of_random_programs_add_up(rng: Random) -> None:
-    space = some_space(rng, some_device(rng))
+    space = random_space(rng, random_device(rng))
     sets = [random_superstep(rng, space).compute_set for _ in range(3)]
     engine = Engine(
         space.graph, [Sequence(Execute(sets[0]), Execute(sets[1])), Execute(sets[0])], strict=False
@@ -278,7 +250,7 @@ def test_tables(report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_sources_are_named_by_class_and_method() -> None:
-    report = chain()
+    report = chain_report()
     (name,) = [n for n in report.sources if n.startswith("Twice.")]
     assert name == "Twice.compute" and report.sources[name].splitlines() == [
         "def compute(self) -> None:",
@@ -499,7 +471,7 @@ def test_the_advice_is_about_what_can_be_the_cause() -> None:
 
 def test_a_dataframe_of_pandas() -> None:
     pandas = pytest.importorskip("pandas", reason="pandas is missing: pip install pandas")
-    report = chain()
+    report = chain_report()
     for table in (
         report.variables,
         report.compute_sets,
@@ -534,7 +506,7 @@ def test_a_dataframe_of_pandas() -> None:
 
 
 def test_what_a_table_and_a_tile_have_not() -> None:
-    report = chain()
+    report = chain_report()
     none = report.variables.where(lambda row: False)
     with pytest.raises(PoplarIndexError, match="There is no row 0") as caught:
         none[0]

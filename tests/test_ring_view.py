@@ -6,7 +6,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from test_gcl import by_link, machine, ran, reduced
+from all_reduces import all_reduce_report, bytes_by_link, run_and_read, tensors_by_ipu
+from recorded_programs import round_trip_recording
+from view_programs import pipeline_training
 
 from ipu_teach import FLOAT, Engine, Graph, IPUModel, Report, show
 from ipu_teach.errors import InvalidOptionError
@@ -14,8 +16,6 @@ from ipu_teach.poplibs import gcl
 from ipu_teach.program import Repeat, Sequence
 from ipu_teach.show.scene import Painted
 from ipu_teach.show.shapes import Boxes, Stroke
-from tests.test_given import recorded
-from tests.test_pipeline_view import trained
 
 RINGS = {2: [0, 1], 3: [0, 2, 1], 4: [0, 2, 3, 1], 6: [0, 2, 4, 5, 3, 1]}
 Message = tuple[int, int, int, int, str]  # round, from, to, where it began, "complete" or ""
@@ -74,8 +74,8 @@ def test_a_chunk_of_a_reduce_scatter_keeps_where_it_began_and_arrows_are_lines()
     ],
 )
 def test_chunks_walk_as_the_method_says_and_keep_where_they_began(count: int, method: str) -> None:
-    report = reduced(count, 780, method, tiles=13 if count < 6 else 2)
-    view, links = show.ring(report), by_link(report)
+    report = all_reduce_report(count, 780, method, tiles=13 if count < 6 else 2)
+    view, links = show.ring(report), bytes_by_link(report)
     names = "round", "from IPU", "to IPU", "began on IPU"
     told = [(*(int(row[name]) for name in names), row["sum"]) for row in view.data]
     assert len(told) == len(set(told)) and set(told) == walks(count, method)
@@ -107,13 +107,13 @@ def test_chunks_walk_as_the_method_says_and_keep_where_they_began(count: int, me
 
 
 def test_the_next_collective_begins_anew() -> None:
-    graph, (tensors,) = machine(4, 520)
+    graph, (tensors,) = tensors_by_ipu(4, 520)
     prog = Sequence()
     for method in ("clockwise_ring", "meet_in_middle_ring"):
         gcl.all_reduce_in_place_within_replica(
             graph, tensors, "ADD", prog, options={"method": method}
         )
-    _, report = ran(graph, Repeat(8, prog), tensors)
+    _, report = run_and_read(graph, Repeat(8, prog), tensors)
     view = show.ring(report)
     for k in (1, 7, 11, 17):
         rows = [row for row in view.data if row["round"] == f"{k}"]
@@ -129,7 +129,7 @@ def test_the_next_collective_begins_anew() -> None:
 
 
 def test_a_pipeline_has_no_ring() -> None:
-    report = trained("grouped", 4, 8)[0]
+    report = pipeline_training("grouped", 4, 8)[0]
     with pytest.raises(InvalidOptionError) as caught:
         show.ring(report)
     assert str(caught.value) == (
@@ -140,7 +140,7 @@ def test_a_pipeline_has_no_ring() -> None:
 
 
 def test_between_rounds_ipus_compute_a_compute_set_and_no_copy() -> None:
-    report = reduced(4, 520, "clockwise_ring")
+    report = all_reduce_report(4, 520, "clockwise_ring")
     names = {step.name for step in report.steps() if step.kind == "Execute"}
     for still in show.ring(report).scene.stills:
         _, found, name = still.note.partition("then the IPUs compute ")
@@ -148,17 +148,17 @@ def test_between_rounds_ipus_compute_a_compute_set_and_no_copy() -> None:
 
 
 def test_all_to_all_has_no_ring_and_a_recording_is_taken() -> None:
-    graph, (tensors,) = machine(4, 8)
+    graph, (tensors,) = tensors_by_ipu(4, 8)
     made = gcl.all_to_all_within_replica(graph, tensors, prog := Sequence())
-    report = ran(graph, prog, made)[1]
+    report = run_and_read(graph, prog, made)[1]
     view = show.ring(report)
     assert repr(view).startswith("1 round of IPUs: an IPU sends another at most 8 bytes a round.")
     assert {(row["from IPU"], row["to IPU"]) for row in view.data} == {
         (f"{a}", f"{b}") for a in range(4) for b in range(4) if a != b
     }
-    links = by_link(report)
+    links = bytes_by_link(report)
     assert f"{len(links)} links carry {sum(links.values())} bytes in all" in repr(view)
-    given = recorded(False, 4)
+    given = round_trip_recording(False, 4)
     assert show.ring(given).data == show.ring(given.report).data
 
 

@@ -10,25 +10,29 @@ from typing import Any
 
 import numpy as np
 import pytest
+from recorded_programs import (
+    CELLS,
+    TILES,
+    halo_recording,
+    large_recording,
+    merged_copy_recording,
+    ring_recording,
+    shifted_sums_recording,
+    smoothed_by_hand,
+    smoothing_program,
+)
+from two_tile_ipus import TwoTileMachine
 
 from ipu_teach import (
     FLOAT,
-    INT,
     Engine,
     Graph,
-    InOut,
-    Input,
     IPUModel,
-    Output,
-    Report,
-    Vector,
-    Vertex,
-    concat,
     show,
 )
 from ipu_teach.errors import InvalidOptionError
 from ipu_teach.poplibs import popops, poputil
-from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence
+from ipu_teach.program import Copy, Program, Repeat, Sequence
 from ipu_teach.report import Recording
 from ipu_teach.show import board as drawn
 from ipu_teach.show.board import Places, short, value_codes
@@ -38,13 +42,11 @@ from ipu_teach.show.scene import Board, Scene
 from ipu_teach.show.shapes import Stroke, Words
 from ipu_teach.show.svg import svg
 from ipu_teach.types import Array
-from tests.test_overlap import Machine
-from tests.test_recording import CELLS, TILES, by_hand, smoothing
 from tests.unpacking import unpack
 
 
 def smoothed(repeats: int = 5) -> Recording:
-    engine, u, v, device = smoothing(repeats)
+    engine, u, v, device = smoothing_program(repeats)
     recording = engine.record(u, v)
     engine.load(device)
     engine.run()
@@ -87,7 +89,7 @@ def test_every_number_is_that_of_a_plain_loop() -> None:
     scene = show.run(smoothed()).scene
     steps = replayed(scene)
     assert [number for number, _ in steps] == list(range(1, 11))
-    for (_, held), (u, v) in zip(steps, by_hand(5), strict=True):
+    for (_, held), (u, v) in zip(steps, smoothed_by_hand(5), strict=True):
         for name, values in (("u", u), ("v", v)):
             for i in range(CELLS):
                 assert np.float32(held[f"{name}[{i}]"]) == values[i]  # and the text is its shortest
@@ -97,7 +99,7 @@ def test_every_number_is_that_of_a_plain_loop() -> None:
 def test_the_table_tells_every_change() -> None:
     view = show.run(smoothed())
     before, rows = ([3.0 if i == 4 else 0.0 for i in range(CELLS)], [np.nan] * CELLS), []
-    for step, (u, v) in enumerate(by_hand(5), start=1):
+    for step, (u, v) in enumerate(smoothed_by_hand(5), start=1):
         for name, old, new in (("u", before[0], u), ("v", before[1], v)):
             for i in range(CELLS):
                 if old[i] != new[i]:  # NaN is not equal to anything
@@ -115,70 +117,8 @@ def test_the_table_tells_every_change() -> None:
     )
 
 
-class Sums(Vertex):
-    """Sums what it is given into an element on another tile, and counts."""
-
-    values: Input[Vector[FLOAT]]
-    out: Output[FLOAT]
-    count: InOut[INT]
-
-    def compute(self) -> None:
-        self.out = self.values[0] + self.values[1]
-        self.count += 1
-
-
-def halo() -> tuple[Recording, Report, dict[str, Any]]:
-    """0.75 goes by a Copy from tile 1 to tile 3; a vertex on tile 2 reads tiles 1 and 3 and writes
-    on tile 0."""
-    device = IPUModel("ipu2", tiles_per_ipu=5).create_device()
-    graph = Graph(device.target)
-    made = {name: graph.add_variable(FLOAT, (2,), name) for name in ("a", "b")}
-    made |= {
-        "sum": graph.add_variable(FLOAT, (), "sum"),
-        "count": graph.add_variable(INT, (), "count"),
-    }
-    for name, tile in (("a", 1), ("b", 3), ("sum", 0), ("count", 2)):
-        graph.set_tile_mapping(made[name], tile)
-    graph.set_initial_value(made["count"], 7)
-    stream = graph.add_host_to_device_fifo("in", FLOAT, 2)
-    work = graph.add_compute_set("work")
-    both = concat(made["a"][1].expand([0]), made["b"][0].expand([0]))
-    vertex = graph.add_vertex(work, Sums, values=both, out=made["sum"], count=made["count"])
-    graph.set_tile_mapping(vertex, 2)
-    program: Program = Sequence(Copy(stream, made["a"]), Copy(made["a"], made["b"]), Execute(work))
-    engine = Engine(graph, program)
-    recording = engine.record(*made.values())
-    engine.load(device)
-    engine.connect_stream("in", np.array([0.75, -2], np.float32))
-    engine.run()
-    return recording, engine.report, made
-
-
-def joined() -> Recording:
-    """Tile 2 adds two numbers and, in the same superstep, a Copy takes tile 1's to tile 3: neither
-    disturbs the other."""
-    device = IPUModel("ipu2", tiles_per_ipu=5).create_device()
-    graph = Graph(device.target)
-    x, total, count = (
-        graph.add_variable(t, s, n)
-        for t, s, n in ((FLOAT, (2,), "x"), (FLOAT, (), "sum"), (INT, (), "count"))
-    )
-    a, b = graph.add_variable(FLOAT, (2,), "a"), graph.add_variable(FLOAT, (2,), "b")
-    for tensor, tile in ((x, 2), (total, 2), (count, 2), (a, 1), (b, 3)):
-        graph.set_tile_mapping(tensor, tile)
-    for tensor, value in ((x, (1, 2)), (count, 7), (a, (0.75, -2))):
-        graph.set_initial_value(tensor, value)
-    work = graph.add_compute_set("work")
-    graph.set_tile_mapping(graph.add_vertex(work, Sums, values=x, out=total, count=count), 2)
-    engine = Engine(graph, Sequence(Execute(work), Copy(a, b)))
-    recording = engine.record(total, a, b)
-    engine.load(device)
-    engine.run()
-    return recording
-
-
 def test_a_copy_that_joins_a_compute_set_says_where_it_comes_from() -> None:
-    scene = show.run(joined()).scene
+    scene = show.run(merged_copy_recording()).scene
     board, (change,) = board_of(scene), [s for s in scene.stills if s.label.startswith("change: ")]
     assert {
         element(board, cell): origins.how.format(name=board.names[name], index=index, tile=tile)
@@ -236,7 +176,7 @@ def test_rows_of_streaming_memory_travel_together() -> None:
 
 
 def test_what_travels_and_where_it_comes_from() -> None:
-    recording, report, _ = halo()
+    recording, report, _ = halo_recording()
     scene = show.run(recording).scene
     board, numbers = board_of(scene), scene.numbers["board"]
     tiles = [*board.tiles, -1]
@@ -311,14 +251,14 @@ def element(board: Board, cell: int) -> str:
 
 
 def test_one_tensor_of_several_and_what_is_refused() -> None:
-    recording, _, made = halo()
+    recording, _, made = halo_recording()
     board = board_of(show.run(recording, made["b"], made["sum"]).scene)
     assert [element(board, c) for c in range(board.count)] == [
         "b[0]",
         "b[1]",
         "sum",
     ] and board.tiles == (0, 3)
-    engine, u, v, device = smoothing()
+    engine, u, v, device = smoothing_program()
     empty = engine.record(u)
     for call, text in (
         (
@@ -352,7 +292,7 @@ def test_seven_tensors_are_too_many() -> None:
 
 
 def test_what_the_host_writes_is_a_change_of_its_own() -> None:
-    engine, u, _, device = smoothing(1)
+    engine, u, _, device = smoothing_program(1)
     engine.load(device)
     recording = engine.record(u)
     # before the first step: it stands there from the beginning
@@ -367,40 +307,9 @@ def test_what_the_host_writes_is_a_change_of_its_own() -> None:
     assert scene.numbers["board"].at(len(scene.frames) - 1) == ["0.5"] * CELLS
 
 
-def large(tiles: int, cells: int, repeats: int) -> Recording:
-    """Every element becomes another number in every step."""
-    device = IPUModel("ipu2", tiles_per_ipu=tiles).create_device()
-    graph = Graph(device.target)
-    a, b = (graph.add_variable(FLOAT, (cells,), name) for name in "ab")
-    graph.set_initial_value(a, np.random.default_rng(1).normal(size=cells))
-    graph.set_initial_value(b, np.random.default_rng(2).normal(size=cells))
-    each = -(-cells // tiles)
-    add = graph.add_compute_set("add")
-    for tile in range(tiles):
-        part = slice(tile * each, (tile + 1) * each)
-        graph.set_tile_mapping(a[part], tile)
-        graph.set_tile_mapping(b[part], (tile + 1) % tiles)
-        graph.set_tile_mapping(graph.add_vertex(add, Add, a=a[part], b=b[part]), tile)
-    engine = Engine(graph, Repeat(repeats, Execute(add)))
-    recording = engine.record(a, b, most=1_000_000)
-    engine.load(device)
-    engine.run()
-    return recording
-
-
-class Add(Vertex):
-    """Adds one vector to another."""
-
-    a: InOut[Vector[FLOAT]]
-    b: Input[Vector[FLOAT]]
-
-    def compute(self) -> None:
-        self.a[:] = self.a[:] + self.b[:]
-
-
 @pytest.mark.parametrize(("tiles", "cells", "repeats"), [(13, 26, 20), (130, 2600, 300)])
 def test_a_large_recording_shows_less_and_says_so(tiles: int, cells: int, repeats: int) -> None:
-    recording = large(tiles, cells, repeats)
+    recording = large_recording(tiles, cells, repeats)
     view = show.run(recording)
     board = board_of(view.scene)
     size = len(view._repr_html_())
@@ -467,35 +376,8 @@ def test_digits_and_colours() -> None:
     ]
 
 
-def ring(ipus: int = 3, tiles: int = 6, repeats: int = 2) -> tuple[Recording, Report]:
-    """Each IPU counts by itself, a vertex a tile and on IPU 1 a slow one, before what it holds goes
-    on to the next IPU."""
-    device = IPUModel("ipu2", num_ipus=ipus, tiles_per_ipu=tiles).create_device()
-    graph = Graph(device)
-    a, b = (graph.add_variable(FLOAT, (ipus, tiles, 4), name) for name in "ab")
-    graph.set_initial_value(a, np.arange(a.num_elements) - 7.0)
-    graph.set_initial_value(b, 1e6)
-    steps = []
-    for ipu in range(ipus):
-        work = graph.add_compute_set(f"work {ipu}")
-        for tile in range(tiles):
-            at = ipu * tiles + tile
-            graph.set_tile_mapping(a[ipu, tile], at)
-            graph.set_tile_mapping(b[ipu, tile], at)
-            vertex = graph.add_vertex(work, Add, a=a[ipu, tile], b=b[ipu, tile])
-            graph.set_tile_mapping(vertex, at)
-            graph.set_perf_estimate(vertex, 500 if ipu == 1 else 50)
-        steps.append(Execute(work))
-    turned = Copy(a, concat([b[(ipu + 1) % ipus] for ipu in range(ipus)]).reshape(b.shape))
-    engine = Engine(graph, Repeat(repeats, Sequence(*steps, turned)))
-    recording = engine.record(a, b)
-    engine.load(device)
-    engine.run()
-    return recording, engine.report
-
-
 def test_of_several_ipus_the_run_lasts_as_long_as_the_run() -> None:
-    recording, report = ring()
+    recording, report = ring_recording()
     scene = show.run(recording).scene
     assert sum(s.cycles for s in (scene.stills[i] for i in scene.frames)) > report.total_cycles
     assert scene.begins[-1] == report.total_cycles and np.all(np.diff(scene.begins) >= 0)
@@ -517,7 +399,7 @@ def test_of_several_ipus_the_run_lasts_as_long_as_the_run() -> None:
 @pytest.mark.parametrize("seed", range(8))
 def test_random_runs_of_several_ipus_last_as_long_as_their_reports(seed: int) -> None:
     rng = Random(seed)
-    m = Machine(ipus := rng.choice([1, 2, 4]))
+    m = TwoTileMachine(ipus := rng.choice([1, 2, 4]))
 
     def some() -> Program:
         tiles = rng.sample(range(2 * ipus), rng.randint(1, 2 * ipus))
@@ -554,7 +436,7 @@ def test_random_runs_of_several_ipus_last_as_long_as_their_reports(seed: int) ->
 
 
 def test_between_ipus_there_are_links_and_boxes_stand_ipu_by_ipu() -> None:
-    recording, _ = ring()
+    recording, _ = ring_recording()
     scene = show.run(recording).scene
     board, copied = board_of(scene), [s for s in scene.stills if s.flows]
     for still in copied:  # three links, each with the bytes of an IPU
@@ -574,7 +456,7 @@ def test_between_ipus_there_are_links_and_boxes_stand_ipu_by_ipu() -> None:
 
 
 def test_rounds_are_those_of_a_repeat_and_each_tensor_has_a_scale() -> None:
-    recording, _ = ring()
+    recording, _ = ring_recording()
     scene = show.run(recording).scene
     assert {scene.stills[i].label.split(": ")[1] for i in scene.data["rounds"]} == {
         "Execute work 0",
@@ -582,7 +464,7 @@ def test_rounds_are_those_of_a_repeat_and_each_tensor_has_a_scale() -> None:
         "Execute work 2",
         "Copy 'a' to 'b'",
     }
-    assert not show.run(halo()[0]).scene.data["rounds"]
+    assert not show.run(halo_recording()[0]).scene.data["rounds"]
     board = board_of(scene)
     assert [len(own) for own in board.bounds] == [6, 6]
     names = [scene.codes[i].name for i in scene.legend]
@@ -592,14 +474,14 @@ def test_rounds_are_those_of_a_repeat_and_each_tensor_has_a_scale() -> None:
 
 def test_many_messages_are_arrows_and_of_very_many_those_of_the_tile_in_question() -> None:
     for tiles, count, said in ((13, 13, "13 messages, 104 B"), (64, 64, "64 messages, 512 B")):
-        scene = show.run(large(tiles, 2 * tiles, 2)).scene
+        scene = show.run(large_recording(tiles, 2 * tiles, 2)).scene
         shapes = list(paint(scene, scene.poster))
         assert sum(isinstance(s, Stroke) and s.arrow for s in shapes) == count
         assert any(isinstance(s, Words) and s.text == said for s in shapes)
 
 
 def test_cells_stand_in_their_boxes() -> None:
-    scene = show.run(large(20, 400, 2)).scene
+    scene = show.run(large_recording(20, 400, 2)).scene
     board = board_of(scene)
     places = Places(board)
     rows: Array = places.cells()
@@ -620,14 +502,6 @@ def test_cells_stand_in_their_boxes() -> None:
     )
 
 
-class Summed(Vertex):
-    x: Input[Vector[FLOAT]]
-    out: Output[FLOAT]
-
-    def compute(self):
-        self.out = self.x[0] + self.x[len(self.x) - 1]
-
-
 def test_a_vertex_of_a_library_is_told_in_a_sentence_and_its_source_is_not_shown() -> None:
     device = IPUModel("ipu2", tiles_per_ipu=4).create_device()
     graph, program = Graph(device), Sequence()
@@ -643,36 +517,6 @@ def test_a_vertex_of_a_library_is_told_in_a_sentence_and_its_source_is_not_shown
     assert "popops::BinaryOp1D<ADD,float>: out = a op b, element by element." in told
     assert "<ADD,float>: out = the rows of x, reduced one after the other." in told
     assert "self" not in told and "def " not in told
-
-
-def handed_on() -> Recording:
-    """Sums of what neighbours hold go two tiles on; `w` is `u` a tile further on, which goes with
-    the sums, and comes back negative."""
-    device = IPUModel("ipu2", tiles_per_ipu=5).create_device()
-    graph = Graph(device)
-    u, w, s = (
-        graph.add_variable(FLOAT, (size,), name) for size, name in ((10, "u"), (10, "w"), (5, "s"))
-    )
-    graph.set_initial_value(u, np.arange(10) / 4)
-    compute_set = graph.add_compute_set("add")
-    for t in range(5):
-        for part, tile in (
-            (u[2 * t : 2 * t + 2], t),
-            (w[2 * t : 2 * t + 2], (t + 1) % 5),
-            (s[t], (t + 2) % 5),
-        ):
-            graph.set_tile_mapping(part, tile)
-        vertex = graph.add_vertex(
-            compute_set, Summed, x=u[max(0, 2 * t - 1) : min(10, 2 * t + 3)], out=s[t]
-        )
-        graph.set_tile_mapping(vertex, t)
-    engine = Engine(
-        graph, Repeat(2, Sequence(Execute(compute_set), Copy(u, w), Copy(w.reverse(0), u)))
-    )
-    recording = engine.record(u, w, s)
-    engine.load(device)
-    engine.run()
-    return recording
 
 
 def carried_by_hand() -> list[tuple[str, set[str]]]:
@@ -707,7 +551,7 @@ def lines_of(carried: set[Any]) -> set[str]:
 
 @pytest.mark.parametrize("view", [show.bsp, show.exchange])
 def test_messages_say_what_they_carry(view: Any) -> None:
-    recording = handed_on()
+    recording = shifted_sums_recording()
     scene = view(recording).scene
     content, expected = scene.data["content"], carried_by_hand()
     if view is show.exchange:  # each of them the first time

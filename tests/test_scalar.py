@@ -12,10 +12,18 @@ import numpy as np
 import pytest
 import student_codelets as students
 from graphs import same_bits
+from scalar_vertices import (
+    EVERY_LAYOUT,
+    MODEL,
+    VertexRows,
+    check_returned_answers,
+    codelet_and_values,
+    run_ragged,
+)
 from student_codelets import CASES
+from vertex_loop import line_of
 
 from ipu_teach import (
-    BOOL,
     FLOAT,
     INT,
     UNSIGNED_CHAR,
@@ -37,74 +45,20 @@ from ipu_teach.errors import (
     MissingPerfEstimateError,
     UninitialisedReadError,
 )
-from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence
-from ipu_teach.types import Array
-
-MODEL = IPUModel(tiles_per_ipu=13)
-
-
-class Built:
-    """A graph with one vertex for each row of the arrays. `lie`: how the tensors lie: one after the
-    other, or turned."""
-
-    def __init__(self, codelet: type[Vertex], values: dict[str, Array], lie: str = "rows") -> None:
-        self.device = MODEL.create_device()
-        self.graph = Graph(self.device.target)
-        self.compute_set = self.graph.add_compute_set("cs")
-        count = len(next(iter(values.values())))
-        self.names, given = list(values), {}
-        for name, array in values.items():
-            field = codelet.fields[name]
-            if field.kind == "state":
-                given[name] = array
-                continue
-            shape = array.shape if lie == "rows" else array.shape[::-1]
-            tensor = self.graph.add_variable(field.dtype, shape, name)
-            self.graph.set_tile_mapping(tensor, 0)
-            if lie != "rows":
-                tensor = tensor.dim_shuffle(range(array.ndim)[::-1])
-            if lie == "backwards":
-                tensor = tensor.reverse(0)
-            self.graph.set_initial_value(tensor, array)
-            self.graph.create_host_read(name, tensor)
-            given[name] = tensor
-        self.state = {name for name in values if codelet.fields[name].kind == "state"}
-        self.graph.add_vertices(self.compute_set, codelet, np.arange(count) % 13, **given)
-
-    def engine(self, program: Program | None = None, **how: Any) -> Engine:
-        engine = Engine(self.graph, program or Execute(self.compute_set), **how)
-        engine.load(self.device)
-        return engine
-
-    def ran(self, times: int = 1, **how: Any) -> tuple[Engine, dict[str, Array]]:
-        engine = self.engine(Repeat(times, Execute(self.compute_set)), **how)
-        engine.run()
-        return engine, {
-            name: engine.read_tensor(name) for name in self.names if name not in self.state
-        }
-
-
-def values_of(name: str, count: int, seed: int = 1) -> tuple[type[Vertex], dict[str, Array]]:
-    codelet: type[Vertex] = getattr(students, name)
-    found = CASES[name](np.random.default_rng(seed), count)
-    return codelet, {n: v.astype(codelet.fields[n].dtype.numpy) for n, v in found.items()}
-
-
-# How the fields lie is a matter of the engine, which these five meet in every way.
-LYING = ["Histogram", "HalfSums", "Clip", "Life", "Shift"]
+from ipu_teach.program import Copy, Execute, Sequence
 
 
 @pytest.mark.parametrize(
     ("name", "lie"),
     [
         *((name, "rows") for name in CASES if name != "Racy"),
-        *product(LYING, ["turned", "backwards"]),
+        *product(EVERY_LAYOUT, ["turned", "backwards"]),
     ],
 )
 def test_students_codelets_have_the_plain_loops_bits_and_cycles(name: str, lie: str) -> None:
     for count, seed in ((1, 2), (41, 3)):
-        built = Built(*values_of(name, count, seed), lie)
-        (fast, found), (slow, expected) = built.ran(2), built.ran(2, vertex_loop=True)
+        built = VertexRows(*codelet_and_values(name, count, seed), lie)
+        (fast, found), (slow, expected) = built.run(2), built.run(2, vertex_loop=True)
         for field, array in expected.items():
             assert same_bits(found[field], array), field
         assert fast.report.total_cycles == slow.report.total_cycles > 0
@@ -114,18 +68,12 @@ def test_students_codelets_have_the_plain_loops_bits_and_cycles(name: str, lie: 
 
 
 def test_most_of_them_run_as_scalar_loops() -> None:
-    ways = [Built(*values_of(name, 1)).engine().report.ways()[name] for name in CASES]
+    ways = [VertexRows(*codelet_and_values(name, 1)).engine().report.ways()[name] for name in CASES]
     assert ways.count("scalar") == 44 and ways.count("batch") == 7
     assert sorted(set(ways) - {"scalar", "batch"}) == [
         f"CPython alone: line {line_of(students.Digits, 'round')}, round",
         f"CPython alone: line {line_of(students.Sorted, 'np.sort')}, np.sort",
     ]
-
-
-def line_of(codelet: type[Vertex], text: str) -> int:
-    """The first line of compute() that has `text`."""
-    lines, begin = inspect.getsourcelines(codelet.compute)
-    return begin + next(k for k, line in enumerate(lines) if text in line)
 
 
 class Sure(Vertex):
@@ -144,7 +92,7 @@ def test_what_is_asserted_holds_in_a_scalar_loop() -> None:
     x = np.arange(12, dtype=np.float32).reshape(3, 4)
     given = {"x": x, "out": np.zeros(3)}
     (fast, found), (slow, expected) = (
-        Built(Sure, given).ran(vertex_loop=loop) for loop in (False, True)
+        VertexRows(Sure, given).run(vertex_loop=loop) for loop in (False, True)
     )
     assert (
         found["out"].tolist() == expected["out"].tolist() == np.minimum(x, 4).sum(axis=1).tolist()
@@ -156,89 +104,31 @@ def test_what_is_asserted_holds_in_a_scalar_loop() -> None:
     x[1, 2] = -1
     for loop in (False, True):
         with pytest.raises(CodeletError, match="AssertionError"):
-            Built(Sure, given).ran(vertex_loop=loop)
-
-
-RAGGED = (3, 1, 5, 2)
-
-
-def ragged(large: float = 0, **how: Any) -> tuple[Engine, dict[str, Array]]:
-    """Vertices on lists of vectors: rows of a variable, and columns. `large`: somewhere in what a
-    MultiVertex has."""
-    device = MODEL.create_device()
-    graph = Graph(device.target)
-    rng, count, ends = np.random.default_rng(3), 9, np.cumsum([0, *RAGGED])
-    compute_set, tensors = graph.add_compute_set("cs"), {}
-    for name, dtype in (
-        ("x", FLOAT),
-        ("y", FLOAT),
-        ("found", INT),
-        ("shares", FLOAT),
-        ("which", INT),
-        ("total", FLOAT),
-    ):
-        values = rng.uniform(-4, 9, (count, ends[-1]) if name not in ("which", "total") else count)
-        if name == "shares":
-            values[4, 2] = large
-        tensors[name] = graph.add_variable(dtype, values.shape, name)
-        graph.set_tile_mapping(tensors[name], 0)
-        graph.set_initial_value(tensors[name], values.astype(dtype.numpy))
-        graph.create_host_read(name, tensors[name])
-    tensors["y"] = tensors["y"].flatten().reshape((ends[-1], count)).dim_shuffle((1, 0))
-    for v in range(count):
-        rows = {
-            n: [t[v, a:b] for a, b in zip(ends, ends[1:], strict=False)]
-            for n, t in tensors.items()
-            if len(t.shape) > 1
-        }
-        shares = rows.pop("shares")
-        single = {"which": tensors["which"][v], "total": tensors["total"][v]}
-        graph.set_tile_mapping(graph.add_vertex(compute_set, students.Ragged, **rows, **single), v)
-        graph.set_tile_mapping(graph.add_vertex(compute_set, students.RaggedShares, x=shares), v)
-    engine = Engine(graph, Execute(compute_set), **how)
-    engine.load(device)
-    engine.run()
-    return engine, {name: engine.read_tensor(name) for name in tensors}
+            VertexRows(Sure, given).run(vertex_loop=loop)
 
 
 def test_lists_of_vectors_have_the_plain_loops_bits_and_cycles() -> None:
-    (fast, found), (slow, expected) = ragged(), ragged(vertex_loop=True)
+    (fast, found), (slow, expected) = run_ragged(), run_ragged(vertex_loop=True)
     assert all(same_bits(found[name], array) for name, array in expected.items())
     assert fast.report.ways() == {"Ragged": "scalar", "RaggedShares": "scalar"}
     assert fast.report.cycles_by_codelet() == slow.report.cycles_by_codelet()
     assert fast.report.unknown_codelets == slow.report.unknown_codelets == ()
     for how in ({}, {"vertex_loop": True}):
         with pytest.raises(ComputeSetRaceError) as caught:
-            ragged(100, **how)
+            run_ragged(100, **how)
         assert (
             caught.value.tried == "Worker 0 of RaggedShares writes x[3, 1], and worker 3 reads it."
         )
 
 
-@pytest.mark.parametrize("how", [{}, {"vertex_loop": True}, {"shuffle": 2}])
-def test_what_compute_returns_is_the_vertexs_answer(how: dict[str, Any]) -> None:
-    x = np.array([[0.5, 8, 3], [4, 0.25, 1], [1, 1, 1]])
-    built = Built(students.Settled, {"x": x, "rounds": np.zeros(3, int)})
-    again, flag = (
-        built.graph.add_variable(BOOL, (), "again"),
-        built.graph.add_variable(BOOL, (), "flag"),
-    )
-    for tensor in (again, flag):
-        built.graph.set_tile_mapping(tensor, 0)
-    built.graph.create_host_read("again", again)
-    engine = built.engine(Execute(built.compute_set, again), **how)
-    answers = []
-    for _ in range(7):
-        engine.run()
-        answers.append(bool(engine.read_tensor("again")))
-    assert answers == [False] * 5 + [True] * 2
-    assert engine.read_tensor("x").tolist() == [[0.5, 1, 0.75], [1, 0.25, 1], [1, 1, 1]]
-    assert how.get("vertex_loop") or engine.report.ways() == {"Settled": "scalar"}
+@pytest.mark.parametrize("options", [{}, {"vertex_loop": True}, {"shuffle": 2}])
+def test_what_compute_returns_is_the_vertexs_answer(options: dict[str, Any]) -> None:
+    check_returned_answers(**options)
 
 
 REFUSED = {
     "UsesList": ("seen = []", "a list that grows"),
-    "UsesFloatIndex": ("self.x[n]", "no whole number"),
+    "UsesFloatIndex": ("self.x[n]", "not a whole number"),
     "UsesRecursion": ("self.fact(n - 1)", "calls itself"),
     "UsesTry": ("try:", "a try"),
     "ReadsOutput": ("self.y += v", "the Output y is read"),
@@ -286,15 +176,15 @@ def test_a_walk_is_remembered_until_something_that_it_saw_changes(
     monkeypatch.setattr(students, "TABLE", students.TABLE[:])
     students.TABLE[2] = 9
     assert scalar_code(students.Strides) is not second
-    built = Built(*values_of("Strides", 5))
-    assert same_bits(built.ran()[1]["y"], built.ran(vertex_loop=True)[1]["y"])
+    built = VertexRows(*codelet_and_values("Strides", 5))
+    assert same_bits(built.run()[1]["y"], built.run(vertex_loop=True)[1]["y"])
 
 
 def test_a_codelet_that_fails_raises_its_own_error_at_its_own_line() -> None:
     values = {"x": np.arange(15).reshape(3, 5), "at": np.array([-5, 5, 0]), "y": np.full(3, 77)}
     line = inspect.getsourcelines(students.TooFar.compute)[1] + 2
     for loop in (False, True):
-        engine = Built(students.TooFar, values).engine(vertex_loop=loop)
+        engine = VertexRows(students.TooFar, values).engine(vertex_loop=loop)
         with pytest.raises(CodeletError, match="IndexError") as caught:
             engine.run()
         assert (
@@ -395,7 +285,7 @@ def test_workers_that_meet_behind_a_branch_race_in_the_run_that_has_it(how: dict
     for large, races in ((0, False), (1, False), (2, True)):
         x = np.zeros((3, 12), int)
         x[1, 2 : 2 + large] = 11
-        engine = Built(Most, {"x": x, "most": np.zeros((3, 2), int)}).engine(**how)
+        engine = VertexRows(Most, {"x": x, "most": np.zeros((3, 2), int)}).engine(**how)
         if not races:
             engine.run()
             continue
@@ -407,7 +297,9 @@ def test_workers_that_meet_behind_a_branch_race_in_the_run_that_has_it(how: dict
 
 def test_races_of_workers_pass_where_races_do() -> None:
     x = np.full((1, 12), 11)
-    _, found = Built(Most, {"x": x, "most": np.zeros((1, 2), int)}).ran(strict={"races": False})
+    _, found = VertexRows(Most, {"x": x, "most": np.zeros((1, 2), int)}).run(
+        strict={"races": False}
+    )
     assert found["most"].tolist() == [[0, 11]]
 
 
@@ -424,8 +316,8 @@ class WholeShare(MultiVertex):
 
 def test_a_worker_may_read_what_it_wrote() -> None:
     x = np.arange(26, dtype=np.float32).reshape(2, 13)
-    built = Built(WholeShare, {"x": x})
-    (fast, found), (slow, expected) = built.ran(), built.ran(vertex_loop=True)
+    built = VertexRows(WholeShare, {"x": x})
+    (fast, found), (slow, expected) = built.run(), built.run(vertex_loop=True)
     assert same_bits(found["x"], expected["x"]) and fast.report.ways() == {"WholeShare": "scalar"}
     assert fast.report.total_cycles == slow.report.total_cycles
 
@@ -445,7 +337,7 @@ def test_after_an_interruption_nothing_is_defined_that_was_not(
     graph.add_vertices(compute_set, Evens, 0, x=rows(x), y=rows(y))
     engine = Engine(graph, [Execute(compute_set), Copy(y, z)])
     engine.load(device)
-    plain = ScalarRun._call
+    plain = ScalarRun._call  # replaced, so that an interruption comes right after a vertex
 
     def stopped_after_two(self: ScalarRun, v: int) -> Any:
         call = plain(self, v)
@@ -565,7 +457,9 @@ class Near(Vertex):
     cycles = {}
     for rows in (100, 200, 4000, 5000):
         values = rng.standard_normal((1, rows, 2)).astype(np.float32)
-        engine, found = Built(names["Near"], {"p": values, "out": np.zeros((1,), np.float32)}).ran()
+        engine, found = VertexRows(
+            names["Near"], {"p": values, "out": np.zeros((1,), np.float32)}
+        ).run()
         expected = np.float32(0)
         for x, y in values[0] * np.float32(2):
             expected += x * y
@@ -588,9 +482,9 @@ def test_an_error_of_a_long_codelet_names_the_limit() -> None:
             self.out = total
 
     short = {"p": np.ones((1, 10), np.float32), "out": np.zeros((1,), np.float32)}
-    assert Built(Long, short).ran()[1]["out"] == 10
+    assert VertexRows(Long, short).run()[1]["out"] == 10
     with pytest.raises(MissingPerfEstimateError) as error:
-        Built(Long, {**short, "p": np.ones((1, 30_000), np.float32)}).ran()
+        VertexRows(Long, {**short, "p": np.ones((1, 30_000), np.float32)}).run()
     text = str(error.value)
     assert text.startswith(
         "The cycles of Long are unknown: compute() takes more than 20,000 steps for one vertex, too "

@@ -7,56 +7,43 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextvars import ContextVar
 from pathlib import Path
 from random import Random
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
 import student_codelets as students
-import test_branches
-import test_scalar
 from graphs import same_bits
+from random_codelets import check_random_branches
+from scalar_vertices import (
+    EVERY_LAYOUT,
+    VertexRows,
+    check_returned_answers,
+    codelet_and_values,
+    run_ragged,
+)
 from student_codelets import CASES
-from test_scalar import LYING, Built, ragged, values_of
 
 from ipu_teach import FLOAT, HALF, INT, UNSIGNED_CHAR, InOut, Input, Output, Vector, Vertex
 from ipu_teach.compile.scalar import ScalarCode, scalar_code
 from ipu_teach.engine.scalar import compiled, run as scalar_run
 from ipu_teach.engine.scalar.function_text import compiled_text
-from ipu_teach.engine.scalar.run import ScalarRun
 from ipu_teach.errors import CodeletError, ComputeSetRaceError
 from ipu_teach.target import make_target
 from ipu_teach.types import Array
 
-pytestmark = pytest.mark.skipif(not compiled.numba_is_here(), reason="numba is not installed")
+pytestmark = [
+    pytest.mark.skipif(not compiled.numba_is_here(), reason="numba is not installed"),
+    pytest.mark.usefixtures("compiled_loops_folder"),
+]
 
 
-@pytest.fixture(autouse=True, scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("IPU_TEACH_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
-
-
-@pytest.fixture
-def at_once(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Everything is compiled. Returns the vertices that went back to CPython."""
-    back: list[int] = []
-    plain = ScalarRun._by_python
-
-    def counted(self: ScalarRun, first: int, last: int, *wait: Any) -> int:
-        back.extend(range(first, last))
-        return plain(self, first, last, *wait)
-
-    monkeypatch.setattr(scalar_run, "CHOSEN", ContextVar("chosen", default="compiled"))
-    monkeypatch.setattr(ScalarRun, "_by_python", counted)
-    return back
-
-
-def agree(built: Built, **how: Any) -> dict[str, Array]:
-    (fast, found), (slow, expected) = built.ran(2, **how), built.ran(2, vertex_loop=True)
+def agree(built: VertexRows, **how: Any) -> dict[str, Array]:
+    (fast, found), (slow, expected) = built.run(2, **how), built.run(2, vertex_loop=True)
     for field, array in expected.items():
         assert same_bits(found[field], array), field
     assert fast.report.total_cycles == slow.report.total_cycles > 0
@@ -70,49 +57,56 @@ SCALAR = [
     name
     for name in CASES
     if name not in PYTHON_ALONE | {"Racy"}
-    and Built(*values_of(name, 1)).engine().report.ways()[name] == "scalar"
+    and VertexRows(*codelet_and_values(name, 1)).engine().report.ways()[name] == "scalar"
 ]
 
 
 @pytest.mark.parametrize("name", SCALAR)
-def test_compiled_loops_have_the_plain_loops_bits_and_cycles(name: str, at_once: list[int]) -> None:
-    agree(Built(*values_of(name, 37, 4)))
-    assert at_once == []  # nothing had to go back
+def test_compiled_loops_have_the_plain_loops_bits_and_cycles(
+    name: str, vertices_by_python: list[int]
+) -> None:
+    agree(VertexRows(*codelet_and_values(name, 37, 4)))
+    assert vertices_by_python == []  # nothing had to go back
 
 
-@pytest.mark.parametrize("name", LYING)
+@pytest.mark.parametrize("name", EVERY_LAYOUT)
 @pytest.mark.parametrize("lie", ["turned", "backwards"])
-def test_however_the_fields_lie(name: str, lie: str, at_once: list[int]) -> None:
-    agree(Built(*values_of(name, 19, 5), lie), shuffle=4)
-    assert at_once == []
+def test_however_the_fields_lie(name: str, lie: str, vertices_by_python: list[int]) -> None:
+    agree(VertexRows(*codelet_and_values(name, 19, 5), lie), shuffle=4)
+    assert vertices_by_python == []
 
 
-def test_lists_of_vectors_compiled(at_once: list[int]) -> None:
-    (_, found), (_, expected) = ragged(), ragged(vertex_loop=True)
-    assert all(same_bits(found[name], array) for name, array in expected.items()) and at_once == []
+def test_lists_of_vectors_compiled(vertices_by_python: list[int]) -> None:
+    (_, found), (_, expected) = run_ragged(), run_ragged(vertex_loop=True)
+    assert (
+        all(same_bits(found[name], array) for name, array in expected.items())
+        and vertices_by_python == []
+    )
     with pytest.raises(ComputeSetRaceError, match=r"x\[3, 1\]"):
-        ragged(100)
+        run_ragged(100)
 
 
-def test_what_a_compiled_compute_returns_is_the_vertexs_answer(at_once: list[int]) -> None:
-    test_scalar.test_what_compute_returns_is_the_vertexs_answer({})
-    assert at_once == []
+def test_what_a_compiled_compute_returns_is_the_vertexs_answer(
+    vertices_by_python: list[int],
+) -> None:
+    check_returned_answers()
+    assert vertices_by_python == []
 
 
 @pytest.mark.parametrize("name", sorted(PYTHON_ALONE))
 def test_what_cannot_be_compiled_runs_in_cpython_with_its_cycles(
-    name: str, at_once: list[int]
+    name: str, vertices_by_python: list[int]
 ) -> None:
     code = scalar_code(getattr(students, name))
     assert isinstance(code, ScalarCode) and re.match(
         r"line \d+, (round|np\.sort)$", code.uncompiled
     )
-    agree(Built(*values_of(name, 5, 4)))
-    assert len(at_once) == 10
+    agree(VertexRows(*codelet_and_values(name, 5, 4)))
+    assert len(vertices_by_python) == 10
 
 
-def test_random_branches_compiled(at_once: list[int]) -> None:
-    test_branches.test_random_branches_equal_the_vertex_loop.hypothesis.inner_test(Random(1000))  # type: ignore[attr-defined]
+def test_random_branches_compiled(vertices_by_python: list[int]) -> None:
+    check_random_branches(Random(1000))
 
 
 class Odd(Vertex):
@@ -129,11 +123,11 @@ class Odd(Vertex):
         self.out = product % 1009
 
 
-def test_a_vertex_that_cannot_go_on_goes_back_alone(at_once: list[int]) -> None:
+def test_a_vertex_that_cannot_go_on_goes_back_alone(vertices_by_python: list[int]) -> None:
     n = np.array([3, 2, 30, 1, 0, 40])
-    found = agree(Built(Odd, {"n": n, "out": np.zeros(6, int)}))
+    found = agree(VertexRows(Odd, {"n": n, "out": np.zeros(6, int)}))
     assert found["out"].tolist() == [pow(1_000_003, k, 1009) for k in n.tolist()]
-    assert at_once == [2, 5, 2, 5]
+    assert vertices_by_python == [2, 5, 2, 5]
 
 
 class Product(Vertex):
@@ -144,11 +138,11 @@ class Product(Vertex):
         self.out = int(self.x[0]) * int(self.x[1]) % 1009 if self.x[0] > 0 else 0
 
 
-def test_a_float_may_be_a_whole_number_of_any_size(at_once: list[int]) -> None:
+def test_a_float_may_be_a_whole_number_of_any_size(vertices_by_python: list[int]) -> None:
     x = np.array([[1e12, 3e12], [5, 7]], np.float32)
-    found = agree(Built(Product, {"x": x, "out": np.zeros(2, int)}))
+    found = agree(VertexRows(Product, {"x": x, "out": np.zeros(2, int)}))
     assert found["out"].tolist() == [int(x[0, 0]) * int(x[0, 1]) % 1009, 35]
-    assert at_once == [0, 0]
+    assert vertices_by_python == [0, 0]
 
 
 class Unfit(Vertex):
@@ -163,20 +157,22 @@ class Unfit(Vertex):
             self.h[i] += self.x[i] / 3
 
 
-def test_what_does_not_fit_is_the_plain_loops_answer(at_once: list[int]) -> None:
+def test_what_does_not_fit_is_the_plain_loops_answer(vertices_by_python: list[int]) -> None:
     x = np.array([[1, 2.5, -9], [255.9, 3, 4], [256, 0, 7]], np.float32)
     agree(
-        Built(Unfit, {"x": x, "y": np.zeros((3, 3), np.uint8), "h": np.ones((3, 3), np.float16)}),
+        VertexRows(
+            Unfit, {"x": x, "y": np.zeros((3, 3), np.uint8), "h": np.ones((3, 3), np.float16)}
+        ),
         strict=False,
     )
-    assert at_once == [2, 2]
+    assert vertices_by_python == [2, 2]
 
 
-def test_floats_that_unsigned_integers_do_not_hold_are_cut(at_once: list[int]) -> None:
+def test_floats_that_unsigned_integers_do_not_hold_are_cut(vertices_by_python: list[int]) -> None:
     x = np.array([[3, -1.5, 300], [np.nan, 1e10, 255.9], [1, 2, 3]], np.float32)
-    found = agree(Built(Cut, {"x": x, "y": np.zeros((3, 3), np.uint8)}))
+    found = agree(VertexRows(Cut, {"x": x, "y": np.zeros((3, 3), np.uint8)}))
     assert found["y"].tolist() == [[3, 255, 44], [0, 0, 255], [1, 2, 3]]
-    assert at_once == [0, 1] * 2
+    assert vertices_by_python == [0, 1] * 2
 
 
 class Cut(Vertex):
@@ -215,7 +211,9 @@ class Products(Vertex):
 @pytest.mark.parametrize(
     ("m", "n", "p"), [(1, 1, 1), (1, 17, 30), (9, 228, 3), (12, 40, 1), (5, 7, 8)]
 )
-def test_products_are_numpys_to_the_bit(m: int, n: int, p: int, at_once: list[int]) -> None:
+def test_products_are_numpys_to_the_bit(
+    m: int, n: int, p: int, vertices_by_python: list[int]
+) -> None:
     rng = np.random.default_rng(m * n)
     shapes = {
         "a": (m, n),
@@ -230,8 +228,8 @@ def test_products_are_numpys_to_the_bit(m: int, n: int, p: int, at_once: list[in
         name: rng.standard_normal((4, *shape)).astype(np.float32) for name, shape in shapes.items()
     }
     for lie in ("rows", "turned"):
-        agree(Built(Products, values, lie))
-    assert at_once == []
+        agree(VertexRows(Products, values, lie))
+    assert vertices_by_python == []
 
 
 class Zeros(Vertex):
@@ -245,10 +243,12 @@ class Zeros(Vertex):
         self.y[::2] = np.minimum(self.x[::2], -self.x[::2])
 
 
-def test_which_of_two_zeros_is_larger_is_the_plain_loops_answer(at_once: list[int]) -> None:
+def test_which_of_two_zeros_is_larger_is_the_plain_loops_answer(
+    vertices_by_python: list[int],
+) -> None:
     x = np.array([[1, -2, 3], [-0.0, 0, 1], [-0.5, -0.0, 1]], np.float32)
-    agree(Built(Zeros, {"x": x, "y": np.ones((3, 3))}))
-    assert at_once == [1, 2, 1, 2]
+    agree(VertexRows(Zeros, {"x": x, "y": np.ones((3, 3))}))
+    assert vertices_by_python == [1, 2, 1, 2]
 
 
 class Sums(Vertex):
@@ -266,7 +266,7 @@ class Sums(Vertex):
                     self.y[i, j] = -1
 
 
-def test_indices_of_a_loop_are_checked_ahead_of_it(at_once: list[int]) -> None:
+def test_indices_of_a_loop_are_checked_ahead_of_it(vertices_by_python: list[int]) -> None:
     code = scalar_code(Sums)
     assert isinstance(code, ScalarCode)
     text = compiled_text(code, make_target(), frozenset())
@@ -276,13 +276,13 @@ def test_indices_of_a_loop_are_checked_ahead_of_it(at_once: list[int]) -> None:
         and not code.endless
     )
     x = np.random.default_rng(3).standard_normal((3, 6, 7)).astype(np.float32)
-    agree(Built(Sums, {"x": x, "y": np.zeros((3, 4, 6))}))
-    agree(Built(Sums, {"x": x[:, :1], "y": np.zeros((3, 0, 6))}))
-    assert at_once == []
+    agree(VertexRows(Sums, {"x": x, "y": np.zeros((3, 4, 6))}))
+    agree(VertexRows(Sums, {"x": x[:, :1], "y": np.zeros((3, 0, 6))}))
+    assert vertices_by_python == []
     for shape in ((5, 6), (4, 7)):
         with pytest.raises(CodeletError, match="IndexError"):
-            Built(Sums, {"x": x, "y": np.zeros((3, *shape))}).ran()
-    assert at_once == [0, 0]
+            VertexRows(Sums, {"x": x, "y": np.zeros((3, *shape))}).run()
+    assert vertices_by_python == [0, 0]
 
 
 class Guarded(Vertex):
@@ -314,16 +314,18 @@ class Ended(Vertex):
             self.y[i] = self.x[i + 2]
 
 
-def test_indices_that_some_turns_do_not_come_to_are_checked_there(at_once: list[int]) -> None:
+def test_indices_that_some_turns_do_not_come_to_are_checked_there(
+    vertices_by_python: list[int],
+) -> None:
     x = np.array([[1, -2, 3, 0.5], [0, 1, 2, 3]], np.float32)
-    agree(Built(Guarded, {"x": x, "y": np.zeros((2, 4))}))
-    agree(Built(Ended, {"x": x, "y": np.zeros((2, 4))}))
-    assert at_once == []
+    agree(VertexRows(Guarded, {"x": x, "y": np.zeros((2, 4))}))
+    agree(VertexRows(Ended, {"x": x, "y": np.zeros((2, 4))}))
+    assert vertices_by_python == []
 
 
-def test_an_error_in_a_compiled_loop_is_the_learners_own(at_once: list[int]) -> None:
+def test_an_error_in_a_compiled_loop_is_the_learners_own(vertices_by_python: list[int]) -> None:
     values = {"x": np.arange(15).reshape(3, 5), "at": np.array([-5, 5, 0]), "y": np.full(3, 77)}
-    engine = Built(students.TooFar, values).engine()
+    engine = VertexRows(students.TooFar, values).engine()
     with pytest.raises(CodeletError, match="IndexError") as caught:
         engine.run()
     assert "vertex 1 (TooFar, tile 1)" in caught.value.where
@@ -333,20 +335,17 @@ def test_an_error_in_a_compiled_loop_is_the_learners_own(at_once: list[int]) -> 
 # --- the clock ------------------------------------------------------------------------------------
 
 
-def test_a_run_changes_hands_when_that_pays(monkeypatch: pytest.MonkeyPatch) -> None:
-    used: list[int] = []
-    plain = ScalarRun._by_compiled
-    monkeypatch.setattr(
-        ScalarRun, "_by_compiled", lambda self, first: (used.append(first), plain(self, first))
-    )
+def test_a_run_changes_hands_when_that_pays(
+    compiled_runs: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(
         "ipu_teach.engine.scalar.functions.CodeletFunctions.seconds_to_compile",
         lambda self, text: 0.1,
     )
-    agree(Built(*values_of("Collatz", 13, 6)))
-    assert used == []
-    agree(Built(*values_of("Mandelbrot", 2000, 6)))
-    assert len(used) >= 1 and 0 < used[0] < 2000
+    agree(VertexRows(*codelet_and_values("Collatz", 13, 6)))
+    assert compiled_runs == []
+    agree(VertexRows(*codelet_and_values("Mandelbrot", 2000, 6)))
+    assert len(compiled_runs) >= 1 and 0 < compiled_runs[0] < 2000
 
 
 class Long(Vertex):
@@ -360,19 +359,16 @@ class Long(Vertex):
         self.out = a
 
 
-def test_one_long_vertex_changes_hands_within(monkeypatch: pytest.MonkeyPatch) -> None:
-    used: list[int] = []
-    plain = ScalarRun._by_compiled
-    monkeypatch.setattr(
-        ScalarRun, "_by_compiled", lambda self, first: (used.append(first), plain(self, first))
-    )
+def test_one_long_vertex_changes_hands_within(
+    compiled_runs: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(
         "ipu_teach.engine.scalar.functions.CodeletFunctions.seconds_to_compile",
         lambda self, text: 0.01,
     )
-    built = Built(Long, {"n": np.array([1]), "out": np.array([0])})
-    engine, found = built.ran()
-    assert used == [0] and engine.report.ways() == {"Long": "scalar"}
+    built = VertexRows(Long, {"n": np.array([1]), "out": np.array([0])})
+    engine, found = built.run()
+    assert compiled_runs == [0] and engine.report.ways() == {"Long": "scalar"}
     a = 1
     for i in range(300_000):
         a = a * 3 + i & 0xFFFFFFFF
@@ -445,10 +441,10 @@ import sys
 sys.path[:0] = sys.argv[1:]
 from ipu_teach.compile.scalar import ScalarCode, scalar_code
 from ipu_teach.engine.scalar import compiled, run
-from test_scalar import Built, ragged, values_of
+from scalar_vertices import VertexRows, codelet_and_values
 run.CHOSEN.set("compiled")
-built = Built(*values_of("Evens", 30))
-engine, found = built.ran()
+built = VertexRows(*codelet_and_values("Evens", 30))
+engine, found = built.run()
 print(int(found["y"].sum()), compiled._loaded != {})
 """
 
@@ -469,11 +465,17 @@ def test_two_processes_share_a_cache_and_a_third_reads_it(tmp_path: Path) -> Non
     assert made and {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nbc")} == made
 
 
+@pytest.fixture
+def loaded() -> Iterator[dict[str, Any]]:
+    """The compiled loops that this process has loaded, by text: none at the start of the test."""
+    with mock.patch.dict(compiled._loaded, clear=True) as loops:
+        yield loops
+
+
 @pytest.mark.parametrize("trouble", ["no folder can be made", "the disk is full", "broken"])
 def test_without_a_cache_it_is_compiled_anyway(
-    trouble: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    trouble: str, loaded: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compiled, "_loaded", {})
     monkeypatch.setattr(scalar_run, "CHOSEN", ContextVar("chosen", default="compiled"))
     folder = tmp_path / "cache"
     monkeypatch.setenv("IPU_TEACH_CACHE", str(folder))
@@ -486,27 +488,28 @@ def test_without_a_cache_it_is_compiled_anyway(
 
         monkeypatch.setattr(os, "replace", full)
     else:
-        agree(Built(*values_of("BinarySearch", 5)))
+        agree(VertexRows(*codelet_and_values("BinarySearch", 5)))
         for path in folder.rglob("*.nb?"):
             path.write_bytes(b"broken")
-        monkeypatch.setattr(compiled, "_loaded", {})
-    agree(Built(*values_of("BinarySearch", 5)))
-    assert len(compiled._loaded) == 1
+        loaded.clear()
+    agree(VertexRows(*codelet_and_values("BinarySearch", 5)))
+    assert len(loaded) == 1
 
 
 def test_addresses_are_refused_where_the_object_is_not_as_expected(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert compiled.addresses([(np.exp, "f->f"), (np.add, "ee->e")]) is not None
-    compiled._address.cache_clear()
+    forget_addresses = compiled._address.cache_clear
+    forget_addresses()
     monkeypatch.setattr(compiled, "_NTYPES", compiled._NTYPES - 4)
     assert compiled.addresses([(np.exp, "f->f")]) is None
     monkeypatch.undo()
-    compiled._address.cache_clear()
+    forget_addresses()
     assert compiled.addresses([(np.exp, "no->t")]) is None
 
 
 def test_without_numba_everything_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiled, "numba_is_here", lambda: False)
     monkeypatch.setattr(scalar_run, "CHOSEN", ContextVar("chosen", default="compiled"))
-    agree(Built(*values_of("Mandelbrot", 50, 8)))
+    agree(VertexRows(*codelet_and_values("Mandelbrot", 50, 8)))

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from graphs import same_bits
-from test_scalar import Built
-from test_scalar_compiled import at_once, cache
+from scalar_vertices import VertexRows
 
 from ipu_teach import FLOAT, HALF, INT, InOut, Vector, Vertex
 from ipu_teach.compile.scalar import ScalarCode, scalar_code
@@ -25,9 +24,10 @@ from ipu_teach.report.summary import summary_text
 from ipu_teach.target import make_target
 from ipu_teach.types import Array, DType
 
-__all__ = ["at_once", "cache"]
-
-pytestmark = pytest.mark.skipif(not compiled.numba_is_here(), reason="numba is not installed")
+pytestmark = [
+    pytest.mark.skipif(not compiled.numba_is_here(), reason="numba is not installed"),
+    pytest.mark.usefixtures("compiled_loops_folder"),
+]
 
 # Expressions of two numbers x and y, by the share of vertices that may go back to CPython: where a
 # function of `math` raises, and where only it can say which zero or NaN it is.
@@ -171,7 +171,7 @@ def numbers(dtype: type[DType]) -> tuple[Array, Array]:
     ],
 )
 def test_functions_have_the_bits_of_a_plain_loop_and_the_cycles_of_the_reference(
-    group: str, dtype: type[DType], tmp_path: Path, at_once: list[int]
+    group: str, dtype: type[DType], tmp_path: Path, vertices_by_python: list[int]
 ) -> None:
     expressions = EXPRESSIONS[group]
     stores = [f"            self.out[{k}] = {text}" for k, text in enumerate(expressions)]
@@ -186,12 +186,12 @@ def test_functions_have_the_bits_of_a_plain_loop_and_the_cycles_of_the_reference
             for column, text in enumerate(expressions):
                 expected[row, column] = eval(text, names)
     values = {"x": x, "y": y, "out": np.zeros_like(expected)}
-    engine, found = Built(loop, values).ran(1)
+    engine, found = VertexRows(loop, values).run(1)
     assert engine.report.ways() == {"Loop": "scalar"}
-    assert len(at_once) <= (len(x) // 3 if group in GO_BACK else 0)
+    assert len(vertices_by_python) <= (len(x) // 3 if group in GO_BACK else 0)
     for column, text in enumerate(expressions):
         assert same_bits(found["out"][:, column], expected[:, column]), text
-    reference, _ = Built(loop, values).ran(1, vertex_loop=True)
+    reference, _ = VertexRows(loop, values).run(1, vertex_loop=True)
     assert engine.report.total_cycles == reference.report.total_cycles > 0
 
 
@@ -225,12 +225,17 @@ class Loop(Vertex):
     ],
 )
 def test_an_error_of_math_is_the_learners_own(
-    expression: str, bad: float, message: str, tmp_path: Path, at_once: list[int], capfd: Any
+    expression: str,
+    bad: float,
+    message: str,
+    tmp_path: Path,
+    vertices_by_python: list[int],
+    capfd: Any,
 ) -> None:
     loop = codelet_of(RAISES.format(expression=expression), tmp_path)
     x = np.array([bad], np.float32)
     with pytest.raises(CodeletError) as caught:
-        Built(loop, {"x": x, "out": np.zeros(1, np.float32)}).ran(1)
+        VertexRows(loop, {"x": x, "out": np.zeros(1, np.float32)}).run(1)
     assert message in str(caught.value) and "line 11" in str(caught.value)
     assert "ignored" not in capfd.readouterr().err  # none was lost in a call from C
 
@@ -243,8 +248,10 @@ class Ordered(Vertex):
             self.x = np.sort(self.x)
 
 
-def test_a_report_says_what_keeps_a_loop_in_cpython(tmp_path: Path, at_once: list[int]) -> None:
-    engine, _ = Built(Ordered, {"x": np.ones((2, 5), np.float32)}).ran(1)
+def test_a_report_says_what_keeps_a_loop_in_cpython(
+    tmp_path: Path, vertices_by_python: list[int]
+) -> None:
+    engine, _ = VertexRows(Ordered, {"x": np.ones((2, 5), np.float32)}).run(1)
     way = f"CPython alone: line {Ordered.compute.__code__.co_firstlineno + 2}, np.sort"
     assert engine.report.ways() == {"Ordered": way}
     assert Report.deserialize(engine.report.serialize()).ways() == {"Ordered": way}

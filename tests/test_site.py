@@ -6,63 +6,22 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import inspect
 import json
 import re
 import runpy
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
 
-import ipu_teach
-
 sys.path.append(str(Path(__file__).parent / "lessons"))
 import names
+from site_names import LIBRARIES, is_defined_in, public_names, top_names
 
 ROOT = Path(__file__).resolve().parents[1]
 SITE = ROOT / "docs" / "site"
 REFERENCE = "\n".join(path.read_text("utf-8") for path in (SITE / "reference").glob("*.rst"))
-LIBRARIES = [
-    "ipu_teach.datasets",
-    "ipu_teach.errors",
-    "ipu_course",
-    "ipu_teach.poplibs.gcl",
-    "ipu_teach.poplibs.optim",
-    "ipu_teach.poplibs.poplin",
-    "ipu_teach.poplibs.popnn",
-    "ipu_teach.poplibs.popops",
-    "ipu_teach.poplibs.poprand",
-    "ipu_teach.poplibs.popsparse",
-    "ipu_teach.poplibs.poputil",
-    "ipu_teach.poplibs.unit_scaling",
-    "ipu_teach.program",
-    "ipu_teach.schedules",
-    "ipu_teach.show",
-]
-
-
-def public_names(module: ModuleType) -> list[str]:
-    """The functions and classes that a module offers."""
-    listed = getattr(module, "__all__", None)
-    own = [name for name, what in vars(module).items() if _of(what, module)]
-    names = own if listed is None else listed
-    return [n for n in names if _is_made(getattr(module, n)) and not n.startswith("_")]
-
-
-def _is_made(what: Any) -> bool:
-    return inspect.isfunction(what) or inspect.isclass(what)
-
-
-def top_names() -> list[str]:
-    """The names of `ipu_teach` itself; modules and errors stand below."""
-    return [n for n in ipu_teach.__all__ if n != "program" and not hasattr(ipu_teach.errors, n)]
-
-
-def _of(what: Any, module: ModuleType) -> bool:
-    return _is_made(what) and what.__module__ == module.__name__
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +58,7 @@ def test_every_public_name_has_a_place_in_the_reference() -> None:
     for name in LIBRARIES:
         assert name in whole, name
         module = importlib.import_module(name)
-        foreign = [n for n in public_names(module) if not _of(getattr(module, n), module)]
+        foreign = [n for n in public_names(module) if not is_defined_in(getattr(module, n), module)]
         assert not foreign or ":imported-members:" in whole[name], (name, foreign)
 
 

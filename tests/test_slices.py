@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
-from test_poplibs import FLOATS, NUMERIC, RANDOMLY, Bench, as_view, same_bits, sample
+from poplibs_bench import FLOATS, NUMERIC, RANDOMLY, Bench, as_view, assert_same_bits, sample
 
 from ipu_teach import (
     BOOL,
@@ -90,8 +90,8 @@ def test_dynamic_slice_and_update(
         after[tuple(to)] = y[place]
     fast, slow = bench.run(out, a), bench.run(out, a, vertex_loop=True)
     for got in (fast, slow):
-        same_bits(got[0], wanted)
-        same_bits(got[1], after)
+        assert_same_bits(got[0], wanted)
+        assert_same_bits(got[1], after)
     assert bench.report is not None and bench.report.unknown_codelets == ()
     bench.check_mapped(out)
 
@@ -165,7 +165,7 @@ def test_many_slices_and_updates(
     for got, expected in zip(
         bench.run(out, b, c, d), [wanted, put_back, added, largest], strict=True
     ):
-        same_bits(got, expected)
+        assert_same_bits(got, expected)
     assert bench.report is not None and bench.report.unknown_codelets == ()
     assert all("MultiUpdate" in name for name in bench.report.unbatched())
     bench.check_mapped(out)
@@ -187,7 +187,7 @@ def test_the_gradient_of_an_embedding_in_half_is_rounded_once() -> None:
     total = x.astype(np.float32)
     for row, update in zip(rows, y, strict=True):
         total[row] += np.float32(np.float16(0.37)) * update.astype(np.float32)
-    same_bits(bench.run(a)[0], total.astype(np.float16))
+    assert_same_bits(bench.run(a)[0], total.astype(np.float16))
 
 
 @pytest.mark.parametrize(("rows", "parts"), [(1, 1), (2, 3), (5, 2), (13, 1), (1, 12)])
@@ -242,7 +242,7 @@ def test_slices_and_updates_by_a_plan(rows: int, parts: int, dtype: type[DType])
         for got, expected in zip(
             bench.run(*outs, vertex_loop=vertex_loop), [wanted, updated] * 2, strict=True
         ):
-            same_bits(got, expected)
+            assert_same_bits(got, expected)
 
 
 @pytest.mark.parametrize(("rows", "parts"), [(1, 1), (4, 1), (2, 2), (1, 4)])
@@ -275,7 +275,7 @@ def test_gradients_of_an_embedding_by_a_plan(rows: int, parts: int, scale: Any) 
     if parts > 1:
         added = table.astype(np.float32) + added
     for got, wanted in zip(bench.run(a, b), [added.astype(np.float16), largest], strict=True):
-        same_bits(got, wanted)
+        assert_same_bits(got, wanted)
 
 
 def test_many_lookups_are_planned_of_themselves() -> None:
@@ -291,7 +291,9 @@ def test_many_lookups_are_planned_of_themselves() -> None:
     out = popops.multi_slice(bench.graph, a, offsets, [0], [1], bench.prog)
     popops.multi_update_add(bench.graph, a, bench.variable(new), offsets, 0.5, [0], [1], bench.prog)
     sliced, added = bench.run(out, a)
-    same_bits(sliced[:, 0], np.where(inside[:, None], table[np.where(inside, numbers, 0)], 0))
+    assert_same_bits(
+        sliced[:, 0], np.where(inside[:, None], table[np.where(inside, numbers, 0)], 0)
+    )
     wanted = table.astype(np.float64)
     np.add.at(wanted, numbers[inside], 0.5 * new[inside, 0])
     np.testing.assert_allclose(added, wanted, rtol=2e-6)
@@ -374,7 +376,7 @@ def test_a_ring_of_the_newest(tiles: int, shape: tuple[int, ...]) -> None:
     for found, wanted in zip(
         got[:-1], [np.zeros(shape, np.float32), added[5], added[4], added[3], added[2]], strict=True
     ):
-        same_bits(found, wanted)
+        assert_same_bits(found, wanted)
     assert got[-1].tolist() == [2] and repr(ring) == f"CircBuf(4 of FLOAT, shape {shape})"
 
 
@@ -397,8 +399,8 @@ def test_runs_of_rows(zero: bool, dtype: type[DType], tail: tuple[int, ...]) -> 
         for i in range(count):
             if start + i < 12 and place + i < 9:
                 wanted[place + i] = source[start + i]
-    same_bits(bench.run(b)[0], wanted)
-    same_bits(bench.run(b, vertex_loop=True)[0], wanted)
+    assert_same_bits(bench.run(b)[0], wanted)
+    assert_same_bits(bench.run(b, vertex_loop=True)[0], wanted)
 
 
 @pytest.mark.parametrize("case", [("ADD", np.add), ("SUBTRACT", np.subtract)], ids=lambda c: c[0])
@@ -424,7 +426,7 @@ def test_scatter_with_a_function_of_old_and_new(case: tuple[str, Any]) -> None:
             wanted[row : row + 2, column : column + 3] = case[1](
                 wanted[row : row + 2, column : column + 3], update
             )
-    same_bits(bench.run(a)[0], wanted)
+    assert_same_bits(bench.run(a)[0], wanted)
     assert calls == [((2, 3), (2, 3))]
 
 
@@ -530,7 +532,7 @@ def test_gather_is_xlas(case: tuple[Any, ...], dtype: type[DType], tiles: int) -
         for d, o in zip(kept, offset_dims, strict=True):
             start[d] += place[o]
         wanted[place] = x[tuple(start)]
-    same_bits(bench.run(out)[0], wanted)
+    assert_same_bits(bench.run(out)[0], wanted)
     bench.check_mapped(out)
     assert bench.report is not None and bench.report.unbatched() == {}
 
@@ -573,7 +575,7 @@ def test_scatter_is_xlas(case: tuple[Any, ...], dtype: type[DType], tiles: int) 
             wanted[tuple(slice(s, s + m) for s, m in zip(start, size, strict=True))] = part.reshape(
                 size
             )
-    same_bits(bench.run(a)[0], wanted)
+    assert_same_bits(bench.run(a)[0], wanted)
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -595,8 +597,8 @@ def test_one_element_of_each_row(dtype: type[DType], shape: tuple[int, int]) -> 
         elif number != popops.MASKED_LABEL_CODE:
             wanted[row] = np.nan
     got = bench.run(out, a)
-    same_bits(got[0] + dtype.numpy.type(0), wanted + dtype.numpy.type(0))
-    same_bits(got[1], after)
+    assert_same_bits(got[0] + dtype.numpy.type(0), wanted + dtype.numpy.type(0))
+    assert_same_bits(got[1], after)
 
 
 # --- order ----------------------------------------------------------------------------------------
@@ -660,7 +662,7 @@ def test_top_k(
         ],
         strict=True,
     ):
-        same_bits(found, wanted)
+        assert_same_bits(found, wanted)
     assert bench.report is not None and bench.report.unbatched() == {}
     for tensor in (keys, places, alone):
         bench.check_mapped(tensor)
@@ -691,7 +693,7 @@ def test_sort(dim: int, dtype: type[DType], shape: tuple[int, int]) -> None:
     for got, wanted in zip(
         bench.run(out, moved, b, c, w), [keys, values, keys, keys, values], strict=True
     ):
-        same_bits(got, wanted)
+        assert_same_bits(got, wanted)
 
 
 @pytest.mark.parametrize("dtype", [FLOAT, HALF, INT])
@@ -711,7 +713,7 @@ def test_places_of_extremes(dtype: type[DType], shape: tuple[int, ...]) -> None:
     for got, expected in zip(
         bench.run(best, place, worst, least, most, fewest), wanted, strict=True
     ):
-        same_bits(got, np.asarray(expected))
+        assert_same_bits(got, np.asarray(expected))
 
 
 # --- reductions -----------------------------------------------------------------------------------
@@ -768,7 +770,7 @@ def test_sums_are_near_the_exact_ones(
     assert got.dtype == result.numpy and out.dtype is result
     step = np.spacing(np.abs(exact).astype(result.numpy)).astype(np.float64) / 2
     assert np.all(np.abs(got - exact) <= 1.001 * step + 4 * x.size * 2.0**-24 * bound)
-    same_bits(bench.run(out, vertex_loop=True)[0], got)
+    assert_same_bits(bench.run(out, vertex_loop=True)[0], got)
     bench.check_mapped(out)
 
 
@@ -782,8 +784,8 @@ def test_reductions_of_truth(shape: tuple[int, ...], tiles: int) -> None:
         every = popops.reduce(bench.graph, a, [0], bench.prog, "LOGICAL_AND")
         some = popops.reduce(bench.graph, a, [0], bench.prog, "LOGICAL_OR")
         got = bench.run(every, some)
-        same_bits(got[0], np.asarray(x.all(0)))
-        same_bits(got[1], np.asarray(x.any(0)))
+        assert_same_bits(got[0], np.asarray(x.all(0)))
+        assert_same_bits(got[1], np.asarray(x.any(0)))
 
 
 @pytest.mark.parametrize("operation", ["SQUARE_ADD", "LOG_ADD"])
@@ -819,8 +821,8 @@ def test_scale_and_update(
     total = (x.astype(np.float64) ** (2 if operation == "SQUARE_ADD" else 1)).sum(0)
     got = bench.run(scaled, out)
     # whole numbers and halves: exact in any order
-    same_bits(got[0], (0.5 * total).astype(dtype.numpy))
-    same_bits(got[1], (before + 1.5 * total).astype(dtype.numpy))
+    assert_same_bits(got[0], (0.5 * total).astype(dtype.numpy))
+    assert_same_bits(got[1], (before + 1.5 * total).astype(dtype.numpy))
 
 
 def test_many_reductions_take_the_compute_sets_of_one() -> None:
@@ -845,10 +847,10 @@ def test_many_reductions_take_the_compute_sets_of_one() -> None:
         x.min(0).astype(np.float32),
     ]
     for got, expected in zip(bench.run(*outs), wanted, strict=True):
-        same_bits(got, expected)
+        assert_same_bits(got, expected)
     given_outs = [bench.variable(np.zeros(3)), bench.variable(np.zeros(2), INT)]
     assert popops.reduce_many(bench.graph, ops[:2], bench.prog, outputs=given_outs) == given_outs
-    same_bits(bench.run(given_outs[0])[0], wanted[0])
+    assert_same_bits(bench.run(given_outs[0])[0], wanted[0])
     assert popops.reduce_many(bench.graph, [], bench.prog) == []
 
 
@@ -934,8 +936,8 @@ def test_a_reduction_is_carried_in_the_types_of_its_options(
     ]
     each = [np.array([added(part).astype(between.numpy) for part in column]) for column in cuts]
     wanted = np.array([in_a_row(column) for column in each]).astype(np.float32)
-    same_bits(bench.run(out)[0], wanted)
-    same_bits(bench.run(out, vertex_loop=True)[0], wanted)
+    assert_same_bits(bench.run(out)[0], wanted)
+    assert_same_bits(bench.run(out, vertex_loop=True)[0], wanted)
 
 
 def test_partial_sums_of_half_are_half_the_bytes() -> None:

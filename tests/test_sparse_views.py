@@ -6,19 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pages import option_error
+from view_programs import partitioner
 
 from ipu_course.lesson12.checks import drawn
 from ipu_teach import FLOAT, IPUModel, show
 from ipu_teach.poplibs.popsparse import CSRMatrix, dynamic
 from ipu_teach.show.scene import Painted
 from ipu_teach.show.shapes import Boxes, Outline, Stroke
-from tests.test_views import told
-
-
-def partitioner(tiles: int = 13, budget: int = 60) -> dynamic.Partitioner:
-    target = IPUModel("ipu2", tiles_per_ipu=tiles).create_device().target
-    params = dynamic.MatMulParams.create_with_num_non_zero_values(60, 64, 8, budget * 16, (4, 4))
-    return dynamic.Partitioner(params, FLOAT, target)
 
 
 def boxes(view: show.View, name: str, frame: int, code: str) -> np.ndarray[Any, Any]:
@@ -99,11 +94,11 @@ def test_curves_cross_where_the_numbers_do() -> None:
 
 
 def test_what_cannot_be_drawn_is_refused() -> None:
-    assert told(lambda: show.sparse(7, 8)) == (  # type: ignore[arg-type]
+    assert option_error(lambda: show.sparse(7, 8)) == (  # type: ignore[arg-type]
         "show.sparse() was given 7, which is not a Partitioner.\n  next:  give it one, and a pattern: "
         "show.sparse(Partitioner(params, FLOAT, target), csr)."
     )
     for given in ({}, {"a": {0.5: 1, 0.25: 1}}, {"a": {0.5: 1, 0.25: 1}, "b": {0.5: 1, 1: 1}}):
-        assert "two to six curves by name" in told(lambda g=given: show.crossing(g))
+        assert "two to six curves by name" in option_error(lambda g=given: show.crossing(g))
     bad = {"a": {0.5: 1, 0.25: 1}, "b": {0.5: 1, 0.25: float("nan")}}
-    assert "show.crossing() was given {'a'" in told(lambda: show.crossing(bad))
+    assert "show.crossing() was given {'a'" in option_error(lambda: show.crossing(bad))

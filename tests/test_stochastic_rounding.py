@@ -295,8 +295,11 @@ def test_vertices_without_such_stores_still_run_side_by_side(
 
 
 def test_splitmix_gives_its_published_words() -> None:
-    """From the state 1234567, as listed with the reference code (Vigna, splitmix64.c; Rosetta Code,
-    Splitmix64)."""
+    """The subject is the private mixing function; no rounding shows its words.
+
+    The words are those from the state 1234567 in the reference code (Vigna, splitmix64.c; Rosetta
+    Code, Splitmix64).
+    """
     words = [
         int(generator._mixed(np.array([(1234567 + n * 0x9E3779B97F4A7C15) % 2**64], np.uint64))[0])
         for n in range(3)

@@ -3,46 +3,18 @@ cycle."""
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
-from programs import phases
+from pages import lane_pieces
+from view_programs import streaming_report
 
 from ipu_teach import FLOAT, UNSIGNED_INT, Engine, Graph, IPUModel, Report, show
 from ipu_teach.errors import InvalidOptionError
 from ipu_teach.program import Copy, Repeat, Sequence
-from ipu_teach.show.scene import Lanes, Scene
-
-
-@cache
-def ran(which: str) -> Report:
-    rng = np.random.default_rng(0)
-    weights = rng.standard_normal((4, 26, 26)).astype(np.float32)
-    x = rng.standard_normal((13, 26)).astype(np.float32)
-    if which == "one IPU":
-        return phases.one_resident(x, weights)[1]
-    return phases.ping_pong(x, weights, sync_pattern=which)[1]
-
 
 PATTERNS = ("one IPU", "FULL", "SINGLE_PIPELINE")
-
-
-def drawn(scene: Scene, name: str) -> dict[str, list[tuple[str, int, int]]]:
-    """By lane (code, from, to) of its pieces."""
-    mark = scene.mark(name)
-    assert isinstance(mark, Lanes)
-    found: dict[str, list[tuple[str, int, int]]] = {}
-    for lane, words in enumerate(mark.labels):
-        pieces = []
-        for bar in scene.drawings[scene.stills[0].lanes[name][0]].bars:
-            code, start, long = (
-                int(np.broadcast_to(v, mark.count)[lane]) for v in (bar.code, bar.start, bar.length)
-            )
-            pieces += [(scene.codes[code].name, start, start + long)] if long else []
-        found[words] = pieces
-    return found
 
 
 def cycle_by_cycle(report: Report) -> tuple[Any, Any]:
@@ -57,7 +29,7 @@ def cycle_by_cycle(report: Report) -> tuple[Any, Any]:
 
 @pytest.mark.parametrize("which", PATTERNS)
 def test_what_is_hidden_is_what_other_work_goes_on_beside(which: str) -> None:
-    report = ran(which)
+    report = streaming_report(which)
     for one in (report, Report.deserialize(report.serialize())):
         view = show.streaming(one)
         moving, working = cycle_by_cycle(one)
@@ -70,7 +42,7 @@ def test_what_is_hidden_is_what_other_work_goes_on_beside(which: str) -> None:
             f"hidden behind work; with all of it hidden that can be, the run would take {best:.1f} "
             "% of its time."
         )
-        lanes = drawn(view.scene, "lanes")
+        lanes = lane_pieces(view.scene, "lanes")
         for lane, truth in (("loads", moving), ("stores", moving & False)):
             seen = np.zeros(total, bool)
             for code, begin, end in lanes[lane]:
@@ -86,10 +58,10 @@ def test_what_is_hidden_is_what_other_work_goes_on_beside(which: str) -> None:
 @pytest.mark.parametrize("which", PATTERNS)
 def test_a_row_is_on_the_chip_from_its_load_to_its_last_use(which: str) -> None:
     """Its layer's product is the last to read it."""
-    report = ran(which)
+    report = streaming_report(which)
     steps = report.steps()
     loads = [step for step in steps if step.kind == "RemoteCopy"]
-    rows = drawn(show.streaming(report).scene, "rows")
+    rows = lane_pieces(show.streaming(report).scene, "rows")
     assert list(rows) == [f"weights, row {row}" for row in range(4)]
     for row, (load, pieces) in enumerate(zip(loads, rows.values(), strict=True)):
         name = "product" if which == "one IPU" else f"product{row % 2}/"
@@ -131,17 +103,20 @@ def test_rows_that_come_and_go_and_those_of_several_at_a_time() -> None:
     assert view.scene.notes == ("Lanes have the first 32 of 40 rows.",)
     table = {(row["buffer"], row["row"]): row for row in view.data}
     assert table["a", "0"]["stores"] == "42" and table["b", "38"]["stores"] == "2"
-    assert {row["bytes"] for row in view.data} == {"32"} and not drawn(view.scene, "lanes")["loads"]
-    sizes = drawn(view.scene, "bytes")
+    assert {row["bytes"] for row in view.data} == {"32"} and not lane_pieces(view.scene, "lanes")[
+        "loads"
+    ]
+    sizes = lane_pieces(view.scene, "bytes")
     assert sizes["rows that moved"][0][1:] == (0, 40 * 32)
     held = int(engine.report.memory.bytes_per_tile.sum())
     assert sizes["3 tiles"] == [("what the tiles hold", 0, held)]
 
 
 def test_a_long_run_is_cut_and_an_older_file_has_no_rows() -> None:
-    report = ran("one IPU")
+    report = streaming_report("one IPU")
     old = Report.deserialize(report.serialize())
-    object.__setattr__(old._ran, "rows", old._ran.rows[:0])
+    ran = old._ran  # an older file has no table of rows
+    object.__setattr__(ran, "rows", ran.rows[:0])
     scene = show.streaming(old).scene
     assert scene.notes == ("Which rows these were is not known: the report's file is older.",)
     assert repr(show.streaming(old)).startswith("Rows of streaming memory move: ")

@@ -7,10 +7,10 @@ from collections import defaultdict
 from random import Random
 
 import pytest
+from brute_force import RANDOMLY, expected_bytes, step_cost, traffic_bytes
 from codelets import Increment, Sum
 from graphs import Placed, Space, add
 from hypothesis import given, strategies as st
-from test_brute_force import RANDOMLY, cost_of, figures, moved
 
 from ipu_teach import FLOAT, IPUModel
 from ipu_teach.compile import compile_programs
@@ -64,9 +64,9 @@ def test_a_stretch_touches_what_its_vertices_touch(rng: Random) -> None:
             first + byte // 4 for byte in range(start - byte_of, stop - byte_of, 4)
         }
     assert {t: e for t, e in found.items() if e} == {t: e for t, e in expected.items() if e}
-    reads = cost_of(space, Execute(compute_set)).exchange[0]
+    reads = step_cost(space, Execute(compute_set)).exchange[0]
     wanted = [expected[t] for t in range(3)]
-    assert figures(reads) == moved(space, wanted, 3)
+    assert traffic_bytes(reads) == expected_bytes(space, wanted, 3)
 
 
 def test_regular_vertices_are_one_stretch_a_tile() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from codelets import executed
 from graphs import same_bits
-from test_exact import run
+from vertex_loop import run_codelet
 
 from ipu_teach import Vertex
 
@@ -323,7 +323,7 @@ def test_how_a_students_codelet_runs(name: str) -> None:
     source = np.random.default_rng(len(name))
     x, y = ((source.standard_normal((90, 8)) * 2).astype(np.float32) for _ in "xy")
     fields = {"x": x, "n": source.integers(0, 8, 90), "y": y, "out": np.zeros(90)}
-    fast, slow = (run(codelet, loop, strict=False, **fields) for loop in (False, True))
+    fast, slow = (run_codelet(codelet, loop, strict=False, **fields) for loop in (False, True))
     for field in fields:
         assert same_bits(fast.values[field], slow.values[field]), field
     assert fast.report.cycles_by_codelet() == slow.report.cycles_by_codelet()

@@ -131,7 +131,7 @@ def test_what_cannot_travel_is_named() -> None:
         assert str(caught.value).startswith(text) and " at 0x" not in str(caught.value)
         assert "\n  where: sweep(), <function " in str(caught.value)
         assert (
-            "\n  next:  put it into a file, build.py say, and import it: from build import build. "
+            "\n  next:  put it into a file such as build.py and import it: from build import build. "
             "Or" in str(caught.value)
         )
     pool.shutdown()

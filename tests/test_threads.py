@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from codelets import Sum
 from graphs import same_bits
-from test_exact import DEVICE, line_of, normal
+from vertex_loop import DEVICE, line_of, normal
 
 from ipu_teach import INT, Engine, Graph, InOut, Input, Output, Vector, Vertex
 from ipu_teach.compile.tracer import trace_codelet

@@ -13,7 +13,7 @@ import pytest
 from codelets import Sum, executed
 from graphs import Placed, Space, add, differences, regions, same_bits
 from hypothesis import given, settings, strategies as st
-from test_exact import DEVICE, RANDOMLY, cut, outcome, run
+from vertex_loop import DEVICE, RANDOMLY, contents_or_error, run_codelet, small_limits
 
 from ipu_teach import FLOAT, HALF, INT, Graph, InOut, Input, Output, Vector, Vertex
 from ipu_teach.compile import compile_programs
@@ -82,7 +82,7 @@ def test_a_sum_goes_from_the_first_to_the_last(vertices: int, dtype: type) -> No
         for e in row:
             total = total + e
         expected[k] = total
-    assert same_bits(run(codelet, False, x=x, out=np.zeros(vertices)).out, expected)
+    assert same_bits(run_codelet(codelet, False, x=x, out=np.zeros(vertices)).out, expected)
 
 
 class HalfSum(Vertex):
@@ -110,7 +110,7 @@ class FromItsOwn(Vertex):
 @pytest.mark.parametrize("vertices", [1, 5])
 def test_minus_zero_stays_minus_zero(vertices: int) -> None:
     x = np.full((vertices, 8), -0.0, np.float32)
-    got = run(FromItsOwn, False, x=x, out=np.full(vertices, -0.0, np.float32)).out
+    got = run_codelet(FromItsOwn, False, x=x, out=np.full(vertices, -0.0, np.float32)).out
     assert np.all(np.signbit(got))
 
 
@@ -205,7 +205,7 @@ def random_loops(rng: Random, floats: bool) -> str:
     return "\n".join([*lines, "self.z = t + u + w"])
 
 
-by_python = ScalarRun._by_python
+by_python = ScalarRun._by_python  # runs for compiled loops, too: compiling takes seconds
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -229,7 +229,7 @@ def test_random_loops_equal_the_vertex_loop(rng: Random) -> None:
             Placed(codelet, rng.randrange(3), {f: [views[i]] for f, views in fields.items()}),
         )
     program = Repeat(2, Execute(compute_set))
-    with cut(rng), pytest.MonkeyPatch.context() as patch:
+    with small_limits(rng), pytest.MonkeyPatch.context() as patch:
         if rng.randrange(2):  # the first run is a batch, the second one a scalar loop
             patch.setattr(tiers, "LEAST_OPS", 1)
             patch.setattr(tiers, "LOOK", 0)
@@ -240,10 +240,10 @@ def test_random_loops_equal_the_vertex_loop(rng: Random) -> None:
             patch.setattr(
                 scalar_run, "CHOSEN", ContextVar("chosen", default="python")
             )  # to its end, however slow this machine is just now
-        batched = outcome(
+        batched = contents_or_error(
             space, program, shuffle=rng.choice([None, 1]), threads=rng.choice([1, 1, 3])
         )
-        looped = outcome(space, program, vertex_loop=True)
+        looped = contents_or_error(space, program, vertex_loop=True)
     if isinstance(looped, CodeletError):
         assert isinstance(batched, CodeletError), body
     else:
@@ -327,7 +327,7 @@ def powers(times: int) -> tuple[Any, Any]:
     expected = x - x
     for i in range(40):
         expected = expected * x + np.float32(i)
-    ran = run(Powers, False, times=times, x=x, out=np.zeros(500, np.float32))
+    ran = run_codelet(Powers, False, times=times, x=x, out=np.zeros(500, np.float32))
     assert ran.report.ways() == {"Powers": "batch"}
     return ran.out, expected
 

@@ -28,6 +28,7 @@ def tiles_by_byte(pieces: TileMap) -> Array:
 @pytest.mark.parametrize("seed", range(8))
 def test_a_table_in_blocks_is_that_of_each_byte(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(seed)
+    # small blocks, so that few bytes need several of them
     monkeypatch.setattr(tile_map, "_BLOCK", [4, 16, 64, 2048][seed % 4])
     table = TileTable([TileMap(np.zeros(1, np.int64), np.full(1, UNMAPPED, np.int32))])
     expected = np.full(BYTES, UNMAPPED)

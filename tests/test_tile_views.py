@@ -11,12 +11,16 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from math import ceil
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
 import numpy as np
 import pytest
+from pages import SVG, Tags, contrast
+from recorded_programs import kept_recording
+from view_programs import Alone, Large, Mixed, Prefix, Thirds, mixed_report, values
 
 from ipu_teach import (
     FLOAT,
@@ -26,118 +30,29 @@ from ipu_teach import (
     InOut,
     Input,
     IPUModel,
-    MultiVertex,
     Output,
     Report,
-    SupervisorVertex,
     Vector,
     Vertex,
     observe,
     show,
 )
 from ipu_teach.errors import IPUTeachError, shown
-from ipu_teach.poplibs import poplin
-from ipu_teach.program import Copy, Execute, Repeat, Sequence
-from ipu_teach.report import Recording
+from ipu_teach.poplibs import poplin, popops, poputil
+from ipu_teach.program import Copy, Execute, Sequence
 from ipu_teach.show import palette
 from ipu_teach.show.code import CODES, WORST
-from ipu_teach.show.measures import BAR
-from ipu_teach.show.paint import paint
+from ipu_teach.show.formula import formula_of
+from ipu_teach.show.paint import bar_width, paint
+from ipu_teach.show.report_facts import model_of
 from ipu_teach.show.scene import Lanes, Tree
 from ipu_teach.show.shapes import Boxes, Words
 from ipu_teach.show.svg import svg
 from ipu_teach.show.tile import BASE
 from ipu_teach.show.view import View
 from ipu_teach.target import PRICES
-from ipu_teach.types import Array
-from tests.test_views import ROOT, SVG, Tags, contrast
 
-
-class Mixed(Vertex):
-    a: Input[Vector[FLOAT]]
-    b: Input[Vector[FLOAT]]
-    half: Output[HALF]
-    out: Output[FLOAT]
-
-    def compute(self):
-        acc = 0.0
-        for i in range(len(self.a)):
-            acc += self.a[i] * self.b[i]
-        self.out = acc + np.sum(self.a * self.b)
-        self.half = acc
-
-
-class Large(Vertex):
-    a: Input[Vector[FLOAT]]
-    out: Output[FLOAT]
-
-    def compute(self):
-        n = 0
-        for i in range(len(self.a)):
-            if self.a[i] > 0.5:
-                n += 1
-        self.out = n
-
-
-class Thirds(MultiVertex):
-    x: InOut[Vector[FLOAT]]
-
-    def compute(self, worker_id):
-        for i in range(worker_id, len(self.x), self.num_workers):
-            self.x[i] = self.x[i] * 3
-
-
-class Alone(SupervisorVertex):
-    x: InOut[Vector[FLOAT]]
-
-    def compute(self):
-        self.x += 1
-
-
-def values(rows: int, width: int) -> Array:
-    return np.random.default_rng(rows).random((rows, width)).astype(np.float32)
-
-
-def ran(prices: str = PRICES[0], every: int = 1, name: str = "mixed") -> Report:
-    """Rows of two lengths on every so many tiles: `Mixed` twice, then `Large`, and some that have
-    the tile to themselves."""
-    tiles, rows, width = 13, 26, 9
-    device = IPUModel("ipu2", tiles_per_ipu=tiles).create_device()
-    graph = Graph(device.target)
-    matrix, weights = (
-        graph.add_variable(FLOAT, (rows, width), "matrix"),
-        graph.add_variable(FLOAT, (width,), "weights"),
-    )
-    half, out, count = (
-        graph.add_variable(t, (rows,), name)
-        for t, name in ((HALF, "half"), (FLOAT, "out"), (FLOAT, "count"))
-    )
-    graph.set_tile_mapping(weights, 0)
-    graph.set_initial_value(matrix, values(rows, width))
-    graph.set_initial_value(weights, 1.0)
-    mixed, large, whole = (graph.add_compute_set(name) for name in (name, "large", "whole"))
-    for row in range(rows):
-        tile = row * tiles // rows // every * every
-        for part in (matrix[row], half[row], out[row], count[row]):
-            graph.set_tile_mapping(part, tile)
-        n = width - row % 2
-        vertex = graph.add_vertex(
-            mixed, Mixed, a=matrix[row][:n], b=weights[:n], half=half[row], out=out[row]
-        )
-        graph.set_tile_mapping(vertex, tile)
-        if row == 1:
-            graph.set_perf_estimate(vertex, 1000)
-        graph.set_tile_mapping(graph.add_vertex(large, Large, a=matrix[row], out=count[row]), tile)
-    for tile, codelet in ((0, Thirds), (0, Alone), (tiles - 1, Alone)):
-        own = graph.add_variable(FLOAT, (11,), f"own{tile}{codelet.__name__}")
-        graph.set_initial_value(own, 1.0)
-        graph.set_tile_mapping(own, tile)
-        graph.set_tile_mapping(graph.add_vertex(whole, codelet, x=own), tile)
-    program = Sequence(Repeat(2, Execute(mixed)), Execute(large), Execute(whole))
-    engine = Engine(graph, program, options={"codelet_prices": prices})
-    engine.load(device)
-    engine.run()
-    return engine.report
+ROOT = Path(__file__).resolve().parents[1]
 
 
 def told(call: Any, *args: Any, **given: Any) -> str:
@@ -155,7 +70,7 @@ def cycles(text: str) -> float:
 
 @pytest.mark.parametrize("prices", PRICES)
 def test_lines_are_those_of_all_vertices_run_one_by_one(prices: str) -> None:
-    report, rows, width = ran(prices=prices), values(26, 9), 9
+    report, rows, width = mixed_report(prices=prices), values(26, 9), 9
     expected, times, start = Counter[str](), Counter[str](), 0
     for number, row in enumerate(rows):
         n = width - number % 2
@@ -194,7 +109,7 @@ def test_lines_are_those_of_all_vertices_run_one_by_one(prices: str) -> None:
 
 
 def test_the_other_price_is_that_of_a_run_at_that_price() -> None:
-    compiled, by_hand = (show.code(ran(prices=prices), Mixed).data for prices in PRICES)
+    compiled, by_hand = (show.code(mixed_report(prices=prices), Mixed).data for prices in PRICES)
     lines = [{row["line"]: row for row in data} for data in (compiled, by_hand)]
     both = lines[0].keys() & lines[1].keys()
     assert len(both) >= 5
@@ -205,7 +120,7 @@ def test_the_other_price_is_that_of_a_run_at_that_price() -> None:
 
 
 def test_parts_of_a_line_add_up_to_it() -> None:
-    data, checked = show.code(ran(), Mixed).data, 0
+    data, checked = show.code(mixed_report(), Mixed).data, 0
     for place, row in enumerate(data):
         parts = []
         while place + 1 < len(data) and data[place + 1]["line"].startswith("    "):
@@ -215,7 +130,7 @@ def test_parts_of_a_line_add_up_to_it() -> None:
             checked += 1
             assert sum(parts) == cycles(row["compiled"])
     assert checked == 2
-    tree = show.code(ran(), Mixed).scene.mark("tree")
+    tree = show.code(mixed_report(), Mixed).scene.mark("tree")
     assert isinstance(tree, Tree) and tree.labels[2].startswith("1: def compute")
     source = inspect.getsource(Mixed.compute).splitlines()
     for text in tree.labels:
@@ -231,7 +146,7 @@ def test_parts_of_a_line_add_up_to_it() -> None:
 
 
 def test_the_words_and_the_picture_say_the_same() -> None:
-    made = show.code(ran())  # the codelet that costs most
+    made = show.code(mixed_report())  # the codelet that costs most
     text = repr(made).splitlines()
     assert (
         text[0] == made.scene.sentence
@@ -256,14 +171,14 @@ def test_the_words_and_the_picture_say_the_same() -> None:
         if isinstance(shape, Boxes)
         for box in shape.boxes.tolist()
     ]
-    widths = sorted(round(box[2] / BAR, 3) for box in bars)
+    widths = sorted(round(box[2] / bar_width(tree), 3) for box in bars)
     shares = sorted(s / 1000 for part in tree.parts.values() for s in part.tolist() if s)
     assert widths == pytest.approx(shares, abs=0.002)
 
 
 @pytest.mark.parametrize("codelet", [Thirds, Alone])
 def test_vertices_that_have_the_tile_count_its_cycles(codelet: type[Vertex]) -> None:
-    report, count = ran(), 1 + (codelet is Alone)
+    report, count = mixed_report(), 1 + (codelet is Alone)
     data = show.code(report, codelet).data
     seen = observe(codelet, report.target, x=np.ones(11))
     assert (
@@ -310,20 +225,62 @@ def test_a_formula_of_the_library_is_said_instead_of_lines() -> None:
     report = engine.report
     name = max(report.cycles_by_codelet(), key=lambda one: report.cycles_by_codelet()[one])
     made = show.code(report)
-    assert (
-        repr(made)
-        .splitlines()[0]
-        .endswith(" modelled cycles, by a formula of PopLibs, not by lines.")
-    )
-    assert [row["line"] for row in made.data[:2]] == [
-        name,
-        "  by a formula of PopLibs, not by lines",
-    ]
-    assert {cycles(row["cycles"]) for row in made.data[:2]} == {report.cycles_by_codelet()[name]}
+    head, size, formula, *rest = made.data
+    assert head["line"] == name and not rest
+    assert re.match(r"  rows \d, depth 8, columns \d", size["line"])
+    assert cycles(head["cycles"]) == cycles(size["cycles"]) == report.cycles_by_codelet()[name]
+    expression, each = re.fullmatch(r" +(.*) = ([\d,]+) cycles", formula["line"]).groups()  # type: ignore[union-attr]
+    assert eval(expression, {"ceil": ceil}) == cycles(each)
+    assert cycles(each) * int(size["times"]) == cycles(size["cycles"])
+    assert f"{expression} = {each} each." in repr(made).splitlines()[0]
+    assert made.scene.title.startswith(f"A vertex of {name} takes {each} modelled cycles")
+    (codelet,) = (row for row in show.tile(report, 0).scene.marks if isinstance(row, Tree))
+    assert any(expression[:40] in text for text in codelet.labels)
+
+
+def test_every_formula_gives_the_cycles_of_its_vertex() -> None:
+    """The text of each formula is computed again, by Python."""
+    device = IPUModel("ipu2", tiles_per_ipu=4).create_device()
+    graph, program = Graph(device), Sequence()
+    x = graph.add_variable(FLOAT, (24, 40), "x")
+    other = graph.add_variable(FLOAT, (24, 40), "other")
+    half = graph.add_variable(HALF, (24, 40), "half")
+    w = graph.add_variable(FLOAT, (40, 17), "w")
+    for tensor in (x, other, half, w):
+        poputil.map_tensor_linearly(graph, tensor)
+        graph.set_initial_value(tensor, 0.5)
+    product = poplin.mat_mul(graph, x, w, program)
+    popops.tanh_in_place(graph, product, program)
+    popops.mul(graph, product, product, program)
+    popops.add_in_place(graph, half, 1.5, program)
+    popops.scaled_add_to(graph, x, other, 0.5, program)
+    popops.cast(graph, half, FLOAT, program)
+    popops.reduce(graph, product, (0,), program, operation="ADD")
+    engine = Engine(graph, program)
+    engine.load(device)
+    engine.run()
+    model = model_of(engine.report, "code")
+    checked = Counter[str]()
+    for step, times in enumerate(engine.report.executions.tolist()):
+        for group, spent in model.vertices(step) if times else ():
+            codelet = group.table.codelet
+            formula = formula_of(codelet, group.shapes, model.target)
+            if formula is not None:
+                assert {eval(formula.text, {"ceil": ceil})} == set(spent.tolist()), codelet
+                assert formula.named_sizes
+                checked[codelet.__name__.partition("<")[0]] += 1
+    assert len(checked) >= 6, checked
+
+
+def test_a_codelet_of_ones_own_has_no_formula() -> None:
+    model = model_of(mixed_report(), "code")
+    for step in np.flatnonzero(mixed_report().executions).tolist():
+        for group, _ in model.vertices(step):
+            assert formula_of(group.table.codelet, group.shapes, model.target) is None
 
 
 def test_what_code_does_not_take() -> None:
-    report = ran()
+    report = mixed_report()
     assert (
         told(show.code, 3)
         == "show.code() was given 3, which is not a report.\n  next:  give it engine.report."
@@ -362,18 +319,6 @@ class Given(Vertex):
 
 
 # --- turns ----------------------------------------------------------------------------------------
-
-
-class Prefix(Vertex):
-    x: Input[Vector[FLOAT]]
-    y: Output[Vector[FLOAT]]
-
-    def compute(self):
-        total = 0.0
-        for i in range(len(self.x)):
-            if self.x[i] > 0:
-                total += self.x[i]
-            self.y[i] = total
 
 
 def marked(made: View) -> list[int]:
@@ -455,44 +400,9 @@ def test_what_turns_does_not_take() -> None:
     )
 
 
-class Kept(Vertex):
-    x: Input[Vector[FLOAT]]
-    y: InOut[Vector[FLOAT]]
-    total: FLOAT = 0.0
-
-    def compute(self):
-        for i in range(len(self.x)):
-            if self.x[i] > 0:
-                self.total += self.x[i]
-            self.y[i] += self.total
-
-
-def kept(*names: str, first: int = 0) -> tuple[Recording, list[Any]]:
-    """`Kept` on two tiles in three rounds; in each `x` is what `y` was. What is recorded, and the
-    vertices."""
-    device = IPUModel("ipu2", tiles_per_ipu=2).create_device()
-    graph = Graph(device)
-    of = {name: graph.add_variable(FLOAT, (14,), name) for name in ("x", "y")}
-    compute_set, vertices = graph.add_compute_set("kept"), []
-    graph.set_initial_value(of["x"], np.arange(14) - 2.0)
-    graph.set_initial_value(of["y"], 0.5)
-    for tile in range(2):
-        x, y = (variable[7 * tile : 7 * tile + 7] for variable in of.values())
-        vertices.append(graph.add_vertex(compute_set, Kept, x=x, y=y.reverse(0)))
-        for part in (x, y, vertices[-1]):
-            graph.set_tile_mapping(part, tile)
-    engine = Engine(graph, Repeat(3, Sequence(Execute(compute_set), Copy(of["y"], of["x"]))))
-    engine.load(device)
-    for _ in range(first):
-        engine.run()
-    recording = engine.record(*(of[name] for name in names))
-    engine.run()
-    return recording, vertices
-
-
 @pytest.mark.parametrize("tile", [0, 1])
 def test_turns_of_a_vertex_of_a_run_are_those_of_plain_rounds(tile: int) -> None:
-    recording, vertices = kept("x", "y")
+    recording, vertices = kept_recording("x", "y")
     x, y, total = (
         (np.arange(14, dtype=np.float32) - 2)[7 * tile :][:7],
         np.full(7, 0.5, np.float32),
@@ -524,7 +434,7 @@ def test_turns_of_a_vertex_of_a_run_are_those_of_plain_rounds(tile: int) -> None
 
 
 def test_what_turns_of_a_run_do_not_take() -> None:
-    recording, (one, _) = kept("x", "y")
+    recording, (one, _) = kept_recording("x", "y")
     advice = (
         "\n  next:  give a vertex of the graph, or (name of a compute set, number), and no step or "
         "one that executes it."
@@ -541,7 +451,7 @@ def test_what_turns_of_a_run_do_not_take() -> None:
         assert told(show.turns, recording, one, step=step).startswith(
             f"show.turns() was given step={shown(step)}.\n  next:  give the number of a step"
         )
-    assert told(show.turns, kept("x")[0], ("kept", 0)) == (
+    assert told(show.turns, kept_recording("x")[0], ("kept", 0)) == (
         "Vertex 0 of kept reads or writes elements that were not recorded: y (its y).\n  next:  "
         "record them too, with engine.record(…), and run again."
     )
@@ -550,7 +460,7 @@ def test_what_turns_of_a_run_do_not_take() -> None:
         "engine.record(…) what the vertex reads and writes, run, then show.turns(recording, "
         "vertex)."
     )
-    assert told(show.turns, kept("x", "y", first=1)[0], ("kept", 0)) == (
+    assert told(show.turns, kept_recording("x", "y", first=1)[0], ("kept", 0)) == (
         "In the run vertex 0 of kept wrote other values than it writes now: it has state from "
         "before the recording, rounds stochastically, or is not the only vertex that writes "
         "there.\n  next:  record from the first run on; or show.turns(the class, …) with values of "
@@ -675,7 +585,7 @@ def test_the_picture_of_a_tile_has_the_widths_of_its_cycles() -> None:
 
 @pytest.mark.parametrize("tile", [0, 12])
 def test_its_memory_is_the_ledgers(tile: int) -> None:
-    report = ran()
+    report = mixed_report()
     made = show.tile(report, tile)
     memory = made.scene.mark("memory")
     assert isinstance(memory, Lanes)
@@ -701,7 +611,7 @@ def test_its_memory_is_the_ledgers(tile: int) -> None:
 
 
 def test_steps_and_vertices_that_have_the_tile_to_themselves() -> None:
-    report = ran()
+    report = mixed_report()
     made = show.tile(report, 0)
     steps = [s.label for s in made.scene.stills]
     assert steps == ["mixed on tile 0", "large on tile 0", "whole on tile 0"]
@@ -734,7 +644,7 @@ def test_steps_and_vertices_that_have_the_tile_to_themselves() -> None:
 
 
 def test_a_tile_without_work_waits_and_holds() -> None:
-    report = ran(every=4)
+    report = mixed_report(every=4)
     made = show.tile(report, 1)
     duration = max(report.step_cost(n).compute_duration for n in report.step_numbers.tolist())
     assert repr(made).startswith(
@@ -798,7 +708,7 @@ def test_its_code_is_that_of_show_code() -> None:
 
 
 def test_what_tile_does_not_take() -> None:
-    report = ran()
+    report = mixed_report()
     assert (
         told(show.tile, 3)
         == "show.tile() was given 3, which is not a report.\n  next:  give it engine.report."
@@ -838,7 +748,7 @@ def test_what_tile_does_not_take() -> None:
 
 
 def made_views(name: str = "mixed") -> list[View]:
-    report = ran(name=name)
+    report = mixed_report(name=name)
     return [
         show.tile(report),
         show.code(report),
@@ -889,7 +799,7 @@ def test_any_name_is_text(name: str) -> None:
 
 
 def test_the_same_bytes_in_another_process() -> None:
-    code = "from tests.test_tile_views import hashes\nprint(*hashes())"
+    code = f"import sys; sys.path.insert(0, {str(ROOT / 'tests')!r})\nfrom test_tile_views import hashes\nprint(*hashes())"
     env = {**os.environ, "PYTHONHASHSEED": "7"}
     there = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True, env=env

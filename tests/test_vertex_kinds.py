@@ -231,7 +231,7 @@ def test_one_by_one_and_bulk_give_one_graph() -> None:
         else:
             for i in range(4):
                 bench.add(Scattered, x=[x[i, 2], x[i, 0]], y=y[i, :2], out=[out[i, 1], out[i, 2]])
-        frozen = bench.engine()._compiled.graph
+        frozen = bench.engine().executable.compiled.graph
         for _, table in frozen.tables():
             found = [frozen.intervals(table, name) for name in table.fields]
             columns.append([(f.row.tolist(), f.start.tolist(), f.stop.tolist()) for f in found])
@@ -1002,9 +1002,8 @@ def test_codelets_by_name(tmp_path: Path) -> None:
     )
 
 
-def test_marked_codelets_are_known_to_every_graph(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ipu_teach.graph.codelet_registry._marked", {})
-
+@pytest.mark.usefixtures("marked_codelets")
+def test_marked_codelets_are_known_to_every_graph() -> None:
     @codelet
     class Marked(Vertex):
         x: InOut[FLOAT]

@@ -16,13 +16,12 @@ import sys
 from collections import defaultdict
 from dataclasses import replace
 from functools import partial
-from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from pages import SVG, Tags, contrast, option_error
 
 from bench import browser
 from ipu_teach import FLOAT, Engine, Graph, IPUModel, Report, show
@@ -109,17 +108,6 @@ def test_a_png_holds_one_pixel_a_value(shape: tuple[int, int]) -> None:
 
 
 # --- colours --------------------------------------------------------------------------------------
-
-
-def luminance(colour: str) -> float:
-    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-def contrast(a: str, b: str) -> float:
-    low, high = sorted((luminance(a), luminance(b)))
-    return (high + 0.05) / (low + 0.05)
 
 
 def test_words_can_be_read_on_everything() -> None:
@@ -319,13 +307,15 @@ def test_a_picture_rests_where_its_question_is_answered_or_where_one_asks() -> N
     wrong = [lambda: show.bsp(report, at=7), lambda: show.bsp(report, at=-1)]
     wrong.append(lambda: show.bsp(report, at=[1]))  # type: ignore[arg-type]
     for call, text in zip(wrong, ("7", "-1", "[1]"), strict=True):
-        assert told(call) == (
+        assert option_error(call) == (
             f"show.bsp() was given at={text}, which the picture does not show.\n  next:  give the "
             'number of a superstep, from 0 on, the name of a step, or a kind of phase, say "exchange".'
         )
-    assert "did you mean 'everywhere'? " in told(lambda: show.balance(report, at="evrywhere"))
+    assert "did you mean 'everywhere'? " in option_error(
+        lambda: show.balance(report, at="evrywhere")
+    )
     for name in ("bsp", "timeline", "liveness"):
-        assert told(partial(getattr(show, name), report, report, at=1)) == (
+        assert option_error(partial(getattr(show, name), report, report, at=1)) == (
             f"show.{name}() was given at= with two runs, which are shown as a whole.\n  next:  "
             "leave out at=."
         )
@@ -642,7 +632,6 @@ def test_boxes_in_a_row_are_dashes(rows: list[tuple[int, int, int]], upright: bo
     np.testing.assert_allclose(found, boxes, atol=0.3)
 
 
-SVG = "http://www.w3.org/2000/svg"  # the name of a language, from which nothing is fetched
 STATIC = ROOT / "ipu_teach" / "show" / "static"
 
 
@@ -879,20 +868,6 @@ def test_the_legend_has_what_is_used_and_no_more() -> None:
 # --- the contract ---------------------------------------------------------------------------------
 
 
-class Tags(HTMLParser):
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.tags: dict[str, list[dict[str, str | None]]] = defaultdict(list)
-        self.texts: list[str] = []
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags[tag].append(dict(attrs))
-
-    def handle_data(self, data: str) -> None:
-        self.texts.append(data)
-
-
 def views() -> list[View]:
     matrix = programs.by_rows()
     return [show.bsp(programs.uneven()), show.tiles(matrix), show.tiles(matrix, matrix.transpose())]
@@ -928,7 +903,7 @@ def hashes() -> list[str]:
 
 
 def test_the_same_bytes_in_another_process() -> None:
-    code = "from tests.test_views import hashes\nprint(*hashes())"
+    code = f"import sys; sys.path.insert(0, {str(ROOT / 'tests')!r})\nfrom test_views import hashes\nprint(*hashes())"
     here = hashes()
     for seed in ("0", "1"):
         there = subprocess.run(
@@ -991,12 +966,6 @@ def test_the_readme_opens_with_a_run_that_moves() -> None:
 # --- bad input ------------------------------------------------------------------------------------
 
 
-def told(call: Any) -> str:
-    with pytest.raises(InvalidOptionError) as caught:
-        call()
-    return str(caught.value)
-
-
 def test_errors() -> None:
     graph = Graph(IPUModel("ipu2", tiles_per_ipu=2).create_device().target)
     empty = graph.add_variable(FLOAT, (0,), "empty")
@@ -1004,50 +973,52 @@ def test_errors() -> None:
     engine = Engine(graph, Sequence())
     engine.load(IPUModel("ipu2", tiles_per_ipu=2).create_device())
     assert (
-        told(lambda: show.bsp(7))
+        option_error(lambda: show.bsp(7))
         == "show.bsp() was given 7, which is not a report.\n  next:  give it engine.report."
     )  # type: ignore[arg-type]
-    assert told(lambda: show.bsp(engine.report)) == (
+    assert option_error(lambda: show.bsp(engine.report)) == (
         "show.bsp() was given a report in which nothing has run.\n  next:  engine.run(), then "
         "engine.report."
     )
-    assert told(lambda: show.tiles("a")) == (  # type: ignore[arg-type]
+    assert option_error(lambda: show.tiles("a")) == (  # type: ignore[arg-type]
         "show.tiles() was given 'a', which is not a tensor.\n  next:  give it a variable of a graph, "
         "or a view of one."
     )
-    assert "which has no elements.\n  next:  give it one that has some." in told(
+    assert "which has no elements.\n  next:  give it one that has some." in option_error(
         lambda: show.tiles(empty)
     )
-    assert told(lambda: show.tiles(programs.by_rows(), programs.by_rows())) == (
+    assert option_error(lambda: show.tiles(programs.by_rows(), programs.by_rows())) == (
         "show.tiles() was given tensors of two graphs.\n  next:  show them in two pictures."
     )
     for others in ((), (programs.uneven(tiles=2, rows=2),)):
-        assert told(lambda others=others: show.bsp(programs.uneven(), *others, paired=True)) == (
+        assert option_error(
+            lambda others=others: show.bsp(programs.uneven(), *others, paired=True)
+        ) == (
             "show.bsp() was asked for lanes in pairs, but was not given a second run on as many tiles.\n"
             "  next:  give it two such runs, or leave out paired=True."
         )
-    assert told(lambda: view.save("a.doc")) == (
+    assert option_error(lambda: view.save("a.doc")) == (
         "save() was given 'a.doc', whose ending is not a format.\n  next:  End it with one of "
         ".html, .svg, .png, .pdf, .gif."
     )
     assert (
-        told(lambda: view.save("a.svg", frame=3))
+        option_error(lambda: view.save("a.svg", frame=3))
         == "save() was asked for frame 3.\n  next:  give a whole number from 0 to 0."
     )
     for wrong in (99, 1.5, True, "wide"):
-        assert told(lambda wrong=wrong: view.save("a.png", width=wrong)).endswith(
+        assert option_error(lambda wrong=wrong: view.save("a.png", width=wrong)).endswith(
             ".\n  next:  give a whole number of pixels from 100 to 10,000."
         )
-    assert told(lambda: show.explore(lambda: view)) == (
+    assert option_error(lambda: show.explore(lambda: view)) == (
         "explore() was given no setting to change.\n  next:  name one with its range: "
         "explore(build, work=(1, 10))."
     )
     for wrong in ((3, 3), (1,), [1], "abc", 5, (1, 2, 0), (1, 2, 3, 4), ("a", "b")):
-        assert told(lambda wrong=wrong: show.explore(lambda n: view, n=wrong)).endswith(
+        assert option_error(lambda wrong=wrong: show.explore(lambda n: view, n=wrong)).endswith(
             "next:  give (lowest, highest), (lowest, highest, step), or a list of at least two "
             "choices."
         )
-    assert told(lambda: show.explore(lambda n: n, n=(1, 2))) == (  # type: ignore[arg-type,return-value]
+    assert option_error(lambda: show.explore(lambda n: n, n=(1, 2))) == (  # type: ignore[arg-type,return-value]
         "The function given to explore() returned 1.\n  next:  let it return a view, such as "
         "show.bsp(engine.report)."
     )
@@ -1074,7 +1045,7 @@ def test_a_slider_begins_where_the_function_does() -> None:
 
     show.explore(build, rows=(4, 8, 2), kind=["a", "b"])
     assert seen == [(6, "b", 1)]
-    assert told(lambda: show.explore(build, rows=(10, 20))) == (
+    assert option_error(lambda: show.explore(build, rows=(10, 20))) == (
         "explore() was given (10, 20) for 'rows', whose default is 6.\n  next:  choose a default "
         "that the slider can reach."
     )

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from brute_force import RANDOMLY, random_device, random_space
 from codelets import Sum
 from graphs import Space, random_copy, random_superstep, random_vector
 from hypothesis import given, settings, strategies as st
 from libraries import product
-from test_brute_force import RANDOMLY, some_device, some_space
 
 from ipu_teach import (
     FLOAT,
@@ -36,8 +36,8 @@ from ipu_teach.report.summary import summary_text
 
 def random_engine(rng: Random) -> Engine:
     """A random program that has run: compute sets, copies and a stream, some of them repeated."""
-    device = some_device(rng, relative_sync_delay=rng.choice(["AUTO", "NO_DELAY"]))
-    space = some_space(rng, device)
+    device = random_device(rng, relative_sync_delay=rng.choice(["AUTO", "NO_DELAY"]))
+    space = random_space(rng, device)
     leaves: list[Program] = [
         Execute(random_superstep(rng, space).compute_set) for _ in range(rng.randint(1, 3))
     ]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pages import Tags
 
 from ipu_teach import (
     FLOAT,
@@ -28,7 +29,6 @@ from ipu_teach.report import Why
 from ipu_teach.show.report_facts import CAUSE
 from ipu_teach.show.scene import Cells
 from tests.browser import programs
-from tests.test_views import Tags
 
 
 class Busy(Vertex):

@@ -40,6 +40,14 @@ def test_the_mistakes_are_those_of_the_tests() -> None:
     assert make_mistakes.table() in page("mistakes"), "run docs/make_mistakes.py"
 
 
+def test_exercises_without_a_timetable_are_left_for_home() -> None:
+    workshop = page("workshop")
+    sentence = make_mistakes.left_for_home(workshop)
+    assert f"<!-- home -->\n{sentence}\n<!-- end -->" in workshop, "run docs/make_mistakes.py"
+    fewer = workshop.replace("; 05.4", "").replace(", 05.4", "")
+    assert "05.4" in make_mistakes.left_for_home(fewer)
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_links_lead_somewhere(name: str) -> None:
     for target in re.findall(r"\]\(([^)#:]+)\)", page(name)):
@@ -87,7 +95,7 @@ def test_every_aha_is_told_and_every_lesson_is_in_the_two_days() -> None:
         if " " not in item.name and ".w" not in item.name  # those go with what they lead to
     }
     assert set(re.findall(r"\b[01]\d[a-z]?\.\d\b", two_days)) == exercises, (
-        "the two days of docs/workshop.md name each exercise"
+        "run docs/make_mistakes.py; predictions are named in the two days of docs/workshop.md"
     )
 
 

@@ -1,5 +1,7 @@
-"""What uv, pip and conda really said, word for word, where packages could not be reached: each on a
-network, a proxy or an index that was made to fail so."""
+"""Original messages of uv, pip and conda for packages that could not be reached.
+
+Each was recorded with a network, a proxy or an index that failed on purpose.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ ERROR: No matching distribution found for uv
 
 
 def retry(why: str) -> str:
-    """pip's warning before it tries once more, and its end."""
+    """Return pip's warning before its last attempt, and its final error."""
     return (
         "WARNING: Retrying (Retry(total=0, connect=None, read=None, redirect=None, status=None)) "
         f"after connection broken by '{why}': /simple/uv/\n{NONE}"
@@ -31,7 +33,7 @@ LATE = "the package index answers too late, or breaks off"
 NOBODY = "there is no network"
 REFUSED = "the package index refuses, or has not what is asked for"
 
-# name: (what it means, what was said)
+# name of the case: (its meaning, the message)
 SAID = {
     "uv, a certificate of a company": (
         CERTIFICATE,

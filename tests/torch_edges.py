@@ -1,7 +1,7 @@
-"""Calls of torch at their edges: 0, -0, ties, NaN, infinities, denormal numbers, negative integers,
-narrow integers, booleans, single numbers, and indices from the end.
+"""Calls of torch with edge values.
 
-`CASES` has for each name a function and the tensors that it is given.
+These are 0, -0, ties, NaN, infinities, denormal numbers, negative integers, narrow integers, booleans,
+single numbers, and indices from the end. `CASES` has for each name a function and its arguments.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ for _name in [
     "pow",
 ]:
     case(f"{_name} of two", getattr(torch, _name), *pairs(X))
-for _name in ("remainder", "fmod"):  # torch has NaN for some quotients beyond 2^128
+for _name in ("remainder", "fmod"):  # torch returns NaN for some quotients beyond 2^128
     case(f"{_name} of two", getattr(torch, _name), *pairs(X[X.abs() != X[5]]))
 for _name in [
     "maximum",

@@ -1,4 +1,4 @@
-"""The inverse of what pictures say numbers by: what the player does, in Python."""
+"""Decode the numbers in pictures, as the player does in JavaScript."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ipu_teach.types import Array
 
 
 def unpack(text: int | str, count: int) -> Array:
-    """The `count` numbers that `pack` was given, int64."""
+    """Return int64[count]: the numbers that `pack` encoded as `text`."""
     if isinstance(text, int):
         return np.full(count, text, np.int64)
     if text.startswith("d"):

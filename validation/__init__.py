@@ -1,11 +1,11 @@
-"""Published figures beside the modelled ones: `ipu-teach golden`.
+"""Published figures next to the modelled ones: `ipu-teach golden`.
 
-Beside `tiny`, which is judged by arithmetic, the model of time is judged here, by figures from
-chips, from Graphcore's own model and from papers. Each has its source, its error, its tolerance and
-the reason where the two differ. The programs behind the figures are built and costed again each
-time. A figure that fixed a constant of the kit does not count as reproduced.
+Compared with `tiny`, which arithmetic can check, the model of time needs figures: from chips, from
+Graphcore's own model and from papers. Each figure has its source, its error, its tolerance and the
+reason for the difference. The programs behind the figures are built and costed again each time. A
+figure that fixed a constant of the kit does not count as reproduced.
 
-Each family of figures has a module; `table` lists the families.
+Each family of figures has a module; `printed` lists the families.
 """
 
 from validation.printed import main

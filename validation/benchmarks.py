@@ -50,7 +50,7 @@ PRODUCTS = (
     (600, 512, 30_000, 502_572, 315_397),
     (1_000, 512, 30_000, 940_609, 506_247),
 )
-# shape, over which dimensions, operation, tiles if not all; cycles on a GC2, and on a GC200
+# shape, reduced dimensions, operation, number of tiles (None: all); cycles on a GC2, and on a GC200
 Reduced = tuple[tuple[int, ...], tuple[int, ...], str, int | None, int, int]
 REDUCTIONS: tuple[Reduced, ...] = (
     ((16, 4, 16, 32, 8), (1, 3), "MAX", 1_024, 1_466, 1_466),
@@ -63,16 +63,16 @@ REDUCTIONS: tuple[Reduced, ...] = (
     ((4, 6_272, 8), (1,), "ADD", 1_200, 2_811, 2_811),
     ((4, 25_088, 8), (1,), "SQUARE_ADD", None, 3_232, 3_040),
 )
-# field, channels, how many of them lie side by side; cycles on a GC2, and on a GC200: largest of
-# 3 x 3, padded, and its gradient
+# Pooling by the maximum of 3 x 3 with padding, and its gradient: field, channels, number of
+# channels that are contiguous; cycles on a GC2, and on a GC200
 POOLINGS = (
     ((8, 8), 2_048, 8, 11_639, 11_819),
     ((35, 35), 192, 8, 14_026, 12_241),
     ((17, 17), 768, 8, 10_688, 12_162),
     ((8, 8), 1_280, 1, 16_852, 12_351),
 )
-# entries, columns, lookups; bytes of the fullest tile and cycles on a GC2, and on a GC200: rows of
-# a table, and their gradient added to it
+# Rows of a table that are looked up, and their gradient, which is added to it: entries, columns,
+# lookups; (bytes of the fullest tile, cycles) on a GC2, and on a GC200
 EMBEDDINGS = (
     (1_000, 200, 21_600, (63_108, 204_003), (59_600, 177_759)),
     (100_000, 200, 1_440, (77_080, 154_767), (71_448, 155_289)),
@@ -98,7 +98,7 @@ ONE_WORKER = (
 
 
 def product(m: int, k: int, n: int, version: str) -> int:
-    """Return the modelled cycles of our plan of a product on a whole chip."""
+    """Return the modelled cycles of our plan of a product on an entire chip."""
     return plan_mat_mul(m, k, n, machine(version), dtype=HALF, partials_type=FLOAT).cycles
 
 
@@ -118,8 +118,10 @@ def reduction(
 
 @cache
 def pooled(field: tuple[int, int], channels: int, group: int, version: str) -> int:
-    """Return the modelled cycles of pooling one sample of HALF, with its gradient. `group` channels
-    of the input are contiguous in memory, and 16 of the output gradient."""
+    """Return the modelled cycles of pooling one sample of HALF, with its gradient.
+
+    `group` channels of the input are contiguous in memory, and 16 of the output gradient.
+    """
     graph = Graph(machine(version))
     program = Steps()
     margin = (1, 1)
@@ -137,8 +139,10 @@ def pooled(field: tuple[int, int], channels: int, group: int, version: str) -> i
 
 
 def embedded(entries: int, columns: int, lookups: int, bytes_per_tile: int, version: str) -> int:
-    """Return the modelled cycles of looking up rows of HALF and adding to them, by the fastest plan
-    that needs at most `bytes_per_tile` bytes on a tile, as PopLibs' plan does."""
+    """Return the modelled cycles of looking up rows of HALF and of adding to them.
+
+    As in PopLibs, the plan is the fastest that needs at most `bytes_per_tile` bytes on a tile.
+    """
     graph = Graph(machine(version))
     table = entries * columns * HALF.size
     target = graph.target
@@ -148,7 +152,7 @@ def embedded(entries: int, columns: int, lookups: int, bytes_per_tile: int, vers
 
 
 def benchmarks() -> list[Row]:
-    """Return every third figure of each kind, on both machines."""
+    """Return the rows of every third figure of each kind, on both machines."""
     rows = list[Row]()
     within = TOLERANCES[PROGRAMS]
 
@@ -157,7 +161,16 @@ def benchmarks() -> list[Row]:
             name = f"PopLibs, {set_up}, {version} model (cycles)"
             near = abs(modelled - published) <= within * published
             why_not = PLANS if near else why
-            rows.append(SOURCE.row(name, published, modelled, within, why_not, explained=True))
+            rows.append(
+                SOURCE.row(
+                    name,
+                    published,
+                    modelled=modelled,
+                    tolerance=within,
+                    why=why_not,
+                    explained=True,
+                )
+            )
 
     for m, k, n, *cycles in PRODUCTS[::3]:
         set_up = f"product of half [{m:,}, {k:,}] x [{k:,}, {n:,}], sums of float"
@@ -174,7 +187,7 @@ def benchmarks() -> list[Row]:
     for entries, columns, lookups, *figures in EMBEDDINGS[::3]:
         set_up = f"{lookups:,} rows of half [{entries:,}, {columns}], and gradient"
         ours = (
-            embedded(entries, columns, lookups, bytes_per_tile, version)
+            embedded(entries, columns, lookups, bytes_per_tile=bytes_per_tile, version=version)
             for version, (bytes_per_tile, _) in zip(MACHINES, figures, strict=True)
         )
         add(set_up, [cycles for _, cycles in figures], ONE_WORKER, ours)

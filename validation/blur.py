@@ -14,7 +14,7 @@ from ipu_teach.program import Execute
 from ipu_teach.types import FLOAT, UNSIGNED_INT, DType
 
 CHANNELS, HEIGHT, WIDTH = 4, 1_122, 2_200
-BLOCKS = (38, 32)  # of rows and columns on 1,216 tiles: our choice, nearly square
+BLOCKS = (38, 32)  # rows and columns of blocks on 1,216 tiles: our choice, nearly square
 
 
 class Blur(Vertex):
@@ -87,8 +87,10 @@ class VectorBlur(Vertex):
 
 
 def build(graph: Graph, dtype: type[DType], cycles: int) -> Execute:
-    """Return one pass over the image on one IPU: a vertex for each worker thread, with an estimate
-    of `cycles` worker cycles."""
+    """Return one pass over the image on one IPU, with a vertex for each worker thread.
+
+    Each vertex has an estimate of `cycles` worker cycles.
+    """
     image, out = (
         graph.add_variable(dtype, (HEIGHT, WIDTH, CHANNELS), name) for name in ("image", "blurred")
     )

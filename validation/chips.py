@@ -1,5 +1,7 @@
-"""Figures from datasheets: threads, memory, peak rates, bandwidths. Rates are computed by the cost
-functions, not from constants of their own."""
+"""Figures from datasheets: threads, memory, peak rates and bandwidths.
+
+The cost functions compute the rates; there are no separate constants for them.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +37,7 @@ AT_1325 = "the datasheet counts with 1.325 GHz, Graphcore's model with 1.33"
 
 
 class Add(Vertex):
-    """out = a + b: the codelet that moves the most data in a cycle, two loads and a store for each
-    addition."""
+    """out = a + b, the codelet that moves the most data in a cycle: two loads and a store."""
 
     a: Input[Vector[FLOAT]]
     b: Input[Vector[FLOAT]]
@@ -48,7 +49,9 @@ class Add(Vertex):
 
 def peak(target: Target, dtype: type[DType]) -> float:
     """Return the FLOP/s of a very long product on all tiles, with the fastest type of partials.
-    `QUARTER` stands for 8-bit floats."""
+
+    `QUARTER` stands for 8-bit floats.
+    """
     rows, depth, columns = 6_000_000, 16_000, 16
     if dtype is QUARTER:
         cycles = int(vertices.conv_partial_1x1_quarter(rows, depth, columns, target))
@@ -61,8 +64,10 @@ def peak(target: Target, dtype: type[DType]) -> float:
 
 
 def memory_rate(target: Target, per_element: int) -> float:
-    """Return the bytes a second of all tiles' memories while `Add` runs; each element counts as
-    `per_element` bytes."""
+    """Return the bytes a second of all tiles' memories while `Add` runs.
+
+    Each element counts as `per_element` bytes.
+    """
     elements = 10_000
     per_cycle = elements * per_element / traced_cycles(Add, elements)
     return per_cycle * target.num_tiles * target.tile_clock_frequency
@@ -73,49 +78,77 @@ def peaks() -> list[Row]:
     ipu1, ipu2, bow, c600 = (machine(version) for version in ("ipu1", "ipu2", "bow", "c600"))
     amp = "the limit of PopLibs' estimate for a long product"
     return [
-        CITADEL.row("GC2: fp16 peak (TFLOP/s)", 124.5, peak(ipu1, HALF) / 1e12, 0.002, amp),
+        CITADEL.row(
+            "GC2: fp16 peak (TFLOP/s)",
+            124.5,
+            modelled=peak(ipu1, HALF) / 1e12,
+            tolerance=0.002,
+            why=amp,
+        ),
         CITADEL.row(
             "GC2: fp32 peak (TFLOP/s)",
             31.1,
-            peak(ipu1, FLOAT) / 1e12,
-            0.01,
-            "fixed conv_units_fp32 of ipu1",
+            modelled=peak(ipu1, FLOAT) / 1e12,
+            tolerance=0.01,
+            why="fixed conv_units_fp32 of ipu1",
             calibrates=True,
         ),
-        POD128.row("GC200: fp16 peak (TFLOP/s)", 250, peak(ipu2, HALF) / 1e12, 0.005, AT_1325),
+        POD128.row(
+            "GC200: fp16 peak (TFLOP/s)",
+            250,
+            modelled=peak(ipu2, HALF) / 1e12,
+            tolerance=0.005,
+            why=AT_1325,
+        ),
         CAMBRIAN.row(
             "GC200: fp32 peak (TFLOP/s)",
             62.5,
-            peak(ipu2, FLOAT) / 1e12,
-            0.01,
-            "fixed conv_units_fp32 of ipu2",
+            modelled=peak(ipu2, FLOAT) / 1e12,
+            tolerance=0.01,
+            why="fixed conv_units_fp32 of ipu2",
             calibrates=True,
         ),
         BOW_SLIDES.row(
-            "Bow: fp16 peak (TFLOP/s)", 350, peak(bow, HALF) / 1e12, 0.005, "rounded in the slides"
+            "Bow: fp16 peak (TFLOP/s)",
+            350,
+            modelled=peak(bow, HALF) / 1e12,
+            tolerance=0.005,
+            why="rounded in the slides",
         ),
         POD128.row(
-            "IPU-POD128: fp16 peak (PFLOP/s)", 31.955, 128 * peak(ipu2, HALF) / 1e15, 0.005, AT_1325
+            "IPU-POD128: fp16 peak (PFLOP/s)",
+            31.955,
+            modelled=128 * peak(ipu2, HALF) / 1e15,
+            tolerance=0.005,
+            why=AT_1325,
         ),
         POD128.row(
-            "IPU-POD128: fp32 peak (PFLOP/s)", 7.989, 128 * peak(ipu2, FLOAT) / 1e15, 0.005, AT_1325
+            "IPU-POD128: fp32 peak (PFLOP/s)",
+            7.989,
+            modelled=128 * peak(ipu2, FLOAT) / 1e15,
+            tolerance=0.005,
+            why=AT_1325,
         ),
         BOW_SLIDES.row(
             "Bow-2000: fp16 peak (PFLOP/s)",
             1.4,
-            4 * peak(bow, HALF) / 1e15,
-            0.005,
-            "four IPUs, rounded",
+            modelled=4 * peak(bow, HALF) / 1e15,
+            tolerance=0.005,
+            why="four IPUs, rounded",
         ),
         C600_NEWS.row(
-            "C600: fp16 peak (TFLOP/s)", 280, peak(c600, HALF) / 1e12, 0.01, amp + ", at 1.5 GHz"
+            "C600: fp16 peak (TFLOP/s)",
+            280,
+            modelled=peak(c600, HALF) / 1e12,
+            tolerance=0.01,
+            why=amp + ", at 1.5 GHz",
         ),
         C600_NEWS.row(
             "C600: 8-bit floats, peak (TFLOP/s)",
             560,
-            peak(c600, QUARTER) / 1e12,
-            0.01,
-            amp + ", at 1.5 GHz",
+            modelled=peak(c600, QUARTER) / 1e12,
+            tolerance=0.01,
+            why=amp + ", at 1.5 GHz",
         ),
     ]
 
@@ -133,44 +166,78 @@ def memories() -> list[Row]:
         "start"
     )
     return [
-        CITADEL.row("GC2: memory (MiB)", 304, size(ipu1) / 2**20, 0, "counted"),
+        CITADEL.row(
+            "GC2: memory (MiB)", 304, modelled=size(ipu1) / 2**20, tolerance=0, why="counted"
+        ),
         MACHINE_BLOG.row(
-            "GC200: memory (MB of 1,048,576 bytes)", 900, size(ipu2) / 2**20, 0.005, rounded
+            "GC200: memory (MB of 1,048,576 bytes)",
+            900,
+            modelled=size(ipu2) / 2**20,
+            tolerance=0.005,
+            why=rounded,
         ),
         BOW_SLIDES.row(
-            "Bow: memory (GB)", 0.9, size(bow) / 1e9, 0.05, "0.94, cut to 0.9 in the slides"
+            "Bow: memory (GB)",
+            0.9,
+            modelled=size(bow) / 1e9,
+            tolerance=0.05,
+            why="0.94, cut to 0.9 in the slides",
         ),
         BOW_SLIDES.row(
-            "Bow-2000: memory (GB)", 3.6, 4 * size(bow) / 1e9, 0.05, "3.76, counted as 4 x 0.9"
+            "Bow-2000: memory (GB)",
+            3.6,
+            modelled=4 * size(bow) / 1e9,
+            tolerance=0.05,
+            why="3.76, counted as 4 x 0.9",
         ),
         C600_SHEET.row(
-            "C600: memory (MB of 1,048,576 bytes)", 900, size(c600) / 2**20, 0.01, rounded
+            "C600: memory (MB of 1,048,576 bytes)",
+            900,
+            modelled=size(c600) / 2**20,
+            tolerance=0.01,
+            why=rounded,
         ),
         MEASURED.row(
             "GC2: latency of a tile's memory (cycles)",
             6,
-            ipu1.num_worker_contexts,
-            0,
-            "what a worker loads is there at its next turn",
+            modelled=ipu1.num_worker_contexts,
+            tolerance=0,
+            why="what a worker loads is there at its next turn",
         ),
         CITADEL.row(
-            "GC2: memory bandwidth, reads (TB/s)", 31.1, memory_rate(ipu1, 8) / 1e12, 0.005, ceiling
+            "GC2: memory bandwidth, reads (TB/s)",
+            31.1,
+            modelled=memory_rate(ipu1, 8) / 1e12,
+            tolerance=0.005,
+            why=ceiling,
         ),
         CITADEL.row(
             "GC2: memory bandwidth, nominal (TB/s)",
             45,
-            memory_rate(ipu1, 12) / 1e12,
-            0.05,
-            "a nominal figure, perhaps for another clock; ours is for 1.6 GHz",
+            modelled=memory_rate(ipu1, 12) / 1e12,
+            tolerance=0.05,
+            why="a nominal figure, perhaps for another clock; ours is for 1.6 GHz",
         ),
         BLAKE.row(
-            "GC200: memory bandwidth (TB/s)", 47.5, memory_rate(ipu2, 12) / 1e12, 0.02, ceiling
+            "GC200: memory bandwidth (TB/s)",
+            47.5,
+            modelled=memory_rate(ipu2, 12) / 1e12,
+            tolerance=0.02,
+            why=ceiling,
         ),
         BOW_SLIDES.row(
-            "Bow: memory bandwidth (TB/s)", 65, memory_rate(bow, 12) / 1e12, 0.01, rounded
+            "Bow: memory bandwidth (TB/s)",
+            65,
+            modelled=memory_rate(bow, 12) / 1e12,
+            tolerance=0.01,
+            why=rounded,
         ),
         BOW_SLIDES.row(
-            "Bow-2000: memory bandwidth (TB/s)", 260, 4 * memory_rate(bow, 12) / 1e12, 0.01, rounded
+            "Bow-2000: memory bandwidth (TB/s)",
+            260,
+            modelled=4 * memory_rate(bow, 12) / 1e12,
+            tolerance=0.01,
+            why=rounded,
         ),
     ]
 
@@ -184,17 +251,29 @@ def fabric() -> list[Row]:
     )
     threads = bow.num_tiles * bow.num_worker_contexts
     return [
-        BOW_SLIDES.row("Bow: parallel programs", 8_832, threads, 0, "counted"),
-        SOFTWARE_SLIDES.row("Bow-2000: processor cores", 5_888, 4 * bow.num_tiles, 0, "counted"),
+        BOW_SLIDES.row(
+            "Bow: parallel programs", 8_832, modelled=threads, tolerance=0, why="counted"
+        ),
         SOFTWARE_SLIDES.row(
-            "Bow-2000: parallel threads", 35_000, 4 * threads, 0.01, '"more than 35,000"'
+            "Bow-2000: processor cores",
+            5_888,
+            modelled=4 * bow.num_tiles,
+            tolerance=0,
+            why="counted",
+        ),
+        SOFTWARE_SLIDES.row(
+            "Bow-2000: parallel threads",
+            35_000,
+            modelled=4 * threads,
+            tolerance=0.01,
+            why='"more than 35,000"',
         ),
         BLAKE.row(
             "GC200: exchange, any pattern (TB/s)",
             8,
-            exchange / 1e12,
-            0.03,
-            "7.83, rounded up in the source",
+            modelled=exchange / 1e12,
+            tolerance=0.03,
+            why="7.83, rounded up in the source",
         ),
         BOW_SLIDES.unmodelled(
             "GC200: IPU-Links (GB/s)",

@@ -5,10 +5,10 @@ vertices read the edges of their neighbours' blocks. `two_waves` is "explicitOne
 first fill a halo around every block, so that a tile has 102 x 102 elements, of which the outermost
 are copies of its neighbours' elements.
 
-The grid has 608 x 2 blocks, one on each tile, with edges of zeros. Each block reads from its
-neighbours what it reads in that program (main/HaloRegionApproaches.cpp), oddities included: a
+The grid has 608 x 2 blocks, one on each tile, with edges of zeros. Each block reads the same parts
+of its neighbours as in that program (main/HaloRegionApproaches.cpp), including its oddities: a
 single element from the south, and one element less than the block's width from each of the other
-sides. Each vertex is given 100 cycles, and its values do not matter.
+sides. Each vertex has an estimate of 100 cycles, and its values do not matter.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ COLUMNS = 2
 
 
 class ExtraHalos(Vertex):
-    """A block, `inner`, and the edges of its eight neighbours that it reads."""
+    """A block, `inner`, with the edges of its eight neighbours that it reads."""
 
     inner: Input[Vector[Vector[FLOAT]]]
     north: Input[Vector[FLOAT]]
@@ -38,7 +38,7 @@ class ExtraHalos(Vertex):
 
 
 def build(graph: Graph, block: int = 100, pairs: int = 10) -> Repeat:
-    """Return 2 x `pairs` steps that go back and forth between two buffers."""
+    """Return 2 x `pairs` steps, which alternate between two buffers as source and destination."""
     rows = graph.target.num_tiles // COLUMNS
     first, second = (
         graph.add_variable(FLOAT, (rows * block, COLUMNS * block), name) for name in ("in", "out")
@@ -54,7 +54,9 @@ def build(graph: Graph, block: int = 100, pairs: int = 10) -> Repeat:
     for source, into, name in ((first, second, "forth"), (second, first, "back")):
         compute_set = graph.add_compute_set(name)
         for tile in range(rows * COLUMNS):
-            _vertex(graph, compute_set, source, into, zeros[tile], block, tile)
+            _vertex(
+                graph, compute_set, source, into=into, zeros=zeros[tile], block=block, tile=tile
+            )
         steps.append(Execute(compute_set))
     return Repeat(pairs, Sequence(*steps))
 
@@ -115,7 +117,7 @@ def _joined(numbers: list[Tensor]) -> Tensor:
 
 
 class IncludedHalos(Vertex):
-    """A block together with its halo, `inner`."""
+    """A block with its halo, as one field `inner`."""
 
     inner: Input[Vector[Vector[FLOAT]]]
     out: Output[Vector[Vector[FLOAT]]]
@@ -125,11 +127,11 @@ class IncludedHalos(Vertex):
 
 
 def two_waves(graph: Graph, block: int = 100, pairs: int = 10) -> Repeat:
-    """Return 2 x `pairs` steps between two grids of blocks with halos, with copies before each
-    step.
+    """Return 2 x `pairs` steps between two grids of blocks with halos; copies precede each step.
 
-    The copies fill the halos. Those from north and south come first, one cell wider than a block;
-    then those from east and west, which include the corners that the first copies have filled.
+    The copies fill the halos. Those from north and south come first, one cell wider than a block.
+    Then those from east and west follow, which include the corners that the first copies have
+    filled.
     """
     tiles = graph.target.num_tiles // COLUMNS * COLUMNS
     side = block + 2
@@ -161,8 +163,10 @@ def two_waves(graph: Graph, block: int = 100, pairs: int = 10) -> Repeat:
 
 
 def _copies(blocks: list[Tensor], tile: int, block: int, down: bool) -> Iterator[Copy]:
-    """Return the copies that fill two edges of a tile's halo: from north and south, or from east
-    and west."""
+    """Yield the copies that fill two edges of a tile's halo.
+
+    With `down`, these are the edges to the north and south, otherwise those to the east and west.
+    """
     row, column = divmod(tile, COLUMNS)
     along = slice(1, block + 2) if down else slice(0, block + 2)
     for step, theirs, ours in ((-1, block, 0), (1, 1, block + 1)):

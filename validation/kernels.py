@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ipu_teach.cost import vertices
 from ipu_teach.graph import Graph, InOut, Input, MultiVertex, Output, Vector, Vertex, template
+from ipu_teach.graph.vertex_table import FieldValue
 from ipu_teach.poplibs import popops, poputil
 from ipu_teach.program import Copy, Sequence
 from ipu_teach.target import BY_HAND, COMPILED
@@ -31,9 +32,9 @@ BABEL = Source(
     "Louw and McIntosh-Smith, Using the Graphcore IPU for traditional HPC applications (2021), "
     "table I",
 )
-# elements of each of three arrays, the most that fit on a GC2: BabelStream, pull request 70
+# elements of each of three arrays, the most that fit a GC2: BabelStream, pull request 70
 BABEL_LARGEST = 16_185_000
-# of boards with a GC2, where Graphcore's model has 1.6: UoB-HPC/ipu-hpc-cookbook
+# the clock of boards with a GC2; in Graphcore's model it is 1.6 GHz: UoB-HPC/ipu-hpc-cookbook
 BOARD_CLOCK = 1.3e9
 WITHIN = TOLERANCES[VERTICES]
 
@@ -49,8 +50,10 @@ PRODUCTS = (
 
 
 def libraries() -> list[Row]:
-    """Return the rows of popops.scaled_add_to on one tile, with the sync of its step, and of
-    products of HALF in the AMP units."""
+    """Return the rows of popops.scaled_add_to on one tile, and of products of HALF by AMP units.
+
+    The first include the sync of their step.
+    """
     target = machine("ipu2")
     rows = []
     for n, published in SCALED_ADD.items():
@@ -68,9 +71,9 @@ def libraries() -> list[Row]:
             JACOBI.row(
                 f"popops::ScaledAdd of {n} float on a tile of a Bow, with its sync (cycles)",
                 published,
-                profile(graph, program).total_cycles,
-                WITHIN,
-                "PopLibs' estimate, and the 100 cycles of a sync that the kit assumes",
+                modelled=profile(graph, program).total_cycles,
+                tolerance=WITHIN,
+                why="PopLibs' estimate, and the 100 cycles of a sync that the kit assumes",
             )
         )
     for m, k, n, published in PRODUCTS:
@@ -80,9 +83,12 @@ def libraries() -> list[Row]:
                 f"product of half, {m} x {k} by {k} x {n}, weights in interleaved memory, C600 "
                 "chip (cycles)",
                 published,
-                cycles,
-                WITHIN,
-                "PopLibs' estimate for ConvPartial1x1; the chip ran a kernel of that project's own",
+                modelled=cycles,
+                tolerance=WITHIN,
+                why=(
+                    "PopLibs' estimate for ConvPartial1x1; the chip ran a kernel of that "
+                    "project's own"
+                ),
             )
         )
     return rows
@@ -92,8 +98,10 @@ def libraries() -> list[Row]:
 
 
 class Transform(MultiVertex):
-    """A 4 x 4 matrix applied in place to each four numbers of `vectors`, in single numbers as in
-    plain C++."""
+    """A 4 x 4 matrix applied in place to each four numbers of `vectors`, element by element.
+
+    A plain C++ loop does the same.
+    """
 
     matrix: Input[Vector[FLOAT]]
     vectors: InOut[Vector[FLOAT]]
@@ -112,8 +120,7 @@ class Transform(MultiVertex):
 
 
 class VectorTransform(MultiVertex):
-    """The same transform on pairs of numbers: two loads of a vector, and for each row two of the
-    matrix."""
+    """`Transform` on pairs of numbers, with two loads for a vector and two for a matrix row."""
 
     matrix: Input[Vector[FLOAT]]
     vectors: InOut[Vector[FLOAT]]
@@ -145,7 +152,7 @@ class Rotate(MultiVertex):
 
 
 class RowUpdate(MultiVertex):
-    """x - s s v, Householder's update of a row."""
+    """Householder's update of a row: x - s s v."""
 
     x: InOut[Vector[FLOAT]]
     v: Input[Vector[FLOAT]]
@@ -175,7 +182,7 @@ class PartialSums(MultiVertex):
 
 
 class Triad(Vertex):
-    """a = b + alpha c on vectors, STREAM's triad."""
+    """STREAM's triad on vectors: a = b + alpha c."""
 
     b: Input[Vector[FLOAT]]
     c: Input[Vector[FLOAT]]
@@ -211,12 +218,14 @@ SUMS = (
 
 
 def own() -> list[Row]:
-    """Return the rows of vertices in C++ and in assembly, each on one tile; brackets say who wrote
-    the instructions."""
-    vectors = 204  # of the 2,004 that were timed: each costs the same
+    """Return the rows of vertices in C++ and in assembly, each on one tile.
+
+    Brackets in their names say how the instructions were written.
+    """
+    vectors = 204  # instead of the 2,004 that were timed: all cost the same
     stream = 12_000
 
-    def shapes(n: int, *names: str) -> dict[str, object]:
+    def shapes(n: int, *names: str) -> dict[str, FieldValue]:
         return dict.fromkeys(names, (n,))
 
     def rate(codelet: type[Vertex]) -> float:
@@ -225,14 +234,14 @@ def own() -> list[Row]:
         )
         return vectors * 28 / cycles
 
-    def both(codelet: type[Vertex], fields: dict[str, object]) -> list[int]:
+    def both(codelet: type[Vertex], fields: dict[str, FieldValue]) -> list[int]:
         return [
             one_vertex(codelet, fields, codelet_prices=prices) for prices in (BY_HAND, COMPILED)
         ]
 
     chip = machine("ipu2")
     triad = one_vertex(Triad, {**shapes(stream, "a", "b", "c"), "alpha": 2}, codelet_prices=BY_HAND)
-    # numbers that all tiles have done
+    # the numbers that all tiles process in a second
     second = 6 * stream / triad * chip.num_tiles * chip.tile_clock_frequency
     paced = "two loads, a store and f32v2axpy in one cycle, reached but for the start"
     in_registers = (
@@ -254,44 +263,58 @@ def own() -> list[Row]:
         EXPLORER.row(
             "4 x 4 matrix times 2,004 vectors, MultiVertex, ipu2 chip, C++ (flop a cycle)",
             0.68,
-            rate(Transform),
-            WITHIN,
-            in_registers,
+            modelled=rate(Transform),
+            tolerance=WITHIN,
+            why=in_registers,
             explained=True,
         ),
         EXPLORER.row(
             "4 x 4 matrix times 2,004 vectors, MultiVertex, ipu2 chip, intrinsics (flop a cycle)",
             1.03,
-            rate(VectorTransform),
-            WITHIN,
-            in_registers,
+            modelled=rate(VectorTransform),
+            tolerance=WITHIN,
+            why=in_registers,
             explained=True,
         ),
-        SIMEHAA.row("triad, GC200, assembly (TFLOP/s)", 7.76, 2 * second / 1e12, WITHIN, paced),
-        SIMEHAA.row("triad, GC200, assembly (TB/s)", 46.55, 12 * second / 1e12, WITHIN, paced),
+        SIMEHAA.row(
+            "triad, GC200, assembly (TFLOP/s)",
+            7.76,
+            modelled=2 * second / 1e12,
+            tolerance=WITHIN,
+            why=paced,
+        ),
+        SIMEHAA.row(
+            "triad, GC200, assembly (TB/s)",
+            46.55,
+            modelled=12 * second / 1e12,
+            tolerance=WITHIN,
+            why=paced,
+        ),
         DOT.row(
             "rotation of 2 x 512 float on a tile of an Mk2 (cycles)",
             1_916,
-            rotated,
-            WITHIN,
-            between.format(rotated_in_c),
+            modelled=rotated,
+            tolerance=WITHIN,
+            why=between.format(rotated_in_c),
             explained=True,
         ),
         QR.row(
             "Householder's update of 256 float on a tile of an Mk2 (cycles)",
             683,
-            updated,
-            WITHIN,
-            between.format(updated_in_c),
+            modelled=updated,
+            tolerance=WITHIN,
+            why=between.format(updated_in_c),
             explained=True,
         ),
         *(
             IPU_STACK.row(
                 f"sum of {parts} vectors of {n:,} half, C600 chip, assembly (cycles)",
                 published,
-                one_vertex(PartialSums, {"parts": (parts, n), "out": (n,)}, codelet_prices=BY_HAND),
-                WITHIN,
-                loop,
+                modelled=one_vertex(
+                    PartialSums, {"parts": (parts, n), "out": (n,)}, codelet_prices=BY_HAND
+                ),
+                tolerance=WITHIN,
+                why=loop,
                 explained=True,
             )
             for n, parts, published in SUMS
@@ -303,8 +326,10 @@ def own() -> list[Row]:
 
 
 def _with_popops(dtype: type[DType]) -> float:
-    """Return the cycles of BabelStream's triad on a GC2 with popops: a copy of b to a, and a scaled
-    addition of c."""
+    """Return the cycles of BabelStream's triad on a GC2 with popops.
+
+    The triad is a copy of b to a, and a scaled addition of c.
+    """
     graph = Graph(machine("ipu1"))
     program = Sequence()
     a, b, c = (graph.add_variable(dtype, (BABEL_LARGEST,), name) for name in "abc")
@@ -317,8 +342,10 @@ def _with_popops(dtype: type[DType]) -> float:
 
 
 def streams() -> list[Row]:
-    """Return the rows of BabelStream's triad on one GC2, timed by the host: with PopLibs, and as a
-    plain loop in each worker thread."""
+    """Return the rows of BabelStream's triad on one GC2, which the host timed.
+
+    There is one with PopLibs, and one with a plain loop in each worker thread.
+    """
     chip = machine("ipu1")
     rows = []
     per_worker = -(-BABEL_LARGEST // chip.num_tiles // chip.num_worker_contexts)
@@ -329,7 +356,12 @@ def streams() -> list[Row]:
     loop = "five instructions a number; BabelStream's array is taken as the largest that fits"
     for dtype, popops_rate, loop_rate in ((FLOAT, 7_261, 3_726), (HALF, 7_490, 1_488)):
         codelet = LoopTriad if dtype is FLOAT else template(LoopTriad, "HalfTriad", {FLOAT: HALF})
-        fields = {"a": (per_worker,), "b": (per_worker,), "c": (per_worker,), "alpha": 2}
+        fields: dict[str, FieldValue] = {
+            "a": (per_worker,),
+            "b": (per_worker,),
+            "c": (per_worker,),
+            "alpha": 2,
+        }
         looped = one_vertex(codelet, fields, "ipu1", codelet_prices=COMPILED) + chip.auto_sync_delay
         for language, cycles, published in (
             ("popops", _with_popops(dtype), popops_rate),
@@ -341,9 +373,9 @@ def streams() -> list[Row]:
                 BABEL.row(
                     f"BabelStream triad, {name}, one GC2, {language} (GB/s)",
                     published,
-                    rate,
-                    TOLERANCES[PROGRAMS],
-                    loop if language == "C++" else vectors,
+                    modelled=rate,
+                    tolerance=TOLERANCES[PROGRAMS],
+                    why=loop if language == "C++" else vectors,
                     explained=True,
                 )
             )

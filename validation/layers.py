@@ -26,33 +26,37 @@ from validation.benchmarks import MACHINES, SOURCE
 from validation.programs import machine, profile
 from validation.row import PROGRAMS, TOLERANCES, Row
 
-LayerLine = dict[str, str]  # a line of the file
+LayerLine = dict[str, str]  # a line of `layers.csv`, by column
 FIELDS = ("stride", "lower", "upper")
 PASSES = ("TRAINING_FWD", "TRAINING_BWD", "TRAINING_WU")
 PRODUCTS = "products alone: PopLibs' rearrangements and its update of the weights are left out"
 BUILT = "built by the calls of PopLibs' tools/fully_connected_layer.cpp: products, bias, updates"
 BUILT_KINDS = ("small", "grouped")
-LEARNING_RATE = 0.5  # the tool's
-# Kinds, and one layer, whose figures we do not meet, and why.
+LEARNING_RATE = 0.5  # that of PopLibs' tool
+# kinds of layers whose figures we do not meet, with the reason
 KNOWN_NOT_TO_HOLD = {
     "depthwise": "PopLibs takes ConvPartialVerticalMac (poplin/ConvPlan.cpp), ours are products",
     "small": "PopLibs plans the three passes together (poplin/ConvPlan.cpp), ours are apart",
 }
-TOO_WIDE = "conv_5x200_1_in_100_out_bs1440"  # on no tile: patches of 100,000 in its input gradient
+# fits no tile: its input gradient has patches of 100,000
+TOO_WIDE = "conv_5x200_1_in_100_out_bs1440"
 RECURRENT = "the kit has no recurrent layers and no CTC"
 
 
 @cache
 def layers(kind: str) -> list[LayerLine]:
-    """Return the layers of one kind: convolution, depthwise, bert (fully connected layers of
-    transformers), small or grouped (fully connected), or recurrent."""
+    """Return the layers of one kind.
+
+    The kinds are convolution, depthwise, bert (fully connected layers of transformers), small or
+    grouped (fully connected), and recurrent.
+    """
     text = Path(__file__).with_name("layers.csv").read_text(encoding="utf-8")
     of_kind = [layer for layer in csv.DictReader(text.splitlines()) if layer["kind"] == kind]
     return [layer for layer in of_kind if layer["name"] != TOO_WIDE]
 
 
 def three_passes(layer: LayerLine, version: str) -> int:
-    """Return the modelled cycles of the planned products of all three passes, on a whole chip."""
+    """Return the modelled cycles of the planned products of all three passes, on an entire chip."""
     target = machine(version)
     dtype = FLOAT if layer["dtype"] == "float" else HALF
     batch, ins, outs, groups = (int(layer[name]) for name in ("batch", "ins", "outs", "groups"))
@@ -66,7 +70,17 @@ def three_passes(layer: LayerLine, version: str) -> int:
         tuple(map(int, layer[name].split("x"))) for name in ("field", "kernel", *FIELDS)
     )
     pads: dict[str, Any] = {"padding_lower": lower, "padding_upper": upper}
-    params = ConvParams(dtype, batch, field, kernel, ins, outs, groups, stride=stride, **pads)
+    params = ConvParams(
+        dtype,
+        batch,
+        input_field=field,
+        kernel=kernel,
+        in_channels=ins,
+        out_channels=outs,
+        num_groups=groups,
+        stride=stride,
+        **pads,
+    )
     return sum(plan_convolution(params, target, pass_).cycles for pass_ in PASSES)
 
 
@@ -100,7 +114,7 @@ def _built(dtype: type[DType], batch: int, ins: int, outs: int, groups: int, ver
 
 
 def modelled(layer: LayerLine, version: str) -> int:
-    """Return the modelled cycles of a layer: of its built run, or of its planned products."""
+    """Return the modelled cycles of a layer: of its run, or of its planned products."""
     if layer["kind"] not in BUILT_KINDS:
         return three_passes(layer, version)
     dtype = FLOAT if layer["dtype"] == "float" else HALF
@@ -109,7 +123,7 @@ def modelled(layer: LayerLine, version: str) -> int:
 
 
 def benchmarks() -> list[Row]:
-    """Return every third layer of each kind, on both machines."""
+    """Return the rows of every third layer of each kind, on both machines."""
     rows = []
     within = TOLERANCES[PROGRAMS]
     for kind in ("convolution", "bert", "grouped", *KNOWN_NOT_TO_HOLD):
@@ -122,7 +136,9 @@ def benchmarks() -> list[Row]:
                 why = BUILT if kind in BUILT_KINDS else PRODUCTS
                 why = f"known not to hold: {known}" if known else why
                 told = {"explained": known is not None}
-                rows.append(SOURCE.row(name, published, ours, within, why, **told))
+                rows.append(
+                    SOURCE.row(name, published, modelled=ours, tolerance=within, why=why, **told)
+                )
     for layer in layers("recurrent")[::3]:
         for version in MACHINES:
             published = int(layer[version])

@@ -1,5 +1,4 @@
-"""Tutorial 6, a matrix times a vector: its planner, its profile on Graphcore's model, and its run
-on a chip."""
+"""Tutorial 6, a matrix times a vector: its planner, its profile on the model, its run on a chip."""
 
 from __future__ import annotations
 
@@ -18,30 +17,46 @@ ROWS, COLS, SPLIT = 10_000, 1_000, 7
 
 
 def planner() -> list[Row]:
-    """Return the tutorial's estimates for splitting a row, computed with our machine's worker
-    threads and exchange."""
+    """Return the tutorial's estimates for dividing a row into pieces.
+
+    They use the worker threads and the exchange of our machine.
+    """
     ipu1, ipu2 = (tut6.plans(ROWS, COLS, machine(version)) for version in ("ipu1", "ipu2"))
     best = min(ipu2, key=lambda plan: plan.total)
     exact = "the tutorial's own formulae, with the workers and the exchange of our machine"
     set_up = "tut6 10000 1000, planner, ipu{}"
     planned = README.at(set_up.format(2))
     return [
-        planned.row("pieces of a row", 7, best.split, 0, exact),
-        planned.row("compute cycles of the best", 3_696, best.multiply, 0, exact),
+        planned.row("pieces of a row", 7, modelled=best.split, tolerance=0, why=exact),
+        planned.row(
+            "compute cycles of the best", 3_696, modelled=best.multiply, tolerance=0, why=exact
+        ),
         planned.row(
             "exchange cycles of the best",
             143,
-            best.exchange,
-            0,
-            "fixed exchange_bytes_per_cycle: only 4 gives it",
+            modelled=best.exchange,
+            tolerance=0,
+            why="fixed exchange_bytes_per_cycle: only 4 gives it",
             calibrates=True,
         ),
-        planned.row("reduce exchange cycles of the best", 49, best.reduce_exchange, 0, exact),
-        planned.row("reduce compute cycles of the best", 108, best.reduce, 0, exact),
-        planned.row("total cycles of the best", 3_996, best.total, 0, exact),
+        planned.row(
+            "reduce exchange cycles of the best",
+            49,
+            modelled=best.reduce_exchange,
+            tolerance=0,
+            why=exact,
+        ),
+        planned.row(
+            "reduce compute cycles of the best", 108, modelled=best.reduce, tolerance=0, why=exact
+        ),
+        planned.row("total cycles of the best", 3_996, modelled=best.total, tolerance=0, why=exact),
         *(
             TESTS.at(set_up.format(generation)).row(
-                "total cycles of the worst", worst, max(plan.total for plan in plans), 0, exact
+                "total cycles of the worst",
+                worst,
+                modelled=max(plan.total for plan in plans),
+                tolerance=0,
+                why=exact,
             )
             for generation, worst, plans in ((2, 53_807, ipu2), (1, 64_373, ipu1))
         ),
@@ -49,8 +64,7 @@ def planner() -> list[Row]:
 
 
 def _profile(looped: bool = False) -> Report:
-    """Return the report of the tutorial's program on the whole chip, with the sync delays that the
-    tutorial sets."""
+    """Return the report of the tutorial's program on the entire chip, with its sync delays."""
     graph = Graph(machine("ipu2", relative_sync_delay="NO_DELAY"))
     return profile(
         graph, tut6.build(graph, ROWS, COLS, SPLIT, tut6.LoopDotProduct if looped else None)
@@ -71,57 +85,61 @@ def on_the_model() -> list[Row]:
         printed.row(
             f"compute including idle threads ({average})",
             3_801.8,
-            float(report.compute_cycles_per_tile.mean()),
-            0.005,
-            "which vertex goes to which worker is not documented",
+            modelled=float(report.compute_cycles_per_tile.mean()),
+            tolerance=0.005,
+            why="which vertex goes to which worker is not documented",
         ),
         printed.row(
             f"compute excluding idle threads ({average})",
             3_717.6,
-            float(report.active_cycles_per_tile.mean()),
-            0.001,
-            "a vertex or two more on some tiles than in the tutorial",
+            modelled=float(report.active_cycles_per_tile.mean()),
+            tolerance=0.001,
+            why="a vertex or two more on some tiles than in the tutorial",
         ),
-        printed.row(f"exchange ({average})", 8_697.4, exchange, 0.15, schedule),
+        printed.row(
+            f"exchange ({average})", 8_697.4, modelled=exchange, tolerance=0.15, why=schedule
+        ),
         printed.row(
             f"global exchange ({average})",
             0,
-            float(report.global_exchange_cycles),
-            0,
-            "one IPU uses no links",
+            modelled=float(report.global_exchange_cycles),
+            tolerance=0,
+            why="one IPU uses no links",
         ),
         printed.row(
             f"host exchange ({average})",
             6_663_550.8,
-            report.host_exchange_cycles,
-            0.002,
-            "fixed host_bytes_per_second, rounded to 8 GB/s",
+            modelled=report.host_exchange_cycles,
+            tolerance=0.002,
+            why="fixed host_bytes_per_second, rounded to 8 GB/s",
             calibrates=True,
         ),
         printed.row(
             f"sync ({average})",
             1_134.8,
-            float(report.sync_cycles_per_tile.mean()),
-            0.05,
-            "no delay is set, so all of it is waiting for tiles that compute or exchange longer",
+            modelled=float(report.sync_cycles_per_tile.mean()),
+            tolerance=0.05,
+            why=(
+                "no delay is set, so all of it is waiting for tiles that compute or exchange longer"
+            ),
         ),
         printed.row(
             "total (cycles)",
             6_681_766,
-            report.total_cycles,
-            0.005,
-            "99.7 % of it is the host exchange, which fixed a constant",
+            modelled=report.total_cycles,
+            tolerance=0.005,
+            why="99.7 % of it is the host exchange, which fixed a constant",
             calibrates=True,
         ),
         printed.row(
             "time of 6,681,766 cycles (microseconds)",
             5_023.9,
-            6_681_766 / report.target.tile_clock_frequency * 1e6,
-            1e-4,
-            "fixed tile_clock_frequency of ipu2",
+            modelled=6_681_766 / report.target.tile_clock_frequency * 1e6,
+            tolerance=1e-4,
+            why="fixed tile_clock_frequency of ipu2",
             calibrates=True,
         ),
-        CHIP.row(f"exchange ({average})", 8_743.1, exchange, 0.15, schedule),
+        CHIP.row(f"exchange ({average})", 8_743.1, modelled=exchange, tolerance=0.15, why=schedule),
     ]
 
 
@@ -133,17 +151,19 @@ def on_the_chip() -> list[Row]:
         CHIP.row(
             "compute including idle threads (cycles, average of tiles)",
             28_300.3,
-            float(report.compute_cycles_per_tile.mean()),
-            0.05,
-            "counted from the loop: two loads, a product and a sum an element; what surrounds the "
-            "compiler's loop is guessed",
+            modelled=float(report.compute_cycles_per_tile.mean()),
+            tolerance=0.05,
+            why=(
+                "counted from the loop: two loads, a product and a sum an element; what surrounds "
+                "the compiler's loop is guessed"
+            ),
         ),
         CHIP.row(
             "host exchange (cycles, average of tiles)",
             2_641_488.4,
-            faster.host_exchange_cycles,
-            0.002,
-            "fixed silicon_host_bytes_per_second, rounded to 20.2 GB/s",
+            modelled=faster.host_exchange_cycles,
+            tolerance=0.002,
+            why="fixed silicon_host_bytes_per_second, rounded to 20.2 GB/s",
             calibrates=True,
         ),
         CHIP.unmodelled(

@@ -26,9 +26,9 @@ F143 = QuarterFormat.F143
 F152 = QuarterFormat.F152
 NAN = Overflow.NAN
 SATURATE = Overflow.SATURATE
-NOT_A_NUMBER = 0x80  # the one code of a format that is not a number
+NOT_A_NUMBER = 0x80  # the only code that is not a number
 
-# (format, value, scale, overflow, what it reads as at scale 0; None for not a number)
+# (format, value, scale, overflow, the value read back at scale 0; None for not a number)
 VECTORS = [
     (F143, 2.0**-12, 0, NAN, 0),
     (F143, 2.0**33, 0, NAN, None),
@@ -63,28 +63,42 @@ def quarters() -> list[Row]:
         )
         name += " (code of no number)" if wanted is None else " (read at scale 0)"
         published = float(NOT_A_NUMBER if wanted is None else wanted)
-        rows.append(POPLIBS.row(name, published, modelled, 0, "exact"))
+        rows.append(POPLIBS.row(name, published, modelled=modelled, tolerance=0, why="exact"))
     for format, bits, bias in ((F143, 3, 8), (F152, 2, 16)):
         read = from_quarter(np.arange(256), QuarterMetadata(format)).astype(float)
         right = [_by_definition(code, bits, bias) for code in range(256)]
         agree = float(np.count_nonzero(read == right) + np.isnan(read[NOT_A_NUMBER]))
         name = f"{format.name}: codes that stand for what their bits say (of 256)"
-        rows.append(PROPOSED.row(name, 256, agree, 0, "exact"))
+        rows.append(PROPOSED.row(name, 256, modelled=agree, tolerance=0, why="exact"))
     for format, least in ((F143, 2.0**-10), (F152, 2.0**-17)):
         modelled = float(from_quarter(np.uint8(1), QuarterMetadata(format)))
         rows.append(
-            STACK.row(f"{format.name}: the smallest positive number", least, modelled, 0, "exact")
+            STACK.row(
+                f"{format.name}: the smallest positive number",
+                least,
+                modelled=modelled,
+                tolerance=0,
+                why="exact",
+            )
         )
     negative = float(to_quarter(np.float32(-(2.0**-12)), QuarterMetadata(F143)))
     rows.append(
-        STACK.row("F143: code of a negative number that rounds to zero", 0, negative, 0, "exact")
+        STACK.row(
+            "F143: code of a negative number that rounds to zero",
+            0,
+            modelled=negative,
+            tolerance=0,
+            why="exact",
+        )
     )
     return rows
 
 
 def _by_definition(code: int, bits: int, bias: int) -> float:
-    """Return the number that a byte encodes, computed with integers; NaN for the code that is not a
-    number."""
+    """Return the number that a byte encodes, computed with integers.
+
+    It is NaN for the code that is not a number.
+    """
     exponent = code % 128 >> bits
     mantissa = code % (1 << bits)
     steps = mantissa + (1 << bits if exponent else 0)
@@ -94,7 +108,7 @@ def _by_definition(code: int, bits: int, bias: int) -> float:
 
 
 def generators() -> list[Row]:
-    """Return the row of xoroshiro128aox: bits of a state that agree, of 128."""
+    """Return the rows of xoroshiro128aox: the number of bits of a state, of 128, that agree."""
     start = np.array([1, 2], np.uint64)
     jumped = np.zeros(2, np.uint64)
     state = start.copy()
@@ -108,16 +122,16 @@ def generators() -> list[Row]:
             "xoroshiro128aox: state after 2**64 draws, by the published jump (bits of 128 that "
             "agree)",
             128,
-            _agreeing(generator.advance(start, 2**64), jumped),
-            0,
-            "our jump raises a matrix to that power instead",
+            modelled=_agreeing(generator.advance(start, 2**64), jumped),
+            tolerance=0,
+            why="our jump raises a matrix to that power instead",
         ),
         VIGNA.row(
             "xoroshiro128aox: state after its period of 2**128 - 1 draws (bits of 128 that agree)",
             128,
-            _agreeing(generator.advance(start, 2**128 - 1), start),
-            0,
-            "exact",
+            modelled=_agreeing(generator.advance(start, 2**128 - 1), start),
+            tolerance=0,
+            why="exact",
         ),
     ]
 

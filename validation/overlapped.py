@@ -12,8 +12,10 @@ ROUNDS = 10
 
 
 def rounds() -> int:
-    """Return in how many of ten rounds both a load and a store run while the other tile works. The
-    loop loads, works and stores, with the transfers through an I/O tile."""
+    """Return the number of rounds, of ten, in which a load and a store overlap with the work.
+
+    The loop loads, works and stores, with the transfers through an I/O tile.
+    """
     graph = Graph(machine("ipu2", tiles_per_ipu=2, io_tiles=1))
     loaded, working, stored = (
         graph.add_variable(FLOAT, (256,), name) for name in ("in", "x", "out")
@@ -49,4 +51,6 @@ def transfers() -> list[Row]:
     name = f"a loop of {ROUNDS} rounds with I/O tiles: rounds whose transfers overlap"
     published = "graphcore/examples, PopXL tutorial 6, overlapped I/O: N - 2 of N"
     why = "the first round has nothing to store yet, and the last nothing more to load"
-    return [Row(name, MODEL, published, ROUNDS - 2, rounds(), 0, why)]
+    return [
+        Row(name, MODEL, published, published=ROUNDS - 2, modelled=rounds(), tolerance=0, why=why)
+    ]

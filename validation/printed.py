@@ -88,7 +88,7 @@ def families(only: str = "") -> Iterator[tuple[str, list[Row]]]:
 
 
 def number(value: float | None) -> str:
-    """Return a figure as text, with as many digits as its size calls for."""
+    """Return a figure as text, with a number of digits that depends on its size."""
     if value is None:
         return "-"
     return (
@@ -101,8 +101,7 @@ def number(value: float | None) -> str:
 
 
 def lines(title: str, rows: Sequence[Row]) -> Iterator[str]:
-    """Yield the lines of a family: the figures of each row, and below them its source and
-    reason."""
+    """Yield the lines of a family: the figures of each row, with their source and reason below."""
     yield title
     for row in rows:
         error = "" if row.error is None else f"{row.error:+.2%}"
@@ -118,8 +117,10 @@ def lines(title: str, rows: Sequence[Row]) -> Iterator[str]:
 
 
 def classes(rows: Sequence[Row]) -> Iterator[str]:
-    """Yield a line for each class of work: the errors of the figures that fixed none of our
-    constants, and how many figures are explained."""
+    """Yield a line for each class of work: its errors, and how many figures are explained.
+
+    Figures that fixed one of our constants do not count.
+    """
     for work, tolerance in TOLERANCES.items():
         by = {
             verdict: [
@@ -142,7 +143,7 @@ def classes(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def summary(rows: Sequence[Row]) -> str:
-    """Return how many rows there are, and how many of each verdict."""
+    """Return the number of rows, and of rows with each verdict, as text."""
     count = Counter(row.verdict for row in rows)
     return f"{len(rows)} row{'' if len(rows) == 1 else 's'}: " + ", ".join(
         f"{count[verdict]} {verdict}" for verdict in VERDICTS if count[verdict]
@@ -150,8 +151,10 @@ def summary(rows: Sequence[Row]) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the table, or with `--json` the rows as data. Return 1 if a row is outside its
-    tolerance, else 0."""
+    """Print the table, or with `--json` the rows as data.
+
+    Return 1 if a row is outside its tolerance, else 0.
+    """
     parser = argparse.ArgumentParser(prog=f"{program()} golden", description=WORDS["golden"])
     parser.add_argument("--json", action="store_true", help="print the rows as data")
     parser.add_argument(

@@ -1,5 +1,4 @@
-"""Other published profiles: a halo exchange, a chain of products, operations and their blocks on a
-chip."""
+"""Other published profiles: a halo exchange, a chain of products, operations on a chip."""
 
 from __future__ import annotations
 
@@ -19,8 +18,10 @@ LIGHT = Source(SILICON, "graphcore/examples, tutorials/popvision/lightweight_pro
 
 
 def halos() -> list[Row]:
-    """Return the rows of ten times back and forth between two grids of 100 x 100 FLOAT on each
-    tile, on Graphcore's model of the first generation."""
+    """Return the rows of the implicit halo exchange, on Graphcore's model of the first generation.
+
+    It runs ten times back and forth between two grids of 100 x 100 FLOAT on each tile.
+    """
     graph = Graph(machine("ipu1"))
     report = profile(graph, halo.build(graph))
     implicit = LBM.at("halo exchange, implicit, ipu1 model")
@@ -33,55 +34,55 @@ def halos() -> list[Row]:
         implicit.row(
             f"compute including idle threads ({average})",
             12_000,
-            float(report.compute_cycles_per_tile.mean()),
-            0,
-            "20 supersteps of one vertex of 100 cycles, six workers",
+            modelled=float(report.compute_cycles_per_tile.mean()),
+            tolerance=0,
+            why="20 supersteps of one vertex of 100 cycles, six workers",
         ),
         implicit.row(
             f"compute excluding idle threads ({average})",
             2_000,
-            float(report.active_cycles_per_tile.mean()),
-            0,
-            "20 supersteps of one vertex of 100 cycles",
+            modelled=float(report.active_cycles_per_tile.mean()),
+            tolerance=0,
+            why="20 supersteps of one vertex of 100 cycles",
         ),
         implicit.row(
             f"exchange ({average})",
             5_682,
-            float(report.exchange_cycles_per_tile.mean()),
-            0.05,
-            "Poplar's schedule of sends is not published; ours is a perfect one, without "
+            modelled=float(report.exchange_cycles_per_tile.mean()),
+            tolerance=0.05,
+            why="Poplar's schedule of sends is not published; ours is a perfect one, without "
             "collisions between senders",
         ),
         implicit.row(
             f"sync ({average})",
             3_328,
-            float(report.sync_cycles_per_tile.mean()),
-            0.05,
-            "fixed auto_sync_delay of ipu1",
+            modelled=float(report.sync_cycles_per_tile.mean()),
+            tolerance=0.05,
+            why="fixed auto_sync_delay of ipu1",
             calibrates=True,
         ),
         implicit.row(
             "total (cycles)",
             21_010,
-            report.total_cycles,
-            0.02,
-            "what the exchange lacks; the sync, 16 % of it, fixed a constant",
+            modelled=report.total_cycles,
+            tolerance=0.02,
+            why="what the exchange lacks; the sync, 16 % of it, fixed a constant",
         ),
         LBM.row(
             "halo exchange, ipu1 model: 48 vertices popops::Zero<float> of 17 elements (worker "
             "cycles)",
             1_368,
-            48 * float(vertices.fill(17, FLOAT)),
-            0.15,
-            older,
+            modelled=48 * float(vertices.fill(17, FLOAT)),
+            tolerance=0.15,
+            why=older,
         ),
         LBM.row(
             "halo exchange, ipu1 model: 14,592 vertices popops::Zero2d<float> of 17 x 1 (worker "
             "cycles)",
             4_961_280,
-            14_592 * float(vertices.fill_2d([1] * 17, FLOAT)),
-            0.15,
-            older,
+            modelled=14_592 * float(vertices.fill_2d([1] * 17, FLOAT)),
+            tolerance=0.15,
+            why=older,
         ),
     ]
 
@@ -112,27 +113,33 @@ def products() -> list[Row]:
         three.row(
             "memory of a tile (kB of 1,024 bytes)",
             624,
-            target.bytes_per_tile / 1024,
-            0,
-            "one of two sources of memory_bytes_per_tile",
+            modelled=target.bytes_per_tile / 1024,
+            tolerance=0,
+            why="one of two sources of memory_bytes_per_tile",
             calibrates=True,
         ),
         three.row(
             "memory of the IPU (MB of 1,048,576 bytes)",
             897,
-            target.num_tiles * target.bytes_per_tile / 2**20,
-            0.001,
-            printed,
+            modelled=target.num_tiles * target.bytes_per_tile / 2**20,
+            tolerance=0.001,
+            why=printed,
         ),
-        three.row("m1, always live (MB)", 1.5, memory["m1"] / 2**20, 0.034, printed),
-        three.row("m2, always live (kB)", 781, memory["m2"] / 1024, 0.001, printed),
-        three.row("m3, always live (kB)", 313, memory["m3"] / 1024, 0.002, printed),
+        three.row(
+            "m1, always live (MB)", 1.5, modelled=memory["m1"] / 2**20, tolerance=0.034, why=printed
+        ),
+        three.row(
+            "m2, always live (kB)", 781, modelled=memory["m2"] / 1024, tolerance=0.001, why=printed
+        ),
+        three.row(
+            "m3, always live (kB)", 313, modelled=memory["m3"] / 1024, tolerance=0.002, why=printed
+        ),
         three.row(
             "total (cycles)",
             34_655,
-            report.total_cycles,
-            0.15,
-            "PopLibs' plan is not published: ours computes less, exchanges more, and has no "
+            modelled=report.total_cycles,
+            tolerance=0.15,
+            why="PopLibs' plan is not published: ours computes less, exchanges more, and has no "
             "compute sets that rearrange",
         ),
         three.unmodelled(
@@ -175,7 +182,9 @@ def products() -> list[Row]:
             "6,400 bytes on each of 1,400 tiles; the kit puts nothing there while there is room "
             "elsewhere",
         ),
-        three.row("overflowed memory (bytes)", 0, regions["Overflow"], 0, "it fits"),
+        three.row(
+            "overflowed memory (bytes)", 0, modelled=regions["Overflow"], tolerance=0, why="it fits"
+        ),
         three.unmodelled(
             "constants (bytes)",
             99_000,
@@ -208,8 +217,7 @@ def products() -> list[Row]:
 
 
 def two_operations() -> list[Row]:
-    """Return the rows of a stage of two operations of about 3,600 cycles each, measured on tile
-    0."""
+    """Return the rows of a stage of two operations of about 3,600 cycles each, on tile 0."""
     stage, single = (profile(*operations(machine("ipu2"), n)).total_cycles for n in (2, 1))
     why = (
         "the kit's sync of 100 cycles a superstep is assumed; here sync and instrumentation "
@@ -218,11 +226,25 @@ def two_operations() -> list[Row]:
     stages = LIGHT.at("lightweight profiling, ipu2 chip")
     return [
         stages.row(
-            "stage of two operations of about 3,600 (cycles)", 7_238, stage, 0.03, why.format(19)
+            "stage of two operations of about 3,600 (cycles)",
+            7_238,
+            modelled=stage,
+            tolerance=0.03,
+            why=why.format(19),
         ),
-        stages.row("stage with a block inside (cycles)", 7_377, stage, 0.03, why.format(90)),
         stages.row(
-            "block of one operation of about 3,600 (cycles)", 3_623, single, 0.03, why.format(23)
+            "stage with a block inside (cycles)",
+            7_377,
+            modelled=stage,
+            tolerance=0.03,
+            why=why.format(90),
+        ),
+        stages.row(
+            "block of one operation of about 3,600 (cycles)",
+            3_623,
+            modelled=single,
+            tolerance=0.03,
+            why=why.format(23),
         ),
         stages.unmodelled(
             "instrumentation of a block (cycles)", 36, "profiling costs nothing in the kit"
@@ -236,8 +258,10 @@ def two_operations() -> list[Row]:
 
 
 def growing_operations() -> list[Row]:
-    """Return the rows of an operation that does one more pass each time, measured on tile 0. Its
-    cycles depend on data, so they are measured in a run."""
+    """Return the rows of an operation that makes one pass more each time, measured on tile 0.
+
+    Its cycles depend on data, so a run measures them.
+    """
     published = (3_905, 7_555, 11_203, 14_857, 18_505)
     modelled = programs.growing(machine("ipu2"))
     traced = LIGHT.at("lightweight profiling, ipu2 chip, a loop in memory, traced")
@@ -246,7 +270,13 @@ def growing_operations() -> list[Row]:
         "cycles whatever the passes"
     )
     rows = [
-        traced.row(f"{passes} x 100 (cycles)", there, here, round(110 / there, 4), why)
+        traced.row(
+            f"{passes} x 100 (cycles)",
+            there,
+            modelled=here,
+            tolerance=round(110 / there, 4),
+            why=why,
+        )
         for passes, (there, here) in enumerate(zip(published, modelled, strict=True), start=1)
     ]
     step = (published[-1] - published[0]) / 4
@@ -256,17 +286,21 @@ def growing_operations() -> list[Row]:
         traced.row(
             "a pass more (cycles)",
             step,
-            ours,
-            0.002,
-            "six instructions for each of 100 additions, six cycles each on the supervisor, and "
-            "the loop around them",
+            modelled=ours,
+            tolerance=0.002,
+            why=(
+                "six instructions for each of 100 additions, six cycles each on the supervisor, "
+                "and the loop around them"
+            ),
         ),
     ]
 
 
 def buffers() -> list[Row]:
-    """Return the rows of a hundred operations in a chip's profiler, whose buffer holds only some of
-    them. The kit needs no such buffer."""
+    """Return the rows of a hundred operations in a chip's profiler, whose buffer keeps some.
+
+    The kit needs no such buffer.
+    """
     graph, loop = operations(machine("ipu2"), 1)
     blocks = profile(graph, Repeat(100, loop)).execution.blocks(0, program_filter="^op1$")
     set_up = "lightweight profiling, ipu2 chip, 100 operations, a buffer of 1,000 bytes"
@@ -282,7 +316,11 @@ def buffers() -> list[Row]:
     )
     return [
         LIGHT.row(
-            f"{set_up}, flushed: operations", 100, len(blocks), 0, "all of them: none is lost"
+            f"{set_up}, flushed: operations",
+            100,
+            modelled=len(blocks),
+            tolerance=0,
+            why="all of them: none is lost",
         ),
         *(LIGHT.unmodelled(f"{set_up}{counted}", published, why) for counted, published in counts),
     ]

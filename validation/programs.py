@@ -1,8 +1,7 @@
 """The programs behind the published profiles, and their profiles without a run.
 
 A profile needs no values: a program is compiled, and the costs of its steps are added up in the
-order in which they would run. A program with gigabytes of data therefore needs memory only for its
-graph.
+order in which they would run. So a program with gigabytes of data needs memory only for its graph.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from ipu_teach.cost import CostModel
 from ipu_teach.device import Device, IPUModel
 from ipu_teach.engine import Engine
 from ipu_teach.graph import Graph, InOut, SupervisorVertex, Vertex
+from ipu_teach.graph.vertex_table import FieldValue
 from ipu_teach.poplibs import poplin, poputil
 from ipu_teach.program import Execute, Program, Repeat, Sequence
 from ipu_teach.report import CompiledProfile, Report, StepLog
@@ -24,13 +24,15 @@ from ipu_teach.types import FLOAT, INT, UNSIGNED_INT
 
 
 def machine(version: str, **changes: object) -> Target:
-    """Return the target of a whole chip of that version."""
+    """Return the target of a full chip of that version, with `changes` to its fields."""
     return IPUModel(version, **changes).create_device().target
 
 
 def profile(graph: Graph, program: Program) -> Report:
-    """Return the report of `program` as if it had run once. The program may contain sequences and
-    counted loops, and no branches."""
+    """Return the report of `program` as if it had run once.
+
+    The program may contain sequences and counted loops, but no branches.
+    """
     compiled = compile_programs(graph, [program])
     log = StepLog()
     log.add(array("i", _steps(compiled.programs[0])))
@@ -73,8 +75,7 @@ class CountToHundred(SupervisorVertex):
 
 
 def operations(target: Target, count: int, cycles: int = 3600) -> tuple[Graph, Program]:
-    """Build consecutive compute sets, each with one vertex on tile 0 and an estimate of
-    `cycles`."""
+    """Build `count` compute sets in sequence, each with one vertex of `cycles` on tile 0."""
     graph = Graph(target)
     program = Sequence()
     for number in range(count):
@@ -87,8 +88,10 @@ def operations(target: Target, count: int, cycles: int = 3600) -> tuple[Graph, P
 
 
 class Growing(SupervisorVertex):
-    """The tutorial's vertex whose time depends on its data: it counts to a hundred in memory, one
-    pass more each time."""
+    """The tutorial's vertex whose time depends on its data.
+
+    It counts to a hundred in memory, with one pass more each time.
+    """
 
     iterations: InOut[UNSIGNED_INT]
     counter: InOut[INT]
@@ -104,8 +107,10 @@ class Growing(SupervisorVertex):
 
 
 def growing(target: Target, times: int = 5) -> list[float]:
-    """Return the modelled cycles of each execution of `Growing`, `times` in all. They depend on
-    data, so the program runs."""
+    """Return the modelled cycles of each of `times` executions of `Growing`.
+
+    They depend on data, so the program runs.
+    """
     graph = Graph(target)
     iterations = graph.add_variable(UNSIGNED_INT, (), "iterations")
     counter = graph.add_variable(INT, (), "counter")
@@ -127,10 +132,15 @@ def growing(target: Target, times: int = 5) -> list[float]:
 
 
 def one_vertex(
-    codelet: type[Vertex], fields: Mapping[str, object], version: str = "ipu2", **changes: object
+    codelet: type[Vertex],
+    fields: Mapping[str, FieldValue],
+    version: str = "ipu2",
+    **changes: object,
 ) -> int:
-    """Return the tile cycles of one vertex that runs alone on a machine of one tile. `fields` has
-    the shapes of its edges, and its state."""
+    """Return the tile cycles of one vertex that runs alone on a machine of one tile.
+
+    `fields` has the shapes of the tensors for its edges, and the values of its state.
+    """
     graph = Graph(machine(version, tiles_per_ipu=1, **changes))
     edges = dict(fields)
     for field in codelet.fields.values():

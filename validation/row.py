@@ -1,4 +1,4 @@
-"""One published figure, and the kit's figure beside it."""
+"""One published figure next to the figure of the kit."""
 
 from __future__ import annotations
 
@@ -11,22 +11,24 @@ REPRODUCED, EXPLAINED, OUTSIDE = "reproduced", "explained", "outside"
 NOT_MODELLED, CALIBRATES = "not modelled", "calibrates"
 VERDICTS = (REPRODUCED, EXPLAINED, OUTSIDE, NOT_MODELLED, CALIBRATES)
 
-# How far off a figure may be, by what it is a figure of: fixed before any of them was modelled.
+# Classes of work, and the error that each allows. The limits were set before any figure was
+# modelled.
 FORMATS, DATASHEETS, VERTICES, PROGRAMS = "number formats", "datasheets", "vertices", "programs"
-ALGORITHMS = "algorithms"  # what is done in which order: it is so, or not
+ALGORITHMS = "algorithms"  # an order of operations, which is equal or not
 TOLERANCES = {FORMATS: 0.0, ALGORITHMS: 0.0, DATASHEETS: 0.01, VERTICES: 0.10, PROGRAMS: 0.25}
 
 
 @dataclass(frozen=True)
 class Row:
-    """A published figure beside the modelled one.
+    """A published figure next to the modelled one.
 
-    `name` has the set-up and the unit, `source` the place of publication. `modelled` is None if the
-    kit has no model of the figure. `tolerance` is relative, or absolute where the published figure
-    is 0. `why` gives the reason for the difference or for the tolerance. `calibrates` marks a
-    figure that fixed a constant of ours, so that agreement proves nothing. `explained` marks a
-    figure outside its tolerance whose reason, `why`, is known. `work` is the class of work, a key
-    of `TOLERANCES`.
+    - `name` has the set-up and the unit, `source` the place of publication.
+    - `modelled` is None if the kit has no model of the figure.
+    - `tolerance` is relative, or absolute if the published figure is 0.
+    - `why` is the reason for the difference or for the tolerance.
+    - `calibrates` marks a figure that fixed a constant of ours, so that agreement proves nothing.
+    - `explained` marks a figure outside its tolerance whose reason, `why`, is known.
+    - `work` is the class of work, a key of `TOLERANCES`.
     """
 
     name: str
@@ -42,14 +44,14 @@ class Row:
 
     @property
     def error(self) -> float | None:
-        """The difference to the published figure: relative, or absolute where that figure is 0."""
+        """The difference to the published figure: relative, or absolute if that figure is 0."""
         if self.modelled is None:
             return None
         return (self.modelled - self.published) / (abs(self.published) or 1.0)
 
     @property
     def verdict(self) -> str:
-        """One of `VERDICTS`."""
+        """The verdict on the row, one of `VERDICTS`. OUTSIDE is an error without explanation."""
         if self.error is None:
             return NOT_MODELLED
         if abs(self.error) > self.tolerance:
@@ -74,8 +76,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Source:
-    """The place where figures of one kind were published; it creates their rows. `set_up` is the
-    beginning of their names."""
+    """The place where figures of one kind were published; it creates their rows.
+
+    `set_up` is the beginning of their names.
+    """
 
     kind: str
     published: str
@@ -100,5 +104,5 @@ class Source:
         return Row(self.set_up + name, self.kind, self.published, *figures)
 
     def unmodelled(self, name: str, published: float, why: str) -> Row:
-        """Return the row of a figure that the kit has no model of."""
-        return self.row(name, published, None, 0.0, why)
+        """Return the row of a figure of which the kit has no model."""
+        return self.row(name, published, modelled=None, tolerance=0.0, why=why)

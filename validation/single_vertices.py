@@ -1,5 +1,4 @@
-"""Single vertices: the AMP units on a Bow, the tutorials' guess for a dot product, launches on a
-C600."""
+"""Single vertices: AMP units on a Bow, the tutorials' dot product, launches on a C600."""
 
 from __future__ import annotations
 
@@ -20,13 +19,15 @@ TUTORIALS = Source(
 )
 C600 = Source(SILICON, "osmarks/ipu-stack, crates/ipu-codegen/src/cost.rs, measured on a C600")
 
-# TFLOP/s of 1,472 tiles, each with [N, 16] x [16, 16] HALF.
+# TFLOP/s of 1,472 tiles that each compute [N, 16] x [16, 16] of HALF, by N
 MEASURED = {16: 55.494, 64: 152.798, 256: 264.005, 512: 299.776, 1024: 322.726, 2048: 334.94}
 
 
 def amp() -> list[Row]:
-    """Return the rows of the notebook's sweep. One of its sizes fixed the rate at which weights are
-    loaded."""
+    """Return the rows of the notebook's sweep.
+
+    One of its sizes fixed the rate at which weights are loaded.
+    """
     target = machine("bow")
     rows = []
     for n, published in MEASURED.items():
@@ -39,9 +40,9 @@ def amp() -> list[Row]:
             NOTEBOOK.row(
                 f"ConvPartial1x1 half, {n} x 16 by 16 x 16, Bow chip (TFLOP/s)",
                 published,
-                rate,
-                0.002 if n >= 512 else 0.02,
-                why,
+                modelled=rate,
+                tolerance=0.002 if n >= 512 else 0.02,
+                why=why,
                 calibrates=fixed,
             )
         )
@@ -49,15 +50,19 @@ def amp() -> list[Row]:
 
 
 def traced_cycles(codelet: type[Vertex], elements: int, prices: str = BY_HAND) -> int:
-    """Return the worker cycles of one vertex with vectors of `elements` numbers, counted from its
-    trace."""
+    """Return the worker cycles of one vertex, counted from its trace.
+
+    Its vectors have `elements` numbers.
+    """
     shapes = {field.name: (elements,) * field.depth for field in codelet.fields.values()}
     return one_vertex(codelet, shapes, codelet_prices=prices) // machine("ipu2").num_worker_contexts
 
 
 def guesses() -> list[Row]:
-    """Return the rows of the tutorials' formula for a dot product, against the operations of
-    `self.a @ self.b`."""
+    """Return the rows of the tutorials' formula for a dot product.
+
+    It is compared with the counted operations of `self.a @ self.b`.
+    """
     why = (
         "counted: a start of 5, two elements a cycle, and the store of the result, which the guess "
         "leaves out"
@@ -66,9 +71,9 @@ def guesses() -> list[Row]:
         TUTORIALS.row(
             f"dot product of {n} float, the tutorials' guess (worker cycles)",
             dot_cycles(n),
-            traced_cycles(DotProduct, n),
-            0.05,
-            why,
+            modelled=traced_cycles(DotProduct, n),
+            tolerance=0.05,
+            why=why,
         )
         for n in (143, 1000)
     ]
@@ -80,9 +85,9 @@ def launches() -> list[Row]:
         C600.row(
             "launch of six workers, C600 chip (cycles)",
             11,
-            SUPERVISOR_OVERHEAD,
-            0,
-            "PopLibs' estimators say the same",
+            modelled=SUPERVISOR_OVERHEAD,
+            tolerance=0,
+            why="PopLibs' estimators say the same",
         ),
         C600.unmodelled(
             "local copy by six workers, C600 chip (cycles)",
@@ -92,9 +97,9 @@ def launches() -> list[Row]:
         replace(C600, kind=MODEL).row(
             "sync of several IPUs, SDK value for a C600 (cycles)",
             600,
-            machine("ipu2").global_sync_cycles,
-            0,
-            "is global_sync_cycles of ipu2",
+            modelled=machine("ipu2").global_sync_cycles,
+            tolerance=0,
+            why="is global_sync_cycles of ipu2",
             calibrates=True,
         ),
     ]

@@ -1,9 +1,9 @@
-"""Sparse products of 4,096 x 4,096 beside dense ones, as measured on a Bow chip.
+"""Sparse products of 4,096 x 4,096 compared with dense ones, as measured on a Bow chip.
 
 Each ratio compares the best numbers of columns of the two products, and counts only non-zeros. The
 static product is planned by PopLibs' own cost model, for blocks placed evenly at random. So is the
-dynamic product, except the steps in which buckets are exchanged: the kit's own partitioner counts
-them for a random pattern.
+dynamic product, except the number of steps in which buckets are exchanged, which the kit's own
+partitioner computes for a random pattern.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ SOURCE = Source(
     SILICON, "graphcore-research/sparsity-benchmarks, analysis/Analysis.ipynb, Bow at 1.85 GHz"
 )
 COLUMNS = 64, 256, 1024, 4096, 8192
-# The dtype, the block; how many times as fast as the dense product at a density of 1/16: static,
-# dynamic.
+# The dtype and the block, and how many times as fast as the dense product the sparse ones are at a
+# density of 1/16: static, dynamic.
 PUBLISHED = ((HALF, 16, 4.9, 1.9), (HALF, 1, 0.7, 0.4), (FLOAT, 16, 5.6, 3.8), (FLOAT, 1, 1.4, 0.9))
 FASTER = (
     "the plan's cost is PopLibs' own model, whose source says that its estimate of reductions is "
@@ -42,22 +42,24 @@ STEPS = (
 
 @cache
 def dense_rate(m: int, dtype: type[DType]) -> float:
-    """Return the columns a cycle of the best dense product of [m, m]."""
+    """Return the columns per cycle of the best dense product of [m, m]."""
     rates = []
     for n in COLUMNS:
         try:
             plan = plan_mat_mul(m, m, n, machine("bow"), dtype=dtype, partials_type=dtype)
-        except PoplibsError:  # it is too large for the chip
+        except PoplibsError:  # the product is too large for the chip
             continue
         rates.append(n / plan.cycles)
     return max(rates)
 
 
 def static_ratio(m: int, block: int, density: float, dtype: type[DType]) -> float:
-    """Return the rate of the static sparse product, relative to the dense one."""
+    """Return the rate of the static sparse product relative to the dense one."""
     target = machine("bow")
     blocks = max(1, int((m // block) ** 2 * density))
-    plans = {n: expected((m, m, n), block, blocks, (dtype, dtype), target) for n in COLUMNS}
+    plans = {
+        n: expected((m, m, n), block, blocks, types=(dtype, dtype), target=target) for n in COLUMNS
+    }
     bytes_available = MEMORY_PROPORTION * target.bytes_per_tile
     rates = [
         n / plan.cycles for n, plan in plans.items() if plan.temporary_bytes <= bytes_available
@@ -66,18 +68,22 @@ def static_ratio(m: int, block: int, density: float, dtype: type[DType]) -> floa
 
 
 def dynamic_ratio(block: int, density: float, dtype: type[DType]) -> tuple[float, int, int]:
-    """Return the rate of the dynamic sparse product relative to the dense one for a random pattern,
-    with its steps and columns."""
+    """Return (relative rate, steps, columns) of the dynamic sparse product for a random pattern.
+
+    The rate is relative to that of the dense product.
+    """
     target = machine("bow")
     m = 4096
     side = m // block
     places = np.sort(np.random.default_rng(7).choice(side**2, int(side**2 * density), False))
     values = np.zeros((len(places), block, block), np.float32)
     shape = (block, block)
-    csr = COOMatrix((m, m), places // side, places % side, values, shape).to_csr()
+    csr = COOMatrix(
+        (m, m), places // side, columns=places % side, values=values, block=shape
+    ).to_csr()
     runs = []
     for n in COLUMNS:
-        params = MatMulParams.create_with_nz_ratio(m, m, n, density, shape)
+        params = MatMulParams.create_with_nz_ratio(m, m, n, nz_ratio=density, block=shape)
         partitioner = Partitioner(params, dtype, target)
         cut = partitioner.cut
         if cut.temporary_bytes > MEMORY_PROPORTION * target.bytes_per_tile:
@@ -89,8 +95,10 @@ def dynamic_ratio(block: int, density: float, dtype: type[DType]) -> tuple[float
 
 
 def rows() -> list[Row]:
-    """Return four ratios of each product, the density where sparse overtakes dense, and the
-    authors' fit."""
+    """Return the rows of the ratios of each product, and of two further published results.
+
+    These are the density at which sparse overtakes dense, and the authors' fit.
+    """
     rows_built = []
     within = TOLERANCES[PROGRAMS]
     for dtype, block, static, dynamic in PUBLISHED:
@@ -98,20 +106,24 @@ def rows() -> list[Row]:
             f"{dtype.__name__}, 4,096 x 4,096, density 1/16, blocks of {block}: times dense, {{}}"
         )
         ratio = static_ratio(4096, block, 1 / 16, dtype)
-        rows_built.append(SOURCE.row(name.format("static"), static, ratio, within, FASTER))
+        rows_built.append(
+            SOURCE.row(name.format("static"), static, modelled=ratio, tolerance=within, why=FASTER)
+        )
         ratio, rounds, n = dynamic_ratio(block, 1 / 16, dtype)
         why = STEPS.format(n, rounds)
         name = name.format("dynamic")
-        rows_built.append(SOURCE.row(name, dynamic, ratio, within, why, explained=True))
+        rows_built.append(
+            SOURCE.row(name, dynamic, modelled=ratio, tolerance=within, why=why, explained=True)
+        )
     read = "read off the chart, where sparse overtakes dense"
     halves = [1 / 2**i for i in range(2, 7)]
     name = "HALF, the largest of 1/4, 1/8 … 1/64 at which static single values overtake dense"
     won = max(d for d in halves if static_ratio(4096, 1, d, HALF) > 1)
-    rows_built.append(SOURCE.row(name, 1 / 32, won, 0.0, read))
+    rows_built.append(SOURCE.row(name, 1 / 32, modelled=won, tolerance=0.0, why=read))
     for share, ratio in ((4, 55 / 57), (8, 39 / 28)):
         name = f"HALF, 4,096 x 4,096, density 1/{share}, blocks of 16: times dense, dynamic"
         ours = dynamic_ratio(16, 1 / share, HALF)[0]
-        rows_built.append(SOURCE.row(name, ratio, ours, within, read))
+        rows_built.append(SOURCE.row(name, ratio, modelled=ours, tolerance=within, why=read))
     fit = [
         static_ratio(m, b, d, HALF) / (0.0013 * m**0.59 * d**-0.54 * b**0.5)
         for m in (1024, 2048, 4096, 8192)
@@ -125,5 +137,7 @@ def rows() -> list[Row]:
         "meets what makes the chip slower at high densities"
     )
     name = "HALF, static: speed-up over 0.0013 m^0.59 d^-0.54 b^0.5, the median of m, d and b"
-    rows_built.append(SOURCE.row(name, 1.0, median(fit), within, why, explained=True))
+    rows_built.append(
+        SOURCE.row(name, 1.0, modelled=median(fit), tolerance=within, why=why, explained=True)
+    )
     return rows_built

@@ -1,5 +1,4 @@
-"""Grids on many tiles: halos filled by copies on Graphcore's model, and a blur on chips of the
-first generation."""
+"""Grids on many tiles: halos filled by copies on Graphcore's model, and a blur on chips of Mk1."""
 
 from __future__ import annotations
 
@@ -8,6 +7,7 @@ import numpy as np
 from ipu_teach.cost.rearrange import copy_cycles
 from ipu_teach.graph.graph import Graph
 from ipu_teach.graph.vertex import template
+from ipu_teach.graph.vertex_table import FieldValue
 from ipu_teach.target import COMPILED
 from ipu_teach.types import FLOAT, HALF
 from validation import blur, halo
@@ -38,8 +38,10 @@ OTHERS = (
 
 
 def halos() -> list[Row]:
-    """Return the rows of copies in two waves, ten times back and forth between two grids of 100 x
-    100 FLOAT on each tile."""
+    """Return the rows of the halo exchange by copies in two waves.
+
+    It runs ten times back and forth between two grids of 100 x 100 FLOAT on each tile.
+    """
     graph = Graph(machine("ipu1"))
     report = profile(graph, halo.two_waves(graph))
     average = (
@@ -59,9 +61,9 @@ def halos() -> list[Row]:
             f"halo exchange, explicitOneTensor2Wave, ipu1 model: {phase} "
             f"(cycles{', average of tiles' * (phase != 'total')})",
             published,
-            modelled,
-            WITHIN,
-            why,
+            modelled=modelled,
+            tolerance=WITHIN,
+            why=why,
             calibrates=why == FIXED,
         )
         for (phase, published), modelled, why in zip(
@@ -77,8 +79,8 @@ def halos() -> list[Row]:
     ]
 
 
-# Copy vertices of that halo exchange: pieces and bytes that we take six of them to move, and worker
-# cycles of one on average.
+# Copy vertices of that halo exchange: the pieces and bytes that six of them move, by our guess, and
+# the average worker cycles of one.
 COPIES = (
     ("DstStridedCopyDA32, a column of 102", 102, 408, 801.0),
     ("DstStridedCopyDA32, a column of 100", 100, 400, 786.0),
@@ -102,14 +104,23 @@ def copies() -> list[Row]:
         )
         full = f"poplar_rt::{name}, ipu1 model (worker cycles)"
         rows.append(
-            LBM.row(full, published, ours, TOLERANCES[VERTICES], why, calibrates=why == FIXED)
+            LBM.row(
+                full,
+                published,
+                modelled=ours,
+                tolerance=TOLERANCES[VERTICES],
+                why=why,
+                calibrates=why == FIXED,
+            )
         )
     return rows
 
 
 def blurs() -> list[Row]:
-    """Return the rows of one pass of a blur over 2,200 x 1,122 pixels of four channels, measured on
-    one IPU and on sixteen."""
+    """Return the rows of one pass of a blur over 2,200 x 1,122 pixels of four channels.
+
+    It was measured on one IPU and on sixteen.
+    """
     half = template(blur.VectorBlur, "HalfBlur", {FLOAT: HALF})
     kinds = (
         ("float", blur.Blur, 210_249, 13_152),
@@ -123,25 +134,25 @@ def blurs() -> list[Row]:
         "addresses of their own"
     )
     for name, codelet, cycles_on_one, sixteen in kinds:
-        # A sixth of a tile's pixels: 5 rows of 69 of 1,216 tiles, 3 of 7 of 19,456.
+        # a sixth of a tile's pixels: 5 rows of 69 on 1,216 tiles, 3 of 7 on 19,456
         for ipus, published, (height, width) in (
             (1, cycles_on_one, (5, 69)),
             (16, sixteen, (3, 7)),
         ):
-            shapes = {
+            shapes: dict[str, FieldValue] = {
                 "inner": ((height + 2) * (width + 2) * 4,),
                 "out": (height * width * 4,),
                 "width": width,
             }
             cycles = one_vertex(codelet, shapes, "ipu1", codelet_prices=COMPILED)
-            first = first or cycles  # float, on one IPU
+            first = first or cycles  # the cycles of "float" on one IPU
             rows.append(
                 PHASES_OF_BLUR.row(
                     f"blur, {name}, {ipus} IPU{'s' * (ipus > 1)}: compute (cycles)",
                     published,
-                    cycles,
-                    WITHIN,
-                    around,
+                    modelled=cycles,
+                    tolerance=WITHIN,
+                    why=around,
                     explained=True,
                 )
             )
@@ -152,9 +163,9 @@ def blurs() -> list[Row]:
         PHASES_OF_BLUR.row(
             "blur, float, 1 IPU: exchange (cycles)",
             1_173,
-            cost.exchange_duration,
-            WITHIN,
-            "how the image was cut into blocks is not published; ours are nearly square",
+            modelled=cost.exchange_duration,
+            tolerance=WITHIN,
+            why="how the image was cut into blocks is not published; ours are nearly square",
         )
     )
     return rows

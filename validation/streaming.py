@@ -1,5 +1,7 @@
-"""Values that published examples leave in streaming memory, and how they share a tensor among
-replicas. They have no tolerance."""
+"""Values that published examples leave in streaming memory, and their shards of a tensor.
+
+They have no tolerance.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,10 @@ LOCATIONS = 'graphcore/popart, docs, "Tensor locations"'
 
 
 def updated(amounts: list[int]) -> list[tuple[int, int]]:
-    """Return (value on the chip, value in the row) for each row of a buffer. Each row contains 1,
-    is loaded, has its number of `amounts` added, and is stored."""
+    """Return (value on the chip, value in the row) for each row of a buffer.
+
+    Each row contains 1, is loaded, has its entry of `amounts` added, and is stored.
+    """
     device = IPUModel("ipu2", tiles_per_ipu=1).create_device()
     graph = Graph(device.target)
     program = Sequence()
@@ -68,6 +72,6 @@ def rows() -> list[Row]:
     name = "[5, 2, 3] over 4 replicas: elements that fill up the shards"
     figures.append((name, LOCATIONS, 2, 4 * elements_per_shard[0] - tensor.num_elements))
     return [
-        Row(name, MODEL, source, published, modelled, 0, "exact")
+        Row(name, MODEL, source, published=published, modelled=modelled, tolerance=0, why="exact")
         for name, source, published, modelled in figures
     ]

@@ -1,9 +1,8 @@
-"""The products of a vision transformer, SigLIP of 729 tokens, as Poplar's SDK ran them on a chip of
-1,472 tiles.
+"""The products of a vision transformer, SigLIP of 729 tokens, in Poplar's SDK on a chip.
 
-For each product, the recordings have the cycles of the slowest tile in the compute set that
-multiplies. The plans are not published. Ours are those of `poplin.plan_mat_mul`, without any hint
-about how to partition.
+The chip has 1,472 tiles. For each product, the recordings have the cycles of the slowest tile in
+the compute set that multiplies. The plans are not published. Ours are those of
+`poplin.plan_mat_mul`, without any hint about how to partition.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ RECORDINGS = Source(
     "osmarks/ipu-stack, docs/SDK_ONNX_PROFILE_ANALYSIS.md, recordings of Poplar's SDK on a C600",
 )
 
-# What, sizes (groups, m, k, n), cycles with operands of HALF, and of 8-bit floats.
+# name, sizes (groups, m, k, n), cycles with operands of HALF, and with 8-bit floats
 PRODUCTS = (
     ("query, key and value", (1, 729, 1_152, 3_456), 37_277, 22_415),
     ("query times key", (16, 729, 72, 729), 8_488, 5_502),
@@ -51,9 +50,9 @@ def products() -> list[Row]:
                 RECORDINGS.row(
                     name_of,
                     figure,
-                    dict(plan.parts)["multiply"],
-                    TOLERANCES[PROGRAMS],
-                    why.format(*blocks),
+                    modelled=dict(plan.parts)["multiply"],
+                    tolerance=TOLERANCES[PROGRAMS],
+                    why=why.format(*blocks),
                     explained=True,
                 )
             )

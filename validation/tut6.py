@@ -1,10 +1,9 @@
-"""A matrix-vector product with its columns split into pieces, and the planner that chooses how
-many.
+"""A matrix-vector product with its columns in pieces, and the planner that chooses how many.
 
 The program is that of Graphcore's tutorial 6 (graphcore/examples,
-tutorials/poplar/tut6_matrix_vector_opt). Every row of the matrix is split into `split` pieces. One
-vertex multiplies a piece with its part of the vector, and a second compute set adds up the pieces
-of each row. More pieces spread the work more evenly, and make the second step longer.
+tutorials/poplar/tut6_matrix_vector_opt). Every row of the matrix is divided into `split` pieces.
+One vertex multiplies a piece by its part of the vector, and a second compute set adds up the pieces
+of each row. More pieces distribute the work more evenly, but make the second step longer.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from ipu_teach.types import FLOAT
 
 
 class DotProduct(Vertex):
-    """out = a b, written as one operation on vectors."""
+    """The dot product out = a b, written as one operation on vectors."""
 
     a: Input[Vector[FLOAT]]
     b: Input[Vector[FLOAT]]
@@ -47,7 +46,7 @@ class LoopDotProduct(Vertex):
 
 
 class Sum(Vertex):
-    """out = the sum of x, element by element."""
+    """The sum of x, added up element by element."""
 
     x: Input[Vector[FLOAT]]
     out: Output[FLOAT]
@@ -60,14 +59,16 @@ class Sum(Vertex):
 
 
 def dot_cycles(elements: int) -> int:
-    """Return the tutorial's guess for a dot product: five cycles around a loop that takes two
-    elements a cycle."""
+    """Return the tutorial's guess of the worker cycles of a dot product.
+
+    It is five cycles, and a loop that processes two elements a cycle.
+    """
     return 5 + (elements + 1) // 2
 
 
 @dataclass(frozen=True)
 class PhaseEstimates:
-    """Estimated tile cycles of the four phases."""
+    """The estimated tile cycles of the four phases of a plan with `split` pieces."""
 
     split: int
     multiply: int
@@ -81,35 +82,34 @@ class PhaseEstimates:
 
 
 def estimate(rows: int, cols: int, split: int, target: Target) -> PhaseEstimates:
-    """Return the estimated cycles for rows split into `split` pieces, on the tile with the most
-    work."""
+    """Return the estimated cycles on the tile with the most work, for rows in `split` pieces."""
     workers = target.num_worker_contexts
     pieces = -(-rows * split // target.num_tiles)
     piece = -(-cols // split)
-    # Pieces of different rows that start at the same column share their part of the vector.
+    # pieces of different rows that start at the same column share their part of the vector
     received = -(-pieces // rows) * piece * FLOAT.size
     sums = -(-rows // target.num_tiles)
     return PhaseEstimates(
         split,
         even_tile_cycles(pieces, dot_cycles(piece), workers),
-        int(exchange_cycles(received, target)),
-        int(exchange_cycles(sums * split * FLOAT.size, target)),
-        even_tile_cycles(sums, dot_cycles(split), workers),
+        exchange=int(exchange_cycles(received, target)),
+        reduce_exchange=int(exchange_cycles(sums * split * FLOAT.size, target)),
+        reduce=even_tile_cycles(sums, dot_cycles(split), workers),
     )
 
 
 def plans(rows: int, cols: int, target: Target) -> list[PhaseEstimates]:
-    """Return the plans of all splits, in order."""
+    """Return the estimates for all numbers of pieces, in order."""
     return [estimate(rows, cols, split, target) for split in range(1, cols)]
 
 
 def build(
     graph: Graph, rows: int, cols: int, split: int, multiplier: type[Vertex] | None = None
 ) -> Sequence:
-    """Return the program, with streams "matrix", "vector" and "result" to the host.
+    """Return the program, with streams "matrix", "vector" and "result".
 
-    Vertices cost what the tutorial guesses. With another `multiplier`, they cost what their
-    operations do.
+    Vertices cost as much as the tutorial guesses. With another `multiplier`, they cost as much as
+    their operations.
     """
     tiles = graph.target.num_tiles
     matrix, vector = (

@@ -1,8 +1,9 @@
-"""Makes the pictures of the gallery: python docs/gallery/make_gallery.py [--moving] [--lessons]
+"""Make the pictures of the gallery: python docs/gallery/make_gallery.py [--moving] [--lessons]
 
-The views are SVG files and come out the same everywhere; a test compares them. `--moving` makes the
-picture at the top of the README, the run of its own program. `--lessons` photographs both lessons
-in Chromium, light and dark, for which Playwright (the extra `e2e`) and Chromium are needed.
+The views are SVG files, with equal bytes on every machine; a test compares them. `--moving` makes
+the animation at the top of the project's README, a run of the program that the README shows.
+`--lessons` photographs two lessons in Chromium, light and dark; it needs Playwright (the extra
+`e2e`) and Chromium.
 """
 
 from __future__ import annotations
@@ -43,14 +44,12 @@ LESSONS = ("01_bulk_synchronous_parallel", "02_variables_mapping_programs")
 
 
 def rows_of_different_lengths(tiles: int, rounds: int = 3) -> Report:
-    """Return two rows a tile are summed, some shorter than others; the sums travel to other
-    tiles."""
+    """Return the report of a program that sums two rows on each tile, some of them shorter than
+    others, and copies the sums to other tiles."""
     device = IPUModel("ipu2", tiles_per_ipu=tiles).create_device()
     graph = Graph(device.target)
-    rows, sums = (
-        graph.add_variable(FLOAT, (2 * tiles, 256), "rows"),
-        graph.add_variable(FLOAT, (2 * tiles,), "sums"),
-    )
+    rows = graph.add_variable(FLOAT, (2 * tiles, 256), "rows")
+    sums = graph.add_variable(FLOAT, (2 * tiles,), "sums")
     again = graph.add_variable(FLOAT, (2 * tiles,), "sums again")
     compute_set = graph.add_compute_set("total")
     for row in range(2 * tiles):
@@ -69,8 +68,8 @@ def rows_of_different_lengths(tiles: int, rounds: int = 3) -> Report:
 
 
 def products(tiles: int, *, keep: bool = False) -> Report:
-    """Return the seven matrices multiplied in a chain; with `keep` the host may read what lies
-    between, so it stays."""
+    """Return the report of a chain of seven matrix products. With `keep`, the host may read every
+    product, so that all of them stay in memory."""
     device = IPUModel("ipu2", tiles_per_ipu=tiles).create_device()
     graph, program = Graph(device.target), Sequence()
     product = graph.add_variable(FLOAT, (96, 80), "m0")
@@ -91,7 +90,7 @@ def products(tiles: int, *, keep: bool = False) -> Report:
 
 
 def readme_run() -> View:
-    """Return the README's own program, recorded."""
+    """Return a view of the recorded run of the program in the project's README."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     source = next(
         block
@@ -106,8 +105,8 @@ def readme_run() -> View:
 
 
 def patches_of_an_image() -> View:
-    """Return the windows of 3 x 3 over an image of 6 x 6 with two channels, side by side or
-    apart."""
+    """Return a view of the windows of 3 x 3 of an image of 6 x 6 with two channels, which are next
+    to each other in memory, or apart."""
     graph = Graph(IPUModel("ipu2", tiles_per_ipu=2).create_device())
     beside = graph.add_variable(FLOAT, (1, 6, 6, 2), "beside")
     apart = graph.add_variable(FLOAT, (1, 2, 6, 6), "apart")
@@ -120,7 +119,7 @@ def patches_of_an_image() -> View:
 
 
 def a_pattern_that_spills() -> View:
-    """Return the blocks that crowd in a few rows, in a budget that just holds them all."""
+    """Return a view of blocks most of which are in a few rows, in buckets that just hold all."""
     target = IPUModel("ipu2", tiles_per_ipu=13).create_device().target
     params = dynamic.MatMulParams.create_with_num_non_zero_values(60, 64, 8, 960, (4, 4))
     rng = np.random.default_rng(12)
@@ -132,7 +131,7 @@ def a_pattern_that_spills() -> View:
 
 
 def all_reduced(ipus: int) -> Report:
-    """Return 520 numbers on each of several IPUs, summed by a ring."""
+    """Return the report of an all-reduce, by a ring, of 520 numbers on each of several IPUs."""
     device = IPUModel("ipu2", tiles_per_ipu=13, num_ipus=ipus).create_device()
     graph = Graph(device)
     tensors, program = [], Sequence()
@@ -151,7 +150,7 @@ def all_reduced(ipus: int) -> Report:
 
 
 def a_matrix_and_its_transpose() -> View:
-    """Return one variable in two views, two rows to a tile."""
+    """Return a view of a variable and its transpose, with two rows on each tile."""
     graph = Graph(IPUModel("ipu2", tiles_per_ipu=13).create_device().target)
     matrix = graph.add_variable(FLOAT, (8, 14), "matrix")
     for row in range(8):
@@ -198,7 +197,7 @@ VIEWS = {
 
 
 def photograph_lessons() -> None:
-    """Each lesson's first view with what stands around it, light and dark."""
+    """Photograph the first view of each lesson, and the text around it, light and dark."""
     from nbconvert import HTMLExporter
     from nbformat import read
     from playwright.sync_api import sync_playwright
@@ -232,7 +231,7 @@ def question(view: View) -> str:
 
 
 def with_questions(text: str, views: dict[str, View]) -> str:
-    """Return the page with the question above each picture, and the answer, its title, below."""
+    """Return the page with the question above each picture, and its title, the answer, below it."""
     text = re.sub(r"\*Question: .*\*\n\n|\n\n\*Answer: .*\*(?=\n)", "", text)
 
     def around(found: re.Match[str]) -> str:
@@ -245,7 +244,7 @@ def with_questions(text: str, views: dict[str, View]) -> str:
 
 
 def main() -> None:
-    """Make the views with their questions, and with `--moving` and `--lessons` more pictures."""
+    """Write the views and their questions; `--moving` and `--lessons` add pictures."""
     views = {name: make() for name, make in VIEWS.items()}
     for name, view in views.items():
         view.save(HERE / name)

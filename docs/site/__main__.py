@@ -25,7 +25,7 @@ def main(words: list[str], site: Path = SITE) -> int:
     for before, word in zip(["", *words], words, strict=False):
         if not word.startswith("-") and before not in VALUED:
             print(
-                f"site: {word!r} is no option of sphinx-build; the site is always of all pages.\n"
+                f"site: {word!r} is not an option of sphinx-build; the site always has all pages.\n"
                 "  next: python3 run.py site, or with options such as -v and -j 1.",
                 file=sys.stderr,
             )

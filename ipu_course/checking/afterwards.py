@@ -1,13 +1,11 @@
-"""Implement solution(), which shows the reference answer next to the learner's own, once that has
-passed.
+"""Implement solution(), which shows the reference answer next to the learner's own.
 
-It adds two sentences on why the answer is right, and a thought on the question that the verdict
-raised. The texts are the entries `because` and `further` of `words_NN.md`.
+It does so once the learner's answer has passed. It adds two sentences on why the answer is right,
+and a thought on the question that the verdict raised. The texts are the entries `because` and
+`further` of `words_NN.md`.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 from ipu_course.checking import learner_calls
 from ipu_course.checking.exercise import find_exercise
@@ -23,8 +21,7 @@ BEYOND = ("solved", "with help")  # states after which nothing can be given away
 
 
 def solution(name: str) -> Panel:
-    """Return the reference answer to an exercise next to your passed answer, with the reason why it
-    is right.
+    """Return the reference answer to an exercise next to your passed answer, and why it is right.
 
     Before an answer has passed, it shows no answer, and says how to get there. If the solved
     notebook is not available, it says so.
@@ -33,8 +30,8 @@ def solution(name: str) -> Panel:
     """
     exercise = find_exercise(name, "solution")
     head = f"{name} {exercise.title}"
-    learner_run = learner_calls.passed_here(name)
-    if learner_run is None and learned().record(name).get("state") not in BEYOND:
+    answer = learner_calls.passed_here(name)
+    if answer is None and learned().record(name).get("state") not in BEYOND:
         way = (
             f'it opens once check("{name}", …) has passed. hint("{name}") gives a nudge, and '
             f'given("{name}") goes on without.'
@@ -49,7 +46,7 @@ def solution(name: str) -> Panel:
     again = "it passed in an earlier session: run its cell and its check again."
     earlier = record.rstrip() if isinstance(record, str) else again
     code = (
-        ("yours", earlier if learner_run is None else _text(learner_run)),
+        ("yours", earlier if answer is None else _text(answer)),
         ("the reference", "\n".join(lines)),
     )
     why, thought = words(lesson_of(name)).get(name, ("", ""))
@@ -57,7 +54,7 @@ def solution(name: str) -> Panel:
     return Panel(f"{head}: beside the reference answer", "=", rows, code=code)
 
 
-def _text(answer: Any) -> str:
+def _text(answer: object) -> str:
     """Return an answer's source text, or its repr if it has none."""
     if not callable(answer):
         return repr(answer)

@@ -2,11 +2,11 @@
 
 `least_cycles` reads the properties of the machine from the report of the check's run (number of
 tiles, sync cycles, bytes that a tile exchanges in a cycle, multiply-add units), and the
-floating-point operations of the compute sets that ran. What depends on the task and not on the run
-comes from the exercise: how many supersteps its true dependencies require, how many bytes must move
-to another tile, and how many must be read or written. Phases follow each other, so their lower
-bounds add up. Within the compute phase, arithmetic and memory accesses overlap, so the larger of
-the two counts. Both are computed as if the work were divided among all tiles without a remainder.
+floating-point operations of the compute sets that ran. The exercise gives the properties of the
+task: how many supersteps its true dependencies require, how many bytes must move to another tile,
+and how many must be read or written. Phases follow each other, so their lower bounds add up. Within
+the compute phase, arithmetic and memory accesses overlap, so the larger of the two counts. Both are
+computed as if the work were divided among all tiles without a remainder.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ class Bound:
 
 
 def least_cycles(report: Report, supersteps: int, crossing: int = 0, touched: int = 0) -> Bound:
-    """Return the lower bound on the modelled cycles of a run (the module's docstring has the
-    method).
+    """Return the lower bound on the modelled cycles of a run.
 
-    `crossing`: bytes that must go to another tile. `touched`: bytes that must be read or written on
-    some tile.
+    The module's docstring describes the method. `supersteps`: supersteps that the task needs at
+    least. `crossing`: bytes that must go to another tile. `touched`: bytes that must be read or
+    written on some tile.
     """
     target = report.target
     flops = sum(max(0, profile.flops) * profile.executions for profile in report.compute_sets)
@@ -80,12 +80,12 @@ def least_cycles(report: Report, supersteps: int, crossing: int = 0, touched: in
 
 
 def _compute(tiles: int, flops: int, flops_per_cycle: int, touched: int) -> dict[str, int]:
-    """Return {description of the limit: cycles} for the compute phase: arithmetic or memory,
-    whichever takes longer."""
-    arithmetic, memory = (
-        ceil(flops / (tiles * flops_per_cycle)),
-        ceil(touched / (tiles * MEMORY_BYTES_PER_CYCLE)),
-    )
+    """Return {description of the limit: cycles} for the compute phase.
+
+    The limit is arithmetic or memory, whichever takes longer.
+    """
+    arithmetic = ceil(flops / (tiles * flops_per_cycle))
+    memory = ceil(touched / (tiles * MEMORY_BYTES_PER_CYCLE))
     if memory > arithmetic:
         return {f"{number(touched)} bytes of memory": memory}
     return {f"{number(flops)} floating-point operations": arithmetic}

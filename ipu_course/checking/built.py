@@ -27,23 +27,23 @@ KEPT = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign)
 
 
 def built(name: str, otherwise: Any = None) -> Any:
-    """Return your answer to the exercise `name` of any lesson, if one has passed; else `otherwise`,
-    or the reference answer.
+    """Return your answer to the exercise `name` of any lesson, if one has passed.
 
-    The cell shows which of them it is. Nothing is counted, and nothing is marked as given or done.
+    If none has, it returns `otherwise`, or else the reference answer. The cell shows which of them
+    it is. Nothing is counted, and nothing is marked as given or done.
 
     :raises UnknownExerciseError: if there is no such exercise, or the solved notebook is not
     available.
     """
     exercise = find_exercise(name, "built")
-    learner_run = learner_calls.passed_here(name)
+    answer = learner_calls.passed_here(name)
     fault = ""
     record = learned().record(name).get("built")
-    if learner_run is None and record is not None:
-        learner_run, fault = _again(exercise, record)
-    if learner_run is not None:
+    if answer is None and record is not None:
+        answer, fault = _again(exercise, record)
+    if answer is not None:
         print(f"{name}: your own answer, which passed.")
-        return learner_run
+        return answer
     stand_in = "the reference answer" if otherwise is None else name_of(otherwise)
     if otherwise is None:
         otherwise = learner_calls.run_reference(name, dict(given_to(name)))[0]
@@ -57,22 +57,24 @@ def built(name: str, otherwise: Any = None) -> Any:
 
 
 def _again(exercise: Exercise, record: object) -> tuple[Any, str]:
-    """Return (answer, "") if a stored text passes its check again; else (None, what is wrong with
-    it)."""
-    returned_value: list[Any] = []
+    """Return (answer, "") if a stored text passes its check again.
+
+    Otherwise return (None, what is wrong with the text).
+    """
+    answers: list[object] = []
 
     def judge(text: str) -> Passed:
         with answering("what is kept of it"):
-            returned_value.append(_run(exercise.name, text))
-        refuse_other_kinds(exercise, tuple(returned_value))
-        return exercise.judge(*returned_value)
+            answers.append(_run(exercise.name, text))
+        refuse_other_kinds(exercise, tuple(answers))
+        return exercise.judge(*answers)
 
     if not isinstance(record, str) or len(record) > LONGEST_KEPT:
         return None, "what is kept of yours is damaged"
     with first_lines():
         verdict = judging.judged(judge, (record,), exercise.name)
     if verdict.kind is Kind.PASSED:
-        return returned_value[0], ""
+        return answers[0], ""
     actual = dict(verdict.rows).get("came", "")
     return None, f"what is kept of yours does not pass now ({shown_text(actual)})"
 
@@ -84,6 +86,6 @@ def _run(name: str, text: str) -> Any:
         raise ValueError("it is not as check() wrote it")
     path = f"<built {name}>"
     linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
-    names: dict[str, Any] = {"__name__": "__main__"}
+    names = {"__name__": "__main__"}
     exec(compile(tree, path, "exec"), names)
     return names[last_name(tree)]

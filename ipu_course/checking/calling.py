@@ -1,5 +1,4 @@
-"""Call an answer safely, on copies of its arguments, so that it cannot change what it is compared
-with.
+"""Call an answer safely, on copies of its arguments, so that it cannot change the originals.
 
 Errors raised by the learner's own code become `Broken`; errors of the kit itself are raised
 unchanged.
@@ -14,8 +13,8 @@ import re
 import traceback
 from collections.abc import Callable
 from copy import deepcopy
-from types import CodeType
-from typing import Any
+from types import CodeType, TracebackType
+from typing import Any, TypeAlias, TypeVar
 
 from ipu_course.checking.mistakes import given_to
 from ipu_course.checking.quoting import call_text, difference, line_of, quoted, said_by
@@ -23,6 +22,11 @@ from ipu_course.checking.time_limit import Stopped, put_back
 from ipu_course.checking.verdicts import NotAttempted, NotYet, VerdictRows
 from ipu_teach._support.own_code import is_own_file, is_own_module
 from ipu_teach.errors import IPUTeachError, MissingPerfEstimateError, StreamConnectionError
+
+# A function or a codelet. Its arguments and its result depend on the exercise, so code that serves
+# every exercise cannot name their types.
+Answer: TypeAlias = Callable[..., Any]
+Result = TypeVar("Result")
 
 
 class Broken(Exception):
@@ -34,8 +38,11 @@ class Broken(Exception):
         self.error = error
 
     def rows_in(self, exercise: str) -> VerdictRows:
-        """Return the rows of the error, which name the missing cell if the lesson's cells define a
-        missing name."""
+        """Return the rows of the error for the verdict of an exercise.
+
+        If the error is a name that the lesson's cells define, the rows tell the learner to run
+        those cells.
+        """
         name = getattr(self.error, "name", None)
         if isinstance(self.error, NameError) and name in given_to(exercise):
             advice = f"run the cells above: one of them makes {name}."
@@ -54,7 +61,8 @@ class Broken(Exception):
                 _counted(error) if isinstance(error, MissingPerfEstimateError) else error.next_step
             )
             if not line and isinstance(error, StreamConnectionError) and cause is not None:
-                line, advice = line_of(cause), "mend that line."  # a line of the learner's callback
+                line = line_of(cause)  # a line of the learner's callback
+                advice = "mend that line."
             error_rows: VerdictRows = (
                 ("where", error.where),
                 ("line", caller_line or line),
@@ -82,10 +90,10 @@ class Broken(Exception):
 
 
 def _in_the_kits_words(error: BaseException) -> tuple[str, str, str] | None:
-    """Return (actual, why, next step) for Python errors about internal names of the kit that no
-    learner knows.
+    """Return (actual, why, next step) for a Python error about names that no learner knows.
 
-    These are errors about a missing argument, and about a numpy function of an expression.
+    These are errors about a missing argument of the kit's functions, and about a numpy function of
+    an expression. For other errors it returns None.
     """
     if not isinstance(error, TypeError):
         return None
@@ -110,13 +118,9 @@ def _in_the_kits_words(error: BaseException) -> tuple[str, str, str] | None:
             called = names.get(first_name)
             for part in path:
                 called = getattr(called, part, None)
-            returned_value = called.__init__ if isinstance(called, type) else called  # type: ignore[misc]
+            function = called.__init__ if isinstance(called, type) else called  # type: ignore[misc]
             is_own = is_own_module(getattr(called, "__module__", ""))
-            if (
-                callable(called)
-                and is_own
-                and getattr(returned_value, "__qualname__", "") == match[1]
-            ):
+            if callable(called) and is_own and getattr(function, "__qualname__", "") == match[1]:
                 parameters = [
                     p.name
                     for p in inspect.signature(called).parameters.values()
@@ -141,8 +145,10 @@ def _counted(error: MissingPerfEstimateError) -> str:
 
 
 def is_interruption(error: BaseException | None) -> bool:
-    """Return whether the error is an interruption by the learner or the time limit, and not a class
-    of the answer's own."""
+    """Return whether the learner or the time limit interrupted the answer.
+
+    An exception class of the answer's own is no interruption, even if it derives from one.
+    """
     return type(error) in (KeyboardInterrupt, Stopped)
 
 
@@ -157,7 +163,12 @@ class answering:
 
     def __enter__(self) -> None: ...
 
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         put_back()
         # catches SystemExit too
         ours = isinstance(error, (NotYet, NotAttempted, Broken)) or is_interruption(error)
@@ -189,10 +200,12 @@ def is_blank(answer: object) -> bool:
     )
 
 
-def call(answer: Callable[..., Any], *arguments: Any) -> Any:
+def call(answer: Callable[..., Result], *arguments: object) -> Result:
     """Return the result of an answer for copies of the arguments.
 
-    :raises NotYet: if the answer changes its arguments.
+    :raises Broken: if the answer raises an error.
+
+    :raises NotYet: if the answer cannot take the arguments, or changes them.
 
     :raises NotAttempted: if it returns `...`.
     """
@@ -227,11 +240,17 @@ def call(answer: Callable[..., Any], *arguments: Any) -> Any:
     return result
 
 
-def call_made(answer: Callable[..., Any], description: str, *arguments: Any) -> Any:
-    """Return the result of an answer for arguments that are not copied, such as a graph or a
-    report."""
+def call_made(answer: Callable[..., Result], description: str, *arguments: object) -> Result:
+    """Return the result of an answer for arguments that are not copied, such as a graph.
+
+    `description` describes the call in words.
+
+    :raises Broken: if the answer raises an error.
+
+    :raises NotAttempted: if it returns `...`.
+    """
     with answering(description):
-        returned_value = answer(*arguments)
-    if returned_value is ...:
+        result = answer(*arguments)
+    if result is ...:
         raise NotAttempted
-    return returned_value
+    return result

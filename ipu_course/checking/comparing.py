@@ -5,69 +5,82 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from functools import partial
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
-from ipu_course.checking.calling import call
+from ipu_course.checking.calling import Result, call
 from ipu_course.checking.mistakes import Mistake, Reason, first, suspects
 from ipu_course.checking.precision import in_float64
 from ipu_course.checking.quoting import TOLERANCE, call_text, difference, name_of, plain, quoted
 from ipu_course.checking.time_limit import half_is_over
+from ipu_course.checking.verdict_panel import Picture
 from ipu_course.checking.verdicts import ORDINARY, NotYet, Passed
 from ipu_teach.errors import counted, shown
+from ipu_teach.types import Array
+
+Value = str | int | float  # a value that a learner writes down, such as a cycle count
+Values = Value | tuple[Value, ...] | list[Value] | Array
+Case = TypeVar("Case", bound=tuple[object, ...])  # the arguments of one call
+Pairs = Sequence[tuple[Case, Result]]  # the arguments and the result of each call
 
 
-def compare_value(answer: Any, right: Any, exercise: str, about: str, advice: str) -> Passed:
-    """Compare an answer that is a value, or a sequence of values, with the correct one."""
-    learner_run, expected = (
-        tuple(value) if isinstance(value, (tuple, list, np.ndarray)) else (value,)
-        for value in (answer, right)
-    )
+def compare_value(answer: Values, right: Values, exercise: str, about: str, advice: str) -> Passed:
+    """Compare an answer that is a value, or a sequence of values, with the correct one.
 
-    def same(value: Any, reference: Any) -> bool:
+    `about` describes the question, and `advice` is the next step if no known mistake fits.
+
+    :raises NotYet: if a value is wrong.
+    """
+    learner_values = _as_row(answer)
+    expected = _as_row(right)
+
+    def same(value: Value, reference: Values) -> bool:
         if isinstance(reference, str):
             return str.lower(str.strip(str(value))) == reference
         return bool(plain(value) == reference)
 
-    def comes_to_hers(like: Any) -> bool:
-        rows = like if isinstance(like, tuple) else (like,)
-        return len(rows) == len(learner_run) and all(map(same, learner_run, rows))
+    def gives_the_same(like: Values) -> bool:
+        row = like if isinstance(like, tuple) else (like,)
+        return len(row) == len(learner_values) and all(map(same, learner_values, row))
 
-    if len(learner_run) == len(expected) and all(map(same, learner_run, expected)):
+    if len(learner_values) == len(expected) and all(map(same, learner_values, expected)):
         return Passed(about, evidence=expected)
-    why, known = first(suspects(exercise), comes_to_hers)
-    actual = shown(answer) if isinstance(answer, str) else ", ".join(map(quoted, learner_run))
-    if len(learner_run) != len(expected):
+    why, known = first(suspects(exercise), gives_the_same)
+    actual = shown(answer) if isinstance(answer, str) else ", ".join(map(quoted, learner_values))
+    if len(learner_values) != len(expected):
         why = f"{len(expected)} values are asked for."
         known = "put commas between them, in that order."
     elif not why:
-        place = next(k for k in range(len(learner_run)) if not same(learner_run[k], expected[k]))
-        why = f"number {place + 1} of them is not." if len(learner_run) > 1 else ""
+        place = list(map(same, learner_values, expected)).index(False)
+        why = f"number {place + 1} of them is not." if len(learner_values) > 1 else ""
     raise NotYet(about, actual, why=why, next_step=known or advice)
 
 
-Pairs = Sequence[tuple[tuple[Any, ...], Any]]  # the arguments and the result of each call
+def _as_row(values: Values) -> tuple[Value, ...]:
+    """Return the values of an answer as a tuple; a single value becomes a tuple of one."""
+    return tuple(values) if isinstance(values, (tuple, list, np.ndarray)) else (values,)
 
 
 def compare(
-    answer: Callable[..., Any],
-    oracle: Callable[..., Any],
-    cases: Mapping[str, tuple[Any, ...]],
+    answer: Callable[..., Result],
+    oracle: Callable[..., Result],
+    cases: Mapping[str, Case],
     suspects: Iterable[Mistake] = (),
     next_step: str = "try that call in a cell of your own, and follow it by hand.",
     tolerance: float = TOLERANCE,
-    otherwise: Callable[[Pairs], Reason] = lambda pairs: ("", ""),
-    draws: Callable[..., Any] | None = None,
+    otherwise: Callable[[Pairs[Case, Result]], Reason] = lambda pairs: ("", ""),
+    draws: Callable[..., Picture | None] | None = None,
 ) -> Passed:
-    """Compare an answer with an independent computation on every case; known mistakes are
-    recognised.
+    """Compare an answer with an independent computation on every case, and explain a difference.
 
     `cases`: the arguments of each call, by what is special about the case. The names of ordinary
     cases begin with ORDINARY, and the verdict describes the first of them that is wrong. If all
-    ordinary cases are right, the verdict names the special case that is wrong. `otherwise` looks
-    for a reason if none of the `suspects` gives the same results. `draws(*case)` draws the case
-    that the verdict describes.
+    ordinary cases are right, the verdict names the special case that is wrong. `suspects` are known
+    mistakes that may explain the results, and `otherwise` looks for a reason if none of them gives
+    the same results. `draws(*case)` draws the case that the verdict describes.
+
+    :raises NotYet: if a result is wrong.
     """
     results = {name: call(answer, *case) for name, case in cases.items()}
     wrong = {
@@ -84,37 +97,22 @@ def compare(
     case = cases[fault]
     pairs = list(zip(cases.values(), results.values(), strict=True))
     known, advice = next(filter(any, _reasons(suspects, otherwise, oracle, pairs)), ("", next_step))
-
-    def again() -> str:
-        wide = (tuple(_wider(part) for part in case) for case in cases.values())
-        return next(
-            (
-                words
-                for case in wide
-                if (words := difference(call(answer, *case), oracle(*case), tolerance))
-            ),
-            "",
-        )
-
     actual = wrong[fault]
     why = known
     if actual and results[fault] is None and any(result is not None for result in results.values()):
-        actual, why = (
-            "None",
-            "one way through the function ends without a `return`; elsewhere it returns something.",
+        actual = "None"
+        why = (
+            "one way through the function ends without a `return`; elsewhere it returns something."
         )
+    if not why and len(wrong) > 2 and _is_one_number(results.values()):
+        why = "it gives the same whatever it is given."
+        advice = "work it out from the arguments."
     if (
         not why
-        and len(wrong) > 2
-        and len(numbers := {plain(result) for result in results.values()}) == 1
-        and None not in numbers
+        and _is_numeric(results[fault])
+        and all(_is_floating(oracle(*case)) for case in cases.values())
     ):
-        why, advice = "it gives the same whatever it is given.", "work it out from the arguments."
-    if (
-        not why
-        and _numeric(results[fault])
-        and all(_floating(oracle(*case)) for case in cases.values())
-    ):
+        again = partial(_still_wrong, answer, oracle, cases.values(), tolerance)
         why = rounding_or_logic(again)
         advice = KEEP_WIDE if why == ROUNDED else advice
     if not why and not any(name.startswith(ORDINARY) for name in wrong):
@@ -129,16 +127,41 @@ def compare(
     )
 
 
+def _is_one_number(results: Iterable[Result]) -> bool:
+    """Return whether all results are numbers, and equal."""
+    numbers = {plain(result) for result in results}
+    return len(numbers) == 1 and None not in numbers
+
+
+def _still_wrong(
+    answer: Callable[..., Result],
+    oracle: Callable[..., Result],
+    cases: Iterable[Case],
+    tolerance: float,
+) -> str:
+    """Return the first difference that remains if arrays of floats are float64; "" if none does."""
+    for case in cases:
+        wide = tuple(_wider(part) for part in case)
+        if words := difference(call(answer, *wide), oracle(*wide), tolerance):
+            return words
+    return ""
+
+
 def _reasons(
     suspects: Iterable[Mistake],
-    otherwise: Callable[[Pairs], Reason],
-    oracle: Callable[..., Any],
-    pairs: Pairs,
+    otherwise: Callable[[Pairs[Case, Result]], Reason],
+    oracle: Callable[..., Result],
+    pairs: Pairs[Case, Result],
 ) -> Iterator[Reason]:
-    yield first(
-        suspects,
-        lambda like: all(not difference(actual, like(*deepcopy(case))) for case, actual in pairs),
-    )
+    """Yield the reasons for wrong results: a known mistake, the exercise's own, and rounding.
+
+    A reason that does not apply is ("", "").
+    """
+
+    def gives_the_same(like: Callable[..., Result]) -> bool:
+        return all(not difference(actual, like(*deepcopy(case))) for case, actual in pairs)
+
+    yield first(suspects, gives_the_same)
     yield otherwise(pairs)
     yield _rounded(oracle, pairs)
 
@@ -165,27 +188,27 @@ def rounding_or_logic(again: Callable[[], str]) -> str:
         return ""
 
 
-def _wider(value: Any) -> Any:
-    return (
-        value.astype(float) if isinstance(value, np.ndarray) and value.dtype.kind == "f" else value
-    )
+def _wider(argument: Result) -> Result | Array:
+    """Return an array of floats as float64, and any other argument unchanged."""
+    if isinstance(argument, np.ndarray) and argument.dtype.kind == "f":
+        return argument.astype(float)
+    return argument
 
 
-def _numeric(value: object) -> bool:
+def _is_numeric(value: object) -> bool:
     return plain(value) is not None or isinstance(value, np.ndarray) and value.dtype.kind in "iuf"
 
 
-def _floating(value: object) -> bool:
+def _is_floating(value: object) -> bool:
     return isinstance(value, float) or isinstance(value, np.ndarray) and value.dtype.kind == "f"
 
 
-def _rounded(oracle: Callable[..., Any], pairs: Pairs) -> Reason:
-    """Return (why, next step) if every result is the right one, rounded to some number of
-    digits."""
-    rights = [oracle(*case) for case, _ in pairs]
+def _rounded(oracle: Callable[..., Result], pairs: Pairs[Case, Result]) -> Reason:
+    """Return (why, next step) if every result is the right one rounded to a number of digits."""
+    rights = [right for case, _ in pairs if isinstance(right := oracle(*case), float)]
     values = [value for _, result in pairs if (value := plain(result)) is not None]
     numbers = [float(value) for value in values if -1e300 < value < 1e300]
-    if len(numbers) == len(pairs) and all(isinstance(right, float) for right in rights):
+    if len(numbers) == len(rights) == len(pairs):
         for digits in range(5):
             if all(
                 abs(m - round(right, digits)) < 1e-9

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
@@ -18,9 +18,11 @@ from ipu_course.checking.verdict_panel import number
 from ipu_course.checking.verdicts import Passed
 from ipu_course.checking.words import section, text
 from ipu_teach.errors import AnswerKindError, UnknownExerciseError, counted, did_you_mean, shown
+from ipu_teach.types import Array
 
 REFUSALS = 3  # number of refusals after which a puzzle is offered
 MOST = 1e15  # the largest number that can be predicted
+Guess = str | int | float  # a valid value of a prediction
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ class PredictedValue:
         """Whether the value is a fraction from 0 to 1, which may also be written in per cent."""
         return not self.whole and (self.low, self.high) == (0, 1)
 
-    def value(self, answer: object) -> str | int | float | None:
+    def value(self, answer: object) -> Guess | None:
         """Return `answer` as str, int or float, or None if it is not an allowed value.
 
         An allowed value need not be right.
@@ -70,7 +72,7 @@ class PredictedValue:
         if self.choices:
             return str(answer) if isinstance(answer, str) and answer in self.choices else None
         number_ = plain(answer)
-        if self.share:  # a size above 1 or a per cent sign marks per cent
+        if self.share:  # a value above 1 or a per cent sign marks per cent
             if isinstance(answer, str) and (
                 message := re.fullmatch(r"([\d.]+) ?(%|per cent)", answer)
             ):
@@ -87,7 +89,7 @@ class PredictedValue:
         return number_ if isinstance(number_, int) else float(number_)
 
     def asks(self) -> str:
-        """Return a description of the allowed values."""
+        """Return a description of the allowed values: "a number from 0 to 1"."""
         if self.choices:
             return " or ".join(repr(choice) for choice in self.choices)
         bounds = f" from {number(self.low)}" + (
@@ -96,7 +98,7 @@ class PredictedValue:
         cent = ', or per cent, as "20 %"' if self.share else ""
         return f"{'a whole number' if self.whole else 'a number'}{bounds}{cent}"
 
-    def said(self, value: Any) -> str:
+    def said(self, value: Guess) -> str:
         """Return a value with its label and unit."""
         text = value if isinstance(value, str) else number(value)
         return f"{self.label} {text}{' ' if self.unit else ''}{self.unit}".strip()
@@ -116,24 +118,18 @@ class Question:
         parts = " and ".join(f"{part.label or 'your guess'}: {part.asks()}" for part in self.parts)
         return f"put your guess in place of the dots ({parts})."
 
-    def values(self, answer: Any) -> tuple[Any, ...]:
+    def values(self, answer: object) -> tuple[Guess, ...]:
         """Return `answer` as a tuple with one value for each part.
 
         :raises AnswerKindError: if `answer` is not a valid prediction.
         """
-        several = (
-            isinstance(answer, (tuple, list)) or isinstance(answer, np.ndarray) and answer.ndim == 1
-        )
-        read = tuple(
-            part.value(value)
-            for part, value in zip(self.parts, answer if several else (answer,), strict=False)
-        )
-        if (
-            len(read) != len(self.parts)
-            or several
-            and len(answer) != len(self.parts)
-            or None in read
-        ):
+        if isinstance(answer, (tuple, list)) or isinstance(answer, np.ndarray) and answer.ndim == 1:
+            values: Sequence[object] | Array = answer
+        else:
+            values = (answer,)
+        read = [part.value(value) for part, value in zip(self.parts, values, strict=False)]
+        guesses = tuple(guess for guess in read if guess is not None)
+        if not len(guesses) == len(values) == len(self.parts):
             asks = " and ".join(
                 f"{part.label or 'the answer'}: {part.asks()}" for part in self.parts
             )
@@ -147,20 +143,22 @@ class Question:
                 where=self.title,
                 next_step=f"give {shape}; {asks}.",
             )
-        return read
+        return guesses
 
-    def said(self, values: tuple[Any, ...]) -> str:
+    def said(self, values: tuple[Guess, ...]) -> str:
         """Return an answer in words, with labels and units."""
         return ", ".join(part.said(value) for part, value in zip(self.parts, values, strict=True))
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """A question with its numbers filled in: its text, and a function that runs the engine for the
-    answer."""
+    """A question with its numbers filled in: its text, and a function that computes the answer.
+
+    The function runs the engine.
+    """
 
     asks: str
-    answer: Callable[[], tuple[Any, ...]]
+    answer: Callable[[], tuple[Guess, ...]]
 
 
 @dataclass(frozen=True)
@@ -230,13 +228,16 @@ def later(
 ) -> Later:
     """Build a prediction that a later lesson asks again; its prose is in the file of words."""
     entries = section(lesson_of(name), f"predict {name}")
-    return Later(name, text(entries, "title"), parts, text(entries, "why"), draw)
+    return Later(
+        name, title=text(entries, "title"), parts=parts, why=text(entries, "why"), draw=draw
+    )
 
 
 def lesson(number: str, *items: Exercise | Question, later: tuple[Later, ...] = ()) -> Lesson:
     """Build a lesson from its items, given in the order of the notebook."""
     entries = section(number, "lesson")
-    return Lesson(number, text(entries, "title"), int(text(entries, "minutes")), items, later)
+    minutes = int(text(entries, "minutes"))
+    return Lesson(number, text(entries, "title"), minutes, items=items, later=later)
 
 
 # the numbers of the lessons that have exercises, in order
@@ -268,8 +269,15 @@ def asked_again_in(lesson: Lesson) -> tuple[Later, ...]:
     return tuple(questions)
 
 
-def _named(name: object, kind: type[Any], noun: str, call: str) -> Any:
-    items = [item for lesson in catalogue() for item in (*lesson.items, *lesson.later)]
+Item = TypeVar("Item", bound=Exercise | Question)
+
+
+def _named(name: str, kind: type[Item], noun: str, call: str) -> Item:
+    """Return the exercise or prediction called `name`; `call` is the learner's call.
+
+    :raises UnknownExerciseError: if there is none of this kind; the message has the nearest name.
+    """
+    items = [item for known in catalogue() for item in (*known.items, *known.later)]
     by_name = {item.name: item for item in items if isinstance(item, kind)}
     if isinstance(name, str) and name in by_name:
         return by_name[name]
@@ -282,28 +290,31 @@ def _named(name: object, kind: type[Any], noun: str, call: str) -> Any:
             next:  {instead}("{name}", …).""")
     padded = exercise_meant(str(name)) if isinstance(name, (str, float)) else ""
     near = f"did you mean {padded!r}? " if padded in by_name else did_you_mean(name, by_name)
-    numbers = ", ".join(lesson.number for lesson in catalogue())
+    numbers = ", ".join(known.number for known in catalogue())
     like = next(example for example in by_name if ".w" not in example)
     raise UnknownExerciseError(f"""There is no {noun} {shown(name)}.
         next:  {near}Names are text, as {like!r}; there are some for the lessons
         {numbers}.""")
 
 
-def find_exercise(name: object, call: str) -> Exercise:
-    """Return the exercise of that name. Raises `UnknownExerciseError` with the nearest name."""
-    exercise_found: Exercise = _named(name, Exercise, "exercise", call)
-    return exercise_found
+def find_exercise(name: str, call: str) -> Exercise:
+    """Return the exercise called `name`; `call` is the learner's call, such as "hint".
+
+    :raises UnknownExerciseError: if there is none; the message has the nearest name.
+    """
+    return _named(name, Exercise, "exercise", call)
 
 
-def find_question(name: object) -> Question:
-    """Return the prediction of that name. Raises `UnknownExerciseError` with the nearest name."""
-    question_found: Question = _named(name, Question, "prediction", "predict")
-    return question_found
+def find_question(name: str) -> Question:
+    """Return the prediction called `name`.
+
+    :raises UnknownExerciseError: if there is none; the message has the nearest name.
+    """
+    return _named(name, Question, "prediction", "predict")
 
 
 def refuse_other_kinds(exercise: Exercise, answers: tuple[object, ...]) -> None:
-    """Raise `AnswerKindError` for a wrong number of answers, or for one that should be a function
-    and is not."""
+    """Raise `AnswerKindError` for a wrong number of answers, or a value in place of a function."""
     wanted = " and ".join(exercise.takes)
     if len(answers) != len(exercise.takes):
         raise AnswerKindError(f"""check({exercise.name!r}) was given

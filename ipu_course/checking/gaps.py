@@ -19,12 +19,13 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from textwrap import dedent, wrap
-from typing import Any
+from typing import Any, TypedDict
 
 from ipu_course.checking.naming import EXERCISE, lesson_of
 from ipu_course.checking.notebooks import lessons, read_json
 from ipu_teach.errors import LessonSourceError, UnknownExerciseError, shown
 
+Names = dict[str, Any]  # the names that the cells of a notebook have bound
 BEGIN = re.compile(rf"^( *)# BEGIN SOLUTION ({EXERCISE}): (\S.*)$")
 WIDTH = 88  # characters of a comment, so that it fits into a cell on a small screen
 MARK = re.compile(r"#\s*(BEGIN|END)\s+SOLUTION")
@@ -32,10 +33,28 @@ END = re.compile(r"^ *# END SOLUTION$")
 CONFLICT = re.compile(r"^(<{7}|>{7})( |$)", re.MULTILINE)
 
 
+class Cell(TypedDict, total=False):
+    """A cell of a notebook file, with the fields that this kit uses."""
+
+    cell_type: str
+    source: str | list[str]
+    outputs: list[dict[str, object]]
+    execution_count: int | None
+
+
+class Notebook(TypedDict):
+    """A notebook file, with the field that this kit uses."""
+
+    cells: list[Cell]
+
+
 @dataclass(frozen=True)
 class Gap:
-    """One gap: its exercise, the words for the learner, and the lines first..last of the cell,
-    marks included."""
+    """One gap of a cell: its exercise, the task for the learner, and its lines.
+
+    `first` and `last` are the numbers of the lines with the marks, from 0 on. `answer` is the text
+    between them.
+    """
 
     exercise: str
     todo: str
@@ -61,20 +80,20 @@ class Gap:
         return list(dict.fromkeys(names))
 
 
-def source_of(cell: dict[str, Any]) -> str:
+def source_of(cell: Cell) -> str:
     """Return a cell's source as one text."""
     source = cell["source"]
     return source if isinstance(source, str) else "".join(source)
 
 
-def read_notebook(path: Path) -> dict[str, Any]:
+def read_notebook(path: Path) -> Notebook:
     """Return the content of a notebook file, unchanged.
 
     :raises LessonSourceError: if the file is not a notebook, or has an invalid cell.
     """
     place = str(path)
     try:
-        notebook: dict[str, Any] = read_json(path)
+        notebook: Notebook = read_json(path)
         cells = notebook["cells"] if isinstance(notebook, dict) else None
         if not isinstance(cells, list):
             raise ValueError("it has no list of cells")
@@ -94,7 +113,7 @@ def read_notebook(path: Path) -> dict[str, Any]:
     return notebook
 
 
-def _check(cell: Any) -> None:
+def _check(cell: Cell) -> None:
     """Raise `ValueError` for an invalid cell."""
     if not isinstance(cell, dict) or cell.get("cell_type") not in ("code", "markdown", "raw"):
         raise ValueError(f"a cell is of the kind code, markdown or raw, and this is {shown(cell)}")
@@ -108,9 +127,11 @@ def _check(cell: Any) -> None:
         raise ValueError("a cell has the marks of two versions that were not merged")
 
 
-def _as_utf8(value: Any) -> None:
-    """Raise `ValueError` for an unpaired surrogate, which JSON can express and no file can
-    store."""
+def _as_utf8(value: Cell | Notebook) -> None:
+    """Raise `ValueError` for an unpaired surrogate.
+
+    JSON can express one, and no file can store it.
+    """
     json.dumps(value, ensure_ascii=False).encode("utf-8")
 
 
@@ -155,7 +176,17 @@ def gaps_in(source: str, where: str = "") -> list[Gap]:
             opening = BEGIN.match(lines[begin])
             assert opening is not None
             answer = "\n".join(lines[begin + 1 : number])
-            gaps.append(Gap(opening[2], opening[3], opening[1], begin, number, answer, where))
+            gaps.append(
+                Gap(
+                    exercise=opening[2],
+                    todo=opening[3],
+                    indent=opening[1],
+                    first=begin,
+                    last=number,
+                    answer=answer,
+                    where=where,
+                )
+            )
             begin = None
     if begin is not None:
         raise LessonSourceError(
@@ -167,11 +198,10 @@ def gaps_in(source: str, where: str = "") -> list[Gap]:
 
 
 def blanked(source: str, later: Iterable[str] = (), where: str = "") -> str:
-    """Return a cell as a learner gets it: in place of each gap, a line with the task and code that
-    runs and does nothing.
+    """Return a cell as a learner gets it, with the answer of each gap left out.
 
-    A name that the answer binds, and that this cell or the `later` ones use after the gap, is bound
-    to `...`.
+    In place of a gap are a comment with the task, and code that runs and does nothing. A name that
+    the answer binds, and that this cell or the `later` ones use after the gap, is bound to `...`.
     """
     lines = source.splitlines()
     afterwards = _names("\n".join(later))
@@ -237,7 +267,7 @@ class Reference:
 @cache
 def _references(path: Path) -> dict[str, Reference]:
     cells = [source_of(c) for c in read_notebook(path)["cells"] if c["cell_type"] == "code"]
-    arguments: dict[object, tuple[str, ...]] = {}
+    arguments: dict[str, tuple[str, ...]] = {}
     for source in cells:
         for node in ast.walk(parsed(source, str(path))):
             if (
@@ -247,7 +277,7 @@ def _references(path: Path) -> dict[str, Reference]:
                 and node.args
             ):
                 name, *answers = node.args
-                if isinstance(name, ast.Constant):
+                if isinstance(name, ast.Constant) and isinstance(name.value, str):
                     arguments[name.value] = tuple(ast.unparse(answer) for answer in answers)
     return {
         gap.exercise: Reference(path, without_check(source), arguments[gap.exercise])

@@ -1,5 +1,4 @@
-"""Run a lesson without a browser: execute every cell, show its output, and optionally store the
-outputs."""
+"""Run a lesson without a browser: execute its cells, show the output, and store it on request."""
 
 from __future__ import annotations
 
@@ -21,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class Screen:
-    """The terminal output of a headless run: the notebook's stdout goes to our stdout line by line,
-    all progress to stderr.
+    """The terminal output of a headless run.
 
-    On a terminal, one bar counts the cells, and also shows the bar that the running cell draws.
+    The notebook's stdout goes to our stdout line by line, and all progress to stderr. On a
+    terminal, one bar counts the cells, and also shows the bar that the running cell draws.
     Elsewhere, as in a log, each cell and each finished bar is one line.
     """
 
@@ -105,12 +104,12 @@ def choose_data(notebook: NotebookNode, data: str, name: str) -> None:
 
 
 def cell_error(cell: NotebookNode, number: int, name: str, ename: str, evalue: str) -> str:
-    """Return which cell failed and at which line, followed by the error as the learner would see
-    it."""
+    """Return which cell failed and at which line, followed by the error as in the notebook."""
     tracebacks = ["\n".join(out.traceback) for out in cell.outputs if out.output_type == "error"]
     plain = re.sub(r"\x1b\[[0-9;]*m", "", tracebacks[-1] if tracebacks else "")
     line = re.search(r"Cell In\s?\[\d+\], line (\d+)", plain)
-    where, source = "", ""
+    where = ""
+    source = ""
     if line and int(line[1]) <= len(cell.source.splitlines()):
         where = f", line {line[1]}"
         source = f"    {cell.source.splitlines()[int(line[1]) - 1].strip()}\n"
@@ -118,8 +117,10 @@ def cell_error(cell: NotebookNode, number: int, name: str, ename: str, evalue: s
 
 
 def execute(notebook: NotebookNode, folder: Path, name: str, env: dict[str, str]) -> int:
-    """Run every cell in a kernel of this Python interpreter, in `folder`; the outputs go into
-    `notebook`."""
+    """Run every cell in a kernel of this Python interpreter, and return the exit status.
+
+    The kernel runs in `folder`, and the outputs are stored in `notebook`.
+    """
     import asyncio
     import signal
 
@@ -173,7 +174,7 @@ def execute(notebook: NotebookNode, folder: Path, name: str, env: dict[str, str]
                     await client.async_execute_cell(cell, index, execution_count=number)
                     screen.cell_done(number)
         except CellExecutionError as error:
-            return cell_error(cell, number, name, error.ename, error.evalue)
+            return cell_error(cell, number, name, ename=error.ename, evalue=error.evalue)
         except DeadKernelError:  # nbclient raises it for a cancelled task, too
             return f"{name}: the kernel died in code cell {number}; most often memory ran out"
         except RuntimeError as error:
@@ -211,16 +212,20 @@ def execute(notebook: NotebookNode, folder: Path, name: str, env: dict[str, str]
 
 
 def settle(notebook: NotebookNode) -> None:
-    """Make the outputs the same in every run: join text printed in pieces, and keep only the other
-    forms of widgets.
+    """Make the outputs the same in every run.
 
-    The model of a widget ends with the kernel and has a different id in each run.
+    Text that was printed in pieces is joined. Widgets keep only their other forms, because a
+    widget's model ends with the kernel and has a different id in each run.
     """
     for cell in notebook.cells:
-        settled: list[Any] = []
+        settled: list[NotebookNode] = []
         for output in cell.get("outputs", ()):
-            last: Any = settled[-1] if settled else {}
-            if output.output_type == "stream" and last.get("name") == output.name:
+            last = settled[-1] if settled else None
+            if (
+                last is not None
+                and output.output_type == "stream"
+                and last.get("name") == output.name
+            ):
                 last.text += output.text
                 continue
             output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)
@@ -230,8 +235,10 @@ def settle(notebook: NotebookNode) -> None:
 
 
 def page_of(notebook: NotebookNode, name: str) -> str:
-    """Return the executed notebook as one HTML page that downloads nothing, except the renderer of
-    formulas if it has some."""
+    """Return the executed notebook as one HTML page.
+
+    The page downloads nothing, except the renderer of formulas if it has some.
+    """
     from nbconvert import HTMLExporter
 
     formulas = any(cell.cell_type == "markdown" and "$" in cell.source for cell in notebook.cells)
@@ -243,8 +250,11 @@ def page_of(notebook: NotebookNode, name: str) -> str:
 
 
 def run(word: str, data: str | None = None, html: str | None = None, store: bool = False) -> int:
-    """Run a lesson, or a notebook file of your own, headless. The file changes only if `store` is
-    set."""
+    """Run a lesson, or a notebook file of your own, headless; return the exit status.
+
+    `data` replaces the lesson's choice of data, and `html` is the file for a page of the result.
+    The notebook file changes only if `store` is set.
+    """
     need("nbclient", "lab")
     import nbformat
 

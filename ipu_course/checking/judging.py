@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from ipu_teach.engine.scalar import run as scalar_run
 from ipu_teach.errors import AnswerKindError, InvalidPerfEstimateError
 
 
-def judged(judge: Callable[..., Passed], answers: Sequence[Any], name: str = "") -> Found:
+def judged(judge: Callable[..., Passed], answers: Sequence[object], name: str = "") -> Found:
     """Return the result of the check of `answers`.
 
     It always ends, and the only exception is the learner's own interruption. Every text is built
@@ -44,7 +43,7 @@ def judged(judge: Callable[..., Passed], answers: Sequence[Any], name: str = "")
         time_limit.BEGAN.reset(began)
 
 
-def _judged(judge: Callable[..., Passed], answers: Sequence[Any], name: str) -> Found:
+def _judged(judge: Callable[..., Passed], answers: Sequence[object], name: str) -> Found:
     try:
         return _in_words(judge, answers, name)
     except BaseException as error:  # an answer with unusual values, or an error of ours
@@ -64,7 +63,7 @@ def _judged(judge: Callable[..., Passed], answers: Sequence[Any], name: str) -> 
         return Found(Kind.UNJUDGED, (*rows, ("next", advice)))
 
 
-def _in_words(judge: Callable[..., Passed], answers: Sequence[Any], name: str) -> Found:
+def _in_words(judge: Callable[..., Passed], answers: Sequence[object], name: str) -> Found:
     try:
         if any(is_blank(answer) for answer in answers):
             return Found(Kind.NOT_ATTEMPTED)

@@ -8,15 +8,13 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 from ipu_course.checking import notebooks
-from ipu_course.checking.gaps import blanked, gaps_in, parsed, read_notebook, source_of
+from ipu_course.checking.gaps import Notebook, blanked, gaps_in, parsed, read_notebook, source_of
+from ipu_course.checking.minutes import write_minutes
 from ipu_course.checking.naming import lesson_of
 from ipu_course.checking.state import learned
 from ipu_teach._support.places import not_kept, program, write_whole
-
-Notebook = dict[str, Any]
 
 
 def learners_form(solved: Notebook, name: str = "") -> Notebook:
@@ -25,10 +23,10 @@ def learners_form(solved: Notebook, name: str = "") -> Notebook:
     :raises LessonSourceError: if the notebook is invalid.
     """
     # links in the copy start one folder closer to their targets
-    returned_value: Notebook = json.loads(json.dumps(solved).replace("](../", "]("))
+    derived: Notebook = json.loads(json.dumps(solved).replace("](../", "]("))
     code = [
         (f"{name}, cell {n}", cell)
-        for n, cell in enumerate(returned_value["cells"], start=1)
+        for n, cell in enumerate(derived["cells"], start=1)
         if cell["cell_type"] == "code"
     ]
     sources = [source_of(cell) for _, cell in code]
@@ -39,8 +37,9 @@ def learners_form(solved: Notebook, name: str = "") -> Notebook:
             open_yet = False
             cell["source"] = blanked(source, sources[number + 1 :], where).splitlines(keepends=True)
         if not open_yet:
-            cell["outputs"], cell["execution_count"] = [], None
-    return returned_value
+            cell["outputs"] = []
+            cell["execution_count"] = None
+    return derived
 
 
 def as_text(notebook: Notebook) -> str:
@@ -59,7 +58,9 @@ def pairs() -> list[tuple[Path, Path]]:
 
 
 def write() -> int:
-    """Write every learner's notebook again, and return 0."""
+    """Write every learner's notebook again, after the minutes of the lessons; return 0."""
+    for path in write_minutes():
+        print(f"{path.name}: minutes written")
     for solved, target in pairs():
         text = as_text(learners_form(read_notebook(solved), solved.name))
         same = target.exists() and target.read_text(encoding="utf-8", errors="replace") == text
@@ -70,8 +71,10 @@ def write() -> int:
 
 
 def check() -> int:
-    """Report each learner's notebook that differs from the form derived from its solved one; return
-    1 if any does, else 0."""
+    """Print how each learner's notebook differs from the form derived from its solved one.
+
+    Return 1 if any does, else 0.
+    """
     faults = [fault for solved, target in pairs() for fault in differences(solved, target)]
     known = {solved.name for solved, _ in pairs()}
     strays = [
@@ -88,8 +91,7 @@ def check() -> int:
 
 
 def differences(solved: Path, target: Path) -> list[str]:
-    """Return the differences between a learner's notebook and the expected one, cell by cell, in
-    words."""
+    """Return how a learner's notebook differs from the expected one, cell by cell, in words."""
     if not target.exists():
         return [f"{target.name}: not there"]
     wanted = learners_form(read_notebook(solved), solved.name)
@@ -130,10 +132,10 @@ def differences(solved: Path, target: Path) -> list[str]:
 
 
 def reset(word: str, progress: bool = False) -> int:
-    """Put a fresh copy of a lesson into the work folder, and return 0; an edited copy is kept under
-    another name.
+    """Put a fresh copy of a lesson into the work folder, and return 0.
 
-    With `progress`, the learner's progress in the lesson is deleted too, predictions included.
+    An edited copy is kept under another name. With `progress`, the learner's progress in the lesson
+    is deleted too, predictions included.
     """
     lesson = notebooks.find_lesson(word)
     copy = notebooks.kept_work() / lesson.name

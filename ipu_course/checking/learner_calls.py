@@ -16,13 +16,14 @@ from ipu_course.checking.calling import is_blank
 from ipu_course.checking.exercise import (
     REFUSALS,
     Exercise,
+    Guess,
     Later,
     Question,
     find_exercise,
     find_question,
     refuse_other_kinds,
 )
-from ipu_course.checking.gaps import Reference, names_needed, reference
+from ipu_course.checking.gaps import Names, Reference, names_needed, reference
 from ipu_course.checking.printed import first_lines
 from ipu_course.checking.quoting import name_of
 from ipu_course.checking.shared import Shared, alone, code_of, parsed
@@ -33,12 +34,12 @@ from ipu_teach.errors import AnswerKindError, LessonError
 
 _passed: dict[str, Any] = {}  # the answers that passed in this kernel, by exercise
 _handed_out: dict[str, Any] = {}  # the reference answers that given() returned
-_shared: dict[str, Shared | None] = {}  # the lines of those that passed
+_shared: dict[str, Shared | None] = {}  # the lines of share() for the answers that passed
 
 
-DONE = ("solved", "with help", "given")  # states that no further attempt takes back
-# reasons for refusals stored per exercise, and the characters of one
-MOST_REASONS, LONGEST_REASON = 8, 160
+DONE = ("solved", "with help", "given")  # states that no further attempt changes back
+MOST_REASONS = 8  # reasons for refusals stored per exercise
+LONGEST_REASON = 160  # characters of a stored reason
 SIGNS = {
     Kind.PASSED: "✓",
     Kind.NOT_YET: "✗",
@@ -72,17 +73,16 @@ class Verdict(Panel):
         return WASH if self else ""
 
 
-def check(name: str, *answers: Any) -> Verdict:
-    """Check an answer to the exercise `name`, and return the verdict: `check("01.1",
-    superstep_cycles)`.
+def check(name: str, *answers: object) -> Verdict:
+    """Check an answer to the exercise `name`, as in `check("01.1", superstep_cycles)`.
 
     The first of `answers` is the learner's; a few exercises also take an object that the lesson
     defines.
 
-    A notebook shows the verdict if the call is the last line of a cell. Whatever the answer is or
-    does, the result is a verdict, and an answer that does not end is stopped. The only exceptions
-    are your own interruption, and `UnknownExerciseError` for an unknown name. In a script, where
-    the value of a last line is not shown, the verdict is printed.
+    A notebook shows the returned verdict if the call is the last line of a cell. Whatever the
+    answer is or does, the result is a verdict, and an answer that does not end is stopped. The only
+    exceptions are your own interruption, and `UnknownExerciseError` for an unknown name. In a
+    script, where the value of a last line is not shown, the verdict is printed.
     """
     verdict = _tried(name, answers)
     # interactive shells, which show the value of a line, define sys.ps1
@@ -91,14 +91,15 @@ def check(name: str, *answers: Any) -> Verdict:
     return verdict
 
 
-def _tried(name: str, answers: tuple[Any, ...]) -> Verdict:
+def _tried(name: str, answers: tuple[object, ...]) -> Verdict:
     """Return the verdict on an answer, and count the attempt."""
     exercise = find_exercise(name, "check")
     given_out = name in _handed_out and bool(answers) and answers[0] is _handed_out[name]
     with first_lines():
         verdict = judged(exercise, answers, given_out)
     if verdict and not given_out:
-        _passed[name], _shared[name] = answers[0], verdict.shared
+        _passed[name] = answers[0]
+        _shared[name] = verdict.shared
     if verdict.kind is not Kind.NOT_ATTEMPTED and not given_out:
         text = alone(answers[0]) if verdict and len(answers) == 1 else None
         learned().change(name, lambda record: _count(record, verdict, text))
@@ -153,10 +154,13 @@ def _count(record: Record, verdict: Verdict, text: str | None) -> None:
         record["state"] = "solved" if kind is Kind.PASSED else "not yet"
 
 
-def judged(exercise: Exercise, answers: tuple[Any, ...], given_out: bool = False) -> Verdict:
-    """Return the verdict on an answer, without counting it."""
+def judged(exercise: Exercise, answers: tuple[object, ...], given_out: bool = False) -> Verdict:
+    """Return the verdict on an answer, without counting it.
 
-    def judge(*arguments: Any) -> Passed:
+    `given_out`: the answer is the reference answer that given() returned.
+    """
+
+    def judge(*arguments: object) -> Passed:
         refuse_other_kinds(exercise, arguments)
         return exercise.judge(*arguments)
 
@@ -175,18 +179,18 @@ def judged(exercise: Exercise, answers: tuple[Any, ...], given_out: bool = False
     return Verdict(
         f"{exercise.name} {exercise.title}: {message}",
         SIGNS[kind],
-        filled,
-        verdict.bars,
-        verdict.picture,
+        rows=filled,
+        bars=verdict.bars,
+        picture=verdict.picture,
         kind=kind,
         shared=verdict.shared,
     )
 
 
 def share(name: str) -> Panel:
-    """Return one line about your passed answer: exercise, cost, and short hashes of what the check
-    saw and of your code.
+    """Return one line about your passed answer, which others can check.
 
+    The line has the exercise, the cost, and short hashes of what the check saw and of your code.
     Anyone who has the line and your code can replay it: `verify(line, answer)`.
 
     :raises UnknownExerciseError: if there is no such exercise.
@@ -215,13 +219,12 @@ def share(name: str) -> Panel:
     return Panel(f"{name} {exercise.title}: to share", "→", replay)
 
 
-def _called(answer: Any) -> str:
+def _called(answer: object) -> str:
     return name_of(answer) if callable(answer) else "answer"
 
 
-def verify(line: str, *answers: Any) -> Panel:
-    """Replay an answer that somebody shared: check that it passes, with the same cost, results and
-    code.
+def verify(line: str, *answers: object) -> Panel:
+    """Check that a shared answer passes, with the same cost, results and code as its line says.
 
     `answers` are as in `check`. The attempt is not counted.
 
@@ -267,8 +270,7 @@ def verify(line: str, *answers: Any) -> Panel:
 
 
 def hint(name: str) -> Panel:
-    """Return the next hint for an exercise, below the earlier ones. The number of hints shown is
-    stored."""
+    """Return the next hint for an exercise, below the earlier ones, and count it."""
     exercise = find_exercise(name, "hint")
 
     def show_one_more(record: Record) -> None:
@@ -288,12 +290,13 @@ def hint(name: str) -> Panel:
     )
 
 
-_MISSING: Any = object()
+_MISSING = object()
 
 
-def predict(name: str, value: Any = _MISSING, *, actual: Any = _MISSING) -> Panel:
-    """Store your prediction before a run, `predict("01.0", 250)`, and compare it after:
-    `predict("01.0", actual=cycles)`.
+def predict(name: str, value: object = _MISSING, *, actual: object = _MISSING) -> Panel:
+    """Store your prediction before a run, and compare it with the result after the run.
+
+    Before: `predict("01.0", 250)`. After: `predict("01.0", actual=cycles)`.
 
     The first prediction is locked. It counts that you made one, whether or not it is right. A
     prediction from an earlier lesson comes back as `predict("01.0 again", …)` with other numbers:
@@ -352,7 +355,7 @@ def predict(name: str, value: Any = _MISSING, *, actual: Any = _MISSING) -> Pane
     )
 
 
-def _locked(question: Question) -> tuple[Any, ...]:
+def _locked(question: Question) -> tuple[Guess, ...]:
     """Return the locked prediction; () if there is none, or the file was edited."""
     try:
         return question.values(learned().record(question.name).get("prediction"))
@@ -361,21 +364,33 @@ def _locked(question: Question) -> tuple[Any, ...]:
 
 
 def _compared(
-    question: Question, head: str, locked: Any, actual: Any, *extra_rows: tuple[str, str]
+    question: Question,
+    head: str,
+    locked: tuple[Guess, ...],
+    actual: tuple[Guess, ...],
+    *,
+    extra_rows: tuple[tuple[str, str], ...] = (),
 ) -> Panel:
-    """Return a panel with the guess next to the actual value."""
+    """Return a panel with the guess next to the actual value, below `extra_rows`."""
     rows = (*extra_rows, ("you guessed", question.said(locked)), ("it is", question.said(actual)))
     message = "as you guessed" if locked == actual else "compared"
     return Panel(f"{head} {message}", "=", (*rows, ("why", question.why)))
 
 
-def _lock(question: Question, values: tuple[Any, ...]) -> None:
-    learned().change(question.name, lambda record: record.setdefault("prediction", list(values)))
+def _lock(question: Question, values: tuple[Guess, ...]) -> None:
+    """Store a prediction, unless one is stored already."""
+
+    def lock(record: Record) -> None:
+        record.setdefault("prediction", list(values))
+
+    learned().change(question.name, lock)
 
 
-def _asked_again(question: Later, value: Any, actual: Any) -> Panel:
-    """Return the panel of a prediction that is asked again: its question, or the guess next to the
-    result of a run of the engine."""
+def _asked_again(question: Later, value: object, actual: object) -> Panel:
+    """Return the panel of a prediction that a later lesson asks again.
+
+    It shows the question, or the guess next to the result of a run of the engine.
+    """
     drawn = question.drawn()
     locked = _locked(question)
     head = f"{question.name}: {question.title}"
@@ -394,7 +409,8 @@ def _asked_again(question: Later, value: Any, actual: Any) -> Panel:
         locked = question.values(value)
         _lock(question, locked)
     actual_value = question.values(drawn.answer())
-    return _compared(question, f"{head},", locked, actual_value, ("asked", drawn.asks))
+    asked = (("asked", drawn.asks),)
+    return _compared(question, f"{head},", locked, actual_value, extra_rows=asked)
 
 
 def passed_here(name: str) -> Any:
@@ -403,12 +419,11 @@ def passed_here(name: str) -> Any:
 
 
 def given(name: str) -> Any:
-    """Return an answer to continue the lesson with: yours if it passed in this kernel, else the
-    reference answer.
+    """Return an answer to continue the lesson with: yours if it passed, else the reference answer.
 
-    The cell shows which of the two it is; `progress()` lists an exercise with the reference answer
-    as given. The reference is read from the solved notebook and run among the names of the caller's
-    notebook.
+    Yours counts if it passed in this kernel. The cell shows which of the two it is; `progress()`
+    lists an exercise with the reference answer as given. The reference is read from the solved
+    notebook and run among the names of the caller's notebook.
 
     :raises UnknownExerciseError: if there is no such exercise.
 
@@ -433,7 +448,7 @@ def _as_given(record: Record) -> None:
         record["state"] = "given"
 
 
-def run_reference(name: str, names: dict[str, Any]) -> tuple[Any, ...]:
+def run_reference(name: str, names: Names) -> tuple[Any, ...]:
     """Run the reference answers of an exercise among the names of a notebook, and return them.
 
     :raises LessonError: if some needed names are missing.
@@ -441,7 +456,7 @@ def run_reference(name: str, names: dict[str, Any]) -> tuple[Any, ...]:
     return run_cell(complete_reference(name, names), f"<reference {name}>", names)
 
 
-def complete_reference(name: str, names: dict[str, Any]) -> Reference:
+def complete_reference(name: str, names: Names) -> Reference:
     """Return the reference of an exercise, after checking that all names it needs are in `names`.
 
     :raises LessonError: if some are missing.
@@ -456,9 +471,11 @@ def complete_reference(name: str, names: dict[str, Any]) -> Reference:
     return reference_found
 
 
-def run_cell(reference_found: Reference, path: str, names: dict[str, Any]) -> tuple[Any, ...]:
-    """Run a cell among the names of a notebook, and return its answers. `path` is the file that
-    tracebacks name."""
+def run_cell(reference_found: Reference, path: str, names: Names) -> tuple[Any, ...]:
+    """Run a cell among the names of a notebook, and return its answers.
+
+    `path` is the file that tracebacks name.
+    """
     # The kit can then quote its lines, as it does with a learner's.
     linecache.cache[path] = (
         len(reference_found.cell),

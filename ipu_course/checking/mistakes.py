@@ -1,18 +1,28 @@
 """Known mistakes: wrong answers as learners write them, in one file per lesson, `mistakes.py`.
 
-Its cells have the form of a notebook's:
+The file consists of cells in the form of a notebook exported as a script:
 
-# %% given …what the lesson has defined by then: imports, codelets
+    # %% given
+    import numpy as np
 
-# %% 01.3: the busy share # why: this is the share of the time in which tiles work. The rest is
-waiting. # next: subtract it from 1. def waiting_share(work): …
+    # %% 01.3: the busy share
+    # why:  this is the share of the time in which tiles work. The rest is waiting.
+    # next: subtract it from 1.
+    def waiting_share(work):
+        ...
 
-The last name that a cell defines is the answer. A mistake with `why` is run next to the learner's
-answer; if both give the same result, the verdict shows its texts, where `{figure}` stands for a
-value that the check has computed for the case. For the other mistakes the check itself finds the
-reason, and they quote it: `# not yet: words of the verdict`, or `# error in the answer: words`. The
-tests check all mistakes as answers, and docs/mistakes.md is made from them. Variants of a mistake,
-which only the tests use, have the same form below `# like: the busy share`.
+The first cell has the definitions that the mistakes share: imports, codelets and helpers of the
+lesson. In any other cell, the last name that the cell defines is the answer. The comments below its
+title are one of these:
+
+* `why` and `next`: the check runs the mistake beside the learner's answer. If both give the same
+  result, the verdict shows these texts. `{figure}` in them stands for a value of the case.
+* `not yet` or `error in the answer`: the check finds the reason itself, and the comment quotes
+  words of its verdict.
+
+The tests judge every mistake as an answer, and docs/mistakes.md is made from the files. Files of
+attempts, which only the tests use, have the same form with two more comments: `like: the busy
+share`, a mistake written in another way, and `passed: words of the verdict`, a right answer.
 """
 
 from __future__ import annotations
@@ -25,6 +35,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from time import perf_counter, thread_time
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -33,7 +44,7 @@ from ipu_course.checking.naming import folder_of
 from ipu_course.checking.shared import last_name
 
 CELL = re.compile(r"^# %% (.+)\n((?:# .+\n)*)", re.MULTILINE)
-HEAD = re.compile(r"# (why|next|not yet|error in the answer|like): +(.+\n(?:#   .+\n)*)")
+HEAD = re.compile(r"# (why|next|not yet|error in the answer|passed|like): +(.+\n(?:#   .+\n)*)")
 # seconds of processor time (twice that by the clock) after which no further mistake is tried, so
 # that the verdict is not delayed
 PATIENCE = 2.0
@@ -43,10 +54,11 @@ Reason = tuple[str, str]  # why an answer is wrong, and what to do next; "" for 
 
 @dataclass(frozen=True)
 class Mistake:
-    """A known wrong answer.
+    """A known answer: a mistake, or an attempt of the tests.
 
     The verdict shows `why` and `next_step` to learners whose answer gives the same result. `kind`
-    and `says` are the kind and the text of the verdict on this answer.
+    is the kind of the verdict on this answer, and `says` is text of that verdict. In a variant,
+    `kind` is "like" and `says` is the title of the mistake that it repeats.
     """
 
     exercise: str
@@ -60,35 +72,45 @@ class Mistake:
     line: int
 
     @cached_property
-    def like(self) -> Any:
+    def answer(self) -> Any:
         """The answer: the last name that the cell defines."""
         names = dict(given(self.path))
         exec(_compiled(self.code, self.path, self.line), names)
         return names[last_name(ast.parse(self.code))]
 
-    def told(self, **figures: object) -> Reason:
+    def reason(self, **figures: object) -> Reason:
         """Return (why, next step), with the values of a case filled in."""
         return self.why.format(**figures), self.next_step.format(**figures)
 
 
 @cache
 def read(path: Path) -> tuple[Mistake, ...]:
-    """Return the mistakes of one file, in order. The first cell has the definitions that they
-    share."""
-    found, text = [], path.read_text(encoding="utf-8")
+    """Return the answers of one file, in order; the first cell is left out."""
+    text = path.read_text(encoding="utf-8")
     cells = list(CELL.finditer(text))
-    for cell, end in zip(cells[1:], [*(c.start() for c in cells[2:]), len(text)], strict=True):
-        exercise, about = cell[1].split(": ", 1)
-        said = {
-            key: " ".join(words.replace("\n#", " ").split()) for key, words in HEAD.findall(cell[2])
-        }
-        kind = next((key for key in said if key not in ("why", "next")), "not yet")
-        why, advice = said.get("why", ""), said.get("next", "")
-        code, line = text[cell.end() : end].rstrip() + "\n", text.count("\n", 0, cell.end())
-        found.append(
-            Mistake(exercise, about, why, advice, kind, said.get(kind, why), code, path, line)
-        )
-    return tuple(found)
+    ends = [*(cell.start() for cell in cells[2:]), len(text)]
+    return tuple(_mistake(path, text, cell, end) for cell, end in zip(cells[1:], ends, strict=True))
+
+
+def _mistake(path: Path, text: str, cell: re.Match[str], end: int) -> Mistake:
+    """Return the answer of a cell of the file's `text`; `cell` matches its title and comments."""
+    exercise, about = cell[1].split(": ", 1)
+    comments = {
+        key: " ".join(words.replace("\n#", " ").split()) for key, words in HEAD.findall(cell[2])
+    }
+    why = comments.get("why", "")
+    kind = next((key for key in comments if key not in ("why", "next")), "not yet")
+    return Mistake(
+        exercise=exercise,
+        about=about,
+        why=why,
+        next_step=comments.get("next", ""),
+        kind=kind,
+        says=comments.get(kind, why),
+        code=text[cell.end() : end].rstrip() + "\n",
+        path=path,
+        line=text.count("\n", 0, cell.end()),
+    )
 
 
 @cache
@@ -96,12 +118,14 @@ def given(path: Path) -> dict[str, Any]:
     """Return the names that the first cell of a file defines."""
     text = path.read_text(encoding="utf-8")
     names: dict[str, Any] = {"__name__": f"{path.parent.name}_{path.stem}"}
-    exec(_compiled(text[: [cell.start() for cell in CELL.finditer(text)][1]], path, 0), names)
+    second_cell = [cell.start() for cell in CELL.finditer(text)][1]
+    exec(_compiled(text[:second_cell], path, 0), names)
     return names
 
 
 def given_to(exercise: str) -> dict[str, Any]:
-    """Return the names that the exercise's lesson defines, as its file of mistakes repeats them."""
+    """Return the names that the first cell of the lesson's file of mistakes defines; {} without a
+    file."""
     path = _file(exercise)
     return given(path) if path.exists() else {}
 
@@ -110,15 +134,13 @@ def _file(exercise: str) -> Path:
     return folder_of(exercise) / "mistakes.py"
 
 
-def _compiled(code: str, path: Path, line: int) -> Any:
-    """Compile code of a file with its own line numbers, so that errors and codelets find their
-    source."""
+def _compiled(code: str, path: Path, line: int) -> CodeType:
+    """Compile code that begins at `line` of a file; errors and codelets then find their source."""
     return compile("\n" * line + code, str(path), "exec", dont_inherit=True)
 
 
 def suspects(*exercises: str) -> Iterator[Mistake]:
-    """Yield the mistakes of these exercises that have a `why`, in file order; files are read on
-    first use."""
+    """Yield the mistakes of these exercises that have a `why`, in the order of the file."""
     for exercise in exercises:
         yield from (
             mistake
@@ -128,13 +150,17 @@ def suspects(*exercises: str) -> Iterator[Mistake]:
 
 
 def alike(mistakes: Iterable[Mistake], fits: Callable[[Any], bool]) -> Iterator[Mistake]:
-    """Yield the mistakes whose answer `fits` (gives the same result as the learner's), while time
-    remains."""
-    worked, waited = thread_time(), perf_counter()
+    """Yield the mistakes for which `fits(answer)` is true: those with the learner's result.
+
+    It ends early when the time of `PATIENCE` is used up. An answer that raises an error does not
+    fit.
+    """
+    worked = thread_time()
+    waited = perf_counter()
     for mistake in mistakes:
         fitting = False
-        with suppress(Exception):  # a mistake that raises an error does not match
-            fitting = fits(mistake.like)
+        with suppress(Exception):
+            fitting = fits(mistake.answer)
         if fitting:
             yield mistake
         if thread_time() - worked > PATIENCE or perf_counter() - waited > 2 * PATIENCE:
@@ -143,23 +169,23 @@ def alike(mistakes: Iterable[Mistake], fits: Callable[[Any], bool]) -> Iterator[
 
 def first(mistakes: Iterable[Mistake], fits: Callable[[Any], bool], **figures: object) -> Reason:
     """Return the reason of the first of these mistakes whose answer `fits`."""
-    found = next(alike(mistakes, fits), None)
-    return found.told(**figures) if found else ("", "")
+    match = next(alike(mistakes, fits), None)
+    return match.reason(**figures) if match else ("", "")
 
 
-def same(one: Any, other: Any) -> bool:
-    """Return whether two outcomes are equal: arrays, in which nan equals nan, or several of
-    them."""
-    if isinstance(one, (list, tuple)):
-        return len(one) == len(other) and all(map(same, one, other))
-    return (
-        bool(np.array_equal(one, other, equal_nan=True))
-        if isinstance(one, np.ndarray)
-        else bool(one == other)
-    )
+def same(result: Any, reference: Any) -> bool:
+    """Return whether two results are equal: values, arrays, or lists and tuples of them.
+
+    In arrays, NaN equals NaN.
+    """
+    if isinstance(result, (list, tuple)):
+        return len(result) == len(reference) and all(map(same, result, reference))
+    if isinstance(result, np.ndarray):
+        return bool(np.array_equal(result, reference, equal_nan=True))
+    return bool(result == reference)
 
 
 def all_mistakes() -> Iterator[Mistake]:
-    """Return the mistakes of every lesson, for the tests and for docs/mistakes.md."""
+    """Yield the mistakes of every lesson, lesson by lesson."""
     for path in sorted(Path(__file__).resolve().parents[1].glob("lesson*/mistakes.py")):
         yield from read(path)

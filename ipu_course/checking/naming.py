@@ -1,5 +1,4 @@
-"""The names of lessons and exercises: lesson `07` or `07b`, exercise `07.3`, `07b.10`, warm-up
-`07b.w1`.
+"""The names of lessons and exercises: lesson `07b`, exercise `07b.10`, warm-up `07b.w1`.
 
 The name of a notebook file begins with its lesson: `07b_title.ipynb`. Lessons are ordered 07, 07b,
 08; within a lesson the warm-ups come first.
@@ -16,8 +15,7 @@ Key = tuple[float, str, bool, float, str]
 
 
 def lesson_of(name: str) -> str:
-    """Return the lesson at the beginning of an exercise's or a notebook's name: `07b` for `07b.w1`
-    and `07b_title.ipynb`."""
+    """Return the lesson with which a name begins: `07b` for `07b.w1` and `07b_title.ipynb`."""
     return re.split(r"[._]", name, maxsplit=1)[0]
 
 
@@ -35,8 +33,10 @@ def number_of(name: str) -> int:
 
 
 def sort_key(name: str) -> Key:
-    """Return the sort key of a name, for the order 07.1, 07b.w1, 07b.2, 07b.10, 08.1; other names
-    come last."""
+    """Return the sort key of a name, for the order 07.1, 07b.w1, 07b.2, 07b.10, 08.1.
+
+    Other names come last.
+    """
     match = re.fullmatch(r"(\d+)([a-z]?)(?:\.(w?)(\d+))?", name)
     if match is None:
         return (float("inf"), name, False, 0, name)

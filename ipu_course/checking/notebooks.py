@@ -13,6 +13,7 @@ import os
 import re
 import sys
 import time
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -32,8 +33,10 @@ DEEPEST = 50  # nesting levels of lists and objects; a notebook has about ten
 
 
 def lessons(solved: bool = False) -> list[Path]:
-    """Return the lessons in order: the learner's form of each if there is one; with `solved`, the
-    solved form if there is one."""
+    """Return the notebooks of all lessons, in order.
+
+    Each is the learner's form if there is one; with `solved`, the solved form if there is one.
+    """
     folders = [NOTEBOOKS / "solutions", NOTEBOOKS]
     by_number: dict[str, Path] = {}
     for folder in reversed(folders) if solved else folders:
@@ -42,8 +45,10 @@ def lessons(solved: bool = False) -> list[Path]:
 
 
 def lessons_in(folder: Path) -> list[Path]:
-    """Return the notebooks of a folder that are lessons, in order: the numbered ones, then the
-    one-file machine."""
+    """Return the notebooks of a folder that are lessons.
+
+    The numbered ones come first, then the one-file machine.
+    """
     return sorted((path for pattern in PATTERNS for path in folder.glob(pattern)), key=_in_order)
 
 
@@ -52,8 +57,13 @@ def _in_order(path: Path) -> tuple[Key, str]:
 
 
 def find_lesson(word: str | None, solved: bool = False) -> Path:
-    """Return the lesson for `word`: a number, the beginning of a name, `mnist`, `cnn` or `index`;
-    without a word, the first."""
+    """Return the notebook of the lesson that `word` names; without a word, the first lesson.
+
+    `word` is a number, the beginning of a name, `mnist`, `cnn` or `index`. With `solved`, it is the
+    solved form.
+
+    :raises LessonError: if no lesson fits, or several do.
+    """
     known = lessons(solved)
     if not known:
         raise LessonError(f"""There are no lessons here.
@@ -146,8 +156,10 @@ def as_copied(lesson: Path) -> str:
 
 
 def learners_copy(lesson: Path) -> Path:
-    """Return the copy of `lesson` in the work folder, made on the first call and never
-    overwritten."""
+    """Return the copy of `lesson` in the work folder; the first call makes it.
+
+    An existing copy is never overwritten.
+    """
     copy = work_folder() / lesson.name
     if _copied(copy, as_copied(lesson)):
         _trust(copy)
@@ -155,8 +167,10 @@ def learners_copy(lesson: Path) -> Path:
 
 
 def learners_copies(lesson: Path) -> Path:
-    """Make copies of `lesson`, of everything that links lead to (all lessons and the pages of docs
-    they name), and return the first."""
+    """Make copies of `lesson` and of everything that links lead to, and return the first.
+
+    Links lead to all lessons, and to the pages of docs that they name.
+    """
     copy = learners_copy(lesson)
     others = [notebook for notebook in (*lessons(), NOTEBOOKS / INDEX) if notebook.exists()]
     for notebook in others:
@@ -204,8 +218,10 @@ def _say_once(text: str) -> None:
 
 
 def need_checkout(job: str) -> None:
-    """Raise `LessonError` if the kit was installed from a wheel, whose notebooks must not be
-    changed."""
+    """Raise `LessonError` if the kit was installed from a wheel.
+
+    The notebooks of a wheel must not be changed.
+    """
     if checkout() is None:
         raise LessonError(f"""{job} belongs to a checkout, and this kit was installed from a wheel.
             where: {NOTEBOOKS}
@@ -235,11 +251,16 @@ def read_json(file: Path) -> Any:
         json.dumps(content, allow_nan=False)  # Python reads NaN and 1e999, which JSON does not have
     except RecursionError:
         content = None
-    if content is None or not _within(content, DEEPEST):
+    if content is None or not _is_within(content, DEEPEST):
         raise ValueError("nothing is in it, or it nests too deep")
     return content
 
 
-def _within(value: Any, depth: int) -> bool:
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return depth > 0 and all(_within(part, depth - 1) for part in inner)
+def _is_within(value: object, depth: int) -> bool:
+    """Return whether JSON nests at most `depth` levels deep."""
+    inner: Iterable[object] = ()
+    if isinstance(value, dict):
+        inner = value.values()
+    elif isinstance(value, list):
+        inner = value
+    return depth > 0 and all(_is_within(part, depth - 1) for part in inner)

@@ -95,11 +95,11 @@ def progress(lesson: str | int | None = None, *, name: str | None = None) -> Ove
         rows.append((item.name, item.title, SIGNS.get(state, state), *counts))
     solved, helped, handed = (states.count(state) for state in ("solved", "with help", "given"))
     remade = sum(row[2] == PREDICTED for row in rows[len(rows) - len(again) :])
-    returned_value = sum(row[2] == PREDICTED for row in rows) - remade
+    predicted = sum(row[2] == PREDICTED for row in rows) - remade
     questions = len(rows) - len(states) - len(again)
     caption = f"{solved} of {counted(len(states), 'exercise')} solved"
     caption += (f", {helped} with help" if helped else "") + (f", {handed} given" if handed else "")
-    caption += f"; {returned_value} of {counted(questions, 'prediction')} made" if questions else ""
+    caption += f"; {predicted} of {counted(questions, 'prediction')} made" if questions else ""
     caption += f"; {remade} of {len(again)} asked again" if again else ""
     return Overview(caption, tuple(rows))
 

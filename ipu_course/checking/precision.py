@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ipu_course.checking.time_limit import rebound
 from ipu_teach.types import FLOAT, DType
@@ -28,8 +28,10 @@ NARROW = ("float16", "half", "float32", "single")  # numpy's names of narrow typ
 
 @contextmanager
 def in_float64() -> Iterator[None]:
-    """Run a block of a check in float64: graphs, engines and numpy calls use it in place of FLOAT,
-    HALF and narrow types."""
+    """Run a block of a check in float64.
+
+    Graphs, engines and numpy calls use it in place of FLOAT, HALF and numpy's narrow types.
+    """
     before = IN_DOUBLE.set(True)
     try:
         # the names that an answer's own calls use
@@ -41,16 +43,20 @@ def in_float64() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Precision:
-    """The precision that an exercise requires: its formula on numpy arrays, the cases, and the
-    declared dtype."""
+    """The precision that an exercise requires.
 
-    formula: Callable[..., Any]
-    cases: Iterable[tuple[Any, ...]]
+    `formula` works on numpy arrays, `cases` are its arguments, and `dtype` is the declared dtype.
+    """
+
+    formula: Callable[..., ArrayLike]
+    cases: Iterable[tuple[ArrayLike, ...]]
     dtype: type[DType] = FLOAT
 
     def losses(self, dtype: type[DType]) -> list[float]:
-        """Return the error of the formula in `dtype`, relative to the largest number of each right
-        answer."""
+        """Return the error of the formula in `dtype` for each case.
+
+        An error is relative to the largest number of the right answer.
+        """
         lost = []
         for case in self.cases:
             exact = np.asarray(self.formula(*(np.asarray(part, np.float64) for part in case)))

@@ -1,14 +1,12 @@
-"""Shared helpers of checks on programs: a device, the answer's program, a loaded engine, and a
-traversal of the program."""
+"""Helpers of checks on programs: devices, the answer's program, loaded engines, and layers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from ipu_course.checking.calling import answering, call_made
+from ipu_course.checking.calling import Result, answering, call_made
 from ipu_course.checking.quoting import quoted, returned
 from ipu_course.checking.verdicts import NotYet
 from ipu_teach import FLOAT, Device, Engine, Graph, IPUModel, Tensor
@@ -19,12 +17,14 @@ from ipu_teach.types import Array
 TILES = 13
 OTHER = 7  # tiles of a second machine, so that nothing is right on 13 alone
 WORKERS = 6  # worker threads per tile
+Programs = Program | Sequence[Program]  # what Engine runs
 SYNC = 100  # cycles of a sync; Target.auto_sync_delay
-WIDTH, BATCH = 78, 26  # elements of a layer's input, and inputs in a batch
+WIDTH = 78  # elements of a layer's input
+BATCH = 26  # inputs in a batch
 
 
-def device_of(tiles: int = TILES, ipus: int = 1, **machine: Any) -> Device:
-    """Return a device with this many tiles per IPU."""
+def device_of(tiles: int = TILES, ipus: int = 1, **machine: float | str) -> Device:
+    """Return a device with this many tiles per IPU; `machine` sets other fields of its target."""
     return IPUModel("ipu2", tiles_per_ipu=tiles, num_ipus=ipus, **machine).create_device()
 
 
@@ -33,7 +33,7 @@ def graph_of(tiles: int = TILES, ipus: int = 1, replicas: int = 1) -> Graph:
     return Graph(device_of(tiles, ipus), replication_factor=replicas)
 
 
-def tiles_of(graph: Graph, tensor: Tensor) -> Any:
+def tiles_of(graph: Graph, tensor: Tensor) -> Array:
     """Return the tile of each element, in the tensor's shape."""
     tiles = np.zeros(tensor.num_elements, int)
     for tile, pieces in enumerate(graph.get_tile_mapping(tensor)):
@@ -42,37 +42,45 @@ def tiles_of(graph: Graph, tensor: Tensor) -> Any:
     return tiles.reshape(tensor.shape)
 
 
-def loaded(graph: Graph, program: Any, description: str) -> Engine:
-    """Return a loaded engine for a program that an answer built. Errors count as errors of the
-    answer."""
+def loaded(graph: Graph, program: Programs, description: str) -> Engine:
+    """Return a loaded engine for a program that an answer built.
+
+    :raises Broken: if the program cannot be loaded, because that is an error of the answer.
+    """
     with answering(description):
         engine = Engine(graph, program)
         engine.load(device_of(graph.target.num_tiles))
     return engine
 
 
-def run_once(graph: Graph, program: Any) -> Engine:
+def run_once(graph: Graph, program: Programs) -> Engine:
     """Run one of our own programs on the graph's machine, and return its engine."""
     engine = Engine(graph, program)
     engine.load_and_run(Device(graph.target))
     return engine
 
 
-def program_of(answer: Callable[..., Any], description: str, *arguments: Any) -> Program:
-    """Return the program that an answer builds."""
-    returned_value = call_made(answer, description, *arguments)
-    if not isinstance(returned_value, Program):
+def program_of(answer: Callable[..., Result], description: str, *arguments: object) -> Program:
+    """Return the program that an answer builds.
+
+    :raises NotYet: if the answer returns anything else.
+    """
+    program = call_made(answer, description, *arguments)
+    if not isinstance(program, Program):
         raise NotYet(
             description,
-            returned(returned_value),
+            returned(program),
             expected="a program",
             next_step="return the program: a Repeat, a Sequence, …",
         )
-    return returned_value
+    return program
 
 
-def one_program(returned_value: Any, description: str) -> Program:
-    """Return one program for a program or a list of several."""
+def one_program(returned_value: object, description: str) -> Program:
+    """Return one program for a program or a list of several.
+
+    :raises NotYet: if the answer returned anything else.
+    """
     if isinstance(returned_value, (list, tuple)):
         for part in returned_value:
             if not isinstance(part, Program):
@@ -105,29 +113,28 @@ def all_of(program: Program, around: tuple[Program, ...] = ()) -> Iterator[Progr
 
 
 def drawn_layers(layers: int) -> tuple[Array, Array]:
-    """Return random activations, and random weights for this many layers."""
+    """Return random activations [BATCH, WIDTH], and random weights [layers, WIDTH, WIDTH]."""
     draw = np.random.default_rng(902).standard_normal
     weights = draw((layers, WIDTH, WIDTH)).astype(np.float32) / np.float32(WIDTH**0.5)
     return draw((BATCH, WIDTH)).astype(np.float32), weights
 
 
 def layer_of(
-    graph: Graph, program: Steps, name: object = "", rows: int = BATCH, width: int = WIDTH
+    graph: Graph, program: Steps, name: str | int = "", rows: int = BATCH, width: int = WIDTH
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return a layer on all tiles: its input, its weights and its result, which the program
-    computes."""
+    """Return (input, weights, result) of a layer on all tiles, which `program` computes."""
     x = graph.add_variable(FLOAT, (rows, width), f"x{name}")
     w = graph.add_variable(FLOAT, (width, width), f"w{name}")
     for tensor in (x, w):
         poputil.map_tensor_linearly(graph, tensor)
-    y = poplin.mat_mul(graph, x, w, program, f"product{name}")
+    y = poplin.mat_mul(graph, x, w, program, debug_context=f"product{name}")
     popops.tanh_in_place(graph, y, program, f"tanh{name}")
     return x, w, y
 
 
 def gone_through(x: Array, weights: Array) -> Array:
     """Return the output of the layers, in float64."""
-    actual: Array = x.astype(np.float64)
+    output: Array = x.astype(np.float64)
     for w in weights:
-        actual = np.tanh(actual @ w)
-    return actual
+        output = np.tanh(output @ w)
+    return output

@@ -1,25 +1,24 @@
-"""Implement puzzle(), for learners who are stuck: the lines of a right answer, shuffled with a few
-wrong ones, to be put in order.
+"""Implement puzzle(), for learners who are stuck: the lines of a right answer, to be put in order.
 
-It has two forms. `puzzle("02.1")` shows the lines as text and, if a kernel runs, as a list that can
-be rearranged with the keyboard alone. `puzzle("02.1", "c a d b")` tries an order. The right order
-is not stored: the lines become a function, and the exercise's check decides. Solving a puzzle
-counts as solving with help.
+The lines are shuffled with a few wrong ones. A puzzle has two forms. `puzzle("02.1")` shows the
+lines as text and, if a kernel runs, as a list that can be rearranged with the keyboard alone.
+`puzzle("02.1", "c a d b")` tries an order. The right order is not stored: the lines become a
+function, and the exercise's check decides. Solving a puzzle counts as solving with help.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ipu_course.checking.exercise import REFUSALS, Exercise, find_exercise
-from ipu_course.checking.gaps import Reference, gaps_in
+from ipu_course.checking.gaps import Names, Reference, gaps_in
 from ipu_course.checking.learner_calls import (
     SIGNS,
     Verdict,
@@ -34,6 +33,10 @@ from ipu_course.checking.verdicts import Kind
 from ipu_teach.errors import AnswerKindError, LessonError, counted, shown
 from ipu_teach.graph.layouts import is_whole
 
+if TYPE_CHECKING:
+    from ipywidgets import Widget
+
+Order = str | Sequence[str | int]  # letters of lines, or their numbers from 1 on
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 HELPED = "with help"
 
@@ -44,7 +47,7 @@ class Puzzle:
     `lines`: the lines as they are in the function, in the order in which they are shown.
     """
 
-    def __init__(self, exercise: Exercise, names: dict[str, Any]) -> None:
+    def __init__(self, exercise: Exercise, names: Names) -> None:
         self.exercise = exercise
         self.names = names
         self.reference = complete_reference(exercise.name, names)
@@ -59,7 +62,8 @@ class Puzzle:
         draw = np.random.default_rng([ord(sign) for sign in exercise.name])
         self.lines = [both[i] for i in draw.permutation(len(both))]
         cell = self.reference.cell.splitlines()
-        self.above, self.below = cell[: gap.first], cell[gap.last + 1 :]
+        self.above = cell[: gap.first]
+        self.below = cell[gap.last + 1 :]
         self.indent = gap.indent
 
     @property
@@ -99,7 +103,7 @@ class Puzzle:
         from IPython.display import display
 
         display({"text/plain": repr(self), "text/html": self._repr_html_()}, raw=True)
-        live: dict[str, Any] = {}
+        live: dict[str, object] = {}
         with suppress(ImportError):  # without the extra `lab` there is only the text form
             import ipywidgets
 
@@ -150,16 +154,15 @@ class Puzzle:
         return Verdict(
             f"{self.exercise.name} {self.exercise.title}: {message}",
             SIGNS[verdict.kind],
-            rows,
-            verdict.bars,
-            verdict.picture,
+            rows=rows,
+            bars=verdict.bars,
+            picture=verdict.picture,
             kind=verdict.kind,
         )
 
 
-def puzzle(name: str, order: Any = None) -> Puzzle | Panel:
-    """Return the lines of a right answer, shuffled with wrong ones; with `order`, the verdict on
-    that order.
+def puzzle(name: str, order: Order | None = None) -> Puzzle | Panel:
+    """Return the puzzle of an exercise; with `order`, the verdict on that order of its lines.
 
     `order`: the letters of the lines, as "c a d b", or their numbers from 1 on, as [3, 1, 4, 2]. A
     puzzle is available after three refusals.
@@ -188,23 +191,22 @@ def puzzle(name: str, order: Any = None) -> Puzzle | Panel:
             ),
         )
         return Panel(f"{head} for later", "○", rows)
-    returned_value = Puzzle(exercise, sys._getframe(1).f_globals)
-    return (
-        returned_value
-        if order is None
-        else returned_value.tried(_places(name, order, len(returned_value.lines)))
-    )
+    shuffled = Puzzle(exercise, sys._getframe(1).f_globals)
+    if order is None:
+        return shuffled
+    return shuffled.tried(_places(name, order, len(shuffled.lines)))
 
 
-def _places(name: str, order: Any, count: int) -> list[int]:
-    """Return an order as positions from 0 on."""
-    parts: list[Any] = (
-        re.findall(r"\d+|[^\W\d_]", order)
-        if isinstance(order, str)
-        else list(order)
-        if _listed(order)
-        else []
-    )
+def _places(name: str, order: Order, count: int) -> list[int]:
+    """Return an order of `count` lines as positions from 0 on.
+
+    :raises AnswerKindError: if it is not an order of lines.
+    """
+    parts: list[str | int] = []
+    if isinstance(order, str):
+        parts = re.findall(r"\d+|[^\W\d_]", order)
+    elif isinstance(order, (list, tuple, np.ndarray)):
+        parts = list(order)
     places = [
         LETTERS.find(p.lower()) if isinstance(p, str) and not p.isdecimal() else _number(p)
         for p in parts
@@ -224,11 +226,7 @@ def _places(name: str, order: Any, count: int) -> list[int]:
     return places
 
 
-def _listed(order: object) -> bool:
-    return isinstance(order, (list, tuple, np.ndarray))
-
-
-def _number(part: object) -> int:
+def _number(part: str | int) -> int:
     return int(part) - 1 if isinstance(part, str) and len(part) < 4 or is_whole(part) else -1
 
 
@@ -237,8 +235,8 @@ def _as_helped(record: Record) -> None:
         record["state"] = HELPED
 
 
-def widget(returned_value: Puzzle) -> Any:
-    """Return the lines as a list that can be rearranged, as an anywidget."""
+def widget(shuffled: Puzzle) -> Widget:
+    """Return an anywidget that shows the lines as a list that can be rearranged."""
     import anywidget
     import traitlets
 
@@ -249,28 +247,23 @@ def widget(returned_value: Puzzle) -> Any:
         heading = traitlets.Unicode().tag(sync=True)
         about = traitlets.Unicode().tag(sync=True)
         above = traitlets.Unicode().tag(sync=True)
-        lines: Any = traitlets.List().tag(sync=True)
+        lines: traitlets.List[str] = traitlets.List().tag(sync=True)
         # [number of attempts, the positions that were tried]
-        tried: Any = traitlets.List().tag(sync=True)
+        tried: traitlets.List[str] = traitlets.List().tag(sync=True)
         verdict = traitlets.Unicode().tag(sync=True)
 
     shown_ = ShuffledLines(
-        heading=returned_value.heading,
-        about=returned_value.about,
-        above="\n".join(returned_value.above),
-        lines=returned_value.lines,
+        heading=shuffled.heading,
+        about=shuffled.about,
+        above="\n".join(shuffled.above),
+        lines=shuffled.lines,
     )
 
-    def answer(change: Any) -> None:
+    def answer(change: Mapping[str, tuple[int, list[int]]]) -> None:
         try:
             number, order = change["new"]
-            verdict = returned_value.tried(
-                _places(
-                    returned_value.exercise.name,
-                    [place + 1 for place in order],
-                    len(returned_value.lines),
-                )
-            )
+            places = [place + 1 for place in order]
+            verdict = shuffled.tried(_places(shuffled.exercise.name, places, len(shuffled.lines)))
             message = verdict._repr_html_()
         except LessonError as error:
             number = 0

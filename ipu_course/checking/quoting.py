@@ -64,8 +64,10 @@ def call_text(answer: object, arguments: Sequence[object]) -> str:
 
 
 def quoted(value: object) -> str:
-    """Return a value for a verdict: numbers, alone or in a row, with 4 significant digits, and
-    never a long line."""
+    """Return a value as a verdict quotes it, on one short line.
+
+    Numbers, alone or in a row, have 4 significant digits.
+    """
     if isinstance(value, (int, float, np.number)) and not isinstance(value, (bool, complex)):
         try:
             return number(float(value))
@@ -87,10 +89,11 @@ def _array(value: object) -> Array:
 def difference(got: object, expected: object, tolerance: float = TOLERANCE) -> str:
     """Return how `got` differs from `expected`, in words; "" if they are equal.
 
-    Floats may differ by `tolerance` times the largest of them.
+    Floats may differ by `tolerance` times the largest number of `expected`.
     """
     if isinstance(expected, (list, tuple, np.ndarray)):
-        right, actual = _array(expected), _array(got)
+        right = _array(expected)
+        actual = _array(got)
         if actual.dtype.kind not in "biuf":
             # strings and mixed objects, such as steps
             pairs = right.dtype.kind in "UO" and got == expected
@@ -131,8 +134,10 @@ def difference(got: object, expected: object, tolerance: float = TOLERANCE) -> s
 
 
 def returned(value: object, fault: str = "") -> str:
-    """Return a description of a returned value and its fault. For None, it asks whether there is a
-    `return`."""
+    """Return a description of a returned value, followed by its fault.
+
+    For None, it asks whether there is a `return`.
+    """
     return "nothing: is there a `return`?" if value is None else f"{shown(value)}{fault}"
 
 
@@ -157,7 +162,7 @@ def plain(value: object) -> Number | None:
     return same(value) if same is not None and type(value) is not bool else None
 
 
-def precisely(value: Any, right: Any) -> str:
+def precisely(value: Number | np.generic, right: Number | np.generic) -> str:
     """Return a wrong number with enough digits to show the difference."""
     # numpy would round 1e300 to its dtype
     value = value.item() if isinstance(value, np.generic) else value

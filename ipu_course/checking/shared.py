@@ -15,11 +15,10 @@ import inspect
 import linecache
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from textwrap import dedent
-from typing import Any
 
 import numpy as np
 
@@ -28,6 +27,7 @@ from ipu_course.checking.naming import EXERCISE
 from ipu_teach.errors import LessonError, shown
 from ipu_teach.report import Report
 
+Code = Callable[..., object]  # a function or a class
 DIGITS = 12  # digits of a hash
 LONGEST_KEPT = 4000  # characters of an answer, with everything it needs
 LINE = re.compile(
@@ -50,7 +50,7 @@ class Shared:
         return f"{self.name} {cost}digest {self.digest}, code {self.code}"
 
 
-def parsed(line: object) -> Shared:
+def parsed(line: str) -> Shared:
     """Return the parts of a line.
 
     :raises LessonError: if it is not a line of share().
@@ -64,15 +64,22 @@ def parsed(line: object) -> Shared:
 
 
 def line_for(
-    name: str, figure: float | None, unit: str, evidence: Any, answer: Any
+    name: str, figure: float | None, unit: str, evidence: object, answer: object
 ) -> Shared | None:
-    """Return the line for an answer; None if its source cannot be read, as for a C function."""
+    """Return the line for an answer; None if its source cannot be read, as for a C function.
+
+    `figure` is the answer's cost in `unit`, or None; `evidence` is that of `Passed`.
+    """
     code = code_of(answer)
+    if code is None:
+        return None
     cost = "" if figure is None else f"{figure:.10g}"
-    return (
-        None
-        if code is None
-        else Shared(name, cost, unit if cost else "", _hashed(_words(evidence)), _hashed([code]))
+    return Shared(
+        name,
+        figure=cost,
+        unit=unit if cost else "",
+        digest=_hashed(_words(evidence)),
+        code=_hashed([code]),
     )
 
 
@@ -80,7 +87,7 @@ def _hashed(words: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(words).encode()).hexdigest()[:DIGITS]
 
 
-def text_of(answer: Any) -> str:
+def text_of(answer: Code) -> str:
     """Return the source text of an answer, or raise Python's own error if it has none.
 
     Python finds the source of a class through the file of its module, which a notebook does not
@@ -103,9 +110,11 @@ def text_of(answer: Any) -> str:
     return dedent("".join(lines[definition.lineno - 1 : definition.end_lineno])).rstrip()
 
 
-def code_of(answer: Any) -> str | None:
-    """Return the code of an answer as Python parses it, without comments; None if it cannot be
-    read."""
+def code_of(answer: object) -> str | None:
+    """Return the code of an answer as Python parses it, without comments.
+
+    It is the repr of a value that cannot be called, and None if the code cannot be read.
+    """
     if not callable(answer):
         return repr(answer)
     try:
@@ -114,16 +123,18 @@ def code_of(answer: Any) -> str | None:
         return None
 
 
-def alone(answer: Any) -> str | None:
-    """Return the text of a function or class, preceded by everything it needs from its notebook:
-    imports, helpers and plain values.
+def alone(answer: object) -> str | None:
+    """Return the text of a function or class, preceded by everything it needs from its notebook.
 
-    It is None if that cannot be written as text, or is too long.
+    It needs imports, helpers and plain values. The result is None if that cannot be written as
+    text, or is too long.
     """
+    if not callable(answer):
+        return None
     parts: dict[str, str] = {}
     names = _globals(answer)
 
-    def add(name: str, thing: Any) -> None:
+    def add(name: str, thing: object) -> None:
         if name in parts:
             return
         parts[name] = ""  # mark as visited, so that indirect recursion ends
@@ -131,7 +142,7 @@ def alone(answer: Any) -> str | None:
         defined_name = getattr(thing, "__name__", name)
         if inspect.ismodule(thing):
             line = f"import {defined_name} as {name}"
-        elif names is not None and _globals(thing) is names:
+        elif callable(thing) and names is not None and _globals(thing) is names:
             line = text_of(thing)
             for needed in sorted(names_needed(line) & names.keys()):
                 add(needed, names[needed])
@@ -165,13 +176,13 @@ def last_name(tree: ast.Module) -> str:
     return last.name
 
 
-def _globals(thing: Any) -> dict[str, Any] | None:
+def _globals(thing: object) -> dict[str, object] | None:
     """Return the globals of a function, or of the functions of a class."""
     things = [thing, *vars(thing).values()] if isinstance(thing, type) else [thing]
     return next((part.__globals__ for part in things if inspect.isfunction(part)), None)
 
 
-def _words(evidence: Any) -> Iterable[str]:
+def _words(evidence: object) -> Iterable[str]:
     """Return the evidence of a check as words that are the same in every process."""
     if isinstance(evidence, Report):
         yield evidence.digest()
@@ -180,9 +191,7 @@ def _words(evidence: Any) -> Iterable[str]:
             yield from _words(part)
     elif isinstance(evidence, np.ndarray):
         yield from map(repr, evidence.ravel().tolist())
+    elif isinstance(evidence, (int, float, np.number, Fraction)):
+        yield repr(float(evidence))
     else:
-        yield (
-            repr(float(evidence))
-            if isinstance(evidence, (int, float, np.number, Fraction))
-            else repr(evidence)
-        )
+        yield repr(evidence)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ipu_course.checking.naming import lesson_of
 from ipu_course.checking.notebooks import PAGES, find_lesson, need
@@ -24,7 +24,8 @@ from ipu_teach.errors import LessonError
 if TYPE_CHECKING:
     from nbformat import NotebookNode
 
-SENTENCES, FEW = 3, 3
+SENTENCES = 3  # the most sentences of a slide's text
+FEW = 3  # a lesson with fewer pictures has slides of printed outputs, too
 HEADING = r"(?m)^#+ (.*)"
 AHA = "aha"  # the tag of the cell that the workshop's page discusses
 TEMPLATE = Path(__file__).with_name("slides.html")
@@ -54,9 +55,11 @@ def prose(markdown: str) -> list[str]:
     ]
 
 
-def shown(cell: NotebookNode, printed: bool) -> list[Any]:
-    """Return the outputs of a cell that belong on a slide: its pictures, or else, if requested, its
-    printed text."""
+def shown(cell: NotebookNode, printed: bool) -> list[NotebookNode]:
+    """Return the outputs of a cell that belong on a slide.
+
+    These are its pictures. If it has none and `printed` is set, they are its printed text.
+    """
     outputs = cell.get("outputs", [])
     bundles = [output.get("data", {}) for output in outputs]
     pictures = [
@@ -68,8 +71,12 @@ def shown(cell: NotebookNode, printed: bool) -> list[Any]:
 
 
 class Deck:
-    """A solved lesson in parts. `texts`: its markdown cells without code, by cell number. `chosen`:
-    the outputs that become slides, by cell number."""
+    """A solved lesson in parts.
+
+    `texts`: its markdown cells without code, by cell number. `chosen`: the outputs that become
+    slides, by cell number. `said`: the text of each slide, by cell number. `tagged`: the numbers of
+    cells with the tag `aha`.
+    """
 
     def __init__(self, notebook: NotebookNode) -> None:
         cells = list(enumerate(notebook.cells))
@@ -97,8 +104,11 @@ class Deck:
             used.update(self.said[i])
 
     def near(self, i: int) -> Iterator[list[str]]:
-        """Yield candidates for a slide's text: the text below its cell, the text above unless
-        another slide is between, and the text that begins its section."""
+        """Yield candidates for the text of the slide of cell `i`, best first.
+
+        They are the text below the cell, the text above it unless another slide is between, and the
+        text that begins its section.
+        """
         above = max((j for j in self.texts if j < i), default=0)
         below = min((j for j in self.texts if j > i), default=i)
         if below > i and not set(self.chosen) & set(range(i + 1, below)):
@@ -119,7 +129,7 @@ class Deck:
         return plain(re.findall(HEADING, texts)[-1])
 
 
-def of_itself(outputs: list[Any]) -> str:
+def of_itself(outputs: list[NotebookNode]) -> str:
     """Return the pictures' own descriptions, with the numbers."""
     return " ".join(output.get("data", {}).get("text/plain", "") for output in outputs)
 
@@ -142,10 +152,8 @@ def slides_of(notebook: NotebookNode, name: str) -> NotebookNode:
     from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
     def text(source: str, kind: str) -> NotebookNode:
-        returned_value: NotebookNode = new_markdown_cell(
-            source, metadata={"slideshow": {"slide_type": kind}}
-        )
-        return returned_value
+        cell: NotebookNode = new_markdown_cell(source, metadata={"slideshow": {"slide_type": kind}})
+        return cell
 
     lesson = Deck(notebook)
     first = lesson.texts[0]
@@ -171,8 +179,8 @@ def slides_of(notebook: NotebookNode, name: str) -> NotebookNode:
             new_code_cell(outputs=outputs),
             *([text("\n\n".join(notes), "notes")] if notes else []),
         ]
-    returned_value: NotebookNode = new_notebook(cells=cells, metadata={"title": title})
-    return returned_value
+    deck: NotebookNode = new_notebook(cells=cells, metadata={"title": title})
+    return deck
 
 
 def page_of(notebook: NotebookNode, name: str) -> str:
@@ -189,8 +197,10 @@ def page_of(notebook: NotebookNode, name: str) -> str:
 
 
 def slides(word: str, html: str | None = None) -> int:
-    """Write a lesson's slides as a page, to `html`, or to a file named after the lesson in this
-    folder."""
+    """Write a lesson's slides as a page, and return 0.
+
+    The file is `html`, or else it is named after the lesson, in this folder.
+    """
     need("nbconvert", "lab")
     import nbformat
 

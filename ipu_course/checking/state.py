@@ -89,8 +89,10 @@ class Progress:
         return self.records().get(name, {})
 
     def change(self, name: str, change: Callable[[Record], None]) -> None:
-        """Apply `change` to the record of `name` and store it, in the file if that can be
-        written."""
+        """Apply `change` to the record of `name`, and store it.
+
+        If the file cannot be written, the change is kept in memory.
+        """
 
         def of_one(data: Record) -> None:
             if not isinstance(data["records"].get(name), dict):
@@ -174,8 +176,10 @@ def _new() -> Record:
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Hold a lock on the folder for one writer, if the system can lock folders; otherwise the last
-    of two concurrent writes wins."""
+    """Hold a lock on the folder for one writer, if the system can lock folders.
+
+    Otherwise the last of two concurrent writes wins.
+    """
     try:
         import fcntl
 

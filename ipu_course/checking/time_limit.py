@@ -25,7 +25,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from time import perf_counter, process_time, sleep
 from types import FunctionType, ModuleType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ipu_teach._support.own_code import is_own_module
 
@@ -60,8 +60,10 @@ _length_of = ctypes.cast(ctypes.pythonapi.PyObject_Size, ctypes.c_void_p)
 
 
 class Stopped(KeyboardInterrupt):
-    """Raised in an answer that takes too long. The engine cleans up after it as after any
-    interruption."""
+    """Raised in an answer that takes too long.
+
+    The engine cleans up after it as after any interruption.
+    """
 
 
 class TooLong(Exception):
@@ -69,8 +71,10 @@ class TooLong(Exception):
 
 
 class _Watch:
-    """A thread that watches the time. `over`: the time limit has passed. `done`: the work has
-    ended, and nothing more is raised."""
+    """A thread that watches the time.
+
+    `over`: the time limit has passed. `done`: the work has ended, and nothing more is raised.
+    """
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -115,8 +119,10 @@ class _Watch:
                 )
 
     def __len__(self) -> int:
-        """Raise `Stopped` unless the work is done; the pending call calls this in the main
-        thread."""
+        """Raise `Stopped` unless the work is done.
+
+        The pending call runs this in the main thread.
+        """
         if not self.done:
             raise Stopped
         return 0
@@ -126,12 +132,13 @@ _watches: list[_Watch] = []  # keeps the objects of pending calls alive until th
 
 
 def within(seconds: float, work: Callable[[], T]) -> T:
-    """Return the result of `work()`, or raise `TooLong` if it takes more than `seconds` of
-    processor time.
+    """Return the result of `work()`, and stop it after `seconds` of processor time.
 
-    Work that only waits may take `seconds` by the clock. Work that takes longer is stopped, and
-    errors of `work` are passed on. This works only in the main thread, where notebooks run their
-    cells; in other threads nothing stops `work`.
+    Work that only waits may take `seconds` by the clock. Errors of `work` are passed on. The limit
+    works only in the main thread, where notebooks run their cells; in other threads nothing stops
+    `work`.
+
+    :raises TooLong: if the work was stopped.
     """
     if threading.current_thread() is not threading.main_thread():
         return work()
@@ -159,16 +166,17 @@ def half_is_over() -> bool:
 
 
 # temporary bindings: (module or class, name) -> object
-Meanwhile = Mapping[tuple[Any, str], Any]
+Owner = ModuleType | type
+Meanwhile = Mapping[tuple[Owner, str], object]
 
 
 @dataclass
 class _Names:
     """The names of a module or class: as noted before (`were`), and as they are now (`live`)."""
 
-    owner: Any
-    live: Mapping[str, Any]
-    were: dict[str, Any]
+    owner: Owner
+    live: Mapping[str, object]
+    were: dict[str, object]
     often: bool
 
     def changed(self) -> bool:
@@ -205,7 +213,7 @@ class Bindings:
     def __init__(self) -> None:
         self.modules = 0
         self.names = list[_Names]()
-        self.meanwhile = dict[tuple[Any, str], Any]()
+        self.meanwhile: Meanwhile = {}
         self.watched = 0  # how many nested `as_it_was` blocks are active
 
     def note(self) -> None:
@@ -222,7 +230,7 @@ class Bindings:
                 module is builtins or is_own_module(key) or key.split(".")[0] == "numpy"
             ):
                 often = key in OFTEN or key.startswith("ipu_course")
-                owners = [
+                owners: list[Owner] = [
                     module,
                     *(
                         c
@@ -235,11 +243,10 @@ class Bindings:
                 ]
 
     def put_back(self, often: bool = False) -> None:
-        """Restore every name to its noted binding; with `often`, only the names that the checks
-        themselves use.
+        """Restore every name to its noted binding.
 
-        If no check is active, the noted bindings are from an earlier check, and nothing is
-        restored.
+        With `often`, restore only the names that the checks themselves use. If no check is active,
+        the noted bindings are from an earlier check, and nothing is restored.
         """
         for name in self.names if self.watched else ():
             if (name.often or not often) and (self.meanwhile or name.changed()):
@@ -251,8 +258,10 @@ _bindings = Bindings()
 
 @contextmanager
 def as_it_was() -> Iterator[None]:
-    """Restore numpy, the kit and builtins after the block; exit() within it ends the answer, not
-    the kernel."""
+    """Restore numpy, the kit and builtins after the block.
+
+    exit() within the block ends the answer, not the kernel.
+    """
     _bindings.note()
     _bindings.watched += 1
     get_shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)
@@ -277,8 +286,10 @@ def _leave() -> None:
 
 @contextmanager
 def rebound(names: Meanwhile) -> Iterator[None]:
-    """Bind names to other objects during a block of a check. If an answer rebinds them, they are
-    restored to these objects."""
+    """Bind names to other objects during a block of a check.
+
+    If an answer rebinds them, they are restored to these objects.
+    """
     _bindings.put_back()
     with as_it_was():
         _bindings.meanwhile = dict(names)

@@ -18,11 +18,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from types import CodeType
-from typing import Any
+from typing import Any, TypeAlias, TypedDict
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from ipu_course.checking.calling import Broken, answering, call_made, is_blank
+from ipu_course.checking.calling import Answer, Broken, answering, call_made, is_blank
 from ipu_course.checking.mistakes import Mistake, Reason, alike, same, suspects
 from ipu_course.checking.programs import TILES, all_of, device_of, graph_of, program_of, tiles_of
 from ipu_course.checking.quoting import quoted, returned, said_by
@@ -46,13 +47,23 @@ from ipu_teach.program import (
     RepeatWhileTrue,
     Sequence as Steps,
 )
-from ipu_teach.types import DType
+from ipu_teach.types import Array, DType
 
 # opcodes for names that a function does not bind
 GLOBAL = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF")
 Place = Callable[[Graph, Tensor], None]
 Built = tuple[Program, list[Tensor]]  # the program of an answer, and its result tensors
-Answers = Callable[[Any, "Trial", Graph, list[Any]], Built]
+# The tensors of a trial and then its streams. Their number depends on the trial, and each form
+# unpacks those of its own trials, so that no one type fits all of them.
+Parts: TypeAlias = list[Any]
+Answers = Callable[[Answer, "Trial", Graph, Parts], Built]
+
+
+class EngineOptions(TypedDict, total=False):
+    """The arguments of Engine that a trial may set."""
+
+    strict: Mapping[str, bool]
+    shuffle: int | None
 
 
 # Tile mappings of a tensor: a tile, one of these functions, or None for unmapped
@@ -72,31 +83,35 @@ def by_rows(graph: Graph, tensor: Tensor) -> None:
 def on_ipu(ipu: int) -> Callable[[Graph, Tensor], None]:
     """Return a function that maps a tensor linearly over the tiles of an IPU."""
     first_tile = ipu * TILES
-    return lambda graph, tensor: linearly(
-        graph.create_virtual_graph(first_tile, first_tile + TILES), tensor
-    )
+
+    def place(graph: Graph, tensor: Tensor) -> None:
+        linearly(graph.create_virtual_graph(first_tile, first_tile + TILES), tensor)
+
+    return place
 
 
 @dataclass(frozen=True)
 class Var:
     """A tensor of a trial.
 
-    `given` and `right`: for each run, the value written before it, and the value expected after it.
-    `kept`: the program must leave the given value unchanged.
+    `lies`: its tile mapping. `given` and `right`: for each run, the value written before it, and
+    the value expected after it. `kept`: the program must leave the given value unchanged.
     """
 
     dtype: type[DType]
-    shape: Any
+    shape: int | Sequence[int]
     lies: int | Place | None = None
-    given: Sequence[Any] = ()
-    right: Sequence[Any] = ()
+    given: Sequence[Array] = ()
+    right: Sequence[Array] = ()
     kept: bool = False
 
     @property
-    def after(self) -> Sequence[Any]:
+    def after(self) -> Sequence[Array]:
+        """The value expected after each run."""
         return self.given if self.kept else self.right
 
     def place(self, graph: Graph, tensor: Tensor) -> None:
+        """Map the tensor to tiles, or leave it unmapped."""
         if callable(self.lies):
             self.lies(graph, tensor)
         elif self.lies is not None:
@@ -105,37 +120,45 @@ class Var:
 
 @dataclass(frozen=True)
 class StreamIn:
-    """A stream to the device, with its data, element by element; the data is not repeated. `hers`:
-    the answer creates the stream."""
+    """A stream to the device, with its data, element by element; the data is not repeated.
+
+    `brings`: the data. `size`: numbers in an element. `hers`: the answer creates the stream.
+    """
 
     dtype: type[DType]
-    brings: Any
+    brings: ArrayLike
     size: int = 1
     hers: bool = False
 
     def made(self, graph: Graph, name: str) -> DataStream:
+        """Return the stream, added to the graph under this name."""
         return graph.add_host_to_device_fifo(name, self.dtype, self.size)
 
 
 @dataclass(frozen=True)
 class StreamOut:
-    """A stream to the host, with the size of its elements. `hers`: the answer creates the
-    stream."""
+    """A stream to the host.
+
+    `size`: numbers in an element. `hers`: the answer creates the stream.
+    """
 
     dtype: type[DType]
     size: int = 1
     hers: bool = False
 
     def made(self, graph: Graph, name: str) -> DataStream:
+        """Return the stream, added to the graph under this name."""
         return graph.add_device_to_host_fifo(name, self.dtype, self.size)
 
 
 # Forms of answers
 
 
-def builds(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Built:
-    """Build the program of an answer of the form answer(graph, *tensors, *streams, *more), which
-    returns it."""
+def builds(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
+    """Build the program of an answer that returns it.
+
+    The answer is called as answer(graph, *tensors, *streams, *more).
+    """
     return program_of(answer, trial.tried, graph, *parts, *trial.more), []
 
 
@@ -144,7 +167,7 @@ def appends(
     together: int = 0,
     asks: str = "a tensor",
     step: str = "return what the last call gave you.",
-    message: Callable[[Any], str] = returned,
+    message: Callable[[object], str] = returned,
     expected: str = "shape {}",
     why: str = "",
     advice: str = "print the shapes on the way.",
@@ -158,7 +181,7 @@ def appends(
     another shape.
     """
 
-    def form(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Built:
+    def form(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
         program = Steps()
         many = together
         arguments = [parts[i : i + many] for i in range(0, len(parts), many)] if many else parts
@@ -184,9 +207,11 @@ def appends(
     return form
 
 
-def codelet(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Built:
-    """Build the program of an answer that is a codelet: one vertex on tile 0, its fields connected
-    to the tensors of the same names."""
+def codelet(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
+    """Build the program of an answer that is a codelet: one vertex on tile 0.
+
+    Its fields are connected to the tensors of the same names.
+    """
     cls = codelet_of(answer, "a check")
     compute_set = graph.add_compute_set("check")
     with answering(trial.tried):
@@ -195,8 +220,13 @@ def codelet(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Built:
     return Execute(compute_set), []
 
 
-def codelet_of(answer: Any, call: str) -> type[Vertex]:
-    """Return the answer if it is a codelet whose compute() is written."""
+def codelet_of(answer: object, call: str) -> type[Vertex]:
+    """Return the answer if it is a codelet whose compute() is written; `call` is the check's call.
+
+    :raises AnswerKindError: if the answer is not a codelet.
+
+    :raises NotAttempted: if compute() is missing or still blank.
+    """
     if not isinstance(answer, type) or not issubclass(answer, Vertex):
         advice = "give the class itself, which derives from Vertex, without brackets."
         raise AnswerKindError(
@@ -208,8 +238,7 @@ def codelet_of(answer: Any, call: str) -> type[Vertex]:
 
 
 def lost(graph: Graph, stored: bool) -> Reason:
-    """Return why the results of an answer's codelet are lost, and what to do; ("", "") if they are
-    not.
+    """Return (why, next step) if the results of an answer's codelet are lost; else ("", "").
 
     Either compute() uses a field's name without `self.`, or it returns a value and nothing was
     `stored`.
@@ -282,14 +311,14 @@ class Trial:
     tiles: int = TILES
     ipus: int = 1
     replicas: int = 1  # replicas of the graph; each has its own copy of a tensor
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: EngineOptions = field(default_factory=EngineOptions)
     # rounds of a loop whose end the device decides, after which the run is stopped as endless;
     # 0: not counted
     most_rounds: int = 0
     ready: Callable[[Ran], None] = lambda run: None
     agree: Callable[[Ran, Ran], bool] = equal  # whether the learner's run equals another answer's
 
-    def build(self, answer: Any) -> Ran:
+    def build(self, answer: Answer) -> Ran:
         """Return the answer's program in its own graph, not yet run.
 
         :raises NotAttempted: if the gap is still blank.
@@ -307,9 +336,9 @@ class Trial:
             var.place(graph, tensors[name])
         streams = [kind.made(graph, name) for name, kind in self.streams.items() if not kind.hers]
         program, results = self.form(answer, self, graph, [*tensors.values(), *streams])
-        return Ran(self, graph, tensors, program, results)
+        return Ran(trial=self, graph=graph, tensors=tensors, program=program, results=results)
 
-    def of(self, answer: Any) -> Ran:
+    def of(self, answer: Answer) -> Ran:
         """Return a completed run of the answer.
 
         :raises NotAttempted: if the gap is still blank.
@@ -322,9 +351,11 @@ class Trial:
         run.run()
         return run
 
-    def outcome(self, answer: Any) -> Ran:
-        """Return a run of the answer for a comparison with others; errors during the run are part
-        of it."""
+    def outcome(self, answer: Answer) -> Ran:
+        """Return a run of the answer for a comparison with others.
+
+        Errors during the run are part of the result.
+        """
         run = self.build(answer)
         with suppress(Broken):
             run.run()
@@ -337,21 +368,21 @@ class Trial:
         runs: int = 0,
         advice: str = "",
         nearest: bool = False,
-        **figures: object,
+        **figures: str | float,
     ) -> Reason:
-        """Return (why, next step) of the first known mistake of these exercises with the same
-        results.
+        """Return (why, next step) of the first known mistake with the same results as a run.
 
-        `runs`: compare this many runs; 0 means all. `nearest`: of several such mistakes, choose the
-        one whose program has the most similar steps. `figures`: values for the texts. If no mistake
-        fits, why is "" and the next step is `advice`.
+        It looks at the mistakes of these exercises. `runs`: compare this many runs; 0 means all.
+        `nearest`: of several such mistakes, choose the one whose program has the most similar
+        steps. `figures`: values for the texts. If no mistake fits, why is "" and the next step is
+        `advice`.
         """
         if any(words := lost(learner_run.graph, not learner_run.blank)):
             return words
         few = replace(self, runs=runs or self.runs)
         last: list[Ran] = []
 
-        def fits(like: Any) -> bool:
+        def fits(like: Answer) -> bool:
             last[:] = [few.outcome(like)]
             return self.agree(learner_run, last[0])
 
@@ -367,18 +398,24 @@ class Trial:
                 "the first run is right, and the next goes on from it: state lives from run to run."
             )
             return why, "begin with a local variable in compute(), in each run anew."
-        return known.told(**figures) if known else ("", advice)
+        return known.reason(**figures) if known else ("", advice)
 
     def explained(self, learner_run: Ran, broken: Broken, *exercises: str) -> Exception:
-        """Return an answer's error as `NotYet` if a known mistake fails in the same way; otherwise
-        return it unchanged."""
+        """Return an answer's error as `NotYet` if a known mistake fails in the same way.
+
+        Otherwise return it unchanged.
+        """
         why, advice = self.reason(learner_run, *exercises)
         message = f"{type(broken.error).__name__}: {getattr(broken.error, 'tried', broken.error)}"
         return NotYet(self.tried, message, why=why, next_step=advice) if why else broken
 
-    def through(self, answer: Any, *exercises: str) -> Ran:
-        """Return a run of the answer; explain an error if a known mistake of these exercises fails
-        in the same way."""
+    def through(self, answer: Answer, *exercises: str) -> Ran:
+        """Return a run of the answer, in which errors are explained by known mistakes.
+
+        :raises NotYet: if a known mistake of these exercises fails in the same way.
+
+        :raises Broken: if the answer fails in another way.
+        """
         run = self.build(answer)
         try:
             run.run()
@@ -393,13 +430,16 @@ class Trial:
 
 @dataclass(frozen=True)
 class Wrong:
-    """The first wrong element: its run, its position and actual value, its expected value, and all
-    expected values."""
+    """The first wrong element of a tensor.
+
+    `run`: the run in which it is wrong, from 0 on. `came`: its position and its actual value, in
+    words. `right`: the expected values of the whole tensor in that run.
+    """
 
     run: int
     came: str
-    expected: Any
-    right: Any
+    expected: np.generic
+    right: Array
 
     @property
     def words(self) -> str:
@@ -422,9 +462,9 @@ class Ran:
     report: Report = field(init=False)  # report of the first run
     error: BaseException | None = None
     endless: list[bool] = field(default_factory=list)
-    came: list[dict[str, Any]] = field(default_factory=list)
-    sent: dict[str, Any] = field(default_factory=dict)
-    _received: dict[str, list[Any]] = field(default_factory=dict)
+    came: list[dict[str, Array]] = field(default_factory=list)
+    sent: dict[str, Array] = field(default_factory=dict)
+    _received: dict[str, list[float]] = field(default_factory=dict)
     loaded: bool = False
     rounds: int = 0  # rounds of the current loop
 
@@ -471,7 +511,7 @@ class Ran:
         trial = self.trial
         graph = self.graph
 
-        def pulse(_: Any) -> None:
+        def pulse(_: Array) -> None:
             self.rounds += 1
             if self.rounds > trial.most_rounds:
                 raise Endless
@@ -532,23 +572,30 @@ class Ran:
         finally:
             self.sent = {name: np.array(values, float) for name, values in self._received.items()}
 
-    def outcome(self, runs: int) -> list[Any]:
-        """Return the results of the first `runs` runs: numbers, streams, whether each run was
-        endless, and the type of an error."""
+    def outcome(self, runs: int) -> list[Array | list[bool] | type[BaseException | None]]:
+        """Return the results of the first `runs` runs.
+
+        These are the values of tensors and streams, whether each run was endless, and the type of
+        an error.
+        """
         values = (value for run in self.came[:runs] for value in run.values())
         return [*values, *self.sent.values(), self.endless[:runs], type(self.error)]
 
     @property
-    def result(self) -> Any:
-        """The value of the tensor that the answer returned, in the last run; several are stacked in
-        one array."""
+    def result(self) -> Array:
+        """The value of the tensor that the answer returned, in the last run.
+
+        Several tensors are stacked in one array.
+        """
         values = [self.came[-1][f"result {k}"] for k in range(len(self.results))]
         return values[0] if len(values) == 1 else np.array(values)
 
     @property
     def steps(self) -> Counter[str]:
-        """The number of steps of each kind in the program; a Copy from or to a stream is a kind of
-        its own."""
+        """The number of steps of each kind in the program.
+
+        A Copy from or to a stream is a kind of its own: "fetch" or "send".
+        """
         return Counter(_kind(step) for step in all_of(self.program))
 
     def refused(
@@ -559,14 +606,20 @@ class Ran:
         advice: str = "",
         why: str = "",
         draws: Draws | None = None,
-        **details: Any,
+        *,
+        runs: int = 0,
+        nearest: bool = False,
+        **figures: str | float,
     ) -> NotYet:
         """Return the refusal of a wrong run.
 
         Its reason and advice come from the first known mistake of the exercise with the same
-        results (`details` as in `Trial.reason`), or else from `why` and `advice`.
+        results, or else from `why` and `advice`. `runs`, `nearest` and `figures` are those of
+        `Trial.reason`.
         """
-        known, advice = self.trial.reason(self, exercise, advice=advice, **details)
+        known, advice = self.trial.reason(
+            self, exercise, runs=runs, advice=advice, nearest=nearest, **figures
+        )
         return NotYet(
             self.trial.tried,
             actual,
@@ -626,10 +679,8 @@ class Ran:
                 continue
             graph = graph_of(self.trial.tiles)
             var.place(graph, as_given := graph.add_variable(var.dtype, var.shape, name))
-            tiles_now, tiles_given = (
-                tiles_of(self.graph, self.tensors[name]),
-                tiles_of(graph, as_given),
-            )
+            tiles_now = tiles_of(self.graph, self.tensors[name])
+            tiles_given = tiles_of(graph, as_given)
             if (moved := tiles_now != tiles_given).any():
                 place = tuple(int(i) for i in np.argwhere(moved)[0])
                 raise NotYet(
@@ -692,8 +743,10 @@ class Endless(Exception):
 
 
 def _report_rounds(graph: Graph, program: Program) -> None:
-    """Make each loop whose end the device decides report its rounds through a stream, so that an
-    endless one can be stopped."""
+    """Make loops whose end the device decides report each round through a stream.
+
+    An endless loop can then be stopped.
+    """
     pulse = graph.add_constant(INT, (1,), [0], "check of rounds")
     graph.set_tile_mapping(pulse, 0)
     for number, loop in enumerate(
@@ -710,9 +763,11 @@ def _kind(step: Program) -> str:
     return type(step).__name__
 
 
-def narrowed(actual: Any, right: Any) -> Reason:
-    """Return (why, next step) for results that overflowed HALF, or were rounded to it; ("", "") for
-    others."""
+def narrowed(actual: Array, right: Array) -> Reason:
+    """Return (why, next step) for results that overflowed HALF, or were rounded to it.
+
+    For other results, return ("", "").
+    """
     advice = "keep to FLOAT: room and time come from doing one thing after another."
     if np.isinf(actual).any():
         why = (
@@ -741,7 +796,7 @@ def refuse_growing(built: Mapping[int, Ran], unit: str, why: str, advice: str) -
 
 
 def refuse_fixed_tiles(
-    trial: Trial, answer: Any, tiles: int, right: str | Callable[[Ran], bool]
+    trial: Trial, answer: Answer, tiles: int, right: str | Callable[[Ran], bool]
 ) -> None:
     """Raise `NotYet` if an answer is right on a trial's machine, but not on one with `tiles` tiles.
 

@@ -1,8 +1,7 @@
-"""The panel that a lesson shows as its answer: one frame with a heading and labelled rows, as text
-and as HTML.
+"""The panel that a lesson shows as its answer: a frame with a heading and labelled rows.
 
-Both forms have the same words. Colour is never the only sign. The frame takes its colours from the
-page, light or dark, except for its left edge. All text is escaped.
+It has a text form and an HTML form, with the same words. Colour is never the only sign. The frame
+takes its colours from the page, light or dark, except for its left edge. All text is escaped.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from textwrap import fill
-from typing import Any
+from typing import Protocol
 
 WIDTH = 100  # characters of a line of the text form
 BAR = 30  # characters of a bar of the text form
@@ -36,8 +35,10 @@ DRAWN = "The case that failed, drawn"
 
 
 def number(value: float) -> str:
-    """Return a number in a lesson's format: whole numbers with thousands separators, others with 4
-    significant digits."""
+    """Return a number in a lesson's format.
+
+    Whole numbers have thousands separators, others have 4 significant digits.
+    """
     return f"{value:,.0f}" if float(value).is_integer() and abs(value) < 1e15 else f"{value:.4g}"
 
 
@@ -56,16 +57,20 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _row(label: str, content: str) -> str:
-    """Return a table row with a plain background; notebooks shade every second one, which would be
-    misleading here."""
+    """Return a table row with a plain background.
+
+    Notebooks shade every second row, which would be misleading here.
+    """
     head = f'<th scope="row" style="{LABEL}">{escape(label)}</th>'
     return f'<tr style="background:none">{head}<td style="{VALUE}">{content}</td></tr>'
 
 
 @dataclass(frozen=True)
 class Bars:
-    """A cost next to its budget, both in `unit`, and next to the machine's lower bound if that is
-    known."""
+    """A cost next to its budget, both in `unit`.
+
+    `least`: the machine's lower bound, or None if it is unknown.
+    """
 
     budget: float
     yours: float
@@ -106,13 +111,10 @@ class Bars:
         hatch = "repeating-linear-gradient(45deg,currentColor 0 2px,transparent 2px 5px)"
         rows = []
         for label, value, over in self._lines():
-            look = (
-                hatch
-                if value > self.budget
-                else tint
-                if tint and label == "yours"
-                else "currentColor"
-            )
+            if value > self.budget:
+                look = hatch
+            else:
+                look = tint if tint and label == "yours" else "currentColor"
             bar = (
                 f'<div style="width:{100 * self._share(value):.4g}%;height:100%;background:{look};'
                 'opacity:.7"></div>'
@@ -124,6 +126,15 @@ class Bars:
             words = escape(f"{amount(value, self.unit)}{over}")
             rows.append(_row(label, box + words))
         return "".join(rows)
+
+
+class Picture(Protocol):
+    """A view that a notebook can show, with a description of it in words."""
+
+    @property
+    def alt(self) -> str: ...
+
+    def _repr_html_(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -139,13 +150,15 @@ class Panel:
     mark: str = ""
     rows: tuple[tuple[str, str], ...] = ()
     bars: Bars | None = None
-    picture: Any = None
+    picture: Picture | None = None
     code: tuple[tuple[str, str], ...] = ()
 
     @property
     def tint(self) -> str:
-        """The colour of the frame's left edge, in addition to the sign; the page's own colour if
-        there is none."""
+        """The colour of the frame's left edge; "" for the page's own colour.
+
+        It only adds to the sign before the heading.
+        """
         return ""
 
     @property

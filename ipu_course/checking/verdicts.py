@@ -1,7 +1,7 @@
-"""The possible results of a check: an answer passed, is not right yet, was not attempted, or raised
-an error.
+"""The possible results of a check.
 
-A check returns `Passed` or raises `NotYet`; `Found` has the texts of either for a verdict.
+An answer passed, is not right yet, was not attempted, or raised an error. A check returns `Passed`
+or raises `NotYet`; `Found` has the texts of either for a verdict.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ipu_course.checking.bound import Bound
 from ipu_course.checking.mistakes import first, suspects
 from ipu_course.checking.shared import Shared
 from ipu_course.checking.time_limit import half_is_over
-from ipu_course.checking.verdict_panel import Bars, number
+from ipu_course.checking.verdict_panel import Bars, Picture, number
 
 ORDINARY = "drawn"  # prefix of the names of ordinary cases
 MODELLED = "modelled cycles"
@@ -34,7 +34,7 @@ class Kind(Enum):
 
 
 VerdictRows = tuple[tuple[str, str], ...]
-Draws = Callable[[], Any]  # a view of the failing case, or None if it would add nothing
+Draws = Callable[[], Picture | None]  # a view of the failing case; None if it would add nothing
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Found:
     rows: VerdictRows = ()
     bars: Bars | None = None
     shared: Shared | None = None
-    picture: Any = None
+    picture: Picture | None = None
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Passed:
 
     tried: str
     bars: Bars | None = None
-    evidence: Any = ()
+    evidence: object = ()
     figure: float | None = None
     bound: Bound | None = None
     unit: str = MODELLED
@@ -106,10 +106,10 @@ class Passed:
 
 
 class NotYet(Exception):
-    """An answer that is not right yet, in words: what was tried, the actual and the expected
-    result, why, and the next step.
+    """An answer that is not right yet, in words.
 
-    `draws` draws a picture of the case that the words describe, when the verdict is shown.
+    The words say what was tried, the actual and the expected result, why, and the next step.
+    `draws` draws a picture of the case that they describe, when the verdict is shown.
     """
 
     def __init__(
@@ -134,9 +134,8 @@ class NotYet(Exception):
         self.draws = draws
 
     @property
-    def picture(self) -> Any:
-        """A view of the failing case; None if there is none, or it is too large, or time is
-        short."""
+    def picture(self) -> Picture | None:
+        """A view of the failing case; None if there is none, it is too large, or time is short."""
         if self.draws is None or half_is_over():
             return None
         with suppress(Exception):  # without a picture, the words are enough
@@ -160,10 +159,10 @@ class NotYet(Exception):
 
 
 def refusing(exercise: str, fails_alike: Callable[[Any], bool]) -> Callable[..., NotYet]:
-    """Return a function that makes the refusals of an answer.
+    """Return a function that builds the refusals of an answer to an exercise.
 
-    Reason and advice come from the first known mistake that `fails_alike`, or else from the
-    arguments.
+    The function takes the arguments of `NotYet`. Reason and advice come from the first known
+    mistake for whose answer `fails_alike` returns True, or else from the arguments.
     """
 
     def refused(

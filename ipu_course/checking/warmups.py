@@ -3,38 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
-from ipu_course.checking.comparing import compare
+from ipu_course.checking.calling import Answer, Result
+from ipu_course.checking.comparing import Case, compare
 from ipu_course.checking.mistakes import suspects
 from ipu_course.checking.programs import TILES
 from ipu_course.checking.quoting import difference, quoted
 from ipu_course.checking.trial import Ran, Trial, Var, appends, by_rows, codelet_of
 from ipu_course.checking.verdicts import Passed
 from ipu_teach import FLOAT
+from ipu_teach.types import Array
 
 Judge = Callable[..., Passed]
 
 
-def formula(name: str, right: Callable[..., Any], *cases: tuple[Any, ...]) -> Judge:
+def formula(name: str, right: Callable[..., Result], *cases: Case) -> Judge:
     """Return a check of a function of numbers; the first of `cases` is an ordinary one."""
     values = {f"drawn, {case}": case for case in cases}
-    return lambda answer: compare(answer, right, values, suspects(name))
+
+    def judge(answer: Callable[..., Result]) -> Passed:
+        return compare(answer, right, values, suspects(name))
+
+    return judge
 
 
 def _nudge(name: str) -> str:
     return f'follow it by hand; hint("{name}") has a nudge.'
 
 
-def tensor_call(name: str, right: Callable[[Any], Any], asks: str, precise: float = 1e-6) -> Judge:
+def tensor_call(
+    name: str, right: Callable[[Array], Array], asks: str, precise: float = 1e-6
+) -> Judge:
     """Return a check of a call that appends to a program.
 
-    It runs on a row of 4 numbers for each of 13 tiles, and on 3 such rows.
+    It runs on a row of 4 numbers for each of 13 tiles, and on 3 such rows. `right` is the same
+    function on arrays, `asks` describes the expected tensor in words, and `precise` is the
+    tolerance relative to the largest number of the right result.
     """
 
-    def judge(answer: Any) -> Passed:
+    def judge(answer: Answer) -> Passed:
         reports = []
         for rows in (TILES, 3):
             x = (np.random.default_rng(rows).permutation(4 * rows) / 8 - 1).reshape(rows, 4)
@@ -52,14 +61,14 @@ def tensor_call(name: str, right: Callable[[Any], Any], asks: str, precise: floa
     return judge
 
 
-def program(name: str, trial: Trial, out: str, ready: Callable[[Any, Ran], None]) -> Judge:
+def program(name: str, trial: Trial, out: str, ready: Callable[[Answer, Ran], None]) -> Judge:
     """Return a check that runs the answer in a trial.
 
     It compares the tensor `out` with the expected values, then calls `ready` to refuse other
     faults.
     """
 
-    def judge(answer: Any) -> Passed:
+    def judge(answer: Answer) -> Passed:
         run = trial.of(answer)
         if difference := run.wrong(out):
             raise run.refused(name, difference.words, quoted(difference.right), _nudge(name))
@@ -72,7 +81,7 @@ def program(name: str, trial: Trial, out: str, ready: Callable[[Any, Ran], None]
 def vertex(name: str, trial: Trial, out: str) -> Judge:
     """Return a check of a codelet that writes the tensor `out` of the trial."""
 
-    def judge(answer: Any) -> Passed:
+    def judge(answer: Answer) -> Passed:
         codelet_of(answer, f'check("{name}")')
         return program(name, trial, out, lambda *_: None)(answer)
 

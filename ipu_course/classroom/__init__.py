@@ -1,5 +1,6 @@
-"""A class: each learner's position, the hardest exercises and a ladder of shared answers, read from
-the learners' own progress files.
+"""A class: each learner's position, the hardest exercises and a ladder of shared answers.
+
+They are read from the learners' own progress files.
 
     ipu-teach class homes/          # a table
     ipu-teach class homes/ --serve  # a page on this machine that refreshes itself

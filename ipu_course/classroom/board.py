@@ -1,5 +1,4 @@
-"""Show the state of a class at one moment: as a text table, as a page, and as comma-separated
-text."""
+"""Show the state of a class at one moment: as a text table, a page, or comma-separated text."""
 
 from __future__ import annotations
 
@@ -29,8 +28,12 @@ BoardTable = tuple[str, tuple[str, ...], Sequence[tuple[str, ...]]]  # caption, 
 
 @dataclass(frozen=True)
 class Hurdle:
-    """An exercise in a class: how many learners tried it, solved it and are stuck, the attempts of
-    those who solved it, and the reasons for refusals."""
+    """An exercise in a class, with counts of learners.
+
+    `tried`, `solved` and `stuck` are numbers of learners. `attempts` is the median of those who
+    solved it, 0 if nobody did. `reason` is the most common reason for a refusal, given `times`
+    times.
+    """
 
     exercise: Exercise
     tried: int
@@ -42,8 +45,10 @@ class Hurdle:
 
 
 def hurdles(roster: Roster) -> list[Hurdle]:
-    """Return the exercises that refused somebody, ordered by learners stuck, then by learners who
-    have not solved them, then by refusals."""
+    """Return the exercises with refused attempts, the hardest first.
+
+    They are ordered by learners stuck, then by learners who have not solved them, then by refusals.
+    """
     rows = []
     for exercise in exercises():
         attempts = [
@@ -65,20 +70,22 @@ def hurdles(roster: Roster) -> list[Hurdle]:
         if vain:
             row = Hurdle(
                 exercise,
-                len(attempts),
-                len(solved),
-                stuck,
-                median(solved) if solved else 0,
-                reason,
-                times,
+                tried=len(attempts),
+                solved=len(solved),
+                stuck=stuck,
+                attempts=median(solved) if solved else 0,
+                reason=reason,
+                times=times,
             )
             rows.append((stuck, len(attempts) - len(solved), vain, row))
     return [row for *_, row in sorted(rows, key=lambda hurdle: hurdle[:3], reverse=True)]
 
 
 def tables(roster: Roster, ladder: Sequence[Rung] | None = None) -> list[BoardTable]:
-    """Return the tables of a class: where each learner is, the hardest exercises, and the ladder
-    (even an empty one) if it was requested."""
+    """Return the tables of a class: where each learner is, and the hardest exercises.
+
+    `ladder`: the rungs of a third table, which may be empty; None for no such table.
+    """
     begun = [
         lesson
         for lesson in catalogue()

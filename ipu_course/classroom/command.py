@@ -19,8 +19,10 @@ PORT = 8899
 
 
 def main(words: Sequence[str]) -> int:
-    """Run the command with the words after `class`, and return the exit status. Raise `LessonError`
-    on failure."""
+    """Run the command with the words after `class`, and return the exit status.
+
+    :raises LessonError: if the class cannot be read, or a result cannot be written or served.
+    """
     parser = _parser()
     options = parser.parse_args(words)
     if options.csv and Path(options.csv).is_dir():  # --csv was given before the folders

@@ -1,5 +1,4 @@
-"""Make room for a second group: set the first group's files aside in each work folder, and delete
-nothing."""
+"""Make room for a second group: set the first group's files aside, and delete nothing."""
 
 from __future__ import annotations
 
@@ -13,10 +12,9 @@ from ipu_teach.errors import LessonError, counted
 
 
 def begin_afresh(folders: Iterable[str], sure: bool) -> int:
-    """Move the content of each learner's work folder into a subfolder named after the time; return
-    the exit status.
+    """Move the content of each learner's work folder aside, and return the exit status.
 
-    Without `sure`, only list what would be moved.
+    It goes into a subfolder named after the time. Without `sure`, only list what would be moved.
 
     :raises LessonError: if there is nothing to move, or something cannot be moved. What was moved
     before stays moved.

@@ -16,8 +16,9 @@ import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
-from ipu_course.checking.naming import sort_key
+from ipu_course.checking.naming import Key, sort_key
 from ipu_course.checking.shared import parsed
 from ipu_course.classroom.roster import Learner, Roster, exercises
 from ipu_teach.errors import LessonError
@@ -33,8 +34,10 @@ _replayed: dict[tuple[str, str], str] = {}
 
 @dataclass(frozen=True)
 class Rung:
-    """One shared answer: its exercise, its author, its cost, and why it does not count ("" if it
-    counts)."""
+    """One shared answer: its exercise, its author, its cost, and why it does not count.
+
+    The reason is "" if the answer counts.
+    """
 
     exercise: str
     name: str
@@ -51,10 +54,10 @@ class Rung:
 def climbed(
     roster: Roster, report_progress: Callable[[str], None] = lambda text: None
 ) -> list[Rung]:
-    """Return the rungs of every exercise, the cheapest answer first; rungs that are not confirmed
-    come last.
+    """Return the rungs of every exercise, the cheapest answer first.
 
-    `said` is called with a message about what is running.
+    Rungs that are not confirmed come last. `report_progress` is called with a message about what is
+    running.
     """
     rungs = []
     for exercise in exercises():
@@ -62,26 +65,24 @@ def climbed(
             if (shared := learner.shared(exercise.name)) is not None:
                 report_progress(f"{exercise.name} of {learner.name}")
                 rungs += _rung(learner, exercise.name, *shared)
-    return sorted(
-        rungs,
-        key=lambda rung: (
-            sort_key(rung.exercise),
-            not rung.holds,
-            rung.figure,
-            rung.name.casefold(),
-        ),
-    )
+    return sorted(rungs, key=_height)
+
+
+def _height(rung: Rung) -> tuple[Key, bool, float, str]:
+    """Return the sort key of a rung."""
+    return sort_key(rung.exercise), not rung.holds, rung.figure, rung.name.casefold()
 
 
 def _rung(learner: Learner, exercise: str, line: str, code: str) -> list[Rung]:
     """Return a list with the rung of a line; a rung without a cost says so."""
+    rung = partial(Rung, exercise, learner.name)
     try:
         claimed = parsed(line)
         figure = float(claimed.figure or 0)
     except (LessonError, ValueError):
-        return [Rung(exercise, learner.name, "–", 0.0, "the line is none of share()")]
+        return [rung("–", 0.0, "the line is none of share()")]
     if not claimed.figure:
-        return [Rung(exercise, learner.name, "–", 0.0, NO_COST)]
+        return [rung("–", 0.0, NO_COST)]
     if claimed.name != exercise:
         why = f"the line is one of {claimed.name}"
     else:
@@ -89,7 +90,7 @@ def _rung(learner: Learner, exercise: str, line: str, code: str) -> list[Rung]:
             "" if (line, code) in _replayed else _replay(line, code)
         )
         _replayed[line, code] = why
-    return [Rung(exercise, learner.name, f"{claimed.figure} {claimed.unit}", figure, why)]
+    return [rung(f"{claimed.figure} {claimed.unit}", figure, why)]
 
 
 def _replay(line: str, code: str) -> str:

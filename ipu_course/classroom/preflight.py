@@ -1,10 +1,10 @@
-"""Check before a workshop that this machine is ready, by trying each thing: a port, a page, a
-kernel, a lesson.
+"""Check before a workshop that this machine is ready, by trying each thing that a lesson needs.
 
     ipu-teach doctor --workshop
 
-Nothing is downloaded. Everything that is started is stopped again, also after Ctrl-C. All waits
-have limits. The checks connect only to the loopback interface, never through a proxy.
+It tries a port, a page, a kernel and a lesson. Nothing is downloaded. Everything that is started is
+stopped again, also after Ctrl-C. All waits have limits. The checks connect only to the loopback
+interface, never through a proxy.
 """
 
 from __future__ import annotations
@@ -59,8 +59,11 @@ class No(Exception):
 
 
 def main(known: dict[str, Callable[[], DoctorRow | Iterable[DoctorRow]]], opening: Opening) -> int:
-    """Ask every question, starting with those from the doctor's rows; return 0 if all succeed, else
-    1."""
+    """Ask every question, and return 0 if all succeed, else 1.
+
+    `known`: the doctor's checks, by question; they come first. `opening`: returns how a lesson is
+    opened.
+    """
     if "JUPYTERHUB_SERVICE_URL" in os.environ:
         raise LessonError("""This is a server of a hub, and the questions are for a learner's own
             machine.
@@ -79,8 +82,11 @@ def main(known: dict[str, Callable[[], DoctorRow | Iterable[DoctorRow]]], openin
 
 
 def ask(question: str, answer: Callable[[], str]) -> bool:
-    """Print the question, wait for its answer, and print it: yes and details, or no, the reason,
-    and what to do."""
+    """Print a question and its answer, and return whether the answer is yes.
+
+    `answer()` returns the details of a yes. An error is a no; its message has the reason and the
+    next step.
+    """
     print(f"{question:41}", end=" ", flush=True)
     try:
         print(f"yes: {answer()}", flush=True)
@@ -110,8 +116,10 @@ def _of_rows(doctor_rows: DoctorRow | Iterable[DoctorRow]) -> str:
 
 
 def until(limit: float) -> Iterator[float]:
-    """Yield the seconds that are left for each iteration of a wait, printing a dot now and then,
-    until the limit."""
+    """Yield the remaining seconds of a wait, again and again, until the limit.
+
+    It prints a dot now and then.
+    """
     began = last_report = time.monotonic()
     while (now := time.monotonic()) < began + limit:
         if now > last_report + BEAT:
@@ -215,8 +223,7 @@ class Rehearsal:
         return f"{self.port}" + (f", for {PORTS[0]} is taken" if self.port != PORTS[0] else "")
 
     def page(self) -> str:
-        """Start JupyterLab as `lab` does, but without a browser, and request the page of a
-        lesson."""
+        """Start JupyterLab as `lab` does, but without a browser, and request a lesson's page."""
         if not self.port:
             raise No("it was not tried, because there is no port")
         lesson = find_lesson(None)
@@ -356,7 +363,8 @@ class Rehearsal:
                         "close other programs, and run this again",
                     ) from None
                 continue
-            kind, content = message["msg_type"], message["content"]
+            kind = message["msg_type"]
+            content = message["content"]
             if message["parent_header"].get("msg_id") != message_id:
                 continue
             if kind == "error":

@@ -1,7 +1,7 @@
-"""Replay one shared answer: read `[line, code]` as JSON from standard input, and write why it does
-not count as JSON.
+"""Replay one shared answer in a process of its own.
 
-The answer runs among the names that the cells of its solved lesson define.
+It reads `[line, code]` as JSON from standard input, and writes as JSON why the answer does not
+count. The answer runs among the names that the cells of its solved lesson define.
 """
 
 from __future__ import annotations
@@ -77,8 +77,10 @@ def definitions(path: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Read the request, replay the answer and write the result; drop what the answer itself
-    prints."""
+    """Read the request, replay the answer and write the result.
+
+    Text that the answer itself prints is dropped.
+    """
     line, code = json.load(sys.stdin)
     try:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):

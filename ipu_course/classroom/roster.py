@@ -28,8 +28,10 @@ WORK = "work"  # name of a work folder, unless IPU_TEACH_WORK sets another
 
 @dataclass(frozen=True)
 class Learner:
-    """One learner: name, progress file, seconds since it was written, and the record of each
-    exercise and prediction."""
+    """One learner: name, progress file, and the record of each exercise and prediction.
+
+    `idle`: seconds since the file was written.
+    """
 
     name: str
     file: Path
@@ -37,8 +39,10 @@ class Learner:
     records: Mapping[str, Record] = field(repr=False)
 
     def state(self, exercise: str) -> str:
-        """Return "solved", "with help", "given", "not yet", or "" if it was not tried or the file
-        has another value."""
+        """Return "solved", "with help", "given" or "not yet".
+
+        It is "" if the exercise was not tried, or the file has another value.
+        """
         state = self.records.get(exercise, {}).get("state")
         return state if state in (*DONE, "not yet") else ""
 
@@ -48,8 +52,10 @@ class Learner:
 
     @property
     def at(self) -> str:
-        """The current exercise: the furthest that was tried, or the next one if that is done; ""
-        before the first and after the last."""
+        """The current exercise: the furthest that was tried, or the next one if that is done.
+
+        It is "" before the first exercise and after the last.
+        """
         items = [item.name for lesson in catalogue() for item in lesson.items]
         furthest = max((n for n, name in enumerate(items) if self.records.get(name)), default=None)
         if furthest is None:
@@ -143,8 +149,9 @@ def called(folders: Iterable[str]) -> Roster:
 
 
 def files_of(folder_given: Path) -> Iterator[tuple[str, Path]]:
-    """Return the name and progress file of each learner in a folder; files that were sent in are
-    directly in it.
+    """Yield the name and the progress file of each learner in a folder.
+
+    Files that were sent in are directly in the folder.
 
     :raises LessonError: if the folder cannot be read.
     """
@@ -166,8 +173,10 @@ def files_of(folder_given: Path) -> Iterator[tuple[str, Path]]:
 
 
 def work_folders(folder_given: Path) -> Iterator[Path]:
-    """Yield the folders with a progress file, including the given one; skip links, hidden folders
-    and folders set aside."""
+    """Yield the folders with a progress file, including the given one.
+
+    Links, hidden folders and folders set aside are skipped.
+    """
     for folder, inner, files in os.walk(folder_given):
         path = Path(folder)
         deep = len(path.relative_to(folder_given).parts) >= DEPTH
@@ -179,10 +188,10 @@ def work_folders(folder_given: Path) -> Iterator[Path]:
 
 
 def one_line(text: Any) -> str:
-    """Return a text from a file as one printable line, without control characters, which a terminal
-    would obey.
+    """Return a text from a file as one printable line.
 
-    Bytes of a path that the system's locale cannot decode are read as UTF-8.
+    Control characters, which a terminal would obey, are left out. Bytes of a path that the system's
+    locale cannot decode are read as UTF-8.
     """
     text = str(text)
     with contextlib.suppress(UnicodeEncodeError):

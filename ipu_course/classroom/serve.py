@@ -1,5 +1,4 @@
-"""Serve the class as a page that refreshes itself every few seconds, visible on this machine
-only."""
+"""Serve the class as a page that refreshes itself, visible on this machine only."""
 
 from __future__ import annotations
 
@@ -53,8 +52,9 @@ setInterval(async()=>{
 
 
 def serve(body: Callable[[], str], port: int) -> int:
-    """Serve the result of `body` until Ctrl-C, and return the exit status. Port 0 takes any free
-    port.
+    """Serve the result of `body` until Ctrl-C, and return the exit status.
+
+    Port 0 takes any free port.
 
     :raises LessonError: if the page cannot be served.
     """
@@ -78,8 +78,10 @@ def serve(body: Callable[[], str], port: int) -> int:
 
 
 def page(body: Callable[[], str], ask: str = "table") -> str:
-    """Return the page with the result of `body`; every few seconds it fetches the address `ask`,
-    which answers with `table`."""
+    """Return the page with the result of `body`.
+
+    Every few seconds the page fetches the address `ask`, which answers with `table`.
+    """
     return PAGE.replace("EVERY", str(1000 * EVERY)).replace("ASK", ask).replace("BODY", table(body))
 
 

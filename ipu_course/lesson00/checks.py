@@ -1,10 +1,10 @@
-"""The exercises of lesson 00, Meet the machine: questions, correct results and known mistakes."""
+"""Lesson 00, Meet the machine: questions, correct results and known mistakes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from math import isqrt
-from typing import Any
+from types import EllipsisType
 
 import numpy as np
 
@@ -15,10 +15,11 @@ from ipu_course.checking.exercise import PredictedValue, exercise, lesson, quest
 from ipu_course.checking.mistakes import first, suspects
 from ipu_course.checking.programs import TILES, graph_of
 from ipu_course.checking.verdicts import NotAttempted, NotYet, Passed, raise_first
-from ipu_teach import FLOAT, HALF, Tensor, show
+from ipu_teach import FLOAT, HALF, Graph, Tensor, show
 from ipu_teach.errors import counted
 
 MEGA = 1_000_000  # bytes of a data sheet's MB; 1,048,576 would be a MiB
+Spread = Callable[[Graph, Tensor], EllipsisType | None]  # maps a tensor; ... if still blank
 FROM = ("own memory", "neighbour", "one for all", "other chip", "host")
 
 
@@ -29,7 +30,7 @@ def _facts(tiles: int, workers: int, megabytes: int) -> tuple[int, int]:
     return tiles * workers, megabytes * MEGA // tiles
 
 
-def _capacity(answer: Callable[..., Any]) -> Passed:
+def _capacity(answer: Callable[..., tuple[int, int]]) -> Passed:
     draw = np.random.default_rng(1)
     cases: dict[str, tuple[int, ...]] = {
         f"drawn, {k}": (
@@ -46,14 +47,14 @@ def _capacity(answer: Callable[..., Any]) -> Passed:
         _facts,
         cases,
         suspects("00.1"),
-        "multiply tiles by workers; divide the chip's bytes by its tiles.",
+        next_step="multiply tiles by workers; divide the chip's bytes by its tiles.",
     )
 
 
 # --- 00.3 -----------------------------------------------------------------------------------------
 
 
-def _spread(answer: Callable[..., Any]) -> Passed:
+def _spread(answer: Spread) -> Passed:
     draw = np.random.default_rng(3)
     sizes = [(int(draw.integers(120, 400)), TILES, "") for _ in range(2)] + [(45, TILES, "")]
     sizes += [(26, TILES, "the elements come out even"), (53, 4, "there are 4 tiles")]
@@ -73,9 +74,13 @@ def _spread(answer: Callable[..., Any]) -> Passed:
     return Passed(f"{len(sizes)} arrays of several sizes, down to one element", evidence=evidence)
 
 
-def _laid_out(answer: Callable[..., Any], count: int, tiles: int) -> tuple[Tensor, list[int]]:
-    """Return a tensor of `count` elements that the answer has mapped, and the number of elements on
-    each tile."""
+def _laid_out(answer: Spread, count: int, tiles: int) -> tuple[Tensor, list[int]]:
+    """Return a tensor that the answer has mapped, and the number of its elements on each tile.
+
+    The tensor has `count` elements.
+
+    :raises NotAttempted: if the gap is still blank.
+    """
     graph = graph_of(tiles)
     tensor = graph.add_variable(FLOAT, (count,), "data")
     if answer(graph, tensor) is ...:
@@ -85,8 +90,10 @@ def _laid_out(answer: Callable[..., Any], count: int, tiles: int) -> tuple[Tenso
 
 
 def _even(description: str, tensor: Tensor, elements_per_tile: list[int]) -> None:
-    """Raise `NotYet` unless all elements are mapped, and the fullest tile has the least possible
-    number of them."""
+    """Raise `NotYet` unless all elements are mapped, and spread as evenly as possible.
+
+    The fullest tile must have the least possible number of elements.
+    """
     count = tensor.num_elements
     minimum = -(-tensor.num_elements // len(elements_per_tile))
     missing = count - sum(elements_per_tile)
@@ -110,14 +117,13 @@ def _even(description: str, tensor: Tensor, elements_per_tile: list[int]) -> Non
         )
     if max(elements_per_tile) <= minimum:
         return
-    full, empty = (
-        elements_per_tile.index(max(elements_per_tile)),
-        elements_per_tile.index(min(elements_per_tile)),
-    )
-    why, advice = first(
-        suspects("00.3"),
-        lambda like: _laid_out(like, count, len(elements_per_tile))[1] == elements_per_tile,
-    )
+    full = elements_per_tile.index(max(elements_per_tile))
+    empty = elements_per_tile.index(min(elements_per_tile))
+
+    def spreads_alike(like: Spread) -> bool:
+        return _laid_out(like, count, len(elements_per_tile))[1] == elements_per_tile
+
+    why, advice = first(suspects("00.3"), spreads_alike)
     if max(elements_per_tile) == count:
         why = "everything lies on one tile, and the others are empty."
     raise NotYet(
@@ -139,7 +145,7 @@ def _side(tiles: int, bytes_per_tile: int) -> int:
     return isqrt(tiles * bytes_per_tile // (2 * HALF.size))
 
 
-def _largest(answer: Callable[..., Any]) -> Passed:
+def _largest(answer: Callable[..., int]) -> Passed:
     draw = np.random.default_rng(4)
     cases: dict[str, tuple[int, int]] = {
         f"drawn, {k}": (int(draw.integers(2, 2000)), int(draw.integers(1000, 700_000)))
@@ -154,7 +160,7 @@ def _largest(answer: Callable[..., Any]) -> Passed:
         _side,
         cases,
         suspects("00.4"),
-        "how many elements may each of the two have? The side is the root of it.",
+        next_step="how many elements may each of the two have? The side is the root of it.",
     )
 
 

@@ -155,7 +155,7 @@ def spread(graph, tensor):
 
 
 # %% 00.3: thirteen tiles in any case
-# error in the answer: the target has the tiles 0 to 3
+# error in the answer: use a tile from 0 to 3
 def spread(graph, tensor):
     for i in range(tensor.num_elements):
         graph.set_tile_mapping(tensor[i], i % 13)

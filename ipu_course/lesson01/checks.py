@@ -1,5 +1,4 @@
-"""The exercises of lesson 01, Bulk synchronous parallel: questions, correct results and known
-mistakes."""
+"""Lesson 01, Bulk synchronous parallel: questions, correct results and known mistakes."""
 
 from __future__ import annotations
 
@@ -10,23 +9,22 @@ from dataclasses import replace
 from functools import partial
 from heapq import heapify, heapreplace
 from itertools import product
-from typing import Any
 
 import numpy as np
 
 from ipu_course.checking import warmups
 from ipu_course.checking.bound import Bound, least_cycles
-from ipu_course.checking.calling import Broken, call, call_made
+from ipu_course.checking.calling import Answer, Broken, call, call_made
 from ipu_course.checking.comparing import Pairs, compare
 from ipu_course.checking.exercise import Drawn, PredictedValue, exercise, later, lesson, question
 from ipu_course.checking.mistakes import Reason, first, same, suspects
 from ipu_course.checking.precision import Precision
 from ipu_course.checking.programs import TILES, graph_of, run_once
 from ipu_course.checking.quoting import call_text, difference, name_of, plain, quoted, returned
-from ipu_course.checking.trial import Ran, Trial, Var, by_rows
+from ipu_course.checking.trial import Built, Parts, Ran, Trial, Var, by_rows
 from ipu_course.checking.verdict_panel import Bars, number
 from ipu_course.checking.verdicts import NotYet, Passed
-from ipu_teach import FLOAT, Engine, Graph, Output, SupervisorVertex, Tensor, program, show
+from ipu_teach import FLOAT, Engine, Graph, Output, SupervisorVertex, program, show
 from ipu_teach.errors import (
     ComputeSetRaceError,
     UninitialisedReadError,
@@ -35,8 +33,11 @@ from ipu_teach.errors import (
     shown,
 )
 from ipu_teach.graph.layouts import is_whole
+from ipu_teach.program import Program
 from ipu_teach.report import Report
 from ipu_teach.show.touched import touched
+from ipu_teach.show.view import View
+from ipu_teach.types import Array
 
 # each way and tile; derived from the tests of Graphcore's tutorial 6, see
 # Target.exchange_bytes_per_cycle
@@ -44,9 +45,15 @@ BYTES_PER_CYCLE = 4
 SLACK = 1.05  # budget, as a multiple of the reference's cost
 
 ByTile = Sequence[int]
+Superstep = tuple[list[int], list[int], list[int], int]  # work, bytes in, bytes out, sync cycles
+Places = Callable[..., Sequence[int]]  # returns the tile of each job
 
 
 def _step(work: ByTile, bytes_in: ByTile, bytes_out: ByTile, sync: int) -> int:
+    """Return the modelled cycles of a superstep.
+
+    They are those of the sync, the slowest exchange and the slowest tile.
+    """
     slowest = int(np.maximum(bytes_in, bytes_out).max())
     return int(sync + -(-slowest // BYTES_PER_CYCLE) + np.max(work))
 
@@ -56,9 +63,12 @@ def _distinct(draw: np.random.Generator, maximum: int, count: int) -> list[int]:
     return [int(n) + 1 for n in draw.permutation(maximum - 1)[:count]]
 
 
-def _supersteps() -> dict[str, tuple[list[int], list[int], list[int], int]]:
-    """Return cases with the lesson's number of tiles, primes, more tiles than that, one tile, and
-    more tiles than there is work."""
+def _supersteps() -> dict[str, Superstep]:
+    """Return cases with several numbers of tiles, ordinary ones first.
+
+    They are the lesson's number, primes, larger numbers, one tile, and more tiles than there is
+    work.
+    """
     draw = np.random.default_rng(101)
     cases = {}
     for name, tiles in (
@@ -84,7 +94,7 @@ def _supersteps() -> dict[str, tuple[list[int], list[int], list[int], int]]:
 # Common replacements for each part of the formula: the wrong value, why it is wrong, and what to
 # do. This is code and not a file of answers, because two or three of these mistakes often occur
 # together, and all 675 combinations are tried.
-FormulaPart = tuple[Callable[..., Any], str, str]
+FormulaPart = tuple[Callable[..., float], str, str]
 WORKS: tuple[FormulaPart, ...] = (
     (max, "", ""),
     (
@@ -186,7 +196,7 @@ SYNCS: tuple[FormulaPart, ...] = (
 )
 
 
-def _of_parts(pairs: Pairs) -> Reason:
+def _of_parts(pairs: Pairs[Superstep, int]) -> Reason:
     """Return the fewest mistakes in parts of the formula that together give the same results."""
     mixed = sorted(
         product(WORKS, BYTES, CYCLES, SYNCS),
@@ -205,7 +215,7 @@ def _of_parts(pairs: Pairs) -> Reason:
     return "", ""
 
 
-def _time(answer: Callable[..., Any]) -> Passed:
+def _time(answer: Callable[..., int]) -> Passed:
     return compare(answer, _step, _supersteps(), suspects("01.1"), otherwise=_of_parts)
 
 
@@ -213,11 +223,10 @@ def _time(answer: Callable[..., Any]) -> Passed:
 
 
 def longest_first(jobs: ByTile, tiles: int) -> int:
-    """Return the cycles of the fullest tile if jobs are distributed longest first, each to the tile
-    with the least load so far.
+    """Return the cycles of the fullest tile if jobs are distributed longest first.
 
-    That is at most 4/3 - 1/(3 tiles) of the optimum (Graham, "Bounds on multiprocessing timing
-    anomalies", 1969).
+    Each job goes to the tile with the least load so far. The result is at most 4/3 - 1/(3 tiles) of
+    the optimum (Graham, "Bounds on multiprocessing timing anomalies", 1969).
     """
     load = [0] * tiles
     heapify(load)
@@ -227,6 +236,7 @@ def longest_first(jobs: ByTile, tiles: int) -> int:
 
 
 def _job_lists() -> list[tuple[list[int], int]]:
+    """Return cases (cycles of each job, number of tiles)."""
     draw = np.random.default_rng(102)
     return [
         (_distinct(draw, 200, 97), TILES),
@@ -238,7 +248,7 @@ def _job_lists() -> list[tuple[list[int], int]]:
     ]
 
 
-def _balance(answer: Callable[..., Any]) -> Passed:
+def _balance(answer: Places) -> Passed:
     cases = _job_lists()
     results = [call(answer, *case) for case in cases]
     results = [
@@ -271,13 +281,14 @@ def _balance(answer: Callable[..., Any]) -> Passed:
             why=why,
             next_step="give each tile its job's own place in the list: placed[job] = tile.",
             bars=worst,
-            draws=lambda: show.bsp(_worked(load.astype(int).tolist())),
+            draws=partial(_drawn, load),
         )
-    returned_value = list(zip(cases, map(list, results), strict=True))
-    why, advice = first(
-        suspects("01.2"),
-        lambda like: all(like(*deepcopy(case)) == placed for case, placed in returned_value),
-    )
+    answered = list(zip(cases, map(list, results), strict=True))
+
+    def places_alike(like: Places) -> bool:
+        return all(like(*deepcopy(case)) == placed for case, placed in answered)
+
+    why, advice = first(suspects("01.2"), places_alike)
     why = why or (
         f"tile {maximum} has {number(load[maximum])} cycles to work, and tile {minimum} "
         f"{number(load[minimum])}."
@@ -288,8 +299,13 @@ def _balance(answer: Callable[..., Any]) -> Passed:
         why=why,
         next_step=advice or "which job is the hardest to place late? Place that one first.",
         bars=worst,
-        draws=lambda: show.bsp(_worked(load.astype(int).tolist())),
+        draws=partial(_drawn, load),
     )
+
+
+def _drawn(load: Array) -> View:
+    """Return a view of a superstep in which each tile works this many cycles."""
+    return show.bsp(_worked(load.astype(int).tolist()))
 
 
 def _least_load(jobs: ByTile, tiles: int) -> Bound:
@@ -305,6 +321,7 @@ def _least_load(jobs: ByTile, tiles: int) -> Bound:
 
 
 def _fits_when_sorted(jobs: ByTile, tiles: int, placed: Sequence[int]) -> bool:
+    """Return whether the tiles would be within the budget for the jobs sorted by length."""
     budget = SLACK * longest_first(jobs, tiles)
     return any(
         np.bincount(np.array(placed), sorted(jobs, reverse=down), tiles).max() <= budget
@@ -312,7 +329,7 @@ def _fits_when_sorted(jobs: ByTile, tiles: int, placed: Sequence[int]) -> bool:
     )
 
 
-def _all_placed(description: str, jobs: ByTile, tiles: int, placed: Any) -> None:
+def _all_placed(description: str, jobs: ByTile, tiles: int, placed: Sequence[int]) -> None:
     """Raise `NotYet` unless the answer gives one tile for each job."""
     if not isinstance(placed, (list, tuple, np.ndarray)):
         raise NotYet(
@@ -371,6 +388,7 @@ def _all_placed(description: str, jobs: ByTile, tiles: int, placed: Any) -> None
 
 
 def _waiting(work: ByTile) -> float:
+    """Return the share of all tiles' time that is waiting; 0 if no tile has work."""
     slowest = np.max(work)
     return float(1 - np.mean(work) / slowest) if slowest else 0.0
 
@@ -389,14 +407,14 @@ def _workloads() -> dict[str, tuple[list[int]]]:
 SHARE = Precision(_waiting, tuple(_workloads().values()))
 
 
-def _share(answer: Callable[..., Any]) -> Passed:
+def _share(answer: Callable[..., float]) -> Passed:
     return compare(answer, _waiting, _workloads(), suspects("01.3"), tolerance=SHARE.tolerance)
 
 
 # --- 01.4 -----------------------------------------------------------------------------------------
 
 
-def _merge(answer: Callable[..., Any]) -> Passed:
+def _merge(answer: Callable[..., Program]) -> Passed:
     draw = np.random.default_rng(104)
     runs = []
     for count in (TILES, 5, 1, 29):
@@ -412,32 +430,40 @@ def _merge(answer: Callable[..., Any]) -> Passed:
     bound = least_cycles(
         reports[0], supersteps=2, crossing=FLOAT.size * TILES, touched=4 * FLOAT.size * TILES
     )
-    return Passed(description, Bars(2, maximum, "supersteps"), reports, runs[0].cycles, bound)
+    return Passed(
+        description,
+        bars=Bars(2, maximum, "supersteps"),
+        evidence=reports,
+        figure=runs[0].cycles,
+        bound=bound,
+    )
 
 
-def _one_program(
-    answer: Any, trial: Trial, graph: Graph, parts: list[Any]
-) -> tuple[Any, list[Tensor]]:
+def _one_program(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
     """Build the program of answer(graph, readings, doubled, pairs, flipped), which returns it."""
-    returned_value = call_made(answer, trial.tried, graph, *parts)
-    if returned_value is None:
+    result: Program = call_made(answer, trial.tried, graph, *parts)
+    if result is None:
         advice = "return Sequence(Execute(…), Execute(…))."
         raise NotYet(
             trial.tried, "nothing: is there a `return`?", expected="a program", next_step=advice
         )
-    if isinstance(returned_value, (list, tuple)):
+    if isinstance(result, (list, tuple)):
         why = "those are programs of their own, of which an engine runs one at a time."
         raise NotYet(
             trial.tried,
-            shown(returned_value),
+            shown(result),
             expected="one program",
             why=why,
             next_step="put them into a Sequence: Sequence(first, second).",
         )
-    return returned_value, []
+    return result, []
 
 
-def _two_supersteps(answer: Callable[..., Any], values: Any) -> Ran:
+def _two_supersteps(answer: Callable[..., Program], values: Array) -> Ran:
+    """Return a run of the answer on these readings, whose results are right, in two supersteps.
+
+    :raises NotYet: if a result is wrong, or there are more supersteps.
+    """
     right = {
         "readings": values,
         "doubled": 2 * values,
@@ -454,6 +480,27 @@ def _two_supersteps(answer: Callable[..., Any], values: Any) -> Ran:
         run = trial.of(answer)
     except Broken as broken:
         raise _explained(trial.tried, broken) from None
+    _refuse_wrong(run, right)
+    kinds = [step.kind for step in run.report.steps()]
+    if len(kinds) > 2:
+        why = "two of these steps do not need each other, and could share a compute set."
+        advice = "which of the three reads only what was there from the beginning?"
+        bars = Bars(2, len(kinds), "supersteps")
+        raise NotYet(
+            trial.tried,
+            f"{len(kinds)} supersteps: {', '.join(kinds)}",
+            expected="2",
+            why=why,
+            next_step=advice,
+            bars=bars,
+        )
+    return run
+
+
+def _refuse_wrong(run: Ran, right: dict[str, Array]) -> None:
+    """Raise `NotYet` for the first tensor with wrong values; `right` has the right ones by name."""
+    trial = run.trial
+    values = right["readings"]
     for name, expected in right.items():
         actual = run.came[0][name]
         blank = np.isnan(actual)
@@ -485,30 +532,18 @@ def _two_supersteps(answer: Callable[..., Any], values: Any) -> Ran:
                 why=why,
                 next_step=advice,
             )
-    kinds = [step.kind for step in run.report.steps()]
-    if len(kinds) > 2:
-        why = "two of these steps do not need each other, and could share a compute set."
-        advice = "which of the three reads only what was there from the beginning?"
-        bars = Bars(2, len(kinds), "supersteps")
-        raise NotYet(
-            trial.tried,
-            f"{len(kinds)} supersteps: {', '.join(kinds)}",
-            expected="2",
-            why=why,
-            next_step=advice,
-            bars=bars,
-        )
-    return run
 
 
-def _holds(trial: Trial, name: str, actual: Any, like: Callable[..., Any]) -> bool:
+def _holds(trial: Trial, name: str, actual: Array, like: Answer) -> bool:
     """Return whether a tensor has the same values after the program of another answer."""
     return same(trial.of(like).came[0][name], actual)
 
 
-def _made_of(pairs: Any, readings: Any) -> str:
-    """Return how `pairs` is composed, in words, if it is a sum of multiples of each reading and its
-    neighbours'."""
+def _made_of(pairs: Array, readings: Array) -> str:
+    """Return how `pairs` is composed of the readings, in words; "" if that cannot be said.
+
+    It looks for sums of multiples of each reading and of its two neighbours.
+    """
     parts = {
         "reading": readings,
         "right neighbour's": np.roll(readings, -1),
@@ -532,8 +567,10 @@ def _made_of(pairs: Any, readings: Any) -> str:
 
 
 def _explained(description: str, broken: Broken) -> Exception:
-    """Return the refusal of a race or of a premature read, in this exercise's terms; return any
-    other error unchanged."""
+    """Return the refusal of a race or of a read of unwritten memory, in this exercise's terms.
+
+    Any other error is returned unchanged.
+    """
     error = broken.error
     if isinstance(error, ComputeSetRaceError):
         why = (
@@ -542,10 +579,8 @@ def _explained(description: str, broken: Broken) -> Exception:
         )
         advice = "put the one that reads into the second compute set."
         if "twice" in error.tried:
-            why, advice = (
-                "two vertices write the same number.",
-                "let each number be written once: look at out=.",
-            )
+            why = "two vertices write the same number."
+            advice = "let each number be written once: look at out=."
         return NotYet(description, f"ComputeSetRaceError: {error.tried}", why=why, next_step=advice)
     if isinstance(error, UninitialisedReadError):
         return NotYet(
@@ -571,7 +606,7 @@ INNOCENT = {
 }
 
 
-def _culprit(answer: Any, graph: Any) -> Passed:
+def _culprit(answer: tuple[str, int, int], graph: Graph) -> Passed:
     description = f"the detector on every compute set, beside {shown(answer)}"
     if not isinstance(graph, Graph):
         raise NotYet(
@@ -597,7 +632,7 @@ def _culprit(answer: Any, graph: Any) -> Passed:
         )
     pair = {int(v) for v in re.findall(r"vertex (\d+)", race.where)}
 
-    def draws() -> Any:
+    def draws() -> View | None:
         (chosen,) = (
             compute_set for compute_set in graph.compute_sets if compute_set.name == answer[0]
         )

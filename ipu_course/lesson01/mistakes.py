@@ -101,7 +101,7 @@ def superstep_cycles(work, bytes_in, bytes_out, sync):
 
 
 # %% 01.1: text
-# not yet: 'fast', which is no number
+# not yet: 'fast', which is not a number
 def superstep_cycles(work, bytes_in, bytes_out, sync):
     return "fast"
 

@@ -1,18 +1,17 @@
-"""The exercises of lesson 02, Variables, mapping, programs: questions, correct results and known
-mistakes."""
+"""Lesson 02, Variables, mapping, programs: questions, correct results and known mistakes."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from types import EllipsisType
 
 import numpy as np
 
 from ipu_course.checking import warmups
 from ipu_course.checking.bound import Bound
-from ipu_course.checking.calling import Broken, answering
+from ipu_course.checking.calling import Answer, Broken, answering
 from ipu_course.checking.comparing import KEEP_WIDE, ROUNDED, rounding_or_logic
 from ipu_course.checking.exercise import Drawn, PredictedValue, exercise, later, lesson, question
 from ipu_course.checking.mistakes import first, same, suspects
@@ -29,7 +28,7 @@ from ipu_course.checking.quoting import difference, quoted, said_by
 from ipu_course.checking.trial import Ran, StreamIn, StreamOut, Trial, Var, refuse_growing
 from ipu_course.checking.verdict_panel import Bars, number
 from ipu_course.checking.verdicts import NotAttempted, NotYet, Passed, raise_first
-from ipu_teach import FLOAT, INT, Graph, Tensor, show
+from ipu_teach import FLOAT, INT, Engine, Graph, Tensor, show
 from ipu_teach.errors import (
     DeviceValueError,
     InvalidTileMappingError,
@@ -37,16 +36,18 @@ from ipu_teach.errors import (
     UninitialisedReadError,
     counted,
 )
-from ipu_teach.program import Copy, RepeatWhileFalse, RepeatWhileTrue
+from ipu_teach.program import Copy, Program, RepeatWhileFalse, RepeatWhileTrue
+from ipu_teach.types import Array
 
 # rounds after which the check calls a loop endless, if the device decides its end
 MOST_ROUNDS = 1000
+MapsB = Callable[[Graph, Tensor, Tensor], EllipsisType | None]  # maps b where it suits a
 
 
 # --- 02.1 -----------------------------------------------------------------------------------------
 
 
-def _linear(answer: Callable[..., Any]) -> Passed:
+def _linear(answer: Callable[[Graph, Tensor, int], EllipsisType | None]) -> Passed:
     draw = np.random.default_rng(201)
     cases = [((101,), 4, TILES, ""), ((9, 14), 4, TILES, ""), ((14,), 1, TILES, "")]
     cases += [
@@ -84,10 +85,25 @@ def _linear(answer: Callable[..., Any]) -> Passed:
     return Passed(f"{len(cases)} variables of several shapes and grains", evidence=mappings)
 
 
-def _balanced_grains(
-    description: str, mapping: list[list[tuple[int, int]]], count: int, grain: int
-) -> None:
-    sizes = [sum(end - begin for begin, end in pieces) for pieces in mapping]
+TileMapping = list[list[tuple[int, int]]]  # for each tile, the (begin, end) of its pieces
+
+
+def _balanced_grains(description: str, mapping: TileMapping, count: int, grain: int) -> None:
+    """Raise `NotYet` unless a mapping of `count` elements is linear, in whole grains, and even."""
+    _refuse_unmapped(description, mapping, count)
+    _refuse_cut_grains(description, mapping, count, grain)
+    _refuse_other_orders(description, mapping)
+    _refuse_uneven(description, mapping, grain)
+
+
+def _sizes(mapping: TileMapping) -> list[int]:
+    """Return the number of elements on each tile."""
+    return [sum(end - begin for begin, end in pieces) for pieces in mapping]
+
+
+def _refuse_unmapped(description: str, mapping: TileMapping, count: int) -> None:
+    """Raise `NotYet` if an element is on no tile."""
+    sizes = _sizes(mapping)
     if sum(sizes) < count:
         covered = np.zeros(count, bool)
         for begin, end in (piece for pieces in mapping for piece in pieces):
@@ -104,6 +120,11 @@ def _balanced_grains(
             why=why,
             next_step="count the grains, rounded up, and see that the last one has a tile too.",
         )
+
+
+def _refuse_cut_grains(description: str, mapping: TileMapping, count: int, grain: int) -> None:
+    """Raise `NotYet` if a grain is divided between tiles."""
+    sizes = _sizes(mapping)
     for tile, pieces in enumerate(mapping):
         for begin, end in pieces:
             if begin % grain or (end % grain and end != count):
@@ -124,6 +145,10 @@ def _balanced_grains(
                         "the end."
                     ),
                 )
+
+
+def _refuse_other_orders(description: str, mapping: TileMapping) -> None:
+    """Raise `NotYet` if the elements are not on the tiles in order."""
     begins = [(begin, tile) for tile, pieces in enumerate(mapping) for begin, _ in pieces]
     if [tile for _, tile in sorted(begins)] != [tile for _, tile in begins]:
         why = (
@@ -142,9 +167,14 @@ def _balanced_grains(
             why=why,
             next_step=advice,
         )
-    grains = [-(-size // grain) for size in sizes]
+
+
+def _refuse_uneven(description: str, mapping: TileMapping, grain: int) -> None:
+    """Raise `NotYet` if the numbers of grains on the tiles differ by more than 1."""
+    grains = [-(-size // grain) for size in _sizes(mapping)]
     if max(grains) - min(grains) > 1:
-        full, empty = grains.index(max(grains)), grains.index(min(grains))
+        full = grains.index(max(grains))
+        empty = grains.index(min(grains))
         share = -(-sum(grains) // len(grains))
         why = "some tiles wait for others."
         if grains[: sum(grains) // share] == [share] * (sum(grains) // share):
@@ -170,8 +200,8 @@ def _balanced_grains(
 # --- 02.2 -----------------------------------------------------------------------------------------
 
 
-def _sum(values: Any) -> Trial:
-    """Return the running sum of these values."""
+def _sum(values: Array) -> Trial:
+    """Return a trial of programs that send the running sum of these values."""
     streams: dict[str, StreamIn | StreamOut] = {
         "numbers": StreamIn(FLOAT, values.astype(float)),
         "sums": StreamOut(FLOAT),
@@ -181,8 +211,11 @@ def _sum(values: Any) -> Trial:
     )
 
 
-def _sums(answer: Callable[..., Any], values: Any) -> Ran:
-    """Return a run of the program for these numbers."""
+def _sums(answer: Callable[..., Program], values: Array) -> Ran:
+    """Return a run of the program for these numbers.
+
+    :raises NotYet: if the program takes more numbers than there are.
+    """
     run = _sum(values).build(answer)
     try:
         run.run()
@@ -193,15 +226,13 @@ def _sums(answer: Callable[..., Any], values: Any) -> Ran:
         message = f"{broken.error.tried} By then {counted(len(run.sent['sums']), 'sum')} had come."
         why, advice = run.trial.reason(run, "02.2")
         if not why:
-            why, advice = (
-                "the program takes more numbers than it sends sums.",
-                "each round takes one number and sends one sum.",
-            )
+            why = "the program takes more numbers than it sends sums."
+            advice = "each round takes one number and sends one sum."
         raise NotYet(description, message, why=why, next_step=advice) from None
     return run
 
 
-def _running_sum(answer: Callable[..., Any]) -> Passed:
+def _running_sum(answer: Callable[..., Program]) -> Passed:
     draw = np.random.default_rng(202)
     sizes = {count: _sum(np.zeros(count)) for count in (2, 23)}
     built = {count: trial.build(answer) for count, trial in sizes.items()}
@@ -231,14 +262,16 @@ def _running_sum(answer: Callable[..., Any]) -> Passed:
     )
 
 
-def _off(answer: Callable[..., Any], values: Any) -> str:
+def _off(answer: Callable[..., Program], values: Array) -> str:
+    """Return how the answer's sums differ from the right ones, in words; "" if they are right."""
     return difference(_sums(answer, values).sent["sums"].reshape(-1), np.cumsum(values))
 
 
-def _wrong_sums(run: Ran, values: Any, again: Callable[[], str]) -> NotYet:
+def _wrong_sums(run: Ran, values: Array, again: Callable[[], str]) -> NotYet:
     """Return the refusal of wrong sums.
 
-    Its reason is a known mistake, or follows from the program, or from running it `again`.
+    Its reason is a known mistake, or follows from the program. Else it follows from `again`, which
+    runs the program once more and returns the difference in words.
     """
     description = f"{run.trial.tried}, and one engine.run()"
     actual = run.sent["sums"].reshape(-1)
@@ -248,10 +281,8 @@ def _wrong_sums(run: Ran, values: Any, again: Callable[[], str]) -> NotYet:
     why, advice = run.trial.reason(run, "02.2", nearest=True)
     if len(actual) != count:
         if not steps["fetch"]:
-            why, advice = (
-                "nothing in the program fetches a number.",
-                "begin a round with Copy(numbers, number).",
-            )
+            why = "nothing in the program fetches a number."
+            advice = "begin a round with Copy(numbers, number)."
         return NotYet(
             description,
             f"{len(actual)} of {counted(count, 'sum')}",
@@ -274,7 +305,7 @@ def _wrong_sums(run: Ran, values: Any, again: Callable[[], str]) -> NotYet:
 # --- 02.3 -----------------------------------------------------------------------------------------
 
 
-def _no_exchange(answer: Callable[..., Any]) -> Passed:
+def _no_exchange(answer: MapsB) -> Passed:
     draw = np.random.default_rng(203)
     crossing = 0
     reports = []
@@ -362,7 +393,8 @@ def _whole_rows(graph: Graph, a: Tensor, b: Tensor, description: str) -> None:
 
 def _why_crossing(graph: Graph, a: Tensor, b: Tensor) -> tuple[str, str, str]:
     """Return (what moves between tiles, why, next step)."""
-    tiles_of_a, tiles_of_b = tiles_of(graph, a), tiles_of(graph, b)
+    tiles_of_a = tiles_of(graph, a)
+    tiles_of_b = tiles_of(graph, b)
     i, j = (int(n) for n in np.argwhere(tiles_of_a != tiles_of_b.T)[0])
     actual = (
         f"{int((tiles_of_a != tiles_of_b.T).sum())} of {a.num_elements} elements cross, the first "
@@ -370,11 +402,11 @@ def _why_crossing(graph: Graph, a: Tensor, b: Tensor) -> tuple[str, str, str]:
         f"{tiles_of_b[j, i]}"
     )
 
-    def lies_so(like: Callable[..., Any]) -> bool:
+    def gives_the_same(like: MapsB) -> bool:
         like(graph, a, twin := graph.clone(b))
         return same(tiles_of(graph, twin), tiles_of_b)
 
-    why, advice = first(suspects("02.3"), lies_so)
+    why, advice = first(suspects("02.3"), gives_the_same)
     if not why and (tiles_of_b == tiles_of_b[0, 0]).all():
         return (
             actual,
@@ -393,11 +425,13 @@ def _why_crossing(graph: Graph, a: Tensor, b: Tensor) -> tuple[str, str, str]:
 
 
 STARTS = (5, 10, 17, 1, 0, 301)
+EACH_START = [np.array(start) for start in STARTS]
+ZERO = np.array(0)
 
 
-def _countdown(answer: Callable[..., Any]) -> Passed:
-    counter = Var(INT, (), 0, given=STARTS, right=[0] * len(STARTS))
-    ticks = Var(INT, (), 0, given=[0] * len(STARTS), right=STARTS)
+def _countdown(answer: Callable[..., Program]) -> Passed:
+    counter = Var(INT, (), 0, given=EACH_START, right=[ZERO] * len(STARTS))
+    ticks = Var(INT, (), 0, given=[ZERO] * len(STARTS), right=EACH_START)
     trial = Trial(
         "a countdown", {"left": counter, "ticks": ticks}, runs=len(STARTS), most_rounds=MOST_ROUNDS
     )
@@ -444,6 +478,10 @@ def _countdown(answer: Callable[..., Any]) -> Passed:
 
 
 def _counted_wrongly(wrong: list[tuple[int, int, int]], run: Ran) -> NotYet:
+    """Return the refusal of wrong countdowns.
+
+    `wrong`: (start, ticks, rest) of each; ticks above MOST_ROUNDS stand for an endless loop.
+    """
     start, ticks, rest = wrong[0]
     description = "countdowns one after another, from " + ", ".join(map(str, STARTS))
     endless = ticks > MOST_ROUNDS
@@ -462,7 +500,8 @@ def _counted_wrongly(wrong: list[tuple[int, int, int]], run: Ran) -> NotYet:
         )
         advice = "let the device look: RepeatWhileTrue(condition, left, round)."
     elif not why and endless:
-        why, advice = "what the loop looks at never becomes 0.", "take 1 from left in every round."
+        why = "what the loop looks at never becomes 0."
+        advice = "take 1 from left in every round."
     elif not why and len(wrong) == 1 and start == max(STARTS):
         why = (
             f"the smaller ones are right. A countdown from {start} needs more rounds than were "
@@ -486,7 +525,7 @@ FAULTS = {
 }
 
 
-def _faults(answer: Callable[..., Any]) -> Passed:
+def _faults(answer: Callable[..., Program]) -> Passed:
     for (mapped, written), (kind, effect) in FAULTS.items():
         description = f"the program with mapped={mapped}, written={written}"
         fired = _fired(answer, mapped, written, description)
@@ -526,18 +565,23 @@ def _faults(answer: Callable[..., Any]) -> Passed:
 
 
 def _fired(
-    answer: Callable[..., Any], mapped: bool, written: bool, description: str
+    answer: Callable[..., Program], mapped: bool, written: bool, description: str
 ) -> Exception | None:
-    """Compile and run the program, and return its error, or None. Without an error, the values must
-    be right."""
+    """Compile and run the program, and return its error, or None if there is none.
+
+    :raises NotYet: if there is no error and the values are wrong, or the error is about another
+    tensor than source.
+    """
     graph = graph_of()
     values, later = np.random.default_rng(205).normal(size=(2, 7)).astype(np.float32)
-    source, target = graph.add_variable(FLOAT, 7, "source"), graph.add_variable(FLOAT, 7, "target")
+    source = graph.add_variable(FLOAT, 7, "source")
+    target = graph.add_variable(FLOAT, 7, "target")
     for name, tensor in (("source", source), ("target", target)):
         graph.create_host_read(f"check {name}", tensor)
         graph.create_host_write(f"set {name}", tensor)
     try:
-        program = program_of(answer, description, graph, source, target, values, mapped, written)
+        tensors = (source, target)
+        program = program_of(answer, description, graph, *tensors, values, mapped, written)
     except Broken as broken:
         if isinstance(broken.error, tuple(kind for kind, _ in FAULTS.values())):
             why = (
@@ -569,21 +613,27 @@ def _fired(
                 ) from None
             return broken.error
         raise
+    _refuse_other_target(engine, description, values)
+    if written:
+        _refuse_no_copy(engine, description, values, later)
+    return None
+
+
+def _refuse_other_target(engine: Engine, description: str, values: Array) -> None:
+    """Raise `NotYet` if target has other values than source."""
     where = difference(engine.read_tensor("check target"), values, 0)
     if where:
         actual = engine.read_tensor("check target")
         blank = np.isnan(actual).all()
         turned = not difference(actual, values[::-1], 0)
         sentence = f"source was filled with {number(float(actual[0]))} in place of `values`."
-        why = (
-            "nothing was written into target."
-            if blank
-            else "the order is turned round."
-            if turned
-            else sentence
-            if (actual == actual[0]).all()
-            else ""
-        )
+        why = ""
+        if blank:
+            why = "nothing was written into target."
+        elif turned:
+            why = "the order is turned round."
+        elif (actual == actual[0]).all():
+            why = sentence
         raise NotYet(
             description,
             f"target: {where}",
@@ -591,29 +641,33 @@ def _fired(
             why=why,
             next_step="copy source into target.",
         )
-    if written:
-        with answering(description):
-            engine.write_tensor("set source", later)
-            engine.write_tensor("set target", -later)
-            engine.run()
-        where = difference(engine.read_tensor("check target"), later, 0)
-        # a program that fills source itself fills it again
-        if where and any(
-            difference(engine.read_tensor(name), values, 0)
-            for name in ("check source", "check target")
-        ):
-            why = (
-                "target holds the values, and not because of a copy: with other values in source "
-                "it stays as it was."
-            )
-            raise NotYet(
-                f"{description}, and then other values in source",
-                f"target: {where}",
-                expected=quoted(later),
-                why=why,
-                next_step="Copy(source, target).",
-            )
-    return None
+
+
+def _refuse_no_copy(engine: Engine, description: str, values: Array, later: Array) -> None:
+    """Raise `NotYet` if target has `values`, but not because they are copied from source.
+
+    The program runs again with the values `later` in source.
+    """
+    with answering(description):
+        engine.write_tensor("set source", later)
+        engine.write_tensor("set target", -later)
+        engine.run()
+    where = difference(engine.read_tensor("check target"), later, 0)
+    # a program that fills source itself fills it again
+    if where and any(
+        difference(engine.read_tensor(name), values, 0) for name in ("check source", "check target")
+    ):
+        why = (
+            "target holds the values, and not because of a copy: with other values in source "
+            "it stays as it was."
+        )
+        raise NotYet(
+            f"{description}, and then other values in source",
+            f"target: {where}",
+            expected=quoted(later),
+            why=why,
+            next_step="Copy(source, target).",
+        )
 
 
 # --- asked again ----------------------------------------------------------------------------------
@@ -624,10 +678,8 @@ def _transposed(draw: np.random.Generator) -> Drawn:
 
     def answer() -> tuple[int]:
         graph = graph_of()
-        a, b = (
-            graph.add_variable(FLOAT, (rows, columns), "a"),
-            graph.add_variable(FLOAT, (columns, rows), "b"),
-        )
+        a = graph.add_variable(FLOAT, (rows, columns), "a")
+        b = graph.add_variable(FLOAT, (columns, rows), "b")
         for tensor in (a, b):
             for row in range(len(tensor)):
                 graph.set_tile_mapping(tensor[row], row)
@@ -646,7 +698,8 @@ def _transposed(draw: np.random.Generator) -> Drawn:
 BYTES = (PredictedValue("", "bytes", whole=True),)
 
 
-def _loops(answer: Any, run: Ran) -> None:
+def _loops(_: Answer, run: Ran) -> None:
+    """Raise `NotYet` if the program has no RepeatWhileTrue."""
     if not run.steps[RepeatWhileTrue.__name__]:
         why = "the number of rounds was fixed when the program was written."
         advice = "let the device look: RepeatWhileTrue(Sequence(), left, body)."
@@ -655,7 +708,7 @@ def _loops(answer: Any, run: Ran) -> None:
         )
 
 
-LEFT = {"left": Var(INT, (), 0, given=[3, 7, 0], right=[0, 0, 0])}
+LEFT = {"left": Var(INT, (), 0, given=[np.array(n) for n in (3, 7, 0)], right=[ZERO] * 3)}
 DOWN = Trial("left from 3, 7 and 0", LEFT, runs=3, most_rounds=100)
 
 

@@ -90,7 +90,7 @@ def map_linearly(graph, tensor, grain):
 
 
 # %% 02.1: always 13 tiles
-# error in the answer: the target has the tiles 0 to 3
+# error in the answer: use a tile from 0 to 3
 def map_linearly(graph, tensor, grain):
     n, flat = tensor.num_elements, tensor.flatten()
     grains = -(-n // grain)

@@ -1,32 +1,30 @@
-"""The exercises of lesson 03, PopLibs: operations and views: questions, correct results and known
-mistakes."""
+"""Lesson 03, PopLibs operations and views: questions, correct results and known mistakes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from math import ceil
-from typing import Any
 
 import numpy as np
 
 from ipu_course.checking import warmups
 from ipu_course.checking.bound import Bound, least_cycles
-from ipu_course.checking.calling import call_made
+from ipu_course.checking.calling import Answer, call_made
 from ipu_course.checking.comparing import KEEP_WIDE, ROUNDED, rounding_or_logic
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
 from ipu_course.checking.precision import Precision
 from ipu_course.checking.programs import SYNC, TILES, WORKERS, tiles_of
 from ipu_course.checking.quoting import difference
-from ipu_course.checking.trial import Answers, Built, Ran, Trial, Var, appends, by_rows
+from ipu_course.checking.trial import Answers, Built, Parts, Ran, Trial, Var, appends, by_rows
 from ipu_course.checking.verdict_panel import Bars, number
 from ipu_course.checking.verdicts import MODELLED, NotYet, Passed
 from ipu_teach import FLOAT, HALF, UNSIGNED_INT, Graph, Report, Tensor, show
 from ipu_teach.errors import counted
 from ipu_teach.poplibs import popops
-from ipu_teach.program import Sequence
-from ipu_teach.types import DType
+from ipu_teach.program import Sequence as Steps
+from ipu_teach.types import Array, DType
 
 # budget, as a multiple of a good answer's cost; with expr.Square the cost is a tenth more
 SLACK = 1.15
@@ -45,57 +43,63 @@ def _crossing(report: Report) -> int:
     return int(report.exchange_bytes_per_tile[0].sum())
 
 
-def _drawn(seed: int, *shape: int) -> Any:
+def _drawn(seed: int, *shape: int) -> Array:
     """Return random multiples of a quarter, of both signs, all different and none of them 0."""
     count = int(np.prod(shape))
-    return (
-        ((np.random.default_rng(seed).permutation(2 * count) - count + 0.5)[:count] / 4)
-        .astype(np.float32)
-        .reshape(shape)
-    )
+    numbers: Array = (np.random.default_rng(seed).permutation(2 * count) - count + 0.5)[:count] / 4
+    return numbers.astype(np.float32).reshape(shape)
 
 
-def _near(a: Any, b: Any) -> bool:
+def _are_near(a: Array, b: Array) -> bool:
+    """Return whether two arrays are equal except for rounding; nan equals nan."""
     return np.allclose(a, b, 1e-4, 1e-6, equal_nan=True)
 
 
-def _trial(description: str, tensors: dict[str, Var], shapes: list[Any], **options: Any) -> Trial:
-    """Return a trial of answers that append their calls to a program and return tensors of these
-    shapes."""
-    asks, step = "a tensor", "return what the last call gave you."
+def _trial(description: str, tensors: dict[str, Var], shapes: list[tuple[int, ...]]) -> Trial:
+    """Return a trial of answers that append calls to a program and return tensors.
+
+    `shapes`: the shapes of these tensors.
+    """
+    asks = "a tensor"
+    step = "return what the last call gave you."
     if len(shapes) > 1:
         asks = f"{len(shapes)} tensors"
         step = "return both, with a comma between."
     why = "a call that reduces takes the dimensions in its list away, and leaves the others."
-    return Trial(
-        description, tensors, form=appends(*shapes, asks=asks, step=step, why=why), **options
-    )
+    return Trial(description, tensors, form=appends(*shapes, asks=asks, step=step, why=why))
 
 
-def _ran(trial: Trial, answer: Callable[..., Any]) -> Ran:
+def _ran(trial: Trial, answer: Answer) -> Ran:
+    """Return a run of the answer.
+
+    :raises NotYet: if the program changes its tensors.
+    """
     run = trial.of(answer)
     run.refuse_changed("use the calls that make a new tensor, without in_place in their name.")
     return run
 
 
 def _right(
-    answer: Callable[..., Any],
+    answer: Answer,
     exercise: str,
     description: str,
-    inputs: dict[str, Any],
-    results: list[Any],
+    *,
+    inputs: dict[str, Array],
+    results: list[Array],
     tolerance: float,
     special: str = "",
     dtype: type[DType] = FLOAT,
 ) -> Ran:
-    """Return a run of the answer's program on `given`, with row i on tile i.
+    """Return a run of the answer's program on `inputs`, with row i of each on tile i.
+
+    `results` are the right results, and `special` is what is special about the inputs.
 
     :raises NotYet: if the results are wrong.
     """
     right = np.array(results if len(results) > 1 else results[0])
 
     def agree(learner_run: Ran, reference_run: Ran) -> bool:
-        return _near(reference_run.result, learner_run.result) and not _near(
+        return _are_near(reference_run.result, learner_run.result) and not _are_near(
             reference_run.result, right
         )
 
@@ -103,13 +107,16 @@ def _right(
         name: Var(dtype, values.shape, by_rows, [values], kept=True)
         for name, values in inputs.items()
     }
-    trial = _trial(description, tensors, [np.shape(result) for result in results], agree=agree)
+    trial = _trial(description, tensors, [result.shape for result in results])
+    trial = replace(trial, agree=agree)
     run = _ran(trial, answer)
+
+    def again() -> str:
+        return difference(_ran(trial, answer).result, right, tolerance)
+
     if where := difference(run.result, right, tolerance):
         why, advice = trial.reason(run, exercise, advice=BY_HAND)
-        why = why or rounding_or_logic(
-            lambda: difference(_ran(trial, answer).result, right, tolerance)
-        )
+        why = why or rounding_or_logic(again)
         advice = KEEP_WIDE if why == ROUNDED else advice
         if special and not why:
             why = f"the ordinary numbers are right. What is special here: {special}."
@@ -120,15 +127,16 @@ def _right(
 # --- 03.1 -----------------------------------------------------------------------------------------
 
 
-def softmax_of(x: Any) -> Any:
+def softmax_of(x: Array) -> Array:
     """Return the softmax of each row, in the dtype of x."""
-    powers = np.exp(x - x.max(axis=1, keepdims=True))
-    return powers / powers.sum(axis=1, keepdims=True)
+    powers: Array = np.exp(x - x.max(axis=1, keepdims=True))
+    shares: Array = powers / powers.sum(axis=1, keepdims=True)
+    return shares
 
 
-def _scores() -> dict[str, Any]:
+def _scores() -> dict[str, Array]:
     """Return the rows of scores, by what is special about them; the ordinary ones come first."""
-    cases = {
+    cases: dict[str, Array] = {
         f"drawn {shape}": _drawn(301 + n, *shape) / 8
         for n, shape in enumerate(((TILES, 7), (5, 4), (31, 3)))
     }
@@ -152,7 +160,7 @@ SCORES = _scores()
 SOFTMAX = Precision(softmax_of, [(x,) for name, x in SCORES.items() if name.startswith("drawn")])
 
 
-def _softmax(answer: Callable[..., Any]) -> Passed:
+def _softmax(answer: Callable[..., Tensor]) -> Passed:
     reports = []
     tolerance = SOFTMAX.tolerance
     for name, x in SCORES.items():
@@ -162,19 +170,26 @@ def _softmax(answer: Callable[..., Any]) -> Passed:
         )
         special = "" if name.startswith("drawn") else name
         right = softmax_of(x.astype(float))
-        reports.append(
-            _right(answer, "03.1", description, {"x": x}, [right], tolerance, special).report
+        run = _right(
+            answer,
+            "03.1",
+            description,
+            inputs={"x": x},
+            results=[right],
+            tolerance=tolerance,
+            special=special,
         )
+        reports.append(run.report)
     return Passed(f"{len(SCORES)} sets of rows, some of them around 10,000", evidence=reports)
 
 
 # --- 03.2 -----------------------------------------------------------------------------------------
 
 
-def _adds(values: Any) -> Answers:
-    """Build a program that does the addition after answer(graph, a) has mapped a."""
+def _adds(values: Array) -> Answers:
+    """Return the form of answers that map a, which the program then adds to its transpose."""
 
-    def form(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Built:
+    def form(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
         (a,) = parts
         call_made(answer, trial.tried, graph, a)
         missing = a.num_elements - sum(_held(graph, a))
@@ -189,7 +204,7 @@ def _adds(values: Any) -> Answers:
                 why=why,
                 next_step="map each number once.",
             )
-        program = Sequence()
+        program = Steps()
         total = popops.add(graph, a, a.transpose(), program)
         graph.set_initial_value(a, values)
         return program, [total]
@@ -205,7 +220,7 @@ def _held(graph: Graph, a: Tensor) -> list[int]:
     ]
 
 
-def _layout(answer: Callable[..., Any]) -> Passed:
+def _layout(answer: Callable[[Graph, Tensor], None]) -> Passed:
     reports = []
     for n in (26, 17, 7, 31, 1):
         description = f"a + a.transpose() with {n} x {n} numbers on {TILES} tiles"
@@ -259,23 +274,21 @@ def _layout(answer: Callable[..., Any]) -> Passed:
     )
 
 
-def _apart(tiles: Any) -> tuple[str, str, str]:
-    """Return (what moves between tiles, why, next step) if a[i, j] and a[j, i] are on different
-    tiles."""
+def _apart(tiles: Array) -> tuple[str, str, str]:
+    """Return (what moves between tiles, why, next step) if a[i, j] and a[j, i] are separate.
+
+    `tiles` is the tile of each element. The two elements are added to each other.
+    """
     i, j = (int(k) for k in np.argwhere(tiles != tiles.T)[0])
     actual = (
         f"{int((tiles != tiles.T).sum())} numbers cross: a[{i}, {j}] is on tile {tiles[i, j]}, "
         f"a[{j}, {i}] on {tiles[j, i]}"
     )
-    why, advice = (
-        "these two are added to each other.",
-        "which numbers are added to a[i, j]? Those have to be its neighbours.",
-    )
+    why = "these two are added to each other."
+    advice = "which numbers are added to a[i, j]? Those have to be its neighbours."
     if (tiles == tiles[:, :1]).all() or (tiles == tiles[:1]).all():
-        why, advice = (
-            "a whole line lies on one tile, so only the diagonal is at home.",
-            "a tile needs a[i, j] and a[j, i].",
-        )
+        why = "a whole line lies on one tile, so only the diagonal is at home."
+        advice = "a tile needs a[i, j] and a[j, i]."
     elif all((np.diagonal(tiles, k) == tiles[0, k]).all() for k in range(len(tiles))):
         why = "numbers with the same j - i lie together; but i - j is another one."
         advice = "choose something that is the same if i and j change places."
@@ -286,26 +299,26 @@ def _apart(tiles: Any) -> tuple[str, str, str]:
 
 
 def fused_cycles(elements: int) -> int:
-    """Return the modelled cycles of the fused lengths of arrows, with `elements` on a tile: a sync,
-    and one vertex for six workers.
+    """Return the modelled cycles of the fused lengths of arrows, with `elements` on a tile.
 
-    According to the rates of PopLibs' operations (poplibs/popops/fused.py), two elements take 15
-    cycles: 1 each for loading both tensors, storing, two products and a sum, and the rest for the
-    root.
+    There is a sync, and one vertex for six worker threads. According to the rates of PopLibs'
+    operations (poplibs/popops/fused.py), two elements take 15 cycles: 1 each for loading both
+    tensors, storing, two products and a sum, and the rest for the root.
     """
     pairs = ceil(ceil(elements / WORKERS) / 2)
     return SYNC + 20 + WORKERS * (17 + 15 * pairs)
 
 
-def length_of(x: Any, y: Any) -> Any:
+def length_of(x: Array, y: Array) -> Array:
     """Return sqrt(x * x + y * y)."""
-    return np.sqrt(x * x + y * y)
+    lengths: Array = np.sqrt(x * x + y * y)
+    return lengths
 
 
 LENGTHS = Precision(length_of, [(_drawn(331, 700), _drawn(332, 700))])
 
 
-def _fused(answer: Callable[..., Any]) -> Passed:
+def _fused(answer: Callable[..., Tensor]) -> Passed:
     runs = {}
     tolerance = LENGTHS.tolerance
     for per_tile in (100, 1, 7):  # elements per tile
@@ -313,7 +326,9 @@ def _fused(answer: Callable[..., Any]) -> Passed:
         description = f"{counted(shape[0] * per_tile, 'arrow')}, on {shape[0]} tiles"
         inputs = {"x": _drawn(333, *shape), "y": _drawn(334, *shape)}
         right = length_of(*(v.astype(float) for v in inputs.values()))
-        runs[per_tile] = _right(answer, "03.3", description, inputs, [right], tolerance)
+        runs[per_tile] = _right(
+            answer, "03.3", description, inputs=inputs, results=[right], tolerance=tolerance
+        )
         report = runs[per_tile].report
         sets = _compute_sets(report)
         if sets != 1:
@@ -328,10 +343,8 @@ def _fused(answer: Callable[..., Any]) -> Passed:
                 )
             advice = "write all four as one expression, for one call of popops.map."
             if sets == 4 and all(name.name.startswith("map") for name in report.compute_sets):
-                why, advice = (
-                    "the expression was not fused: enableGenerateCodelet is off.",
-                    "leave the options out.",
-                )
+                why = "the expression was not fused: enableGenerateCodelet is off."
+                advice = "leave the options out."
             budget = Bars(1, sets, "compute sets")
             raise NotYet(
                 description,
@@ -369,41 +382,47 @@ def _fused(answer: Callable[..., Any]) -> Passed:
 # --- 03.4 -----------------------------------------------------------------------------------------
 
 
-def moments_of(x: Any) -> Any:
-    """Return the mean and the variance of all of x, from its sum and its sum of squares, each row
-    added up separately."""
+def moments_of(x: Array) -> Array:
+    """Return the mean and the variance of all of x, from its sum and its sum of squares.
+
+    Each row is added up separately, then the sums of the rows.
+    """
     mean, square = (
         (v / v.dtype.type(v.size)).cumsum(axis=1)[:, -1].cumsum()[-1] for v in (x, x * x)
     )
     return np.stack([mean, square - mean * mean])
 
 
-def _readings(rows: int, per_row: int) -> Any:
+def _readings(rows: int, per_row: int) -> Array:
     """Return random readings of about 40 degrees, with a separate mean for each row."""
     draw = np.random.default_rng(340 + per_row)
-    return (40 + 2 * np.cos(np.arange(rows))[:, None] + draw.normal(0, 2, (rows, per_row))).astype(
-        np.float16
-    )
+    readings: Array = 40 + 2 * np.cos(np.arange(rows))[:, None] + draw.normal(0, 2, (rows, per_row))
+    return readings.astype(np.float16)
 
 
 MOMENTS = Precision(moments_of, [(_readings(TILES, 250),)])
 
 
-def _mean_and_variance(answer: Callable[..., Any]) -> Passed:
+def _mean_and_variance(answer: Callable[..., Sequence[Tensor]]) -> Passed:
     reports = []
     tolerance = MOMENTS.tolerance
     for rows, per_row in ((TILES, 250), (TILES, 31), (5, 7), (1, 1)):
         x = _readings(rows, per_row)
         description = f"mean and variance of {rows} x {per_row} readings of about 40"
-        special = (
-            f"there {'is' if rows * per_row == 1 else 'are'} only "
-            f"{counted(rows * per_row, 'reading')}"
-            if rows < TILES
-            else ""
-        )
-        right = [x.mean(dtype=float), x.astype(float).var()]
+        special = ""
+        if rows < TILES:
+            verb = "is" if rows * per_row == 1 else "are"
+            special = f"there {verb} only {counted(rows * per_row, 'reading')}"
+        right = [np.asarray(x.mean(dtype=float)), np.asarray(x.astype(float).var())]
         report = _right(
-            answer, "03.4", description, {"x": x}, right, tolerance, special, HALF
+            answer,
+            "03.4",
+            description,
+            inputs={"x": x},
+            results=right,
+            tolerance=tolerance,
+            special=special,
+            dtype=HALF,
         ).report
         sets = _compute_sets(report)
         crossing = _crossing(report)
@@ -448,26 +467,32 @@ SEEDS = (7, 11), (2024, 5)
 HALF_A_ROW = "half a row further"
 
 
-def _dropout(answer: Callable[..., Any]) -> Passed:
+def _refuse_infinite(description: str, results: list[Array]) -> None:
+    """Raise `NotYet` if a result of dropout is infinite or nan."""
+    if not all(np.isfinite(values).all() for values in results):
+        why = "numbers became infinite: a mask has 0 where a number is dropped, and it divides."
+        advice = "multiply by the mask, and divide by keep."
+        raise NotYet(
+            description,
+            "inf among the results",
+            expected="numbers and 0",
+            why=why,
+            next_step=advice,
+        )
+
+
+def _dropout(answer: Callable[..., Tensor]) -> Passed:
     reports = []
     for shape, keep in (((TILES, 400), 0.75), ((TILES, 400), 0.5), ((7, 3), 0.9), ((1, 1), 0.5)):
         description = f"{shape[0]} x {shape[1]} numbers, each kept with a chance of {keep}"
-        x, second_input = _drawn(351, *shape), _drawn(352, *shape)
+        x = _drawn(351, *shape)
+        second_input = _drawn(352, *shape)
         trial = _dropping(description, keep, [x, second_input, x], [SEEDS[0], SEEDS[0], SEEDS[1]])
         trial_run = _ran(trial, answer)
         runs = [*trial_run.came, *_ran(replace(trial, runs=1), answer).came]
         actual = [run["result 0"] for run in runs]
         masks = [values != 0 for values in actual]
-        if not all(np.isfinite(values).all() for values in actual):
-            why = "numbers became infinite: a mask has 0 where a number is dropped, and it divides."
-            advice = "multiply by the mask, and divide by keep."
-            raise NotYet(
-                description,
-                "inf among the results",
-                expected="numbers and 0",
-                why=why,
-                next_step=advice,
-            )
+        _refuse_infinite(description, actual)
         large = x.size > 1000
         if large and np.array_equal(masks[0], masks[2]):
             why = (
@@ -514,7 +539,9 @@ def _dropout(answer: Callable[..., Any]) -> Passed:
 KEPT = Precision(lambda x: x / np.asarray(0.75, x.dtype), [(_drawn(351, TILES, 400),)])
 
 
-def _dropping(description: str, keep: float, numbers: list[Any], seeds: list[Any]) -> Trial:
+def _dropping(
+    description: str, keep: float, numbers: list[Array], seeds: list[tuple[int, int]]
+) -> Trial:
     """Return a trial of dropout, with a run for each of these rows and their seeds.
 
     Answers draw their own masks, so only the elements that both keep are compared.
@@ -527,30 +554,32 @@ def _dropping(description: str, keep: float, numbers: list[Any], seeds: list[Any
         both = (learner_values != 0) & (theirs != 0)
         return (
             bool(both.any())
-            and _near(learner_values[both], theirs[both])
-            and not _near(theirs[both], right[both])
+            and _are_near(learner_values[both], theirs[both])
+            and not _are_near(theirs[both], right[both])
         )
 
     tensors = {
         "x": Var(FLOAT, x.shape, by_rows, numbers, kept=True),
-        "seed": Var(UNSIGNED_INT, (2,), 0, seeds, kept=True),
+        "seed": Var(UNSIGNED_INT, (2,), 0, [np.array(pair) for pair in seeds], kept=True),
     }
-    return _trial(description, tensors, [x.shape], more=(keep,), runs=len(numbers), agree=agree)
+    trial = _trial(description, tensors, [x.shape])
+    return replace(trial, more=(keep,), runs=len(numbers), agree=agree)
 
 
-def _look_drawn(description: str, masks: list[Any], keep: float) -> None:
-    """Raise `NotYet` unless the share of kept elements is right, and each element is drawn
-    independently."""
+def _look_drawn(description: str, masks: list[Array], keep: float) -> None:
+    """Raise `NotYet` unless the masks look like independent random samples.
+
+    The share of kept elements must be near `keep`, and each element must be drawn independently.
+    """
     count = masks[0].size
-    share, error = float(masks[0].mean()), float(np.sqrt(keep * (1 - keep) / count))
+    share = float(masks[0].mean())
+    error = float(np.sqrt(keep * (1 - keep) / count))
     if abs(share - keep) > ERRORS * error:
         why = "that is not chance any more."
         advice = f"the chance to be kept is {keep}."
         if abs(1 - share - keep) <= ERRORS * error:
-            why, advice = (
-                "kept and dropped have changed places.",
-                "bernoulli gives a 1 with the chance that you name.",
-            )
+            why = "kept and dropped have changed places."
+            advice = "bernoulli gives a 1 with the chance that you name."
         actual = f"{number(100 * share)} % were kept"
         raise NotYet(
             description,
@@ -582,8 +611,8 @@ def _look_drawn(description: str, masks: list[Any], keep: float) -> None:
         )
 
 
-def _elsewhere(mask: Any) -> Iterator[tuple[str, Any]]:
-    """Yield a mask in other positions: shifted by rows and by columns, and mirrored."""
+def _elsewhere(mask: Array) -> Iterator[tuple[str, Array]]:
+    """Yield (where, shifted mask): the mask shifted by rows and by columns, and mirrored."""
     rows, columns = mask.shape
     for k in range(1, rows // 2 + 1):
         yield "in the next row" if k == 1 else f"{k} rows further", np.roll(mask, -k, 0)

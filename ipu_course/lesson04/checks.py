@@ -1,19 +1,19 @@
-"""The exercises of lesson 04, Vertices, codelets, compute sets: questions, correct results and
-known mistakes."""
+"""Lesson 04, Vertices, codelets, compute sets: questions, correct results and known mistakes."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache, partial
-from typing import Any
+from types import EllipsisType
+from typing import Protocol
 
 import numpy as np
 
 from ipu_course.checking import warmups
 from ipu_course.checking.bound import MEMORY_BYTES_PER_CYCLE, Bound
-from ipu_course.checking.calling import Broken, answering, call
+from ipu_course.checking.calling import Answer, Broken, answering, call
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
 from ipu_course.checking.mistakes import given_to, same
 from ipu_course.checking.programs import SYNC, TILES, WORKERS
@@ -24,7 +24,10 @@ from ipu_course.checking.verdicts import MODELLED, NotAttempted, NotYet, Passed,
 from ipu_teach import FLOAT, Graph, InOut, Input, Output, Report, Vector, Vertex, show
 from ipu_teach.cost.traced import VERTEX_OVERHEAD
 from ipu_teach.errors import ComputeSetRaceError, counted
+from ipu_teach.program import Program
 from ipu_teach.show.touched import touched
+from ipu_teach.show.view import View
+from ipu_teach.types import Array
 
 SLACK = 1.15  # budget, as a multiple of the cycles that six workers need
 MANY = 600  # elements in the row whose cycles count
@@ -35,32 +38,36 @@ LOWEST = np.finfo(np.float32).min
 accumulate = np.maximum.accumulate
 
 
+Piece = Callable[[int, int], tuple[int, int]]  # (begin, end) of piece k of n numbers
+# whether a codelet is right; ... if still blank
+Test = Callable[[type[Vertex]], bool | EllipsisType]
 BY_HAND = "follow the first few numbers by hand."
 
 
-def _drawn(draw: np.random.Generator, *shape: int) -> Any:
+def _drawn(draw: np.random.Generator, *shape: int) -> Array:
     """Return random multiples of a quarter, of both signs, all different."""
     count = int(np.prod(shape))
-    return (
-        ((draw.permutation(4 * count + 60)[:count] - 2 * count) / 4)
-        .astype(np.float32)
-        .reshape(shape)
-    )
+    numbers: Array = (draw.permutation(4 * count + 60)[:count] - 2 * count) / 4
+    return numbers.astype(np.float32).reshape(shape)
 
 
-def _row(count: int, values: Any, right: Any, description: str, **options: Any) -> Trial:
-    """Return a trial with the row x on tile 0, and an equally long out next to it; one run for each
-    given row."""
+def _row(count: int, values: Sequence[Array], right: Sequence[Array], description: str) -> Trial:
+    """Return a trial with a row `x` on tile 0, and an equally long `out` next to it.
+
+    There is one run for each row of `values`, after which `out` must have that row of `right`.
+    """
     tensors = {"x": Var(FLOAT, count, 0, values), "out": Var(FLOAT, count, 0, right=right)}
-    return Trial(description, tensors, runs=len(values), **options)
+    return Trial(description, tensors, runs=len(values))
 
 
 # --- 04.1 -----------------------------------------------------------------------------------------
 
 
-def _rows_of_readings() -> dict[str, Any]:
-    """Return three rows for each case, one per run. The ordinary cases come first, and start far
-    below 0."""
+def _rows_of_readings() -> dict[str, Array]:
+    """Return three rows for each case, one per run, by what is special about them.
+
+    The ordinary cases come first, and start far below 0.
+    """
     draw = np.random.default_rng(401)
     cases = {f"of {length}": _drawn(draw, 3, length) for length in (TILES, 7, 97)}
     for rows in cases.values():
@@ -76,14 +83,17 @@ def _rows_of_readings() -> dict[str, Any]:
     return cases
 
 
-def _one_long(rows: Any) -> Any:
-    """Return the prefix maxima of the rows as one long row."""
-    return accumulate(rows.ravel()).reshape(rows.shape)
+def _one_long(rows: Array) -> Array:
+    """Return the prefix maxima of all rows, joined into one long row, in the shape of the rows."""
+    maxima: Array = accumulate(rows.ravel()).reshape(rows.shape)
+    return maxima
 
 
-def _began(trial_run: Ran, rows: Any) -> tuple[str, str]:
-    """Return what goes wrong if the running maximum starts at the first element of the first run;
-    "" if it did not start there."""
+def _began(trial_run: Ran, rows: Array) -> tuple[str, str]:
+    """Return (why, next step) if the running maximum starts at the first element of the first run.
+
+    If it did not start there, why is "".
+    """
     actual = [run["out"] for run in trial_run.came]
     first = actual[0][0]
     words = (
@@ -103,8 +113,8 @@ def _began(trial_run: Ran, rows: Any) -> tuple[str, str]:
     return "", BY_HAND
 
 
-def _prefix_max(answer: Any) -> Passed:
-    cls = codelet_of(answer, 'check("04.1")')
+def _refuse_constants(cls: type[Vertex]) -> None:
+    """Raise `NotYet` for a number in the class that has no dtype, and so is no field."""
     for name, value in vars(cls).items():
         if plain(value) is not None:
             why = (
@@ -119,6 +129,11 @@ def _prefix_max(answer: Any) -> Passed:
                 why=why,
                 next_step=advice,
             )
+
+
+def _prefix_max(answer: type[Vertex]) -> Passed:
+    cls = codelet_of(answer, 'check("04.1")')
+    _refuse_constants(cls)
     cases = _rows_of_readings()
     reports = []
     for special, rows in cases.items():
@@ -126,7 +141,8 @@ def _prefix_max(answer: Any) -> Passed:
             f"{len(rows)} rows of {counted(rows.shape[1], 'number')}, a run for each; the first "
             f"row is {quoted(rows[0])}"
         )
-        trial = _row(rows.shape[1], rows, _one_long(rows), description, form=codelet, tiles=1)
+        trial = _row(rows.shape[1], [*rows], [*_one_long(rows)], description)
+        trial = replace(trial, form=codelet, tiles=1)
         trial_run = trial.of(cls)
         reports.append(trial_run.report)
         if (difference := trial_run.wrong("out")) is None:
@@ -137,17 +153,16 @@ def _prefix_max(answer: Any) -> Passed:
         why, advice = trial.reason(trial_run, "04.1")
         empty = np.flatnonzero(np.isnan(actual))
         if not why and trial_run.unwritten("out"):
-            why, advice = "nothing was stored in out.", "write self.out[i] = … in the loop."
+            why = "nothing was stored in out."
+            advice = "write self.out[i] = … in the loop."
         elif not why and run == 0 and 1 < len(empty) == len(actual) - empty[0]:
             why = f"from place {empty[0]} on nothing was stored."
             advice = "where does the loop end? range(len(self.x)) goes through all of x."
         elif not why:
             why, advice = _began(trial_run, rows)
         if not why and run == 0 and np.array_equal(actual[:-1], right[:-1]):
-            why, advice = (
-                "the last place is wrong, and only that one.",
-                "where does the loop end? range(n) ends at n - 1.",
-            )
+            why = "the last place is wrong, and only that one."
+            advice = "where does the loop end? range(n) ends at n - 1."
         elif not why and not special.startswith("of "):
             why = f"the other rows are right. What is special here: {special}."
         place = int(np.argmax(actual != right))
@@ -170,11 +185,11 @@ def _prefix_max(answer: Any) -> Passed:
 
 
 def six_workers_cycles(length: int) -> int:
-    """Return the modelled cycles of the prefix maximum of `length` random numbers on six workers:
-    the maximum of each sixth, then the rest.
+    """Return the modelled cycles of the prefix maximum of `length` random numbers on six workers.
 
-    According to docs/model.md, an iteration that compares costs 3, one that also stores costs 4,
-    and a new maximum 1 more. Among n random numbers there are about ln(n) + 1/2 of them.
+    They compute the maximum of each sixth, then the rest. According to docs/model.md, an iteration
+    that compares costs 3, one that also stores costs 4, and a new maximum 1 more. Among n random
+    numbers there are about ln(n) + 1/2 of them.
     """
     share = -(-length // WORKERS)
     new = round(float(np.log(share)) + 0.5)
@@ -189,8 +204,10 @@ EVEN = 30
 
 
 def _six(length: int, draw: np.random.Generator, description: str = "") -> Trial:
-    """Return a trial with two rows of numbers, the second far below the first, and beginning with
-    the lowest FLOAT, so that remains of the first run show."""
+    """Return a trial with two rows of numbers, the second far below the first.
+
+    The second begins with the lowest FLOAT, so that values left over from the first run show.
+    """
     rows = _drawn(draw, 2, length)
     rows[1] = (rows[1] - np.float32(2 * np.abs(rows).max())) * np.float32(2) ** 110
     rows[1, 0] = LOWEST
@@ -199,10 +216,10 @@ def _six(length: int, draw: np.random.Generator, description: str = "") -> Trial
         if length > 1
         else "one number, and then another"
     )
-    return _row(length, rows, accumulate(rows, axis=1), description or words)
+    return _row(length, [*rows], [*accumulate(rows, axis=1)], description or words)
 
 
-def _in_six(answer: Callable[..., Any]) -> Passed:
+def _in_six(answer: Callable[..., Program]) -> Passed:
     # the largest of the sixths of 97 rise and fall, so that no two mistakes give the same
     draw = np.random.default_rng(4591)
     lengths = (97, 30, 7, 6, 5, 1)
@@ -232,9 +249,10 @@ def _in_six(answer: Callable[..., Any]) -> Passed:
         )
         trial_run.refuse_other_tiles([0], why, "map every vertex and variable to tile 0.")
     many = _drawn(draw, 1, MANY)
+    description = f"the cycles for {MANY} numbers"
     trial_run = _through(
         answer,
-        _row(MANY, many, accumulate(many, axis=1), description := f"the cycles for {MANY} numbers"),
+        _row(MANY, [*many], [*accumulate(many, axis=1)], description),
     )
     bars = Bars(round(SLACK * six_workers_cycles(MANY)), trial_run.cycles, "modelled cycles")
     if bars.yours > bars.budget:
@@ -264,8 +282,11 @@ def _least_on_one_tile(length: int) -> Bound:
     return Bound(SYNC + memory, MODELLED, why)
 
 
-def _through(answer: Callable[..., Any], trial: Trial) -> Ran:
-    """Return a run for each row. An error with which a known mistake ends is explained."""
+def _through(answer: Callable[..., Program], trial: Trial) -> Ran:
+    """Return a run for each row.
+
+    :raises NotYet: if the run fails in the same way as a known mistake.
+    """
     run = trial.build(answer)
     try:
         run.run()
@@ -275,8 +296,10 @@ def _through(answer: Callable[..., Any], trial: Trial) -> Ran:
 
 
 def _reads_ahead(graph: Graph, name: str) -> tuple[str, str] | None:
-    """Return the reason for a compute set whose vertices write equal numbers of elements and read
-    more and more."""
+    """Return (why, next step) if each vertex of a compute set reads more than the one before it.
+
+    They write equal numbers of elements. For other compute sets the result is None.
+    """
     sizes: dict[str, list[int]] = {"input": [], "output": []}
     for table in (
         t
@@ -286,7 +309,8 @@ def _reads_ahead(graph: Graph, name: str) -> tuple[str, str] | None:
     ):
         for field, field_sizes in sizes_of(graph, table).items():
             sizes.get(table.edges[field].kind, []).extend(field_sizes)
-    read, wrote = sizes["input"], sizes["output"]
+    read = sizes["input"]
+    wrote = sizes["output"]
     if not wrote or max(wrote) - min(wrote) > 1 or max(read, default=0) <= 2 * max(wrote):
         return None
     why = (
@@ -332,16 +356,16 @@ def _idle_workers(graph: Graph, report: Report) -> tuple[str, str]:
 STEPS = 4  # most steps of a repaired program: copy, compute, copy back, and one to spare
 
 
-def _smoothed(row: Any) -> Any:
+def _smoothed(row: Array) -> Array:
     """Return the average of each element and its right neighbour, all from the old values."""
     return np.append((row[:-1] + row[1:]) / 2, row[-1:])
 
 
-def _repaired(answer: Callable[..., Any]) -> Passed:
+def _repaired(answer: Callable[..., Program]) -> Passed:
     draw = np.random.default_rng(403)
     reports = []
     for count in (TILES, 7, 29, 1):
-        row = np.float32(draw.permutation(16 * count)[:count] * 4)
+        row: Array = (draw.permutation(16 * count)[:count] * 4).astype(np.float32)
         right = [_smoothed(row), _smoothed(_smoothed(row))]
         for shuffle in (None, 1, 2):
             order = (
@@ -350,7 +374,7 @@ def _repaired(answer: Callable[..., Any]) -> Passed:
                 else "in an order drawn by chance"
             )
             description = f"{counted(count, 'number')} smoothed twice, with the vertices {order}"
-            tensors = {"a": Var(FLOAT, count, by_rows, [row], right)}
+            tensors = {"a": Var(FLOAT, count, by_rows, given=[row], right=right)}
             trial = Trial(description, tensors, runs=2, options={"shuffle": shuffle})
             try:
                 run = trial.of(answer)
@@ -364,7 +388,9 @@ def _repaired(answer: Callable[..., Any]) -> Passed:
                     else ""
                 )
                 message = f"in run {difference.run + 1}, {difference.words}"
-                raise run.refused("04.3", message, quoted(difference.right), BY_HAND, why)
+                raise run.refused(
+                    "04.3", message, quoted(difference.right), advice=BY_HAND, why=why
+                )
             reports.append(run.report)
             steps = len(run.report.steps())
             if steps > STEPS:
@@ -391,7 +417,7 @@ def _repaired(answer: Callable[..., Any]) -> Passed:
     )
 
 
-def _raced(trial: Trial, answer: Callable[..., Any], broken: Broken) -> Exception:
+def _raced(trial: Trial, answer: Callable[..., Program], broken: Broken) -> Exception:
     """Return the refusal of an answer with a race, with the results of an unchecked run.
 
     Any other error is returned unchanged.
@@ -413,7 +439,8 @@ def _raced(trial: Trial, answer: Callable[..., Any], broken: Broken) -> Exceptio
         "let the vertices read from somewhere that none of them writes: a copy of the old numbers."
     )
     if "twice" in error.tried:
-        why, advice = "two vertices write the same number.", "give each number to one vertex."
+        why = "two vertices write the same number."
+        advice = "give each number to one vertex."
     message = f"ComputeSetRaceError: {error.tried} {error.where}"
     return NotYet(
         trial.tried,
@@ -424,8 +451,10 @@ def _raced(trial: Trial, answer: Callable[..., Any], broken: Broken) -> Exceptio
     )
 
 
-def _who_raced(trial: Trial, answer: Callable[..., Any], error: ComputeSetRaceError) -> Any:
-    """Return what the two vertices named by an error touch; None if it does not name two."""
+def _who_raced(
+    trial: Trial, answer: Callable[..., Program], error: ComputeSetRaceError
+) -> View | None:
+    """Return a view of what the two vertices named by an error touch; None if it names no two."""
     pair = [int(number) for number in re.findall(r"vertex (\d+)", error.where)]
     name = re.search(r"compute set '(.*?)'", str(error))
     graph = trial.build(answer).graph
@@ -442,19 +471,26 @@ def _who_raced(trial: Trial, answer: Callable[..., Any], error: ComputeSetRaceEr
 # have the same name, fields and docstring, and are in a new random order for each check.
 
 
-def _right_loop(self: Any) -> None:
+class Row(Protocol):
+    """The fields of the codelets below, as compute() sees them."""
+
+    x: Array
+    out: Array
+
+
+def _right_loop(self: Row) -> None:
     best = self.x[0]
     for i in range(len(self.x)):
         best = np.maximum(best, self.x[i])
         self.out[i] = best
 
 
-def _right_backwards(self: Any) -> None:
+def _right_backwards(self: Row) -> None:
     for i in range(len(self.x) - 1, -1, -1):
         self.out[i] = max(self.x[: i + 1])
 
 
-def _off_by_one(self: Any) -> None:
+def _off_by_one(self: Row) -> None:
     best = self.x[0]
     for i in range(len(self.x)):
         self.out[i] = best
@@ -462,7 +498,7 @@ def _off_by_one(self: Any) -> None:
             best = self.x[i]
 
 
-def _last_ignored(self: Any) -> None:
+def _last_ignored(self: Row) -> None:
     best = self.x[0]
     for i in range(len(self.x)):
         if i < len(self.x) - 1 and self.x[i] > best:
@@ -470,39 +506,41 @@ def _last_ignored(self: Any) -> None:
         self.out[i] = best
 
 
-def _from_zero(self: Any) -> None:
+def _from_zero(self: Row) -> None:
     best = np.float32(0)
     for i in range(len(self.x)):
         best = np.maximum(best, self.x[i])
         self.out[i] = best
 
 
-def _from_far_below(self: Any) -> None:
+def _from_far_below(self: Row) -> None:
     best = np.float32(-1000)
     for i in range(len(self.x)):
         best = np.maximum(best, self.x[i])
         self.out[i] = best
 
 
-def _in_place(self: Any) -> None:
+def _in_place(self: Row) -> None:
     for i in range(1, len(self.x)):
         self.x[i] = np.maximum(self.x[i - 1], self.x[i])
     self.out = self.x
 
 
-def _whole_numbers(self: Any) -> None:
+def _whole_numbers(self: Row) -> None:
     best = np.int32(self.x[0])
     for i in range(len(self.x)):
         best = np.maximum(best, np.int32(self.x[i]))
         self.out[i] = best
 
 
-def _codelet(compute: Callable[[Any], None]) -> type[Vertex]:
-    """Return a codelet with this behaviour but no description of it; some right ones and some
-    faulty ones have x as InOut."""
+def _codelet(compute: Callable[[Row], None]) -> type[Vertex]:
+    """Return a codelet with this behaviour, whose name and fields do not describe it.
+
+    Some right ones and some faulty ones have x as InOut.
+    """
     free = (_right_backwards, _in_place, _from_zero, _last_ignored)
-    edge: Any = InOut if compute in free else Input
-    fields = {"x": edge[Vector[FLOAT]], "out": Output[Vector[FLOAT]]}
+    x = InOut[Vector[FLOAT]] if compute in free else Input[Vector[FLOAT]]
+    fields = {"x": x, "out": Output[Vector[FLOAT]]}
     compute.__name__ = compute.__qualname__ = "compute"
     return type(
         "Candidate",
@@ -512,7 +550,7 @@ def _codelet(compute: Callable[[Any], None]) -> type[Vertex]:
 
 
 RIGHT = (_right_loop, _right_backwards)
-MUTANTS: tuple[tuple[Callable[[Any], None], str, str], ...] = (
+MUTANTS: tuple[tuple[Callable[[Row], None], str, str], ...] = (
     (
         _from_zero,
         "begins at 0 instead of the first number.",
@@ -546,8 +584,11 @@ MUTANTS: tuple[tuple[Callable[[Any], None], str, str], ...] = (
 )
 
 
-def _accepts(answer: Callable[..., Any], codelet: type[Vertex]) -> bool:
-    """Return whether the learner's test accepts a codelet; a failed assert rejects it."""
+def _accepts(answer: Test, codelet: type[Vertex]) -> bool:
+    """Return whether the learner's test accepts a codelet; a failed assert rejects it.
+
+    :raises NotYet: if the test returns neither True nor False.
+    """
     description = f"{name_of(answer)} on a codelet"
     with answering(description):
         try:
@@ -567,7 +608,7 @@ def _accepts(answer: Callable[..., Any], codelet: type[Vertex]) -> bool:
     return bool(message)
 
 
-def _kills(answer: Callable[..., Any]) -> Passed:
+def _kills(answer: Test) -> Passed:
     description = "your test on two codelets that are right, and on six with a fault each"
     explanation = {}
     candidates = [*RIGHT, *(compute for compute, *_ in MUTANTS)]
@@ -623,9 +664,11 @@ def _kills(answer: Callable[..., Any]) -> Passed:
     return Passed(f"{description}: all six were found", evidence=evidence)
 
 
-def _survives(answer: Callable[..., Any], codelet: type[Vertex]) -> bool:
-    """Return whether a faulty codelet passes the test. A test that ends with another error rejects
-    it."""
+def _survives(answer: Test, codelet: type[Vertex]) -> bool:
+    """Return whether a faulty codelet passes the test.
+
+    A test that ends with an error rejects it.
+    """
     try:
         return _accepts(answer, codelet)
     except Broken:
@@ -634,24 +677,32 @@ def _survives(answer: Callable[..., Any], codelet: type[Vertex]) -> bool:
 
 # --- 04.5 -----------------------------------------------------------------------------------------
 
-# elements, and how many of them are a new maximum
+# (elements of a row, how many of them are a new maximum)
 LENGTHS = ((30, 4), (101, 5), (1000, 9), (64, 64), (40, 1), (7, 2), (2, 2), (1, 1))
 
 
-@cache
 def _measured(cls: type[Vertex], length: int, new: int) -> float:
-    """Return the worker cycles of one vertex in an engine, for a row in which the maximum changes
-    `new` times."""
+    """Return the worker cycles of one vertex in an engine.
+
+    Its row has `length` numbers, in which the maximum changes `new` times.
+    """
     description = f"the codelet on {counted(length, 'number')}"
     row = np.append(np.arange(1, new + 1), np.zeros(length - new)).astype(np.float32)
-    run = _row(length, [row], [row], description, form=codelet, tiles=1).of(cls)
+    trial = replace(_row(length, [row], [row], description), form=codelet, tiles=1)
+    run = trial.of(cls)
     run.refuse_own_prices()
     return float(run.report.compute_sets[0].cost.compute_duration / WORKERS)
 
 
-def _estimate(answer: Callable[..., Any], codelets: Any) -> Passed:
-    cls: Any = codelet_of(codelets, 'check("04.5")')
-    right = [_measured(given_to("04.5")["Peaks"], *case) for case in LENGTHS]
+@cache
+def _right_estimates() -> list[float]:
+    """Return the worker cycles of the page's Peaks, for each of LENGTHS."""
+    return [_measured(given_to("04.5")["Peaks"], *case) for case in LENGTHS]
+
+
+def _estimate(answer: Callable[..., float], codelets: type[Vertex]) -> Passed:
+    cls = codelet_of(codelets, 'check("04.5")')
+    right = _right_estimates()
     if [_measured(cls, *case) for case in LENGTHS] != right:
         raise NotYet(
             f"the codelet {cls.__name__}",
@@ -698,11 +749,11 @@ def _estimate(answer: Callable[..., Any], codelets: Any) -> Passed:
     )
 
 
-def _misjudged(actual: Any, right: Any) -> tuple[str, str]:
+def _misjudged(actual: Array, right: Array) -> tuple[str, str]:
     """Return (what a wrong estimate has left out, next step)."""
     lengths, new = np.array(LENGTHS).T
 
-    def near(estimate: Any) -> bool:
+    def near(estimate: Array) -> bool:
         return bool((np.abs(actual - estimate) <= 0.02 * estimate + 0.5).all())
 
     if near(WORKERS * right):
@@ -754,27 +805,31 @@ def _misjudged(actual: Any, right: Any) -> tuple[str, str]:
     return "", "what do the lines cost in observe, for a row of 1 and for a row of 2?"
 
 
-def _on_tile_3(answer: Any, run: Ran) -> None:
+def _on_tile_3(_: Answer, run: Ran) -> None:
     run.refuse_other_tiles([3], "a vertex works where it is mapped to.", "map it to tile 3.")
 
 
-def _pieces(answer: Any) -> Passed:
-    """Return the six consecutive pieces, whose sizes differ by one at most; there are several valid
-    divisions."""
+def _pieces(answer: Piece) -> Passed:
+    """Accept six consecutive pieces whose sizes differ by one at most.
+
+    There are several valid divisions.
+    """
     actual = {n: [call(answer, n, k) for k in range(6)] for n in (97, 30, 5, 100)}
 
-    def alike(like: Any) -> bool:
+    def gives_the_same(like: Piece) -> bool:
         return all([like(n, k) for k in range(6)] == pieces for n, pieces in actual.items())
 
     for n, pieces in actual.items():
         if fault := _uneven(answer, n, pieces):
-            raise refusing("04.w3", alike)(*fault, SIDE)
+            raise refusing("04.w3", gives_the_same)(*fault, SIDE)
     return Passed("97, 30, 5 and 100 numbers, in six pieces each", evidence=[*actual.values()])
 
 
-def _uneven(answer: Any, n: int, pieces: list[Any]) -> tuple[str, str, str] | None:
-    """Return (call, actual, expected) if six pieces do not divide the elements evenly; None if they
-    do."""
+def _uneven(answer: Piece, n: int, pieces: list[tuple[int, int]]) -> tuple[str, str, str] | None:
+    """Return (call, actual, expected) if six pieces do not divide `n` elements evenly.
+
+    If they do, return None.
+    """
     at = 0
     sizes = []
     for k, piece in enumerate(pieces):
@@ -798,7 +853,8 @@ ROW = np.array([3, -1.5, 0.25, 8, -6], np.float32)
 HALF_A_ROW = {"x": Var(FLOAT, 5, 0, [ROW]), "out": Var(FLOAT, 5, 0, right=[ROW / 2])}
 HALVES = Trial("5 numbers", HALF_A_ROW, form=codelet, tiles=1)
 ONE_VERTEX = Trial(
-    "a row of 5 numbers", {"x": Var(FLOAT, 5, 3, [ROW]), "out": Var(FLOAT, (), 3, right=[8.0])}
+    "a row of 5 numbers",
+    {"x": Var(FLOAT, 5, 3, [ROW]), "out": Var(FLOAT, (), 3, right=[np.array(8.0)])},
 )
 
 

@@ -305,7 +305,7 @@ class PrefixMax(Vertex):
 
 
 # %% 04.1: state that was not declared
-# error in the answer: is no declared field
+# error in the answer: is not a declared field
 class PrefixMax(Vertex):
     x: Input[Vector[FLOAT]]
     out: Output[Vector[FLOAT]]

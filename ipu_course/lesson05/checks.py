@@ -1,5 +1,4 @@
-"""The exercises of lesson 05, Matrix-vector and matmul optimisation: questions, correct results and
-known mistakes."""
+"""Lesson 05, Matrix-vector and matmul: questions, correct results and known mistakes."""
 
 from __future__ import annotations
 
@@ -7,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
 from math import ceil
-from typing import Any
 
 import numpy as np
 
@@ -30,26 +28,29 @@ from ipu_course.checking.trial import (
 )
 from ipu_course.checking.verdict_panel import Bars, number
 from ipu_course.checking.verdicts import MODELLED, NotYet, Passed
-from ipu_teach import FLOAT, Report, concat, show
+from ipu_teach import FLOAT, Graph, Report, Tensor, concat, show
 from ipu_teach.errors import counted
 from ipu_teach.poplibs import poplin
-from ipu_teach.program import Program
+from ipu_teach.program import Program, Sequence
+from ipu_teach.types import Array
 
-LARGER = 17  # tiles of a third machine
+LARGER = 17  # number of tiles of a third machine
+Price = Callable[[int], int]  # worker cycles of a vertex for this many elements
+Plan = tuple[int, int, int, int, Price, Price]  # rows, columns, pieces, tiles; dot, sum
 LATENCY = 69  # cycles until the first element of an exchange arrives; docs/model.md
 
 
-def _product(rows: int, cols: int, description: str, *options: Any) -> Trial:
-    """Return the product of a random matrix and vector, with numbers small enough to be exact in
-    FLOAT."""
+def _product(rows: int, cols: int, description: str, *more: int) -> Trial:
+    """Return a trial of the product of a random matrix and vector.
+
+    Its numbers are small enough to be exact in FLOAT. `more`: further arguments of the answer.
+    """
     draw = np.random.default_rng([rows, cols])
     values = draw.permutation(rows * cols).reshape(rows, cols) - rows * cols // 2
     values = values if rows * cols < 4096 else values % 17 - 8
     numbers = 2 * draw.permutation(cols) - cols // 4 * 2 + 1  # odd, so none is 0
-    matrix, vector = (
-        Var(FLOAT, (rows, cols), given=[values]),
-        Var(FLOAT, (cols,), linearly, given=[numbers]),
-    )
+    matrix = Var(FLOAT, (rows, cols), given=[values])
+    vector = Var(FLOAT, (cols,), linearly, given=[numbers])
     return Trial(
         description,
         {
@@ -57,33 +58,35 @@ def _product(rows: int, cols: int, description: str, *options: Any) -> Trial:
             "vector": vector,
             "result": Var(FLOAT, (rows,), right=[values @ numbers]),
         },
-        more=options,
+        more=more,
     )
 
 
-def _by_step(run: Ran) -> list[Any]:
-    """Return the vertices on each tile, for each step that has some."""
+def _by_step(run: Ran) -> list[Array]:
+    """Return the number of vertices on each tile, for each step that has some."""
     profile = run.report.profile
     steps = np.unique(run.report.step_numbers).tolist()
     return [on[0] for step in steps if (on := profile.vertices_on(step)) is not None]
 
 
-def _vertices(run: Ran) -> Any:
+def _vertices(run: Ran) -> Array:
     """Return the number of vertices on each tile, over all steps."""
-    return np.sum([np.zeros(run.trial.tiles, np.int64), *_by_step(run)], axis=0)
+    total: Array = np.sum([np.zeros(run.trial.tiles, np.int64), *_by_step(run)], axis=0)
+    return total
 
 
-def _foreign(run: Ran) -> Any:
+def _foreign(run: Ran) -> Array:
     """Return for each tile the bytes of the vector that it must get from other tiles."""
     vector = run.tensors["vector"]
-    return FLOAT.size * (
-        vector.num_elements - np.bincount(tiles_of(run.graph, vector), minlength=run.trial.tiles)
-    )
+    local = np.bincount(tiles_of(run.graph, vector), minlength=run.trial.tiles)
+    return FLOAT.size * (vector.num_elements - local)
 
 
 def _refuse_wrong(run: Ran, exercise: str) -> None:
-    """Raise `NotYet` for a wrong product, with the first wrong row, and the known mistake that
-    gives all the wrong rows."""
+    """Raise `NotYet` for a wrong product, with its first wrong row.
+
+    The reason is the known mistake that gives the same wrong rows, if there is one.
+    """
     if difference := run.wrong("result"):
         why, advice = run.trial.reason(run, exercise)
         if not why:  # the mistakes of a whole product apply to one in pieces, too
@@ -104,7 +107,7 @@ def _refuse_wrong(run: Ran, exercise: str) -> None:
 # --- 05.1 -----------------------------------------------------------------------------------------
 
 
-def _one_per_row(answer: Callable[..., Any]) -> Passed:
+def _one_per_row(answer: Callable[..., Program]) -> Passed:
     shapes = ((26, 64), (29, 12), (TILES, 20), (7, 5), (1, 3), (40, 6))
     for rows, cols in shapes:
         trial = _product(rows, cols, f"a matrix of {counted(rows, 'row')} and {cols} columns")
@@ -119,7 +122,7 @@ def _one_per_row(answer: Callable[..., Any]) -> Passed:
         _refuse_unasked(run, int(on.sum()), description)
         _refuse_uneven(run, on)
         actual = np.asarray(run.report.exchange_bytes_per_tile[0])
-        needs = _foreign(run) * (on > 0)
+        needs = np.where(on > 0, _foreign(run), 0)
         much = int(np.argmax(actual - needs))
         if actual[much] > needs[much]:
             why = (
@@ -142,8 +145,10 @@ def _one_per_row(answer: Callable[..., Any]) -> Passed:
 
 
 def _refuse_unasked(run: Ran, vertices: int, description: str) -> None:
-    """Raise `NotYet` for a right product with several compute sets, or with another number of
-    vertices than rows."""
+    """Raise `NotYet` for a right product that takes several compute sets.
+
+    It is also refused if it has another number of vertices than rows.
+    """
     rows = run.tensors["result"].num_elements
     sets = len(run.report.compute_sets)
     if sets > 1:
@@ -169,9 +174,10 @@ def _refuse_unasked(run: Ran, vertices: int, description: str) -> None:
         )
 
 
-def _refuse_uneven(run: Ran, on: Any) -> None:
-    """Raise `NotYet` if the numbers of vertices on tiles differ by more than one."""
-    full, empty = int(np.argmax(on)), int(np.argmin(on))
+def _refuse_uneven(run: Ran, on: Array) -> None:
+    """Raise `NotYet` if the numbers of vertices on the tiles, `on`, differ by more than one."""
+    full = int(np.argmax(on))
+    empty = int(np.argmin(on))
     if on[full] - on[empty] <= 1:
         return
     idle = int((on == 0).sum())
@@ -206,8 +212,7 @@ def _refuse_uneven(run: Ran, on: Any) -> None:
 
 
 def graphcores_guess(elements: int) -> int:
-    """Return the worker cycles of a dot product, and of a sum, as estimated by tutorial 6's
-    planner."""
+    """Return the worker cycles of a dot product, or of a sum, by the estimate of tutorial 6."""
     return 5 + (elements + 1) // 2
 
 
@@ -226,11 +231,14 @@ def plan_cycles(
     cols: int,
     pieces: int,
     tiles: int,
-    dot: Callable[[int], int],
-    add: Callable[[int], int],
+    dot: Price,
+    add: Price,
 ) -> int:
-    """Return the tutorial's estimate, computed by distributing pieces to tiles and vertices to
-    workers, and counting the fullest."""
+    """Return the tutorial's estimate for a product, in cycles.
+
+    It distributes the pieces to tiles and the vertices to worker threads, and counts for the
+    fullest. `dot` and `add` return the worker cycles of a vertex.
+    """
     dealt = [len(range(tile, rows * pieces, tiles)) for tile in range(tiles)]
     summed = [len(range(tile, rows, tiles)) for tile in range(tiles)]
     longest = max(len(range(piece, cols, pieces)) for piece in range(pieces))
@@ -249,17 +257,16 @@ def plan_cycles(
 
 
 @cache
-def _plans() -> dict[str, tuple[Any, ...]]:
+def _plans() -> dict[str, Plan]:
     """Return the products to plan: random ones, the tutorial's, and special cases."""
     draw = np.random.default_rng(502)
     guess = (graphcores_guess, graphcores_guess)
-    shapes = [
-        [int(draw.integers(low, high)) for low, high in ((40, 900), (300, 2000), (3, 40), (9, 60))]
-        for _ in range(5)
-    ]
-    cases: dict[str, tuple[Any, ...]] = {
-        f"drawn {i}": (*shape, *guess) for i, shape in enumerate(shapes)
-    }
+    limits = ((40, 900), (300, 2000), (3, 40), (9, 60))
+    shapes = []
+    for _ in range(5):
+        rows, columns, pieces, tiles = (int(draw.integers(low, high)) for low, high in limits)
+        shapes.append((rows, columns, pieces, tiles))
+    cases: dict[str, Plan] = {f"drawn {i}": (*shape, *guess) for i, shape in enumerate(shapes)}
     cases |= {
         f"drawn {i}, compiled": (*shape, compiled_dot, compiled_sum)
         for i, shape in enumerate(shapes)
@@ -274,10 +281,10 @@ def _plans() -> dict[str, tuple[Any, ...]]:
     }
 
 
-def _planned(answer: Callable[..., Any]) -> Passed:
+def _planned(answer: Callable[..., int]) -> Passed:
     follow = "work out the four parts one by one, for the fullest tile."
     try:
-        comparison = compare(answer, plan_cycles, _plans(), suspects("05.2"), follow)
+        comparison = compare(answer, plan_cycles, _plans(), suspects("05.2"), next_step=follow)
     except NotYet as wrong:
         raise wrong.with_more(_beside_ours(answer)) from None
     return Passed(
@@ -286,13 +293,15 @@ def _planned(answer: Callable[..., Any]) -> Passed:
 
 
 def _four_parts(
-    plan: Callable[..., Any],
+    plan: Callable[..., int],
     *sizes: int,
-    dot: Callable[[int], int] = graphcores_guess,
-    add: Callable[[int], int] = graphcores_guess,
+    dot: Price = graphcores_guess,
+    add: Price = graphcores_guess,
 ) -> tuple[float, ...]:
-    """Return the four parts of a plan that adds them up, by calling it with some prices and columns
-    set to 0."""
+    """Return the four parts of a plan that adds them up.
+
+    They follow from calls of the plan in which some prices, and the columns, are 0.
+    """
 
     def free(_: int) -> int:
         return 0
@@ -304,21 +313,23 @@ def _four_parts(
     return travel - back, multiply, back, call(plan, *sizes, free, add) - travel
 
 
-def _beside_ours(answer: Callable[..., Any]) -> str:
-    """Return the learner's four parts next to ours, in words; "" if theirs do not add up, or cannot
-    be computed."""
+def _beside_ours(answer: Callable[..., int]) -> str:
+    """Return the learner's four parts next to ours, in words.
+
+    The result is "" if the learner's parts do not add up, or cannot be computed.
+    """
     sizes = 40, 90, 5, 7
     try:
-        learner_run, ours = (_four_parts(plan, *sizes) for plan in (answer, plan_cycles))
+        theirs, ours = (_four_parts(plan, *sizes) for plan in (answer, plan_cycles))
         estimates = call(answer, *sizes, graphcores_guess, graphcores_guess)
-        if abs(sum(learner_run) - estimates) > 1e-6 or learner_run == ours:
+        if abs(sum(theirs) - estimates) > 1e-6 or theirs == ours:
             return ""
         parts = ("the vector", "multiply", "pieces back", "add up")
         message = [
             f"{part} {quoted(learner_part)}, not {quoted(right)}"
             if abs(learner_part - right) > 1e-6
             else f"{part} {right}"
-            for part, learner_part, right in zip(parts, learner_run, ours, strict=True)
+            for part, learner_part, right in zip(parts, theirs, ours, strict=True)
         ]
     except Exception:  # the result is not a number, or the answer needs columns
         return ""
@@ -329,12 +340,11 @@ def _beside_ours(answer: Callable[..., Any]) -> str:
     )
 
 
-def _parts_by_hand(answer: Any) -> Passed:
+def _parts_by_hand(answer: tuple[int, int, int, int]) -> Passed:
     right = _four_parts(plan_cycles, 3, 8, 4, 4, dot=lambda _: 7, add=lambda _: 9)
     about = "3 rows of 8, each cut into 4, on 4 tiles"
-    return compare_value(
-        answer, right, "05.w1", about, "the fullest tile: what comes, what does it do?"
-    )
+    advice = "the fullest tile: what comes, what does it do?"
+    return compare_value(answer, right, "05.w1", about=about, advice=advice)
 
 
 # --- 05.3 -----------------------------------------------------------------------------------------
@@ -345,9 +355,12 @@ SLACK = 1.1
 
 
 def split_cycles(pieces: int) -> int:
-    """Return the modelled cycles of the product of ROWS x COLS with rows cut into `pieces`: the
-    estimate plus two syncs and two latencies."""
-    return 2 * (SYNC + LATENCY) + plan_cycles(ROWS, COLS, pieces, TILES, compiled_dot, compiled_sum)
+    """Return the modelled cycles of the product of ROWS x COLS, with each row cut into `pieces`.
+
+    They are the estimate plus two syncs and two latencies.
+    """
+    plan = plan_cycles(ROWS, COLS, pieces, TILES, dot=compiled_dot, add=compiled_sum)
+    return 2 * (SYNC + LATENCY) + plan
 
 
 def split_budget() -> int:
@@ -355,7 +368,7 @@ def split_budget() -> int:
     return round(SLACK * split_cycles(2 * WORKERS))
 
 
-def _in_pieces(answer: Callable[..., Any]) -> Passed:
+def _in_pieces(answer: Callable[..., Program]) -> Passed:
     for rows, cols, pieces in (
         (26, 64, 4),
         (29, 30, 7),
@@ -497,14 +510,13 @@ def _too_late(run: Ran) -> tuple[str, str]:
     return next((why, advice) for holds, why, advice in reasons if holds)
 
 
-def _two_halves(answer: Callable[..., Any]) -> Passed:
+def _two_halves(answer: Callable[..., Program]) -> Passed:
     for size in (8, 7, 2):
         draw = np.random.default_rng([53, size])
         row = draw.permutation(size) + 2
         vector = 2 * draw.permutation(size) + 1
-        ends = [
-            sum(row[part] * vector[part]) for part in (slice(size // 2), slice(size // 2, size))
-        ]
+        halves = (slice(size // 2), slice(size // 2, size))
+        ends = np.array([sum(row[half] * vector[half]) for half in halves])
         tensors = {
             "row": Var(FLOAT, size, 0, [row]),
             "vector": Var(FLOAT, size, 0, [vector]),
@@ -531,11 +543,14 @@ def _two_halves(answer: Callable[..., Any]) -> Passed:
 
 # --- 05.4 -----------------------------------------------------------------------------------------
 
-M, K, N = 104, 256, 208
-SHARE_OF_BYTES, SHARE_OF_CYCLES = 0.55, 1.2  # shares of the fastest plan's bytes and cycles
+M = 104
+K = 256
+N = 208
+SHARE_OF_BYTES = 0.55  # allowed share of the fastest plan's bytes
+SHARE_OF_CYCLES = 1.2  # allowed multiple of the fastest plan's cycles
 
 
-def _matmul(m: int, k: int, n: int, description: str) -> tuple[Trial, Any]:
+def _matmul(m: int, k: int, n: int, description: str) -> tuple[Trial, Array]:
     """Return a trial of the product [m, k] x [k, n], and the right result."""
     draw = np.random.default_rng([m, k, n])
     # Odd numbers above 2,048, which HALF cannot represent, times small ones, so that sums are exact
@@ -546,15 +561,17 @@ def _matmul(m: int, k: int, n: int, description: str) -> tuple[Trial, Any]:
         "a": Var(FLOAT, (m, k), linearly, [left]),
         "b": Var(FLOAT, (k, n), linearly, [right]),
     }
+
+    def message(result: object) -> str:
+        if isinstance(result, Program):
+            return "a program"
+        return returned(result, ", which is no tensor")
+
     form = appends(
         (m, n),
         asks="the tensor c",
         step="return what mat_mul returns; prog takes the work.",
-        message=lambda returned_value: (
-            "a program"
-            if isinstance(returned_value, Program)
-            else returned(returned_value, ", which is no tensor")
-        ),
+        message=message,
         expected="{}",
         advice="where pieces are put together, concat(…, 1) sets them side by side.",
     )
@@ -568,8 +585,10 @@ def _fastest_plan() -> Report:
 
 
 def frugal_budget() -> tuple[int, int]:
-    """Return (bytes of the fullest tile, modelled cycles) that a product may take, as shares of the
-    fastest plan's."""
+    """Return the (bytes of the fullest tile, modelled cycles) that a product may take.
+
+    They are shares of the fastest plan's.
+    """
     report = _fastest_plan()
     return round(SHARE_OF_BYTES * fullest(report)), round(SHARE_OF_CYCLES * report.total_cycles)
 
@@ -579,7 +598,7 @@ def fullest(report: Report) -> int:
     return int(report.memory.held_per_tile.max())
 
 
-def _frugal(answer: Callable[..., Any]) -> Passed:
+def _frugal(answer: Callable[..., Tensor]) -> Passed:
     for m, k, n in ((40, 96, 64), (7, 13, 5), (M, K, N)):
         description = f"[{m}, {k}] x [{k}, {n}] on {TILES} tiles"
         trial, exact = _matmul(m, k, n, description)
@@ -587,11 +606,15 @@ def _frugal(answer: Callable[..., Any]) -> Passed:
         if not np.array_equal(run.result, exact):
             raise NotYet(description, *_misproduced(run, exact))
     trial, small = _matmul(7, 13, 5, "[7, 13] x [13, 5]")
-    refuse_fixed_tiles(
-        trial, answer, OTHER, lambda other_run: np.array_equal(other_run.result, small)
-    )
+
+    def is_right(run: Ran) -> bool:
+        return np.array_equal(run.result, small)
+
+    refuse_fixed_tiles(trial, answer, OTHER, is_right)
     report = run.report
-    (limit, budget), peak_bytes, cycles = frugal_budget(), fullest(report), run.cycles
+    limit, budget = frugal_budget()
+    peak_bytes = fullest(report)
+    cycles = run.cycles
     steps = counted(report.num_steps, "superstep")
     if peak_bytes > limit:
         why = f"it takes {steps}, and the fullest tile still holds too much."
@@ -629,11 +652,13 @@ def _frugal(answer: Callable[..., Any]) -> Passed:
     return Passed(within, bars, report, bound=least_cycles(report, 1))
 
 
-def _in_turn(cut: str) -> Callable[..., Any]:
-    """Return a product in four consecutive pieces, cut by rows, by columns, or along the inner
-    dimension."""
+def _in_turn(cut: str) -> Callable[[Graph, Tensor, Tensor, Sequence], Tensor]:
+    """Return a function that multiplies in four pieces, one after another.
 
-    def product(graph: Any, a: Any, b: Any, prog: Any) -> Any:
+    `cut`: "rows", "columns", or "inner" for the inner dimension.
+    """
+
+    def product(graph: Graph, a: Tensor, b: Tensor, prog: Sequence) -> Tensor:
         size = {"rows": a.shape[0], "columns": b.shape[1], "inner": a.shape[1]}[cut]
         parts = [slice(i * size // 4, (i + 1) * size // 4) for i in range(4)]
         if cut == "rows":
@@ -642,7 +667,7 @@ def _in_turn(cut: str) -> Callable[..., Any]:
             return concat([poplin.mat_mul(graph, a, b[:, part], prog) for part in parts], 1)
         c = poplin.mat_mul(graph, a[:, parts[0]], b[parts[0]], prog)
         for part in parts[1:]:
-            poplin.mat_mul_acc(graph, c, 1, a[:, part], b[part], prog)
+            poplin.mat_mul_acc(graph, c, 1, a=a[:, part], b=b[part], prog=prog)
         return c
 
     return product
@@ -650,7 +675,7 @@ def _in_turn(cut: str) -> Callable[..., Any]:
 
 @cache
 def _that_fit() -> list[str]:
-    """Return which of the three cuts are within both budgets."""
+    """Return the cuts that are within both budgets, of "rows", "columns" and "inner"."""
     limit, budget = frugal_budget()
     trial, _ = _matmul(M, K, N, "a product in four pieces")
     reports = {cut: trial.of(_in_turn(cut)).report for cut in ("rows", "columns", "inner")}
@@ -661,16 +686,20 @@ def _that_fit() -> list[str]:
     ]
 
 
-def _which_cut(answer: Any) -> Passed:
+def _which_cut(answer: str) -> Passed:
     (right,) = _that_fit()
     about = f"[{M}, {K}] x [{K}, {N}], in four pieces, one after another"
-    return compare_value(answer, right, "05.w3", about, '"rows", "columns" or "inner".')
+    advice = '"rows", "columns" or "inner".'
+    return compare_value(answer, right, "05.w3", about=about, advice=advice)
 
 
-def _misproduced(run: Ran, exact: Any) -> tuple[str, str, str, str]:
-    """Return (place and value, expected value, why, next step) of the first wrong element of a
-    product."""
-    actual, (left, right) = run.result, (run.trial.tensors[name].given[0] for name in "ab")
+def _misproduced(run: Ran, exact: Array) -> tuple[str, str, str, str]:
+    """Return (place and value, expected value, why, next step) of the first wrong element.
+
+    The run is a wrong product, and `exact` is the right one.
+    """
+    actual = run.result
+    left, right = (run.trial.tensors[name].given[0] for name in "ab")
     row, column = (int(i) for i in np.argwhere(actual != exact)[0])
     place = f"c[{row}, {column}]: {quoted(actual[row, column])}"
     k = left.shape[1]
@@ -684,23 +713,17 @@ def _misproduced(run: Ran, exact: Any) -> tuple[str, str, str, str]:
         np.array_equal(actual, left[:, :end] @ right[:end])
         for end in (k // 4, k // 4 * 4, k // 8 * 8, k // 8, k - 1)
     ):
-        why, advice = (
-            "not all of the inner dimension was multiplied.",
-            "the last piece has to end at k.",
-        )
+        why = "not all of the inner dimension was multiplied."
+        advice = "the last piece has to end at k."
     elif any(
         np.array_equal(actual, left[:, begin:] @ right[begin:])
         for begin in (k - k // 4, k - k // 8, 3 * k // 4)
     ):
-        why, advice = (
-            "only the last piece of the inner dimension is left.",
-            "add the products up: mat_mul_acc(graph, c, 1, …).",
-        )
+        why = "only the last piece of the inner dimension is left."
+        advice = "add the products up: mat_mul_acc(graph, c, 1, …)."
     elif np.array_equal(np.sort(actual, axis=None), np.sort(exact, axis=None)):
-        why, advice = (
-            "the right numbers are there, in other places.",
-            "put the pieces together in the order they were cut.",
-        )
+        why = "the right numbers are there, in other places."
+        advice = "put the pieces together in the order they were cut."
     return place, quoted(exact[row, column]), why, advice
 
 
@@ -708,14 +731,17 @@ def _misproduced(run: Ran, exact: Any) -> tuple[str, str, str, str]:
 
 
 def cells_used(k: int, n: int, deep: int, wide: int) -> float:
-    """Return the share of all panels' cells that contain a weight, by placing k x n weights into
-    panels one by one."""
+    """Return the share of all panels' cells that contain a weight.
+
+    The k x n weights are placed into panels of deep x wide cells one by one.
+    """
     panels = {(i // deep, j // wide) for i in range(k) for j in range(n)}
     return k * n / (len(panels) * deep * wide)
 
 
 @cache
 def _weights() -> dict[str, tuple[int, ...]]:
+    """Return the cases (k, n, deep, wide), by what is special about them."""
     draw = np.random.default_rng(505)
     cases: dict[str, tuple[int, ...]] = {}
     for i in range(6):
@@ -735,13 +761,13 @@ def _weights() -> dict[str, tuple[int, ...]]:
     }
 
 
-def _filled(answer: Callable[..., Any]) -> Passed:
+def _filled(answer: Callable[..., float]) -> Passed:
     return compare(
         answer,
         cells_used,
         _weights(),
         suspects("05.5"),
-        "draw the panels, and the weights in them.",
+        next_step="draw the panels, and the weights in them.",
     )
 
 

@@ -1,5 +1,4 @@
-"""The exercises of lesson 06, Profiling: the reports in the questions, correct results and known
-mistakes.
+"""Lesson 06, Profiling: the reports in the questions, correct results and known mistakes.
 
 The reports are of programs drawn at random here. The right answers (which variables are live, the
 bytes per tile, what was changed) follow from how the programs were drawn, and not from the reports.
@@ -10,23 +9,33 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import Any, Generic, TypeVar
+from types import EllipsisType
+from typing import Generic, TypeVar, cast
 
 import numpy as np
 
 from ipu_course.checking.bound import least_cycles
-from ipu_course.checking.calling import Broken, answering, call_made
+from ipu_course.checking.calling import Answer, Broken, answering, call_made
 from ipu_course.checking.comparing import compare_value
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
 from ipu_course.checking.mistakes import Reason, first, suspects
 from ipu_course.checking.programs import OTHER, SYNC, TILES, graph_of, loaded, run_once
 from ipu_course.checking.quoting import difference, name_of, plain, quoted, returned, said_by
-from ipu_course.checking.trial import Built, Ran, Trial, Var, by_rows, narrowed, refuse_fixed_tiles
+from ipu_course.checking.trial import (
+    Built,
+    Parts,
+    Ran,
+    Trial,
+    Var,
+    by_rows,
+    narrowed,
+    refuse_fixed_tiles,
+)
 from ipu_course.checking.verdict_panel import Bars, number
 from ipu_course.checking.verdicts import MODELLED, NotYet, Passed, raise_first, refusing
 from ipu_teach import FLOAT, HALF, Engine, Graph, Input, Output, Report, Tensor, Vector, Vertex
 from ipu_teach.errors import GraphMemoryAllocationError, StreamConnectionError, counted
-from ipu_teach.program import Copy, Execute, Repeat, Sequence
+from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence
 from ipu_teach.report.host_trace import (
     COPY,
     ENGINE,
@@ -37,21 +46,27 @@ from ipu_teach.report.host_trace import (
     HostEvent,
     HostTrace,
 )
-from ipu_teach.types import Array
+from ipu_teach.types import Array, DType
 
 FLOAT_BYTES = 4
+Peak = tuple[int, int, list[str]]  # the fullest tile, the fullest step, the largest live variables
+Parted = TypeVar("Parted", bound=tuple[object, ...])
 
 
-def _parts(message: Any, description: str, expected: str, length: int) -> tuple[Any, ...]:
-    """Return the parts of an answer, with plain Python numbers."""
-    if not isinstance(message, (tuple, list, np.ndarray)) or len(message) != length:
+def _parts(result: Parted, description: str, expected: str, length: int) -> Parted:
+    """Return the parts of an answer's result, with plain Python numbers.
+
+    :raises NotYet: if the result does not have `length` parts.
+    """
+    if not isinstance(result, (tuple, list, np.ndarray)) or len(result) != length:
         raise NotYet(
             description,
-            returned(message),
+            returned(result),
             expected=expected,
             next_step="return all of it, in this order, with commas between.",
         )
-    return tuple(value if (number := plain(value)) is None else number for value in message)
+    numbers = tuple(value if (number := plain(value)) is None else number for value in result)
+    return cast(Parted, numbers)
 
 
 # --- 06.1 and 06.2: programs whose liveness is known ----------------------------------------------
@@ -87,8 +102,10 @@ class Layers:
 
     @property
     def live(self) -> Array:
-        """bool[steps, variables]: which variables are live before, during or after a step, computed
-        from the last step to the first."""
+        """bool[steps, variables]: which variables are live before, during or after a step.
+
+        It is computed from the last step to the first.
+        """
         is_live = np.zeros((len(self.steps), len(self.names)), bool)
         needed: set[int] = set()
         for place in reversed(range(len(self.steps))):
@@ -145,8 +162,10 @@ class Layers:
 
 
 def _layers(draw: np.random.Generator, tiles: int, variables: int, again: bool = False) -> Layers:
-    """Return a chain of steps, some of which also read the result of an earlier step. `again`: the
-    first two variables are written a second time."""
+    """Return a chain of steps, some of which also read the result of an earlier step.
+
+    `again`: the first two variables are written a second time.
+    """
     sizes = (
         2
         * draw.permutation(np.arange(20, 120))[: variables + 1, None]
@@ -155,7 +174,8 @@ def _layers(draw: np.random.Generator, tiles: int, variables: int, again: bool =
     written = [*range(variables), *((0, 1) if again else ())]
     steps = [((variables, variables), 0)]
     for place in range(1, len(written)):
-        before, early = written[place - 1], written[draw.integers(max(0, place - 3), place)]
+        before = written[place - 1]
+        early = written[draw.integers(max(0, place - 3), place)]
         steps.append(((before, before if again else early), written[place]))
     return Layers((*draw.permutation(NAMES)[:variables].tolist(), TABLE), sizes, tuple(steps))
 
@@ -182,7 +202,7 @@ def _peak_cases() -> tuple[tuple[str, Layers, int], ...]:
     )
 
 
-def _peaks(answer: Callable[..., Any]) -> Passed:
+def _peaks(answer: Callable[[Report], Peak]) -> Passed:
     wrong: list[tuple[NotYet, str]] = []
     expected = "a tile, a step, and three names"
     for special, case, away in _peak_cases():
@@ -193,10 +213,8 @@ def _peaks(answer: Callable[..., Any]) -> Passed:
         )
         report = case.report(away)
         tile, step, names = _parts(call_made(answer, description, report), description, expected, 3)
-        if (
-            names is ...
-            or isinstance(names, str)
-            or not all(issubclass(type(name), str) for name in _rows(names))
+        if isinstance(names, (str, EllipsisType)) or not all(
+            issubclass(type(name), str) for name in _rows(names)
         ):
             advice = "give a list of their names: [variable.name for variable in …]."
             raise NotYet(
@@ -206,7 +224,10 @@ def _peaks(answer: Callable[..., Any]) -> Passed:
                 next_step=advice,
             )
         words = [*map(str.__str__, _rows(names))]
-        if not wrong and (fault := _told(case, away, report, tile, step, words)):
+        fault = None
+        if not wrong:
+            fault = _told(case, away, report, tile=tile, step=step, names=words)
+        if fault is not None:
             wrong.append((NotYet(description, *fault), special))
     raise_first(wrong)
     return Passed(
@@ -216,24 +237,28 @@ def _peaks(answer: Callable[..., Any]) -> Passed:
     )
 
 
-def _rows(value: Any) -> tuple[Any, ...]:
-    return tuple(value) if isinstance(value, (list, tuple, np.ndarray)) else (None,)
+def _rows(names: list[str]) -> tuple[str | None, ...]:
+    """Return the names as a tuple; (None,) if they are not a list."""
+    return tuple(names) if isinstance(names, (list, tuple, np.ndarray)) else (None,)
 
 
 def _told(
-    case: Layers, away: int, report: Report, tile: Any, step: Any, names: list[Any]
+    case: Layers, away: int, report: Report, *, tile: int, step: int, names: list[str]
 ) -> tuple[str, str, str, str] | None:
-    """Return (actual, expected, why, next step) for the first of three answers that is wrong."""
+    """Return (actual, expected, why, next step) for the first wrong part of an answer to 06.1.
+
+    `tile`, `step` and `names` are the answer. The result is None if all are right.
+    """
     first_tile, place = _peak(case, away)
     largest = case.largest(case.live[place], case.bytes)
 
     def known(parts: int, advice: str) -> Reason:
-        learner_run = (tile, step, names)[:parts]
-        why, better = first(
-            suspects("06.1"),
-            lambda like: bool(like(report)[:parts] == learner_run),
-            tile=first_tile,
-        )
+        learner_parts = (tile, step, names)[:parts]
+
+        def answers_alike(like: Callable[[Report], Peak]) -> bool:
+            return bool(like(report)[:parts] == learner_parts)
+
+        why, better = first(suspects("06.1"), answers_alike, tile=first_tile)
         return why, better or advice
 
     for value, row, right in ((tile, "tile", first_tile), (step, "step", place)):
@@ -272,7 +297,7 @@ def _split_cases() -> tuple[tuple[str, Layers, int], ...]:
     )
 
 
-def _splits(answer: Callable[..., Any]) -> Passed:
+def _splits(answer: Callable[[Report], tuple[int, int]]) -> Passed:
     wrong: list[tuple[NotYet, str]] = []
     expected = "two numbers of bytes"
     for special, case, away in _split_cases():
@@ -313,13 +338,16 @@ def _splits(answer: Callable[..., Any]) -> Passed:
     )
 
 
-def _missplit(report: Report, actual: tuple[Any, ...], right: tuple[int, int]) -> Reason:
-    """Return why two numbers of bytes are wrong: a known mistake for the pair, or one for each
-    number, because there are too many pairs to list."""
+def _missplit(report: Report, actual: tuple[int, ...], right: tuple[int, int]) -> Reason:
+    """Return why two numbers of bytes are wrong, and the next step.
+
+    The reason is a known mistake for the pair, or one for each number, because there are too many
+    pairs to list.
+    """
     why, advice = first(suspects("06.2"), lambda like: tuple(like(report)) == actual)
     if not why:
 
-        def told_of(half: tuple[Any, Any]) -> tuple[str, str]:
+        def told_of(half: tuple[int, int]) -> Reason:
             return first(suspects("06.2"), lambda like: tuple(like(report)) == half)
 
         halves = [told_of(half) for half in ((actual[0], right[1]), (right[0], actual[1]))]
@@ -329,13 +357,12 @@ def _missplit(report: Report, actual: tuple[Any, ...], right: tuple[int, int]) -
     return why, advice or "which variables are live at place 0, 1, 2, …?"
 
 
-def _comes_to(learner_run: Any, *case: Any) -> bool:
-    """Return whether a known mistake, the last argument, gives the learner's result for a case."""
-    *arguments, like = case
-    return bool(like(*arguments) == learner_run)
+def _gives(result: int | str, arguments: tuple[Report, int | Report], like: Answer) -> bool:
+    """Return whether a known mistake gives the learner's result for these arguments."""
+    return bool(like(*arguments) == result)
 
 
-def _copied(answer: Callable[..., Any]) -> Passed:
+def _copied(answer: Callable[[Report, int], int]) -> Passed:
     for case, away in [(case, away) for special, case, away in _split_cases() if not special]:
         report = case.report(away)
         for place, ((x, y), out) in enumerate(case.steps):
@@ -347,7 +374,7 @@ def _copied(answer: Callable[..., Any]) -> Passed:
             actual = call_made(answer, description, report, place)
             if plain(actual) != right:
                 live = "which variables are live there, and how many bytes have they?"
-                refused = refusing("06.w1", partial(_comes_to, actual, report, place))
+                refused = refusing("06.w1", partial(_gives, actual, (report, place)))
                 message = returned(actual) if plain(actual) is None else number(actual)
                 raise refused(description, message, number(right), live)
     about = "three reports, step by step, with vertices on their data's tile and beside it"
@@ -356,23 +383,23 @@ def _copied(answer: Callable[..., Any]) -> Passed:
 
 # --- 06.3 -----------------------------------------------------------------------------------------
 
-SENSORS, READINGS = 13, 13_000  # sizes of the program that does not fit
+SENSORS = 13  # number of sensors in the program that does not fit
+READINGS = 13_000  # number of readings of each sensor in that program
 LONGER = 1.2  # allowed cycles, as a multiple of those it would take if it did fit
 
 
 def cycles_if_it_fitted(sensors: int, readings: int) -> int:
-    """Return the modelled cycles of the program that gathers all rows on tile 0, if the tile were
-    large enough, without the fixed cost of steps.
+    """Return the modelled cycles of gathering all rows on tile 0, if the tile were large enough.
 
-    According to docs/model.md, a FLOAT takes one cycle to arrive, half a cycle to be copied on its
-    tile, and one and a half to be added.
+    The fixed cost of steps is left out. According to docs/model.md, a FLOAT takes one cycle to
+    arrive, half a cycle to be copied on its tile, and one and a half to be added.
     """
     arrive = (sensors - 1) * readings
     add = 1.5 * (sensors - 1) * readings
     return round(arrive + add + 2 * readings / 2)
 
 
-def _fits(answer: Callable[..., Any]) -> Passed:
+def _fits(answer: Callable[..., Program]) -> Passed:
     draw = np.random.default_rng(603)
     for sensors, readings in ((SENSORS, 7), (5, 29), (SENSORS, 1), (1, 30), (SENSORS, READINGS)):
         rows = (
@@ -404,7 +431,8 @@ def _fits(answer: Callable[..., Any]) -> Passed:
     if bars.yours > bars.budget:
         steps = run.report.num_steps
         minimum = 2 * SENSORS
-        why, advice = "it fits, and works too long.", "use room for a whole row: that fits."
+        why = "it fits, and works too long."
+        advice = "use room for a whole row: that fits."
         if steps > minimum:
             why = f"it fits, in {counted(steps, 'superstep')}. Each starts anew."
         elif np.sum(run.report.exchange_bytes_per_tile[0]) > 1.5 * FLOAT_BYTES * rows[1:].size:
@@ -421,8 +449,10 @@ def _fits(answer: Callable[..., Any]) -> Passed:
 
 
 def _too_large(broken: Broken, rows: int) -> Exception:
-    """Return the refusal of an out-of-memory error, in this exercise's terms; return any other
-    error unchanged."""
+    """Return the refusal of an out-of-memory error, in this exercise's terms.
+
+    Any other error is returned unchanged.
+    """
     if not isinstance(error := broken.error, GraphMemoryAllocationError):
         return broken
     message = (
@@ -443,8 +473,10 @@ def _too_large(broken: Broken, rows: int) -> Exception:
 
 
 def _missummed(run: Ran, rows: Array) -> Reason:
-    """Return why sums are wrong: a known mistake, or some rows or elements (any number of them)
-    that were left out."""
+    """Return why sums are wrong, and the next step.
+
+    The reason is a known mistake, or rows or elements that were left out.
+    """
     why, advice = run.trial.reason(run, "06.3", runs=1)
     actual = run.came[0]["total"]
     sums = np.cumsum(rows, axis=0)
@@ -462,10 +494,8 @@ def _missummed(run: Ran, rows: Array) -> Reason:
         )
         advice = "write into it: Copy(…, total), or add_in_place."
     if not why and right.any() and not right[int(np.argmin(right)) :].any():
-        why, advice = (
-            "the first places are right, and the rest was left out.",
-            "what does not fit at once can come later.",
-        )
+        why = "the first places are right, and the rest was left out."
+        advice = "what does not fit at once can come later."
     return why, advice or "follow one place by hand: which row comes when?"
 
 
@@ -480,8 +510,10 @@ AS_MANY = 5  # the pair whose variable is on other tiles, but on the same number
 
 @dataclass(frozen=True)
 class ReportPair:
-    """Two reports of one program, before and after a change to a variable (one of `KINDS`) and to a
-    step."""
+    """Two reports of one program, before and after a change.
+
+    `changed`: the variable that changed, its step, and the kind of change, one of `KINDS`.
+    """
 
     before: Report
     after: Report
@@ -529,7 +561,7 @@ class Task:
     step: str
     side: str
     size: int
-    dtype: Any = FLOAT
+    dtype: type[DType] = FLOAT
     together: int = 1
     beside: int = 0
     vertices: int = 3
@@ -610,7 +642,7 @@ def _pairs() -> tuple[ReportPair, ...]:
     )
 
 
-def _changes(answer: Callable[..., Any]) -> Passed:
+def _changes(answer: Callable[[Report, Report], tuple[str, str, str]]) -> Passed:
     for pair in _pairs():
         description = f"{name_of(answer)}(before, after) on two reports"
         try:
@@ -646,18 +678,20 @@ def _changes(answer: Callable[..., Any]) -> Passed:
     )
 
 
-def _retyped(answer: Callable[..., Any]) -> Passed:
+def _retyped(answer: Callable[[Report, Report], str]) -> Passed:
     for pair in [pair for pair in _pairs() if pair.changed[2] == TYPE]:
         description = f"{name_of(answer)}(before, after) on two reports"
         actual = call_made(answer, description, pair.before, pair.after)
         if difference(actual, pair.changed[0]):
             advice = 'compare(before, after).of("variables")'
-            refused = refusing("06.w2", partial(_comes_to, actual, pair.before, pair.after))
+            reports = (pair.before, pair.after)
+            refused = refusing("06.w2", partial(_gives, actual, reports))
             raise refused(description, returned(actual), quoted(pair.changed[0]), advice)
     return Passed("two pairs of reports", evidence=[pair.changed for pair in _pairs()])
 
 
 def _change_mistake(pair: ReportPair, actual: tuple[str, ...]) -> tuple[str, str]:
+    """Return (why, next step) for a wrong description of the change of a pair of reports."""
     variable, step, kind = pair.changed
     sizes = {row.name: row.bytes for row in pair.before.variables}
     steps = {run.name: run.cycles for run in pair.before.steps()}
@@ -713,7 +747,8 @@ def _change_mistake(pair: ReportPair, actual: tuple[str, ...]) -> tuple[str, str
 
 # --- 06.5: a host that is slower than the device --------------------------------------------------
 
-ROW, WORK = 52, 5_500  # FLOATs in a row; modelled cycles of a worker that a row takes
+ROW = 52  # FLOATs in a row
+WORK = 5_500  # modelled cycles that a worker thread takes for a row
 # seconds of a read, and more for each row; rows at most
 EACH_READ = 100e-6
 EACH_ROW = 0.2e-6
@@ -757,7 +792,10 @@ class Disc:
         return EACH_READ * self.reads + EACH_ROW * sum(self._log)
 
 
-def on_the_clock(feed: Callable[[Disc], Any], disc: Disc) -> Report:
+Feed = Callable[[Disc], Iterable[Array]]  # yields the rows of a disc
+
+
+def on_the_clock(feed: Feed, disc: Disc) -> Report:
     """Return the report of a run to which `feed(disc)` passes the rows of a disc one by one.
 
     On its host timeline, a read takes the disc's own time, and a step its modelled time. The
@@ -768,8 +806,11 @@ def on_the_clock(feed: Callable[[Disc], Any], disc: Disc) -> Report:
 
 @dataclass(frozen=True)
 class _Fed:
-    """The result of feeding: the report, the values that reached the device, the time of the first
-    row, and whether there were more rows than on the disc."""
+    """The result of feeding rows to a program.
+
+    `seen`: the rows that reached the device. `first`: the time of the first row, in seconds.
+    `more`: whether there were more rows than on the disc.
+    """
 
     report: Report
     seen: Array
@@ -777,7 +818,7 @@ class _Fed:
     more: bool
 
 
-def _fed(feed: Callable[[Disc], Any], disc: Disc, description: str) -> _Fed:
+def _fed(feed: Feed, disc: Disc, description: str) -> _Fed:
     """Run as `on_the_clock` does, and return the report with the values that reached the device."""
     graph = graph_of()
     row, out = (
@@ -817,8 +858,8 @@ def _fed(feed: Callable[[Disc], Any], disc: Disc, description: str) -> _Fed:
     return _Fed(replace(report, host=_clocked(report, waits)), actual, waits[0], options)
 
 
-def _timed(source: Iterable[Any], disc: Disc, waits: list[float]) -> Iterator[Any]:
-    """Yield the rows of `source`, and append the disc's time for each to `waits`."""
+def _timed(source: Iterable[Array], disc: Disc, waits: list[float]) -> Iterator[Array]:
+    """Yield the rows of `source`, and append the disc's time for each to `waits`, in seconds."""
     before = 0.0
     for row in source:
         waits.append(disc.seconds - before)
@@ -838,15 +879,26 @@ def _clocked(report: Report, waits: Iterable[float]) -> HostTrace:
         if step.kind == COPY:
             way = TO_DEVICE if step.name == "rows" else TO_HOST
             events.append(
-                HostEvent(STREAMS, f"{step.name}: {COPY}", now, wait + length, 1, 0, size, way)
+                HostEvent(
+                    STREAMS,
+                    f"{step.name}: {COPY}",
+                    start=now,
+                    duration=wait + length,
+                    depth=1,
+                    thread=0,
+                    bytes=size,
+                    direction=way,
+                )
             )
         if wait:
-            events.append(HostEvent(STREAMS, f"{step.name}: disc.read()", now, wait, 2, 0))
+            name = f"{step.name}: disc.read()"
+            events.append(HostEvent(STREAMS, name, start=now, duration=wait, depth=2, thread=0))
         now += wait + length
-    return HostTrace(events=[HostEvent(ENGINE, ON_THE_CLOCK, 0.0, now, 0, 0), *events])
+    engine = HostEvent(ENGINE, ON_THE_CLOCK, start=0.0, duration=now, depth=0, thread=0)
+    return HostTrace(events=[engine, *events])
 
 
-def _feeds(answer: Callable[..., Any]) -> Passed:
+def _feeds(answer: Feed) -> Passed:
     draw = np.random.default_rng(605)
     for number_of_rows in (5, 1, 256, 300, 1000):
         rows = draw.permutation(number_of_rows * ROW).astype(np.float32).reshape(-1, ROW)
@@ -932,7 +984,8 @@ def _row_mistake(rows: Array, actual_rows: Array) -> tuple[str, str, str, str]:
 
 # --- 06.6 -----------------------------------------------------------------------------------------
 
-MOMENTS, CHANNELS = 600, 78
+MOMENTS = 600
+CHANNELS = 78
 
 
 class Total(Vertex):
@@ -946,11 +999,11 @@ class Total(Vertex):
 
 
 def sums_in_place_cycles(moments: int, channels: int) -> int:
-    """Return the modelled cycles of the sums if each channel's readings are contiguous on the tile
-    that adds them.
+    """Return the modelled cycles of the sums if nothing has to be copied.
 
-    According to docs/model.md, a sum takes its worker one cycle per FLOAT and 12 more, and six
-    workers alternate.
+    Each channel's readings are then contiguous on the tile that adds them. According to
+    docs/model.md, a sum takes its worker one cycle per FLOAT and 12 more, and six workers
+    alternate.
     """
     rounds = -(-channels // (6 * TILES))
     return SYNC + 6 * rounds * (moments + 12)
@@ -962,7 +1015,7 @@ def _summing(description: str, values: Array) -> Trial:
     The trial adds the vertices that sum the channels, on the tiles in their order.
     """
 
-    def form(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Built:
+    def form(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
         channels = values.shape[1]
         readings = _tensor(answer, description, graph, *values.shape)
         sums = graph.add_variable(FLOAT, channels, "check sums")
@@ -975,15 +1028,13 @@ def _summing(description: str, values: Array) -> Trial:
             graph.create_host_write("check readings", readings)
         return Execute(compute_set), [sums]
 
-    return Trial(
-        description,
-        {},
-        form=form,
-        ready=lambda run: run.engine.write_tensor("check readings", values),
-    )
+    def ready(run: Ran) -> None:
+        run.engine.write_tensor("check readings", values)
+
+    return Trial(description, {}, form=form, ready=ready)
 
 
-def _places(answer: Callable[..., Any]) -> Passed:
+def _places(answer: Callable[[Graph, int, int], Tensor]) -> Passed:
     draw = np.random.default_rng(606)
     for moments, channels in ((7, 13), (31, 5), (1, 26), (MOMENTS, CHANNELS)):
         description = f"{name_of(answer)}(graph, {moments}, {channels})"
@@ -1003,19 +1054,25 @@ def _places(answer: Callable[..., Any]) -> Passed:
                 next_step=advice,
             )
         if channels == TILES:
-            few = _summing(description, values), values.sum(axis=0)
+            trial_of_few = _summing(description, values)
+            sums_of_few = values.sum(axis=0)
     bars = Bars(round(1.05 * sums_in_place_cycles(MOMENTS, CHANNELS)), run.cycles, MODELLED)
     if bars.yours > bars.budget:
-        known = first(
-            suspects("06.6"),
-            lambda like: bool(run.trial.of(like).report.total_cycles == run.cycles),
-            crossing=number(int(run.report.exchange_bytes_per_tile[0].sum())),
-        )
+        cycles = run.cycles
+        trial = run.trial
+
+        def takes_as_long(like: Answer) -> bool:
+            return bool(trial.of(like).report.total_cycles == cycles)
+
+        crossing = number(int(run.report.exchange_bytes_per_tile[0].sum()))
+        known = first(suspects("06.6"), takes_as_long, crossing=crossing)
         reason = known if any(known) else _why_late(run.report)
         raise NotYet(description, "the right sums, too late", "", *reason, bars)
-    refuse_fixed_tiles(
-        few[0], answer, OTHER, lambda other_run: np.array_equal(other_run.result, few[1])
-    )
+
+    def is_right(other_run: Ran) -> bool:
+        return np.array_equal(other_run.result, sums_of_few)
+
+    refuse_fixed_tiles(trial_of_few, answer, OTHER, is_right)
     bound = least_cycles(run.report, 1, touched=FLOAT_BYTES * MOMENTS * CHANNELS)
     return Passed(
         f"four sizes; below, {CHANNELS} channels of {MOMENTS} readings",
@@ -1025,9 +1082,7 @@ def _places(answer: Callable[..., Any]) -> Passed:
     )
 
 
-def _tensor(
-    answer: Callable[..., Any], description: str, graph: Graph, moments: int, channels: int
-) -> Tensor:
+def _tensor(answer: Answer, description: str, graph: Graph, moments: int, channels: int) -> Tensor:
     """Return the tensor that an answer creates."""
     returned_value = call_made(answer, description, graph, moments, channels)
     if not isinstance(returned_value, Tensor):
@@ -1084,13 +1139,12 @@ def _why_late(report: Report) -> tuple[str, str]:
     )
 
 
-def _order(answer: Any) -> Passed:
+def _order(answer: tuple[int, int]) -> Passed:
     places = np.arange(6).reshape(2, 3)
     right = int(places[0, 1]), int(places.transpose()[0, 1])
     about = "[0, 1] of a 2 x 3 variable, and of its transpose"
-    return compare_value(
-        answer, right, "06.w3", about, "write down all six in the order they lie in."
-    )
+    advice = "write down all six in the order they lie in."
+    return compare_value(answer, right, "06.w3", about=about, advice=advice)
 
 
 LESSON = lesson(

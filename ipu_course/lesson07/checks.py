@@ -1,5 +1,4 @@
-"""The exercises of lesson 07, MNIST logistic regression: questions, correct results and known
-mistakes."""
+"""Lesson 07, MNIST logistic regression: questions, correct results and known mistakes."""
 
 from __future__ import annotations
 
@@ -7,11 +6,10 @@ from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import Any
 
 import numpy as np
 
-from ipu_course.checking.calling import Broken, answering, call, call_made
+from ipu_course.checking.calling import Answer, Broken, answering, call, call_made
 from ipu_course.checking.comparing import compare
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
 from ipu_course.checking.mistakes import first, suspects
@@ -19,6 +17,7 @@ from ipu_course.checking.programs import OTHER, all_of, graph_of, loaded, progra
 from ipu_course.checking.quoting import difference, name_of, plain, quoted, returned, said_by
 from ipu_course.checking.trial import (
     Built,
+    Parts,
     Ran,
     StreamIn,
     StreamOut,
@@ -35,6 +34,7 @@ from ipu_teach import (
     INT,
     UNSIGNED_INT,
     DataStream,
+    Device,
     Engine,
     Graph,
     StreamCallback,
@@ -76,10 +76,9 @@ def _mean_loss(images: Array, labels: Array, weights: Array, bias: Array) -> flo
 
 @cache
 def _batches() -> dict[str, tuple[SlopeCase, TwoSlopes]]:
-    """Return batches of several shapes with their gradients, computed from differences of the loss
-    alone.
+    """Return batches of several shapes with their gradients, by what is special about them.
 
-    No formula for a gradient is relied on.
+    The gradients are computed from differences of the loss alone, without a formula.
     """
     draw = np.random.default_rng(701)
     cases = {}
@@ -109,7 +108,7 @@ def _batches() -> dict[str, tuple[SlopeCase, TwoSlopes]]:
     return cases
 
 
-def _slopes(answer: Callable[..., Any]) -> Passed:
+def _slopes(answer: Callable[..., TwoSlopes]) -> Passed:
     cases = _batches()
     results = {name: call(answer, *batch) for name, (batch, _) in cases.items()}
     wrong = {
@@ -124,26 +123,22 @@ def _slopes(answer: Callable[..., Any]) -> Passed:
     fault = next(iter(wrong))
     batch, right = cases[fault]
 
-    def comes_to_hers(like: Callable[..., Any]) -> bool:
+    def gives_the_same(like: Callable[..., TwoSlopes]) -> bool:
         return all(
             not _apart(results[name], like(*deepcopy(arguments)))
             for name, (arguments, _) in cases.items()
         )
 
-    why, advice = first(suspects("07.1"), comes_to_hers)
+    why, advice = first(suspects("07.1"), gives_the_same)
     advice = advice or "take one image, and follow the three lines of the formula by hand."
     shapes = _shapes_of(results[fault])
     pixels, classes = batch[2].shape
     if shapes and shapes[0] == (classes, pixels) and pixels != classes:
-        why, advice = (
-            "the slopes of weights lie on their side: rows are pixels, as in weights.",
-            "images.T @ errors, or .T.",
-        )
+        why = "the slopes of weights lie on their side: rows are pixels, as in weights."
+        advice = "images.T @ errors, or .T."
     elif shapes and shapes[1] == (len(batch[1]),):
-        why, advice = (
-            "bias was summed over the digits, and not over the images.",
-            "sum with axis=0.",
-        )
+        why = "bias was summed over the digits, and not over the images."
+        advice = "sum with axis=0."
     elif len(wrong) == 1 and not fault.startswith("drawn"):
         why = f"the other batches are right. What is special here: {fault}."
     draws = None
@@ -152,7 +147,7 @@ def _slopes(answer: Callable[..., Any]) -> Passed:
     raise NotYet(_batch_text(answer, batch), wrong[fault], why=why, next_step=advice, draws=draws)
 
 
-def _beside(label: str, actual: Any, right: Array) -> Any:
+def _beside(label: str, actual: Array, right: Array) -> show.Picture:
     """Return the actual and the right array as small images on one scale."""
     both = np.array([actual, right], float)
     alt = "; ".join(
@@ -164,14 +159,16 @@ def _beside(label: str, actual: Any, right: Array) -> Any:
     )
 
 
-def _batch_text(answer: object, batch: SlopeCase) -> str:
-    count, (pixels, classes) = len(batch[1]), batch[2].shape
+def _batch_text(answer: Answer, batch: SlopeCase) -> str:
+    count = len(batch[1])
+    pixels, classes = batch[2].shape
     return (
         f"{name_of(answer)} on {counted(count, 'image')} of {pixels} pixels, in {classes} classes"
     )
 
 
-def _shapes_of(parts: Any) -> tuple[tuple[int, ...], ...]:
+def _shapes_of(parts: TwoSlopes) -> tuple[tuple[int, ...], ...]:
+    """Return the shapes of a pair of gradients; () if it is no pair of arrays."""
     try:
         weights, bias = parts
         return np.shape(weights), np.shape(bias)
@@ -179,7 +176,7 @@ def _shapes_of(parts: Any) -> tuple[tuple[int, ...], ...]:
         return ()
 
 
-def _apart(parts: Any, right: TwoSlopes) -> str:
+def _apart(parts: TwoSlopes, right: TwoSlopes) -> str:
     """Return where a pair of gradients is wrong, in words; "" if it is right."""
     if not isinstance(parts, (tuple, list)) or len(parts) != 2:
         return returned(parts, ", and not a pair: the slopes of weights, and those of bias")
@@ -190,7 +187,7 @@ def _apart(parts: Any, right: TwoSlopes) -> str:
     return ""
 
 
-def _errors_of_one(answer: Callable[..., Any]) -> Passed:
+def _errors_of_one(answer: Callable[..., Array]) -> Passed:
     draw = np.random.default_rng(711)
     cases = {}
     for number_, classes in enumerate((3, 10, 7)):
@@ -202,24 +199,28 @@ def _errors_of_one(answer: Callable[..., Any]) -> Passed:
         error: Array = p - np.eye(len(p))[label]
         return error
 
-    return compare(answer, right, cases, suspects("07.w1"), "which of the numbers is another?")
+    advice = "which of the numbers is another?"
+    return compare(answer, right, cases, suspects("07.w1"), next_step=advice)
 
 
 # --- 07.2 -----------------------------------------------------------------------------------------
 
 
-def _counting(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Built:
-    """Build the program of an answer, with a `learn` step that only counts: each loss encodes its
-    image, its label and the round."""
+def _counting(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
+    """Build the program of an answer, with a `learn` step that only counts.
+
+    Each loss encodes its image, its label and the round.
+    """
     images, labels, loss, rounds = parts
     increment = graph.add_constant(FLOAT, (4,), 1, "one")
     graph.set_tile_mapping(increment, 4)
     graph.set_initial_value(rounds, 0)
-    learn, (steps,) = Sequence(), trial.more
+    learn = Sequence()
+    (steps,) = trial.more
     popops.add_in_place(graph, rounds, increment, learn)
     fault = popops.cast(graph, labels, FLOAT, learn)
-    popops.scaled_add_to(graph, fault, images[:, 2], 10, learn)
-    popops.scaled_add_to(graph, fault, rounds, 10_000, learn)
+    popops.scaled_add_to(graph, fault, images[:, 2], k=10, prog=learn)
+    popops.scaled_add_to(graph, fault, rounds, k=10_000, prog=learn)
     learn.add(Copy(fault, loss))
     return program_of(
         answer, f"an epoch of {counted(steps, 'step')}", graph, images, labels, loss, learn, steps
@@ -228,37 +229,31 @@ def _counting(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Buil
 
 def _named(trial_run: Ran) -> None:
     """Raise `NotYet` unless the answer created its streams under their names."""
-    returned_value = {stream.handle for stream in trial_run.engine.list_streams()}
-    if missing := [name for name in trial_run.trial.streams if name not in returned_value]:
-        actual = (
-            f"the streams {', '.join(map(repr, sorted(returned_value)))}"
-            if returned_value
-            else "no stream"
-        )
+    handles = {stream.handle for stream in trial_run.engine.list_streams()}
+    if missing := [name for name in trial_run.trial.streams if name not in handles]:
+        actual = f"the streams {', '.join(map(repr, sorted(handles)))}" if handles else "no stream"
         advice = "make the three, with the names of the exercise."
         raise NotYet(
             trial_run.trial.tried, actual, expected=f"a stream {missing[0]!r}", next_step=advice
         )
 
 
-def _steps(pixels: Any, labels: Any) -> Trial:
-    """Return an epoch of batches of four images with three pixels each."""
+def _steps(pixels: Array, labels: Array) -> Trial:
+    """Return a trial of an epoch of batches of four images with three pixels each."""
     tensors = {"images": Var(FLOAT, (4, 3), 0), "labels": Var(UNSIGNED_INT, (4,), 1)}
     tensors |= {"loss": Var(FLOAT, (4,), 2), "rounds": Var(FLOAT, (4,), 3)}
     description = f"an epoch of {counted(len(labels), 'step')}, in one engine.run()"
-    images, digits = (
-        StreamIn(FLOAT, pixels, 12, hers=True),
-        StreamIn(UNSIGNED_INT, labels, 4, hers=True),
-    )
+    images = StreamIn(FLOAT, pixels, 12, hers=True)
+    digits = StreamIn(UNSIGNED_INT, labels, 4, hers=True)
     streams: dict[str, StreamIn | StreamOut] = {
         "images": images,
         "labels": digits,
         "loss": StreamOut(FLOAT, 4, hers=True),
     }
-    return Trial(description, tensors, streams, (len(labels),), _counting, ready=_named)
+    return Trial(description, tensors, streams, more=(len(labels),), form=_counting, ready=_named)
 
 
-def _epoch(answer: Callable[..., Any]) -> Passed:
+def _epoch(answer: Callable[..., Program]) -> Passed:
     draw = np.random.default_rng(702)
     sizes = {
         steps: _steps(np.zeros((steps, 12)), np.zeros((steps, 4))).build(answer)
@@ -290,7 +285,8 @@ def _epoch(answer: Callable[..., Any]) -> Passed:
             advice = "repeat it `steps` times, with one batch from each stream."
             of = {stream.handle: stream.num_elements for stream in run.engine.list_streams()}
             if of["images"] == 4 and of["labels"] == 12:
-                why, advice = "the two streams have changed their names.", 'pixels are "images".'
+                why = "the two streams have changed their names."
+                advice = 'pixels are "images".'
             raise NotYet(description, ran_dry, why=why, next_step=advice)
         if len(losses) != steps:
             raise _lost_steps(description, run.program, len(losses), steps)
@@ -305,7 +301,8 @@ def _epoch(answer: Callable[..., Any]) -> Passed:
 
 
 def _lost_steps(description: str, program: Program, actual: int, steps: int) -> NotYet:
-    why, advice = "", "each round sends the losses of its batch."
+    why = ""
+    advice = "each round sends the losses of its batch."
     loops = [p for p in all_of(program) if isinstance(p, Repeat)]
     if not actual:
         why = "nothing in the program sends the losses."
@@ -323,7 +320,8 @@ def _lost_steps(description: str, program: Program, actual: int, steps: int) -> 
         )
         advice = "put it into the round, after learn."
     elif actual < steps:
-        why, advice = "there are fewer rounds than steps.", "repeat it `steps` times."
+        why = "there are fewer rounds than steps."
+        advice = "repeat it `steps` times."
     else:
         why = "a round sends them more than once."
     return NotYet(
@@ -346,10 +344,8 @@ def _too_early(description: str, error: UninitialisedReadError) -> NotYet:
             )
             advice = f"copy the stream into {name} before learn."
             if name == "loss":
-                why, advice = (
-                    "loss was sent before learn had made it.",
-                    "learn first, and then send.",
-                )
+                why = "loss was sent before learn had made it."
+                advice = "learn first, and then send."
             return NotYet(description, actual, why=why, next_step=advice)
     return NotYet(description, actual, next_step=error.next_step)
 
@@ -358,22 +354,24 @@ def _too_early(description: str, error: UninitialisedReadError) -> NotYet:
 
 # about the accuracy of plain numpy; the order of the batches changed it by -0.03 to 0.007 in 100
 # random orders
-LOW, HIGH = 0.04, 0.02
+LOW = 0.04
+HIGH = 0.02
 # largest share of turned labels classified correctly; a sound answer stays below 0.03 in any of
 # those orders
 LEAK = 0.1
 TURNED = 3
 EPOCHS = 12
-EVERY, FEWER = 297, 263  # test images: the full number, and a smaller one
+EVERY = 297  # test images
+FEWER = 263  # a smaller number of test images
 
 
 @cache
 def _digits(tests: str) -> datasets.Dataset:
     """Return 750 of the digits in our own order, with one of several sets of tests.
 
-    `tests`: "as they are"; "turned", with random-like labels that no sound answer can predict;
-    "early", a smaller set that weights of one epoch classify correctly, and those of three do not,
-    with others.
+    `tests`: "" for the lesson's own; "turned", with random-like labels that no sound answer can
+    predict; "early", a smaller set that weights of one epoch classify correctly, and those of three
+    do not, with others.
     """
     all_digits = datasets.digits()
     order = np.random.default_rng(703).permutation(len(all_digits.train_labels))
@@ -418,8 +416,10 @@ def _learnt(data: datasets.Dataset) -> list[tuple[Array, Array]]:
 
 @cache
 def _shares(tests: str) -> list[float]:
-    """Return the share of test images that plain numpy classifies correctly after each number of
-    epochs."""
+    """Return the shares of test images that plain numpy classifies correctly.
+
+    There is one share for each number of epochs, from 0 on.
+    """
     data = _digits(tests)
     return [
         _right(*learnt, data.test_images, data.test_labels) / len(data.test_labels)
@@ -441,18 +441,12 @@ def _right(weights: Array, bias: Array, images: Array, labels: Array) -> int:
 def _trainer(data: datasets.Dataset) -> Engine:
     """Return an engine with the lesson's two programs: an epoch, and the test."""
     graph = graph_of()
-    images, labels = (
-        graph.add_variable(FLOAT, (BATCH, PIXELS), "images"),
-        graph.add_variable(UNSIGNED_INT, BATCH, "labels"),
-    )
-    weights, bias = (
-        graph.add_variable(FLOAT, (PIXELS, CLASSES), "weights"),
-        graph.add_variable(FLOAT, CLASSES, "bias"),
-    )
-    loss, deltas = (
-        graph.add_variable(FLOAT, BATCH, "loss"),
-        graph.add_variable(FLOAT, (BATCH, CLASSES), "deltas"),
-    )
+    images = graph.add_variable(FLOAT, (BATCH, PIXELS), "images")
+    labels = graph.add_variable(UNSIGNED_INT, BATCH, "labels")
+    weights = graph.add_variable(FLOAT, (PIXELS, CLASSES), "weights")
+    bias = graph.add_variable(FLOAT, CLASSES, "bias")
+    loss = graph.add_variable(FLOAT, BATCH, "loss")
+    deltas = graph.add_variable(FLOAT, (BATCH, CLASSES), "deltas")
     hits = graph.add_variable(INT, (), "num_correct")
     for tensor in (images, labels, weights, bias, loss, deltas, hits):
         poputil.map_tensor_linearly(graph, tensor)
@@ -468,7 +462,9 @@ def _trainer(data: datasets.Dataset) -> Engine:
         )
         for name in ("", "test_")
     }
-    forward, learn, test = Sequence(), Sequence(), Sequence()
+    forward = Sequence()
+    learn = Sequence()
+    test = Sequence()
     scores = popops.add(graph, poplin.mat_mul(graph, images, weights, forward), bias, forward)
     popnn.calc_loss(graph, popnn.softmax(graph, scores, forward), labels, loss, deltas, learn)
     slopes = (
@@ -476,7 +472,9 @@ def _trainer(data: datasets.Dataset) -> Engine:
         popops.reduce(graph, deltas, [0], learn),
     )
     for tensor, slope in zip((weights, bias), slopes, strict=True):
-        popops.scaled_add_to(graph, tensor, slope, -RATE / BATCH, learn, "update")
+        popops.scaled_add_to(
+            graph, tensor, slope, k=-RATE / BATCH, prog=learn, debug_context="update"
+        )
     learn.add(Copy(loss, graph.add_device_to_host_fifo("loss", FLOAT, BATCH)))
     popnn.calc_accuracy(graph, scores, labels, hits, test)
     reset = Sequence()
@@ -508,14 +506,14 @@ class _Trained:
         return _right(self.weights, self.bias, self.data.test_images, self.data.test_labels)
 
 
-def _train(answer: Callable[..., Any]) -> Passed:
+def _train(answer: Callable[..., float]) -> Passed:
     engine = _trainer(_digits(""))
     loads = [0]
     load = engine.load
 
-    def counted_load(*arguments: Any) -> None:
+    def counted_load(device: Device | None = None) -> None:
         loads[0] += 1
-        load(*arguments)
+        load(device)
 
     setattr(engine, "load", counted_load)  # noqa: B010  # on this engine alone
     runs = []
@@ -603,8 +601,10 @@ def _ran(run: _Trained, epochs: int, constant: bool) -> None:
 
 
 def _seen_nothing(run: _Trained) -> None:
-    """Raise `NotYet` if the share on test labels that are all wrong is above LEAK, which no sound
-    answer reaches."""
+    """Raise `NotYet` if the share on test labels that are all wrong is above LEAK.
+
+    No sound answer reaches that share.
+    """
     if run.share <= LEAK:
         return
     if abs(1 - run.share - run.tests_right / len(run.data.test_labels)) < 0.01:
@@ -635,10 +635,9 @@ def _seen_nothing(run: _Trained) -> None:
 
 
 def _counted(run: _Trained, shares: list[float]) -> None:
-    """Raise `NotYet` unless the share is the one that the weights give; rounding may decide one
-    image.
+    """Raise `NotYet` unless the share is the one that the weights give.
 
-    `shares`: the shares of plain numpy after each number of epochs.
+    Rounding may decide one image. `shares`: the shares of plain numpy after each number of epochs.
     """
     tests = run.tests_right
     count = len(run.data.test_labels)
@@ -649,10 +648,8 @@ def _counted(run: _Trained, shares: list[float]) -> None:
     why = f"these weights read {tests} of {count} test images right."
     advice = "test once, after the training, on all of them."
     if not run.share:
-        why, advice = (
-            "no hit was counted: the test program did not run after the training.",
-            "engine.run(1), and then read.",
-        )
+        why = "no hit was counted: the test program did not run after the training."
+        advice = "engine.run(1), and then read."
     elif abs(run.share - tests / padded) < 1e-6:
         why = (
             f"the hits were divided by {padded}: the blank images that fill the last batch were "
@@ -676,8 +673,11 @@ def _counted(run: _Trained, shares: list[float]) -> None:
     )
 
 
-def _share_of(description: str, result: Any) -> float:
-    """Return the answer's share as a number from 0 to 1."""
+def _share_of(description: str, result: float) -> float:
+    """Return the answer's share as a number from 0 to 1.
+
+    :raises NotYet: if it is no such number.
+    """
     share = plain(result)
     if share is None:
         actual = returned(result, ", which is no number")
@@ -711,8 +711,10 @@ LEVEL = 1 / 510  # half of a grey level: a smaller difference is no error
 
 
 def _feeding(batches: list[Array]) -> Callable[[Ran], None]:
-    """Return a `ready` function that feeds the answer's stream, with one batch per run, as often as
-    the program asks."""
+    """Return a `ready` function that feeds the answer's stream, with one batch per run.
+
+    The stream repeats the batch as often as the program asks.
+    """
 
     def ready(run: Ran) -> None:
         description = run.trial.tried
@@ -748,7 +750,10 @@ def _feeding(batches: list[Array]) -> Callable[[Ran], None]:
 
 
 def _grey(batches: list[Array]) -> Trial:
-    """Return two batches of pixels, one per run, so that remains of the first would show."""
+    """Return a trial with two batches of pixels, one per run.
+
+    With the second, remains of the first would show.
+    """
     rows, columns = batches[0].shape
     images = Var(FLOAT, (rows, columns), linearly, right=[batch / 255.0 for batch in batches])
     description = f"a batch of {counted(rows, 'image')}, {counted(columns, 'pixel')} each"
@@ -773,7 +778,7 @@ def _misread(trial_run: Ran, run: int) -> Array:
     return wrong
 
 
-def _bytes(answer: Callable[..., Any]) -> Passed:
+def _bytes(answer: Callable[..., Program]) -> Passed:
     draw = np.random.default_rng(704)
     worst = 0.0
     fault = ""
@@ -826,12 +831,13 @@ def _bytes(answer: Callable[..., Any]) -> Passed:
 
 
 def _unlike_bytes(broken: Broken, batch: Array) -> Exception:
-    """Return the refusal of an error about a factor that no byte has, or a batch of constant size,
-    in this exercise's terms.
+    """Return the refusal of an error that comes from an unsuitable conversion of bytes.
 
-    Any other error is returned unchanged.
+    The error is about a factor that no byte has, or a batch of constant size. Any other error is
+    returned unchanged.
     """
-    message, (rows, columns) = said_by(broken.error), batch.shape
+    message = said_by(broken.error)
+    rows, columns = batch.shape
     if "holds whole numbers" in message:
         why = "bytes are whole numbers, and 1 / 255 is none: nothing can be scaled before the cast."
         advice = "turn raw into images first, and multiply images."
@@ -853,19 +859,15 @@ def _unlike_bytes(broken: Broken, batch: Array) -> Exception:
 
 
 def _misscaled(trial_run: Ran, run: int, batch: Array, place: tuple[int, ...]) -> NotYet:
-    """Return a wrong pixel, and why it is wrong."""
+    """Return the refusal of a wrong pixel at `place`, with the reason."""
     actual = trial_run.came[run]["images"]
     right = trial_run.trial.tensors["images"].right[run]
     if not trial_run.steps["fetch"]:
-        why, advice = (
-            "nothing in the program fetches from the stream.",
-            "begin with a Copy of the stream.",
-        )
+        why = "nothing in the program fetches from the stream."
+        advice = "begin with a Copy of the stream."
     elif np.isnan(actual).all():
-        why, advice = (
-            "the program writes nothing into images.",
-            "cast into images: popops.cast_with_output, or a Copy.",
-        )
+        why = "the program writes nothing into images."
+        advice = "cast into images: popops.cast_with_output, or a Copy."
     else:
         why, advice = trial_run.trial.reason(
             trial_run, "07.4", advice="follow one pixel: 51 is to become 0.2."
@@ -906,8 +908,10 @@ class Reader:
 
 
 class _Clock:
-    """The time of a reader, in training steps: it has `at_once` batches, and then needs `steps`
-    steps to read more."""
+    """The time of a reader, in training steps.
+
+    The reader has `at_once` batches, and then needs `steps` steps to read more.
+    """
 
     def __init__(self, batches: Array, at_once: int, steps: int) -> None:
         self.batches = batches
@@ -927,7 +931,46 @@ class _Clock:
         return batch
 
 
-def _read_ahead(answer: Callable[..., Any]) -> Passed:
+Feeds = Callable[..., tuple[DataStream, StreamCallback]]  # a stream, and what feeds it
+
+
+def _fed_by(answer: Feeds, clock: _Clock, description: str) -> tuple[DataStream, StreamCallback]:
+    """Run a program that fetches each of the clock's batches, and return what the answer returned.
+
+    :raises NotYet: if batches arrive in another order, or too many are taken ahead.
+    """
+    count, size = clock.batches.shape
+    graph = graph_of()
+    batch = graph.add_variable(FLOAT, (size,), "batch")
+    graph.set_tile_mapping(batch, 0)
+    returned_value = call_made(answer, description, graph, clock.reader, size)
+    stream, callback = _pair(description, returned_value, graph, size)
+    received: list[Array] = []
+
+    def step(values: Array) -> None:
+        received.append(values.copy())
+        clock.now += 1
+
+    done = graph.add_device_to_host_fifo("check of 07.5", FLOAT, size)
+    engine = loaded(
+        graph, Repeat(count, Sequence(Copy(stream, batch), Copy(batch, done))), description
+    )
+    engine.connect_stream_to_callback("check of 07.5", step)
+    with answering(description):
+        engine.connect_stream_to_callback(stream.handle, callback)
+        engine.run()
+    _in_order(description, np.array(received), clock.batches, clock)
+    if clock.ahead > MOST_READY + 1:  # plus the one in progress
+        actual = f"{clock.ahead:,} batches taken from the reader and not yet used"
+        why = f"a list of your own takes the host's memory, too: there is room for {MOST_READY}."
+        advice = "leave them with the reader: prefetch takes one, into its array."
+        raise NotYet(
+            description, actual, expected=f"at most {MOST_READY}", why=why, next_step=advice
+        )
+    return stream, callback
+
+
+def _read_ahead(answer: Feeds) -> Passed:
     size = 12
     count = 96
     worst = (0.0, 0, 0)
@@ -941,36 +984,7 @@ def _read_ahead(answer: Callable[..., Any]) -> Passed:
             .reshape(count, size)
         )
         clock = _Clock(batches, at_once, steps)
-        graph = graph_of()
-        batch = graph.add_variable(FLOAT, (size,), "batch")
-        graph.set_tile_mapping(batch, 0)
-        stream, callback = _pair(
-            description, call_made(answer, description, graph, clock.reader, size), graph, size
-        )
-        received: list[Array] = []
-
-        def step(values: Array, received: list[Array] = received, clock: _Clock = clock) -> None:
-            received.append(values.copy())
-            clock.now += 1
-
-        done = graph.add_device_to_host_fifo("check of 07.5", FLOAT, size)
-        engine = loaded(
-            graph, Repeat(count, Sequence(Copy(stream, batch), Copy(batch, done))), description
-        )
-        engine.connect_stream_to_callback("check of 07.5", step)
-        with answering(description):
-            engine.connect_stream_to_callback(stream.handle, callback)
-            engine.run()
-        _in_order(description, np.array(received), batches, clock)
-        if clock.ahead > MOST_READY + 1:  # plus the one in progress
-            actual = f"{clock.ahead:,} batches taken from the reader and not yet used"
-            why = (
-                f"a list of your own takes the host's memory, too: there is room for {MOST_READY}."
-            )
-            advice = "leave them with the reader: prefetch takes one, into its array."
-            raise NotYet(
-                description, actual, expected=f"at most {MOST_READY}", why=why, next_step=advice
-            )
+        stream, callback = _fed_by(answer, clock, description)
         share = clock.waited / (count + clock.waited)
         if share >= worst[0]:
             worst = (share, at_once, steps)
@@ -991,10 +1005,8 @@ def _read_ahead(answer: Callable[..., Any]) -> Passed:
     )
     advice = "the depth must last for as long as a read takes: reader.steps."
     if has_default_prefetch:
-        why, advice = (
-            "the callback has no prefetch, so each batch is fetched when it is wanted.",
-            "write prefetch.",
-        )
+        why = "the callback has no prefetch, so each batch is fetched when it is wanted."
+        advice = "write prefetch."
     elif ahead <= 1:
         why = "prefetch never put a batch into its array, so that none was ready ahead."
         advice = "if reader.ready(): fill the array, and return self.Result.SUCCESS."
@@ -1013,7 +1025,7 @@ def _read_ahead(answer: Callable[..., Any]) -> Passed:
     )
 
 
-def _counting_up(answer: Any) -> Passed:
+def _counting_up(answer: Answer) -> Passed:
     description = "a stream of 3 numbers, fetched 5 times"
     size = 3
     rounds = 5
@@ -1041,7 +1053,8 @@ def _counting_up(answer: Any) -> Passed:
         engine.run()
     firsts = [float(row[0]) for row in received]
     if not all((row == n).all() for n, row in enumerate(received, 1)):
-        why, advice = "", "number n of the transfers has n in all its places."
+        why = ""
+        advice = "number n of the transfers has n in all its places."
         if not any(firsts):
             why = (
                 "the arrays are still empty: `array = …` gives the name to another one, and what "
@@ -1049,20 +1062,24 @@ def _counting_up(answer: Any) -> Passed:
             )
             advice = "fill the one that came: array[:] = …"
         elif len(set(firsts)) == 1:
-            why, advice = "it counts anew each time.", "keep the number: self.number += 1."
+            why = "it counts anew each time."
+            advice = "keep the number: self.number += 1."
         elif firsts == list(range(rounds)):
-            why, advice = "it begins at 0.", "count first, and fill then."
-        actual, right = quoted(firsts), quoted(list(range(1, rounds + 1)))
+            why = "it begins at 0."
+            advice = "count first, and fill then."
+        actual = quoted(firsts)
+        right = quoted(list(range(1, rounds + 1)))
         if any(len(set(row)) > 1 for row in received):
             actual = f"the first array is {quoted(received[0])}"
             right = quoted(np.ones(size))
-            why, advice = "not all places have the number.", "array[:] = … fills all of them."
+            why = "not all places have the number."
+            advice = "array[:] = … fills all of them."
         raise NotYet(description, actual, expected=right, why=why, next_step=advice)
     return Passed(description, evidence=firsts)
 
 
 def _pair(
-    description: str, returned_value: Any, graph: Graph, size: int
+    description: str, returned_value: tuple[DataStream, StreamCallback], graph: Graph, size: int
 ) -> tuple[DataStream, StreamCallback]:
     """Return a stream and its callback.
 
@@ -1125,7 +1142,8 @@ def _in_order(description: str, received: Array, batches: Array, clock: _Clock) 
         if which >= 0
         else f"step {step} saw {quoted(received[step])}"
     )
-    why, advice = "", "each batch of the reader is for one step, in their order."
+    why = ""
+    advice = "each batch of the reader is for one step, in their order."
     if not received[step].any():
         why = (
             "that is an empty array: it was never filled. `array = …` gives the name another array."

@@ -10,21 +10,22 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
-from typing import Any
+from types import EllipsisType
+from typing import Protocol
 
 import numpy as np
 
 from ipu_course.checking import warmups
-from ipu_course.checking.calling import Broken, answering, call_made
+from ipu_course.checking.calling import Answer, Broken, answering, call_made
 from ipu_course.checking.comparing import compare
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
 from ipu_course.checking.mistakes import given_to, suspects
 from ipu_course.checking.programs import device_of, graph_of, run_once, tiles_of
 from ipu_course.checking.quoting import difference, name_of, plain, quoted, returned
-from ipu_course.checking.trial import Built, Ran, Trial, Var, appends, linearly
+from ipu_course.checking.trial import Built, Parts, Ran, Trial, Var, appends, linearly
 from ipu_course.checking.verdict_panel import Bars, number
 from ipu_course.checking.verdicts import MODELLED, NotAttempted, NotYet, Passed
-from ipu_teach import FLOAT, Graph, Report, Tensor, datasets
+from ipu_teach import FLOAT, Engine, Graph, Report, Tensor, datasets
 from ipu_teach.errors import counted
 from ipu_teach.graph.layouts import Shape
 from ipu_teach.poplibs import gcl, poplin, popops
@@ -32,7 +33,7 @@ from ipu_teach.program import Sequence as Steps
 from ipu_teach.types import Array
 
 
-def _whole(draw: Any, shape: Shape) -> Array:
+def _whole(draw: np.random.Generator, shape: Shape) -> Array:
     """Return random small integers without zeros."""
     values: Array = (draw.integers(1, 4, shape) * draw.choice([-1, 1], shape)).astype(np.float32)
     return values
@@ -56,9 +57,11 @@ def patches_of(x: Array, k: int, stride: int) -> Array:
     return patches
 
 
-def _view(answer: Any, trial: Trial, graph: Graph, parts: Any) -> Built:
-    """Build the program of answer(*tensors, *more), which returns a view of them; nothing is
-    computed."""
+def _view(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
+    """Build the program of answer(*tensors, *more), which returns a view of them.
+
+    The program computes nothing.
+    """
     returned_value = call_made(answer, trial.tried, *parts, *trial.more)
     if not isinstance(returned_value, Tensor):
         advice = "return what concat gave you, reshaped."
@@ -72,7 +75,7 @@ WINDOWS = (
 )
 
 
-def _patches(answer: Callable[..., Any]) -> Passed:
+def _patches(answer: Callable[..., Tensor]) -> Passed:
     for *shape, k, stride in WINDOWS:
         x = np.arange(1, np.prod(shape) + 1, dtype=np.float32).reshape(shape)
         description = f"{name_of(answer)}(x of shape {tuple(shape)}, k={k}, stride={stride})"
@@ -115,17 +118,21 @@ def slopes_of(x: Array, w: Array, dy: Array, padding: int) -> tuple[Array, Array
 
 
 def backward_trial(layer: Shape) -> tuple[Trial, tuple[Array, Array, Array]]:
-    """Return a trial of answer(graph, x, w, dy, padding, program), which returns three gradients,
-    and their right values."""
+    """Return a trial of answer(graph, x, w, dy, padding, program), and the right gradients.
+
+    The answer returns three gradients. `layer`: (batch, rows, columns, channels in, channels out,
+    size of the kernel, padding).
+    """
     batch, rows, columns, ins, outs, k, padding = layer
     draw = np.random.default_rng(702)
-    x, w = _whole(draw, (batch, rows, columns, ins)), _whole(draw, (k, k, ins, outs))
+    x = _whole(draw, (batch, rows, columns, ins))
+    w = _whole(draw, (k, k, ins, outs))
     dy = _whole(draw, (batch, rows + 2 * padding - k + 1, columns + 2 * padding - k + 1, outs))
     inputs = {"x": x, "w": w, "dy": dy}
     tensors = {name: Var(FLOAT, a.shape, linearly, [a]) for name, a in inputs.items()}
     description = f"x of shape {x.shape}, w of {w.shape}, padding {padding}"
 
-    def form(answer: Any, trial: Trial, graph: Graph, parts: Any) -> Built:
+    def form(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
         program = Steps()
         returned_value = call_made(answer, description, graph, *parts, padding, program)
         if not (isinstance(returned_value, (tuple, list)) and len(returned_value) == 3) or not all(
@@ -139,7 +146,7 @@ def backward_trial(layer: Shape) -> tuple[Trial, tuple[Array, Array, Array]]:
     return Trial(description, tensors, form=form, agree=_as_near), slopes_of(x, w, dy, padding)
 
 
-def _backward(answer: Callable[..., Any]) -> Passed:
+def _backward(answer: Answer) -> Passed:
     for layer in LAYERS:
         trial, rights = backward_trial(layer)
         run = trial.through(answer, "07b.2")
@@ -180,9 +187,11 @@ MANY = 512
 WIDE = (4, 14, 14, 32)  # shape of the input of the layer that waits
 
 
-def layer_report(around: Callable[..., Any], tiles: int = MANY) -> tuple[Report, Array]:
-    """Return the report of a 3x3 layer after code that adds zeros around its input, and the tile of
-    each zero."""
+def layer_report(around: Answer, tiles: int = MANY) -> tuple[Report, Array]:
+    """Return the report of a 3x3 layer, and the tile of each zero around its input.
+
+    `around(graph, x, 1)` adds the zeros.
+    """
     graph = graph_of(tiles)
     x = graph.add_variable(FLOAT, WIDE, "x")
     linearly(graph, x)
@@ -191,11 +200,11 @@ def layer_report(around: Callable[..., Any], tiles: int = MANY) -> tuple[Report,
     wide = call_made(around, description, graph, x, 1)
     patches = given_to("07b.3")["patches"](wide, 3)
     program = Steps()
-    w = poplin.create_mat_mul_input_rhs(
-        graph, FLOAT, patches.shape, (patches.shape[1], WIDE[3]), "w"
-    )
+    w_shape = (patches.shape[1], WIDE[3])
+    w = poplin.create_mat_mul_input_rhs(graph, FLOAT, patches.shape, w_shape, name="w")
     graph.set_initial_value(w, 1)
-    graph.create_host_read("y", poplin.mat_mul(graph, patches, w, program, "layer"))
+    y = poplin.mat_mul(graph, patches, w, program, debug_context="layer")
+    graph.create_host_read("y", y)
     engine = run_once(graph, program)
     lies = tiles_of(graph, wide)
     inner = np.zeros(lies.shape, bool)
@@ -205,19 +214,25 @@ def layer_report(around: Callable[..., Any], tiles: int = MANY) -> tuple[Report,
 
 @cache
 def spread_cycles(tiles: int = MANY) -> int:
-    """Return the modelled cycles of the layer with zeros on the tiles where the library puts
-    them."""
-    report, _ = layer_report(lambda g, x, p: popops.pad(g, x, [0, p, p, 0], [0, p, p, 0]), tiles)
+    """Return the modelled cycles of the layer if the library places the zeros."""
+
+    def padded(graph: Graph, x: Tensor, padding: int) -> Tensor:
+        widths = [0, padding, padding, 0]
+        return popops.pad(graph, x, widths, widths)
+
+    report, _ = layer_report(padded, tiles)
     return int(report.total_cycles)
 
 
-def _with_graph(answer: Any, trial: Trial, graph: Graph, parts: Any) -> Any:
-    """Build the program of answer(graph, *tensors, *more), which returns a tensor; only the code
-    that fills it runs."""
+def _with_graph(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
+    """Build the program of answer(graph, *tensors, *more), which returns a tensor.
+
+    Only the code that fills the tensor runs.
+    """
     return _view(partial(answer, graph), trial, graph, parts)
 
 
-def _zeros(answer: Callable[..., Any]) -> Passed:
+def _zeros(answer: Callable[[Graph, Tensor, int], Tensor]) -> Passed:
     for *shape, p in ((2, 3, 4, 2, 1), (1, 1, 5, 3, 2), (3, 4, 4, 1, 3)):
         x = np.arange(1, np.prod(shape) + 1, dtype=np.float32).reshape(shape)
         description = f"{name_of(answer)}(graph, x of shape {tuple(shape)}, {p})"
@@ -256,10 +271,12 @@ def pool_slopes(x: Array, dy: Array, k: int, stride: int) -> Array:
     return gradient
 
 
-def _pool(answer: Callable[..., Any]) -> Passed:
+def _pool(answer: Callable[..., Array]) -> Passed:
     draw = np.random.default_rng(704)
 
-    def case(rows: int, columns: int, k: int, stride: int, ties: bool = False) -> tuple[Any, ...]:
+    def case(
+        rows: int, columns: int, k: int, stride: int, ties: bool = False
+    ) -> tuple[Array, Array, int, int]:
         x = draw.permutation(rows * columns).reshape(rows, columns).astype(float)
         out = (rows - k) // stride + 1, (columns - k) // stride + 1
         return (
@@ -279,12 +296,13 @@ def _pool(answer: Callable[..., Any]) -> Passed:
         "a window of one element": case(3, 4, 1, 1),
     }
     advice = "follow one window: which of its elements was the largest?"
-    return compare(answer, pool_slopes, cases, suspects("07b.4"), advice)
+    return compare(answer, pool_slopes, cases, suspects("07b.4"), next_step=advice)
 
 
 # --- 07b.5 ----------------------------------------------------------------------------------------
 
-DEEP, ACROSS = 16, 16  # a panel of HALF with sums of HALF on ipu2
+DEEP = 16  # rows of a panel of HALF with sums of HALF on ipu2
+ACROSS = 16  # columns of such a panel
 
 
 def units_busy(places: int, ins: int, outs: int, groups: int) -> float:
@@ -294,8 +312,8 @@ def units_busy(places: int, ins: int, outs: int, groups: int) -> float:
     return deep * wide / (-(-deep // DEEP) * DEEP * (-(-wide // ACROSS) * ACROSS))
 
 
-def _busy(answer: Callable[..., Any]) -> Passed:
-    cases: dict[str, Any] = {
+def _busy(answer: Callable[..., float]) -> Passed:
+    cases: dict[str, tuple[int, int, int, int]] = {
         f"drawn, {case}": case
         for case in (
             (9, 48, 48, 3),
@@ -327,19 +345,34 @@ def _digits() -> tuple[datasets.Dataset, Array, Array]:
 
 
 @cache
-def _network() -> tuple[Any, int]:
-    """Return the lesson's network, and the modelled cycles of a step. Each answer loads it
-    again."""
+def _network() -> tuple[Network, int]:
+    """Return the lesson's network, and the modelled cycles of a step.
+
+    Each answer loads the network again.
+    """
     data, images, _ = _digits()
     cnn = given_to("07b.6")["Cnn"](6, 16, tiles=4)
     cnn.learn(images[: cnn.batch], data.train_labels[: cnn.batch], 0.0)
     return cnn, int(cnn.engine.report.total_cycles)
 
 
+class Network(Protocol):
+    """The lesson's Cnn, as this check uses it."""
+
+    batch: int
+    engine: Engine
+
+    def learn(self, images: Array, labels: Array, rate: float) -> float: ...
+
+    def keep(self, share: float) -> None: ...
+
+    def read(self, images: Array) -> Array: ...
+
+
 class _Watched:
     """The lesson's network, with a record of an answer's calls."""
 
-    def __init__(self, cnn: Any, allowed: int) -> None:
+    def __init__(self, cnn: Network, allowed: int) -> None:
         self.cnn = cnn
         self.batch = cnn.batch
         self.allowed = allowed
@@ -352,7 +385,7 @@ class _Watched:
         labels = data.train_labels.tolist()
         self.known = {image.tobytes(): t for image, t in zip(images, labels, strict=True)}
 
-    def learn(self, images: Any, labels: Any, rate: float) -> float:
+    def learn(self, images: Array, labels: Array, rate: float) -> float:
         """Run a step, and note images that are not from the training half."""
         for image, label in zip(np.asarray(images, np.float32), labels, strict=False):
             known_label = self.known.get(np.ascontiguousarray(image).tobytes())
@@ -371,18 +404,17 @@ class _Watched:
         self.kept.append(float(share))
         self.cnn.keep(share)
 
-    def read(self, images: Any) -> Array:
+    def read(self, images: Array) -> Array:
         """Return the digits that the network predicts."""
         self.read_of.append(len(images))
-        labels: Array = self.cnn.read(images)
-        return labels
+        return self.cnn.read(images)
 
 
 class _TooMany(Exception):
     """The answer ran more steps than are allowed."""
 
 
-def _trained(answer: Callable[..., Any]) -> Passed:
+def _trained(answer: Callable[..., float | EllipsisType]) -> Passed:
     data, images, tests = _digits()
     cnn, samples_per_step = _network()
     cnn.engine.load()
@@ -403,9 +435,12 @@ def _trained(answer: Callable[..., Any]) -> Passed:
         raise NotAttempted
     right = float(np.mean(cnn.read(tests) == data.test_labels))
     bars = Bars(steps * samples_per_step, len(watched.losses) * samples_per_step, MODELLED)
-    fault = _told(
-        watched, plain(result), right, lambda: np.mean(cnn.read(images) == data.train_labels)
-    )
+
+    def trained() -> float:
+        return float(np.mean(cnn.read(images) == data.train_labels))
+
+    share = plain(result)
+    fault = _told(watched, None if share is None else float(share), right, trained)
     if fault:
         raise NotYet(description, *fault)
     return Passed(
@@ -416,7 +451,7 @@ def _trained(answer: Callable[..., Any]) -> Passed:
 
 
 def _told(
-    watched: _Watched, message: Any, right: float, trained: Callable[[], Any]
+    watched: _Watched, message: float | None, right: float, trained: Callable[[], float]
 ) -> tuple[str, str, str, str] | None:
     """Return (actual, expected, why, next step) for a wrong training; None for a right one."""
     actual = f"{100 * right:.1f} % of the test images read right"
@@ -445,11 +480,13 @@ def _told(
     if message is None or not 0 <= float(message) <= 1:
         return quoted(message), "the share that is read right, from 0 to 1", "", "a mean."
     if abs(float(message) - right) > 0.004:
-        why, advice = "what was trained reads another share.", "cnn.read(test_images), at the end."
+        why = "what was trained reads another share."
+        advice = "cnn.read(test_images), at the end."
         if abs(float(message) - trained()) < 0.004:
             why = "that is the share of the images that it was trained on."
         elif abs(1 - float(message) - right) < 0.004:
-            why, advice = "that is the share of those that it reads wrong.", "count where equal."
+            why = "that is the share of those that it reads wrong."
+            advice = "count where equal."
         return f"{float(message):.4g}", f"{right:.4g}", why, advice
     return None
 
@@ -459,9 +496,11 @@ def _told(
 CHANNELS = 5
 
 
-def _together(answer: Any, trial: Trial, graph: Graph, parts: Any) -> Built:
-    """Build the program of answer(graph, x, replicas, together, program), which returns two
-    tensors."""
+def _together(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
+    """Build the program of answer(graph, x, replicas, together, program).
+
+    The answer returns two tensors, the mean and the variance.
+    """
 
     def together(tensor: Tensor, program: Steps) -> Tensor:
         summed: Tensor = gcl.all_reduce_cross_replica(graph, tensor, "ADD", program)
@@ -471,7 +510,7 @@ def _together(answer: Any, trial: Trial, graph: Graph, parts: Any) -> Built:
     return form(answer, replace(trial, more=(trial.replicas, together)), graph, parts)
 
 
-def _joined(answer: Callable[..., Any]) -> Passed:
+def _joined(answer: Answer) -> Passed:
     for replicas, samples in ((2, 3), (4, 7), (1, 8)):
         draw = np.random.default_rng(707)
         x = draw.normal(size=(replicas, samples, CHANNELS)) * 2 + np.arange(replicas)[:, None, None]
@@ -480,8 +519,14 @@ def _joined(answer: Callable[..., Any]) -> Passed:
             f"{name_of(answer)} on {counted(replicas, 'replica')} with {samples} samples each"
         )
         variable = {"x": Var(FLOAT, x.shape[1:], linearly, [x if replicas > 1 else x[0]])}
-        options: Any = {"ipus": replicas, "replicas": replicas, "agree": _as_near}
-        trial = Trial(description, variable, form=_together, **options)
+        trial = Trial(
+            description,
+            variable,
+            form=_together,
+            ipus=replicas,
+            replicas=replicas,
+            agree=_as_near,
+        )
         run = trial.through(answer, "07b.7")
         all_samples = x.reshape(-1, CHANNELS).astype(float)
         for n, (name, right) in enumerate(

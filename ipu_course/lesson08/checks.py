@@ -10,19 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from functools import cache, partial
 from itertools import combinations
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
-from ipu_course.checking.calling import answering, call
+from ipu_course.checking.calling import Answer, answering, call
 from ipu_course.checking.comparing import compare
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
 from ipu_course.checking.mistakes import suspects
 from ipu_course.checking.programs import SYNC, TILES, device_of, run_once
 from ipu_course.checking.quoting import call_text, name_of, plain, quoted, returned
-from ipu_course.checking.trial import Built, Trial, Var, by_rows
+from ipu_course.checking.trial import Built, Parts, Trial, Var, by_rows
 from ipu_course.checking.verdict_panel import Bars
-from ipu_course.checking.verdicts import MODELLED, NotYet, Passed, refusing
+from ipu_course.checking.verdicts import MODELLED, Draws, NotYet, Passed, refusing
 from ipu_teach import (
     FLOAT,
     UNSIGNED_INT,
@@ -39,6 +39,7 @@ from ipu_teach import (
 from ipu_teach.errors import counted
 from ipu_teach.program import Execute, Sequence as Steps
 from ipu_teach.schedules import BACKWARD, FORWARD, RECOMPUTE, recompute
+from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
 KINDS = (FORWARD, RECOMPUTE, BACKWARD)
@@ -46,15 +47,17 @@ Order = list[tuple[str, int]]
 
 
 class Listed(Order):
-    """A list of steps that a verdict quotes as the call that builds it; answers get a plain
-    list."""
+    """A list of steps that a verdict quotes as the call that builds it.
+
+    An answer gets a plain list, because it gets a copy.
+    """
 
     said = ""
 
     def __repr__(self) -> str:
         return self.said
 
-    def __deepcopy__(self, memo: object) -> Order:
+    def __deepcopy__(self, memo: dict[int, Order]) -> Order:
         return [*self]
 
 
@@ -73,24 +76,26 @@ def alive_while(steps: Order, sizes: Sequence[int]) -> list[int]:
     """
     is_alive = np.zeros((len(steps), len(sizes)), bool)
     for layer in range(len(sizes)):
-        returned_value = [p for p, (k, i) in enumerate(steps) if k != BACKWARD and i + 1 == layer]
-        returned_value = returned_value if layer else [0]
-        for begin, end in zip(returned_value, [*returned_value[1:], len(steps)], strict=True):
+        writes = [p for p, (k, i) in enumerate(steps) if k != BACKWARD and i + 1 == layer]
+        writes = writes if layer else [0]
+        for begin, end in zip(writes, [*writes[1:], len(steps)], strict=True):
             uses = [p for p in range(begin, end) if steps[p][1] == layer]
             is_alive[begin : max(uses, default=begin) + 1, layer] = True
     return [int(size) for size in is_alive @ np.array(sizes)]
 
 
 def most_alive(sizes: Sequence[int], keep: Collection[int]) -> int:
-    """Return the peak memory of inputs of these sizes if those of the layers in `keep` are
-    saved."""
+    """Return the peak memory of inputs of these sizes.
+
+    The inputs of the layers in `keep` are saved.
+    """
     return max(alive_while(_listed(len(sizes), {0, *keep}), sizes))
 
 
 def computed_again(keep: Collection[int]) -> int:
-    """Return how many layers are recomputed: all between two saved inputs except the last, which
-    makes the saved one.
+    """Return how many layers are recomputed if the inputs of the layers in `keep` are saved.
 
+    Between two saved inputs, all layers are recomputed except the last, which makes the saved one.
     None are recomputed after the last saved input.
     """
     starts = sorted({0, *keep})
@@ -101,10 +106,11 @@ def computed_again(keep: Collection[int]) -> int:
 
 
 def _last_read(steps: Order, layer: int) -> int:
+    """Return the place of the last step that reads the input of a layer."""
     return int(np.flatnonzero([i == layer for _, i in steps])[-1])
 
 
-def _last_reads(answer: Callable[..., Any]) -> Passed:
+def _last_reads(answer: Callable[..., int]) -> Passed:
     draw = np.random.default_rng(800)
     cases = {
         f"drawn, {n} layers": (_listed(n, range(0, n, every)), int(draw.integers(1, n - 1)))
@@ -114,7 +120,7 @@ def _last_reads(answer: Callable[..., Any]) -> Passed:
     return compare(answer, _last_read, cases, suspects("08.w1"))
 
 
-def _alive(answer: Callable[..., Any]) -> Passed:
+def _alive(answer: Callable[..., int]) -> Passed:
     draw = np.random.default_rng(801)
     chains = {f"drawn, {n} layers": (n, keep) for n, *keep in ((7, 3, 5), (11, 4, 8), (13, 2, 7))}
     chains |= {"all inputs are kept": (5, [*range(5)]), "only layer 0's input is kept": (5, [0])}
@@ -130,12 +136,13 @@ def _alive(answer: Callable[..., Any]) -> Passed:
 
 
 def _price(layers: int, every: int) -> tuple[int, int]:
+    """Return (inputs in memory at once, recomputed layers) if every `every`-th input is saved."""
     keep = range(0, layers, every)
     return most_alive([1] * layers, keep), computed_again(keep)
 
 
-def _prices(answer: Callable[..., Any]) -> Passed:
-    cases: dict[str, tuple[Any, ...]] = {
+def _prices(answer: Callable[..., tuple[int, int]]) -> Passed:
+    cases: dict[str, tuple[int, int]] = {
         f"drawn, {layers} layers": (layers, every)
         for layers, every in ((20, 5), (12, 3), (28, 4), (64, 16), (30, 2))
     }
@@ -154,18 +161,21 @@ def _prices(answer: Callable[..., Any]) -> Passed:
 # --- 08.3 -----------------------------------------------------------------------------------------
 
 
-def _steps_of(returned_value: Any, description: str, layers: int) -> Order:
-    """Return a list of steps as plain tuples, if it is one."""
+def _steps_of(steps: Order, description: str, layers: int) -> Order:
+    """Return a list of steps as plain tuples.
+
+    :raises NotYet: if the returned value is no list of steps.
+    """
     pairs = []
     advice = 'a step is a pair, as ("forward", 0); return a list of them.'
-    if not isinstance(returned_value, (list, tuple)):
+    if not isinstance(steps, (list, tuple)):
         raise NotYet(
             description,
-            returned(returned_value, ", which is no list"),
+            returned(steps, ", which is no list"),
             expected="a list",
             next_step=advice,
         )
-    for place, step in enumerate(returned_value):
+    for place, step in enumerate(steps):
         kind, layer = step if isinstance(step, (list, tuple)) and len(step) == 2 else (step, step)
         if kind not in KINDS or not isinstance(plain(layer), int) or not 0 <= layer < layers:
             expected = f"a pair of {', '.join(KINDS)} and a layer from 0 to {layers - 1}"
@@ -178,24 +188,24 @@ def _steps_of(returned_value: Any, description: str, layers: int) -> Order:
 
 def follow(
     steps: Order, layers: int, keep: Collection[int]
-) -> tuple[dict[int, Any], int, tuple[str, str]]:
-    """Execute a list of steps on numbers.
+) -> tuple[dict[int, np.float32], int, tuple[str, str]]:
+    """Execute a list of steps on numbers, and return what it computes.
 
-    Return (gradient of each layer's weight, largest number of inputs in memory at once, (the step
-    that cannot be done, why)). After its layer's forward step an input is discarded, unless it is
-    saved or comes after the last saved one; after its backward step every input is discarded. A
+    The result is (gradient of each layer's weight, largest number of inputs in memory at once, (the
+    step that cannot be done, why)). After its layer's forward step an input is discarded, unless it
+    is saved or comes after the last saved one; after its backward step every input is discarded. A
     layer is y = tanh(x * w).
     """
     draw = np.random.default_rng(803)
     w = draw.uniform(0.5, 1.5, layers).astype(np.float32)
     inputs = {0: draw.standard_normal(16).astype(np.float32)}
-    slopes: dict[int, Any] = {}
+    slopes: dict[int, np.float32] = {}
     slope = np.ones(16, np.float32)
     maximum = 1
     forward = 0
     why = ""
     for place, (kind, layer) in enumerate(steps):
-        returned_value = layer + 1
+        output = layer + 1  # the layer that reads this one's output
         if layer not in inputs:
             gone = "was not made yet" if layer > forward else "was dropped, and not made anew since"
             why = f"it reads the input of layer {layer}, which {gone}."
@@ -203,11 +213,9 @@ def follow(
             why = f"forward goes through the {layers} layers once; then comes the rest."
         elif kind == BACKWARD and forward < layers:
             why = "the slope begins with the last layer's output, which was not made yet."
-        elif kind == RECOMPUTE and (
-            returned_value in inputs or returned_value in slopes or returned_value == layers
-        ):
-            still = "is there still" if returned_value in inputs else "nobody needs any more"
-            why = f"it makes the input of layer {returned_value}, which {still}."
+        elif kind == RECOMPUTE and (output in inputs or output in slopes or output == layers):
+            still = "is there still" if output in inputs else "nobody needs any more"
+            why = f"it makes the input of layer {output}, which {still}."
         if why:
             return slopes, maximum, (f"{kind} {layer} at place {place}", why)
         y = np.tanh(inputs[layer] * w[layer])
@@ -215,34 +223,37 @@ def follow(
             lost = slope * (1 - y * y)
             slopes[layer], slope = (lost * inputs.pop(layer)).sum(), lost * w[layer]
             continue
-        inputs[returned_value] = y
+        inputs[output] = y
         maximum = max(maximum, len(inputs.keys() - {layers}))
         if kind == FORWARD:
-            forward = returned_value
+            forward = output
             if layer not in {0, *keep} and layer < max(keep):
                 del inputs[layer]
     return slopes, maximum, ("", "")
 
 
-def _schedules(answer: Callable[..., Any]) -> Passed:
+def _schedules(answer: Callable[..., Order]) -> Passed:
     cases = ((7, {3, 5}), (9, {0, 2, 6}), (11, {8, 4, 1}), (5, {0, 1, 2, 3, 4}), (6, {0}), (1, {0}))
     # a set of small integers always iterates in order; a list need not be sorted
     for layers, kept_layers in (*cases, (13, [9, 0, 4])):
         description = call_text(answer, (layers, kept_layers))
         steps = _steps_of(call(answer, layers, kept_layers), description, layers)
         if fault := _fault(steps, layers, kept_layers):
-
-            def alike(like: Any, case: Any = (layers, kept_layers), steps: Order = steps) -> bool:
-                return [(kind, layer) for kind, layer in like(*case)] == steps
-
+            fails_alike = partial(_orders, layers, kept_layers, steps)
             advice = "follow the list by hand: which inputs are there at each step?"
-            raise refusing("08.3", alike)(description, fault[0], fault[1], advice, fault[2])
+            actual, expected, why = fault
+            raise refusing("08.3", fails_alike)(description, actual, expected, advice, why=why)
     words = "7 chains, gone through with numbers: the slopes have the same bits as if all were kept"
     return Passed(words, evidence=tuple(steps))
 
 
+def _orders(layers: int, keep: Collection[int], steps: Order, like: Callable[..., Order]) -> bool:
+    """Return whether another answer returns the same steps."""
+    return [(kind, layer) for kind, layer in like(layers, keep)] == steps
+
+
 def _fault(steps: Order, layers: int, keep: Collection[int]) -> tuple[str, str, str] | None:
-    """Return (actual, expected, why) of a list that is wrong."""
+    """Return (actual, expected, why) of a wrong list of steps; None for a right one."""
     right = follow(_listed(layers, range(layers)), layers, range(layers))[0]
     slopes, maximum, (stuck, why) = follow(steps, layers, keep)
     if stuck:
@@ -267,16 +278,20 @@ HILLS = [8, 6, 4, 2, 1, 1, 2, 4, 6, 8, 8, 8]
 
 @cache
 def _least(sizes: tuple[int, ...], k: int) -> int:
-    """Return the lowest peak of k saved inputs, including layer 0's; every choice is tried."""
+    """Return the lowest peak of memory with k saved inputs, including layer 0's.
+
+    Every choice is tried.
+    """
     rest = range(1, len(sizes))
     return min(most_alive(sizes, options) for options in combinations(rest, min(k, len(sizes)) - 1))
 
 
-def _places(answer: Callable[..., Any]) -> Passed:
+def _places(answer: Callable[..., list[int]]) -> Passed:
     draw = np.random.default_rng(804).permutation
     drawn = [(draw(np.arange(1, 2 * n))[:n].tolist(), k) for n, k in ((11, 3), (9, 4), (10, 2))]
     cases = [(HILLS, 3), *drawn, ([1] * 16, 4), ([5, 2, 7], 1), ([4], 1), ([3, 9], 2)]
-    bars, (actual, fails_alike) = None, _kept_by(answer, cases)
+    bars = None
+    actual, fails_alike = _kept_by(answer, cases)
     for (sizes, k), kept_layers in actual:
         description = call_text(answer, (sizes, k))
         if len({0, *kept_layers}) > k:
@@ -300,41 +315,52 @@ def _places(answer: Callable[..., Any]) -> Passed:
     )
 
 
-Kept = list[tuple[tuple[Any, int], list[int]]]  # for each case, the layers whose inputs are saved
+Chain = TypeVar(
+    "Chain", bound=int | list[int]
+)  # the number of layers, or the sizes of their inputs
+Saves = Callable[..., list[int]]  # returns the layers whose inputs are saved
 
 
-def _kept_by(answer: Any, cases: list[tuple[Any, int]]) -> tuple[Kept, Callable[[Any], bool]]:
-    """Return the layers that an answer saves in each case, and a function that returns whether
-    another answer saves the same."""
+def _kept_by(
+    answer: Saves, cases: list[tuple[Chain, int]]
+) -> tuple[list[tuple[tuple[Chain, int], list[int]]], Callable[[Saves], bool]]:
+    """Return the layers that an answer saves in each case, and a function to compare others.
+
+    The function returns whether another answer saves the same layers.
+    """
     actual = []
     for case in cases:
-        layers = case[0] if isinstance(case[0], int) else len(case[0])
+        sizes = case[0]
+        layers = sizes if isinstance(sizes, int) else len(sizes)
         actual.append((case, _kept_of(call(answer, *case), call_text(answer, case), layers)))
 
-    def alike(like: Callable[..., Any]) -> bool:
+    def saves_the_same(like: Saves) -> bool:
         return all({0, *like(*case)} == {0, *kept_layers} for case, kept_layers in actual)
 
-    return actual, alike
+    return actual, saves_the_same
 
 
-def _kept_of(returned_value: Any, description: str, layers: int) -> list[int]:
-    """Return the layers whose inputs are saved, if the answer returns valid ones."""
+def _kept_of(saved: list[int], description: str, layers: int) -> list[int]:
+    """Return the layers whose inputs are saved.
+
+    :raises NotYet: if the answer did not return valid layers.
+    """
     advice = "return a list of layers: [0, 4, 9]."
-    if not isinstance(returned_value, (list, tuple, set, frozenset, range, np.ndarray)):
-        raise NotYet(
-            description, returned(returned_value, ", which names no layers"), next_step=advice
-        )
-    for layer in returned_value:
+    if not isinstance(saved, (list, tuple, set, frozenset, range, np.ndarray)):
+        raise NotYet(description, returned(saved, ", which names no layers"), next_step=advice)
+    for layer in saved:
         if not isinstance(plain(layer), int) or not 0 <= layer < layers:
             why = f"there are {counted(layers, 'layer')}, from 0 to {layers - 1}."
             raise NotYet(description, f"layer {quoted(layer)}", why=why, next_step=advice)
-    return [int(layer) for layer in returned_value]
+    return [int(layer) for layer in saved]
 
 
 # --- 08.5 -----------------------------------------------------------------------------------------
 
 # the chain that must fit: its layers, inputs in memory, and elements of an input on a tile
-LAYERS, ROOM, NUMBERS = 24, 10, 1500
+LAYERS = 24
+ROOM = 10
+NUMBERS = 1500
 BESIDES = 9000  # bytes of a tile for weights, code, stacks and gaps; less than two inputs
 MEMORY = 4 * NUMBERS * (ROOM + 1) + BESIDES  # bytes of a tile: for ROOM inputs and the gradient
 
@@ -399,20 +425,22 @@ def _ran(steps: Order, layers: int, numbers: int, memory: int) -> Report:
     return run_once(graph, program).report
 
 
-def _in_memory(layers: int, kept_layers: Collection[int]) -> Any:
-    """Return what is in memory at each step, on tiles that are large enough."""
+def _in_memory(layers: int, kept_layers: Collection[int]) -> View:
+    """Return a view of what is in memory at each step, on tiles that are large enough."""
     return show.liveness(_ran(_listed(layers, {0, *kept_layers}), layers, 100, 4 * MEMORY))
 
 
 def _best_even(layers: int, room: int) -> int:
-    """Return the fewest recomputed layers if every k-th input is saved and at most `room` are in
-    memory at once."""
+    """Return the fewest recomputed layers if every k-th input is saved, over all k.
+
+    At most `room` inputs may be in memory at once.
+    """
     evenly = (range(0, layers, k) for k in range(1, layers + 1))
     fitting = [keep for keep in evenly if most_alive([1] * layers, keep) <= room]
     return min(computed_again(keep) for keep in fitting)
 
 
-def _fits(answer: Callable[..., Any]) -> Passed:
+def _fits(answer: Callable[..., list[int]]) -> Passed:
     cases = [(12, 7), (16, 9), (17, 9), (30, 11), (20, 8), (9, 9), (6, 40), (1, 1), (LAYERS, ROOM)]
     actual, fails_alike = _kept_by(answer, cases)
     for (layers, room), kept_layers in actual:
@@ -440,25 +468,27 @@ def _fits(answer: Callable[..., Any]) -> Passed:
 ORDER = [*((FORWARD, i) for i in range(3)), (BACKWARD, 2), (RECOMPUTE, 0), (BACKWARD, 1)]
 
 
-def _drops(answer: Callable[..., Any]) -> Passed:
+def _drops(answer: Answer) -> Passed:
     trial = _dropping(f"{name_of(answer)} for {len(ORDER)} steps of 3 layers, with two seeds")
     trial_run = trial.of(answer)
     trial_run.refuse_changed("draw with the seed as it is. What tells draws apart is the modifier.")
     x = trial.tensors["x"].given[0]
     runs = [{step: run[f"result {k}"] for k, step in enumerate(ORDER)} for run in trial_run.came]
-    if fault := _undropped(runs, x):
-        raise NotYet(trial.tried, *fault)
+    if refusal := _undropped(trial.tried, runs, x):
+        raise refusal
     words = ": each layer drops the same numbers whenever it is asked"
     return Passed(trial.tried + words, evidence=tuple(runs[0].values()))
 
 
 def _dropping(description: str) -> Trial:
-    """Return a trial of answer(graph, x, seed, kind, layer, program), which returns x after
-    dropout, one step after another."""
+    """Return a trial of answer(graph, x, seed, kind, layer, program), which appends dropout.
+
+    The answer is called for each step in ORDER, with one program, and returns x after dropout.
+    """
     x = np.random.default_rng(806).uniform(1, 2, (TILES, 80)).astype(np.float32)
     seeds = [np.array(seed, np.uint32) for seed in ((8, 6), (6, 8), (8, 6))]
 
-    def form(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Built:
+    def form(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
         program = Steps()
         results = []
         for kind, layer in ORDER:
@@ -479,25 +509,39 @@ def _dropping(description: str) -> Trial:
     return Trial(description, tensors, form=form, runs=3)
 
 
-def _undropped(runs: list[dict[Any, Array]], x: Array) -> tuple[Any, ...] | None:
-    """Return the arguments of `NotYet` after the description if a layer's dropout is wrong, else
-    None."""
+def _undropped(
+    description: str, runs: list[dict[tuple[str, int], Array]], x: Array
+) -> NotYet | None:
+    """Return the refusal of dropout that is wrong in a layer; None if all of it is right.
+
+    `runs`: for each run, the result of each step.
+    """
+
+    def refused(
+        actual: str, expected: str, why: str, advice: str, draws: Draws | None = None
+    ) -> NotYet:
+        return NotYet(description, actual, expected, why=why, next_step=advice, draws=draws)
+
     for (kind, layer), actual in runs[0].items():
         is_kept = actual != 0
         if is_kept.all():
-            return f"{kind} {layer} drops nothing", "about a half", "", "every kind of step drops."
+            return refused(
+                f"{kind} {layer} drops nothing", "about a half", "", "every kind of step drops."
+            )
         if not np.array_equal(actual[is_kept], 2 * x[is_kept]):
             why = "half of the numbers are 0, so that the others count twice: then the mean stays."
             place = tuple(int(i) for i in np.argwhere(is_kept)[0])
             message = f"{quoted(actual[place])} for a number that is kept, {quoted(x[place])}"
-            return message, quoted(2 * x[place]), why, "the scale is 1 / 0.5."
+            return refused(message, quoted(2 * x[place]), why, "the scale is 1 / 0.5.")
         if abs(is_kept.mean() - 0.5) > 4 * 0.5 / is_kept.size**0.5:
             message = f"{kind} {layer} keeps {100 * is_kept.mean():.0f} % of the numbers"
-            return message, "about 50 %", "", "the chance to be kept is 0.5."
+            return refused(message, "about 50 %", "", "the chance to be kept is 0.5.")
     kept_of_step = {step: actual != 0 for step, actual in runs[0].items()}
     if not np.array_equal(runs[0][FORWARD, 0], runs[2][FORWARD, 0]):
         why = "the same seed was written before both: nothing is drawn from it."
-        return "other masks in two runs with one seed", "the same", why, "give `seed` to each draw."
+        return refused(
+            "other masks in two runs with one seed", "the same", why, "give `seed` to each draw."
+        )
     for kind, layer in sorted(ORDER, key=lambda step: step[0] != RECOMPUTE):
         if not np.array_equal(kept_of_step[kind, layer], kept_of_step[FORWARD, layer]):
             turns = "computes it again" if kind == RECOMPUTE else "goes back through it"
@@ -506,17 +550,22 @@ def _undropped(runs: list[dict[Any, Array]], x: Array) -> tuple[Any, ...] | None
             message = f"{kind} {layer} drops others than forward {layer}"
             steps = (FORWARD, kind)
             masks = {f"{step} {layer}": kept_of_step[step, layer] for step in steps}
-            return message, "the same", why, advice, None, partial(_masks, masks)
+            draws = partial(_masks, masks)
+            return refused(message, "the same", why, advice, draws=draws)
     if np.array_equal(kept_of_step[FORWARD, 0], kept_of_step[FORWARD, 1]):
         why = "layers 0 and 1 drop the same places: those would stay alone through all layers."
-        return "one mask for all layers", "one for each", why, "let the modifier be the layer's."
+        return refused(
+            "one mask for all layers", "one for each", why, "let the modifier be the layer's."
+        )
     if np.array_equal(runs[0][FORWARD, 0], runs[1][FORWARD, 0]):
         why = "with another seed the same numbers are dropped: chance must come from the seed."
-        return "the same mask in two runs", "another one", why, "draw on the device, with `seed`."
+        return refused(
+            "the same mask in two runs", "another one", why, "draw on the device, with `seed`."
+        )
     return None
 
 
-def _masks(masks: dict[str, Array]) -> Any:
+def _masks(masks: dict[str, Array]) -> show.Picture:
     """Return the masks of kept elements as small images."""
     shares = "; ".join(
         f"{name} keeps {mask.sum():,} of {mask.size:,}" for name, mask in masks.items()

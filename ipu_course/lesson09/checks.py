@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
-from typing import Any
 
 import numpy as np
 
 from ipu_course.checking import warmups
 from ipu_course.checking.bound import Bound
-from ipu_course.checking.calling import Broken, answering, call_made
+from ipu_course.checking.calling import Answer, Broken, answering, call_made
 from ipu_course.checking.comparing import compare
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
 from ipu_course.checking.mistakes import same, suspects
@@ -32,6 +31,7 @@ from ipu_course.checking.programs import (
 from ipu_course.checking.quoting import name_of, quoted
 from ipu_course.checking.trial import (
     Built,
+    Parts,
     Ran,
     Trial,
     Var,
@@ -43,22 +43,37 @@ from ipu_course.checking.trial import (
 )
 from ipu_course.checking.verdict_panel import Bars
 from ipu_course.checking.verdicts import MODELLED, NotYet, Passed, raise_first, refusing
-from ipu_teach import FLOAT, UNSIGNED_INT, Engine, Graph, Report, Tensor, compile_graph, show
+from ipu_teach import (
+    FLOAT,
+    UNSIGNED_INT,
+    Device,
+    Engine,
+    Graph,
+    Report,
+    Tensor,
+    compile_graph,
+    show,
+)
 from ipu_teach.errors import IPUTeachError, PoplarIndexError, counted
+from ipu_teach.graph.remote_buffer import RemoteBuffer
 from ipu_teach.program import Copy, Program, Repeat, Sequence as Steps
+from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
-REPLICAS, EACH = 4, 26  # EACH: elements of a short row
+REPLICAS = 4
+EACH = 26  # elements of a short row
 BYTES = "bytes to and from streaming memory"
 
 # --- What answers look like -----------------------------------------------------------------------
 
 
 def _of_rows(per_row: int, rows: int) -> Callable[..., Built]:
-    """Return the form answer(graph, buffer, *tensors, *more), which returns a program; the buffer
-    has `rows` rows."""
+    """Return the form of answers (graph, buffer, *tensors, *more) that return a program.
 
-    def form(answer: Any, trial: Trial, graph: Graph, parts: Any) -> Built:
+    The buffer has `rows` rows of `per_row` elements.
+    """
+
+    def form(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
         buffer = graph.add_remote_buffer("rows", FLOAT, per_row, rows)
         returned_value = call_made(answer, trial.tried, graph, buffer, *parts, *trial.more)
         return one_program(returned_value, trial.tried), []
@@ -66,7 +81,8 @@ def _of_rows(per_row: int, rows: int) -> Callable[..., Built]:
     return form
 
 
-def _write(engine: Engine, handle: str, values: Any) -> None:
+def _write(engine: Engine, handle: str, values: Array) -> None:
+    """Write one value into each row of a remote buffer, from row 0 on."""
     for row, row_values in enumerate(values):
         engine.copy_to_remote_buffer(np.ravel(row_values), handle, row)
 
@@ -79,16 +95,21 @@ def _counting(description: str, rows: int) -> Trial:
 
     The buffer has two more rows, which are never written.
     """
+
+    def ready(run: Ran) -> None:
+        _write(run.engine, "rows", _first_rows(rows))
+
+    def agree(learner_run: Ran, reference_run: Ran) -> bool:
+        return same(_seen(learner_run, rows), _seen(reference_run, rows))
+
     return Trial(
         description,
         {"x": Var(FLOAT, EACH, linearly), "row": Var(UNSIGNED_INT, (1,), 0)},
         more=(rows,),
         form=_of_rows(EACH, rows + 2),
         runs=2,
-        ready=lambda run: _write(run.engine, "rows", _first_rows(rows)),
-        agree=lambda learner_run, reference_run: same(
-            _seen(learner_run, rows), _seen(reference_run, rows)
-        ),
+        ready=ready,
+        agree=agree,
     )
 
 
@@ -96,19 +117,22 @@ def _first_rows(rows: int) -> Array:
     return np.arange(rows * EACH, dtype=np.float32).reshape(rows, EACH) * 2
 
 
-def _seen(run: Ran, rows: int) -> list[Any]:
-    """Return the final content of each row (nan for a row never written), the number of completed
-    runs, and the type of an error."""
+def _seen(run: Ran, rows: int) -> tuple[Array, int, type[BaseException | None]]:
+    """Return (rows, runs, type of an error) at the end of a run.
+
+    The rows are the content of the buffer, nan where nothing was written; the runs are those that
+    were completed.
+    """
     contents = np.full((rows + 2, EACH), np.nan, np.float32)
     for row in range(rows + 2):
         try:
             contents[row] = run.engine.copy_from_remote_buffer("rows", row)
         except IPUTeachError:
             continue
-    return [contents, len(run.came), type(run.error)]
+    return contents, len(run.came), type(run.error)
 
 
-def _counted(answer: Callable[..., Any]) -> Passed:
+def _counted(answer: Answer) -> Passed:
     wrong = []
     built = {}
     for rows, special in ((5, ""), (11, "there are 11 rows"), (1, "there is one row")):
@@ -139,13 +163,15 @@ def _counted(answer: Callable[..., Any]) -> Passed:
 
 
 def _deep(description: str, layers: int) -> Trial:
-    """Return a trial of answer(graph, buffer, x, layers), whose program passes x through all
-    layers."""
+    """Return a trial of answer(graph, buffer, x, layers), which returns a program.
+
+    The program passes x through all layers.
+    """
     x, weights = drawn_layers(layers)
     right = [gone_through(x, weights)] * 2
     return Trial(
         description,
-        {"x": Var(FLOAT, x.shape, linearly, [x, -x], [right[0], -right[1]])},
+        {"x": Var(FLOAT, x.shape, linearly, given=[x, -x], right=[right[0], -right[1]])},
         more=(layers,),
         form=_of_rows(WIDTH * WIDTH, layers),
         runs=2 if layers < 8 else 1,
@@ -164,8 +190,10 @@ MORE_MEMORY = (
 
 
 def one_layer(layers: int = 1) -> int:
-    """Return the bytes of the fullest tile if one layer is in memory and nothing is streamed, plus
-    the weights of `layers` - 1 more."""
+    """Return the bytes of the fullest tile if one layer is in memory and nothing is streamed.
+
+    The weights of `layers` - 1 more layers are added.
+    """
     device = device_of()
     graph = Graph(device)
     program = Steps()
@@ -174,7 +202,7 @@ def one_layer(layers: int = 1) -> int:
     return int(memory.held_per_tile.max()) + (layers - 1) * LAYER
 
 
-def _resident(answer: Callable[..., Any]) -> Passed:
+def _resident(answer: Answer) -> Passed:
     full: dict[int, Ran] = {}
     for layers in (3, 8, 16):
         trial = _deep(f"{name_of(answer)} with {counted(layers, 'layer')}", layers)
@@ -221,8 +249,10 @@ Event = tuple[str, int, int]  # (load, compute or cross; the row, if there is on
 
 
 class TwoIPUs:
-    """Two IPUs, each with weights, input and result, and their operations as programs that remember
-    what they do."""
+    """Two IPUs, each with weights, input and result, and programs for their operations.
+
+    It remembers the operation of each program.
+    """
 
     def __init__(self, layers: int) -> None:
         self.layers = layers
@@ -232,8 +262,8 @@ class TwoIPUs:
         self.buffer = graph.add_remote_buffer("weights", FLOAT, WIDTH * WIDTH, layers)
         self.works = [Steps(), Steps()]
         parts = [graph.create_virtual_graph(ipu * TILES, (ipu + 1) * TILES) for ipu in range(2)]
-        returned_value = (layer_of(parts[ipu], self.works[ipu], ipu) for ipu in range(2))
-        self.x, self.w, self.y = zip(*returned_value, strict=True)
+        layers_of_ipus = (layer_of(parts[ipu], self.works[ipu], ipu) for ipu in range(2))
+        self.x, self.w, self.y = zip(*layers_of_ipus, strict=True)
 
     def load(self, row: int, ipu: int) -> Program:
         """Return a program that loads row `row` into the weights of an IPU."""
@@ -253,11 +283,13 @@ class TwoIPUs:
         return self._as(Copy(self.y[ipu], self.x[1 - ipu]), ("cross", 0, ipu))
 
     def _there(self, ipu: int, call: str) -> None:
+        """Raise `PoplarIndexError` for an IPU other than 0 and 1; `call` is the learner's call."""
         if ipu not in (0, 1):
             actual = f"{call} was given the IPU {quoted(ipu)}; there are 0 and 1."
             raise PoplarIndexError(actual, next_step="layer n computes on IPU n % 2.")
 
     def _as(self, program: Program, event: Event) -> Program:
+        """Return the program, after noting that it is this event."""
         self.known[id(program)] = program, event
         return program
 
@@ -284,8 +316,10 @@ class TwoIPUs:
 
 
 def row_read_wrongly(events: Sequence[Event], layers: int) -> tuple[str, str]:
-    """Return the first fault in the rows that layers read, in program order, and why; nothing for a
-    right program."""
+    """Return (fault, why) for the first layer that reads a wrong row, in program order.
+
+    For a right program it is ("", "").
+    """
     weights: list[int | None] = [None, None]
     # the rows of weights that the inputs have passed through
     rows_of_inputs: list[tuple[int, ...] | None] = [(), None]
@@ -319,8 +353,10 @@ def row_read_wrongly(events: Sequence[Event], layers: int) -> tuple[str, str]:
 
 @cache
 def turn_cycles(layers: int) -> int:
-    """Return the least cycles of the iterations, computed from a load, a layer and an inter-IPU
-    copy, each measured alone."""
+    """Return the least cycles of the alternating layers.
+
+    They are computed from a load, a layer and an inter-IPU copy, each measured alone.
+    """
     machine = TwoIPUs(2)
     report = machine.run(
         Steps(
@@ -340,53 +376,56 @@ def turn_cycles(layers: int) -> int:
     return load + (layers - 1) * (max(load, work) + sum(spans["Copy"])) + work
 
 
-def _turns(answer: Callable[..., Any]) -> Passed:
+def _turns(answer: Answer) -> Passed:
     for layers in (4, 3, 1, 8):
         description = f"{name_of(answer)} for {counted(layers, 'layer')} on two IPUs"
         machine, program, events = _order(answer, layers, description)
         fault = row_read_wrongly(events, layers)
-        report: Any = None
+        report: Report | None = None
         try:
             with answering(description):
-                actual, right, report = machine.run(program)
+                y, right, report = machine.run(program)
         except Broken:
             if not fault[0] or any(row >= layers for _, row, _ in events):
                 raise
-        if report is None or np.abs(actual - right).max() > 1e-4:
+        if report is None or np.abs(y - right).max() > 1e-4:
             refused = refusing("09.3", partial(_like, layers, sorted(events), fault))
             draws = partial(show.streaming, report) if report is not None else None
             advice = "write down what each IPU holds after each step."
-            raise refused(description, fault[0], "", advice, fault[1], draws=draws)
+            actual, why = fault
+            raise refused(description, actual, "", advice, why=why, draws=draws)
+    assert report is not None
     minimum = turn_cycles(layers)
     bars = Bars(round(1.01 * minimum), report.total_cycles, MODELLED)
     if bars.yours > bars.budget:
         refused = refusing("09.3", partial(_as_long, layers, sorted(events), report))
         why = "somebody waits for a load that could have come earlier."
         advice = "which step stands between a layer and the load that could go with it?"
-        raise refused(description, "", "", advice, why, bars, partial(show.streaming, report))
+        draws = partial(show.streaming, report)
+        raise refused(description, "", "", advice, why=why, bars=bars, draws=draws)
     bound = Bound(minimum, MODELLED, f"a load, {layers} layers, {layers - 1} crossings")
     words = "1, 3, 4 and 8 layers on two IPUs: each reads its own row, and no load holds up a layer"
     return Passed(words, bars, report, bound=bound)
 
 
-def _order(answer: Any, layers: int, description: str) -> tuple[TwoIPUs, Program, list[Event]]:
+def _order(answer: Answer, layers: int, description: str) -> tuple[TwoIPUs, Program, list[Event]]:
+    """Return the two IPUs, an answer's program for them, and the program's events in order."""
     machine = TwoIPUs(layers)
-    returned_value = call_made(
-        answer, description, machine.load, machine.compute, machine.cross, layers
-    )
+    steps = (machine.load, machine.compute, machine.cross)
+    returned_value = call_made(answer, description, *steps, layers)
     program = one_program(returned_value, description)
     list(all_of(program))  # raises an error for a program that contains itself
     return machine, program, list(machine.events(program))
 
 
-def _like(layers: int, done: list[Event], fault: tuple[str, str], like: Any) -> bool:
-    """Return whether an answer does the same, and goes wrong at the same place."""
+def _like(layers: int, done: list[Event], fault: tuple[str, str], like: Answer) -> bool:
+    """Return whether another answer does the same, and goes wrong at the same place."""
     *_, events = _order(like, layers, "")
     return sorted(events) == done and row_read_wrongly(events, layers) == fault
 
 
-def _as_long(layers: int, done: list[Event], report: Report, like: Any) -> bool:
-    """Return whether an answer does the same in as many cycles."""
+def _as_long(layers: int, done: list[Event], report: Report, like: Answer) -> bool:
+    """Return whether another answer does the same in as many cycles."""
     machine, program, events = _order(like, layers, "")
     return sorted(events) == done and machine.run(program)[2].total_cycles == report.total_cycles
 
@@ -394,7 +433,7 @@ def _as_long(layers: int, done: list[Event], report: Report, like: Any) -> bool:
 # --- 09.4 -----------------------------------------------------------------------------------------
 
 
-def _factors(answer: Callable[..., Any]) -> Passed:
+def _factors(answer: Answer) -> Passed:
     drawn = ((413, 100), (629, 90), (960, 671))
     cases: dict[str, tuple[int, int]] = {f"drawn, {case}": case for case in drawn}
     cases |= {"the work is longer than the load": (443, 671), "nothing to load": (0, 500)}
@@ -424,7 +463,8 @@ def _training(description: str, numbers: int) -> Trial:
             _write(run.engine, buffer.handle, np.zeros((buffer.repeats, buffer.num_elements)))
 
     tensors = {
-        f"weights[{i}]": Var(FLOAT, numbers, on_ipu(i), [w], after[1:]) for i in range(REPLICAS)
+        f"weights[{i}]": Var(FLOAT, numbers, on_ipu(i), given=[w], right=after[1:])
+        for i in range(REPLICAS)
     }
     tensors |= {
         f"grads[{i}]": Var(FLOAT, numbers, on_ipu(i), [g[i] for g in grads])
@@ -440,17 +480,19 @@ def _training(description: str, numbers: int) -> Trial:
     return Trial(description, tensors, form=form, runs=2, ipus=REPLICAS, ready=ready, agree=agree)
 
 
-def _outside(run: Ran) -> list[Any]:
-    """Return the final content of streaming memory, and whether the program stores nothing
-    there."""
+def _outside(run: Ran) -> tuple[Array, bool]:
+    """Return (content, nothing stored): streaming memory at the end of a run.
+
+    The second says whether the program stores nothing there.
+    """
     buffers = run.graph.remote_buffers.values()
     row_names = [(buffer.handle, row) for buffer in buffers for row in range(buffer.repeats)]
     rows = [run.engine.copy_from_remote_buffer(*row_name) for row_name in row_names]
     ends = [step.destination for step in all_of(run.program) if isinstance(step, Copy)]
-    return [np.concatenate([*rows, np.zeros(0)]), all(isinstance(end, Tensor) for end in ends)]
+    return np.concatenate([*rows, np.zeros(0)]), all(isinstance(end, Tensor) for end in ends)
 
 
-def _momentum(answer: Callable[..., Any]) -> Passed:
+def _momentum(answer: Answer) -> Passed:
     for numbers in (30, 1040, 3):
         description = f"{name_of(answer)} with {numbers:,} weights on {REPLICAS} IPUs, run twice"
         trial = _training(description, numbers)
@@ -497,16 +539,21 @@ BUFFERS = ("rows", "more")
 Transfer = tuple[str, str, str]  # (load, store or cross; source; destination)
 
 
-def _program_of(transfers: Sequence[Transfer]) -> tuple[Graph, Program, Any]:
-    """Return a program of these transfers on two IPUs, with its graph and device; names that end
-    with 1 are on the second IPU."""
+def _program_of(transfers: Sequence[Transfer]) -> tuple[Graph, Program, Device]:
+    """Return the graph, the program and the device of these transfers on two IPUs.
+
+    Names that end with 1 are on the second IPU.
+    """
     device = device_of(TILES, 2)
     graph = Graph(device)
-    sides: dict[str, Any] = {name: graph.add_remote_buffer(name, FLOAT, EACH) for name in BUFFERS}
+    sides: dict[str, RemoteBuffer | Tensor] = {
+        name: graph.add_remote_buffer(name, FLOAT, EACH) for name in BUFFERS
+    }
     for name in sorted({n for _, *ends in transfers for n in ends} - {*BUFFERS}):
-        sides[name] = graph.add_variable(FLOAT, EACH, name)
-        on_ipu(int(name[-1]))(graph, sides[name])
-        graph.set_initial_value(sides[name], 1)
+        tensor = graph.add_variable(FLOAT, EACH, name)
+        on_ipu(int(name[-1]))(graph, tensor)
+        graph.set_initial_value(tensor, 1)
+        sides[name] = tensor
     return graph, Steps(*(Copy(sides[a], sides[b]) for _, a, b in transfers)), device
 
 
@@ -517,7 +564,7 @@ def steps_shared(transfers: Sequence[Transfer]) -> list[int]:
     return [n for n, leaf in enumerate(leaves) for _ in leaf.children or [leaf]]
 
 
-def _run_of(transfers: Sequence[Transfer]) -> Any:
+def _run_of(transfers: Sequence[Transfer]) -> View:
     """Return the timeline of a run of these transfers."""
     graph, program, device = _program_of(transfers)
     engine = Engine(graph, program)
@@ -534,7 +581,8 @@ def _transfers(count: int, draw: np.random.Generator) -> list[Transfer]:
     kind = "load"
     for _ in range(count):
         kind = str(draw.choice(["load", "store", "cross"])) if draw.random() < 0.35 else kind
-        ipu, a, b = int(draw.integers(2)), *(str(n) for n in draw.choice([*"wxyz"], 2))
+        ipu = int(draw.integers(2))
+        a, b = (str(n) for n in draw.choice([*"wxyz"], 2))
         source = f"{a}{ipu}"
         target = f"{b}{1 - ipu}"
         buffer = BUFFERS[int(draw.integers(2))]
@@ -557,17 +605,17 @@ FIXED = {
 
 
 def listed(text: str) -> list[Transfer]:
-    """Return the transfers as one line of text."""
+    """Return the transfers that one line of text lists: "load rows w0, cross x0 y1"."""
     return [(kind, source, target) for kind, source, target in map(str.split, text.split(", "))]
 
 
-def _shared(answer: Callable[..., Any]) -> Passed:
+def _shared(answer: Answer) -> Passed:
     draw = np.random.default_rng(906)
     cases = {f"drawn, {name}": (listed(text),) for name, text in FIXED.items()}
     cases |= {f"drawn, {count} of them": (_transfers(count, draw),) for count in (7, 10, 12)}
     advice = "go through them in their order: what has the step that is open read and written?"
     known = suspects("09.6")
-    return compare(answer, steps_shared, cases, known, advice, draws=_run_of)
+    return compare(answer, steps_shared, cases, known, next_step=advice, draws=_run_of)
 
 
 LESSON = lesson(

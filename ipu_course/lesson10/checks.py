@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache, partial
 from itertools import count
-from typing import Any
 
 import numpy as np
 
 from ipu_course.checking import warmups
-from ipu_course.checking.calling import call, call_made
+from ipu_course.checking.calling import Answer, call, call_made
 from ipu_course.checking.comparing import compare
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
 from ipu_course.checking.mistakes import first, suspects
@@ -31,7 +30,17 @@ from ipu_course.checking.programs import (
     run_once,
 )
 from ipu_course.checking.quoting import call_text, name_of, plain, quoted, returned
-from ipu_course.checking.trial import Built, Ran, Trial, Var, appends, equal, linearly, on_ipu
+from ipu_course.checking.trial import (
+    Built,
+    Parts,
+    Ran,
+    Trial,
+    Var,
+    appends,
+    equal,
+    linearly,
+    on_ipu,
+)
 from ipu_course.checking.verdict_panel import Bars
 from ipu_course.checking.verdicts import MODELLED, NotYet, Passed, refusing
 from ipu_teach import FLOAT, Graph, Report, Tensor, concat, show
@@ -40,8 +49,10 @@ from ipu_teach.poplibs import popops
 from ipu_teach.program import Copy, Program, Sequence as Steps
 from ipu_teach.schedules import BACKWARD, FORWARD, SCHEDULES, pipeline_schedule
 from ipu_teach.show.ring import bytes_between_ipus
+from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
+Schedule = list[list[tuple[str, int, int]]]  # for each tick, (kind, stage, micro-batch)
 LINKS = "modelled cycles on the links"
 
 # --- 10.1 -----------------------------------------------------------------------------------------
@@ -55,11 +66,11 @@ def table_of(stages: int, batches: int) -> list[list[int]]:
     return [[int(b) for b in row] for row in table]
 
 
-def _ticks(answer: Callable[..., Any]) -> Passed:
+def _ticks(answer: Answer) -> Passed:
     drawn = {f"drawn, {case}": case for case in ((4, 6), (3, 5), (2, 7))}
     special = {"there is one stage": (1, 4), "fewer micro-batches than stages": (5, 2)}
     advice = "draw three stages and four micro-batches, a line for each tick."
-    return compare(answer, table_of, drawn | special, suspects("10.1"), advice)
+    return compare(answer, table_of, drawn | special, suspects("10.1"), next_step=advice)
 
 
 # --- 10.2 -----------------------------------------------------------------------------------------
@@ -93,7 +104,15 @@ def least_slowest(costs: tuple[int, ...], ipus: int) -> int:
     raise AssertionError
 
 
-def _cuts(answer: Callable[..., Any]) -> Passed:
+Cut = tuple[tuple[list[int], int], list[int]]  # costs and IPUs; the first layer of each IPU
+
+
+def _cuts_alike(cuts: list[Cut], like: Callable[[list[int], int], list[int]]) -> bool:
+    """Return whether another answer returns the same cuts."""
+    return all([*like(*case)] == row for case, row in cuts)
+
+
+def _cuts(answer: Answer) -> Passed:
     draw = np.random.default_rng(1005).integers
     drawn = [(draw(1, 15, n).tolist(), ipus) for n, ipus in ((11, 3), (9, 4), (10, 2))]
     actual = []
@@ -119,7 +138,7 @@ def _cuts(answer: Callable[..., Any]) -> Passed:
             least_slowest(tuple(costs), ipus), slowest(costs, row), "of the slowest"
         )
         if bars_of_case.yours > bars_of_case.budget:
-            refused = refusing("10.2", lambda f: all([*f(*case)] == row for case, row in actual))
+            refused = refusing("10.2", partial(_cuts_alike, actual))
             advice = "there are few ways to cut: try them all, and keep the best."
             raise refused(description, quoted(row), "", advice, bars=bars_of_case)
         bars = bars or bars_of_case
@@ -128,12 +147,14 @@ def _cuts(answer: Callable[..., Any]) -> Passed:
 
 # --- 10.3 -----------------------------------------------------------------------------------------
 
-Parts = tuple[list[Program], list[Tensor], list[Tensor]]
+Pipeline = tuple[list[Program], list[Tensor], list[Tensor]]
 
 
 def each_on(ipu: int) -> Callable[[Graph, Tensor], None]:
-    """Return a function that maps each part of a tensor, along its first dimension, to the tiles of
-    an IPU."""
+    """Return a function that maps a tensor to the tiles of an IPU.
+
+    Each part along the first dimension is distributed over all tiles.
+    """
 
     def place(graph: Graph, tensor: Tensor) -> None:
         for number in range(tensor.shape[0]):
@@ -142,7 +163,7 @@ def each_on(ipu: int) -> Callable[[Graph, Tensor], None]:
     return place
 
 
-def stages_on(graph: Graph, weights: Array, rows: int = BATCH) -> Parts:
+def stages_on(graph: Graph, weights: Array, rows: int = BATCH) -> Pipeline:
     """Return (programs, their input tensors, their output tensors), with one layer on each IPU."""
     works = list[Program]()
     into = list[Tensor]()
@@ -150,7 +171,7 @@ def stages_on(graph: Graph, weights: Array, rows: int = BATCH) -> Parts:
     for s, values in enumerate(weights):
         part = graph.create_virtual_graph(s * TILES, (s + 1) * TILES)
         work = Steps()
-        x, w, y = layer_of(part, work, s, rows, len(values))
+        x, w, y = layer_of(part, work, s, rows=rows, width=len(values))
         graph.set_initial_value(w, values)
         works.append(work)
         into.append(x)
@@ -167,7 +188,7 @@ def _through_stages(description: str, stages: int, batches: int) -> Trial:
     samples = draw((batches, rows, width)).astype(np.float32)
     right = np.array([gone_through(x, weights) for x in samples])
 
-    def form(answer: Any, trial: Trial, graph: Graph, parts: Any) -> Built:
+    def form(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
         ends = ([part[b] for b in range(batches)] for part in parts)
         returned_value = call_made(answer, trial.tried, *stages_on(graph, weights, rows), *ends)
         return one_program(returned_value, trial.tried), []
@@ -204,8 +225,10 @@ def _takes_in(run: Ran) -> bool:
 
 @cache
 def tick_cycles(stages: int) -> int:
-    """Return the cycles of one more tick with all stages at work: a micro-batch arrives, all
-    compute, and all pass on at once."""
+    """Return the cycles of one more tick with all stages at work.
+
+    In a tick, a micro-batch arrives, all stages compute, and all pass on at once.
+    """
     graph = graph_of(ipus=stages)
     works, into, out = stages_on(graph, drawn_layers(stages)[1])
     ends = [graph.clone(tensor) for tensor in (into[0], out[-1])]
@@ -216,9 +239,11 @@ def tick_cycles(stages: int) -> int:
     return two - cycles_of_one
 
 
-def _as_costly(trial: Trial, run: Ran, like: Any) -> bool:
-    """Return whether an answer gives the same results at about the same cost, on the links and in
-    total."""
+def _as_costly(trial: Trial, run: Ran, like: Answer) -> bool:
+    """Return whether another answer gives the same results at about the same cost.
+
+    The cycles on the links and in total may differ by 2 %.
+    """
     outcome = trial.outcome(like)
     pairs = [
         (report.total_cycles, report.global_exchange_cycles)
@@ -229,7 +254,7 @@ def _as_costly(trial: Trial, run: Ran, like: Any) -> bool:
 
 
 def _senders(report: Report) -> show.Picture | None:
-    """Return which IPUs send in each round; None if no IPU sends to another."""
+    """Return a picture of the IPUs that send in each round; None if no IPU sends to another."""
     compiled = (step.step for step in report.steps())
     sends = [
         {a for a, _ in transfers} for s in compiled if (transfers := bytes_between_ipus(report, s))
@@ -254,7 +279,7 @@ def _senders(report: Report) -> show.Picture | None:
     )
 
 
-def _built(answer: Callable[..., Any]) -> Passed:
+def _built(answer: Answer) -> Passed:
     for stages, batches in ((3, 2), (4, 8)):
         description = f"{name_of(answer)} with {stages} stages and {batches} micro-batches"
         trial = _through_stages(description, stages, batches)
@@ -281,7 +306,7 @@ def _built(answer: Callable[..., Any]) -> Passed:
 # --- 10.4 -----------------------------------------------------------------------------------------
 
 
-def held(ticks: list[list[tuple[str, int, int]]], stages: int) -> list[int]:
+def held(ticks: Schedule, stages: int) -> list[int]:
     """Return the most micro-batches in memory at once in each stage.
 
     A micro-batch is in memory at a tick from its forward tick to its backward tick.
@@ -299,9 +324,11 @@ def held(ticks: list[list[tuple[str, int, int]]], stages: int) -> list[int]:
     ]
 
 
-def in_rounds(stages: int, batches: int) -> list[list[tuple[str, int, int]]]:
-    """Return a schedule whose ticks are rounds: each stage runs forward and backward, the last
-    stage with the same micro-batch."""
+def in_rounds(stages: int, batches: int) -> Schedule:
+    """Return a schedule whose ticks are rounds: in each, every stage runs forward and backward.
+
+    The last stage does both with the same micro-batch.
+    """
     last = 2 * (stages - 1)
     every = [
         [
@@ -314,22 +341,22 @@ def in_rounds(stages: int, batches: int) -> list[list[tuple[str, int, int]]]:
     return [[work for work in now if 0 <= work[2] < batches] for now in every]
 
 
-def _stored(answer: Callable[..., Any]) -> Passed:
-    cases: dict[str, tuple[Any, int]] = {}
+def _stored(answer: Answer) -> Passed:
+    cases: dict[str, tuple[Schedule, int]] = {}
     for stages in (3, 2, 4, 8):
         for schedule in SCHEDULES:
             ticks = pipeline_schedule(stages, 2 * stages, schedule)
             cases[f"drawn, {schedule}, {stages}"] = (
-                [[tuple(w) for w in now] for now in ticks],
+                [[(work.kind, work.stage, work.micro_batch) for work in now] for now in ticks],
                 stages,
             )
     cases |= {"a stage goes forward and backward in one tick": (in_rounds(3, 7), 3)}
     advice = "count for one stage, tick by tick, how many have come and not gone back."
 
-    def draws(ticks: Any, stages: int) -> Any:
+    def draws(ticks: Schedule, stages: int) -> View:
         return show.pipeline(ticks)
 
-    return compare(answer, held, cases, suspects("10.4"), advice, draws=draws)
+    return compare(answer, held, cases, suspects("10.4"), next_step=advice, draws=draws)
 
 
 # --- 10.5 -----------------------------------------------------------------------------------------
@@ -360,7 +387,9 @@ def _reducing(description: str, numbers: int, ipus: int) -> Trial:
     values = draw(ipus * numbers).reshape(ipus, numbers).astype(np.float32)
 
     tensors = {
-        f"parts[{i}]": Var(FLOAT, numbers, _by_chunks(i, ipus), [values[i]], [values.sum(axis=0)])
+        f"parts[{i}]": Var(
+            FLOAT, numbers, _by_chunks(i, ipus), given=[values[i]], right=[values.sum(axis=0)]
+        )
         for i in range(ipus)
     }
     return Trial(description, tensors, form=appends(together=ipus), ipus=ipus)
@@ -368,15 +397,18 @@ def _reducing(description: str, numbers: int, ipus: int) -> Trial:
 
 @cache
 def ring_cycles(numbers: int, ipus: int) -> tuple[int, int]:
-    """Return (cycles, cycles on the links) of 2 (R - 1) rounds, half of which add, from the cycles
-    of a round run alone."""
+    """Return (cycles, cycles on the links) of 2 (R - 1) rounds, half of which add.
+
+    They are computed from the cycles of a round that runs alone.
+    """
     graph = graph_of(ipus=ipus)
     around = [*range(0, ipus, 2), *reversed(range(1, ipus, 2))]
-    sent, inbox = list[Tensor](), list[Tensor]()
+    sent = list[Tensor]()
+    inbox = list[Tensor]()
     for ipu in around:
-        for returned_value in (sent, inbox):
-            returned_value.append(graph.add_variable(FLOAT, numbers // ipus))
-            on_ipu(ipu)(graph, returned_value[-1])
+        for tensors in (sent, inbox):
+            tensors.append(graph.add_variable(FLOAT, numbers // ipus))
+            on_ipu(ipu)(graph, tensors[-1])
     graph.set_initial_value(concat(sent), 1)
     program = Steps(Copy(concat(sent), concat(inbox[1:] + inbox[:1])))
     popops.add_in_place(graph, concat(sent), concat(inbox), program)
@@ -386,14 +418,17 @@ def ring_cycles(numbers: int, ipus: int) -> tuple[int, int]:
 
 
 def _rounds(report: Report) -> show.View:
-    """Return the rounds of a ring; for a program without one, which IPUs the others wait for."""
+    """Return a view of the rounds of a ring.
+
+    For a program without a ring, it shows which IPUs the others wait for.
+    """
     try:
         return show.ring(report)
     except InvalidOptionError:
         return show.bsp(report)
 
 
-def _reduced(answer: Callable[..., Any]) -> Passed:
+def _reduced(answer: Answer) -> Passed:
     for numbers, ipus in ((30, 4), (3, 4), (520, 2), (52_000, 4)):
         description = f"{name_of(answer)} with {numbers:,} numbers on each of {ipus} IPUs"
         trial = _reducing(description, numbers, ipus)
@@ -421,7 +456,7 @@ def _reduced(answer: Callable[..., Any]) -> Passed:
             ),
         }[bars.unit]
         refused = refusing("10.5", partial(_as_costly, trial, trial.outcome(answer)))
-        raise refused(description, "", "", advice, why, bars, draws)
+        raise refused(description, "", "", advice, why=why, bars=bars, draws=draws)
     words = "30, 3 and 52,000 numbers on 4 IPUs, and 520 on 2: all have the sums"
     return Passed(words, bars, run.report)
 
@@ -429,13 +464,13 @@ def _reduced(answer: Callable[..., Any]) -> Passed:
 # --- 10.6 -----------------------------------------------------------------------------------------
 
 
-def _from_where(answer: Callable[..., Any]) -> Passed:
+def _from_where(answer: Answer) -> Passed:
     def right(first: tuple[int, int], second: tuple[int, int]) -> int:
         sizes = np.arange(40_001)
         costs = [1000 * fixed + per_element * sizes for fixed, per_element in (first, second)]
         return int(np.argmax(costs[0] < costs[1]))
 
-    cases: dict[str, Any] = {
+    cases: dict[str, tuple[tuple[int, int], tuple[int, int]]] = {
         "drawn, near the beginning": ((1800, 130), (1300, 720)),
         "drawn, a ring": ((6342, 399), (2259, 838)),
         "drawn, steeper": ((5100, 130), (700, 977)),
@@ -454,8 +489,7 @@ RATE = 0.5
 
 
 def _learning(description: str, replicas: int, batch: int) -> Trial:
-    """Return a trial of answer(graph, w, x, t, rate, program), which appends a training step to the
-    program."""
+    """Return a trial of answer(graph, w, x, t, rate, program), which appends a training step."""
     draw = np.random.default_rng(1007).standard_normal
     w = draw((FEATURES, OUTPUTS)).astype(np.float32)
     x = draw((2, replicas, batch, FEATURES)).astype(np.float32)
@@ -470,12 +504,20 @@ def _learning(description: str, replicas: int, batch: int) -> Trial:
     shaped = (x, t) if replicas > 1 else (x[:, 0], t[:, 0])
     rights = [np.array([value] * replicas if replicas > 1 else value) for value in after[1:]]
     tensors = {
-        "w": Var(FLOAT, w.shape, linearly, [w], rights),
+        "w": Var(FLOAT, w.shape, linearly, given=[w], right=rights),
         "x": Var(FLOAT, x.shape[2:], linearly, [*shaped[0]]),
         "t": Var(FLOAT, t.shape[2:], linearly, [*shaped[1]]),
     }
-    options: Any = {"ipus": replicas, "replicas": replicas, "agree": _nearly}
-    return Trial(description, tensors, more=(RATE,), form=appends(), runs=2, **options)
+    return Trial(
+        description,
+        tensors,
+        more=(RATE,),
+        form=appends(),
+        runs=2,
+        ipus=replicas,
+        replicas=replicas,
+        agree=_nearly,
+    )
 
 
 def _nearly(learner_run: Ran, reference_run: Ran) -> bool:
@@ -484,7 +526,7 @@ def _nearly(learner_run: Ran, reference_run: Ran) -> bool:
     return all(np.allclose(a["w"], b["w"], rtol=0, atol=1e-4) for a, b in pairs)
 
 
-def _together(answer: Callable[..., Any]) -> Passed:
+def _together(answer: Answer) -> Passed:
     for replicas, batch in ((2, 3), (4, 5), (1, 8)):
         description = (
             f"{name_of(answer)} on {replicas} replicas with {batch} samples each, run twice"
@@ -519,14 +561,19 @@ Groups = tuple[list[list[int]], list[list[int]]]
 
 
 def groups_of(copies: int, parts: int) -> Groups:
-    """Return (groups of one copy of the model, groups of one part), for replicas that hold its
-    parts in sequence."""
+    """Return (groups of one copy of the model, groups of one part), for numbered replicas.
+
+    The replicas hold the parts of a copy in sequence.
+    """
     numbers = np.arange(copies * parts).reshape(copies, parts)
     return numbers.tolist(), numbers.T.tolist()
 
 
-def _sorted(returned_value: Any, description: str) -> Groups:
-    """Return the groups as sorted lists."""
+def _sorted(returned_value: Groups, description: str) -> Groups:
+    """Return the groups as sorted lists.
+
+    :raises NotYet: if the answer did not return groups.
+    """
     try:
         across, within = (
             [sorted(int(r) for r in group) for group in kind] for kind in returned_value
@@ -537,23 +584,23 @@ def _sorted(returned_value: Any, description: str) -> Groups:
     return sorted(across), sorted(within)
 
 
-def _grouped(answer: Callable[..., Any]) -> Passed:
+def _grouped(answer: Answer) -> Passed:
     cases = [(4, 2), (2, 3), (3, 1), (1, 4), (2, 2)]
     actual = [_sorted(call(answer, *case), call_text(answer, case)) for case in cases]
-    for case, returned_value in zip(cases, actual, strict=True):
-        for kind, right, learner_run in zip(
-            ("one copy", "one part"), groups_of(*case), returned_value, strict=True
+
+    def groups_the_same(like: Callable[[int, int], Groups]) -> bool:
+        return all(
+            _sorted(like(*case), "") == groups for case, groups in zip(cases, actual, strict=True)
+        )
+
+    for case, both_kinds in zip(cases, actual, strict=True):
+        for kind, right, groups_of_kind in zip(
+            ("one copy", "one part"), groups_of(*case), both_kinds, strict=True
         ):
-            if learner_run != right:
-
-                def alike(like: Any) -> bool:
-                    return all(
-                        _sorted(like(*c), "") == m for c, m in zip(cases, actual, strict=True)
-                    )
-
-                why, advice = first(suspects("10.8"), alike)
+            if groups_of_kind != right:
+                why, advice = first(suspects("10.8"), groups_the_same)
                 advice = advice or "write the replicas down in a table: a line for each copy."
-                fault = f"{kind}: {quoted(learner_run)}", quoted(right), why, advice
+                fault = f"{kind}: {quoted(groups_of_kind)}", quoted(right), why, advice
                 raise NotYet(call_text(answer, case), *fault)
     return Passed("5 machines, of 3 to 8 replicas", evidence=actual)
 

@@ -1,14 +1,12 @@
-"""The exercises of lesson 11, Numbers: correct results in integers and fractions, and known
-mistakes."""
+"""Lesson 11, Numbers: correct results in integers and fractions, and known mistakes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, partial
 from math import floor, sqrt
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +16,7 @@ from ipu_course.checking.comparing import compare
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
 from ipu_course.checking.mistakes import suspects
 from ipu_course.checking.programs import graph_of, run_once
-from ipu_course.checking.quoting import call_text, name_of, plain, quoted, returned
+from ipu_course.checking.quoting import Number, call_text, name_of, plain, quoted, returned
 from ipu_course.checking.trial import linearly
 from ipu_course.checking.verdict_panel import Bars
 from ipu_course.checking.verdicts import MODELLED, NotYet, Passed, refusing
@@ -60,49 +58,47 @@ def halves_around(value: float) -> tuple[Fraction, Fraction]:
     return floor(exact / step) * step, -floor(-exact / step) * step
 
 
-def _thrown(answer: Callable[..., Any]) -> Array:
-    """Return an answer's rounding of each value, one sample after another."""
+Rounding = Callable[[Array, np.random.Generator], Array]
+
+
+def _thrown(answer: Rounding) -> Array:
+    """Return float64[values, samples]: an answer's stochastic rounding of each value."""
     values = np.repeat(VALUES[:, None], THROWS, axis=1)
     description = f"{name_of(answer)} on an array of shape {values.shape}"
     rounded = call_made(answer, description, values.copy(), np.random.default_rng(1101))
-    returned_value = np.asarray(rounded) if isinstance(rounded, np.ndarray) else np.zeros(0)
-    if returned_value.shape != values.shape or returned_value.dtype.kind != "f":
-        shape = (
-            f"an array of shape {returned_value.shape}" if isinstance(rounded, np.ndarray) else ""
-        )
+    halves = np.asarray(rounded) if isinstance(rounded, np.ndarray) else np.zeros(0)
+    if halves.shape != values.shape or halves.dtype.kind != "f":
+        shape = f"an array of shape {halves.shape}" if isinstance(rounded, np.ndarray) else ""
         raise NotYet(
             description,
             shape or returned(rounded, ", which is no array"),
             expected="an array of halves, as large as values",
             next_step="work on the whole array at once, and return np.float16 of it.",
         )
-    return returned_value.astype(np.float64)
+    return halves.astype(np.float64)
 
 
-def _chances(answer: Callable[..., Any]) -> Passed:
-    returned_value = _thrown(answer)
-
+def _chances(answer: Rounding) -> Passed:
+    samples = _thrown(answer)
     between = VALUES.astype(np.float16) != VALUES  # exact halves are checked separately
 
-    def alike(like: Any) -> bool:
-        learner_run = returned_value[between]
+    def rounds_alike(like: Rounding) -> bool:
+        drawn = samples[between]
         reference = _thrown(like)[between]
-        ends = [
-            {*np.unique(a)} == {*np.unique(b)} for a, b in zip(learner_run, reference, strict=True)
-        ]
-        spread = 8 * np.maximum(learner_run.std(axis=1), 1e-300) / sqrt(THROWS)
-        return all(ends) and bool(
-            (abs(learner_run.mean(axis=1) - reference.mean(axis=1)) <= spread).all()
-        )
+        ends = [{*np.unique(a)} == {*np.unique(b)} for a, b in zip(drawn, reference, strict=True)]
+        spread = 8 * np.maximum(drawn.std(axis=1), 1e-300) / sqrt(THROWS)
+        off = abs(drawn.mean(axis=1) - reference.mean(axis=1))
+        return all(ends) and bool((off <= spread).all())
 
-    def refused(value: float, actual: str, expected: str, why: str) -> NotYet:
+    def refusal(value: float, actual: str, expected: str, why: str) -> NotYet:
         description = f"{name_of(answer)} on {value:.9g}, {THROWS:,} times"
         advice = "draw the number line, with the two halves and the value between them."
-        landed = returned_value[VALUES.tolist().index(value)]
+        landed = samples[VALUES.tolist().index(value)]
         draws = partial(show.formats, VALUES, HALF, coin=value, thrown=landed)
-        return refusing("11.1", alike)(description, actual, expected, advice, why, draws=draws)
+        refused = refusing("11.1", rounds_alike)
+        return refused(description, actual, expected, advice, why=why, draws=draws)
 
-    for value, thrown in zip(VALUES.tolist(), returned_value, strict=True):
+    for value, thrown in zip(VALUES.tolist(), samples, strict=True):
         low, high = (float(end) for end in halves_around(value))
         unexpected = thrown[(thrown != low) & (thrown != high)]
         if len(unexpected):
@@ -110,7 +106,7 @@ def _chances(answer: Callable[..., Any]) -> Passed:
             why = (
                 "only the two neighbours are possible." if low != high else "it is a half already."
             )
-            raise refused(value, f"{unexpected[0]:.9g}", expected, why)
+            raise refusal(value, f"{unexpected[0]:.9g}", expected, why)
         if low == high:
             continue
         up = (value - low) / (high - low)
@@ -118,26 +114,29 @@ def _chances(answer: Callable[..., Any]) -> Passed:
         if abs(share - up) > SIGMAS * sqrt(up * (1 - up) / THROWS):
             actual = f"{high:.9g} in {100 * share:.1f} % of them"
             why = "on average it is not the value."
-            raise refused(value, actual, f"in about {100 * up:.1f} %", why)
+            raise refusal(value, actual, f"in about {100 * up:.1f} %", why)
     words = (
         f"{len(VALUES)} values, {THROWS:,} times each: the mean is right within {SIGMAS} deviations"
     )
-    return Passed(words, evidence=[plain(m) for m in np.round(returned_value.mean(axis=1), 9)])
+    return Passed(words, evidence=[plain(m) for m in np.round(samples.mean(axis=1), 9)])
 
 
 # --- 11.2 -----------------------------------------------------------------------------------------
 
 
 def after(step: float, grid: float, times: int) -> tuple[float, float]:
-    """Return the mean and the standard deviation of the sum of `times` steps, each rounded
-    stochastically to the grid."""
-    exact, pitch = Fraction(step), Fraction(grid)
+    """Return the mean and the standard deviation of the sum of `times` steps.
+
+    After each step, the sum is rounded stochastically to the grid.
+    """
+    exact = Fraction(step)
+    pitch = Fraction(grid)
     up = exact / pitch - floor(exact / pitch)
     return float(times * exact), sqrt(times * pitch**2 * up * (1 - up))
 
 
-def _walk(answer: Callable[..., Any]) -> Passed:
-    cases: dict[str, Any] = {
+def _walk(answer: Callable[[float, float, int], tuple[float, float]]) -> Passed:
+    cases: dict[str, tuple[float, float, int]] = {
         "drawn": (0.4, 0.25, 10),
         "drawn, finer": (0.3, 0.0625, 40),
         "drawn, coarse": (0.7, 1.0, 25),
@@ -169,8 +168,11 @@ def decoded(code: int, mantissa_bits: int, bias: int) -> float:
 
 @cache
 def _to_encode(form: QuarterFormat) -> tuple[float, ...]:
-    """Return values for a format: its numbers, midpoints of two and values near those, and values
-    that are too small or too large."""
+    """Return values to encode: a format's numbers, and values between and beyond them.
+
+    They are midpoints of two numbers and values near those, and values that are too small or too
+    large.
+    """
     sizes = [decoded(code, *BITS[form]) for code in range(128)]
     codes = np.random.default_rng(1103).permutation(120)[:20].tolist()
     ends = [sizes[k] for k in codes]
@@ -183,8 +185,10 @@ def _to_encode(form: QuarterFormat) -> tuple[float, ...]:
 
 @cache
 def encoded(value: float, form: QuarterFormat) -> int:
-    """Return the byte of a value: the nearest code, the even one of two equally near, and the
-    largest code for larger values."""
+    """Return the byte of a value: the nearest code, and the even one of two equally near.
+
+    For values that are too large, it is the largest code.
+    """
     bits, bias = BITS[form]
     remaining = []
     exact = abs(Fraction(value))
@@ -194,50 +198,53 @@ def encoded(value: float, form: QuarterFormat) -> int:
     return code | 0x80 if value < 0 and code else code
 
 
-def _bytes(answer: Callable[..., Any]) -> Passed:
+def _bytes(answer: Callable[..., int]) -> Passed:
     cases = {form: [(v, *BITS[form]) for v in _to_encode(form)] for form in BITS}
     actual = {
         form: [plain(call(answer, *case)) for case in values] for form, values in cases.items()
     }
 
-    def alike(like: Any) -> bool:
+    def encodes_alike(like: Callable[..., int]) -> bool:
         return all(
-            _equal(plain(like(*case)), learner_run)
+            _equal(plain(like(*case)), code)
             for form, values in cases.items()
-            for case, learner_run in zip(values, actual[form], strict=True)
+            for case, code in zip(values, actual[form], strict=True)
         )
 
     for form, values in cases.items():
-        for case, learner_run in zip(values, actual[form], strict=True):
+        for case, code in zip(values, actual[form], strict=True):
             right = encoded(case[0], form)
-            if learner_run == right:
+            if code == right:
                 continue
             size = decoded(right, *BITS[form])
             description = f"{name_of(answer)}{case!r}"
             why = ""
-            if isinstance(learner_run, int) and 0 <= learner_run < 256 and learner_run != 0x80:
-                why = f"that code is {decoded(learner_run, *BITS[form]):.6g}."
+            if isinstance(code, int) and 0 <= code < 256 and code != 0x80:
+                why = f"that code is {decoded(code, *BITS[form]):.6g}."
             advice = "decode all 128 codes of one sign: which of the numbers is nearest?"
-            message = "no number" if learner_run is None else f"{learner_run} ({_hex(learner_run)})"
+            message = "no number" if code is None else f"{code} ({_hex(code)})"
             expected = f"{right} ({_hex(right)}, which is {size:.6g})"
-            raise refusing("11.3", alike)(description, message, expected, advice, why)
+            refused = refusing("11.3", encodes_alike)
+            raise refused(description, message, expected, advice, why=why)
     return Passed(
         f"{sum(map(len, actual.values()))} values in F143 and F152", evidence=[*actual.values()]
     )
 
 
-def _equal(first: object, second: object) -> bool:
+def _equal(first: Number | None, second: Number | None) -> bool:
+    """Return whether two numbers are equal; nan equals nan."""
     return bool(first == second) or first != first and second != second
 
 
-def _hex(code: Any) -> str:
+def _hex(code: Number) -> str:
     return f"0x{int(code):02x}" if isinstance(code, int) and 0 <= code < 256 else "no byte"
 
 
 # --- 11.4 -----------------------------------------------------------------------------------------
 
 PARTS = ("h", "y", "dh", "dw1", "dw2")
-LEAST, MOST = 0.5, 2.0  # limits of a standard deviation
+LEAST = 0.5  # the smallest standard deviation allowed
+MOST = 2.0  # the largest one allowed
 
 
 @cache
@@ -255,9 +262,9 @@ def _products(x: Array, w1: Array, w2: Array, dy: Array) -> tuple[Array, ...]:
     return h, h @ w2, dh, x.T @ dh, h.T @ dy
 
 
-def _scaled(answer: Callable[..., Any]) -> Passed:
+def _scaled(answer: Callable[..., Sequence[Array]]) -> Passed:
     shapes = ((40, 150, 700, 90), (300, 60, 30, 500), (64, 400, 100, 25))
-    returned_value = []
+    answers = []
     for shape in shapes:
         layers = _layers(*shape)
         description = (
@@ -273,39 +280,38 @@ def _scaled(answer: Callable[..., Any]) -> Passed:
                 expected=wanted,
                 next_step="return them in that order.",
             )
-        returned_value.append((description, layers, parts))
+        answers.append((description, layers, parts))
 
-    def alike(like: Any) -> bool:
+    def scales_alike(like: Callable[..., Sequence[Array]]) -> bool:
         return all(
             all(np.allclose(a, b) for a, b in zip(like(*layers), parts, strict=True))
-            for _, layers, parts in returned_value
+            for _, layers, parts in answers
         )
 
-    for description, layers, parts in returned_value:
-        for name, learner_run, right in zip(PARTS, parts, _products(*layers), strict=True):
-            actual, expected = _off(name, learner_run, right)
+    for description, layers, parts in answers:
+        for name, part, right in zip(PARTS, parts, _products(*layers), strict=True):
+            actual, expected = _off(name, part, right)
             if actual:
                 advice = "how many terms has a sum of that product? Divide by the root."
-                raise refusing("11.4", alike)(description, actual, expected, advice)
-    spreads = [float(np.std(part)) for _, _, parts in returned_value for part in parts]
+                raise refusing("11.4", scales_alike)(description, actual, expected, advice)
+    spreads = [float(np.std(part)) for _, _, parts in answers for part in parts]
     words = f"3 pairs of layers: deviations from {min(spreads):.2f} to {max(spreads):.2f}"
     return Passed(words, evidence=[round(s, 6) for s in spreads])
 
 
-def _off(name: str, learner_run: Any, right: Array) -> tuple[str, str]:
-    """Return (actual, expected) if a product is wrong, or its standard deviation is off."""
-    if not isinstance(learner_run, np.ndarray) or learner_run.shape != right.shape:
-        actual = (
-            f"shape {learner_run.shape}"
-            if isinstance(learner_run, np.ndarray)
-            else returned(learner_run, "")
-        )
+def _off(name: str, product: Array, right: Array) -> tuple[str, str]:
+    """Return (actual, expected) if a product is wrong, or its standard deviation is off.
+
+    Otherwise return ("", "").
+    """
+    if not isinstance(product, np.ndarray) or product.shape != right.shape:
+        actual = returned(product, "")
+        if isinstance(product, np.ndarray):
+            actual = f"shape {product.shape}"
         return f"{name}: {actual}", f"an array of shape {right.shape}"
-    spread, norms = (
-        float(learner_run.std()),
-        float(np.linalg.norm(learner_run) * np.linalg.norm(right)),
-    )
-    if not float((learner_run * right).sum()) >= (1 - 1e-9) * norms > 0:
+    spread = float(product.std())
+    norms = float(np.linalg.norm(product) * np.linalg.norm(right))
+    if not float((product * right).sum()) >= (1 - 1e-9) * norms > 0:
         return f"{name}: another product", "the product of the layer, times one factor"
     if not LEAST <= spread <= MOST:
         return f"{name}: a deviation of {spread:.4g}", f"{LEAST} to {MOST:g}"
@@ -328,7 +334,7 @@ class Operands:
 @cache
 def _operands() -> tuple[Operands, ...]:
     draw = np.random.default_rng(1105).random
-    returned_value = []
+    operands = []
     for message, sizes, large, size, error in (
         ("plain numbers", (26, 512, 26), 1, 1.0, 0.005),
         ("one large feature", (26, 512, 26), 64, 0.25, 0.002),
@@ -342,9 +348,10 @@ def _operands() -> tuple[Operands, ...]:
         b = draw((k, n))
         a[0] *= 0.1  # makes one row of results smaller
         if "large" in message or "short" in message:
-            a[:, 0], b[0] = large, 32 if large > 1 else 0.5
-        returned_value.append(Operands(message, a.astype(np.float16), b.astype(np.float16), error))
-    return tuple(returned_value)
+            a[:, 0] = large
+            b[0] = 32 if large > 1 else 0.5
+        operands.append(Operands(message, a.astype(np.float16), b.astype(np.float16), error))
+    return tuple(operands)
 
 
 @cache
@@ -364,19 +371,18 @@ def multiplied(product: Operands, partials: type[DType]) -> tuple[float, int]:
     return float(off), int(engine.report.total_cycles)
 
 
-def _chosen(answer: Callable[..., Any]) -> Passed:
+def _chosen(answer: Callable[[Array, Array, float], type[DType]]) -> Passed:
     cases = [(p.a, p.b, p.error) for p in _operands()]
     actual = [call(answer, *case) for case in cases]
 
-    def alike(like: Any) -> bool:
-        return all(
-            like(*case) is learner_run for case, learner_run in zip(cases, actual, strict=True)
-        )
+    def chooses_alike(like: Callable[[Array, Array, float], type[DType]]) -> bool:
+        return all(like(*case) is dtype for case, dtype in zip(cases, actual, strict=True))
 
-    refused = refusing("11.5", alike)
+    refused = refusing("11.5", chooses_alike)
     yours = best = 0
     for product, learner_run in zip(_operands(), actual, strict=True):
-        (m, k), n = product.a.shape, product.b.shape[1]
+        m, k = product.a.shape
+        n = product.b.shape[1]
         description = f"{product.said}, {m} x {k} by {k} x {n}, off by {product.error:.2%} at most"
         if learner_run not in (HALF, FLOAT):
             raise NotYet(
@@ -390,7 +396,8 @@ def _chosen(answer: Callable[..., Any]) -> Passed:
             message = f"{learner_run.__name__}, which is off by {off:.2%}"
             why = "sums in HALF lose what is small beside them."
             advice = "run the product with HALF, and look how far it is off."
-            raise refused(description, message, f"{product.error:.2%} at most", advice, why)
+            wanted = f"{product.error:.2%} at most"
+            raise refused(description, message, wanted, advice, why=why)
         yours += cycles
         best += min(
             cost
@@ -399,8 +406,9 @@ def _chosen(answer: Callable[..., Any]) -> Passed:
         )
     bars = Bars(round(1.02 * best), yours, f"{MODELLED} in all")
     if yours > bars.budget:
-        why, advice = "somewhere HALF is exact enough, and quicker.", "FLOAT only where it must be."
-        raise refused("6 products, all exact enough", "", "", advice, why, bars)
+        why = "somewhere HALF is exact enough, and quicker."
+        advice = "FLOAT only where it must be."
+        raise refused("6 products, all exact enough", "", "", advice, why=why, bars=bars)
     names = [learner_run.__name__ for learner_run in actual]
     return Passed("6 products", bars, names)
 
@@ -417,11 +425,15 @@ class _Wrong(NotYet):
     """A tensor was converted to 8 bits in another way than required; the training stops there."""
 
 
+# (w, x, t, rate, function that converts a tensor to 8 bits) -> the new w
+Update = Callable[..., Array]
+
+
 @dataclass
 class Descent:
     """An answer's steps of a linear regression, and the 8-bit tensors that it made."""
 
-    answer: Callable[..., Any]
+    answer: Update
     size: float
 
     def __post_init__(self) -> None:
@@ -430,8 +442,8 @@ class Descent:
         self.t = (self.x @ draw((20, 6)) + 0.01 * draw((48, 6))) * self.size
         self.w = draw((20, 6)) * 0.01 * self.size
         self.weights = list[Array]()
-        self.casts = list[tuple[str, QuarterFormat, Any]]()
-        self.last: tuple[Any, QuarterFormat] | None = None
+        self.casts = list[tuple[str, QuarterFormat, int]]()
+        self.last: tuple[Array, QuarterFormat] | None = None
         self.wrong: NotYet | None = None
         name = name_of(self.answer)
         largest = float(np.abs(self.t).max())
@@ -443,13 +455,18 @@ class Descent:
             self.wrong = wrong
 
     def _step(self, w: Array) -> Array:
+        """Return the weights after a step of the answer.
+
+        :raises _Wrong: if a tensor was converted in another way than required, or not at all.
+        """
         before = len(self.casts)
 
         # a plain function, because no method is copied
-        def eight(values: Any, form: QuarterFormat, scale: int) -> Array:
+        def eight(values: Array, form: QuarterFormat, scale: int) -> Array:
             return self._eight(values, form, scale)
 
-        updated = call(self.answer, w, self.x, self.t, RATE, eight)
+        operands = (w, self.x, self.t)
+        updated = call(self.answer, *operands, RATE, eight)
         if not isinstance(updated, np.ndarray) or updated.shape != w.shape:
             actual = (
                 f"shape {updated.shape}"
@@ -458,16 +475,18 @@ class Descent:
             )
             expected = f"the new w, of shape {w.shape}"
             raise NotYet(self.tried, actual, expected=expected, next_step="return w.")
-        returned_value = [name for name, *_ in self.casts[before:]]
+        converted = [name for name, *_ in self.casts[before:]]
         for name in ("x", "w", "error"):
-            if name not in returned_value and (name != "x" or not before):
+            if name not in converted and (name != "x" or not before):
                 why = "a product of 8-bit numbers has two 8-bit operands."
                 raise _Wrong(self.tried, f"{name} was not made 8 bits", "", why)
         return updated
 
-    def _eight(self, values: Any, form: QuarterFormat, scale: int) -> Array:
-        """Return the values as an 8-bit tensor represents them, after checking that they may be
-        converted."""
+    def _eight(self, values: Array, form: QuarterFormat, scale: int) -> Array:
+        """Return the values as an 8-bit tensor represents them.
+
+        :raises _Wrong: if these values may not be converted in this way.
+        """
         metadata = QuarterMetadata(form, scale)
         shapes = {self.x.shape: "x", self.w.shape: "w", self.t.shape: "error"}
         shape = np.shape(values)
@@ -494,6 +513,7 @@ class Descent:
         return same and {*self.casts} == {*descent.casts}
 
     def loss(self, w: Array) -> float:
+        """Return half the mean squared error of the weights `w`."""
         return float(((self.x @ w - self.t) ** 2).mean() / 2)
 
     @property
@@ -511,9 +531,13 @@ def scale_for(largest: Fraction, form: QuarterFormat) -> int:
     return next(s for s in range(-32, 32) if largest <= end * Fraction(2) ** s)
 
 
-def _in_eight_bits(answer: Callable[..., Any]) -> Passed:
-    returned_value = [Descent(answer, size) for size in SIZES]
-    for learner_run in returned_value:
+def _in_eight_bits(answer: Update) -> Passed:
+    descents = [Descent(answer, size) for size in SIZES]
+
+    def descends_alike(like: Update) -> bool:
+        return all(Descent(like, descent.size).like(descent) for descent in descents)
+
+    for learner_run in descents:
         fault = learner_run.wrong
         if fault is None:
             loss = learner_run.loss(learner_run.weights[-1])
@@ -525,10 +549,7 @@ def _in_eight_bits(answer: Callable[..., Any]) -> Passed:
                 f"a loss of {loss:.4g}",
                 expected=f"{right:.4g}, within {NEAR:.0%}",
             )
-        refused = refusing(
-            "11.6",
-            lambda f: all(Descent(f, descent.size).like(descent) for descent in returned_value),
-        )
+        refused = refusing("11.6", descends_alike)
         message = dict(fault.rows)
         last = learner_run.last
         draws = None
@@ -540,7 +561,7 @@ def _in_eight_bits(answer: Callable[..., Any]) -> Passed:
     words = f"{STEPS} steps at 3 sizes: losses within {NEAR:.0%} of those of wide numbers"
     return Passed(
         words,
-        evidence=[np.round(descent.weights[-1] / descent.size, 6) for descent in returned_value],
+        evidence=[np.round(descent.weights[-1] / descent.size, 6) for descent in descents],
     )
 
 

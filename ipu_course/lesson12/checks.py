@@ -14,16 +14,22 @@ from ipu_course.checking.calling import call, call_made
 from ipu_course.checking.comparing import compare
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
 from ipu_course.checking.mistakes import suspects
-from ipu_course.checking.quoting import difference, name_of, plain, quoted, returned
+from ipu_course.checking.quoting import Number, difference, name_of, plain, quoted, returned
 from ipu_course.checking.trial import Trial, Var, codelet
 from ipu_course.checking.verdict_panel import Bars
 from ipu_course.checking.verdicts import NotYet, Passed, refusing
-from ipu_teach import FLOAT, HALF, INT, Engine, IPUModel, show
+from ipu_teach import FLOAT, HALF, INT, Engine, IPUModel, Target, Vertex, show
 from ipu_teach.errors import counted
 from ipu_teach.poplibs.poplin import plan_mat_mul
 from ipu_teach.poplibs.popsparse import CSRMatrix, dynamic
 from ipu_teach.poplibs.popsparse.static_plan import expected
+from ipu_teach.show.view import View
 from ipu_teach.types import Array
+
+Bands = Callable[[list[int], int], Sequence[int]]  # returns the first row of each tile
+# returns the products of several patterns; None for one that is beyond the budget
+Multiplies = Callable[..., list[Array | None]]
+Regrowth = tuple[Array, Array, Array, int]  # present blocks, weights, gradients, blocks to move
 
 # --- 12.1 -----------------------------------------------------------------------------------------
 
@@ -31,10 +37,10 @@ from ipu_teach.types import Array
 def drawn(
     rows: int, columns: int, b: int, blocks: int, seed: int, empty: Sequence[int] = ()
 ) -> CSRMatrix:
-    """Return a random matrix of `rows` by `columns` blocks, of which `blocks` are present, and none
-    in the `empty` rows.
+    """Return a random matrix of `rows` by `columns` blocks, each of `b` by `b` numbers.
 
-    Its values are whole numbers plus a half, from -29.5 to 30.5, so that none is 0.
+    `blocks` blocks are present, and none in the `empty` rows. The values are whole numbers plus a
+    half, from -29.5 to 30.5, so that none is 0.
     """
     draw = np.random.default_rng(seed)
     free = [r * columns + c for r in range(rows) if r not in empty for c in range(columns)]
@@ -42,13 +48,19 @@ def drawn(
     offsets = np.searchsorted(places, np.arange(rows + 1) * columns)
     values = draw.permutation(blocks * b * b).reshape(blocks, b, b) % 61 - 29.5
     shape = rows * b, columns * b
-    return CSRMatrix(shape, offsets, places % columns, values.astype(np.float32), (b, b))
+    return CSRMatrix(
+        shape,
+        row_offsets=offsets,
+        columns=places % columns,
+        values=values.astype(np.float32),
+        block=(b, b),
+    )
 
 
 @cache
 def _products() -> tuple[Trial, ...]:
     """Return trials of a vertex's matrix and its operand; ordinary ones first."""
-    returned_value = []
+    trials = []
     for message, sizes, n, empty in (
         ("7 of 20 blocks of 2 x 2", (4, 5, 2, 7), 3, ()),
         ("9 of 12 blocks of 3 x 3", (3, 4, 3, 9), 5, ()),
@@ -65,23 +77,24 @@ def _products() -> tuple[Trial, ...]:
             "offsets": Var(INT, len(csr.row_offsets), 0, [csr.row_offsets]),
             "columns": Var(INT, csr.num_blocks, 0, [csr.columns]),
             "x": Var(FLOAT, x.shape, 0, [x]),
-            "b": Var(INT, (), 0, [sizes[2]]),
+            "b": Var(INT, (), 0, [np.array(sizes[2])]),
             "out": Var(FLOAT, right.shape, 0, right=[right]),
         }
-        returned_value.append(
+        trials.append(
             Trial(f"{message}, times {csr.shape[1]} x {n}", tensors, form=codelet, tiles=1)
         )
-    return tuple(returned_value)
+    return tuple(trials)
 
 
-def _by_hand(answer: Any) -> Passed:
+def _by_hand(answer: type[Vertex]) -> Passed:
     reports = []
     for number, trial in enumerate(_products()):
         run = trial.through(answer, "12.1")
         if difference := run.wrong("out"):
             why = f"the ordinary matrices are right; here: {trial.tried}." if number > 1 else ""
             advice = "take one block, and one number of it: where does its product go?"
-            raise run.refused("12.1", difference.words, quoted(difference.right[0]), advice, why)
+            expected = quoted(difference.right[0])
+            raise run.refused("12.1", difference.words, expected, advice=advice, why=why)
         reports.append(run.report)
     return Passed(f"{len(reports)} matrices", evidence=reports)
 
@@ -108,8 +121,10 @@ def _patterns() -> tuple[tuple[str, list[int], int], ...]:
 
 
 def least(counts: Sequence[int], parts: int) -> int:
-    """Return the length of the fullest band in the best division, by dynamic programming over the
-    parts."""
+    """Return the length of the fullest band in the best division of rows into `parts` bands.
+
+    It uses dynamic programming over the parts.
+    """
     ends = np.concatenate(([0], np.cumsum(counts)))
     best = ends.copy()
     for _ in range(parts - 1):
@@ -119,27 +134,21 @@ def least(counts: Sequence[int], parts: int) -> int:
     return int(best[-1])
 
 
-def _bands(answer: Callable[..., Any]) -> Passed:
+def _bands(answer: Bands) -> Passed:
     cases = [(counts, parts) for _, counts, parts in _patterns()]
     actual = [call(answer, *case) for case in cases]
 
-    def alike(like: Any) -> bool:
+    def divides_alike(like: Bands) -> bool:
         expected = [like(list(counts), parts) for counts, parts in cases]
-        return all(
-            np.array_equal(expected_part, learner_run)
-            for expected_part, learner_run in zip(expected, actual, strict=True)
-        )
+        return all(map(np.array_equal, expected, actual))
 
-    refused = refusing("12.2", alike)
+    refused = refusing("12.2", divides_alike)
     yours = budget = 0
-    for (message, counts, parts), learner_run in zip(_patterns(), actual, strict=True):
-        begins: list[Any] = (
-            [plain(b) for b in learner_run]
-            if isinstance(learner_run, (list, tuple, np.ndarray))
-            else []
-        )
+    for (message, counts, parts), rows in zip(_patterns(), actual, strict=True):
+        numbers = [plain(b) for b in rows] if isinstance(rows, (list, tuple, np.ndarray)) else []
         fault = f"{message}, {parts} tiles"
-        wrong = _no_bands(begins, len(counts), parts) if begins else returned(learner_run, "")
+        wrong = _no_bands(numbers, len(counts), parts) if numbers else returned(rows, "")
+        begins = [n for n in numbers if isinstance(n, int)]
         if wrong:
             wanted = f"{parts} whole numbers that begin with 0 and never fall"
             raise refused(
@@ -163,14 +172,15 @@ def _bands(answer: Callable[..., Any]) -> Passed:
     return Passed(words, Bars(budget, yours, unit), actual)
 
 
-def _no_bands(begins: list[Any], rows: int, parts: int) -> str:
-    """Return what is wrong with numbers that are not valid first rows; nothing if they are
-    valid."""
+def _no_bands(begins: Sequence[Number | None], rows: int, parts: int) -> str:
+    """Return what is wrong with numbers that are not valid first rows; "" if they are valid."""
     if len(begins) != parts:
         return f"{counted(len(begins), 'number')}"
-    for last, begin in zip([0, *begins[:-1]], begins, strict=True):
+    last = 0
+    for begin in begins:
         if not isinstance(begin, int) or not last <= begin <= rows or begins[0]:
             return quoted(begins)
+        last = begin
     return ""
 
 
@@ -180,14 +190,17 @@ DENSITIES = tuple(1 / 2**i for i in range(1, 8))
 
 
 @cache
-def _chip() -> Any:
+def _chip() -> Target:
+    """Return the target whose plans are compared."""
     return IPUModel("bow").create_device().target
 
 
 @cache
 def planned(size: int, n: int, block: int) -> tuple[int, dict[float, int]]:
-    """Return the modelled cycles of [size, size] x [size, n]: of the dense product, and of the
-    static one by density."""
+    """Return the modelled cycles of [size, size] x [size, n].
+
+    The first is that of the dense product, then that of the static one, by density.
+    """
     dense = plan_mat_mul(size, size, n, _chip(), dtype=HALF, partials_type=HALF).cycles
     blocks = {d: -(-((size // block) ** 2) // round(1 / d)) for d in DENSITIES}
     plan_arguments = (HALF, HALF), _chip()
@@ -204,12 +217,13 @@ def overtakes(size: int, n: int, block: int) -> float:
     return densest
 
 
-def _both(size: int, n: int, block: int) -> Any:
+def _both(size: int, n: int, block: int) -> View:
+    """Return a view of the cycles by density, of the dense product and of the static one."""
     dense, sparse = planned(size, n, block)
     return show.crossing({"dense": dict.fromkeys(DENSITIES, dense), f"blocks of {block}": sparse})
 
 
-def _break_even(answer: Callable[..., Any]) -> Passed:
+def _break_even(answer: Callable[[int, int, int], float]) -> Passed:
     cases = {
         "drawn, single values": (512, 256, 1),
         "drawn, blocks of 4": (512, 128, 4),
@@ -225,65 +239,48 @@ def _break_even(answer: Callable[..., Any]) -> Passed:
 
 # --- 12.4 -----------------------------------------------------------------------------------------
 
-BUDGET, TOO_MANY = 12, (3, 8)  # blocks; the patterns with more of them
+BUDGET = 12  # blocks
+TOO_MANY = (3, 8)  # the numbers of the patterns with more blocks
 
 
 @cache
 def _ten() -> tuple[Array, list[CSRMatrix]]:
     """Return x, and ten patterns of 5 x 6 blocks of 4 x 4."""
-    returned_value = []
+    patterns = []
     for number in range(10):
         blocks = BUDGET + number // 2 if number in TOO_MANY else BUDGET - number
-        returned_value.append(drawn(5, 6, 4, blocks, 1240 + number, range(number % 3)))
-    return np.random.default_rng(1204).permutation(96).reshape(24, 4) - 40.0, returned_value
+        patterns.append(drawn(5, 6, 4, blocks, seed=1240 + number, empty=range(number % 3)))
+    return np.random.default_rng(1204).permutation(96).reshape(24, 4) - 40.0, patterns
 
 
 def _compiled(
-    answer: Callable[..., Any], description: str, first_ones: int = 10
-) -> tuple[Any, int]:
-    """Return an answer's results for the first of the ten patterns, and the number of engines it
-    creates."""
+    answer: Multiplies, description: str, first_ones: int = 10
+) -> tuple[list[Array | None], int]:
+    """Return an answer's results for ten patterns, and the number of engines it creates.
+
+    `first_ones`: only this many of the patterns.
+    """
     x, patterns = _ten()
-    (m, k), n = patterns[0].shape, x.shape[1]
-    params = dynamic.MatMulParams.create_with_num_non_zero_values(m, k, n, BUDGET * 16, (4, 4))
+    m, k = patterns[0].shape
+    n = x.shape[1]
+    params = dynamic.MatMulParams.create_with_num_non_zero_values(
+        m, k, n, num_nz=BUDGET * 16, block=(4, 4)
+    )
     compiled = [0]
     begin = Engine.__init__
 
-    def begins(self: Engine, *args: Any, **options: Any) -> None:
+    def begins(self: Engine, *arguments: Any, **options: Any) -> None:
         compiled[0] += 1
-        begin(self, *args, **options)
+        begin(self, *arguments, **options)
 
     with mock.patch.object(Engine, "__init__", begins):
-        returned_value = call_made(answer, description, params, patterns[:first_ones], x.copy())
-    return returned_value, compiled[0]
+        chosen = patterns[:first_ones]
+        products = call_made(answer, description, params, chosen, x.copy())
+    return products, compiled[0]
 
 
-def _one_engine(answer: Callable[..., Any]) -> Passed:
-    description = (
-        f"{name_of(answer)} on ten patterns, of which numbers {TOO_MANY[0]} and {TOO_MANY[1]} "
-    )
-    description += "are beyond the budget"
-    returned_value, engines = _compiled(answer, description)
-    x, patterns = _ten()
-    if not isinstance(returned_value, (list, tuple)):
-        raise NotYet(
-            description,
-            returned(returned_value, ""),
-            expected="a list of ten",
-            next_step="one entry a pattern.",
-        )
-
-    @cache
-    def hers() -> Any:
-        """Return the learner's result for half of the patterns, which are enough to distinguish
-        mistakes."""
-        return _compiled(answer, description, 5)[0]
-
-    def alike(like: Any) -> bool:
-        product = _compiled(like, description, 5)[0]
-        return len(product) == len(hers()) and all(map(_same, product, hers()))
-
-    refused = partial(refusing("12.4", alike), description)
+def _refuse_engines(description: str, engines: int) -> None:
+    """Raise `NotYet` unless the answer compiled one engine."""
     if not engines:
         advice = "dynamic_engine(params) makes one: write into it, run it, read from it."
         raise NotYet(
@@ -303,10 +300,44 @@ def _one_engine(answer: Callable[..., Any]) -> Passed:
             why=why,
             next_step=advice,
         )
-    if len(returned_value) != len(patterns):
+
+
+def _one_engine(answer: Multiplies) -> Passed:
+    description = (
+        f"{name_of(answer)} on ten patterns, of which numbers {TOO_MANY[0]} and {TOO_MANY[1]} "
+    )
+    description += "are beyond the budget"
+    results, engines = _compiled(answer, description)
+    x, patterns = _ten()
+    if not isinstance(results, (list, tuple)):
+        raise NotYet(
+            description,
+            returned(results, ""),
+            expected="a list of ten",
+            next_step="one entry a pattern.",
+        )
+
+    @cache
+    def first_products() -> list[Array | None]:
+        """Return the learner's result for half of the patterns.
+
+        They are enough to distinguish mistakes.
+        """
+        return _compiled(answer, description, 5)[0]
+
+    def multiplies_alike(like: Multiplies) -> bool:
+        products = _compiled(like, description, 5)[0]
+        learner_products = first_products()
+        return len(products) == len(learner_products) and all(
+            map(_are_near, products, learner_products)
+        )
+
+    refused = partial(refusing("12.4", multiplies_alike), description)
+    _refuse_engines(description, engines)
+    if len(results) != len(patterns):
         advice = "one entry for each pattern, in their order."
-        raise refused(f"{counted(len(returned_value), 'entry', 'entries')}", "ten", advice)
-    for number, (product, csr) in enumerate(zip(returned_value, patterns, strict=True)):
+        raise refused(f"{counted(len(results), 'entry', 'entries')}", "ten", advice)
+    for number, (product, csr) in enumerate(zip(results, patterns, strict=True)):
         right = csr.to_dense().astype(float) @ x
         if number in TOO_MANY:
             if product is not None:
@@ -318,23 +349,24 @@ def _one_engine(answer: Callable[..., Any]) -> Passed:
             actual = "None" if product is None else difference(product, right, 1e-5)
             advice = "print what is written before each run, and compare it with the pattern."
             raise refused(f"pattern {number}: {actual}", quoted(right[0]), advice)
-    return Passed("ten patterns, one engine", evidence=[m for m in returned_value if m is not None])
+    return Passed("ten patterns, one engine", evidence=[m for m in results if m is not None])
 
 
-def _same(expected: Any, learner_run: Any) -> bool:
-    if expected is None or learner_run is None:
-        return expected is learner_run
-    return np.shape(expected) == np.shape(learner_run) and np.allclose(
-        expected, learner_run, atol=1e-3
-    )
+def _are_near(first: Array | None, second: Array | None) -> bool:
+    """Return whether two products are equal except for rounding, or both are None."""
+    if first is None or second is None:
+        return first is second
+    return np.shape(first) == np.shape(second) and np.allclose(first, second, atol=1e-3)
 
 
 # --- 12.5 -----------------------------------------------------------------------------------------
 
 
 def rounds(counts: Sequence[int], slots: int) -> int:
-    """Return how many steps buckets travel round the ring, computed block by block in a ring of
-    lists."""
+    """Return how many steps buckets travel round the ring.
+
+    It is counted block by block in a ring of lists.
+    """
     parts = len(counts)
     room = [slots - min(slots, n) for n in counts]
     remaining = [n - min(slots, n) for n in counts]
@@ -348,7 +380,7 @@ def rounds(counts: Sequence[int], slots: int) -> int:
     return step
 
 
-def _steps(answer: Callable[..., Any]) -> Passed:
+def _steps(answer: Callable[[list[int], int], int]) -> Passed:
     draw = np.random.default_rng(1205)
     counts = [draw.multinomial(n, draw.dirichlet([0.6] * parts)).tolist() for n, parts in
             ((50, 12), (40, 8), (70, 13))]  # fmt: skip
@@ -378,8 +410,10 @@ LAYERS = (  # (rows, columns, length of a block, blocks present, blocks that mov
 def moved_blocks(
     is_present: Array, weights: Array, slopes: Array, moved: int
 ) -> tuple[Array, Array]:
-    """Return which blocks are present after the move, and their values, computed by sorting
-    positions."""
+    """Return which blocks are present after the move, and their values.
+
+    It sorts the positions of blocks.
+    """
 
     def sizes(blocks: Array, place: tuple[int, ...]) -> float:
         return float((blocks[place] ** 2).sum())
@@ -391,14 +425,16 @@ def moved_blocks(
     after = is_present.copy()
     values = weights.copy()
     for place in places[:moved]:
-        after[place], values[place] = False, 0
+        after[place] = False
+        values[place] = 0
     for place in free[:moved]:
         after[place] = True
     return after, values
 
 
 @cache
-def _layer(rows: int, columns: int, b: int, blocks: int, moved: int) -> tuple[Any, ...]:
+def _layer(rows: int, columns: int, b: int, blocks: int, moved: int) -> Regrowth:
+    """Return the present blocks, the weights and the gradients of a layer, and `moved`."""
     draw = np.random.default_rng(1206 + rows)
     is_present = draw.permutation(rows * columns).reshape(rows, columns) < blocks
     weights = draw.standard_normal((rows, columns, b, b)) * is_present[:, :, None, None]
@@ -407,8 +443,8 @@ def _layer(rows: int, columns: int, b: int, blocks: int, moved: int) -> tuple[An
     return is_present, weights, slopes, moved
 
 
-def _regrown(answer: Callable[..., Any]) -> Passed:
-    returned_value = []
+def _regrown(answer: Callable[..., tuple[Array, Array]]) -> Passed:
+    answers = []
     for case in (
         (6, 7, 4, 18, 5),
         (5, 4, 2, 9, 1),
@@ -432,21 +468,20 @@ def _regrown(answer: Callable[..., Any]) -> Passed:
                 expected=wanted,
                 next_step="return both, with a comma between them.",
             )
-        returned_value.append(
+        answers.append(
             (description, arguments, np.asarray(parts[0]).astype(bool), np.asarray(parts[1]))
         )
 
-    def alike(like: Any) -> bool:
+    def moves_alike(like: Callable[..., tuple[Array, Array]]) -> bool:
         pairs = (
-            (like(*arguments), is_present, weights)
-            for _, arguments, is_present, weights in returned_value
+            (like(*arguments), is_present, weights) for _, arguments, is_present, weights in answers
         )
         return all(
             np.array_equal(expected[0], is_present) and np.allclose(expected[1], weights)
             for expected, is_present, weights in pairs
         )
 
-    for description, arguments, is_present, weights in returned_value:
+    for description, arguments, is_present, weights in answers:
         after, values = moved_blocks(*arguments)
         actual = wanted = ""
         if is_present.sum() != after.sum():
@@ -462,10 +497,8 @@ def _regrown(answer: Callable[..., Any]) -> Passed:
             wanted = "kept blocks as they were, and 0 elsewhere"
         if actual:
             advice = "list the blocks by size first: which go, and which come?"
-            raise refusing("12.6", alike)(description, actual, wanted, advice)
-    return Passed(
-        f"{len(returned_value)} layers", evidence=[weights for *_, weights in returned_value]
-    )
+            raise refusing("12.6", moves_alike)(description, actual, wanted, advice)
+    return Passed(f"{len(answers)} layers", evidence=[weights for *_, weights in answers])
 
 
 LESSON = lesson(

@@ -1,22 +1,27 @@
-"""Graphs of torch modules: two stored captures next to the digits, and any module of the
-learner's."""
+"""Graphs of torch modules: two stored captures, and any module of the learner's.
+
+The captures are stored next to the digits.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ipu_teach._support.places import bundled
 from ipu_teach.errors import ModelError, did_you_mean, shown
 from ipu_teach.frontends import ir
 
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Module
+
 CAPTURES = ("perceptron", "cnn")
 
 
-def captured(module: Any, *example: Any) -> ir.Ir:
-    """Return the graph of a stored capture, "perceptron" or "cnn", or of a torch module with an
-    example of its inputs.
+def captured(module: str | Module, *example: Tensor) -> ir.Ir:
+    """Return the graph of a stored capture, "perceptron" or "cnn", or of a torch module.
 
-    Only a module needs torch.
+    A module comes with an example of its inputs, and only a module needs torch.
 
     :raises ModelError: if there is no such capture, or the module cannot be captured.
     """

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, partial
-from typing import Any
 
 import numpy as np
 
@@ -18,11 +17,16 @@ from ipu_course.checking.programs import device_of
 from ipu_course.checking.quoting import difference, name_of, plain, returned
 from ipu_course.checking.verdicts import NotYet, Passed, refusing
 from ipu_course.lesson13.captures import captured
-from ipu_teach import HALF, Tensor, keras
+from ipu_teach import HALF, Report, Tensor, keras
 from ipu_teach.errors import counted
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.keras import ipu
 from ipu_teach.types import Array
+
+# lowers an operation, called with (low, x, slope), or its gradient, called with g as well
+Lowers = Callable[..., Tensor]
+# batch, iterations, rate and weight of a run; None for a value that was not written
+State = tuple[int, int, float | None, float | None]
 
 # --- 13.1 and 13.3: what goes in, and what comes back ---------------------------------------------
 
@@ -38,7 +42,7 @@ def samples_of(
     )
 
 
-def _samples(answer: Callable[..., Any]) -> Passed:
+def _samples(answer: Callable[..., int]) -> Passed:
     drawn = [(16, 4, 3, 2, 5, True), (8, 5, 2, 3, 4, False), (5, 7, 1, 1, 2, True)]
     drawn += [(1, 1, 6, 5, 3, False), (13, 2, 9, 1, 1, True), (3, 10, 2, 4, 2, True)]
     cases = {f"drawn, {case}": case for case in drawn}
@@ -52,8 +56,10 @@ MODES = ("All", "Final", "EveryN", "Sum", "Default")
 def back_of(
     mode: str, n: int, batch: int, micro: int, replicas: int, training: bool
 ) -> tuple[int, int]:
-    """Return (rows of the outputs, losses) that a call returns, by iterating over the
-    micro-batches."""
+    """Return (rows of the outputs, losses) that a call returns.
+
+    It iterates over the micro-batches.
+    """
     if mode == "Default":
         mode = "Final" if training else "All"
     every = {"All": range(micro), "Final": [micro - 1], "EveryN": range(n - 1, micro, n)}
@@ -63,40 +69,46 @@ def back_of(
     return batch * len(samples_kept), len(samples_kept)
 
 
-def _back(answer: Callable[..., Any]) -> Passed:
+def _back(answer: Callable[..., tuple[int, int]]) -> Passed:
     drawn = [(mode, 4, 16, 12, 2, True) for mode in MODES]
     drawn += [("Default", 2, 8, 6, 3, False), ("EveryN", 3, 5, 7, 1, True)]
     drawn += [("Sum", 2, 3, 9, 1, False), ("Final", 5, 7, 4, 3, False)]
-    cases: dict[str, tuple[Any, ...]] = {f"drawn, {case}": case for case in drawn}
+    cases = {f"drawn, {case}": case for case in drawn}
     cases |= {"there are fewer micro-batches than n": ("EveryN", 8, 4, 5, 2, True)}
     return compare(answer, back_of, cases, suspects("13.3"))
 
 
 # --- 13.2: the port -------------------------------------------------------------------------------
 
-PIXELS, CLASSES = 6, 3
+PIXELS = 6
+CLASSES = 3
 
 
 def _start() -> Array:
+    """Return the weights with which every model begins."""
     return np.random.default_rng(1302).uniform(-1, 1, (PIXELS, CLASSES)).astype(np.float32)
 
 
-def _one_layer() -> Any:
+def _one_layer() -> keras.Model:
+    """Return a model of one layer, with the weights of `_start`."""
     model = keras.Sequential([keras.layers.Dense(CLASSES, input_shape=(PIXELS,))])
     model.set_weights([_start(), np.zeros(CLASSES, np.float32)])
     return model
 
 
-def _counted(returned_value: list[Any]) -> Any:
-    returned_value.append(_one_layer())
-    return returned_value[-1]
+def _counted(models: list[keras.Model]) -> keras.Model:
+    """Return a new model of one layer, which is also appended to `models`."""
+    models.append(_one_layer())
+    return models[-1]
 
 
 def plain_loop(
     images: Array, labels: Array, epochs: int, batch: int, steps: int, rate: float = 0.5
 ) -> list[Array]:
-    """Return the weights after gradient descent, batch by batch, without the samples that do not
-    fill a call."""
+    """Return [weights, bias] after gradient descent, batch by batch.
+
+    The samples that do not fill a call of `steps` batches are left out.
+    """
     w = _start().astype(float)
     b = np.zeros(CLASSES)
     usable = len(images) - len(images) % (batch * steps)
@@ -123,7 +135,7 @@ def _machine() -> Iterator[None]:
         ipu._configured[:] = before
 
 
-def _ported(answer: Callable[..., Any]) -> Passed:
+def _ported(answer: Callable[..., keras.Model]) -> Passed:
     draw = np.random.default_rng(1303)
     reports = []
     for many, epochs, batch, steps in ((30, 2, 4, 3), (15, 3, 5, 1)):
@@ -132,14 +144,14 @@ def _ported(answer: Callable[..., Any]) -> Passed:
         description = f"{many} digits, {epochs} epochs, batches of {batch}, {steps} a call"
         with _machine():
             keras.utils.set_random_seed(1304)
-            returned_value = list[Any]()
-            make = partial(_counted, returned_value)
+            models = list[keras.Model]()
+            make = partial(_counted, models)
             arguments = make, images.copy(), labels.copy(), epochs, batch, steps
             model = call_made(answer, description, *arguments)
             runs = _runs(model, description)
-        if len(returned_value) > 1:
+        if len(models) > 1:
             why = "each model begins again, with the weights that make() gives it."
-            message = f"{len(returned_value)} models were made"
+            message = f"{len(models)} models were made"
             raise NotYet(
                 description,
                 message,
@@ -162,37 +174,41 @@ def _ported(answer: Callable[..., Any]) -> Passed:
             raise NotYet(
                 description, f"{runs} runs of the device", str(wanted), *_whose(runs, wanted)
             )
-        learner_run = model.get_weights()
-        right = plain_loop(images, labels, epochs, batch, steps)
-        if where := difference(learner_run[0], right[0], 1e-4):
-            why, advice = _other_loop(learner_run, images, labels, epochs, batch, steps)
+        weights = model.get_weights()
+        right = plain_loop(images, labels, epochs, batch=batch, steps=steps)
+        if where := difference(weights[0], right[0], 1e-4):
+            why, advice = _other_loop(
+                weights, images, labels, epochs=epochs, batch=batch, steps=steps
+            )
             raise NotYet(description, f"weights: {where}", why=why, next_step=advice)
         reports.append(model.report)
     return Passed("30 digits, and 15: weights as in the plain loop", evidence=reports)
 
 
 def _other_loop(
-    learner_run: list[Array], x: Array, y: Array, epochs: int, batch: int, steps: int
+    learner_weights: list[Array], x: Array, y: Array, *, epochs: int, batch: int, steps: int
 ) -> tuple[str, str]:
-    """Return (why, next step) if another training loop than the required one gives these
-    weights."""
+    """Return (why, next step) for wrong weights.
+
+    It tries other training loops than the required one.
+    """
     n = len(x) // (batch * steps) * batch * steps
     loops = {
         f"this is descent after each {batch * steps} digits, a call at a time.": (
-            plain_loop(x, y, epochs, batch * steps, 1),
+            plain_loop(x, y, epochs, batch=batch * steps, steps=1),
             "a batch is an update: neither accumulate, nor make batches larger.",
         ),
         "this is descent by 0.01, which is taken where nobody says how far.": (
-            plain_loop(x, y, epochs, batch, steps, 0.01),
+            plain_loop(x, y, epochs, batch=batch, steps=steps, rate=0.01),
             "keras.optimizers.SGD(0.5) goes by 0.5.",
         ),
         "the last digits were taken, and the first ones left out.": (
-            plain_loop(x[-n:], y[-n:], epochs, batch, steps),
+            plain_loop(x[-n:], y[-n:], epochs, batch=batch, steps=steps),
             "leave out those at the end: images[:n].",
         ),
     }
     for why, (weights, advice) in loops.items():
-        if not difference(learner_run[0], weights[0], 1e-4):
+        if not difference(learner_weights[0], weights[0], 1e-4):
             return why, advice
     return (
         "the device was run as often, and not with what the plain loop has.",
@@ -201,6 +217,7 @@ def _other_loop(
 
 
 def _whose(runs: int, wanted: int) -> tuple[str, str]:
+    """Return (why, next step) for another number of runs of the device than `wanted`."""
     if runs > wanted:
         return "the loop over batches is the host's: it calls, and waits, for each.", (
             "steps_per_execution of compile() says how many batches a call takes."
@@ -210,8 +227,11 @@ def _whose(runs: int, wanted: int) -> tuple[str, str]:
     )
 
 
-def _runs(model: Any, description: str) -> int:
-    """Return how often the device ran a model's program."""
+def _runs(model: keras.Model, description: str) -> int:
+    """Return how often the device ran a model's program.
+
+    :raises NotYet: if the answer returned no model, or one that did not run.
+    """
     if not isinstance(model, keras.Model):
         raise NotYet(
             description, returned(model), expected="a model", next_step="return the model."
@@ -232,19 +252,19 @@ def _runs(model: Any, description: str) -> int:
 SLOPES = ((0.1, (37,)), (3.0, (5, 4)), (-0.5, (1,)))
 
 
-def like(x: ir.Value, *others: ir.Value, **attrs: Any) -> ir.Out:
+def like(x: ir.Value, *others: ir.Value, slope: float) -> ir.Out:
     """Return the shape and dtype of the first operand."""
     return ir.Out(x.shape, x.dtype)
 
 
 @contextmanager
-def rows(answer: Callable[..., Any]) -> Iterator[None]:
+def rows(answer: Lowers) -> Iterator[None]:
     """Define, during a block, two operations that an answer lowers."""
 
-    def made(*arguments: Any) -> Tensor:
-        tensor = answer(*arguments)
+    def lowered_to(low: ir.Lowering, x: ir.Value, slope: float, *g: ir.Value) -> Tensor:
+        tensor = answer(low, x, slope, *g)
         if not isinstance(tensor, Tensor):
-            description = f"{name_of(answer)} {'with' if len(arguments) > 3 else 'without'} g"
+            description = f"{name_of(answer)} {'with' if g else 'without'} g"
             raise NotYet(
                 description,
                 returned(tensor),
@@ -254,8 +274,8 @@ def rows(answer: Callable[..., Any]) -> Iterator[None]:
         return tensor
 
     row = {
-        "your forward": ir.Row(like, lambda low, x, slope: made(low, x, slope)),
-        "your gradient": ir.Row(like, lambda low, x, g, slope: made(low, x, slope, g)),
+        "your forward": ir.Row(like, lambda low, x, slope: lowered_to(low, x, slope)),
+        "your gradient": ir.Row(like, lambda low, x, g, slope: lowered_to(low, x, slope, g)),
     }
     ir.OPS.update(row)
     try:
@@ -274,18 +294,22 @@ def _x(place: int) -> Array:
 
 @dataclass(frozen=True)
 class Lowered:
-    """The results for three slopes. `came`: for each slope (forward, gradient, final value of
-    x)."""
+    """The results for three slopes.
+
+    `came`: for each slope (forward, gradient, final value of x).
+    """
 
     came: list[tuple[Array, Array, Array]]
     compute_sets: int
-    report: Any
+    report: Report
 
 
 @cache
-def lowered(answer: Callable[..., Any]) -> Lowered:
-    """Run an answer's operations on 13 tiles, forward and gradient for each slope, and return the
-    results."""
+def lowered(answer: Lowers) -> Lowered:
+    """Run an answer's operations on 13 tiles, and return the results.
+
+    For each slope, the forward operation and the gradient run once.
+    """
     graph = ir.Ir()
     with rows(answer):
         for i, (slope, _) in enumerate(SLOPES):
@@ -305,14 +329,15 @@ def lowered(answer: Callable[..., Any]) -> Lowered:
     return Lowered(actual, sets, run.engine.report)
 
 
-def _alike(lowering: Lowered, reference_answer: Any) -> bool:
+def _alike(lowering: Lowered, reference_answer: Lowers) -> bool:
+    """Return whether another answer gives the same results in as many compute sets."""
     theirs = lowered(reference_answer)
     pairs = zip(lowering.came, theirs.came, strict=True)
     same = all(np.array_equal(a, b) for pair, two in pairs for a, b in zip(pair, two, strict=True))
     return same and lowering.compute_sets == theirs.compute_sets
 
 
-def _lowering(answer: Callable[..., Any]) -> Passed:
+def _lowering(answer: Lowers) -> Passed:
     description = f"{name_of(answer)} with slopes 0.1, 3 and -0.5"
     with answering(description):
         lowering = lowered(answer)
@@ -322,8 +347,8 @@ def _lowering(answer: Callable[..., Any]) -> Passed:
         g = _x(i)[::-1] + 0.25
         factor = np.where(x > 0, 1, slope)
         wanted = {"the forward": x * factor, "the gradient": g * factor, "x, afterwards": x}
-        for (name, right), learner_run in zip(wanted.items(), lowering.came[i], strict=True):
-            if where := difference(learner_run, right.astype(np.float32)):
+        for (name, right), result in zip(wanted.items(), lowering.came[i], strict=True):
+            if where := difference(result, right.astype(np.float32)):
                 advice = "take one number of each sign, and 0, and follow them."
                 raise refused(f"{name}, slope {slope}", where, "", advice)
     if lowering.compute_sets > 2 * len(SLOPES):
@@ -338,14 +363,13 @@ def _lowering(answer: Callable[..., Any]) -> Passed:
 
 @dataclass
 class StandIn:
-    """A substitute for a `Run` that records its compilation arguments and the values written to
-    it."""
+    """A substitute for a `Run` that records how it was compiled and what was written to it."""
 
     batch: int
     iterations: int
-    held: dict[str, Any] = field(default_factory=dict)
+    held: dict[str, float] = field(default_factory=dict)
 
-    def write(self, name: str, value: Any) -> None:
+    def write(self, name: str, value: float) -> None:
         """Record a value, as `Run.write` writes it."""
         self.held[name] = value
 
@@ -363,30 +387,29 @@ CALLS = (
 )
 
 
-def gone_on(answer: Callable[..., Any]) -> list[tuple[int, Any]]:
-    """Return for each call (programs compiled so far, compilation arguments and values of the
-    call's run)."""
-    returned_value = []
-    cache_ = dict[Any, Any]()
+def gone_on(answer: Callable[..., StandIn]) -> list[tuple[int, State]]:
+    """Return for each call (programs compiled so far, state of the call's run)."""
+    stand_ins = []
+    cache_ = dict[tuple[int, int], StandIn]()
     compiled = []
 
     def make(batch: int, iterations: int) -> StandIn:
-        returned_value.append(StandIn(batch, iterations))
-        return returned_value[-1]
+        stand_ins.append(StandIn(batch, iterations))
+        return stand_ins[-1]
 
     for (batch, iterations, rate, weight), _ in CALLS:
-        run = answer(cache_, make, batch, iterations, rate, {"w": weight})
-        state = (run.batch, run.iterations, *map(run.held.get, ("rate", "w")))
-        compiled.append((len(returned_value), state))
+        arguments = (batch, iterations, rate, {"w": weight})
+        run = answer(cache_, make, *arguments)
+        state = (run.batch, run.iterations, run.held.get("rate"), run.held.get("w"))
+        compiled.append((len(stand_ins), state))
     return compiled
 
 
-def _recompiled(answer: Callable[..., Any]) -> Passed:
+def _recompiled(answer: Callable[..., StandIn]) -> Passed:
     description = f"{len(CALLS)} calls of {name_of(answer)}, one after the other"
-    returned_value = set()
-    come = dict[str, Any]()
+    needed = set()  # the programs that the calls so far need
 
-    def watched(*arguments: Any) -> Any:
+    def watched(*arguments: object) -> StandIn:
         run = answer(*arguments)
         if not isinstance(run, StandIn):
             advice = "return what make() made, or what the cache has of it."
@@ -394,28 +417,27 @@ def _recompiled(answer: Callable[..., Any]) -> Passed:
         return run
 
     with answering(description):
-        come["all"] = gone_on(watched)
+        calls = gone_on(watched)
     for number, (case, new) in enumerate(CALLS):
-        returned_value.add(case[:2])
-        programs, state = come["all"][number]
-        if programs != len(returned_value) or state != case:
-            refused = refusing("13.5", lambda f: gone_on(f) == come["all"])
+        needed.add(case[:2])
+        programs, state = calls[number]
+        if programs != len(needed) or state != case:
+            refused = refusing("13.5", lambda like: gone_on(like) == calls)
             so_far = counted(programs, "program")
             message = f"{so_far} so far; it is one of (batch, iterations, rate, w) = {state}"
-            right = f"{counted(len(returned_value), 'program')}, and {case}"
+            right = f"{counted(len(needed), 'program')}, and {case}"
             advice = "what is part of the program, and what is only a value on it?"
             raise refused(f"call {number + 1}: {new}", message, right, advice)
-    return Passed(description, evidence=[n for n, _ in come["all"]])
+    return Passed(description, evidence=[n for n, _ in calls])
 
 
 # --- 13.6: what the backward keeps ----------------------------------------------------------------
 
 
 def kept_by(graph: ir.Ir) -> dict[str, int]:
-    """Return {name: bytes} of the tensors that the forward pass makes and the backward pass reads,
-    also through views.
+    """Return {name: bytes} of the tensors that the forward pass makes and the backward pass reads.
 
-    It starts from the forward pass.
+    It starts from the forward pass, and follows views.
     """
     ops = [op for op in graph.ops if op.part == "forward"]
     inputs = {v: v for op in ops if not ir.OPS[op.kind].view for v in op.outs}
@@ -448,7 +470,7 @@ def graphs() -> dict[str, ir.Ir]:
     return {name: ir.autodiff(g, g.outputs["loss"])[0] for name, g in several.items()}
 
 
-def _kept(answer: Callable[..., Any]) -> Passed:
+def _kept(answer: Callable[[ir.Ir], dict[str, int]]) -> Passed:
     actual = {}
     for name, graph in graphs().items():
         description = f"{name_of(answer)} of {name}"
@@ -462,22 +484,23 @@ def _kept(answer: Callable[..., Any]) -> Passed:
                 next_step=advice,
             )
         actual[name] = {str(n): plain(b) for n, b in returned_value.items()}
+
+    def keeps_alike(like: Callable[[ir.Ir], dict[str, int]]) -> bool:
+        return all(like(graph.but()) == actual[name] for name, graph in graphs().items())
+
     for name, graph in graphs().items():
         right = kept_by(graph)
-        learner_run = actual[name]
-        if right == learner_run:
+        sizes = actual[name]
+        if right == sizes:
             continue
-        refused = refusing(
-            "13.6", lambda f: all(f(g.but()) == actual[n] for n, g in graphs().items())
-        )
-        wrong = {n for n in (*right, *learner_run) if right.get(n) != learner_run.get(n)}
+        refused = refusing("13.6", keeps_alike)
+        wrong = {n for n in (*right, *sizes) if right.get(n) != sizes.get(n)}
         # An answer may have collected its names in a set, so their order says nothing.
         outputs = (v.name for op in graph.ops for v in op.outs)
         place = {name: number for number, name in enumerate(outputs)}
         first_wrong = min(wrong, key=lambda n: (n not in right, place.get(n, len(place)), n))
         message, wanted = (
-            f"{b[first_wrong]} bytes" if first_wrong in b else "left out"
-            for b in (learner_run, right)
+            f"{b[first_wrong]} bytes" if first_wrong in b else "left out" for b in (sizes, right)
         )
         advice = f"look for {first_wrong} in print(graph): who makes it, and who reads it?"
         raise refused(f"{name_of(answer)} of {name}", f"{first_wrong}: {message}", wanted, advice)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial
-from typing import Any
 
 import numpy as np
 
 from ipu_course.checking import warmups
-from ipu_course.checking.calling import call
+from ipu_course.checking.calling import Answer, call
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
 from ipu_course.checking.programs import TILES, all_of, device_of, program_of
 from ipu_course.checking.quoting import plain, quoted, returned
 from ipu_course.checking.trial import (
     Built,
+    Parts,
     Ran,
     Trial,
     Var,
@@ -31,6 +31,7 @@ from ipu_teach import FLOAT, INT, Graph, InOut, Input, Output, Tensor, Vector, V
 from ipu_teach.errors import counted, shown
 from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence as Steps
 from ipu_teach.report import Recording
+from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
 Edges = Iterable[tuple[int, int]]
@@ -72,22 +73,23 @@ def stepped(plate: Array, steps: int) -> Array:
     return plate
 
 
-def _plate(
-    message: str, rows: int, columns: int, blocks: Sequence[PlateBlock], pairs: int
-) -> Trial:
-    """Return a trial of a plate of integers from -120 to 130; a step divides a sum by 4, which is
-    exact."""
+def _plate(message: str, shape: tuple[int, int], blocks: Sequence[PlateBlock], pairs: int) -> Trial:
+    """Return a trial of a plate of integers from -120 to 130, with 2 * `pairs` steps.
+
+    A step divides a sum by 4, which is exact.
+    """
+    rows, columns = shape
     draw = np.random.default_rng(1400 + rows)
     start = draw.permutation((rows + 2) * (columns + 2)).reshape(rows + 2, -1) % 251 - 120.0
     lies = partial(lay, blocks)
     right = [stepped(start, 2 * pairs)]
-    tensors = {"plate": Var(FLOAT, start.shape, lies, [start], right)}
+    tensors = {"plate": Var(FLOAT, start.shape, lies, given=[start], right=right)}
     tensors["other"] = Var(FLOAT, start.shape, lies)
     return Trial(f"{message}, {2 * pairs} steps", tensors, more=(blocks, pairs))
 
 
-def _seen(answer: Any, trial: Trial, run: int = 0) -> Any:
-    """Return an answer's values at the end of its first or its last run, from a new run."""
+def _seen(answer: Answer, trial: Trial, run: int = 0) -> View:
+    """Return a view of an answer's values at the end of its first run, or else of its last."""
     recordings: list[Recording] = []
 
     def watch(run: Ran) -> None:
@@ -103,14 +105,14 @@ def _plates() -> tuple[Trial, ...]:
     """Return the cases, ordinary ones first."""
     uneven = [(1, 2, 1, 9), (2, 7, 1, 3), (2, 7, 3, 9), (7, 9, 1, 8), (7, 9, 8, 9)]
     return (
-        _plate("13 strips of a plate of 13 x 3", 13, 3, blocks_of(13, 3, 13, 1), 1),
-        _plate("3 x 4 blocks of a plate of 7 x 9", 7, 9, blocks_of(7, 9, 3, 4), 2),
-        _plate("blocks of five sizes", 8, 8, uneven, 2),
-        _plate("a plate of one number", 1, 1, [(1, 2, 1, 2)], 2),
+        _plate("13 strips of a plate of 13 x 3", (13, 3), blocks_of(13, 3, 13, 1), pairs=1),
+        _plate("3 x 4 blocks of a plate of 7 x 9", (7, 9), blocks_of(7, 9, 3, 4), pairs=2),
+        _plate("blocks of five sizes", (8, 8), uneven, pairs=2),
+        _plate("a plate of one number", (1, 1), [(1, 2, 1, 2)], pairs=2),
     )
 
 
-def _heat(answer: Any) -> Passed:
+def _heat(answer: Answer) -> Passed:
     reports = []
     for trial in _plates():
         run = trial.through(answer, "14.1")
@@ -165,8 +167,10 @@ CUTS = {
 
 
 def fetched(rows: int, columns: int, down: int, across: int) -> int:
-    """Return how many elements all tiles fetch in total: those of each block's slice that are on
-    other tiles."""
+    """Return how many elements all tiles fetch in total.
+
+    A tile fetches the elements of its block's slice that are on other tiles.
+    """
     blocks = blocks_of(rows, columns, down, across)
     tiles = np.empty((rows + 2, columns + 2), int)
     for tile, (top, bottom, left, right) in enumerate(with_rim(blocks, tiles.shape)):
@@ -184,7 +188,7 @@ def least(rows: int, columns: int, tiles: int) -> int:
     return min(fetched(rows, columns, d, a) for d, a in ways if d <= rows and a <= columns)
 
 
-def _drawn_cut(rows: int, columns: int, way: tuple[int, int]) -> Any:
+def _drawn_cut(rows: int, columns: int, way: tuple[int, int]) -> View | None:
     """Return a picture of a plate's tile mapping, or None if there are more than 64 tiles."""
     if way[0] * way[1] > 64:
         return None
@@ -194,26 +198,22 @@ def _drawn_cut(rows: int, columns: int, way: tuple[int, int]) -> Any:
     return show.tiles(plate)
 
 
-def _cut(answer: Callable[..., Any]) -> Passed:
+def _cut(answer: Callable[[int, int, int], tuple[int, int]]) -> Passed:
     actual = {case: call(answer, *case) for case in CUTS.values()}
 
-    def alike(like: Any) -> bool:
-        return all(np.array_equal(like(*case), learner_run) for case, learner_run in actual.items())
+    def cuts_alike(like: Callable[[int, int, int], tuple[int, int]]) -> bool:
+        return all(np.array_equal(like(*case), way) for case, way in actual.items())
 
-    refused = refusing("14.2", alike)
+    refused = refusing("14.2", cuts_alike)
     yours = budget = 0
     for message, case in CUTS.items():
-        (rows, columns, tiles), learner_run = case, actual[case]
+        rows, columns, tiles = case
+        result = actual[case]
         fault = f"{message}: {rows} x {columns} on {counted(tiles, 'tile')}"
-        pair = (
-            [plain(n) for n in learner_run]
-            if isinstance(learner_run, (tuple, list, np.ndarray))
-            else []
-        )
+        is_row = isinstance(result, (tuple, list, np.ndarray))
+        pair = [plain(n) for n in result] if is_row else []
         if len(pair) != 2 or not all(isinstance(n, int) for n in pair):
-            raise refused(
-                fault, returned(learner_run), "(down, across)", "return two whole numbers."
-            )
+            raise refused(fault, returned(result), "(down, across)", "return two whole numbers.")
         down, across = (int(n or 0) for n in pair)
         if down < 1 or across < 1 or down * across != tiles or down > rows or across > columns:
             wanted = f"{counted(tiles, 'block')}, each with a row and a column at least"
@@ -252,8 +252,10 @@ def offsets_of(rows: Sequence[Sequence[int]]) -> list[int]:
 
 
 def distances(rows: Sequence[Sequence[int]], begin: int) -> list[int]:
-    """Return the distance of each vertex from `begin`, computed with a queue; -1 if it is not
-    reachable."""
+    """Return the distance of each vertex from `begin`; -1 if it is not reachable.
+
+    It is computed with a queue.
+    """
     distance_of = {begin: 0}
     queue = [begin]
     for vertex in queue:
@@ -275,8 +277,10 @@ def star_of(n: int) -> list[tuple[int, int]]:
 
 
 class Reach(Vertex):
-    """A step of a wave on one tile: finds the unreached vertices that have a neighbour at distance
-    `level`."""
+    """A step of a wave on one tile.
+
+    It finds the unreached vertices that have a neighbour at distance `level`.
+    """
 
     ends: Input[Vector[INT]]
     neighbours: Input[Vector[INT]]
@@ -296,8 +300,10 @@ class Reach(Vertex):
 
 
 def _wave(graph: Graph, rows: Sequence[Sequence[int]], parts: Sequence[Tensor]) -> Program:
-    """Return the program of one wave, which reads a copy of all distances, and writes those of its
-    tile."""
+    """Return the program of one wave.
+
+    It reads a copy of all distances, and each tile writes those of its own vertices.
+    """
     distance, level, grew = parts
     before = graph.add_variable(INT, distance.shape, "before")
     reach = graph.add_compute_set("wave")
@@ -320,8 +326,8 @@ def _shares(n: int) -> list[tuple[int, int]]:
     return [(n * tile // TILES, n * (tile + 1) // TILES) for tile in range(TILES)]
 
 
-def _searching(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Built:
-    """Return a trial of answer(graph, wave, level, grew), which returns a program."""
+def _searching(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
+    """Build the program of answer(graph, wave, level, grew), which returns it."""
     wave = _wave(graph, trial.more[0], parts)
     return program_of(answer, trial.tried, graph, wave, *parts[1:]), []
 
@@ -329,7 +335,7 @@ def _searching(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Bui
 @cache
 def _graphs() -> tuple[Trial, ...]:
     """Return the graphs, each of which is searched twice on one engine."""
-    returned_value = []
+    trials = []
     streets = [(k, k + 1) for k in range(24) if k % 5 < 4] + [(k, k + 5) for k in range(20)]
     storeys = [pair for t in range(13) for pair in ((0, 3 * t + 1), (3 * t + 1, 3 * t + 2))]
     for message, n, edges, begins in (
@@ -342,13 +348,14 @@ def _graphs() -> tuple[Trial, ...]:
         ("6 in a ring, on 13 tiles", 6, [(k, (k + 1) % 6) for k in range(6)], (2, 5)),
     ):  # fmt: skip
         rows = rows_of(n, edges)
-        starts = [[0 if v == begin else -1 for v in range(n)] for begin in begins]
-        right = [distances(rows, begin) for begin in begins]
-        tensors = {"distance": Var(INT, n, _evenly, starts, right), "level": Var(INT, (), 0)}
+        starts = [np.where(np.arange(n) == begin, 0, -1) for begin in begins]
+        right = [np.array(distances(rows, begin)) for begin in begins]
+        distance = Var(INT, n, _evenly, given=starts, right=right)
+        tensors = {"distance": distance, "level": Var(INT, (), 0)}
         tensors["grew"] = Var(INT, TILES, by_rows)
         trial = Trial(f"{message}, from {begins[0]} and {begins[1]}", tensors, more=(rows,), runs=2)
-        returned_value.append(replace(trial, form=_searching, most_rounds=60))
-    return tuple(returned_value)
+        trials.append(replace(trial, form=_searching, most_rounds=60))
+    return tuple(trials)
 
 
 def _evenly(graph: Graph, tensor: Tensor) -> None:
@@ -362,12 +369,14 @@ def _waves(run: Ran) -> int:
     return sum(p.executions for p in run.report.compute_sets if p.name == "wave")
 
 
-def _search(answer: Any) -> Passed:
+def _search(answer: Answer) -> Passed:
     runs = [trial.through(answer, "14.3") for trial in _graphs()]
 
-    def alike(like: Any) -> bool:
-        """Return whether a mistake matches on all graphs, because one graph does not distinguish
-        ends of the loop."""
+    def alike(like: Answer) -> bool:
+        """Return whether a mistake gives the same results on all graphs.
+
+        One graph does not distinguish the ends of the loop.
+        """
         pairs = ((run, run.trial.outcome(like)) for run in reversed(runs))  # the small runs first
         return all(
             equal(run, reference_run) and _waves(run) == _waves(reference_run)
@@ -417,15 +426,18 @@ def triples(rows: Sequence[Sequence[int]]) -> int:
 
 
 def finger_steps(rows: Sequence[Sequence[int]]) -> int:
-    """Return the most steps of the two fingers, summed over all edges from a smaller vertex to a
-    larger."""
+    """Return the most steps of the two fingers, summed over all edges.
+
+    Each edge counts once, from its smaller vertex to its larger.
+    """
     return sum(len(row) + len(rows[b]) for a, row in enumerate(rows) for b in row if b > a)
 
 
-def _counting(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Built:
+def _counting(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
     """Build the program of an answer that is a codelet, with one vertex for each pair of bounds."""
     cls = codelet_of(answer, "a check")
-    compute_set, (*lists, bounds, counts) = graph.add_compute_set("count"), parts
+    compute_set = graph.add_compute_set("count")
+    *lists, bounds, counts = parts
     for k in range(len(counts)):
         fields = (*lists, bounds[k], bounds[k + 1], counts[k])
         vertex = graph.add_vertex(compute_set, cls, dict(zip(FIELDS, fields, strict=True)))
@@ -434,6 +446,7 @@ def _counting(answer: Any, trial: Trial, graph: Graph, parts: list[Any]) -> Buil
 
 
 def _total(run: Ran) -> int:
+    """Return the number of triangles that a run counted."""
     return int(np.sum(run.came[0]["counts"]))
 
 
@@ -452,7 +465,7 @@ def _knots() -> tuple[Trial, ...]:
     four = [(a, b) for a in range(4) for b in range(a)]
     two = [(0, 1), (0, 2), (1, 2), (2, 3), (2, 4), (3, 4)]
     loops = [*some_edges(12, 30, 9), (3, 3), (4, 4), (5, 5)]
-    returned_value = []
+    trials = []
     for message, n, edges, bounds in (
         ("20 vertices, drawn", 20, drawn, (0, 7, 20)),
         ("the same with other numbers", 20, [(names[a], names[b]) for a, b in drawn], (0, 20)),
@@ -466,14 +479,15 @@ def _knots() -> tuple[Trial, ...]:
     ):
         rows = rows_of(n, edges)
         lists = {"offsets": offsets_of(rows), "neighbours": [b for row in rows for b in row]}
-        lists["bounds"], parts = list(bounds), len(bounds) - 1
-        tensors = {name: Var(INT, len(x), 0, [x]) for name, x in lists.items()}
-        tensors["counts"] = Var(INT, parts, by_rows, right=[[0] * parts])
-        returned_value.append(Trial(message, tensors, more=(rows,), form=_counting, agree=_as_many))
-    return tuple(returned_value)
+        lists["bounds"] = list(bounds)
+        parts = len(bounds) - 1
+        tensors = {name: Var(INT, len(x), 0, [np.array(x)]) for name, x in lists.items()}
+        tensors["counts"] = Var(INT, parts, by_rows, right=[np.zeros(parts, int)])
+        trials.append(Trial(message, tensors, more=(rows,), form=_counting, agree=_as_many))
+    return tuple(trials)
 
 
-def _triangles(answer: Any) -> Passed:
+def _triangles(answer: type[Vertex]) -> Passed:
     totals: list[int] = []
     for trial in _knots():
         rows = trial.more[0]
@@ -481,10 +495,10 @@ def _triangles(answer: Any) -> Passed:
         learner_total = _total(run)
         right = triples(rows)
         if learner_total != right or run.unwritten("counts"):
-            why = "the ordinary graph is right, and this one is not." * bool(totals)
+            why = "the ordinary graph is right, and this one is not." if totals else ""
             advice = "take the smallest graph that is wrong, and follow it by hand."
             actual, wanted = (counted(n, "triangle") for n in (learner_total, right))
-            raise run.refused("14.4", actual, wanted, advice, why)
+            raise run.refused("14.4", actual, wanted, advice=advice, why=why)
         totals.append(learner_total)
     bars = Bars(PER_STEP * finger_steps(rows), run.cycles, "modelled cycles")
     if bars.yours > bars.budget:
@@ -496,6 +510,7 @@ def _triangles(answer: Any) -> Passed:
 
 # --- 14.5 -----------------------------------------------------------------------------------------
 
+Pieces = list[list[tuple[int, int, int]]]  # for each tile, (vertex, first edge, end) of its pieces
 FAIR = 1.1  # a multiple of the mean, or of the mean rounded up
 
 
@@ -515,7 +530,7 @@ def _stars() -> tuple[tuple[str, list[int], int], ...]:
     )
 
 
-def _drawn(offsets: Sequence[int], pieces: list[list[tuple[int, int, int]]]) -> Any:
+def _drawn(offsets: Sequence[int], pieces: Pieces) -> View:
     """Return a picture of the edges on their tiles."""
     graph = Graph(device_of(len(pieces)))
     edges = graph.add_variable(INT, (offsets[-1],), "neighbours")
@@ -525,19 +540,24 @@ def _drawn(offsets: Sequence[int], pieces: list[list[tuple[int, int, int]]]) -> 
     return show.tiles(edges)
 
 
-def _pieces(learner_run: Any) -> list[list[tuple[int, int, int]]] | None:
-    """Return a list of pieces for each tile; None if the answer does not return pieces."""
+def _pieces(result: Pieces) -> Pieces | None:
+    """Return an answer's pieces in plain integers; None if it did not return pieces."""
+    dealt: Pieces = []
     try:
-        dealt = [[tuple(plain(n) for n in piece) for piece in pieces] for pieces in learner_run]
+        for pieces_of_tile in result:
+            dealt.append([])
+            for piece in pieces_of_tile:
+                numbers = [plain(part) for part in piece]
+                integers = [n for n in numbers if isinstance(n, int)]
+                if not len(integers) == len(numbers) == 3:
+                    return None
+                dealt[-1].append((integers[0], integers[1], integers[2]))
     except TypeError:
         return None
-    all_integers = all(
-        len(p) == 3 and all(isinstance(n, int) for n in p) for pieces in dealt for p in pieces
-    )
-    return dealt if all_integers else None  # type: ignore[return-value]
+    return dealt
 
 
-def _no_deal(offsets: Sequence[int], pieces: list[list[tuple[int, int, int]]]) -> tuple[str, str]:
+def _no_deal(offsets: Sequence[int], pieces: Pieces) -> tuple[str, str]:
     """Return (actual, expected) for the first wrong piece; ("", "") if all are right."""
     times_dealt = np.zeros(offsets[-1], int)
     for tile, pieces_of_tile in enumerate(pieces):
@@ -550,29 +570,30 @@ def _no_deal(offsets: Sequence[int], pieces: list[list[tuple[int, int, int]]]) -
                 return f"tile {tile} has {begin} to {end} of vertex {vertex}", wanted
             times_dealt[begin:end] += 1
     if (wrong := np.flatnonzero(times_dealt != 1)).size:
-        edge, times = int(wrong[0]), int(times_dealt[wrong[0]])
+        edge = int(wrong[0])
+        times = int(times_dealt[wrong[0]])
         return f"neighbours[{edge}] is in {counted(times, 'piece')}", "each in one"
     return "", ""
 
 
-def _deal(answer: Callable[..., Any]) -> Passed:
+def _deal(answer: Callable[[list[int], int], Pieces]) -> Passed:
     cases = [(offsets, tiles) for _, offsets, tiles in _stars()]
     actual = [call(answer, *case) for case in cases]
 
-    def alike(like: Any) -> bool:
-        pieces_of_tile = (like(list(offsets), tiles) for offsets, tiles in cases)
+    def deals_alike(like: Callable[[list[int], int], Pieces]) -> bool:
+        results = (like(list(offsets), tiles) for offsets, tiles in cases)
         return all(
-            _pieces(expected_pieces) == _pieces(learner_run)
-            for expected_pieces, learner_run in zip(pieces_of_tile, actual, strict=True)
+            _pieces(expected) == _pieces(result)
+            for expected, result in zip(results, actual, strict=True)
         )
 
-    refused = refusing("14.5", alike)
+    refused = refusing("14.5", deals_alike)
     yours = budget = 0
-    for (message, offsets, tiles), learner_run in zip(_stars(), actual, strict=True):
+    for (message, offsets, tiles), dealt in zip(_stars(), actual, strict=True):
         fault = f"{message}, {counted(tiles, 'tile')}"
-        pieces = _pieces(learner_run)
+        pieces = _pieces(dealt)
         if pieces is None or len(pieces) != tiles:
-            words = shown(learner_run) if pieces is None else counted(len(pieces), "list")
+            words = shown(dealt) if pieces is None else counted(len(pieces), "list")
             advice = "each tile has a list, and each piece is (vertex, first, end)."
             raise refused(fault, words, f"{counted(tiles, 'list')} of pieces", advice)
         words, wanted = _no_deal(offsets, pieces)
@@ -588,18 +609,17 @@ def _deal(answer: Callable[..., Any]) -> Passed:
         if maximum > limit:
             advice = "deal out edges; a vertex whose row is cut stands on both tiles."
             words = f"tile {loads.index(maximum)} has {counted(maximum, 'edge')}"
-            drawing = {
-                "bars": Bars(limit, maximum, "edges"),
-                "draws": partial(_drawn, offsets, pieces),
-            }
-            raise refused(fault, words, f"{limit} at most", advice, **drawing)
+            bars = Bars(limit, maximum, "edges")
+            draws = partial(_drawn, offsets, pieces)
+            raise refused(fault, words, f"{limit} at most", advice, bars=bars, draws=draws)
     return Passed(f"{len(cases)} graphs", Bars(budget, yours, "edges on the fullest tiles"), actual)
 
 
 LISTS = {"ends": [0, 3, 3, 5, 7, 8], "neighbours": [1, 4, 2, 1, 2, 0, 4, 3]}
 LISTS["distance"] = [0, 1, 2, -1, 1]
-LOOKED = {name: Var(INT, len(x), 0, [x]) for name, x in LISTS.items()}
-LOOKED |= {"level": Var(INT, (), 0, [1]), "hit": Var(INT, 5, 0, right=[[1, 0, 1, 1, 0]])}
+LOOKED = {name: Var(INT, len(x), 0, [np.array(x)]) for name, x in LISTS.items()}
+LOOKED["level"] = Var(INT, (), 0, [np.array(1)])
+LOOKED["hit"] = Var(INT, 5, 0, right=[np.array([1, 0, 1, 1, 0])])
 FIVE_ROWS = Trial("5 rows of neighbours, one of them empty", LOOKED, form=codelet, tiles=1)
 
 

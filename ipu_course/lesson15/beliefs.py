@@ -1,9 +1,9 @@
-"""Gaussian belief propagation on tiles, for lesson 15: two kinds of vertices, and the programs in
-which they exchange messages.
+"""Gaussian belief propagation on tiles, for lesson 15: two kinds of vertices, and programs of both.
 
-A Gaussian over one variable is two numbers: eta, its mean divided by its variance, and lam, one
-divided by its variance. A variable adds up the messages of its factors. A factor passes to each of
-its two variables the message of the other one, weakened.
+In the programs, the vertices exchange messages. A Gaussian over one variable is two numbers: eta,
+its mean divided by its variance, and lam, one divided by its variance. A variable adds up the
+messages of its factors. A factor passes to each of its two variables the message of the other one,
+weakened.
 """
 
 from __future__ import annotations
@@ -54,8 +54,7 @@ class Spring(Vertex):
 
 
 class Robust(Vertex):
-    """A spring that yields: if its variables are more than `far` apart, it pulls no harder than at
-    that distance."""
+    """A spring that yields: beyond a distance of `far`, it pulls no harder than at `far`."""
 
     from_a: Input[Vector[FLOAT]]
     from_b: Input[Vector[FLOAT]]
@@ -99,7 +98,8 @@ def network(
     `lies`: the tiles of variables, and of factors. `codelets`: the codelet of variables, and that
     of factors.
     """
-    variables, factors = graph.add_compute_set("variables"), graph.add_compute_set("factors")
+    variables = graph.add_compute_set("variables")
+    factors = graph.add_compute_set("factors")
     sent, actual, belief = (tensors[name] for name in ("sent", "came", "belief"))
     for i, tile in enumerate(lies[0]):
         fields = {name: tensors[name][i] for name in ("prior", "came", "sent", "belief")}
@@ -146,7 +146,7 @@ def messages(
     if lies is None:
         dealt = [i * tiles // n for i in range(n)]
         lies = dealt, [dealt[a] for a, *_ in edges]
-    program = network(graph, tensors, edges, lies, codelets, rounds)
+    program = network(graph, tensors, edges, lies=lies, codelets=codelets, rounds=rounds)
     values: dict[str, Array | float] = {"prior": prior, "came": 0, "stiff": stiff, "far": far}
     for name, value in values.items():
         graph.set_initial_value(tensors[name], np.broadcast_to(value, shapes[name]))

@@ -1,5 +1,4 @@
-"""The exercises of lesson 15, Belief propagation and capstone: correct results and known
-mistakes."""
+"""Lesson 15, Belief propagation and capstone: correct results and known mistakes."""
 
 from __future__ import annotations
 
@@ -7,7 +6,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
-from typing import Any
 
 import numpy as np
 
@@ -17,23 +15,29 @@ from ipu_course.checking.exercise import PredictedValue, exercise, lesson, quest
 from ipu_course.checking.notebooks import work_folder
 from ipu_course.checking.programs import TILES, device_of
 from ipu_course.checking.quoting import difference, quoted, returned
-from ipu_course.checking.trial import Built, Ran, Trial, Var, codelet, codelet_of
+from ipu_course.checking.trial import Built, Parts, Ran, Trial, Var, codelet, codelet_of
 from ipu_course.checking.verdict_panel import Bars, number
 from ipu_course.checking.verdicts import NotAttempted, NotYet, Passed, refusing
 from ipu_course.lesson15.beliefs import Belief, Edge, Spring, chain, grid, messages, network
-from ipu_teach import FLOAT, Graph, Report, show
+from ipu_teach import FLOAT, Graph, Report, Target, Vertex, show
 from ipu_teach._support.places import write_whole
 from ipu_teach.errors import LessonError, counted, shown
+from ipu_teach.report import Recording
 from ipu_teach.report.compare import compare as compared
+from ipu_teach.show.view import View
 from ipu_teach.target import GIVEN
 from ipu_teach.types import Array
+
+Gaussian = tuple[Array, Array]  # eta and lam
 
 # --- 15.1: Gaussians in information form ----------------------------------------------------------
 
 
 def marginal_of_product(etas: Array, lams: Array, keep: int) -> tuple[Array, Array]:
-    """Return (eta, lam) of the marginal of a product, computed from the covariance of the kept
-    variables."""
+    """Return (eta, lam) of the marginal of a product over the first `keep` variables.
+
+    It is computed from the covariance of these variables.
+    """
     spread = np.linalg.inv(np.sum(lams, axis=0))
     mean = spread @ np.sum(etas, axis=0)
     lam = np.linalg.inv(spread[:keep, :keep])
@@ -42,10 +46,12 @@ def marginal_of_product(etas: Array, lams: Array, keep: int) -> tuple[Array, Arr
 
 @cache
 def _gaussians() -> tuple[tuple[str, Array, Array, int], ...]:
-    """Return (description, etas, lams, number of kept variables) of each case; ordinary ones
-    first."""
+    """Return (description, etas, lams, number of kept variables) of each case.
+
+    Ordinary cases come first.
+    """
     draw = np.random.default_rng(1501)
-    returned_value = []
+    cases = []
     for message, many, n, keep in (
         ("two Gaussians of 3 variables", 2, 3, 1),
         ("three of 5 variables", 3, 5, 2),
@@ -58,47 +64,46 @@ def _gaussians() -> tuple[tuple[str, Array, Array, int], ...]:
         lams = roots @ roots.transpose(0, 2, 1) + 0.5 * np.eye(n)
         etas = draw.uniform(-2, 2, (many, n))
         if "nothing" in message:
-            etas[1], lams[1] = 0, 0
-        returned_value.append((message, etas, lams, keep))
-    return tuple(returned_value)
+            etas[1] = 0
+            lams[1] = 0
+        cases.append((message, etas, lams, keep))
+    return tuple(cases)
 
 
-def _fused(answer: Callable[..., Any]) -> Passed:
-    actual: list[Any] = []
+def _fused(answer: Callable[..., Gaussian]) -> Passed:
+    actual: list[Gaussian] = []
 
-    def alike(like: Any) -> bool:
+    def fuses_alike(like: Callable[..., Gaussian]) -> bool:
         pairs = zip(actual, _gaussians(), strict=False)
-        return all(not _apart(learner_run, like(*case)) for learner_run, (_, *case) in pairs)
+        return all(not _apart(gaussian, like(*case)) for gaussian, (_, *case) in pairs)
 
     for message, etas, lams, retained in _gaussians():
         case = etas, lams, retained
         description = f"{message}, keep = {retained}"
-        actual.append(learner_run := call(answer, *case))
-        if not isinstance(learner_run, (tuple, list)) or len(learner_run) != 2:
+        gaussian = call(answer, *case)
+        actual.append(gaussian)
+        if not isinstance(gaussian, (tuple, list)) or len(gaussian) != 2:
             raise NotYet(
                 description,
-                returned(learner_run),
+                returned(gaussian),
                 expected="eta and lam",
                 next_step="return both: eta, lam.",
             )
         right = marginal_of_product(*case)
-        if where := _apart(learner_run, right):
+        if where := _apart(gaussian, right):
             why = f"what came before is right; here: {message}." if len(actual) > 1 else ""
             advice = "take two Gaussians of two variables, and keep one, by hand."
-            raise refusing("15.1", alike)(
-                description, where, f"eta {quoted(right[0])}", advice, why
-            )
+            refused = refusing("15.1", fuses_alike)
+            raise refused(description, where, f"eta {quoted(right[0])}", advice, why=why)
     return Passed(
-        f"{len(actual)} products", evidence=[part for learner_run in actual for part in learner_run]
+        f"{len(actual)} products", evidence=[part for gaussian in actual for part in gaussian]
     )
 
 
-def _apart(learner_run: Sequence[Any], right: Sequence[Any]) -> str:
+def _apart(actual: Gaussian, right: Gaussian) -> str:
     """Return where eta or lam is wrong, in words; "" if both are right."""
-    for name, learner_values, reference_values in zip(
-        ("lam", "eta"), (learner_run[1], learner_run[0]), right[::-1], strict=True
-    ):
-        if where := difference(learner_values, reference_values):
+    for name, part, expected in (("lam", actual[1], right[1]), ("eta", actual[0], right[0])):
+        if where := difference(part, expected):
             return f"{name}: {where}"
     return ""
 
@@ -118,7 +123,7 @@ def tensors_of(prior: Array, sides: int, stiff: Array, far: float, right: Array)
         "sent": Var(FLOAT, zeros.shape, right=[zeros]),  # read, because it distinguishes mistakes
         "belief": Var(FLOAT, (n, 2), right=[right]),
         "stiff": Var(FLOAT, len(stiff), given=[stiff]),
-        "far": Var(FLOAT, (), 0, given=[far]),
+        "far": Var(FLOAT, (), 0, given=[np.array(far)]),
     }
 
 
@@ -145,7 +150,11 @@ def _close(learner_run: Ran, reference_run: Ran) -> bool:
 
 @cache
 def _trees() -> tuple[Trial, ...]:
-    returned_value = []
+    """Return trials of networks without loops, and of a variable alone.
+
+    An ordinary one comes first.
+    """
+    trials = []
     draw = np.random.default_rng(1502)
     star = [(0, side, side + 1, 0) for side in range(5)]
     for message, edges, n, sides, rounds in (
@@ -159,40 +168,45 @@ def _trees() -> tuple[Trial, ...]:
         stiff = draw.uniform(0.5, 3, len(edges))
         prior = prior.astype(np.float32)
         stiff = stiff.astype(np.float32)
-        tensors = tensors_of(prior, sides, stiff, 0.0, solved(prior, edges, stiff))
+        right = solved(prior, edges, stiff)
+        tensors = tensors_of(prior, sides, stiff, far=0.0, right=right)
         form = partial(_messages, edges, rounds, lambda answer: (answer, Spring))
         words = f"{message}, {counted(rounds, 'round')}"
-        returned_value.append(Trial(words, tensors, form=form, agree=_close))
-    return tuple(returned_value)
+        trials.append(Trial(words, tensors, form=form, agree=_close))
+    return tuple(trials)
 
 
 def _messages(
     edges: Sequence[Edge],
     rounds: int,
-    codelets: Callable[[Any], tuple[Any, Any]],
-    answer: Any,
+    codelets: Callable[[type[Vertex]], tuple[type[Vertex], type[Vertex]]],
+    answer: type[Vertex],
     trial: Trial,
     graph: Graph,
-    parts: list[Any],
+    parts: Parts,
 ) -> Built:
-    """Build the program of a network with an answer as one of its two codelets, and each variable
-    on the next tile."""
+    """Build the program of a network with an answer as one of its two codelets.
+
+    `codelets(answer)` returns both. Each variable is on the next tile.
+    """
     tensors = dict(zip(trial.tensors, parts, strict=True))
-    tiles = [[i % TILES for i in range(len(tensors["prior"]))], [e[0] % TILES for e in edges]]
-    return network(graph, tensors, edges, (tiles[0], tiles[1]), codelets(answer), rounds), []
+    tiles = ([i % TILES for i in range(len(tensors["prior"]))], [e[0] % TILES for e in edges])
+    program = network(graph, tensors, edges, lies=tiles, codelets=codelets(answer), rounds=rounds)
+    return program, []
 
 
-def _played(trial: Trial, answer: Any) -> Any:
+def _played(trial: Trial, answer: type[Vertex]) -> View:
     """Return a view of the beliefs of a network as they change, for a refusal."""
-    returned_value: list[Any] = []
-    of = replace(
-        trial, ready=lambda run: returned_value.append(run.engine.record(run.tensors["belief"]))
-    )
-    of.of(answer)
-    return show.run(returned_value[0])
+    recordings: list[Recording] = []
+
+    def watch(run: Ran) -> None:
+        recordings.append(run.engine.record(run.tensors["belief"]))
+
+    replace(trial, ready=watch).of(answer)
+    return show.run(recordings[0])
 
 
-def _variable(answer: Any) -> Passed:
+def _variable(answer: type[Vertex]) -> Passed:
     codelet_of(answer, 'check("15.2", …)')
     reports = []
     for number_, trial in enumerate(_trees()):
@@ -205,7 +219,7 @@ def _variable(answer: Any) -> Passed:
                 advice = "take a chain of two: what does each tell the other?"
                 draws = partial(_played, trial, answer)
                 message = f"{name}s: {where}".replace("nan", "nothing was written")
-                raise run.refused("15.2", message, "", advice, why, draws)
+                raise run.refused("15.2", message, advice=advice, why=why, draws=draws)
         reports.append(run.report)
     return Passed("four trees and a variable alone, beside the dense solve", evidence=reports)
 
@@ -214,15 +228,18 @@ def _variable(answer: Any) -> Passed:
 
 
 def through(message: Array, stiff: float) -> Array:
-    """Return a message after a spring: the marginal of both variables, computed by their
-    covariance."""
+    """Return a message after a spring.
+
+    It is the marginal of both variables, computed from their covariance.
+    """
     eta, lam = message.astype(float)
     spread = np.linalg.inv([[lam + stiff, -stiff], [-stiff, stiff]])
     return np.array([spread[1, 0] * eta / spread[1, 1], 1 / spread[1, 1]])
 
 
-# Messages from a and from b, both means, `stiff` and `far`.
-FACTORS: tuple[tuple[Any, ...], ...] = (
+# messages from a and from b, both means, `stiff` and `far`
+Message = tuple[float, float]
+FACTORS: tuple[tuple[Message, Message, float, float, float, float], ...] = (
     ((2.0, 4.0), (-1.5, 3.0), 0.25, -0.5, 6.0, 0.25),
     ((-3.0, 2.0), (1.0, 5.0), -1.75, 0.5, 8.0, 0.5),
     ((1.0, 3.0), (2.5, 4.0), 0.5, 0.625, 5.0, 0.5),
@@ -234,11 +251,11 @@ FACTORS: tuple[tuple[Any, ...], ...] = (
 @cache
 def _pairs() -> Trial:
     """Return a trial of one vertex, with a run for each case in FACTORS."""
-    edges: dict[str, list[Any]] = {}
+    edges: dict[str, list[Array]] = {}
     names = ("from_a", "from_b", "mean_a", "mean_b", "stiff", "far")
     for case in FACTORS:
         for name, value in zip(names, case, strict=True):
-            edges.setdefault(name, []).append(np.float32(value))
+            edges.setdefault(name, []).append(np.array(value, np.float32))
         a, b, mean_a, mean_b, stiff, far = (np.array(value) for value in case)
         pull = float(stiff) if abs(mean_a - mean_b) <= far else stiff * far / abs(mean_a - mean_b)
         edges.setdefault("to_a", []).append(through(b, float(pull)))
@@ -251,8 +268,10 @@ def _pairs() -> Trial:
 
 
 def cleared(prior: Array, edges: Sequence[Edge], stiff: float, far: float) -> Array:
-    """Return the means at which all robust springs are at rest, by repeated dense solves with the
-    pulls of the last one."""
+    """Return the means at which all robust springs are at rest.
+
+    They are found by repeated dense solves, each with the pulls of the last one.
+    """
     a, b = (np.array([edge[side] for edge in edges]) for side in (0, 2))
     mean = prior[:, 0] / prior[:, 1]
     for _ in range(200):
@@ -264,7 +283,8 @@ def cleared(prior: Array, edges: Sequence[Edge], stiff: float, far: float) -> Ar
 @cache
 def _image() -> Trial:
     """Return a trial with an image of 6 x 5 pixels that has an edge, and noise."""
-    height, width = 6, 5
+    height = 6
+    width = 5
     image = np.where(np.arange(width) < 2, -0.6, 0.8) + np.zeros((height, 1))
     noisy = image + np.random.default_rng(1503).normal(0, 0.3, image.shape)
     prior = np.stack([noisy.ravel() * 8, np.full(noisy.size, 8.0)], axis=1).astype(np.float32)
@@ -272,19 +292,19 @@ def _image() -> Trial:
     stiff = 8.0
     far = 0.25
     right = np.stack([cleared(prior, edges, stiff, far), np.zeros(noisy.size)], axis=1)
-    tensors = tensors_of(prior, 4, np.full(len(edges), stiff), far, right)
+    tensors = tensors_of(prior, 4, np.full(len(edges), stiff), far=far, right=right)
     form = partial(_messages, edges, 60, lambda answer: (Belief, answer))
     return Trial("an image of 6 x 5 pixels, 60 rounds", tensors, form=form, agree=_close)
 
 
-def _robust(answer: Any) -> Passed:
+def _robust(answer: type[Vertex]) -> Passed:
     codelet_of(answer, 'check("15.3", …)')
     trial_run = (trial := _pairs()).through(answer, "15.3")
     for run, case in enumerate(FACTORS):
         for name in ("to_a", "to_b"):
             right = trial.tensors[name].right[run]
-            learner_run = trial_run.came[run][name]
-            if where := difference(learner_run, right, NEAR):
+            message = trial_run.came[run][name]
+            if where := difference(message, right, NEAR):
                 why, advice = trial.reason(trial_run, "15.3")
                 gap = abs(case[2] - case[3])
                 far = case[5]
@@ -311,13 +331,12 @@ def _robust(answer: Any) -> Passed:
     return Passed(f"{len(FACTORS)} pairs of messages, and an image", evidence=trial_run.report)
 
 
-def _drawn(answer: Any) -> Any:
-    """Return images of the observed pixels, of the result of the learner's factor, and of the right
-    result."""
-    learner_run = (trial := _image()).of(answer).came[0]["belief"][:, 0]
+def _drawn(answer: type[Vertex]) -> show.Picture:
+    """Return images of the observed pixels, the learner's result and the right result."""
+    belief = (trial := _image()).of(answer).came[0]["belief"][:, 0]
     prior = trial.tensors["prior"].given[0]
     right = trial.tensors["belief"].right[0]
-    rows = [prior[:, 0] / prior[:, 1], np.nan_to_num(learner_run), right[:, 0]]
+    rows = [prior[:, 0] / prior[:, 1], np.nan_to_num(belief), right[:, 0]]
     alt = "An image of 6 x 5 pixels: as it is seen, as your factor leaves it, and as it should."
     pictures = np.clip(np.array(rows).reshape(3, 6, 5), -2, 2)
     return show.images(pictures, alt, ["seen", "yours", "right"])
@@ -325,15 +344,16 @@ def _drawn(answer: Any) -> Any:
 
 # --- 15.4: where factors and variables lie --------------------------------------------------------
 
-LIMIT, FULL = 1.1, 1.5  # multiples of the reference's bytes, and of an even share of pixels
+LIMIT = 1.1  # allowed multiple of the reference's bytes
+FULL = 1.5  # allowed multiple of an even share of the pixels
 IMAGES = ((12, 12, 16), (13, 9, 6), (7, 11, 4), (10, 10, 13), (1, 20, 5), (26, 2, 7), (2, 3, 8))
 
 
 def blocks(height: int, width: int, tiles: int, maximum: int) -> Array:
     """Return the tile of each pixel in the best division into one block per tile.
 
-    Of all divisions without a block of more than `most` pixels, it cuts the fewest pairs of
-    neighbours.
+    The best division cuts the fewest pairs of neighbours. No block may have more than `maximum`
+    pixels.
     """
 
     def cut(down: int) -> Array:
@@ -359,14 +379,16 @@ def bytes_of(pixels: Array, factors: Array, tiles: int) -> int:
     return int(engine.report.exchange_bytes_per_tile[0].sum())
 
 
-def _placed(answer: Callable[..., Any]) -> Passed:
+def _placed(answer: Callable[[int, int, int, int], tuple[Array, Array, Array]]) -> Passed:
     flat = list[Array]()
     budget = 0
     yours = 0
     for height, width, tiles in IMAGES:
-        learner_run = call(answer, height, width, tiles, maximum := _most(height, width, tiles))
+        maximum = _most(height, width, tiles)
+        image = (height, width)
+        result = call(answer, *image, tiles, maximum)
         description = f"an image of {height} x {width} pixels on {counted(tiles, 'tile')}"
-        parts = _three(learner_run, (height, width), tiles, description)
+        parts = _three(result, image, tiles, description)
         pixels_per_tile = np.bincount(parts[0].ravel())
         draws = partial(_layout, parts[0], tiles)
         if pixels_per_tile.max() > maximum:
@@ -408,25 +430,28 @@ def _placed(answer: Callable[..., Any]) -> Passed:
 
 
 def _most(height: int, width: int, tiles: int) -> int:
+    """Return the most pixels that a tile may have."""
     return -(-int(2 * FULL) * height * width // (2 * tiles))
 
 
-def _three(learner_run: Any, image: tuple[int, int], tiles: int, description: str) -> list[Array]:
+def _three(
+    result: tuple[Array, Array, Array], image: tuple[int, int], tiles: int, description: str
+) -> list[Array]:
     """Return an answer's three arrays of tiles.
 
     :raises NotYet: if it does not return three such arrays.
     """
-    if not isinstance(learner_run, (tuple, list)) or len(learner_run) != 3:
+    if not isinstance(result, (tuple, list)) or len(result) != 3:
         wanted = "three arrays: pixels, right, down"
         raise NotYet(
             description,
-            returned(learner_run),
+            returned(result),
             expected=wanted,
             next_step="return pixels, right, down.",
         )
     height, width = image
     shapes = {"pixels": image, "right": (height, width - 1), "down": (height - 1, width)}
-    for (name, shape), part in zip(shapes.items(), learner_run, strict=True):
+    for (name, shape), part in zip(shapes.items(), result, strict=True):
         try:
             part_array = np.asarray(part)
         except ValueError:  # rows of different lengths
@@ -453,7 +478,7 @@ def _three(learner_run: Any, image: tuple[int, int], tiles: int, description: st
                 why=why,
                 next_step=advice,
             )
-    return [np.asarray(part) for part in learner_run]
+    return [np.asarray(part) for part in result]
 
 
 def _why_so_many(parts: list[Array], tiles: int) -> tuple[str, str]:
@@ -476,7 +501,8 @@ def _why_so_many(parts: list[Array], tiles: int) -> tuple[str, str]:
     return why, "of all a * b = tiles, which cuts the fewest pairs?"
 
 
-def _layout(pixels: Array, tiles: int) -> Any:
+def _layout(pixels: Array, tiles: int) -> View:
+    """Return a picture of the tile of each pixel."""
     graph = Graph(device_of(tiles))
     image = graph.add_variable(FLOAT, pixels.shape, "pixels")
     for place in np.ndindex(pixels.shape):
@@ -486,42 +512,48 @@ def _layout(pixels: Array, tiles: int) -> Any:
 
 # --- 15.5: the capstone ---------------------------------------------------------------------------
 
-WORDS, LESS = 20, 0.8  # words of a paragraph; the largest share of the earlier cycles or bytes
+WORDS = 20  # the fewest words of the paragraph
+LESS = 0.8  # the largest share of the earlier cycles or bytes
 EQUAL = 1e-4  # relative to the largest result: allows for sums in another order
 KEPT = "capstone.md"
+Measured = tuple[Report, dict[str, Array]]  # a report, and results by name
+Side = Measured | Callable[[Target], Measured]
 
 
 def keep(paragraph: str, figures: str = "") -> None:
     """Append a paragraph to the file in the work folder, unless it is already there."""
-    learner_run = paragraph.strip()
-    entry = f"{learner_run}\n\n*{figures}*" if figures else learner_run
+    stripped = paragraph.strip()
+    entry = f"{stripped}\n\n*{figures}*" if figures else stripped
     with suppress(OSError, LessonError, UnicodeError):  # the paragraph cannot be stored
         file = work_folder() / KEPT
         text = file.read_text(encoding="utf-8") if file.exists() else "# My capstone\n"
-        if learner_run not in text:
+        if stripped not in text:
             write_whole(file, f"{text.rstrip()}\n\n{entry}\n")
         elif entry not in text:
-            write_whole(file, text.replace(learner_run, entry, 1))
+            write_whole(file, text.replace(stripped, entry, 1))
 
 
-def _side(side: Any, name: str) -> tuple[Report, dict[str, Array]]:
-    """Return the report and the results of a program, which is run first if it is a function."""
+def _side(side: Side, name: str) -> tuple[Report, dict[str, Array]]:
+    """Return the report and the results of a program, which is run first if it is a function.
+
+    `name`: "before" or "after".
+
+    :raises NotYet: if these are no report and no results.
+    """
     description = f"the program {name}"
-    returned_value = side
-    if callable(side):
-        returned_value = call_made(side, description, device_of().target)
-    if returned_value is None:
+    result = call_made(side, description, device_of().target) if callable(side) else side
+    if result is None:
         raise NotAttempted
     advice = "return a pair: engine.report, and a dictionary of arrays."
     if (
-        not isinstance(returned_value, (tuple, list))
-        or len(returned_value) != 2
-        or not isinstance(returned_value[0], Report)
+        not isinstance(result, (tuple, list))
+        or len(result) != 2
+        or not isinstance(result[0], Report)
     ):
         raise NotYet(
-            description, returned(returned_value), expected="(a report, results)", next_step=advice
+            description, returned(result), expected="(a report, results)", next_step=advice
         )
-    report, results = returned_value
+    report, results = result
     if not isinstance(results, dict) or not results:
         raise NotYet(
             description, f"results: {shown(results)}", expected="arrays by name", next_step=advice
@@ -546,7 +578,8 @@ def _side(side: Any, name: str) -> tuple[Report, dict[str, Array]]:
     return report, {k: a.astype(float) if a.dtype.kind == "f" else a for k, a in arrays.items()}
 
 
-def _capstone(faster: Any, before: Any, paragraph: Any) -> Passed:
+def _refuse_short(paragraph: str) -> None:
+    """Raise `NotYet` unless the paragraph has enough words."""
     if not isinstance(paragraph, str) or len(paragraph.split()) < WORDS:
         message = counted(len(str(paragraph).split()), "word") if isinstance(paragraph, str) else ""
         advice = "what was slow, how did you see it, what did you change, and what did it bring?"
@@ -554,40 +587,27 @@ def _capstone(faster: Any, before: Any, paragraph: Any) -> Passed:
         raise NotYet(
             "your paragraph", message or returned(paragraph), expected=wanted, next_step=advice
         )
+
+
+def _capstone(faster: Side, before: Side, paragraph: str) -> Passed:
+    _refuse_short(paragraph)
     keep(paragraph)  # store it first, so that faulty programs do not lose it
-    (old, right), (new, learner_run) = _side(before, "before"), _side(faster, "after")
+    old, right = _side(before, "before")
+    new, results = _side(faster, "after")
     description = "both programs"
     if old.target != new.target:
         why = str(compared(old, new).of("machine")[0].name).replace("_", " ") + " differs."
         advice = "make the device of the target that the function is given."
         raise NotYet(description, "two machines", expected="one", why=why, next_step=advice)
-    if right.keys() != learner_run.keys():
-        message = f"after: {', '.join(sorted(learner_run))}; before: {', '.join(sorted(right))}"
+    if right.keys() != results.keys():
+        message = f"after: {', '.join(sorted(results))}; before: {', '.join(sorted(right))}"
         raise NotYet(
             description,
             message,
             expected="the same names",
             next_step="return what the program before returns.",
         )
-    for name, array in right.items():
-        if learner_run[name].shape != array.shape:
-            actual, wanted = (
-                f"{name}: shape {array_of.shape}" for array_of in (learner_run[name], array)
-            )
-            advice = "return all of the results, as the program before does."
-            raise NotYet(
-                description,
-                actual,
-                expected=wanted,
-                why="results of two shapes are not equal.",
-                next_step=advice,
-            )
-        if where := difference(learner_run[name], array, EQUAL):
-            why = "they do not compute the same, so one cannot be quicker than the other."
-            advice = "make it equal first. Whatever is quicker then counts."
-            raise NotYet(
-                description, f"{name}: {where}", expected="equal results", why=why, next_step=advice
-            )
+    _refuse_unequal(results, right)
     said_so = [codelet.name for codelet in new.profile.codelets if codelet.ground == GIVEN]
     if said_so or new.unknown_codelets:
         actual = f"{(said_so or new.unknown_codelets)[0]} "
@@ -622,9 +642,31 @@ def _capstone(faster: Any, before: Any, paragraph: Any) -> Passed:
             draws=draws,
         )
     keep(paragraph, f"{figures}.")
-    return Passed(
-        f"equal results; {compared(old, new).sentence()}", bars, list(learner_run.values())
-    )
+    return Passed(f"equal results; {compared(old, new).sentence()}", bars, list(results.values()))
+
+
+def _refuse_unequal(results: dict[str, Array], right: dict[str, Array]) -> None:
+    """Raise `NotYet` unless both programs give equal results, except for rounding."""
+    description = "both programs"
+    for name, array in right.items():
+        if results[name].shape != array.shape:
+            actual, wanted = (
+                f"{name}: shape {array_of.shape}" for array_of in (results[name], array)
+            )
+            advice = "return all of the results, as the program before does."
+            raise NotYet(
+                description,
+                actual,
+                expected=wanted,
+                why="results of two shapes are not equal.",
+                next_step=advice,
+            )
+        if where := difference(results[name], array, EQUAL):
+            why = "they do not compute the same, so one cannot be quicker than the other."
+            advice = "make it equal first. Whatever is quicker then counts."
+            raise NotYet(
+                description, f"{name}: {where}", expected="equal results", why=why, next_step=advice
+            )
 
 
 LESSON = lesson(

@@ -1,5 +1,4 @@
-"""How similar two strands of letters are: the best score of an alignment that starts at their first
-letters.
+"""Score the similarity of two strands of letters, by alignments that start at their first letters.
 
 A match is worth 1. A letter that differs, or that one strand lacks, costs 1. The scores of all
 pairs of beginnings are computed along diagonals, each from the two diagonals before it. A score
@@ -21,7 +20,8 @@ from ipu_teach.poplibs import poputil
 from ipu_teach.program import Execute
 
 Data = dict[str, np.ndarray]
-DROP, NEVER = 6, -(10**6)  # NEVER is the score of dropped cells
+DROP = 6
+NEVER = -(10**6)  # the score of dropped cells
 
 
 class Extend(Vertex):
@@ -34,13 +34,19 @@ class Extend(Vertex):
     def compute(self) -> None:
         scores = np.full((3, len(self.a) + 1), NEVER, np.int32)  # three diagonals, used in turn
         scores[0, 0] = 0
-        best, remaining, d = 0, 1, 0
+        best = 0
+        remaining = 1
+        d = 0
         while remaining > 0 and d < len(self.a) + len(self.b):
             d += 1
-            now, last, before = d % 3, (d - 1) % 3, (d - 2) % 3
-            remaining, reached = 0, best
+            now = d % 3
+            last = (d - 1) % 3
+            before = (d - 2) % 3
+            remaining = 0
+            reached = best
             for i in range(len(self.a) + 1):  # the first i letters of a and the first j of b
-                j, score = d - i, NEVER
+                j = d - i
+                score = NEVER
                 if 0 <= j <= len(self.b):
                     if i > 0:
                         score = scores[last, i - 1] - 1
@@ -60,8 +66,10 @@ class Extend(Vertex):
 
 
 def make(seed: int = 1, pairs: int = 104) -> Data:
-    """Return the two strands of each pair in `a` and `b`, with lengths in `lengths`; the longest
-    come first."""
+    """Return the strands of all pairs in `a` and `b`, with each pair's length in `lengths`.
+
+    The longest pairs come first.
+    """
     rng = np.random.default_rng(seed)
     lengths = np.sort(rng.geometric(0.05, pairs).clip(4, 40))[::-1]
     a = rng.integers(0, 4, lengths.sum(), np.int32)
@@ -72,7 +80,8 @@ def make(seed: int = 1, pairs: int = 104) -> Data:
 def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
     """Return the report of a run, and the best score of each pair as `scores`."""
     data = data or make()
-    graph, lengths = Graph(target), data["lengths"]
+    graph = Graph(target)
+    lengths = data["lengths"]
     a, b = (graph.add_variable(INT, data[name].shape, name) for name in "ab")
     scores = graph.add_variable(INT, lengths.shape, "scores")
     for tensor in (a, b, scores):
@@ -91,11 +100,16 @@ def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
 
 
 def expected(data: Data) -> Data:
-    """Return the same results by numpy, a whole diagonal at a time; `run` has to equal them
-    exactly."""
-    best_scores, cuts = [], np.cumsum(data["lengths"])[:-1]
+    """Return the same results by numpy, a whole diagonal at a time.
+
+    `run` has to equal them exactly.
+    """
+    best_scores = []
+    cuts = np.cumsum(data["lengths"])[:-1]
     for a, b in zip(np.split(data["a"], cuts), np.split(data["b"], cuts), strict=True):
-        n, i, best = len(a), np.arange(len(a) + 1), 0
+        n = len(a)
+        i = np.arange(len(a) + 1)
+        best = 0
         before, last = np.full((2, n + 1), NEVER)
         last[0] = 0
         for d in range(1, 2 * n + 1):

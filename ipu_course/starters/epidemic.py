@@ -1,5 +1,4 @@
-"""Estimate how infectious an illness is from simulations, by keeping those that resemble the
-observations.
+"""Estimate how infectious an illness is, from simulations that resemble the observations.
 
 Each simulation has its own rate, drawn at random: the number of people whom an ill person would
 infect in 100 days if all others were healthy. Every day, a random number of healthy people fall
@@ -23,12 +22,19 @@ from ipu_teach import INT, UNSIGNED_INT, Device, Engine, Graph, InOut, Input, Re
 from ipu_teach.program import Copy, Execute, Sequence
 
 Data = dict[str, np.ndarray]
-PEOPLE, FIRST, RECOVER, NEAR = 1000, 10, 0.1, 1500
+PEOPLE = 1000
+FIRST = 10
+RECOVER = 0.1
+NEAR = 1500
 
 
-def a_day(rate: Any, ill: Any, healthy: Any, dice: Any) -> Any:
-    """Return how many fall ill, how many recover, and the next state of the random generator
-    (xorshift)."""
+def a_day(
+    rate: np.ndarray, ill: np.ndarray, healthy: np.ndarray, dice: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return how many fall ill, how many recover, and the next state of the random generator.
+
+    The generator is xorshift.
+    """
     dice = dice ^ (dice << 13)
     dice = dice ^ (dice >> 17)
     dice = dice ^ (dice << 5)
@@ -36,9 +42,11 @@ def a_day(rate: Any, ill: Any, healthy: Any, dice: Any) -> Any:
     return fall, by_chance(RECOVER * ill, dice & 65535, ill), dice
 
 
-def by_chance(average: Any, luck: Any, maximum: Any) -> Any:
-    """Return a random whole number from 0 to `maximum`: 16 random bits shift it by up to 1.75
-    standard deviations."""
+def by_chance(average: np.ndarray, luck: np.ndarray, maximum: np.ndarray) -> Any:
+    """Return a random whole number from 0 to `maximum`, near `average`.
+
+    `luck`: 16 random bits, which shift the number by up to 1.75 standard deviations.
+    """
     number = np.floor(average + np.sqrt(average) * (luck / 65536 - 0.5) * 3.5 + 0.5)
     return np.minimum(np.maximum(number, 0), maximum)
 
@@ -58,8 +66,10 @@ class Day(Vertex):
 
 
 def make(seed: int = 3, simulations: int = 156, days: int = 60) -> Data:
-    """Return the `rate` and `dice` of each simulation, and how many people were `seen` to be ill
-    each day."""
+    """Return the `rate` and `dice` of each simulation, and the observation `seen`.
+
+    `seen`: how many people were ill each day.
+    """
     rng = np.random.default_rng(seed)
     dice = rng.integers(1, 2**32, simulations + 1, np.uint32)
     rate = rng.integers(10, 61, simulations, np.int32)
@@ -70,7 +80,8 @@ def make(seed: int = 3, simulations: int = 156, days: int = 60) -> Data:
 def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
     """Return the report of a run, each simulation's `distances`, and the rates that were `kept`."""
     data = data or make()
-    graph, many = Graph(target), len(data["rate"])
+    graph = Graph(target)
+    many = len(data["rate"])
     rate, ill, healthy = (graph.add_variable(INT, (many,), n) for n in ("rate", "ill", "healthy"))
     dice = graph.add_variable(UNSIGNED_INT, (many,), "dice")
     graph.set_initial_value(rate, data["rate"])
@@ -96,7 +107,8 @@ def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
 
 def epidemics(rate: np.ndarray, dice: np.ndarray, days: int) -> np.ndarray:
     """Return the number of ill people on each day by numpy, int32 [days, simulations]."""
-    ill, ill_per_day = np.full(len(rate), FIRST), []
+    ill = np.full(len(rate), FIRST)
+    ill_per_day = []
     healthy = PEOPLE - ill
     for _ in range(days):
         fall, recover, dice = a_day(rate, ill, healthy, dice)
@@ -106,8 +118,10 @@ def epidemics(rate: np.ndarray, dice: np.ndarray, days: int) -> np.ndarray:
 
 
 def expected(data: Data) -> Data:
-    """Return the same results by numpy, all simulations at once; `run` has to equal them
-    exactly."""
+    """Return the same results by numpy, all simulations at once.
+
+    `run` has to equal them exactly.
+    """
     ill = epidemics(data["rate"], data["dice"], len(data["seen"]))
     distances = abs(ill - data["seen"][:, None]).sum(axis=0, dtype=np.int32)
     return {"distances": distances, "kept": data["rate"][distances < NEAR]}

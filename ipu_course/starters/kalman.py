@@ -1,5 +1,4 @@
-"""Estimate the states of particles that leave a detector, from their measured positions on its
-planes.
+"""Estimate the states of particles, from their measured positions on the planes of a detector.
 
 Each track is a straight line that is slightly bent by matter. A Kalman filter follows it: it
 predicts position and slope at the next plane, and corrects both with the measurement there. The
@@ -20,7 +19,9 @@ from ipu_teach.program import Execute
 
 Data = dict[str, np.ndarray]
 # variances: of the first position and slope, and added to the slope in a step
-WIDE, STEEP, BENT = 100, 1, 0.01
+WIDE = 100
+STEEP = 1
+BENT = 0.01
 
 
 class Filter(Vertex):
@@ -48,8 +49,10 @@ class Filter(Vertex):
 
 
 def make(seed: int = 2, tracks: int = 234, planes: int = 8) -> Data:
-    """Return `seen`, float32 [tracks, planes], where each plane saw each particle, and the planes'
-    `blur`."""
+    """Return `seen`, float32 [tracks, planes], and the planes' `blur`.
+
+    `seen`: where each plane saw each particle.
+    """
     rng = np.random.default_rng(seed)
     slope = rng.normal(0, 1, (tracks, 1)) + rng.normal(0, 0.1, (tracks, planes)).cumsum(axis=1)
     place = rng.normal(0, 10, (tracks, 1)) + slope.cumsum(axis=1)
@@ -61,7 +64,8 @@ def make(seed: int = 2, tracks: int = 234, planes: int = 8) -> Data:
 def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
     """Return the report of a run, and `states`, float32 [tracks, 2]."""
     data = data or make()
-    graph, tracks = Graph(target), len(data["seen"])
+    graph = Graph(target)
+    tracks = len(data["seen"])
     seen = graph.add_variable(FLOAT, data["seen"].shape, "seen")
     blur = graph.add_constant(FLOAT, data["blur"].shape, data["blur"], "blur")
     graph.set_tile_mapping(blur, 0)
@@ -83,7 +87,8 @@ def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
 
 def expected(data: Data) -> Data:
     """Return the same results by numpy, all tracks at once in float64; `run` may differ by 1e-4."""
-    state, spread = np.zeros((len(data["seen"]), 2)), np.diag([WIDE, STEEP])
+    state = np.zeros((len(data["seen"]), 2))
+    spread = np.diag([WIDE, STEEP])
     step = np.array([[1, 1], [0, 1]])
     for plane, blur in enumerate(data["blur"]):
         if plane:

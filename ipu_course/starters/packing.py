@@ -17,7 +17,8 @@ from ipu_teach import INT, Device, Engine, Graph, Input, Output, Report, Target,
 from ipu_teach.program import Execute
 
 Data = dict[str, np.ndarray]
-ROOM, WIDTH = 32, 4
+ROOM = 32
+WIDTH = 4
 
 
 class Look(Vertex):
@@ -51,9 +52,11 @@ def placed(lengths: np.ndarray) -> list[tuple[int, int]]:
 def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
     """Return the report of a run, and the result of each word, `seen`, in the shape of `words`."""
     data = data or make()
-    places, ends = placed(data["lengths"]), np.cumsum(data["lengths"])
+    places = placed(data["lengths"])
+    ends = np.cumsum(data["lengths"])
     rows = 1 + max(row for row, _ in places)
-    whose, where = np.full((rows, ROOM), -1), np.zeros(len(data["words"]), int)
+    whose = np.full((rows, ROOM), -1)
+    where = np.zeros(len(data["words"]), int)
     for k, (row, first) in enumerate(places):
         cells = np.arange(first, first + data["lengths"][k])
         whose[row, cells] = k

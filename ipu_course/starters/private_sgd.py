@@ -19,7 +19,9 @@ from ipu_teach.poplibs import popops
 from ipu_teach.program import Copy, Execute, Repeat, Sequence
 
 Data = dict[str, np.ndarray]
-CLIP, NOISE, RATE = 1.0, 1.0, 0.5
+CLIP = 1.0
+NOISE = 1.0
+RATE = 0.5
 
 
 class Person(Vertex):
@@ -38,8 +40,10 @@ class Person(Vertex):
 
 
 def make(seed: int = 6, steps: int = 20, batch: int = 78, features: int = 16) -> Data:
-    """Return float32 `x` [steps, batch, features], `labels` [steps, batch], `noise` [steps,
-    features]."""
+    """Return the training data, all float32.
+
+    They are `x` [steps, batch, features], `labels` [steps, batch] and `noise` [steps, features].
+    """
     rng = np.random.default_rng(seed)
     x = rng.standard_normal((steps, batch, features), np.float32)
     labels = (x @ rng.standard_normal(features) > 0).astype(np.float32)
@@ -51,7 +55,8 @@ def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
     """Return the report of a run, and the `weights` after it, float32 [features]."""
     data = data or make()
     steps, batch, features = data["x"].shape
-    graph, program = Graph(target), Sequence()
+    graph = Graph(target)
+    program = Sequence()
     names = ("x", "labels", "noise")
     x, labels, noise = (graph.add_variable(FLOAT, data[n].shape[1:], n) for n in names)
     for name, tensor in zip(names, (x, labels, noise), strict=True):  # the data of one step

@@ -19,7 +19,8 @@ from ipu_teach.poplibs import poputil
 from ipu_teach.program import Copy, Execute, Repeat, Sequence
 
 Data = dict[str, np.ndarray]
-FULL, STEPS = 256, 50
+FULL = 256
+STEPS = 50
 
 
 class Neuron(Vertex):
@@ -49,10 +50,13 @@ def make(seed: int = 5, neurons: int = 156) -> Data:
 
 
 def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
-    """Return the report of a run, how often each neuron spiked as `counts`, and its final
-    `charges`."""
+    """Return the report of a run, with `counts` and `charges` of each neuron.
+
+    `counts`: how often it spiked. `charges`: its final charge.
+    """
     data = data or make()
-    graph, many = Graph(target), len(data["drive"])
+    graph = Graph(target)
+    many = len(data["drive"])
     names = ("spikes", "before", "drive", "charge", "count")
     spikes, before, drive, charge, count = (graph.add_variable(INT, (many,), n) for n in names)
     weights = graph.add_variable(INT, (many, many), "weights")

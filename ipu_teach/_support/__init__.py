@@ -1,6 +1,8 @@
 """Small helpers that belong to no package of the runtime.
 
-`own_code` and `tracebacks` tell the kit's code from the user's, `elsewhere` where a missing name
-is; `progress` and `interrupts` serve what takes long, `outcomes` one function for several
-arguments; `flags` are arguments that are True or False, and `places` finds and writes files.
+- `own_code` and `tracebacks` tell the kit's code from the user's.
+- `elsewhere` finds the module that has a missing name.
+- `progress` and `interrupts` are for long work, and `outcomes` for calls of one function with
+  several arguments.
+- `flags` checks arguments that are True or False, and `places` finds and writes files.
 """

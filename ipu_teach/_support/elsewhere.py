@@ -1,4 +1,4 @@
-"""Names that a module has not: where else they are, as the line to write."""
+"""Errors for names that a module does not have, with the import of the module that has them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ HOMES = (
     "ipu_teach.poplibs.popsparse.dynamic",
     "ipu_teach.errors",
 )
-# The names of the course, which builds on this package and is not imported by it.
+# the names of the course, which builds on this package, so that they cannot be imported here
 COURSE = (
     *("built", "check", "given", "hint", "predict"),
     *("progress", "puzzle", "share", "solution", "verify"),
@@ -40,10 +40,14 @@ COURSE = (
 def not_in(
     module: str, name: str, instead: Mapping[str, str], known: Iterable[str]
 ) -> AttributeError | ImportError:
-    """Return the error for a name that `module` has not, raised by its `__getattr__`: an
-    ImportError for `from … import`, an AttributeError for all who ask otherwise."""
+    """Return the error for a name that `module` does not have, for its `__getattr__` to raise.
+
+    It is an ImportError for `from … import`, and an AttributeError otherwise. `instead` maps names
+    to advice, and `known` lists the names of the module.
+    """
     asking = sys._getframe(2)
-    if asking.f_code.co_filename.startswith("<frozen importlib"):  # looks for a submodule next
+    # Python looks for a submodule next
+    if asking.f_code.co_filename.startswith("<frozen importlib"):
         return AttributeError(name)
     programs: Mapping[str, str] = vars(import_module("ipu_teach.program"))["NOT_HERE"]
     error: AttributeError | ImportError = missing(
@@ -63,7 +67,7 @@ def not_in(
 
 
 def _line(module: str, name: str) -> str:
-    """Return the line that imports a name from where it is; "" where none of ours has it."""
+    """Return the line that imports `name` from the module that has it; "" if none has."""
     for home in HOMES:
         home_module = import_module(home) if home != module else None
         names = vars(home_module) if home_module else {}

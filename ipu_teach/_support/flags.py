@@ -1,11 +1,10 @@
-"""Arguments that are True or False: the calls of a `flagged` function are checked by its `bool`
-hints.
+"""A check of arguments that are True or False: `flagged` reads the `bool` annotations.
 
     @flagged
     def images(pictures: Array, *, diverging: bool = False) -> Picture: ...
 
-Without the check, any text or number would act as True, and an array would end in the middle of the
-call with numpy's error.
+Without the check, any text or number would count as True or False, and an array would raise numpy's
+error in the middle of the call.
 """
 
 from __future__ import annotations
@@ -23,17 +22,20 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def flagged(cls: F) -> F:
-    """Return `made`, a function, or a class with its methods, whose flags are looked at before the
-    body runs: `PoplarTypeError`."""
+    """Return a function or a class whose calls check arguments annotated with `bool`.
+
+    A class is changed: its constructor and public methods check them. They raise `PoplarTypeError`
+    before the body runs.
+    """
     if isinstance(cls, type):
         for name, member in list(vars(cls).items()):
             if inspect.isfunction(member) and (name == "__init__" or name[0] != "_"):
                 setattr(cls, name, _watched(member))
         return cls
-    return _watched(cls)  # type: ignore[no-any-return]
+    return _watched(cls)
 
 
-def _watched(function: Any) -> Any:
+def _watched(function: F) -> F:
     hints = function.__annotations__.values()
     return _checked(function) if not {bool, "bool"}.isdisjoint(hints) else function
 
@@ -42,10 +44,13 @@ def _refused(problem: str, advice: str) -> PoplarTypeError:
     return PoplarTypeError(problem, next_step=advice)
 
 
-_checked: Any = checked(_refused, is_flag)
+_checked = checked(_refused, is_flag)
 
 
 def checks(*names: str) -> Callable[[F], F]:
-    """Return a decorator whose functions check flags and the parameters `names` by their
-    annotations before the body runs: `PoplarTypeError`. The body checks all other arguments."""
+    """Return a decorator whose functions check flags and the parameters `names`.
+
+    The check reads their annotations, and raises `PoplarTypeError` before the body runs. The body
+    checks all other arguments.
+    """
     return checked(_refused, lambda name, hint: is_flag(name, hint) or name in names)

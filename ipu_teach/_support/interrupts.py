@@ -1,14 +1,13 @@
-"""Ctrl-C while a program runs: it is put off to where the machine's memory and the log of its steps
-agree.
+"""Ctrl-C during a run: it is delayed until the machine's memory agrees with the log of its steps.
 
     with interrupts:
         ...                        # a step; Ctrl-C is noted in interrupts.asked
-        interrupts.open = True     # code that may never end, and that puts back what it did
+        interrupts.open = True     # code that may never end, and that undoes its changes
         ...
         interrupts.open = False
 
-A second Ctrl-C stops at once, wherever it is. Another handler of signals than Python's own is left
-alone.
+A second Ctrl-C stops at once, wherever the program is. If a program has installed its own handler
+of signals, that handler stays.
 """
 
 from __future__ import annotations
@@ -18,16 +17,25 @@ import signal
 import threading
 from collections.abc import Callable
 from types import FrameType
-from typing import Any
+from typing import TypeVar
 
-# Those below Python's own, which look up an enum's members and take several times as long.
+import numpy as np
+import numpy.typing as npt
+
+T = TypeVar("T")
+
+# the functions below those of `signal`, which look up an enum's members and are several times
+# slower
 get_handler = _signal.getsignal
 set_handler = _signal.signal
 
 
 class Interrupts:
-    """Whether somebody has `asked` for an end, and whether the code that runs is `open` to it at
-    once."""
+    """The state of Ctrl-C during a run.
+
+    `asked` means that the user has pressed Ctrl-C, and `open` that the running code may be stopped
+    at once.
+    """
 
     def __init__(self) -> None:
         self.asked = self.open = self._installed = False
@@ -51,14 +59,14 @@ class Interrupts:
             raise KeyboardInterrupt
         self.asked = True
 
-    def within(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Call a function of the learner's, which may be stopped."""
+    def within(self, function: Callable[..., T], *args: npt.NDArray[np.generic]) -> T:
+        """Call a function of the learner's code, which Ctrl-C may stop at once."""
         before, self.open = self.open, True
         value = function(*args)
         self.open = before
         return value
 
     def check(self) -> None:
-        """Stop here if somebody has asked."""
+        """Raise KeyboardInterrupt if the user has pressed Ctrl-C."""
         if self.asked:
             raise KeyboardInterrupt

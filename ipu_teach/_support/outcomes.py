@@ -1,5 +1,4 @@
-"""Call one function for several arguments, in turn or on an executor, and collect results and
-errors.
+"""Calls of one function for several arguments, in turn or on an executor, with results and errors.
 
 The results are in the order of the arguments. A call that fails does not affect the others. Ctrl-C
 keeps the finished results and cancels the rest.
@@ -15,22 +14,31 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError, Executor, Future, as_completed
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from ipu_teach._support.progress import working
 from ipu_teach.errors import InvalidOptionError, shown
+
+# The argument and the result of a call, which this module only passes on.
+Argument: TypeAlias = Any
+Result: TypeAlias = Any
+Function: TypeAlias = Callable[[Argument], Result]
+# Source texts by file name, in the form of linecache.cache.
+Sources: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
     """The outcome of a call: its `value`, or the `error` that it raised."""
 
-    value: Any = None
+    value: Result = None
     error: Exception | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """On its way from another process: an error leaves its traceback behind, and brings the
-        words of it."""
+        """Return how to rebuild the outcome in another process.
+
+        An error loses its traceback there, so the traceback's text becomes its cause.
+        """
         if self.error is None:
             return Outcome, (self.value,)
         description = "".join(
@@ -52,17 +60,16 @@ def _arrived(error: Exception, message: str) -> Outcome:
 
 
 def outcomes(
-    function: Callable[[Any], Any],
-    arguments: Sequence[tuple[str, Any]],
+    function: Function,
+    arguments: Sequence[tuple[str, Argument]],
     executor: Executor | None,
     title: str,
     hidden: bool,
 ) -> list[Outcome | None]:
-    """Return what `function` makes of each of the (name, argument). The line of progress, unless
-    `hidden`, says `what` and the name.
+    """Return the outcome of `function(argument)` for each (name, argument).
 
-    None for what Ctrl-C left undone. Raises `InvalidOptionError` for an executor that takes no
-    calls.
+    An outcome is None if Ctrl-C came before the call ended. The progress line shows `title` and the
+    name, unless it is `hidden`. Raises `InvalidOptionError` if the executor accepts no calls.
     """
     results: list[Outcome | None] = [None] * len(arguments)
     with working(title, "machine", hidden=hidden) as work:
@@ -74,7 +81,7 @@ def outcomes(
                 except KeyboardInterrupt:
                     break
             return results
-        # Codelets typed in a notebook have no file, but their source text is needed.
+        # Codelets typed in a notebook have no file, but other processes need their source text.
         typed = {
             name: entry
             for name, entry in linecache.cache.items()
@@ -84,7 +91,7 @@ def outcomes(
             futures = [
                 executor.submit(_away, function, argument, typed) for _, argument in arguments
             ]
-        except RuntimeError as error:  # it was shut down, or its processes are gone
+        except RuntimeError as error:  # the executor was shut down, or its processes have ended
             raise InvalidOptionError(f"""The executor takes no more calls: {error}.
                 next:  make a new one, and sweep before it is shut down.""") from error
         try:
@@ -98,19 +105,19 @@ def outcomes(
     return results
 
 
-def attempt(function: Callable[[Any], Any], argument: Any) -> Outcome:
-    """Return a call whose errors are outcomes."""
+def attempt(function: Function, argument: Argument) -> Outcome:
+    """Call `function(argument)`, and return its value or its error as an outcome."""
     try:
         return Outcome(function(argument))
     except Exception as error:
         return Outcome(error=error)
 
 
-def _away(function: Callable[[Any], Any], argument: Any, typed: dict[str, Any]) -> Outcome:
-    """Return the outcome of a call, perhaps in another process.
+def _away(function: Function, argument: Argument, typed: Sources) -> Outcome:
+    """Return the outcome of a call that may run in another process.
 
-    Its progress is hidden there, and the text of codelets typed in a notebook, `typed`, is passed
-    on.
+    Its progress is hidden there. `typed` is the source text of codelets typed in a notebook, for
+    that process.
     """
     linecache.cache.update(typed)
     with working("call", hidden=True):
@@ -118,27 +125,31 @@ def _away(function: Callable[[Any], Any], argument: Any, typed: dict[str, Any]) 
 
 
 def _outcome(future: Future[Outcome]) -> Outcome | None:
-    """Return what came of a call; None if it was stopped."""
+    """Return the outcome of a call on an executor; None if the call was stopped."""
     try:
         return future.result()
     except (CancelledError, KeyboardInterrupt):  # Ctrl-C also reaches the processes of a pool
         return None
-    except Exception as error:  # the process ended, or what it returned cannot travel
+    except Exception as error:  # the process ended, or the returned object cannot be pickled
         return Outcome(error=error)
 
 
-def check_travels(call: str, executor: object, sent: Mapping[str, object]) -> None:
-    """Raise `InvalidOptionError` if `executor` is not an executor, or if an object in `sent`, by
-    name, cannot be sent to its processes."""
+def check_travels(call: str, executor: Executor, sent: Mapping[str, Argument]) -> None:
+    """Raise `InvalidOptionError` if `executor` cannot send the objects to its processes.
+
+    The same error is raised for an object that is not an executor. `call` is the name of the
+    calling function, and `sent` has the objects by name.
+    """
     if not isinstance(executor, Executor):
         raise InvalidOptionError(f"""{call} was given {shown(executor)}, which is not an executor.
             next:  give one of concurrent.futures, such as ProcessPoolExecutor(4), or
             client.get_executor() of a Dask client.""")
-    processes = sys.modules.get("concurrent.futures.process")  # a browser cannot even import it
+    processes = sys.modules.get("concurrent.futures.process")  # a browser cannot import this module
     if processes is None or not isinstance(executor, processes.ProcessPoolExecutor):
         return
-    context, begun = getattr(executor, "_mp_context", None), getattr(executor, "_processes", None)
-    # a forked process gets a copy of everything in memory
+    context = getattr(executor, "_mp_context", None)
+    begun = getattr(executor, "_processes", None)
+    # a forked process has a copy of everything in memory
     forks = context is not None and context.get_start_method() == "fork" and not begun
     for name, value in sent.items():
         try:

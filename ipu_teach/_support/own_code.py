@@ -1,8 +1,7 @@
-"""Tell the kit's own code from the user's, so that errors, warnings and tracebacks show the user's
-line.
+"""Tell the kit's own code from the user's, so that errors and tracebacks show the user's line.
 
-The runtime knows its own package. A package that builds on it, as the course does, registers itself
-when it is imported.
+The runtime registers its own package. A package that builds on it, such as the course, registers
+itself when it is imported.
 """
 
 from __future__ import annotations
@@ -14,12 +13,12 @@ RUNTIME = "ipu_teach"
 
 _prefixes: tuple[str, ...] = ()  # module names, each followed by a dot
 _folders: tuple[str, ...] = ()
-# Of vertex classes from these modules, a report shows a sentence instead of the source text.
+# for vertex classes from these modules, a report shows a sentence instead of the source text
 _libraries: tuple[str, ...] = (f"{RUNTIME}.poplibs.",)
 
 
 def add_package(name: str, folder: Path) -> None:
-    """Register the top-level package `name`, whose files are in `folder`, as the kit's own."""
+    """Register the top-level package `name`, with its files in `folder`, as the kit's own code."""
     global _prefixes, _folders
     _prefixes = (*_prefixes, f"{name}.")
     _folders = (*_folders, f"{folder}{os.sep}")
@@ -32,7 +31,7 @@ def add_library(module: str) -> None:
 
 
 def is_own_module(name: object) -> bool:
-    """Return whether a module of that name belongs to the kit; `name` may be `None`."""
+    """Return whether the module `name` belongs to the kit; `name` may be None."""
     return f"{name}.".startswith(_prefixes)
 
 

@@ -1,8 +1,8 @@
-"""Find the files that come with the kit beside its code, and write files safely.
+"""Find the files that come with the kit, and write files safely.
 
 In a checkout the folders `datasets`, `docs` and `notebooks` are beside the packages. In a wheel
 each package has a folder `carried`, which hatch_build.py fills: the runtime has the data sets, and
-the course the rest. Errors about folders that are full or cannot be written are made here too.
+the course the rest. This module also builds the errors about folders that are full or read-only.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ CARRIED = "carried"  # the folder of a package in a wheel
 FULL = (errno.ENOSPC, errno.EDQUOT)
 NOT_KEPT = (*FULL, errno.EACCES, errno.EPERM, errno.EROFS)
 MEMINFO = Path("/proc/meminfo")
-PROBE = 1 << 20  # bytes that are written to see whether a folder can keep any
+PROBE = 1 << 20  # the number of bytes written to test whether a folder can store any
 
 
 def free_memory() -> int | None:
-    """Return the bytes of this computer's memory that are free, where Linux tells."""
+    """Return the free memory of this computer in bytes; None on systems without /proc/meminfo."""
     return _memory("MemAvailable")
 
 
 def all_memory() -> int | None:
-    """Return the bytes of this computer's memory, where the system tells."""
+    """Return the memory of this computer in bytes; None if the system does not report it."""
     try:
         return _memory("MemTotal") or os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):  # Windows has no sysconf
@@ -52,18 +52,18 @@ def checkout() -> Path | None:
 
 
 def program() -> str:
-    """Return how this command line was called, as one would call it again."""
+    """Return the command that the user typed: "python3 run.py" or "ipu-teach"."""
     by_run_py = sys.argv[0] == str(PACKAGE / "__main__.py") and checkout()
     return "python3 run.py" if by_run_py else "ipu-teach"
 
 
 def bundled(name: str, package: Path = PACKAGE) -> Path:
-    """Return the folder `name` that comes with a package, in a checkout or in a wheel."""
+    """Return the folder `name` that comes with `package`, in a checkout or in a wheel."""
     return (checkout() or package / CARRIED) / name
 
 
-def not_kept(noun: str, where: object, error: OSError) -> LessonError:
-    """Return the error of something that could not be written, which says what to do."""
+def not_kept(noun: str, where: Path | str, error: OSError) -> LessonError:
+    """Return the error for a thing (`noun`) that could not be written to `where`, with advice."""
     step = "set IPU_TEACH_WORK to a folder " + (
         "on another disk, or make room on this one" if error.errno in FULL else "that you may write"
     )
@@ -71,7 +71,7 @@ def not_kept(noun: str, where: object, error: OSError) -> LessonError:
 
 
 def write_whole(file: Path, content: bytes | str) -> None:
-    """Write a whole file, or none and leave what was there. Raises `OSError`."""
+    """Write `content` to `file` completely, or leave the old file unchanged. Raises `OSError`."""
     data = content if isinstance(content, bytes) else content.encode("utf-8")
     part = file.with_name(f".{file.name}.{os.getpid()}-{os.urandom(4).hex()}.part")
     try:
@@ -83,8 +83,10 @@ def write_whole(file: Path, content: bytes | str) -> None:
 
 
 def try_writing(folder: Path) -> None:
-    """Write into a folder, or the nearest above it that exists, and leave nothing there. Raises
-    `OSError`."""
+    """Write a test file into a folder, or into the nearest existing one above it, and remove it.
+
+    Raises `OSError`.
+    """
     near = next((existing for existing in (folder, *folder.parents) if existing.exists()), folder)
     with tempfile.TemporaryFile(dir=near) as file:
         file.write(bytes(PROBE))

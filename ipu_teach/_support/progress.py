@@ -5,16 +5,16 @@
         for work.done in range(40):
             ...
 
-Nothing is shown in the first second, in a log, or in a notebook without a reader: a page that a
-person looks at names the cell that it runs, and a program that stores outputs does not. The working
-code only records how far it is. A thread reads that now and then, and ends when nothing has
-happened for a while. Of nested work, the outermost has the line, and the innermost provides the
-text. IPU_TEACH_PROGRESS=0 turns all of it off.
+Nothing is shown in the first second, in a log, or in a notebook without a reader. Only a page that
+a person looks at sends the identifier of the cell that it runs; a program that stores outputs does
+not. The working code only records its progress. A thread reads that at intervals, and ends when
+nothing has happened for a while. If work is nested, the outermost has the line, and the
+innermost provides the text. IPU_TEACH_PROGRESS=0 turns all of it off.
 
 A graph that a learner's own loop builds vertex by vertex has no `with` block, and recording each
-vertex would cost as much as adding it. So `growing` only tells the thread where to count. The end
-of such a loop is not announced: its line goes when no more vertices come or the cell ends, and on a
-terminal before anything else is printed.
+vertex would cost as much as adding it. So `growing` only tells the thread which attribute counts
+the vertices. The end of such a loop is not announced: its line disappears when no more vertices
+are added or the cell ends, and on a terminal before anything else is printed.
 """
 
 from __future__ import annotations
@@ -31,22 +31,21 @@ from typing import Any, TextIO, TypeVar
 
 T = TypeVar("T")
 
-AFTER, EVERY = 1.0, 0.2  # seconds: until something is shown, and between two looks
-FORMS = (  # of the line: with nothing counted, without an end in sight, and with one
+AFTER, EVERY = 1.0, 0.2  # seconds: before the line appears, and between two updates
+FORMS = (  # of the line: without a count, with a count but no total, and with both
     "{elapsed}{postfix}",
     "{n_fmt} {unit} [{elapsed}{postfix}]",
     "{percentage:3.0f}%|{bar:12}| {n_fmt}/{total_fmt} {unit} [{elapsed}<{remaining}{postfix}]",
 )
-IDLE = 25  # looks without work after which the thread ends
-STILL = 3  # looks at what does not grow after which its line goes
+IDLE = 25  # updates without work after which the thread ends
+STILL = 3  # updates without growth after which the line of a growing object disappears
 
 
 class TrackedWork:
-    """Work under way: how many `unit`s are `done`, of `total` if that is known, and a text that
-    says what is being done.
+    """Work in progress: `done` of `total` units (0 if unknown), and a text about the current part.
 
-    `look` replaces these three: a function that returns them when the line is drawn. With `hidden`,
-    nothing is shown.
+    `look` is a function that returns these three when the line is drawn, in place of the
+    attributes. With `hidden`, nothing is shown.
     """
 
     def __init__(
@@ -64,30 +63,36 @@ class TrackedWork:
         self._begun = time.perf_counter()
 
     def note(self, done: int, total: int) -> None:
-        """So many are done, and one more is to come after `total`."""
+        """Record that `done` units are done, and that one more follows after `total`."""
         self.done = done
         self.total = total + 1
 
     def each(self, items: Iterable[T], total: int) -> Iterator[T]:
-        """Yield the items one after the other, and count them as done."""
+        """Yield the items in order, and count each as done when the next one is requested."""
         self.total = total
         for self.done, item in enumerate(items):
             yield item
 
     def late(self) -> bool:
-        """Whether it has gone on for long enough to be shown."""
+        """Return whether the work has taken long enough to be shown."""
         return self.screen is not None and time.perf_counter() - self._begun >= AFTER
 
     def draw(self, inner: TrackedWork) -> None:
-        """Draw the line with the current progress."""
+        """Draw the line: the progress of this work, and the text of `inner`, the innermost work."""
         done, total, words = (
             self.look() if self.look is not None else (self.done, self.total, self.words)
         )
         if self._bar is None:
             from tqdm import tqdm
 
-            style: dict[str, Any] = {"leave": False, "dynamic_ncols": True, "delay": 1e-9}
-            self._bar = tqdm(desc=self.what, unit=f"{self.unit}s", file=self.screen, **style)
+            self._bar = tqdm(
+                desc=self.what,
+                unit=f"{self.unit}s",
+                file=self.screen,
+                leave=False,
+                dynamic_ncols=True,
+                delay=1e-9,
+            )
             self._bar.start_t -= time.perf_counter() - self._begun
         bar = self._bar
         bar.n = done
@@ -97,14 +102,14 @@ class TrackedWork:
         bar.refresh()
 
     def close(self) -> None:
-        """Take the line away."""
+        """Remove the line."""
         if self._bar is not None:
             self._bar.close()
             self._bar = None
 
 
 class Growth(TrackedWork):
-    """Objects that a learner's own loop adds, counted in one of the attributes of `of`."""
+    """Objects that a learner's own loop adds, counted in attribute `counts` of the object `of`."""
 
     def __init__(self, what: str, units: str, of: object, counts: str, screen: _Screen) -> None:
         super().__init__(what, "", lambda: (0, 0, f"{self.done:,} {units} so far"), False)
@@ -115,7 +120,10 @@ class Growth(TrackedWork):
         self.within_a_line = False
 
     def grew(self) -> bool:
-        """Whether there are more than at the last look."""
+        """Return whether there are more objects than at the last update.
+
+        After `STILL` updates without growth, the line is removed.
+        """
         before, self.done = self.done, getattr(self.of, self.counts)
         self.still = 0 if self.done > before else self.still + 1
         if self.still >= STILL:
@@ -124,7 +132,7 @@ class Growth(TrackedWork):
         return self.still == 0
 
     def draw(self, inner: TrackedWork) -> None:
-        if self.within_a_line:  # drawing would overwrite that line
+        if self.within_a_line:  # drawing would overwrite the user's unfinished line
             return
         if self._bar is None and type(self.screen) is _Screen:
             for beside in _BESIDE:
@@ -132,24 +140,23 @@ class Growth(TrackedWork):
         super().draw(inner)
 
     def give_way(self, text: str) -> None:
-        """Something is printed; only what comes after it brings the line back."""
+        """Remove the line before `text` is printed. It returns only when more objects are added."""
         self.close()
         self.done = getattr(self.of, self.counts)
         self.within_a_line = not text.endswith("\n")
 
     def stop(self) -> None:
-        """Take the line away, and look no more at what is printed."""
+        """Remove the line, and stop watching the output streams."""
         self.close()
         for beside in _BESIDE:
             beside.put_back()
 
 
 class _Beside:
-    """Standard output or error while a line is on the terminal: anything printed removes the line
-    first.
+    """The replacement of standard output or error while a line is on the terminal.
 
-    There is one of each for the whole process: print() uses the stream that it found, and does not
-    keep it alive.
+    Anything printed through it removes the line first. There is one for each of the two streams in
+    the whole process, because print() uses the stream that it looked up without keeping it alive.
     """
 
     def __init__(self, name: str) -> None:
@@ -178,7 +185,7 @@ class _Beside:
 
 _BESIDE = _Beside("stdout"), _Beside("stderr")
 _lock = threading.Lock()
-_under_way: list[TrackedWork] = []  # the outermost first
+_under_way: list[TrackedWork] = []  # the outermost work first
 _grows: Growth | None = None
 _watcher: threading.Thread | None = None
 
@@ -190,8 +197,7 @@ def working(
     look: Callable[[], tuple[int, int, str]] | None = None,
     hidden: bool = False,
 ) -> Iterator[TrackedWork]:
-    """Yield what happens in the block may take long. In threads beside the main one nothing is
-    shown."""
+    """Yield an object that shows the progress of the block. Only the main thread shows progress."""
     work = TrackedWork(title, unit, look, hidden)
     if threading.current_thread() is not threading.main_thread():
         yield work
@@ -212,8 +218,11 @@ def working(
 
 
 def growing(title: str, units: str, of: object, counts: str) -> None:
-    """A loop of somebody's own begins to make `units`, which `of` counts in its attribute `counts`.
-    Not in other threads."""
+    """Show the progress of a learner's loop that adds objects to `of`.
+
+    The attribute `counts` of `of` is their number, and `units` their name in the plural. Only the
+    main thread shows progress.
+    """
     global _grows
     is_shown = threading.current_thread() is threading.main_thread() and not (
         _under_way and _under_way[0].hidden
@@ -224,7 +233,7 @@ def growing(title: str, units: str, of: object, counts: str) -> None:
     _end_growth()
     screen.at_end(_end_growth)
     with _lock:
-        _grows = Growth(title, units, of, counts, screen)
+        _grows = Growth(title, units, of=of, counts=counts, screen=screen)
         _watch()
 
 
@@ -234,7 +243,7 @@ def _watch() -> None:
         _watcher = threading.Thread(target=_look_on, name="ipu_teach progress", daemon=True)
         try:
             _watcher.start()
-        except RuntimeError:  # a browser has no threads: nothing is shown
+        except RuntimeError:  # a browser has no threads, so nothing is shown
             _watcher = None
 
 
@@ -265,7 +274,7 @@ def _end_growth() -> None:
 
 
 def _screen() -> _Screen | None:
-    """Return the place where a reader can see a line; None if there is none."""
+    """Return the output where a reader can see a line; None if there is none."""
     if os.environ.get("IPU_TEACH_PROGRESS") == "0":
         return None
     if sys.stderr is not None and sys.stderr.isatty():
@@ -273,13 +282,16 @@ def _screen() -> _Screen | None:
     shell = None
     if "ipykernel" in sys.modules and "IPython" in sys.modules:
         shell = sys.modules["IPython"].get_ipython()
-    parent: dict[str, Any] = getattr(shell, "get_parent", dict)()  # the request to run this cell
+    # the message that asked to run this cell
+    parent: dict[str, Any] = getattr(shell, "get_parent", dict)()
     return _Cell(sys.stderr, shell) if parent.get("metadata", {}).get("cellId") else None
 
 
 class _Screen:
-    """A terminal, as the file that tqdm writes to. No line may stop a program: what cannot be
-    written is not."""
+    """A terminal, as the file that tqdm writes to.
+
+    Errors are ignored, as a progress line must never stop a program.
+    """
 
     def __init__(self, file: TextIO) -> None:
         self._file = file
@@ -288,12 +300,12 @@ class _Screen:
         self.flush = file.flush
 
     def at_end(self, call: Callable[[], None]) -> None:
-        """Make that call when the cell ends."""
+        """Call `call` when the notebook's cell ends. On a terminal, do nothing."""
 
     def write(self, text: str) -> None:
         try:
             self._write(text)
-        # tqdm would keep its lock, and whoever waits for that would wait for ever
+        # with an error here, tqdm would keep its lock, and other threads would wait for it forever
         except Exception:
             self._write = lambda _: None  # type: ignore[method-assign, assignment]
 
@@ -302,12 +314,12 @@ class _Screen:
 
 
 class _Cell(_Screen):
-    """The place below a notebook's cell. Made by the thread that runs the cell."""
+    """The output of a notebook's cell. The thread that runs the cell must create it."""
 
     def __init__(self, file: TextIO, shell: Any) -> None:
         super().__init__(file)
         self._shell = shell
-        self._context: Context = copy_context()  # says where the cell's outputs go
+        self._context: Context = copy_context()  # the context that sends outputs to this cell
         self._handle: Any = None
 
     def at_end(self, call: Callable[[], None]) -> None:
@@ -333,7 +345,7 @@ class _Cell(_Screen):
 
 
 def _in_child() -> None:
-    """A process that was forked has neither the thread nor what it looked at."""
+    """Clear the state in a forked process, which has neither the thread nor its work."""
     global _watcher, _grows
     _watcher = _grows = None
     _under_way.clear()

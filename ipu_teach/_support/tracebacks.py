@@ -1,8 +1,8 @@
-"""Tracebacks in a notebook: the learner's lines and those of other libraries, without the kit's.
+"""Tracebacks in a notebook: they show the learner's code and other libraries, but not the kit's.
 
-A graph is built in a cell and checked far below it, and the mistake is a line of the cell. The
-frames between the two do not help its author. `%xmode Verbose` shows them all, `%debug` goes
-through them, and a script prints them as Python does.
+A graph is built in a cell but checked deep inside the kit, while the mistake is in a line of the
+cell. The frames between the two do not help the learner. `%xmode Verbose` shows them all, `%debug`
+steps through them, and a script prints them as Python does.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ def shortened(error: BaseException, shell: Any) -> list[str]:
     finally:
         for link, traceback in links:
             link.__traceback__ = traceback
-        formatter.tb = error.__traceback__  # from which %debug starts
+        formatter.tb = error.__traceback__  # `%debug` starts from this traceback
     return lines
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an error, its cause, the cause of that, and so on."""
+    """Yield an error, its cause, the cause of that one, and so on."""
     visited: list[BaseException] = []
     while error is not None and not any(error is link for link in visited):
         yield error

@@ -1,12 +1,13 @@
 """Compile a graph and its programs to one immutable `Compiled`.
 
-Beside `tiny`, which runs a graph as it is, this package freezes the graph into arrays and checks
-them as a whole before anything runs. Vertices whose fields have equal shapes become one group. Each
-codelet's `compute()` is traced, or its source is read as a loop over elements, with its costs and
-the elements that it defines. Programs become numbered steps, in which independent copies are
-merged.
+Compared with `tiny`, which runs a graph as it is, this package first freezes the graph into arrays
+and checks all of it before anything runs. Vertices of a codelet with fields of equal shapes become
+one group. The `compute()` of each codelet is traced; if that is impossible, its source is
+translated to a loop over elements. Programs become numbered steps; independent copies are merged.
 
-A `Compiled` never changes, and all higher packages read the same one.
+Both ways of reading a codelet give its costs and the elements that it defines.
+
+A `Compiled` never changes, and all higher packages use the same one.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ __all__ = ["Compiled", "StepProgress", "compile_programs"]
 class Compiled:
     """A checked, immutable program.
 
-    `groups` is by compute set id, and `steps` by the number in a leaf node.
+    `groups` is indexed by compute set id, and `steps` by the step number in a leaf of `programs`.
     """
 
     graph: FrozenGraph
@@ -46,7 +47,7 @@ class Compiled:
     streams: dict[str, DataStream]
     host_accesses: dict[str, HostAccess]
     remote_buffers: dict[str, RemoteBuffer]
-    # maps a tensor that a learner made to its counterpart in `graph`
+    # returns the counterpart in `graph` of a tensor that a learner created
     image: Callable[[Tensor], Tensor] = lambda tensor: tensor
 
 
@@ -64,10 +65,10 @@ def compile_programs(
 ) -> Compiled:
     """Check a graph and programs, merge copies, group vertices and trace codelets.
 
-    Without `check_races`, a compute set that races is compiled for the plain vertex loop, in which
-    the last vertex wins. Without `check_fit`, a field may be larger than a tile's memory. Without
-    `merge_copies`, each Copy is a step of its own. `progress(step, total)` is called as the work
-    advances.
+    Without `check_races`, a compute set with a race is compiled for the plain vertex loop, in which
+    the last vertex to write wins. Without `check_fit`, a field may be larger than a tile's memory.
+    Without `merge_copies`, each Copy is a separate step. `progress(step, total)` is called as the
+    work advances.
 
     :raises CodeletError: if a codelet is wrong, or its compute() fails.
     :raises ControlProgramError: if a program is malformed.
@@ -116,7 +117,10 @@ def compile_programs(
 def _groups(
     graph: FrozenGraph, racing: Mapping[int, str]
 ) -> Iterator[tuple[int, tuple[Group, ...]]]:
-    """Yield (id, groups) of each compute set, with the races of some."""
+    """Yield (id, groups) of each compute set.
+
+    `racing` maps the ids of compute sets to their races.
+    """
     grouper = Grouper(graph)
     for cs in graph.compute_sets:
         yield (

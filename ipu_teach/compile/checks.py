@@ -38,8 +38,8 @@ def check_graph(
 ) -> dict[int, str]:
     """Run every check of the graph, in the order in which the errors help a learner most.
 
-    Without `refuse_races`, a race is not an error; the result maps the ids of racing compute sets
-    to a description of the race. Without `refuse_large`, a field may be larger than a tile's
+    Without `refuse_races`, a race is not an error, and the result maps the ids of the compute sets
+    with a race to its description. Without `refuse_large`, a field may be larger than a tile's
     memory.
     """
     for compute_set, table in graph.tables():
@@ -143,7 +143,7 @@ def check_regions_fit(
     """
     limit = graph.target.bytes_per_tile
     largest = [int(graph.region_bytes(table, name).max()) for name in table.fields]
-    # an upper bound: as if one vertex had the largest region of every field
+    # an upper bound: the memory of a vertex that had the largest region of every field
     if sum(largest) <= limit:
         return
     sizes = {
@@ -197,10 +197,11 @@ def _sorted(
 def check_races(graph: FrozenGraph, compute_set: FrozenComputeSet) -> None:
     """Check that no field writes what another field reads or writes, or a constant.
 
-    First, whole stretches of vertices are compared; if they are independent, so are the vertices.
-    Otherwise all writes are sorted. A write that starts before the furthest end of the earlier ones
-    is a second writer. If there is none, the writes are disjoint, and two binary searches find
-    those that overlap a read. An InOut is a single field, so a vertex may read and write it.
+    First, contiguous stretches of vertices are compared; if they are independent, so are their
+    vertices. Otherwise all writes are sorted. A write that starts before the largest end of the
+    earlier writes is a second write to the same element. If there is none, the writes are disjoint,
+    and two binary searches find those that overlap a read. An InOut is a single field, so a vertex
+    may read and write it.
     """
     reads: Owners = []
     writes: Owners = []
@@ -247,10 +248,10 @@ def check_races(graph: FrozenGraph, compute_set: FrozenComputeSet) -> None:
 
 
 def _are_independent(graph: FrozenGraph, reads: Owners, writes: Owners) -> bool:
-    """Return whether nothing is written twice, written and read, or written to a constant.
+    """Return whether no byte is written twice, written and read, or part of a constant and written.
 
-    Whole stretches of vertices are compared, so this is cheap, but does not find the vertices that
-    conflict. It may return False where there is no conflict.
+    Contiguous stretches of vertices are compared, so this is cheap, but does not find the vertices
+    that conflict. It may return False although there is no conflict.
     """
     _, _, start, stop = _sorted(graph.touched, writes)
     if (stop - start).sum() != sum(graph.connected_bytes(*owner) for owner in writes) or np.any(
@@ -264,8 +265,10 @@ def _are_independent(graph: FrozenGraph, reads: Owners, writes: Owners) -> bool:
 
 
 def _constant_in(graph: FrozenGraph, start: Array, stop: Array) -> tuple[str, int] | None:
-    """Return (name of the first constant that overlaps some [start, stop), index of the first such
-    interval), or None."""
+    """Return the first constant that overlaps some [start, stop), or None.
+
+    The result is (name, index of the first such interval).
+    """
     for variable in graph.variables:
         hits = (start < variable.stop) & (stop > variable.start)
         if variable.constant and np.any(hits):
@@ -283,7 +286,10 @@ def _race(
     accesses: tuple[Access, Access],
     second_access: str,
 ) -> ComputeSetRaceError:
-    """Return the error for two accesses to a byte: a write, and a "read" or another "write"."""
+    """Return the error for two accesses to a byte: a write, and a "read" or another "write".
+
+    `byte` is the address, and `second_access` is the kind of the second access.
+    """
     ((table_a, field_a), row_a), ((table_b, field_b), row_b) = accesses
     name_a = vertex_name(table_a, row_a, field_a)
     name_b = vertex_name(table_b, row_b, field_b)

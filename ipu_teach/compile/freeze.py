@@ -1,8 +1,8 @@
 """Freeze a graph into immutable arrays: vertex tables, byte intervals and the tile map.
 
 Later passes (checks, exchange, schedule, kernels) are array arithmetic on these arrays. Addresses
-are bytes in the graph's one flat memory, so the length of an interval is the number of bytes that
-are sent with it.
+are bytes in the graph's one flat memory, so the length of an interval is the number of bytes that a
+copy of it transfers.
 """
 
 from __future__ import annotations
@@ -47,12 +47,11 @@ class Intervals:
 class FrozenTable:
     """The vertices of one codelet in one compute set, as columns.
 
-    Attributes:
-        offsets, layouts: by field name, one value per vertex. State fields are included: each
-            vertex has hidden memory for them.
-        tiles, order, estimates: one value per vertex; an estimate of -1 means none.
-        added, placed: (first row, end row, source line) of the calls that added the vertices, and
-            that mapped them to tiles.
+    * `offsets`, `layouts`: by field name, one value per vertex. State fields are included: each
+      vertex has hidden memory for them.
+    * `tiles`, `order`, `estimates`: one value per vertex; an estimate of -1 means none.
+    * `added`, `placed`: (first row, row after the last, source line) of the calls that added the
+      vertices, and of the calls that mapped them to tiles.
     """
 
     compute_set: int
@@ -77,7 +76,7 @@ class FrozenTable:
     def placed_by(self, row: int) -> Line:
         """Return the source line that mapped the vertex in `row` to its tile.
 
-        It is not a line (see `line_of`) if the call that added the vertex also mapped it.
+        It is `NOWHERE` if the call that added the vertex also mapped it.
         """
         return line_of(row, self.placed)
 
@@ -89,14 +88,16 @@ class FrozenComputeSet:
     id: int
     name: str
     tables: tuple[FrozenTable, ...]
-    replicas: int = 1  # every table has their vertices replica by replica
+    # every table contains the vertices of the first replica, then those of the second, and so on
+    replicas: int = 1
 
 
 def _state(table: VertexTable, name: str, field: Field) -> tuple[Array, Array, Array]:
-    """Return (bool: which vertices lack the state field `name`, its length in each vertex, the
-    values of all vertices in one array).
+    """Return (missing, lengths, values) of the state field `name`.
 
-    A Vector with a size but no value is filled with the poison value of unwritten memory.
+    `missing` is a bool for each vertex, and `lengths` is the length of the field in each vertex.
+    `values` contains the values of all vertices, one after the other. A Vector with a size but no
+    value is filled with the poison value of unwritten memory.
     """
     values = table.state_values[name]
     if not field.depth:
@@ -162,8 +163,7 @@ class FrozenGraph:
         self._touched: dict[tuple[FrozenTable, str], Intervals] = {}
 
     def _tile_map(self, graph: Graph, state_pieces: list[Array]) -> TileMap:
-        """Return the tile of every byte of the graph's variables and of the state that follows
-        them."""
+        """Return the tile of every byte of the graph's variables, and of the state after them."""
         tile_map = graph._mapping.table().pieces()
         if state_pieces:
             state = np.concatenate(state_pieces)
@@ -243,8 +243,10 @@ class FrozenGraph:
 
     @cached_property
     def _runs(self) -> tuple[Array, Array, Array]:
-        """The contiguous runs of elements in every used layout, as a CSR: (pointers, offsets from
-        the first element, lengths)."""
+        """The contiguous runs of elements in every used layout, in CSR form.
+
+        The tuple is (pointers, starts relative to the first element, lengths).
+        """
         used = sorted(self._used_layouts)
         runs = touched_runs([self.layouts[i] for i in used])
         counts = np.zeros(len(self.layouts), np.int64)
@@ -262,7 +264,7 @@ class FrozenGraph:
         return shortest
 
     def executed(self, step: Step) -> tuple[FrozenTable, ...]:
-        """Return the vertex tables that a step executes; () if it executes none."""
+        """Return the vertex tables that a step executes, or () if it executes none."""
         return self.compute_sets[step.compute_set].tables if isinstance(step, ExecuteStep) else ()
 
     def intervals(self, table: FrozenTable, field: str) -> Intervals:
@@ -273,7 +275,7 @@ class FrozenGraph:
     def touched(self, table: FrozenTable, field: str) -> Intervals:
         """Return the same bytes as `intervals`, merged within each stretch of vertices.
 
-        `row` is the first vertex of the stretch.
+        `row` is then the first vertex of the stretch.
         """
         if (table, field) not in self._touched:
             first = self.stretches(table, field)
@@ -298,11 +300,12 @@ class FrozenGraph:
         return tile, start, stop
 
     def stretches(self, table: FrozenTable, field: str) -> Array:
-        """Return int64: the first row of each stretch of vertices.
+        """Return the first row of each stretch of vertices, as int64.
 
         A stretch is a series of consecutive vertices on one tile whose regions have the same
-        layout, each starting inside or at the end of the previous one. Together they access one
-        larger contiguous region. So a million regular edges become a few intervals per tile.
+        layout, and in which each region starts inside or at the end of the previous one. Together
+        they access one larger contiguous region. So a million regular edges become a few intervals
+        per tile.
         """
         if (table, field) not in self._stretches:
             layout = table.layouts[field]
@@ -318,13 +321,13 @@ class FrozenGraph:
         return self._stretches[table, field]
 
     def stretch_lengths(self, table: FrozenTable, field: str) -> Array:
-        """Return int64[stretches]: the number of vertices in each."""
+        """Return the number of vertices in each stretch: int64[stretches]."""
         return np.diff(np.append(self.stretches(table, field), len(table)))
 
     def region_bytes(self, table: FrozenTable, field: str) -> Array:
-        """Return int64[stretches]: the bytes in the region of one vertex.
+        """Return the bytes in the region of a vertex, for each stretch: int64[stretches].
 
-        All vertices of a stretch have the same number.
+        All vertices of a stretch have regions of the same size.
         """
         numbers = table.layouts[field][self.stretches(table, field)]
         return self.each_layout(numbers, _elements) * table.fields[field].dtype.size
@@ -334,9 +337,9 @@ class FrozenGraph:
         return int((self.region_bytes(table, field) * self.stretch_lengths(table, field)).sum())
 
     def positions(self, numbers: Array) -> Array:
-        """Return int64[layouts, elements]: the position of each element, relative to the first.
+        """Return the position of each element relative to the first: int64[layouts, elements].
 
-        `numbers` are layouts of one size.
+        `numbers` are layouts of the same size.
         """
         first = self._lists[0][numbers]
         all_positions = self._lists[1]
@@ -350,8 +353,11 @@ class FrozenGraph:
 
     @cached_property
     def _lists(self) -> tuple[Array, Array]:
-        """A pair: the start of each layout's positions in the second array, -1 if the layout is
-        strided or unused; the positions of all other layouts, concatenated."""
+        """(first index of each layout, positions of all layouts that are lists).
+
+        The positions of the lists are concatenated. The first index is -1 for a layout that is
+        strided or unused.
+        """
         lists = {
             number: layout.positions.reshape(-1)
             for number in sorted(self._used_layouts)
@@ -364,22 +370,25 @@ class FrozenGraph:
         return begin, np.concatenate([np.zeros(0, np.int64), *lists.values()])
 
     def each_layout(self, numbers: Array, of: Callable[[Layout | ListLayout], int]) -> Array:
-        """Return int64: `of(layout)` for the layout with each number; called once per layout."""
+        """Return `of(layout)` for the layout with each number, as int64.
+
+        It is called once per layout.
+        """
         values = np.zeros(len(self.layouts), np.int64)
         used = numbers_in(numbers)
         values[used] = [of(self.layouts[number]) for number in used]
         return values[numbers] if len(used) != 1 else np.full(len(numbers), values[used[0]])
 
     def _intervals(self, table: FrozenTable, field: str, first: Array, last: Array) -> Intervals:
-        """Return the bytes from the regions of the rows `first` to those of the rows `last`, run by
-        run."""
+        """Return the bytes of all regions in the rows `first[i]` to `last[i]`, run by run."""
         pointers, deltas, lengths = self._runs
         layout = table.layouts[field][first]
         size = table.fields[field].dtype.size
         low, high = (table.offsets[field][rows] for rows in (first, last))
         count = np.diff(pointers)
         used = numbers_in(layout)
-        if np.all(count[used] == 1):  # fast path: most regions are one run, usually of one layout
+        # fast path: most regions are one contiguous run, usually all of the same layout
+        if np.all(count[used] == 1):
             run = pointers[used if len(used) == 1 else layout]
         else:
             rows, run = expand(pointers[layout], count[layout])

@@ -19,15 +19,16 @@ from ipu_teach.graph.tile_map import order_of
 from ipu_teach.graph.vertex import Vertex, workers
 from ipu_teach.types import Array
 
-MOST_WORKERS = 64  # a scalar loop marks workers by the bits of one integer
+MOST_WORKERS = 64  # in a scalar loop, each worker is a bit of one integer
 
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Rows of one table whose regions have equal shapes, with the trace that serves them all.
+    """Vertices of one table whose regions have equal shapes, with their common trace.
 
-    `workers`: for a MultiVertex, (id, trace) of each worker, in the order in which they run;
-    `trace` is then their union. `estimator`: the cycle estimator registered for the codelet.
+    `rows` are their rows in the table. For a MultiVertex, `workers` contains (id, trace) of each
+    worker, in the order in which they run, and `trace` is their union. `estimator` is the cycle
+    estimator registered for the codelet.
     """
 
     table: FrozenTable
@@ -36,20 +37,20 @@ class Group:
     trace: Trace
     workers: tuple[tuple[int, Trace], ...] = ()
     estimator: Estimator | None = None
-    # For a codelet that cannot be traced: the loop that its source gives, or the reason why not.
+    # For a codelet that cannot be traced: the loop translated from its source, or why there is
+    # none.
     scalar: ScalarCode | None = None
     no_scalar: str = ""
 
-    # The race because of which these vertices must run one after the other, even if traced.
+    # A description of the race because of which the vertices must run one after the other.
     race: str = ""
 
     @property
     def unbatched(self) -> str:
-        """The reason why these vertices do not run as one batch: the line that stopped the trace
-        and why, or a race. It is empty if they do.
+        """The reason why these vertices do not run as one batch, or "" if they do.
 
-        If they run one by one, the reason why they are no scalar loop follows, with its line if
-        that is another one.
+        It is the line that stopped the trace and why, or a race. If the vertices run as a plain
+        loop, the reason why there is no scalar loop follows, with its line if that is another one.
         """
         if self.is_bulk:
             return ""
@@ -60,25 +61,29 @@ class Group:
 
     @property
     def uncompiled(self) -> str:
-        """For a scalar loop that only CPython can run: the line and the function that need it; else
-        empty."""
+        """The line and function because of which only CPython can run the scalar loop, or ""."""
         return self.scalar.uncompiled if self.scalar is not None and self.way == "scalar" else ""
 
     @property
     def is_bulk(self) -> bool:
-        """Whether the codelet is written for all vertices of a group, and so needs no trace: one
-        with registers."""
+        """Whether the codelet computes all vertices of a group at once, and needs no trace.
+
+        This is so for a `RegisterVertex`.
+        """
         return issubclass(self.table.codelet, RegisterVertex)
 
     @property
     def traces(self) -> list[Trace]:
-        """The traces by which they run: those of their workers, or the only one."""
+        """The traces that run: those of the workers of a MultiVertex, or the only one."""
         return [trace for _, trace in self.workers] or [self.trace]
 
     @property
     def way(self) -> str:
-        """The way they run: "batch" (all together), "scalar" (a loop over the elements of each
-        vertex) or "loop" (plain Python)."""
+        """How the vertices run: "batch", "scalar" or "loop".
+
+        A batch runs them all together, "scalar" is a translated loop over the elements of each
+        vertex, and "loop" is plain Python.
+        """
         in_order = bool(self.race or self.trace.prints)
         if self.is_bulk or not (in_order or self.trace.stopped):
             return "batch"
@@ -86,7 +91,7 @@ class Group:
 
 
 def renumbered(numbers: Array) -> Array:
-    """Return non-negative integers renumbered from 0 without gaps; their order stays the same."""
+    """Return non-negative integers renumbered from 0 without gaps, in the same order."""
     largest = int(numbers.max(initial=0))
     if largest > 8 * len(numbers):  # a table of all values would be larger than the array
         return np.unique(numbers, return_inverse=True)[1].reshape(-1)
@@ -96,7 +101,7 @@ def renumbered(numbers: Array) -> Array:
 
 
 class Grouper:
-    """Finds the groups of tables.
+    """Divides tables into groups.
 
     Each codelet is traced once for each set of shapes, however many compute sets use it.
     """
@@ -124,7 +129,8 @@ class Grouper:
         key: Array = np.zeros(len(table), np.int64)
         for layouts in table.layouts.values():
             shapes = self._shape_of_layout[layouts]
-            if np.any(shapes != shapes[0]):  # a shape that all share divides nothing
+            # a shape that all vertices share does not divide them into groups
+            if np.any(shapes != shapes[0]):
                 # Renumbered after each field, so that the key stays small enough for int64.
                 key = renumbered(key * len(self._shapes) + shapes)
         if not key.any():
@@ -134,7 +140,10 @@ class Grouper:
         return [self._group(table, rows) for rows in sorted(members, key=lambda r: int(r[0]))]
 
     def _group(self, table: FrozenTable, rows: Array) -> Group:
-        """Return the group of these rows; the codelet is traced if their shapes are new."""
+        """Return the group of these rows.
+
+        The codelet is traced if no earlier group had its shapes.
+        """
         row = int(rows[0])
         shapes: dict[str, FieldShape] = {}
         for name, declared in table.fields.items():
@@ -188,7 +197,7 @@ def _traces(
 def with_workers(group: Group, num_workers: int) -> Group:
     """Return `group` for a tile with `num_workers` workers.
 
-    The vertices of a MultiVertex then divide their work among that many.
+    The vertices of a MultiVertex divide their work among these workers.
     """
     if not group.workers:
         return group

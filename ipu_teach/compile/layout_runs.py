@@ -1,7 +1,7 @@
 """The contiguous runs of elements of many layouts at once, as arrays.
 
-Each irregular edge has a layout of its own, so a graph can have as many layouts as edges. A loop
-over layouts would be a loop over edges; these functions take all layouts together.
+Each irregular edge has its own layout, so a graph can have as many layouts as edges. A loop over
+layouts would then be a loop over edges. Instead, these functions process all layouts together.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from ipu_teach.types import Array
 
 @dataclass(frozen=True, eq=False)
 class Runs:
-    """The runs of several layouts, in one table.
+    """The contiguous runs of several layouts, in one table.
 
-    Those of layout i have the indices `pointers[i]` to `pointers[i + 1]` in `start` (relative to
-    the layout's first element) and `length`.
+    The runs of layout i have the indices from `pointers[i]` to before `pointers[i + 1]` in `start`
+    (relative to the layout's first element) and `length`.
     """
 
     pointers: Array
@@ -39,8 +39,8 @@ class Runs:
 class Parts:
     """The regions of several layouts, in order.
 
-    `owner` is the index of the layout that a region belongs to, `offset` the region's start, and
-    `index` that of the region's own layout in `layouts`.
+    `owner` is the index of the layout to which a region belongs, `offset` is the start of the
+    region, and `index` is the index of the region's own layout in `layouts`.
     """
 
     owner: Array
@@ -97,7 +97,10 @@ def ordered_runs(layouts: Sequence[Layout]) -> Runs:
 
 
 def pointers_of(counts: Array) -> Array:
-    """Return the start of each of several consecutive groups, and the end of the last one."""
+    """Return the start of each of several consecutive groups, and the end of the last one.
+
+    `counts` are the sizes of the groups.
+    """
     return np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
 
 
@@ -135,8 +138,8 @@ def _listed_runs(
         return (np.zeros(0, np.int64),) * 3
     joined = np.concatenate(positions)
     owner = np.repeat(np.arange(len(positions)), [len(listed) for listed in positions])
-    # One number encodes list and position. The gap of one between lists ends a run at each list's
-    # end.
+    # Each list gets a range of numbers of its own, with a gap of one between them, so that a run
+    # ends at the end of each list.
     low = joined.min(initial=0)
     span = np.ptp(joined) + 2 if len(joined) else 1
     keys = keys_of(owner * span + joined - low)
@@ -146,7 +149,7 @@ def _listed_runs(
 
 
 def _first_occurrences(keys: Array) -> Array:
-    """Return the keys without repetitions, each where it occurs first."""
+    """Return the keys without repetitions, each at the place where it first occurs."""
     order = np.argsort(keys, kind="stable")
     is_first = np.ones(len(keys), bool)
     is_first[order[1:][np.diff(keys[order]) == 0]] = False

@@ -1,6 +1,6 @@
-"""Messages about the matrix that a function of np.linalg got.
+"""Messages about unsuitable matrices in calls of np.linalg.
 
-They say why numpy refuses it, or what is wrong with it that numpy does not mention.
+They explain why numpy refuses a matrix, or report a fault that numpy ignores.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -18,29 +18,30 @@ from ipu_teach.graph.source import caller
 from ipu_teach.graph.vertex import Vertex
 from ipu_teach.types import Array
 
+Result = TypeVar("Result")
+
 
 class _Noted(threading.local):
-    """The faults found in the matrices of the running vertex: (fault, numpy's treatment of it,
-    line)."""
+    """The faults of the running vertex's matrices: (fault, what numpy does about it, line)."""
 
     def __init__(self) -> None:
         self.faults: list[tuple[str, str, str]] = []
 
 
 NOTED = _Noted()
-# The lines that were warned of, by codelet.
+# By codelet: the lines for which a warning was shown.
 _WARNED: WeakKeyDictionary[type[Vertex], set[str]] = WeakKeyDictionary()
 
 
-# The largest difference of two numbers that should be equal, relative to the diagonal. It is more
-# than rounding can cause.
+# The largest difference of two mirrored numbers in a symmetric matrix, relative to the diagonal.
+# Rounding errors are smaller.
 ASYMMETRY = 0.01
 
 
 def is_unsuitable(name: str, matrices: Array) -> Array:
-    """Return bool[...]: which numbers of the matrices the function `name` is not meant for.
+    """Return which elements of the matrices are unsuitable for the function `name`: bool[...].
 
-    These are NaN and, for cholesky, numbers that differ from their mirror image.
+    They are NaN or, for cholesky, elements that differ from their mirror image.
     """
     m = np.asarray(matrices, np.float64)
     if name != "cholesky" or m.shape[-2] != m.shape[-1]:
@@ -54,7 +55,7 @@ def is_unsuitable(name: str, matrices: Array) -> Array:
 
 
 def _fault(name: str, matrix: Array) -> tuple[str, str]:
-    """Return (the fault of an unsuitable matrix, numpy's treatment of it)."""
+    """Return (the fault of an unsuitable matrix, what numpy does about it)."""
     for i, j in np.argwhere(np.isnan(matrix)):
         return f"element [{i}, {j}] is NaN", "numpy goes on: what depends on it becomes NaN."
     i, j = np.argwhere(is_unsuitable(name, matrix))[0]
@@ -65,22 +66,22 @@ def _fault(name: str, matrix: Array) -> tuple[str, str]:
 
 
 def note(name: str, matrix: Array, line: str) -> None:
-    """Note the fault of a matrix, if it has one."""
+    """Add the fault of a matrix to `NOTED`, if it has one. `line` is the line of the call."""
     if is_unsuitable(name, matrix).any():
         fault, treatment = _fault(name, matrix)
         message = f"np.linalg.{name}() was given a matrix whose {fault}."
         NOTED.faults.append((message, treatment, line))
 
 
-def call_noting(f: Callable[..., Any], line: str, *args: Any) -> Any:
-    """Return the result of numpy's function, and note a fault of the matrix, its first argument."""
+def call_noting(f: Callable[..., Result], line: str, *args: Array) -> Result:
+    """Call numpy's function `f`, and note a fault of its first argument, a matrix."""
     result = f(*args)
     note(f.__name__, np.asarray(args[0]), line)
     return result
 
 
 def warn_of_noted(codelet: type[Vertex], vertex_name: Callable[[], str]) -> None:
-    """Warn of the noted faults, once for each line of a codelet, and forget them."""
+    """Show a warning for each noted fault, once for each line of a codelet, and clear the list."""
     for fault, treatment, line in NOTED.faults:
         warned = _WARNED.setdefault(codelet, set())
         if line not in warned:
@@ -93,12 +94,12 @@ def warn_of_noted(codelet: type[Vertex], vertex_name: Callable[[], str]) -> None
 def matrix_fault(error: BaseException, advice: str) -> tuple[str, str]:
     """Return (the fault of the matrix that made a function of np.linalg fail, the next step).
 
-    They are ("", `advice`) if the matrix is unknown or not square.
+    The result is ("", `advice`) if the matrix is unknown or not square.
     """
     step = error.__traceback__
     name = ""
     matrix: Array = np.zeros((0, 0))
-    while step is not None:  # the last function that has a matrix
+    while step is not None:  # ends at the innermost function of numpy.linalg that has a matrix
         argument = step.tb_frame.f_locals.get("a")
         is_linalg = step.tb_frame.f_globals.get("__package__") == "numpy.linalg"
         if is_linalg and np.ndim(argument) == 2:  # type: ignore[arg-type]

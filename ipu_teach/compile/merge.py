@@ -2,14 +2,14 @@
 
 Consecutive copies of one Sequence form a group. A copy starts a new group if it conflicts with a
 copy in the current one: if it reads or writes bytes that the other writes, or writes bytes that the
-other reads. So the order in which a program lists its copies affects the cost, and never the
+other reads. So the order in which a program lists its copies affects the cost, but never the
 values.
 
 Only copies of one kind share a group:
 
-- Copies within an IPU, and copies between IPUs. Merged with a copy between IPUs, a copy within one
-  would make all IPUs wait. A copy whose tensors are on several IPUs counts as between IPUs, even if
-  no byte changes IPU.
+- Copies within an IPU, and copies between IPUs. In one step with a copy between IPUs, a copy within
+  one IPU would make all IPUs wait. A copy whose tensors are on several IPUs counts as between IPUs,
+  even if no byte changes IPU.
 - Copies from remote buffers, and copies to them. Two copies to one buffer are never merged, because
   they may write the same row.
 - Copies on I/O tiles only, on compute tiles only, and between the two. In one step, one kind would
@@ -17,9 +17,9 @@ Only copies of one kind share a group:
 
 Any other program ends the group.
 
-The superstep of a compute set takes in copies from the first group that follows it: those within an
-IPU that conflict neither with it nor with the compute set directly behind all these copies. Their
-data moves in the exchange before the compute phase.
+The superstep of a compute set absorbs copies from the group that follows it directly: those within
+an IPU that conflict neither with the compute set nor with the compute set behind the copies. Their
+data is exchanged before the compute phase.
 """
 
 from __future__ import annotations
@@ -47,12 +47,15 @@ from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.tile_map import joined, meet
 from ipu_teach.types import Array
 
-# Byte intervals of several tensors in CSR form: (pointers, starts, stops); tensor i has those from
-# pointers[i] up to pointers[i + 1]
+# Byte intervals of several tensors in CSR form, (pointers, starts, stops): those of tensor i have
+# the indices from pointers[i] to before pointers[i + 1].
 Pieces = tuple[Array, Array, Array]
 Extent = tuple[Array, Array]  # byte intervals of one tensor: (starts, stops)
-# Kinds of copies that can be merged: by distance, or by direction between tiles and remote buffer
-WITHIN_AN_IPU, BETWEEN_IPUS, LOAD, STORE = "within", "between", "load", "store"
+# Kinds of copies that can be merged: by distance, or by direction between tiles and remote buffer.
+WITHIN_AN_IPU = "within"
+BETWEEN_IPUS = "between"
+LOAD = "load"
+STORE = "store"
 
 
 def merge_copy_steps(
@@ -76,7 +79,8 @@ class _Merger:
         self.steps = steps
         self.kept: list[Step] = []
         self._numbers: dict[tuple[int, ...], int] = {}  # old step numbers -> index in `kept`
-        self._bytes: dict[int, tuple[Extent, ...]] = {}  # by compute step: (read, written)
+        # by compute step: (bytes read, bytes written)
+        self._bytes: dict[int, tuple[Extent, ...]] = {}
         self._buffers: dict[str, int] = {}  # by handle: a number for each remote buffer
 
     def node(self, node: Node) -> Node:
@@ -105,7 +109,7 @@ class _Merger:
 
     def _parts(self, children: Sequence[Node]) -> Iterator[Node]:
         """Yield the children of a Sequence, with each group of independent copies as one node."""
-        compute: list[Node] = []  # the compute set before the copies, if it can take some in
+        compute: list[Node] = []  # the compute set before the copies, if it can absorb copies
         done = 0
         for kind, nodes in groupby(children, self._kind):
             copies = list(nodes)
@@ -115,7 +119,7 @@ class _Merger:
                 compute = copies[-1:] if can_absorb else []
                 yield from map(self.node, copies[: len(copies) - len(compute)])
                 continue
-            if kind != WITHIN_AN_IPU and compute:  # a compute set takes in no other kind
+            if kind != WITHIN_AN_IPU and compute:  # a compute set absorbs no other kind
                 yield self._merged_node(compute)
                 compute = []
             extents = [self._extents(self.steps[copy.step]) for copy in copies]
@@ -138,7 +142,7 @@ class _Merger:
                     yield self._merged_node(group)
 
     def _conflicting(self, read: Pieces, written: Pieces, around: Sequence[Node]) -> Array:
-        """Return bool[copies]: whether each copy conflicts with a compute set among the nodes.
+        """Return whether each copy conflicts with a compute set among `around`: bool[copies].
 
         A copy conflicts if it reads what the compute set writes, or writes what it reads or writes.
         """
@@ -153,7 +157,7 @@ class _Merger:
         return conflicts
 
     def _merged_node(self, members: list[Node]) -> Node:
-        """Return one node for several copies, or for a compute set with the copies it takes in."""
+        """Return one node for copies, or for a compute set and the copies that it absorbs."""
         first = members[0]
         number = self._number(tuple(member.step for member in members))
         if len(members) == 1:
@@ -166,7 +170,7 @@ class _Merger:
         return Node(first.kind, name, copies, step=number)
 
     def _touched(self, node: Node) -> tuple[Extent, ...]:
-        """Return (bytes read, bytes written) by the compute set of a node, or () if it has none."""
+        """Return (bytes read, bytes written) by a node's compute set, or () for other nodes."""
         step = self.steps[node.step] if node.step >= 0 else None
         if not isinstance(step, ExecuteStep):
             return ()
@@ -180,14 +184,17 @@ class _Merger:
         return self._bytes[node.step]
 
     def _can_absorb(self, node: Node) -> bool:
-        """Return whether a node is a compute set that can take in copies: one without I/O tiles."""
+        """Return whether a node is a compute set that can absorb copies: one without I/O tiles."""
         step = self.steps[node.step] if node.step >= 0 else None
         return isinstance(step, ExecuteStep) and not any(
             self._tile_kind(table.tiles) for table in self.graph.executed(step)
         )
 
     def _tile_kind(self, tiles: Array) -> str:
-        """Return a suffix that says whether none (usually; ""), all or some are I/O tiles."""
+        """Return a suffix for a kind of copies: "" if none of the tiles are I/O tiles.
+
+        The other suffixes are for I/O tiles only, and for both kinds of tiles.
+        """
         target = self.graph.target
         is_io = tiles % target.tiles_per_ipu < target.io_tiles
         if not is_io.any():
@@ -212,7 +219,8 @@ class _Merger:
         if remote and not target.io_tiles or target.num_sets == 1:
             return kind
         by_replica: list[Sequence[Tensor]] = [tensors]
-        if all(t.shape[:1] == (self.graph.replicas,) for t in tensors):  # judge each replica alone
+        # each replica is judged separately
+        if all(t.shape[:1] == (self.graph.replicas,) for t in tensors):
             by_replica = [[t[r] for t in tensors] for r in range(self.graph.replicas)]
         tiles = [self._tiles(of_replica) for of_replica in by_replica]
         if not remote and any(np.unique(t // target.tiles_per_ipu).size > 1 for t in tiles):
@@ -244,7 +252,7 @@ def _pieces(extents: Sequence[Extent]) -> Pieces:
 
 
 def _overlaps(pieces: Pieces, start: Array, stop: Array) -> Array:
-    """Return bool[tensors]: whether each tensor overlaps one of the intervals [start, stop).
+    """Return whether each tensor overlaps one of the intervals [start, stop): bool[tensors].
 
     The intervals must be disjoint and in ascending order.
     """
@@ -256,9 +264,9 @@ def _overlaps(pieces: Pieces, start: Array, stop: Array) -> Array:
 
 
 def _independent(read: Pieces, written: Pieces, first: int, end: int) -> int:
-    """Return how many of the copies first to end - 1 are independent, counted from `first`.
+    """Return how many copies, from number `first` on, are independent of each other.
 
-    Searches with strides that double and then halve.
+    Only copies before number `end` count. The search doubles its stride, and then halves it.
     """
 
     def fits(count: int) -> bool:
@@ -271,7 +279,8 @@ def _independent(read: Pieces, written: Pieces, first: int, end: int) -> int:
         stop = stop[order]
         return not np.any(start[1:] < stop[:-1]) and not meet(start, stop, r_start, r_stop)
 
-    count, stride = 1, 1
+    count = 1
+    stride = 1
     while first + count + stride <= end and fits(count + stride):
         count = count + stride
         stride = 2 * stride

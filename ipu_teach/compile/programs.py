@@ -1,6 +1,6 @@
-"""Immutable programs: a tree of nodes over numbered steps.
+"""Immutable programs: trees of nodes whose leaves are numbered steps.
 
-A leaf of the tree is a step, which does something; the other nodes decide which steps run next.
+A step does something. All other nodes decide which steps run next.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from ipu_teach.types import Array
 
 @dataclass(frozen=True, eq=False)
 class ExecuteStep:
-    """Run compute set `compute_set`.
+    """Run compute set number `compute_set`.
 
-    `out` receives whether all vertices returned true. `copies` are those that `merge` put into the
-    same superstep.
+    `out` receives whether all vertices returned true. `copies` are the copies that `merge` put into
+    the same superstep.
     """
 
     compute_set: int
@@ -42,7 +42,7 @@ class CopyStep:
 
 @dataclass(frozen=True, eq=False)
 class RemoteCopyStep:
-    """Move rows between `tensor` and a remote buffer, into the buffer if `store`.
+    """Move rows between `tensor` and a remote buffer: into the buffer if `store` is True.
 
     `offset` contains the row numbers; if it is None, the row is row 0.
     """
@@ -54,13 +54,13 @@ class RemoteCopyStep:
 
     @property
     def rows(self) -> int:
-        """The number of rows that it moves."""
+        """The number of rows to move."""
         return self.tensor.num_elements // self.buffer.num_elements
 
 
 @dataclass(frozen=True, eq=False)
 class MergedStep:
-    """Independent copies of one kind in one superstep: see `merge`."""
+    """Independent copies of one kind in one superstep; see `merge`."""
 
     copies: tuple[CopyStep | RemoteCopyStep, ...]
 
@@ -73,7 +73,7 @@ class AbortStep:
     predicate: Tensor | None = None
 
 
-# These programs are immutable and complete, and so serve as their own steps.
+# These programs are immutable and complete, so they serve as their own steps.
 PrintStep = p.PrintTensor
 UndefStep = p.WriteUndef
 SyncStep = p.Sync
@@ -103,12 +103,15 @@ def parts(step: Step) -> tuple[Step, ...]:
 
 
 def copies(step: Step) -> tuple[CopyStep, ...]:
-    """Return the copies in a step: itself, or those merged in it; () if there are none."""
+    """Return the copies in a step: the step itself, or those merged in it; () if there are none."""
     return tuple(part for part in parts(step) if isinstance(part, CopyStep))
 
 
 def remote(step: Step) -> tuple[RemoteCopyStep, ...]:
-    """Return the copies to and from remote buffers in a step: itself, or those merged in it."""
+    """Return the copies to and from remote buffers in a step.
+
+    They are the step itself, or the copies merged in it.
+    """
     return tuple(part for part in parts(step) if isinstance(part, RemoteCopyStep))
 
 
@@ -145,7 +148,7 @@ def touched(part: Step) -> tuple[tuple[object, ...], tuple[object, ...]]:
 
 
 def extent_of(sides: Iterable[object]) -> tuple[Array, Array]:
-    """Return (start, stop) of the bytes of those `sides` that are tensors."""
+    """Return (start, stop) of the bytes of all tensors among `sides`."""
     empty: Array = np.zeros(0, np.int64)
     extents = (side.byte_extent() for side in sides if isinstance(side, Tensor))
     start, stop = zip((empty, empty), *extents, strict=True)
@@ -156,10 +159,11 @@ def extent_of(sides: Iterable[object]) -> tuple[Array, Array]:
 class Node:
     """A node of a program.
 
-    `kind` is the program's class name. `step` is the number of a leaf's step, -1 for other nodes.
-    The children of a leaf are the copies merged in it; their `step` is -1 and they have no
-    children. `count` is for a Repeat, `predicate` decides for If, Switch and the while loops.
-    `cases` are the values of a Switch, in the order of its children; the last child is the default.
+    `kind` is the program's class name. `step` is the number of a leaf's step, and -1 for other
+    nodes. The children of a leaf are the copies merged in it; their `step` is -1, and they have no
+    children. `count` is the number of iterations of a Repeat. `predicate` is the tensor that
+    decides in If, Switch and the while loops. `cases` are the values of a Switch, in the order of
+    its children; the last child is the default. `checked` is that of a Switch.
     """
 
     kind: str
@@ -173,7 +177,7 @@ class Node:
 
     @cached_property
     def length(self) -> int:
-        """The number of steps in one execution; -1 if that depends on data."""
+        """The number of steps in one execution, or -1 if that depends on data."""
         inside = [child.length for child in self.children] if self.step < 0 else [1]
         return -1 if self.predicate is not None or -1 in inside else self.count * sum(inside)
 
@@ -207,7 +211,7 @@ class Node:
 
 
 class ProgramFreezer:
-    """Turns programs into nodes; a program used in several places is one step."""
+    """Converts programs to nodes. A program that is used in several places is one step."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -294,7 +298,7 @@ class ProgramFreezer:
                 self._check_graph(self.graph if is_own else None, program)
 
     def _check_graph(self, graph: Graph | None, program: p.Program) -> None:
-        """Refuse a program whose object is of a graph other than this one."""
+        """Refuse a program whose object belongs to another graph than this one."""
         if graph is not self.graph:
             usage = "uses a tensor, stream or remote buffer"
             if isinstance(program, p.Execute):
@@ -305,8 +309,7 @@ class ProgramFreezer:
 
     def _step(self, program: p.Program, step: Step) -> int:
         """Return the number of a program's step, which is added if it is new."""
-        # Two executions of a compute set are one step; other programs are distinguished by
-        # identity.
+        # Two executions of a compute set are one step; other programs are told apart by identity.
         key = (
             ("execute", program.compute_set.id, id(program.out))
             if isinstance(program, p.Execute)
@@ -336,7 +339,7 @@ def _title(program: p.Program, description: str) -> str:
 
 
 def _name(program: p.Program) -> str:
-    """Return the title of a leaf: its name, its compute set's, or the arguments in its repr."""
+    """Return the title of a leaf: its name, or its compute set's, or the arguments in its repr."""
     if program.name:
         return program.name
     if isinstance(program, p.Execute):

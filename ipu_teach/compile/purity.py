@@ -1,6 +1,6 @@
-"""Find out whether compute() reaches more than its fields.
+"""Find out whether compute() uses more than its fields.
 
-That is: random numbers, clocks, or lists and variables that all vertices share. A trace runs
+Examples are random numbers, clocks, and lists and variables that all vertices share. A trace runs
 compute() once for all vertices, so a random number would be the same for each of them and in every
 run, and a list would grow only once. If compute() uses one of these, the trace stops, its side
 effects are undone, and the vertices run one by one.
@@ -17,18 +17,18 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from types import CodeType, FunctionType
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from ipu_teach._support.own_code import is_own_module
 from ipu_teach.compile.trace import TraceStopped
 
-LARGEST_COPY = 1 << 20  # bytes: a larger array is taken for a table that is only read
+LARGEST_COPY = 1 << 20  # in bytes; a larger array is assumed to be a table that is only read
 _DRAWING = (random, secrets, np.random)
 _GENERATORS = (random.Random, np.random.Generator, np.random.RandomState)
 _STORES = {dis.opmap[name] for name in ("STORE_GLOBAL", "DELETE_GLOBAL", "STORE_DEREF")}
-RandomState = tuple[Any, bytes]
+RandomState = tuple[tuple[Any, ...], bytes]
 _CONTAINERS = (list, dict, set, bytearray, np.ndarray)
 
 
@@ -36,10 +36,10 @@ SLEEPS = "time.sleep() is called, for every vertex"
 
 
 class _Stopping:
-    """A stand-in for a module or a generator that returns something else at every use.
+    """A stand-in for a module or a generator that returns a different value at every use.
 
-    Any use stops the trace. `fault` and `next_step` are the texts of the error for a codelet that
-    uses it.
+    Any use stops the trace. `fault` and `next_step` are texts of the error for a codelet that uses
+    it where that is not allowed.
     """
 
     def __init__(self, reason: str, fault: str = "", next_step: str = "") -> None:
@@ -47,10 +47,10 @@ class _Stopping:
         self.fault = fault
         self.next_step = next_step
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> NoReturn:
         raise TraceStopped(SLEEPS if name == "sleep" else self.reason)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> NoReturn:
         raise TraceStopped(self.reason)
 
 
@@ -67,8 +67,11 @@ CLOCK = _Stopping(
 )
 
 
-def stopping(value: Any) -> Any:
-    """Return the stand-in for `value` in a trace if each use returns something else; else None."""
+def stopping(value: object) -> _Stopping | None:
+    """Return the stand-in for `value` in a trace if each use returns a different value.
+
+    Otherwise return None.
+    """
     if isinstance(value, _Stopping):
         return value
     if isinstance(value, _GENERATORS) or any(value is module for module in _DRAWING):
@@ -85,10 +88,10 @@ def stopping(value: Any) -> Any:
 
 
 def draws_from(compute: FunctionType, owner: type) -> _Stopping | None:
-    """Return `RANDOM` or `CLOCK` if `compute` uses a random number generator or a clock, else None.
+    """Return `RANDOM` or `CLOCK` if `compute` uses a random number generator or a clock.
 
-    Functions of the learner that it calls by name are included. Nothing is run: a branch that is
-    never taken counts too.
+    Otherwise return None. Functions of the learner that it calls by name are included. No code is
+    run, so a branch that is never taken counts too.
     """
     waiting = [compute]
     known = {compute}
@@ -110,7 +113,7 @@ def draws_from(compute: FunctionType, owner: type) -> _Stopping | None:
 def _loaded(function: FunctionType, owner: type) -> Iterator[Any]:
     """Yield the values that a function loads from outside.
 
-    These are globals, variables of outer functions, attributes of its vertex that are not fields,
+    They are globals, variables of outer functions, attributes of its vertex that are not fields,
     and `np.random`.
     """
     outer = enclosed(function)
@@ -118,9 +121,9 @@ def _loaded(function: FunctionType, owner: type) -> Iterator[Any]:
     while codes:
         code = codes.pop()
         codes += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
-        before: Any = None
+        before: object = None
         for step in dis.get_instructions(code):
-            value: Any = None
+            value: object = None
             if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
                 value = function.__globals__.get(step.argval)
             elif step.opname == "LOAD_DEREF":
@@ -137,13 +140,13 @@ def _loaded(function: FunctionType, owner: type) -> Iterator[Any]:
 
 
 class Purity:
-    """A check that `compute` is pure.
+    """A check that `compute` has no side effects.
 
     It copies the containers that `compute` could change before the trace, to find and undo changes.
     """
 
     def __init__(self, compute: FunctionType, owner: type) -> None:
-        self.rebinds = ""  # an outer name that compute() would assign
+        self.rebinds = ""  # an outer name that compute() would assign, or ""
         self.printing: set[FunctionType] = set()  # the functions that call print()
         self._copies: list[tuple[str, Any, Any]] = []  # (name, container, its copy)
         waiting = [compute]
@@ -163,7 +166,7 @@ class Purity:
                     known.add(value)
 
     def settle(self) -> str:
-        """Restore all containers; return the reason to stop the trace if one had changed, or ""."""
+        """Restore all containers, and return why the trace must stop if one had changed, or ""."""
         changed = ""
         for name, value, before in self._copies:
             if not _same(value, before):
@@ -192,8 +195,8 @@ def names_of(code: CodeType) -> Iterator[str]:
             yield from names_of(constant)
 
 
-def enclosed(function: FunctionType) -> dict[str, Any]:
-    """Return the variables of outer functions that a function uses, if they are assigned."""
+def enclosed(function: FunctionType) -> dict[str, object]:
+    """Return the variables of outer functions that a function uses and that have a value."""
     values = {}
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         with suppress(ValueError):
@@ -201,7 +204,7 @@ def enclosed(function: FunctionType) -> dict[str, Any]:
     return values
 
 
-def _reached(function: FunctionType, owner: type) -> Iterator[tuple[str, Any]]:
+def _reached(function: FunctionType, owner: type) -> Iterator[tuple[str, object]]:
     """Yield (name, value) of the outer names and the class attributes that a function looks up."""
     names = set(names_of(function.__code__))
     yield from ((name, value) for name, value in function.__globals__.items() if name in names)
@@ -216,7 +219,7 @@ def _reached(function: FunctionType, owner: type) -> Iterator[tuple[str, Any]]:
 
 def _rebound(code: CodeType, outer: tuple[str, ...]) -> Iterator[str]:
     """Yield the outer names that a function assigns, with `global` or `nonlocal`."""
-    # a quick test of the bytecode first, because few functions assign one
+    # The quick test of the bytecode comes first, because few functions assign outer names.
     for step in dis.get_instructions(code) if _STORES & set(code.co_code[::2]) else ():
         if step.opcode in _STORES and (step.opname != "STORE_DEREF" or step.argval in outer):
             yield step.argval

@@ -3,14 +3,14 @@
 With R replicas, every vertex becomes R vertices, a tensor of shape s becomes one of shape (R, *s),
 and a copy between two tensors stays one copy. So the expanded program has as many steps as that of
 one replica, and later compiler passes need not know about replicas. In the expanded memory, the
-replicas come one after the other, followed by the variables that only the top-level graph has.
+replicas follow each other, and the variables that only the top-level graph has come last.
 """
 
 from __future__ import annotations
 
 from copy import copy
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -27,11 +27,13 @@ from ipu_teach.graph.vertex_table import VertexTable
 from ipu_teach.program import CrossReplicaCopy, Program
 from ipu_teach.types import UNSIGNED_INT, Array
 
+Address = TypeVar("Address", int, Array)
+
 
 class Whole:
     """The graph of the whole machine (`graph`), expanded from two others.
 
-    `top` is the top-level graph, and `part` the graph of each replica. `image` maps an object of
+    `top` is the top-level graph, and `part` is the graph of each replica. `image` maps an object of
     these two to its counterpart in `graph`.
     """
 
@@ -44,8 +46,8 @@ class Whole:
         graph.codelets = top.codelets
         self._step = part.memory_bytes  # distance from one replica's memory to the next
         self._layouts: dict[tuple[int, int], Layout | ListLayout] = {}
-        # (original, image), by id(original); holding the original keeps its id from being reused
-        self._images: dict[int, tuple[Any, Any]] = {}
+        # (original, image), by id(original); the reference to the original prevents reuse of its id
+        self._images: dict[int, tuple[object, object]] = {}
         for r in range(self.count):
             for v in part.variables:
                 self._add_shifted(
@@ -55,7 +57,8 @@ class Whole:
             self._add_shifted(v, self.count * (self._step - APART))
         pieces = top.tile_map().pieces()
         mapped = pieces.tile != UNMAPPED
-        start, stop = self._moved(pieces.start[mapped]), self._moved(pieces.stop[mapped])
+        start = self._moved(pieces.start[mapped])
+        stop = self._moved(pieces.stop[mapped])
         graph._mapping.extend(start, stop, pieces.tile[mapped])
         for tensor, values in (*part.initial_values, *top.initial_values):
             image = self.image(tensor)
@@ -69,7 +72,7 @@ class Whole:
     def image(self, original: Any) -> Any:
         """Return the counterpart of a tensor, a program or a part of one: always the same object.
 
-        An object of any other graph is returned unchanged. Lists and dicts are mapped by item.
+        An object of any other graph is returned unchanged. The items of lists and dicts are mapped.
         """
         match original:
             case list():
@@ -106,22 +109,24 @@ class Whole:
         return self._compute_set(original)
 
     def _add_shifted(self, variable: Variable, shift: int) -> None:
-        """Add a variable, `shift` bytes further on."""
+        """Add a copy of a variable, `shift` bytes further on."""
         start = variable.start + shift
         stop = variable.stop + shift
         number = len(self.graph.variables)
         self.graph._variables.add(replace(variable, id=number, start=start, stop=stop))
 
-    # Addresses in the top-level graph, where the replicas are APART bytes apart
+    # Addresses in the top-level graph, in which the replicas are APART bytes apart.
 
-    def _moved(self, address: Any, size: int = 1, distance: bool = False) -> Any:
+    def _moved(self, address: Address, size: int = 1, distance: bool = False) -> Address:
         """Return the address in `graph` for an address in the top-level graph.
 
-        Both count elements of `size` bytes. With `distance`, they are distances between addresses.
+        Both count elements of `size` bytes. With `distance`, `address` is a difference of two
+        addresses.
         """
         apart = APART // size
         replica = (address + apart // 2 if distance else address) // apart
-        return address + replica * (self._step // size - apart)
+        moved: Address = address + replica * (self._step // size - apart)
+        return moved
 
     def _tensor(self, tensor: Tensor) -> Tensor:
         if tensor.graph is self.part:
@@ -132,15 +137,18 @@ class Whole:
         return Tensor.of(self.graph, tensor.dtype, offset, layout)
 
     def _layout(self, layout: Layout | ListLayout, size: int) -> Layout | ListLayout:
-        """Return the image of a layout of the top-level graph, with elements of `size` bytes, or of
-        a layout of one replica if `size` is 0."""
+        """Return the image of a layout.
+
+        It is a layout of the top-level graph with elements of `size` bytes, or a layout of one
+        replica if `size` is 0.
+        """
         key = layout.id, size
         if key not in self._layouts:
             self._layouts[key] = self._new_layout(layout, size)
         return self._layouts[key]
 
     def _new_layout(self, layout: Layout | ListLayout, size: int) -> Layout | ListLayout:
-        def moved(distance: Any) -> Any:
+        def moved(distance: Address) -> Address:
             return self._moved(distance, size, True) if size else distance
 
         if isinstance(layout, ListLayout):
@@ -197,13 +205,12 @@ class Whole:
         if table.estimates is not None:
             missing = rows - len(table.estimates)
             image.estimates = (table.estimates + type(table.estimates)("q", [-1] * missing)) * count
-        image.added, image.placed = (
-            _repeated(lines, rows, first_rows) for lines in (table.added, table.placed)
-        )
+        image.added = _repeated(table.added, rows, first_rows)
+        image.placed = _repeated(table.placed, rows, first_rows)
         return image
 
 
-def _bytes(values: Array, dtype: Any) -> bytes:
+def _bytes(values: Array, dtype: type[np.integer]) -> bytes:
     return values.astype(dtype).tobytes()
 
 

@@ -2,11 +2,11 @@
 
 `compute()` is called with `Traced` values. Each has a *sample*: numpy's result for one vertex,
 which fixes shapes, dtypes and memory order by numpy's own rules. Every array operation becomes an
-`Op`. The list of ops is the kernel that the engine replays for all vertices together, and the tally
-from which the cost model counts cycles.
+`Op`. The list of ops is the kernel that the engine replays for all vertices together, and from
+which the cost model counts cycles.
 
-Branches, loop counts and indices that depend on data cannot be recorded once for all vertices.
-There the trace stops with the line and the reason, and the codelet's source is translated instead
+Branches, loop counts and indices that depend on data cannot be recorded once for all vertices. The
+trace then stops with the line and the reason, and the codelet's source is translated instead
 (`scalar`).
 """
 
@@ -20,10 +20,11 @@ from dataclasses import dataclass, field
 from dis import get_instructions
 from functools import lru_cache, partial
 from types import CodeType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
+from numpy.typing import ArrayLike, DTypeLike
 
 from ipu_teach.compile.weak_scalars import Weak, are_promoted, fits
 from ipu_teach.errors import CodeletError
@@ -31,15 +32,23 @@ from ipu_teach.graph.source import file_name
 from ipu_teach.graph.vertex import Vertex
 from ipu_teach.types import Array
 from ipu_teach.types.regions import no_size, to_unsigned
+from ipu_teach.types.rounding import AnyDType
 
-NO_VALUE: Any = vars(np)["_NoValue"]  # numpy passes this for an argument that was not given
+# Results of numpy functions: numpy's stubs type most of them as Any.
+Function: TypeAlias = Callable[..., Any]
+Sample: TypeAlias = Array | np.generic
+Value: TypeAlias = "Traced | ArrayLike"  # an argument of a traced function
+# The arguments of any numpy function: numpy's protocols pass on whatever a codelet has written.
+Arguments: TypeAlias = tuple[Any, ...]
+Options: TypeAlias = dict[str, Any]
+NO_VALUE: Any = vars(np)["_NoValue"]  # numpy passes this for a missing argument
 # (file, line, (name of the code object, offset of the instruction))
 CodePosition = tuple[str, int, tuple[str, int]]
-MAX_OPS = 20_000  # a longer trace costs more to compile than the vertex loop costs to run
+MAX_OPS = 20_000  # compiling a longer trace would take more time than the vertex loop
 TOO_LONG = f"compute() takes more than {MAX_OPS:,} steps for one vertex"
 
-# Functions that never fail and whose result has a shape that depends on shapes only. They run
-# vertex by vertex inside the kernel.
+# Functions that never fail and whose result's shape depends only on shapes. The kernel runs them
+# vertex by vertex.
 STATIC_SHAPE = {
     np.argmax,
     np.argmin,
@@ -85,7 +94,7 @@ STATIC_SHAPE = {
 }
 ELEMENTWISE = {np.where, np.clip}
 LAPACK = vars(np.linalg)["_umath_linalg"]
-# Functions of one matrix, with numpy's loops that apply them to many matrices, one by one.
+# Functions of one matrix, and numpy's loops that apply them to a series of matrices.
 DENSE = {
     np.linalg.inv: LAPACK.inv,
     np.linalg.solve: LAPACK.solve,
@@ -95,8 +104,8 @@ DENSE = {
 }
 
 
-def upper(a: Any) -> Any:
-    """Return the second factor of np.linalg.qr, R."""
+def upper(a: Array) -> Any:
+    """Return R, the second factor of np.linalg.qr."""
     return np.linalg.qr(a, mode="r")
 
 
@@ -120,7 +129,7 @@ VIEWS = {
     np.atleast_1d,
     np.broadcast_to,
 }
-# Methods of arrays that equal numpy's function of the same name.
+# Methods of arrays that equal the numpy function of the same name.
 METHODS = {
     "all",
     "any",
@@ -172,11 +181,11 @@ ROUNDED = {
 _ROUNDED_ENOUGH = {np.exp, np.log, np.sin, np.cos, np.tanh}
 
 
-def layout_independent(ufunc: Any, dtype: Any) -> bool:
-    """Return whether the bits of a result depend only on the operands' values.
+def layout_independent(ufunc: Function, dtype: AnyDType) -> bool:
+    """Return whether the bits of a result depend only on the values of the operands.
 
     For other functions, numpy has a vector form for ascending operands that do not interleave with
-    the result, and a scalar form for all others; the two differ in the last bit.
+    the result, and a scalar form for all others. The two forms differ in the last bit.
     """
     return (
         dtype.kind != "f" or ufunc in ROUNDED or (ufunc in _ROUNDED_ENOUGH and dtype == np.float32)
@@ -189,7 +198,7 @@ item_of = operator.getitem
 class TraceStopped(BaseException):
     """Raised when a codelet does something that depends on data.
 
-    It is not an Exception, so that a codelet's own `except Exception` does not catch it.
+    It is not an Exception, so a codelet's own `except Exception` does not catch it.
     """
 
     raised = 0
@@ -202,9 +211,10 @@ class TraceStopped(BaseException):
 
 @dataclass(frozen=True)
 class Op:
-    """One recorded operation. `result` is the id of the value it produces, or -1.
+    """One recorded operation.
 
-    `site` is its place in the learner's code. The kinds are:
+    `result` is the id of the value that it produces, or -1. `site` is its position in the learner's
+    code. The kinds are:
 
     * "region": a field
     * "view": a static view
@@ -216,8 +226,8 @@ class Op:
 
     kind: str
     fn: Any
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
+    args: Arguments
+    kwargs: Options
     result: int
     site: CodePosition
 
@@ -226,7 +236,8 @@ class Op:
 class Trace:
     """A recorded codelet: its ops, and the sample and the root of every value.
 
-    A value is a view of its root, or the root itself.
+    A value is a view of its root, or is the root itself. `regions` maps the id of each region to
+    (field, index in a list of regions).
     """
 
     codelet: type[Vertex]
@@ -234,15 +245,15 @@ class Trace:
     samples: list[Any] = field(default_factory=list)
     roots: list[int] = field(default_factory=list)
     regions: dict[int, tuple[str, int]] = field(default_factory=dict)
-    # For every view of an Output: which of its elements the codelet has written so far.
+    # By view of an Output: the elements that the codelet has written so far.
     written: dict[int, Array] = field(default_factory=dict)
-    # The result of compute(): a value of every vertex, or True or False for all. None counts as
-    # True.
+    # The result of compute(): a value of every vertex, or True or False for all vertices. None
+    # counts as True.
     returned: Ref | bool = True
-    # Plain arrays among the arguments, with a copy of each: the kernel reads them when it runs.
+    # The plain arrays among the arguments, each with a copy; the kernel reads them when it runs.
     fixed: list[tuple[Array, Array]] = field(default_factory=list)
     stopped: str = ""
-    # Set if compute() prints: the vertices must run one by one, to print their own numbers.
+    # The reason why the vertices must run one by one, set if compute() prints their numbers.
     prints: str = ""
 
     def line(self) -> str:
@@ -256,10 +267,10 @@ class Trace:
     def add(
         self,
         kind: str,
-        fn: Any,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        sample: Any,
+        fn: Function | None,
+        args: Arguments,
+        kwargs: Options,
+        sample: Sample,
         root: int = -1,
     ) -> Traced:
         """Record an op whose result is `sample`, a view of `root` if that is given.
@@ -269,7 +280,7 @@ class Trace:
         if len(self.ops) >= MAX_OPS:
             raise TraceStopped(TOO_LONG)
         if kind == "each" and isinstance(sample, np.ndarray) and sample.base is not None:
-            sample = np.copy(sample)  # the copy keeps the memory order, but is a view of nothing
+            sample = np.copy(sample)  # the copy keeps the memory order, but is no view
         number = len(self.samples)
         self.samples.append(sample)
         self.roots.append(number if root < 0 else root)
@@ -305,7 +316,7 @@ class Trace:
             self.written[target._id][...] = True
 
     def check_fixed(self) -> None:
-        """Stop the trace if the codelet changed a plain array after it was used."""
+        """Stop the trace if the codelet changed a plain array after it had used the array."""
         if any(
             not np.array_equal(array, original, equal_nan=array.dtype.kind in "fc")
             for array, original in self.fixed
@@ -316,7 +327,7 @@ class Trace:
 def place(codelet: type[Vertex], line: int = 0) -> str:
     """Return a line of compute() as text: the file's name or the cell, the line, the function.
 
-    Line 0 stands for the first line.
+    Line 0 means the first line.
     """
     compute = codelet.compute
     code = compute.__code__
@@ -330,7 +341,7 @@ _AROUND = ("ipu_teach.compile.", "ipu_teach.graph.", "numpy.")
 
 
 def _site() -> CodePosition:
-    """Return the position of the innermost frame that is the codelet's."""
+    """Return the position of the innermost frame that belongs to the codelet."""
     frame = sys._getframe(2)
     while frame.f_globals.get("__name__", "").startswith(_AROUND) and frame.f_back is not None:
         frame = frame.f_back
@@ -343,8 +354,8 @@ def _site() -> CodePosition:
 def _starts(code: CodeType) -> list[int]:
     """Return the offset of each instruction.
 
-    Inline caches follow an instruction. Once the interpreter has specialised it, a frame's offset
-    may be inside them.
+    Inline caches follow an instruction. Once the interpreter has specialised the instruction, a
+    frame's offset may be inside them.
     """
     return [instruction.offset for instruction in get_instructions(code)]
 
@@ -356,7 +367,7 @@ class Ref:
     id: int
 
 
-def _refuse_integer_power(base: Any, exponent: Any) -> None:
+def _refuse_integer_power(base: Value, exponent: Value) -> None:
     """Stop the trace at a power whose exponents are integers that depend on data."""
     if (
         isinstance(exponent, Traced)
@@ -375,9 +386,9 @@ def is_ref(value: Any, number: int) -> bool:
 
 
 def operand(value: Any) -> Any:
-    """Return `value` as an op's argument, a Ref if it is traced.
+    """Return `value` as an argument of an op: a Ref if it is traced.
 
-    :raises CodeletError: if it is an Output that is not written completely yet.
+    :raises CodeletError: if it is an Output that is not completely written yet.
     :raises TraceStopped: if it is a plain number in some vertices.
     """
     if not isinstance(value, Traced):
@@ -397,13 +408,13 @@ def operand(value: Any) -> Any:
 
 
 def weak_of(value: Any) -> Weak:
-    """Return the plain numbers that `value` may be; () if it is numpy's in every vertex."""
+    """Return the plain numbers that `value` may be, or () if it is numpy's in every vertex."""
     numbers: Weak = getattr(value, "_weak", ())
     return numbers
 
 
-def as_stored(value: Any, dtype: Any) -> Any:
-    """Return `value` as it is stored in an element of type `dtype`."""
+def as_stored(value: Any, dtype: AnyDType) -> Any:
+    """Return `value` in the form in which it is stored in an element of type `dtype`."""
     if not isinstance(value, (Traced, list, tuple)) and np.dtype(dtype).kind == "u":
         return to_unsigned(value, dtype)
     if not weak_of(value) or not fits(value._weak, value.dtype, dtype):
@@ -411,8 +422,8 @@ def as_stored(value: Any, dtype: Any) -> Any:
     return Traced(value._trace, value._id)
 
 
-def promote_weak(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return an operation's arguments; weak ones as numpy's numbers if another has their type."""
+def promote_weak(args: Arguments) -> Arguments:
+    """Return an operation's arguments, with weak numbers as numpy's if another has their type."""
     weak = [arg for arg in args if weak_of(arg)]
     others = [arg for arg in args if not weak_of(arg)]
     if len({arg.dtype for arg in weak}) != 1 or not are_promoted(weak[0].dtype, others):
@@ -421,29 +432,32 @@ def promote_weak(args: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def sample_of(value: Any) -> Any:
-    """Return the sample of a traced value; any other value unchanged."""
+    """Return the sample of a traced value, and any other value unchanged."""
     return value._sample if isinstance(value, Traced) else value
 
 
 def stop_unless_static(value: Any, subject: str) -> None:
-    """Stop the trace if an index or a shape contains traced values; `subject` names it."""
+    """Stop the trace if an index or a shape contains traced values.
+
+    `subject` is what the reason calls the value.
+    """
     for part in value if isinstance(value, tuple) else (value,):
         ends = (part.start, part.stop, part.step) if isinstance(part, slice) else (part,)
         if any(isinstance(end, Traced) for end in ends):
             raise TraceStopped(f"{subject} depends on data")
 
 
-def _stopping(reason: str) -> Callable[..., Any]:
+def _stopping(reason: str) -> Callable[..., NoReturn]:
     """Return a method that stops the trace."""
 
-    def stop(self: Traced, *args: Any, **kwargs: Any) -> NoReturn:
+    def stop(self: Traced, *args: Value, **kwargs: Value) -> NoReturn:
         raise TraceStopped(reason)
 
     return stop
 
 
 class Traced(NDArrayOperatorsMixin):
-    """Stands for one value of every vertex.
+    """A stand-in for one value of every vertex.
 
     It behaves like the numpy array or number that a single vertex would see.
     """
@@ -453,7 +467,7 @@ class Traced(NDArrayOperatorsMixin):
     def __init__(self, trace: Trace, number: int, weak: Weak = ()) -> None:
         self._trace = trace
         self._id = number
-        self._weak = weak  # the plain numbers that it may be in some vertices: see `weak_scalars`
+        self._weak = weak  # the plain numbers that it may be in some vertices; see `weak_scalars`
 
     @property
     def _sample(self) -> Any:
@@ -476,24 +490,25 @@ class Traced(NDArrayOperatorsMixin):
         return int(np.size(self._sample))
 
     @property
-    def dtype(self) -> Any:
-        return self._sample.dtype
+    def dtype(self) -> AnyDType:
+        dtype: AnyDType = self._sample.dtype
+        return dtype
 
     def __len__(self) -> int:
         if self.without_size:
             raise no_size(self.without_size)
         return len(self._sample)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Traced]:
         return (self[i] for i in range(len(self)))
 
     # Indexing and views
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: Any) -> Traced:
         stop_unless_static(key, "an index")
         sample = self._sample[key]
         if not isinstance(self._sample, np.ndarray) and not isinstance(sample, np.ndarray):
-            return self  # number[()]
+            return self  # a number with the index ()
         if not isinstance(sample, np.ndarray):
             operand(self._place(key))
             return self._trace.add("read", item_of, (Ref(self._id), key), {}, sample=sample)
@@ -502,11 +517,11 @@ class Traced(NDArrayOperatorsMixin):
         return self._view(item_of, key)
 
     def _place(self, key: Any) -> Traced:
-        """Return the view that `key` selects, to write to, even if it is a single element."""
+        """Return the view that `key` selects, for writing, even if it is a single element."""
         keys = key if isinstance(key, tuple) else (key,)
         return self._view(item_of, keys if any(k is Ellipsis for k in keys) else (*keys, Ellipsis))
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self, key: Any, value: Value) -> None:
         if (
             isinstance(key, Traced)
             and key.dtype == bool
@@ -531,14 +546,14 @@ class Traced(NDArrayOperatorsMixin):
         ):
             raise TraceStopped("a write to a list of places")
         if isinstance(value, Traced) and _same_place(value._sample, target):
-            return  # `x[a:b] += y` stores its result into the same view
-        # Let numpy raise its own errors. The zeros stand for the sample, whose values mean nothing.
+            return  # numpy has already stored the result of `x[a:b] += y` in this view
+        # Lets numpy raise its own errors. Zeros replace the sample, whose values have no meaning.
         np.empty(np.shape(target), self.dtype)[...] = (
             np.zeros_like(value._sample) if isinstance(value, Traced) else value
         )
         self._trace.store(self._place(key), value)
 
-    def _set_where(self, mask: Traced, value: Any) -> None:
+    def _set_where(self, mask: Traced, value: Value) -> None:
         """Record `x[x < 0] = 0`: a choice by a mask between a number and the present elements."""
         written = self._trace.written.get(self._id)
         if np.ndim(sample_of(value)) or (written is not None and not written.all()):
@@ -552,7 +567,7 @@ class Traced(NDArrayOperatorsMixin):
             raise TraceStopped("a write of another type to places that depend on data")
         self[...] = np.where(mask, value, self)
 
-    def _view(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Traced:
+    def _view(self, fn: Function, *args: Value, **kwargs: Value) -> Traced:
         sample = fn(self._sample, *args, **kwargs)
         if sample.size and not np.may_share_memory(sample, self._sample):
             return self._trace.add("each", fn, (operand(self), *args), kwargs, sample=sample)
@@ -569,40 +584,40 @@ class Traced(NDArrayOperatorsMixin):
         return view
 
     @property
-    def T(self) -> Any:
+    def T(self) -> Traced:
         return self._view(np.transpose) if self.ndim > 1 else self
 
-    def reshape(self, *shape: Any, **kwargs: Any) -> Any:
+    def reshape(self, *shape: int | tuple[int, ...], **kwargs: str) -> Traced:
         stop_unless_static(shape, "a shape")
         return self._view(np.reshape, shape[0] if len(shape) == 1 else shape, **kwargs)
 
-    def transpose(self, *axes: Any) -> Any:
+    def transpose(self, *axes: int | tuple[int, ...]) -> Traced:
         if not axes:
             return self._view(np.transpose)
         return self._view(np.transpose, axes[0] if len(axes) == 1 else axes)
 
-    def ravel(self, order: str = "C") -> Any:
+    def ravel(self, order: str = "C") -> Traced:
         return self._view(np.ravel, order)
 
-    def flatten(self, order: str = "C") -> Any:
+    def flatten(self, order: str = "C") -> Traced:
         return self._view(np.ravel, order).copy()
 
-    def copy(self, order: str = "C") -> Any:
+    def copy(self, order: str = "C") -> Traced:
         return self._trace.add(
             "elementwise", np.copy, (operand(self),), {}, sample=self._sample.copy(order)
         )
 
-    def __copy__(self) -> Any:
+    def __copy__(self) -> Traced:
         return self.copy("K")
 
-    def __deepcopy__(self, memo: Any) -> Any:
+    def __deepcopy__(self, memo: object) -> Traced:
         return self.copy("K")
 
-    def astype(self, dtype: Any, *args: Any, **kwargs: Any) -> Any:
+    def astype(self, dtype: DTypeLike, *args: Value, **kwargs: Value) -> Traced:
         if args or kwargs:
             raise TraceStopped(".astype() with more than a type is not traced")
         sample = self._sample.astype(dtype)
-        # numpy's result for values out of range depends on their position in the array
+        # numpy's result for out-of-range values depends on their position in the array
         if sample.dtype.kind == "u" and self.dtype.kind == "f":
             return self._trace.add(
                 "each", partial(np.asarray, dtype=dtype), (operand(self),), {}, sample=sample
@@ -611,21 +626,21 @@ class Traced(NDArrayOperatorsMixin):
 
     # numpy's protocols
 
-    # `**` has its own code for numbers and for small exponents, with other bits than np.power.
-    def __pow__(self, other: Any) -> Any:
+    # `**` has its own code for numbers and for small exponents, whose bits differ from np.power's.
+    def __pow__(self, other: Value) -> Traced:
         return self._power(self, other)
 
-    def __rpow__(self, other: Any) -> Any:
+    def __rpow__(self, other: Value) -> Traced:
         return self._power(other, self)
 
-    def __ipow__(self, other: Any) -> Any:
+    def __ipow__(self, other: Value) -> Traced:
         value = self._power(self, other)
         if not isinstance(self._sample, np.ndarray):
             return value
         self[...] = value
         return self
 
-    def _power(self, base: Any, exponent: Any) -> Any:
+    def _power(self, base: Value, exponent: Value) -> Traced:
         _refuse_integer_power(base, exponent)
         sample = sample_of(base) ** sample_of(exponent)
         kind = "each" if np.ndim(sample) == 0 else "elementwise"
@@ -693,17 +708,17 @@ class Traced(NDArrayOperatorsMixin):
     def _reduce(
         self,
         ufunc: np.ufunc,
-        array: Any,
-        axis: Any = 0,
-        dtype: Any = None,
+        array: Traced,
+        axis: int | tuple[int, ...] | None = 0,
+        dtype: DTypeLike | None = None,
         keepdims: bool = False,
-        **rest: Any,
-    ) -> Any:
+        **rest: Value,
+    ) -> Traced:
         if any(v is not NO_VALUE for v in rest.values()):
             raise TraceStopped(f"np.{ufunc.__name__}.reduce with {', '.join(rest)} is not traced")
         sample = ufunc.reduce(sample_of(array), axis=axis, dtype=dtype, keepdims=keepdims)
-        # numpy buffers a reduction that converts the type in pieces. Only a call per vertex gives
-        # the same bits.
+        # numpy processes a reduction that converts the type in buffers, piece by piece. Only one
+        # call per vertex gives the same bits.
         converts = np.asarray(sample).dtype != array.dtype and array.dtype.kind == "f"
         if array.ndim == 0 or converts:
             fixed = {"axis": axis, "dtype": dtype, "keepdims": keepdims}
@@ -712,7 +727,9 @@ class Traced(NDArrayOperatorsMixin):
             "reduce", ufunc, (operand(array),), {"axis": axis, "keepdims": keepdims}, sample=sample
         )
 
-    def __array_function__(self, fn: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    def __array_function__(
+        self, fn: Function, types: object, args: Arguments, kwargs: Options
+    ) -> Any:
         trace = self._trace
         if fn in VIEWS:
             if isinstance(args[0], Traced):
@@ -740,7 +757,8 @@ class Traced(NDArrayOperatorsMixin):
             )
         if fn in DENSE and not kwargs:
             return _dense(trace, fn, args)
-        is_bounded = fn is np.take and kwargs.get("mode") in ("clip", "wrap")  # cannot fail
+        # such a call cannot fail
+        is_bounded = fn is np.take and kwargs.get("mode") in ("clip", "wrap")
         if fn not in STATIC_SHAPE | ELEMENTWISE and not is_bounded:
             return _refuse(fn)
         sample = fn(*[sample_of(a) for a in args], **{k: sample_of(v) for k, v in kwargs.items()})
@@ -774,7 +792,7 @@ class Traced(NDArrayOperatorsMixin):
     __format__ = __repr__ = __str__ = _stopping("a value that depends on data is put into a text")
     __hash__ = _stopping("a value that depends on data is looked up")
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Function:
         if name in METHODS:
             return partial(getattr(np, name), self)
         if name.startswith("__") or not hasattr(np.ndarray, name):
@@ -784,7 +802,7 @@ class Traced(NDArrayOperatorsMixin):
         raise TraceStopped(f"the method .{name} is not traced")
 
 
-def _same_place(a: Any, b: Any) -> bool:
+def _same_place(a: Sample, b: Sample) -> bool:
     """Return whether two samples are the same view of the same memory."""
     if not isinstance(a, np.ndarray) or not isinstance(b, np.ndarray):
         return False
@@ -795,12 +813,12 @@ def _same_place(a: Any, b: Any) -> bool:
     )
 
 
-def _refuse(fn: Any) -> Any:
+def _refuse(fn: Function) -> NoReturn:
     """Stop the trace at a function that is not traced."""
     raise TraceStopped(f"np.{getattr(fn, '__name__', fn)} is not traced")
 
 
-def _dot(trace: Trace, a: Any, b: Any) -> Any:
+def _dot(trace: Trace, a: Value, b: Value) -> Any:
     """Record np.dot: as `@` where numpy computes both in the same way, else as np.dot."""
     samples = [np.asarray(sample_of(v)) for v in (a, b)]
     if any(v.ndim == 0 for v in samples):
@@ -813,11 +831,11 @@ def _dot(trace: Trace, a: Any, b: Any) -> Any:
     return trace.add("product", np.dot, (operand(a), operand(b)), {}, sample=np.dot(*samples))
 
 
-def _dense(trace: Trace, fn: Any, args: tuple[Any, ...]) -> Any:
+def _dense(trace: Trace, fn: Function, args: Arguments) -> Any:
     """Record a function of a matrix.
 
-    Its sample is computed from the identity, which no such function refuses, because the matrix's
-    sample has no meaningful values.
+    Its sample is computed from the identity, which no such function refuses, because the values of
+    the matrix's sample have no meaning.
     """
     matrix, *rest = [np.asarray(sample_of(a)) for a in args]
     if matrix.ndim != 2:
@@ -835,20 +853,20 @@ def local(trace: Trace, sample: Array) -> Traced:
     return trace.add("local", None, (sample.copy(),), {}, sample=sample)
 
 
-def stack(values: list[Any] | tuple[Any, ...]) -> Any:
-    """Return a list of values as one array; some of them may be traced."""
+def stack(values: list[Value] | tuple[Value, ...]) -> Any:
+    """Return a list of values as one array. Some of the values may be traced."""
     first = next((v for v in values if isinstance(v, Traced)), None)
     if first is None:
         return np.array(values)
     return _join(first._trace, np.stack, (values,), {})
 
 
-def _join(trace: Trace, fn: Any, args: Any, kwargs: Any) -> Traced:
+def _join(trace: Trace, fn: Function, args: Arguments, kwargs: Options) -> Traced:
     """Record np.stack, np.concatenate, np.vstack or np.hstack as stores into a local array."""
     values = list(args[0])
     for value in values:
         operand(value)
-    # full_like keeps the memory order of the axes, which decides the order of numpy's sums.
+    # full_like keeps the memory order of the axes, on which the order of numpy's sums depends.
     samples = [np.asarray(sample_of(v)) for v in values]
     owner = fn(
         [np.full_like(v, i, dtype=np.int64) for i, v in enumerate(samples)], *args[1:], **kwargs

@@ -1,7 +1,7 @@
 """Trace a codelet's compute() once for each set of shapes.
 
-If the trace stops, it has the line and the reason. The codelet's function is rebuilt for the trace:
-`np`, `max`, `min` and a few other builtins are replaced by forms that handle traced values.
+If the trace stops, it has the line and the reason. For the trace, the codelet's function is rebuilt
+with replacements for `np`, `max`, `min` and a few other builtins that handle traced values.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ import threading
 from collections.abc import Callable
 from functools import partial
 from types import CellType, FunctionType
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from ipu_teach.compile.matrices import matrix_fault
 from ipu_teach.compile.purity import (
@@ -28,9 +29,11 @@ from ipu_teach.compile.purity import (
     stopping,
 )
 from ipu_teach.compile.trace import (
+    Function,
     Trace,
     Traced,
     TraceStopped,
+    Value,
     as_stored,
     local,
     operand,
@@ -41,10 +44,11 @@ from ipu_teach.compile.trace import (
 )
 from ipu_teach.errors import CodeletError
 from ipu_teach.graph.vertex import Field, VectorList, Vertex
+from ipu_teach.types import Array
 
 
 class _NumpyShim:
-    """numpy as a traced codelet sees it: each vertex gets its own copy of a new array."""
+    """numpy as a traced codelet sees it: a new array is a separate array in each vertex."""
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
@@ -60,15 +64,15 @@ class _NumpyShim:
             return self._asarray
         return getattr(np, name)
 
-    def _new(self, make: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    def _new(self, make: Callable[..., Array], /, *args: Value, **kwargs: Value) -> Traced:
         return local(self._trace, make(*args, **kwargs))
 
-    def _asarray(self, values: Any, dtype: Any = None) -> Any:
+    def _asarray(self, values: Value, dtype: DTypeLike | None = None) -> Traced | Array:
         return values if _is_array(values, dtype) else self._array(values, dtype)
 
-    def _array(self, values: Any, dtype: Any = None) -> Any:
+    def _array(self, values: Value, dtype: DTypeLike | None = None) -> Traced | Array:
         if isinstance(values, Traced):
-            result = values.copy()
+            result: Traced | Array = values.copy()
         elif isinstance(values, (list, tuple)) and any(
             isinstance(v, (Traced, list, tuple)) for v in values
         ):
@@ -79,12 +83,12 @@ class _NumpyShim:
         return result.astype(dtype) if dtype is not None else result
 
 
-def _is_array(values: Any, dtype: Any) -> bool:
+def _is_array(values: Value, dtype: DTypeLike | None) -> TypeGuard[Traced]:
     """Return whether np.asarray would return its argument itself."""
     return isinstance(values, Traced) and values.ndim > 0 and dtype in (None, values.dtype)
 
 
-def _pick(trace: Trace, better: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+def _pick(trace: Trace, better: np.ufunc) -> Function:
     """Return the builtin max or min for traced values.
 
     As in Python, the first value stays unless a later one is strictly better. `better` is
@@ -132,8 +136,8 @@ def _pick(trace: Trace, better: Callable[[Any, Any], Any]) -> Callable[..., Any]
     return pick
 
 
-def _compared(better: Callable[[Any, Any], Any], item: Any, best: Any) -> Any:
-    """Return numpy's `better(item, best)`, if Python's result is always the same.
+def _compared(better: np.ufunc, item: Any, best: Any) -> Any:
+    """Return numpy's `better(item, best)` if Python's result is always the same.
 
     :raises TraceStopped: if the two could differ.
     """
@@ -152,19 +156,19 @@ def _compared(better: Callable[[Any, Any], Any], item: Any, best: Any) -> Any:
 def _rebuild(compute: FunctionType, trace: Trace) -> FunctionType:
     """Return `compute` with numpy and a few builtins replaced by their traced forms.
 
-    They are replaced as globals, builtins, and variables of outer functions.
+    They are replaced among globals, builtins, and variables of outer functions.
     """
     shim = _NumpyShim(trace)
     closure = enclosed(compute)
 
-    def in_place_of(value: Any) -> Any:
+    def in_place_of(value: object) -> object:
         return shim if value is np else stopping(value) or value
 
     globals_ = dict(compute.__globals__)
     for name in set(names_of(compute.__code__)) & globals_.keys():
         globals_[name] = in_place_of(globals_[name])
-    traced: dict[str, Any] = {"max": _pick(trace, np.greater), "min": _pick(trace, np.less)}
-    # these answer as for a single vertex
+    traced: dict[str, object] = {"max": _pick(trace, np.greater), "min": _pick(trace, np.less)}
+    # the replacements return what they would return for a single vertex
     traced["isinstance"] = _traced_isinstance
     traced["type"] = _traced_type
     traced["print"] = _print_nothing  # the vertices print when they run
@@ -180,20 +184,20 @@ def _rebuild(compute: FunctionType, trace: Trace) -> FunctionType:
     return rebuilt
 
 
-def _traced_isinstance(value: Any, kinds: Any) -> bool:
+def _traced_isinstance(value: object, kinds: type | tuple[type, ...]) -> bool:
     return isinstance(sample_of(value), kinds)
 
 
-def _traced_type(value: Any, *rest: Any) -> Any:
+def _traced_type(value: object, *rest: Any) -> Any:
     return type(sample_of(value), *rest)
 
 
-def _print_nothing(*values: Any, **options: Any) -> None:
+def _print_nothing(*values: Value, **options: Value) -> None:
     pass
 
 
 _ONE_AT_A_TIME = threading.RLock()
-# Another thread may draw a random number during a trace. A codelet draws itself if
+# Another thread may draw a random number during a trace. The codelet itself is assumed to draw if
 # there is a draw during each of this many traces.
 MOST_TRACES = 8
 Shape = tuple[int, ...]
@@ -214,10 +218,10 @@ def trace_codelet(
 ) -> Trace:
     """Trace `codelet.compute` for fields of the given shapes.
 
-    If the trace stops, the trace's `stopped` has the line and the reason. `vertex_name` names the
-    first vertex of these shapes, for errors; `num_workers` are those of a tile; `worker` is the id
-    of the worker to trace, for a MultiVertex. Threads wait for each other, so that the side effects
-    of one trace are not attributed to another.
+    If the trace stops, `stopped` of the result has the line and the reason. `vertex_name` is the
+    first vertex with these shapes, for errors. `num_workers` is the number of workers of a tile.
+    `worker` contains the id of the worker to trace, for a MultiVertex. Threads wait for each other,
+    so that the side effects of one trace are not attributed to another.
 
     :raises CodeletError: if the codelet itself is at fault.
     """
@@ -243,7 +247,7 @@ def _traced(
 ) -> Trace:
     """Return one trace, as `trace_codelet` does, regardless of random numbers drawn meanwhile."""
     trace = Trace(codelet)
-    regions: dict[str, Any] = {}
+    regions: dict[str, Traced | list[Traced]] = {}
     for name, declared in codelet.fields.items():
         shape = shapes[name]
         if is_list(shape):
@@ -270,7 +274,7 @@ def _traced(
                 operand(result) if isinstance(result, Traced) else bool(result)
             )
             trace.check_fixed()
-            if TraceStopped.raised != before:  # a bare `except:` caught TraceStopped
+            if TraceStopped.raised != before:  # true if a bare `except:` caught TraceStopped
                 raise TraceStopped("what depends on data is hidden by an except")
     except TraceStopped as stop:
         trace.stopped = f"{source_line(codelet)}: {stop.reason}"
@@ -286,7 +290,10 @@ def _traced(
 
 
 def _region(trace: Trace, declared: Field, shape: Shape, part: int) -> Traced:
-    """Record a field, or one region of a list, and return its traced value."""
+    """Record a field, or one region of a list, and return its traced value.
+
+    `part` is the index of the region in its list, or 0.
+    """
     sample = np.ones(shape, declared.dtype.numpy)
     sample.flags.writeable = declared.written
     traced = trace.add("region", None, (declared.name, part), {}, sample=sample)

@@ -1,9 +1,9 @@
 """The workers of a MultiVertex: their traces, and races between them.
 
-The workers (worker threads) of a vertex run at the same time and in no order. So if one of them
-writes an element that another reads or writes, it is a race, as between two vertices of a compute
-set. Races are found in the traces, which name every element that a worker accesses. A scalar loop
-marks the elements that its workers access, and is checked during the run.
+The workers (worker threads) of a vertex run at the same time and in no particular order. So it is a
+race if one of them writes an element that another reads or writes, as between two vertices of a
+compute set. Races are found in the traces, which list every element that a worker accesses. A
+scalar loop records the elements that its workers access, and is checked during the run.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 
 def merge_traces(traces: tuple[Trace, ...]) -> Trace:
-    """Return the trace of all workers together, with the ops of the first.
+    """Return the trace of all workers together, with the ops of the first worker.
 
-    An element counts as written if one of them writes it.
+    An element counts as written if any worker writes it.
     """
     stopped = next((t.stopped for t in traces if t.stopped), "")
     roots = traces[0].written.keys() & traces[0].regions.keys()
@@ -64,9 +64,10 @@ def check_workers(group: Group) -> None:
 def race_of(
     group: Group, vertex: int, name: str, index: list[int], written: int, read: int
 ) -> ComputeSetRaceError:
-    """Return the error for an element of a field of one of the vertices.
+    """Return the error for a race in an element of field `name`.
 
-    In `written` and `read`, the bit of each worker that did so is set.
+    `vertex` is an index into the group's rows. In `written` and `read`, the bit of each worker that
+    did so is set.
     """
     number = (written & -written).bit_length() - 1
     deed, others = ("writes", written) if written & (written - 1) else ("reads", read)
@@ -83,7 +84,10 @@ def race_of(
 def _race(
     group: Group, vertex: int, name: str, index: str, deed: tuple[int, str, int]
 ) -> ComputeSetRaceError:
-    """Return the error; `deed` is (the writing worker, "reads" or "writes", the other worker)."""
+    """Return the error; `deed` is (the writing worker, "reads" or "writes", the other worker).
+
+    `index` is the text of the element's index.
+    """
     number, does, other = deed
     return ComputeSetRaceError(f"""Worker {number} of {group.table.codelet.__name__} writes
         {name}{index}, and worker {other} {does} it.
@@ -93,7 +97,7 @@ def _race(
 
 
 def _touched(trace: Trace) -> tuple[dict[int, Array], dict[int, Array]]:
-    """Return (read, written): for each region, a flag per element."""
+    """Return (read, written): for each region, a bool per element."""
     read = {root: np.zeros(trace.samples[root].size, bool) for root in trace.regions}
     written = {root: np.zeros(trace.samples[root].size, bool) for root in trace.regions}
     for op in trace.ops:

@@ -37,7 +37,7 @@ from ipu_teach.target import Target
 from ipu_teach.types import Array
 
 WORD = 4  # bytes that an exchange bus carries at once
-COLUMNS = 16  # of tiles on a chip, each with four tiles in a row
+COLUMNS = 16  # columns of tiles on a chip; each has four tiles in a row
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +82,7 @@ class Traffic:
         for name in ("pieces", "late", "far", "words"):
             if getattr(self, name) is not None:
                 continue
-            # Older files have none of these.
+            # older files have none of these
             value = -(-self.sent // WORD) if name == "words" else np.zeros_like(self.stayed)
             object.__setattr__(self, name, value)
 
@@ -147,8 +147,7 @@ class Traffic:
 
 
 def exchange_cycles(num_bytes: int | Array, target: Target) -> Array:
-    """Return the cycles to move `num_bytes` into or out of one tile, rounded as PopLibs' planner
-    does.
+    """Return the cycles to move `num_bytes` into or out of one tile, rounded as PopLibs does.
 
     `num_bytes` is one number or an array.
     """
@@ -181,13 +180,14 @@ def _place(tile: Array, target: Target) -> tuple[Array, Array, Array]:
 
 
 def lag(source: Array, destination: Array, target: Target) -> Array:
-    """Return the cycles from a SEND of each source until the destination has to turn to it.
+    """Return the cycles from a SEND of each source until the destination must select that source.
 
-    Both tiles are on the same IPU. A negative number means before the SEND.
+    Both tiles are on the same IPU. A negative number means that the selection comes before the
+    SEND.
 
-    The delay depends on the rows and columns of both, and on the turn between them, as in
+    The delay depends on the rows and columns of both tiles, and on the route between them, as in
     osmarks/ipu-stack (topology.rs, of a C600; its tests contain routes of Poplar's). The columns
-    are folded, so that the last is next to the first.
+    are folded, so that the last one is next to the first.
     """
     (s_row, s_side, s_column), (d_row, d_side, d_column) = (
         _place(tile, target) for tile in (source, destination)
@@ -216,7 +216,7 @@ def lag(source: Array, destination: Array, target: Target) -> Array:
 def _effective(total: Array, merged: Array, target: Target) -> Array:
     """Return the bytes at the plain rate that take as long as `total`.
 
-    The bytes of `together` arrive at the higher rate, and count for less.
+    The bytes in `merged` arrive at the higher rate, and count for less.
     """
     shortened: Array = -(-merged // target.shared_bus_speedup)
     return total - merged + shortened
@@ -225,13 +225,15 @@ def _effective(total: Array, merged: Array, target: Target) -> Array:
 def traffic(tile_map: TileMap, target: Target, tile: Array, start: Array, stop: Array) -> Traffic:
     """Return the traffic when tile `tile[i]` needs the bytes [start[i], stop[i]).
 
-    The bytes may be on any tile, also on that tile itself.
+    The bytes may be on any tile, including that tile itself.
     """
     receiver, begin, end, owner = crossing(tile_map, tile, start, stop)
-    # Each byte leaves its owner once, so `sender` has the union over all receivers.
+    # each byte is sent once, so `sender` has the union over all receivers
     sender, s_begin, s_end = union(owner, begin, end)
     separate = moved(target, owner, receiver, end - begin)
-    together_received, together_sent = _heard_together(tile_map, target, receiver, begin, end)
+    together_received, together_sent = _heard_together(
+        tile_map, target, receiver, begin=begin, end=end
+    )
     owner_ipu = owner // target.tiles_per_ipu
     receiver_ipu = receiver // target.tiles_per_ipu
     abroad = owner_ipu != receiver_ipu
@@ -243,7 +245,7 @@ def traffic(tile_map: TileMap, target: Target, tile: Array, start: Array, stop: 
         sent=total_of(sender, s_end - s_begin, target.num_tiles),
         together_received=together_received,
         together_sent=together_sent,
-        **sends(tile_map, target, sender, s_begin, s_end),
+        **sends(tile_map, target, sender, begin=s_begin, end=s_end),
         link_sent=total_of(exporter // target.tiles_per_ipu, e_end - e_begin, target.num_ipus),
         links=total_of(link, l_end - l_begin, target.num_ipus**2).reshape(target.num_ipus, -1),
     )
@@ -336,7 +338,7 @@ def reads(
 ) -> Traffic:
     """Return the traffic before a compute set runs, and the bytes that tiles gather for it.
 
-    `copies` are those that share the superstep with the compute set.
+    `copies` share the superstep with the compute set.
     """
     pieces, stayed = edges(graph, compute_set, "output")
     if copies:
@@ -414,7 +416,7 @@ def aligned_runs(a: Tensor, b: Tensor) -> tuple[Array, Array, Array]:
 
     They are in view order, in elements.
     """
-    # fast path: most views are contiguous
+    # a fast path, as most views are contiguous
     if a.num_elements and a.layout.contiguous and b.layout.contiguous:
         return np.array([a.offset]), np.array([b.offset]), np.array([a.num_elements])
     a_start, a_length = a.layout.runs
@@ -446,8 +448,8 @@ def _heard_together(
     pairs = -(-target.tiles_per_ipu // 2)
     span = int(end.max()) + 1
     base = (ipu * pairs + local // 2) * span
-    # The last bit distinguishes ends from beginnings, so that plain numbers are sorted. The edges
-    # of each tile are in order already.
+    # The last bit distinguishes ends from beginnings, so that plain numbers can be sorted. The
+    # edges of each tile are already in order.
     edge = np.sort(
         np.stack((base + begin << 1, base + end << 1 | 1), axis=1).reshape(-1), kind="stable"
     )
@@ -477,12 +479,12 @@ def crossing(
 ) -> tuple[Array, Array, Array, Array]:
     """Return (tile, start, stop, owner) of the bytes that `tile[i]` accesses and another tile owns.
 
-    `tile[i]` accesses [start[i], stop[i]). In the result, each byte comes once per accessing tile,
-    sorted by tile, then by address. Intervals are cut where the owner changes.
+    `tile[i]` accesses [start[i], stop[i]). In the result, each byte occurs once per accessing tile,
+    sorted by tile, then by address. Intervals are divided where the owner changes.
     """
     piece = np.searchsorted(tile_map.start, start, "right") - 1
     until = tile_map.stop[piece]
-    # most edges are local, and need no sorting
+    # most edges are on one tile, and need no sorting
     away = (tile_map.tile[piece] != tile) | (stop > until)
     tile, start, stop = union(tile[away].astype(np.int64), start[away], stop[away])
     source, begin, end, owner = tile_map.split(start, stop)

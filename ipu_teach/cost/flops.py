@@ -1,8 +1,9 @@
 """Floating-point operations of one vertex, counted from its trace.
 
-One for each element of the result of an operation on floats; of a sum one less than it has
-elements; of a product of matrices two for each pair that is multiplied. Comparisons, moves and
-integers count nothing.
+- An elementwise operation on floats counts one for each element of its result.
+- A sum counts one less than its number of elements.
+- A product of matrices counts two for each pair of elements that it multiplies.
+- Comparisons, moves and operations on integers count nothing.
 """
 
 from __future__ import annotations
@@ -31,8 +32,7 @@ _MOVES = (
 
 
 def vertex_flops(group: Group) -> int:
-    """Return the operations of each vertex of `group`; -1 if its codelet could not be traced, so
-    that nobody knows."""
+    """Return the operations of each vertex of `group`; -1 if its codelet could not be traced."""
     if group.trace.stopped:
         return -1
     return sum(
@@ -52,7 +52,8 @@ def _flops(trace: Trace, op: Op) -> int:
         return max(0, largest - int(result.size))
     if op.kind == "dense":  # a product and a sum in the innermost loops
         m, n = sources[0].shape
-        if _name(op.fn) == "qr":  # two operations for each element of the rest and of the result
+        # two operations for each element of the remainder and of the result
+        if _name(op.fn) == "qr":
             k = min(m, n)
             return sum(4 * (m - 1 - i) * (n + k - 2 - 2 * i) for i in range(k))
         columns = result.size // max(1, n) if _name(op.fn) in ("inv", "solve") else 0

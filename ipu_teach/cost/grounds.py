@@ -1,8 +1,8 @@
-"""The grounds of modelled cycles: a published formula, a count, an assumption.
+"""The evidence for modelled cycles, called ground: a published formula, a count or an assumption.
 
-A phase rests on the weakest of the constants in it (`target.ground`). The cycles of vertices rest
-on the way they were found: a formula of PopLibs, our count of a codelet's operations, or a figure
-given with the program.
+The ground of a phase is the weakest ground of the constants in it (`target.ground`). The ground of
+vertices depends on the source of their cycles: a formula of PopLibs, our count of a codelet's
+operations, or a figure given with the program.
 """
 
 from __future__ import annotations
@@ -51,8 +51,11 @@ def step_grounds(
     resting: Mapping[str, str],
     target: Target,
 ) -> Counter[str]:
-    """Return the cycles of one step by ground. `codelets` has the cycles by codelet, `resting` the
-    ground of each codelet."""
+    """Return the cycles of one step by ground.
+
+    `external` is True if several IPUs wait for each other before the step. `codelets` has the
+    cycles of each codelet, and `resting` the ground of each codelet.
+    """
 
     def of(*names: str) -> str:
         return weakest(ground(target, name) for name in names)
@@ -73,27 +76,31 @@ def step_grounds(
         cycles_by_ground[resting[name]] += share
         remaining -= share
     rest = max(codelets, key=lambda name: codelets[name]) if total else ""
-    # the remainder of the division, or a copy on its tile
+    # the remainder of the division, or the cycles of a copy inside a tile
     cycles_by_ground[resting[rest] if rest else of("memcpy_bytes_per_cycle")] += remaining
     return cycles_by_ground
 
 
-# Of a step that ran: how often, its cost, whether several IPUs wait for each other, and cycles and
-# vertices by codelet.
+# a step that ran: the number of executions, its cost, whether several IPUs wait for each other, and
+# cycles and vertices by codelet
 StepRan = tuple[int, StepCost, bool, Mapping[str, int], Mapping[str, int]]
 
 
 def shares(
     steps_run: Iterable[StepRan], resting: Mapping[str, str], target: Target
 ) -> dict[str, float]:
-    """Return the share of a run's cycles by ground; under "no estimate", the share of its vertices
-    that have none."""
+    """Return the share of a run's cycles by ground.
+
+    "no estimate" is the share of its vertices that have no estimate.
+    """
     cycles_by_ground: Counter[str] = Counter()
     missing = every = 0
     for times, cost, external, cycles, vertices in steps_run:
         every += times * sum(vertices.values())
         missing += times * sum(count for name, count in vertices.items() if name in cost.unknown)
-        for name, spent in step_grounds(cost, external, cycles, resting, target).items():
+        for name, spent in step_grounds(
+            cost, external, cycles, resting=resting, target=target
+        ).items():
             cycles_by_ground[name] += times * spent
     total = sum(cycles_by_ground.values()) or 1
     return {name: cycles_by_ground[name] / total for name in GROUNDS if cycles_by_ground[name]} | (

@@ -1,13 +1,14 @@
-"""The cost of host data on the tiles: where packets land, and the exchange that moves them on.
+"""The cost of host data on the tiles: where packets arrive, and the exchange that distributes them.
 
 The host link moves packets of `host_packet_bytes`, in the host's order. A packet with data of one
-tile goes straight to that tile. A packet with data of several tiles lands as a whole on some tile;
-such packets are spread evenly in their order. An exchange on the IPU then moves the parts to the
-tiles to which the tensor is mapped; on the way out the same happens in reverse. Poplar does the
-same: its `Copy` rearranges on the device unless asked to save memory (API reference, program::Copy,
-`optimiseMemory`), and PopLibs offers a layout that needs no rearrangement, with whole packets on
-each tile (popops/HostSliceTensor.cpp). Each IPU has a host link of its own, so no data moves
-between IPUs. Remote buffers are reached in the same way.
+tile goes straight to that tile. A packet with data of several tiles arrives as a whole on one tile;
+such packets are distributed evenly, in order. An exchange on the IPU then moves the parts to the
+tiles that the tensor is mapped to. For data to the host, the same happens in reverse.
+
+Poplar does the same. Its `Copy` rearranges on the device unless asked to save memory (API
+reference, program::Copy, `optimiseMemory`), and PopLibs offers a layout that needs no
+rearrangement, with entire packets on each tile (popops/HostSliceTensor.cpp). Each IPU has its own
+host link, so no data moves between IPUs. The same holds for remote buffers.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ from ipu_teach.types import Array
 class Landing:
     """A tensor's bytes in the host's order, in pieces that belong to one tile and one packet.
 
-    `begin` and `end` are addresses, `owner` is the tile to which a piece is mapped, `landed` the
-    tile on which its packet lands. `packets` (int64[tiles]) counts the packets that land on each
-    tile.
+    `begin` and `end` are addresses, `owner` is the tile to which a piece is mapped, and `landed`
+    the tile on which its packet arrives. `packets` (int64[tiles]) counts the packets that arrive on
+    each tile.
     """
 
     begin: Array
@@ -44,8 +45,10 @@ class Landing:
 
 
 def landing(graph: FrozenGraph, *tensors: Tensor) -> Landing:
-    """Return where the packets of transfers between `tensors` and the host land, each tensor by
-    itself."""
+    """Return where the packets of transfers between `tensors` and the host arrive.
+
+    The packets of each tensor are separate.
+    """
     if len(tensors) == 1:
         return _landing(graph, tensors[0])
     landings = [_landing(graph, tensor) for tensor in tensors]
@@ -53,7 +56,13 @@ def landing(graph: FrozenGraph, *tensors: Tensor) -> Landing:
         np.concatenate([getattr(item, name) for item in landings])
         for name in ("begin", "end", "owner", "landed")
     )
-    return Landing(begin, end, owner, landed, np.sum([item.packets for item in landings], axis=0))
+    return Landing(
+        begin,
+        end,
+        owner=owner,
+        landed=landed,
+        packets=np.sum([item.packets for item in landings], axis=0),
+    )
 
 
 def _landing(graph: FrozenGraph, tensor: Tensor) -> Landing:
@@ -63,14 +72,14 @@ def _landing(graph: FrozenGraph, tensor: Tensor) -> Landing:
     start = (tensor.offset + starts) * tensor.dtype.size
     _, begin, end, owner = graph.tile_map.split(start, start + lengths * tensor.dtype.size)
     ipu = owner // target.tiles_per_ipu
-    order = np.argsort(ipu, kind="stable")  # each IPU has a stream of packets of its own
+    order = np.argsort(ipu, kind="stable")  # each IPU has its own stream of packets
     begin = begin[order]
     end = end[order]
     owner = owner[order].astype(np.int64)
     ipu = ipu[order]
     sizes = np.bincount(ipu, end - begin, target.num_ipus).astype(np.int64)
     packets = -(-sizes // packet_bytes)
-    # Addresses in one sequence of whole packets, those of IPU 0 first.
+    # places in one sequence of entire packets, those of IPU 0 first
     place = (
         np.cumsum(end - begin)
         - (end - begin)
@@ -87,8 +96,10 @@ def _landing(graph: FrozenGraph, tensor: Tensor) -> Landing:
 
 
 def _landed(target: Target, packet: Array, owner: Array, packets: Array) -> tuple[Array, Array]:
-    """Return (the tile on which each piece lands, packets by tile) of pieces sorted by packet;
-    `packets`: how many each IPU gets."""
+    """Return (tile on which each piece arrives, packets by tile) of pieces sorted by packet.
+
+    `packets` is the number of packets of each IPU.
+    """
     if not len(packet):
         return owner, np.zeros(target.num_tiles, np.int64)
     first = np.flatnonzero(np.append(True, np.diff(packet) > 0))
@@ -102,7 +113,7 @@ def _landed(target: Target, packet: Array, owner: Array, packets: Array) -> tupl
         begin = ipu * target.tiles_per_ipu
         count = target.tiles_per_ipu
         if len(mixed) and high[mixed].max() < begin + target.io_tiles:
-            count = target.io_tiles  # transfers of I/O tiles land on I/O tiles only
+            count = target.io_tiles  # packets of I/O tiles arrive on I/O tiles only
         per_replica, remainder = divmod(len(mixed), count)
         tile[mixed] = begin + np.repeat(
             np.arange(count), per_replica + (np.arange(count) < remainder)
@@ -111,7 +122,7 @@ def _landed(target: Target, packet: Array, owner: Array, packets: Array) -> tupl
 
 
 def host_traffic(graph: FrozenGraph, tensors: Sequence[Tensor], to_device: bool) -> Traffic:
-    """Return the exchange on the IPU that transfers between `tensors` and the host take."""
+    """Return the exchange on the IPU for transfers between `tensors` and the host."""
     landing_places = landing(graph, *tensors)
     crossing = landing_places.owner != landing_places.landed
     begin, end, owner, landed = (
@@ -126,13 +137,15 @@ def host_traffic(graph: FrozenGraph, tensors: Sequence[Tensor], to_device: bool)
     if to_device:
         return moved(graph.target, landed, owner, end - begin)
     order = np.lexsort((begin, owner))
-    issued = sends(graph.tile_map, graph.target, owner[order], begin[order], end[order])
+    issued = sends(graph.tile_map, graph.target, owner[order], begin=begin[order], end=end[order])
     return replace(moved(graph.target, owner, landed, end - begin), **issued)
 
 
 def with_host(step: Step) -> tuple[tuple[Tensor, ...], bool] | None:
-    """Return (the tensors, whether data comes to them) of a step that transfers between tiles and
-    host or remote buffers."""
+    """Return (tensors, whether data moves to them) of a step that transfers data with the host.
+
+    Remote buffers count too. Return None for other steps.
+    """
     match step:
         case RemoteCopyStep():
             return (step.tensor,), not step.store
@@ -148,8 +161,7 @@ def with_host(step: Step) -> tuple[tuple[Tensor, ...], bool] | None:
 
 
 def host_links(graph: FrozenGraph, tensors: Sequence[Tensor]) -> tuple[int, ...]:
-    """Return the bytes of transfers between `tensors` and the host, by `Target.sets`: each IPU has
-    a link."""
+    """Return the bytes of transfers between `tensors` and the host, by `Target.sets`."""
     count = graph.target.num_sets
     if count == 1:
         return (sum(tensor.num_elements * tensor.dtype.size for tensor in tensors),)
@@ -159,7 +171,9 @@ def host_links(graph: FrozenGraph, tensors: Sequence[Tensor]) -> tuple[int, ...]
 
 
 def host_cycles(links: Sequence[int], target: Target, streaming: bool = False) -> int:
-    """Return the cycles of bytes between each IPU and the host, or `streaming` memory, at the same
-    time; rounded up, here alone."""
+    """Return the cycles of transfers on all host links at the same time, rounded up.
+
+    `links` has the bytes of each IPU. With `streaming`, they are transfers with streaming memory.
+    """
     rate = target.streaming_bytes_per_cycle if streaming else target.host_bytes_per_cycle
     return math.ceil(max(links, default=0) / rate)

@@ -1,14 +1,15 @@
 """Count the bytes on every tile, at every leaf of the programs.
 
-Always on a tile are constants, the state of vertices, their edge pointers, code, stacks, packet
-headers, and the variables that are always live (see `liveness`). Present for some of the time are
-the other variables, copies of other tiles' data that a compute set reads, results that are sent to
-another tile, and the host's packets that landed on another tile than their destination. Variables
-that are never live at the same time share bytes. So the bytes of a tile are those at its peak.
+Some bytes are always on a tile: constants, the state of vertices, their edge pointers, code,
+stacks, packet headers, and the variables that are always live (see `liveness`). Others are there
+only for some of the time: the other variables, copies of other tiles' data that a compute set
+reads, results that are sent to another tile, and the host's packets that arrive on another tile
+than their destination. Variables that are never live at the same time share bytes. So the bytes of
+a tile are those at its peak.
 
 Each variable starts on a new data path; the bytes lost between variables are counted separately, as
 gaps. Code can only run from non-interleaved memory. As in Poplar, everything else is placed there
-too as long as there is room, and interleaved memory is kept for data that needs it.
+too while there is room, and interleaved memory is kept for data that needs it.
 """
 
 from __future__ import annotations
@@ -100,12 +101,12 @@ class MemoryLedger:
 
     @cached_property
     def variable_bytes_per_tile(self) -> Array:
-        """int64[tiles]: bytes of variables, constants and state, as if no two shared memory."""
+        """The bytes of variables, constants and state, without sharing of memory: int64[tiles]."""
         return total_of(self.tile, self.size, self.num_tiles)
 
     @cached_property
     def always_live_bytes_per_tile(self) -> Array:
-        """int64[tiles]: bytes that are present from the first step to the last."""
+        """The bytes that are present from the first step to the last: int64[tiles]."""
         rows = self.liveness.always[self.variable]
         return total_of(self.tile[rows], self.size[rows], self.num_tiles) + sum(
             self.always.values()
@@ -113,8 +114,11 @@ class MemoryLedger:
 
     @cached_property
     def _peak(self) -> tuple[Array, Array, Array, Array]:
-        """(peak bytes of each tile that are not always live, the leaf of that peak, bytes of all
-        tiles by leaf, the fullest tile by leaf)."""
+        """Four arrays about the bytes that are not always live.
+
+        They are the peak of each tile, the leaf of that peak, the bytes of all tiles at each leaf,
+        and the fullest tile at each leaf.
+        """
         live = self.liveness.live
         always = self.always_live_bytes_per_tile
         current, peak, peak_place = (np.zeros(self.num_tiles, np.int64) for _ in range(3))
@@ -136,17 +140,17 @@ class MemoryLedger:
 
     @property
     def not_always_live_bytes_per_tile(self) -> Array:
-        """int64[tiles]: bytes that are not always live, at each tile's peak."""
+        """The bytes that are not always live, at each tile's peak: int64[tiles]."""
         return self._peak[0]
 
     @cached_property
     def bytes_per_tile(self) -> Array:
-        """int64[tiles]: modelled bytes on each tile at its peak, without gaps."""
+        """The modelled bytes on each tile at its peak, without gaps: int64[tiles]."""
         return self.always_live_bytes_per_tile + self.not_always_live_bytes_per_tile
 
     @cached_property
     def _at_peak(self) -> Array:
-        """bool[rows]: whether a row is present at the peak of its tile."""
+        """Whether a row of the table is present at the peak of its tile: bool[rows]."""
         present: Array = self.liveness.always[self.variable]
         if len(self.liveness.live):
             present = present | self.liveness.live[self._peak[1][self.tile], self.variable]
@@ -154,14 +158,16 @@ class MemoryLedger:
 
     @cached_property
     def gaps_per_tile(self) -> Array:
-        """int64[tiles]: bytes lost at each tile's peak, because a variable starts on a new data
-        path."""
+        """The bytes of gaps at each tile's peak: int64[tiles].
+
+        A variable starts on a new data path, so the rest of the previous one is lost.
+        """
         path = self.target.data_path_width // 8
         return total_of(self.tile[self._at_peak], -self.size[self._at_peak] % path, self.num_tiles)
 
     @property
     def held_per_tile(self) -> Array:
-        """int64[tiles]: `bytes_per_tile` and gaps, which must fit.
+        """The sum of `bytes_per_tile` and gaps, which must fit: int64[tiles].
 
         "The fullest tile" means the one with the most of these bytes.
         """
@@ -183,12 +189,12 @@ class MemoryLedger:
         }
 
     def by_variable(self, tile: int | None = None) -> dict[str, int]:
-        """Return the bytes by variable name, largest first, on one tile or all, live or not."""
+        """Return the bytes by variable name, largest first, live or not, on one tile or on all."""
         rows = slice(None) if tile is None else self.tile == tile
         return self._named(self.variable[rows], self.size[rows])
 
     def at_fullest(self, tile: int | None = None, category: str = "") -> dict[str, int]:
-        """Return `by_variable` for the variables present at a tile's peak, or at each tile's own.
+        """Return the bytes by variable name that are present at the peak of a tile, or of each.
 
         With `category`, only variables of that category count.
         """
@@ -206,16 +212,17 @@ class MemoryLedger:
         return self.liveness.places[int(place[tile])] if peak[tile] else None
 
     def live_at(self, place: int, tile: int | None = None) -> dict[str, int]:
-        """Return `by_variable` for the variables live at a leaf of the programs, without those that
-        are always live."""
+        """Return the bytes by name of the variables that are live at a leaf of the programs.
+
+        Variables that are always live are left out.
+        """
         rows = self.liveness.live[place, self.variable] & (
             True if tile is None else self.tile == tile
         )
         return self._named(self.variable[rows], self.size[rows])
 
     def bytes_by_place(self) -> list[tuple[str, int]]:
-        """Return, for each leaf of the programs in order, its name and the bytes on all tiles that
-        are not always live."""
+        """Return (name, bytes not always live on all tiles) of each leaf of the programs."""
         return [
             (node.name, size)
             for node, size in zip(self.liveness.places, self._peak[2].tolist(), strict=True)
@@ -223,8 +230,10 @@ class MemoryLedger:
 
     @property
     def passing_at_fullest(self) -> list[int]:
-        """For each leaf of the programs in order, the bytes present only there, on the tiles that
-        have their peak there."""
+        """The bytes present only at one leaf, for each leaf of the programs in order.
+
+        Only tiles that have their peak at that leaf count.
+        """
         peak, peak_place, *_ = self._peak
         return [
             int((sum(passing.values(), np.zeros_like(peak)) * (peak_place == n) * (peak > 0)).sum())
@@ -233,32 +242,34 @@ class MemoryLedger:
 
     @property
     def fullest_tile_by_place(self) -> Array:
-        """int64[places]: the fullest tile at each leaf of the programs, in order."""
+        """The fullest tile at each leaf of the programs, in order: int64[places]."""
         return self._peak[3]
 
     def tiles_of(self, name: str) -> list[int]:
-        """Return the tiles that have some of the variables of that name, ascending."""
+        """Return the tiles that have some of the variables called `name`, ascending."""
         numbers = [i for i, variable_name in enumerate(self.names) if variable_name == name]
         return [int(t) for t in np.unique(self.tile[np.isin(self.variable, numbers)])]
 
     @cached_property
     def always_live_variables_per_tile(self) -> Array:
-        """int64[tiles]: the bytes of always-live variables in the category `VARIABLES` of
-        `bytes_per_tile_by_category`."""
+        """The always-live bytes of variables, without constants and state: int64[tiles]."""
         is_plain = self._category_index == CATEGORIES.index(VARIABLES)
         rows = self.liveness.always[self.variable] & is_plain
         return total_of(self.tile[rows], self.size[rows], self.num_tiles)
 
     @cached_property
     def _category_index(self) -> Array:
-        """int64[rows]: the index in `CATEGORIES` for each row's variable."""
+        """The index in `CATEGORIES` of each row's variable: int64[rows]."""
         by_variable = np.array([CATEGORIES.index(c) for c in self.categories], np.int64)
         by_row: Array = by_variable[self.variable]
         return by_row
 
     @cached_property
     def bytes_per_tile_by_category(self) -> dict[str, Array]:
-        """By category, int64[tiles]: bytes at each tile's peak. They add up to `bytes_per_tile`."""
+        """The bytes at each tile's peak by category, int64[tiles] each.
+
+        Their sum is `bytes_per_tile`.
+        """
         by_category: dict[str, Array] = {}
         peak, peak_place, *_ = self._peak
         for number, category in enumerate(CATEGORIES):
@@ -283,8 +294,8 @@ class MemoryLedger:
         }
 
     def _named(self, variable: Array, size: Array) -> dict[str, int]:
+        """Return the bytes by variable name, largest first; names without bytes are left out."""
         total = total_of(variable, size, len(self.names))
-        """Return the bytes by variable name, largest first; names with none are left out."""
         order = np.argsort(-total, kind="stable")
         result: dict[str, int] = {}
         for i in order[total[order] > 0].tolist():
@@ -304,7 +315,7 @@ def ledger(
     stop = np.array([v.stop for v in graph.variables], np.int64)
     piece, begin, end, owner = graph.tile_map.split(start, stop)
     keep = (owner >= 0) & (end > begin)
-    # One row for each variable and tile, variable by variable.
+    # the rows are ordered by variable, then by tile
     key = piece[keep] * target.num_tiles + owner[keep]
     unique_keys, row = np.unique(key, return_inverse=True)
     variable, tile = np.divmod(unique_keys, target.num_tiles)
@@ -328,8 +339,10 @@ def ledger(
 def _always(
     compiled: Compiled, exchanges: list[tuple[Traffic, ...]], target: Target
 ) -> dict[str, Array]:
-    """Return, by category, int64[tiles]: bytes for each tile's vertices and its part of the
-    programs."""
+    """Return, by category, the bytes for each tile's vertices and its part of the programs.
+
+    The arrays are int64[tiles].
+    """
     graph = compiled.graph
     pointers, code, stacks, headers, moving, control = (
         np.zeros(target.num_tiles, np.int64) for _ in range(6)
@@ -366,7 +379,7 @@ def _always(
 
 
 def exchange_code_bytes(exchange: Traffic, target: Target) -> Array:
-    """Return int64[tiles]: bytes of the code for one exchange, and of its copy vertices.
+    """Return the bytes of the code for one exchange, and of its copy vertices: int64[tiles].
 
     Each copy vertex has two addresses and a count.
     """
@@ -380,10 +393,11 @@ def exchange_code_bytes(exchange: Traffic, target: Target) -> Array:
 def control_code_bytes(
     exchange: tuple[Traffic, ...], tiles: Sequence[Array], everywhere: bool, target: Target
 ) -> Array:
-    """Return int64[tiles]: code of one step without its exchange, once however often it runs.
+    """Return the bytes of the code of one step, without its exchange: int64[tiles].
 
-    All tiles sync. Only tiles that exchange or copy, or are listed in `tiles` (which have
-    vertices), need the full code; with `everywhere`, as in a transfer with the host, all do.
+    The code exists once, however often the step runs. All tiles sync. Only tiles that exchange or
+    copy, or are listed in `tiles` (which have vertices), need the full code. With `everywhere`, as
+    in a transfer with the host, all tiles need it.
     """
     busy = np.full(target.num_tiles, everywhere)
     for vertex_tiles in tiles:
@@ -395,7 +409,7 @@ def control_code_bytes(
 
 
 def _passing(graph: FrozenGraph, step: Step, exchange: tuple[Traffic, ...]) -> dict[str, Array]:
-    """Return, by category, int64[tiles]: bytes that are present only while a step runs."""
+    """Return, by category, the bytes that are present only while a step runs: int64[tiles] each."""
     if isinstance(step, ExecuteStep):
         arriving, leaving = exchange
         if step.copies:  # copied data goes straight to its variable, and needs no buffer
@@ -409,7 +423,7 @@ def _passing(graph: FrozenGraph, step: Step, exchange: tuple[Traffic, ...]) -> d
 
 
 def pointer_bytes(graph: FrozenGraph, table: FrozenTable, target: Target) -> Array:
-    """Return int64[tiles]: bytes of the pointers and lengths in the vertices of a table.
+    """Return the bytes of the pointers and lengths in the vertices of a table: int64[tiles].
 
     `VectorLayout` describes their sizes.
     """
@@ -457,11 +471,13 @@ def _pointer_bytes(field: Field, target: Target, layout: Layout | ListLayout) ->
 def at_most(compiled: Compiled, target: Target) -> int:
     """Return an upper bound for the bytes on any tile.
 
-    It shows that small programs fit, long before their ledger is computed.
+    It shows quickly that a small program fits, without computing its ledger.
 
-    The bound assumes that one tile has every variable and every vertex, and that all data of a step
-    arrives as single elements, each with a SEND and a turn to its sender, is stored twice, as
-    received and rearranged, and leaves in the same way.
+    The bound makes these assumptions:
+
+    - One tile has every variable and every vertex.
+    - All data of a step arrives as single elements, each with a SEND and a selection of its sender.
+    - The data is stored twice, as received and rearranged, and leaves in the same way.
     """
     graph = compiled.graph
     workers = target.num_worker_contexts
@@ -470,7 +486,7 @@ def at_most(compiled: Compiled, target: Target) -> int:
     bound += workers * target.worker_stack_bytes + target.supervisor_stack_bytes
     tables = [table for _, table in graph.tables()]
     bound += sum(int(pointer_bytes(graph, table, target).sum()) for table in tables)
-    # 2 more: the copy vertices
+    # the 2 copy vertices are added
     bound += (len({table.codelet for table in tables}) + 2) * target.vertex_code_bytes
     for step in compiled.steps:
         bound += target.control_code_bytes_per_step + 2 * workers * 3 * target.pointer_bytes

@@ -1,10 +1,10 @@
 """The cycles of each line of a codelet.
 
 A line is a statement of `compute()`, or of a method or function that it calls; `times` is how often
-it ran. Work on single elements belongs to its line, and so does all other work with compiled
-prices. With prices by hand, work on vectors overlaps with loads and stores: a codelet's vector part
-takes the longest of the three, and its cycles belong to the lines of that one. The start of a
-vertex belongs to no line. Cycles added by rounding up belong to the last line.
+it ran. Work on single elements belongs to its line, and with compiled prices so does all other
+work. With prices by hand, work on vectors overlaps with loads and stores. A codelet's vector part
+then takes as long as the longest of the three, and its cycles belong to the lines of that one. The
+start of a vertex belongs to no line. Cycles added by rounding up belong to the last line.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ from ipu_teach.graph.source import file_name
 from ipu_teach.graph.vertex import Vertex
 from ipu_teach.target import Target
 
-MOST_PRINTED = 20  # turns in a table
-MOST_TOLD = 3  # of the elements that a turn stored
-PARTS = 32  # of a cycle: what lines are counted in
-ROUNDED = "rounding"  # what the whole is rounded up by
-Charge = tuple[str, Spot, int]  # which counter, where, and how many units of `UNIT`
+MOST_PRINTED = 20  # the most iterations shown in a table
+MOST_TOLD = 3  # the most stored elements shown for an iteration
+PARTS = 32  # parts of a cycle, the unit in which lines are counted
+ROUNDED = "rounding"  # the part that rounds the total up
+Charge = tuple[str, Spot, int]  # (counter, place, number of units of `UNIT`)
 
 
 class Statement(NamedTuple):
-    """A statement: its method, its line in that method, from 1 on, and the text of that line."""
+    """A statement: its method, its line in that method (from 1), and the text of that line."""
 
     method: str
     number: int
@@ -57,7 +57,7 @@ class Statement(NamedTuple):
 
 
 class LineCycles(NamedTuple):
-    """The number of executions of a line in one vertex, and its modelled cycles in all."""
+    """A line, how often one vertex executed it, and the total of its modelled cycles."""
 
     line: Statement
     times: int
@@ -65,8 +65,7 @@ class LineCycles(NamedTuple):
 
 
 class LineCosts(list[LineCycles]):
-    """The lines of a vertex. `parts`: of each what its cycles go to, by name; together they are the
-    line's."""
+    """The lines of a vertex. `parts` divides the cycles of each line by kind of work."""
 
     def __init__(
         self,
@@ -79,13 +78,15 @@ class LineCosts(list[LineCycles]):
 
 @dataclass(eq=False)
 class Turn:
-    """An iteration of a loop. Its number counts from 1 each time the loop begins; `depth` is the
-    number of loops around this one.
+    """An iteration of a loop.
 
-    `cycles` are modelled and include those of inner loops. `values` holds the local variables at
-    its end, without large arrays. `stored` has, by field, the elements that were stored, also by
-    inner loops: numbers, or indices of several axes. `held` has the values of the first three of
-    them at the end.
+    - `number` counts from 1 each time the loop begins, and `depth` is the number of loops around
+      it.
+    - `cycles` are modelled and include those of inner loops.
+    - `values` has the local variables at its end, without large arrays.
+    - `stored` has, by field, the elements that were stored, also by inner loops: their numbers, or
+      their indices if there are several axes.
+    - `held` has the values at its end of the first three of these elements.
     """
 
     line: Statement
@@ -99,13 +100,15 @@ class Turn:
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """One vertex that ran. `result` is the return value of `Vertex.call`; `cycles` are modelled, or
-    -1 if they could not be counted.
+    """The record of one vertex that ran.
 
-    `start` holds the cycles of its start; together with those of `lines` they add up to `cycles`.
-    `lines` is empty if the cycles are an estimate. `turns` are in the order in which they began, at
-    most 10,000 of all `turned`. For a MultiVertex, cycles are the tile's, and lines and turns those
-    of its slowest worker, `worker`.
+    - `result` is the return value of `Vertex.call`.
+    - `cycles` are modelled; -1 if they could not be counted.
+    - `start` is the cycles of its start; with the cycles of `lines` they add up to `cycles`.
+    - `lines` is empty if the cycles are an estimate.
+    - `turns` has the iterations in the order in which they began, at most 10,000 of all `turned`.
+
+    For a MultiVertex, cycles are the tile's, and lines and turns those of its slowest `worker`.
     """
 
     codelet: type[Vertex]
@@ -118,7 +121,7 @@ class Observed:
     worker: int = 0
 
     def wrote(self, name: str, *index: int) -> list[Turn]:
-        """Return the turns that stored in a field, or in the element at `index` of it."""
+        """Return the iterations that stored in field `name`, or in its element at `index`."""
         element = index[0] if len(index) == 1 else index
         return [
             turn
@@ -154,11 +157,10 @@ class Observed:
 
 
 def line_cycles(group: Group, row: int, target: Target) -> LineCosts:
-    """Return the lines of a vertex that was traced. Their cycles and the start add up to the
-    vertex's.
+    """Return the lines of a traced vertex. Their cycles and the start add up to the vertex's.
 
-    `row`: of the group's table. Empty where they were not counted: data decide them, or an estimate
-    is given.
+    `row` is the vertex's row in the table of the group. The result is empty if the lines have no
+    counts: if the cycles depend on data, or are an estimate.
     """
     target = priced_for(group.table.codelet, target)
     stated_cycles = None
@@ -170,16 +172,18 @@ def line_cycles(group: Group, row: int, target: Target) -> LineCosts:
 
 
 def lines_of_traces(codelet: type[Vertex], traces: list[Trace], target: Target) -> LineCosts:
-    """Return the same from the trace of the one worker, or of each: the slowest says how long all
-    take."""
+    """Return the lines of a vertex from the traces of its workers, of which the slowest counts."""
     slowest = max((Tally(trace, target) for trace in traces), key=lambda tally: tally.cycles)
     charges = ((counter, op.site[:2], amount) for counter, op, amount in slowest.charges)
     return listed(codelet, charges, _gone_through(slowest.trace), slowest.cycles, target)
 
 
 def _gone_through(trace: Trace) -> Iterator[tuple[Spot, int]]:
-    """Yield how often each statement ran: it begins anew after another one, and where its
-    instructions go back or one comes again."""
+    """Yield (place, number of executions) of each statement.
+
+    An execution begins after a different statement, or where the position in the code goes back or
+    an instruction repeats.
+    """
     naming = naming_of(trace.codelet)
     first = dict[tuple[Statement, str], Spot]()
     times = Counter[tuple[Statement, str]]()
@@ -210,8 +214,11 @@ def lines_of_pieces(
     times: list[int],
     beside: Mapping[tuple[str, int], int],
 ) -> LineCosts:
-    """Return the lines of a scalar loop. `pieces`, `times`: how often each piece and line of it
-    ran; `beside`: work on regions."""
+    """Return the lines of a scalar loop.
+
+    `pieces` and `times` are how often each piece and each line of the loop ran, and `beside` is the
+    work on regions.
+    """
     charges: list[Charge] = []
     for piece, executions in zip(code.pieces, pieces, strict=True):
         for price in piece if executions else ():
@@ -228,14 +235,18 @@ def lines_of_pieces(
 
 
 def factor_of(codelet: type[Vertex], target: Target) -> int:
-    """Tile cycles that a cycle of its worker counts as: of a vertex that has the tile for
-    itself."""
+    """Return how many tile cycles a cycle of the vertex's worker is, if it has the tile for itself.
+
+    For an ordinary vertex the result is 1.
+    """
     return 1 if codelet.context == "worker" else target.num_worker_contexts
 
 
 def start_of(codelet: type[Vertex], target: Target) -> int:
-    """Return the cycles before a vertex comes to its first line: its own start, and that of workers
-    by the tile's supervisor."""
+    """Return the cycles before a vertex executes its first line.
+
+    They are its own start, and the start of its workers by the tile's supervisor.
+    """
     return factor_of(codelet, target) * VERTEX_OVERHEAD + launch_cycles(codelet)
 
 
@@ -246,15 +257,17 @@ def listed(
     cycles: int,
     target: Target,
 ) -> LineCosts:
-    """Return what each line takes of the `cycles` of a worker; of a vertex that has the tile to
-    itself, in cycles of the tile."""
+    """Return the lines with their parts of the `cycles` of a worker.
+
+    For a vertex that has the tile for itself, their cycles are tile cycles.
+    """
     factor = factor_of(codelet, target)
     counters: dict[str, Counter[Spot]] = {name: Counter() for name in COUNTERS}
     for counter, spot, amount in charges:
         counters[counter][spot] += amount
     total = [float(sum(counters[name].values())) for name in BESIDE]
     alone = np.array([together(row, target) for row in np.diag(total).tolist()])
-    if together(total, target) < sum(alone):  # they go side by side, and the longest counts
+    if together(total, target) < sum(alone):  # the three overlap, and only the longest counts
         alone[np.arange(len(alone)) != np.argmax(alone)] = 0
     counted = dict.fromkeys(COUNTERS, 1.0) | dict(
         zip(BESIDE, (alone / np.maximum(total, 1)).tolist(), strict=True)
@@ -286,8 +299,10 @@ def listed(
 
 
 def naming_of(codelet: type[Vertex]) -> Callable[[Spot], Statement]:
-    """Return a function that finds the statement at a place of a codelet's methods, and of the
-    functions of its module."""
+    """Return a function that returns the statement at a place of a codelet's code.
+
+    The places are in its methods, or in functions of its module.
+    """
     known = _functions(codelet)
 
     @lru_cache(None)
@@ -315,7 +330,7 @@ def _functions(codelet: type[Vertex]) -> list[FunctionType]:
 
 
 def without_cost(codelet: type[Vertex], lines: LineCosts) -> list[Statement]:
-    """Return the statements beside those of `lines`, in the same methods."""
+    """Return the statements of the same methods that are not in `lines`."""
     lines_with_cost = {statement.line for statement in lines}
     statements = list[Statement]()
     for function in _functions(codelet):
@@ -333,7 +348,7 @@ def without_cost(codelet: type[Vertex], lines: LineCosts) -> list[Statement]:
 
 
 def indents(codelet: type[Vertex]) -> dict[tuple[str, int], int]:
-    """Return how far each statement is indented, in levels, by method and line."""
+    """Return the level of indentation of each statement, by (method, line)."""
     return {
         (function.__qualname__.split(".<locals>.")[-1], first): level
         for function in _functions(codelet)
@@ -343,11 +358,13 @@ def indents(codelet: type[Vertex]) -> dict[tuple[str, int], int]:
 
 @lru_cache(1024)
 def _statements(function: FunctionType) -> dict[int, tuple[int, str, int]]:
-    """For each line of a function that on which its statement begins, its text, and how many levels
-    it is indented; empty where it is not to be had."""
+    """Return (first line of its statement, text, level of indentation) for each line of a function.
+
+    The result is empty if the source text is not known.
+    """
     try:
         text = dedent(inspect.getsource(function))
-        # the outer ones first
+        # outer statements come first
         nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.stmt)]
     except (OSError, TypeError, SyntaxError):
         return {}
@@ -361,7 +378,7 @@ def _statements(function: FunctionType) -> dict[int, tuple[int, str, int]]:
 
 
 def listing(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    """Return the rows below each other: two columns of numbers, and two of text."""
+    """Return the rows as aligned text: two columns of numbers, and two of text."""
     rows_with_head = [head, *rows]
     n, cycles, line, _ = (max(map(len, column)) for column in zip(*rows_with_head, strict=True))
     return "\n".join(
@@ -370,12 +387,12 @@ def listing(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
 
 
 def in_cycles(cycles: float) -> str:
-    """Return the cycles as they are printed."""
+    """Return cycles as text."""
     return f"{np.round(cycles, 2):,.10g}"
 
 
 def told(turn: Turn) -> str:
-    """Return a turn's variables and stores in words."""
+    """Return an iteration's variables and stores as text."""
     parts = [f"{name} = {value!s}" for name, value in turn.values.items()]
     for name, places in turn.stored.items():
         pairs = zip(places, turn.held[name], strict=False)

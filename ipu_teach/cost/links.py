@@ -1,10 +1,11 @@
 """The links between IPUs: a ladder, as PopLibs' tools model it (lib/poplibs_test/Util.cpp).
 
 IPUs 2k and 2k + 1 share a card and form a rung; rails join IPU i with i + 2 and i - 2. A message
-goes along a rail and changes sides on the lower of the two rungs. In a torus, where the ends of the
-rails are joined, it takes the shorter way round. All links work at the same time, in both
+moves along a rail and changes sides on the lower of the two rungs. In a torus, where the ends of
+the rails are joined, it takes the shorter direction. All links work at the same time, in both
 directions, and messages over one link share its rate. The exchange between IPUs lasts as long as
-its busiest link and the longest route take: 15 ns a link, half of a sync's way there and back.
+the busiest link, plus the latency of the longest route: 15 ns a link, half of a sync's time there
+and back.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ Link = tuple[int, int]  # from an IPU to a neighbour
 
 
 def route(source: int, destination: int, ring: int = 0) -> Iterator[Link]:
-    """Yield the links on the way from one IPU to another. `ring`: see `around`."""
+    """Yield the links on the route from one IPU to another. `ring` is the result of `around`."""
     up = destination // 2 - source // 2
     rungs = ring // 2
     ipu = source
-    if rungs and 2 * abs(up) > rungs:  # the other way round is nearer
+    if rungs and 2 * abs(up) > rungs:  # the other direction is shorter
         up -= rungs if up > 0 else -rungs
     across = source % 2 != destination % 2
     for hop in range(abs(up) + across):
@@ -37,19 +38,20 @@ def route(source: int, destination: int, ring: int = 0) -> Iterator[Link]:
 
 
 def ring_order(count: int) -> list[int]:
-    """IPUs clockwise round the ladder, as PopLibs' createRing has them: up one rail, 0 2 4, and
-    down the other, 5 3 1. Every hop is one link."""
+    """Return the IPUs clockwise around the ladder, as PopLibs' createRing orders them.
+
+    They go up one rail, 0 2 4, and down the other, 5 3 1. Neighbours in the list share a link.
+    """
     return [*range(0, count, 2), *reversed(range(1, count, 2))]
 
 
 def around(target: Target) -> int:
-    """Return how many IPUs there are, where the ends of the ladder meet; else 0."""
+    """Return the number of IPUs if the ends of the ladder are joined, else 0."""
     return target.num_ipus if target.ipu_link_topology == TORUS else 0
 
 
 def links_of(target: Target) -> list[Link]:
-    """Return all links of a machine, each way: rungs first, then rails, and those where ends
-    meet."""
+    """Return all links of a machine, in both directions; rungs come first."""
     n = target.num_ipus
     ring = around(target)
     pairs = [(i, i + 1) for i in range(0, n - 1, 2)] + [(i, i + 2) for i in range(n - 2)]
@@ -58,14 +60,16 @@ def links_of(target: Target) -> list[Link]:
 
 
 def link_rate(link: Link, target: Target) -> float:
-    """Return the bytes a cycle over a link: of a rung, or of a rail."""
+    """Return the bytes per cycle of a link, a rung or a rail."""
     rung = link[0] ^ link[1] == 1
     return target.link_bytes_per_cycle if rung else target.rail_bytes_per_cycle
 
 
 def link_load(flows: Array, target: Target) -> tuple[Counter[Link], int]:
-    """Return (bytes over each link that carries some, links of the longest way). `flows`: bytes
-    from each IPU (first axis) to each other one."""
+    """Return (bytes over each link in use, number of links of the longest route).
+
+    `flows` has the bytes from each IPU (first axis) to each other one.
+    """
     load = Counter[Link]()
     longest = 0
     ring = around(target)
@@ -78,12 +82,15 @@ def link_load(flows: Array, target: Target) -> tuple[Counter[Link], int]:
 
 
 def busy_cycles(link: Link, size: int, target: Target) -> int:
-    """Return the cycles for which `size` bytes keep a link busy."""
+    """Return the cycles for which `size` bytes occupy a link."""
     return int(np.ceil(size / link_rate(link, target)))
 
 
 def link_cycles(flows: Array, target: Target) -> int:
-    """Return the cycles of the busiest link and the longest way, of `link_load`."""
+    """Return the cycles of an exchange between IPUs: the busiest link and the longest route.
+
+    `flows` is as in `link_load`.
+    """
     load, longest = link_load(flows, target)
     latency = int(
         np.ceil(longest * target.global_sync_seconds_per_hop / 2 * target.tile_clock_frequency)

@@ -1,12 +1,18 @@
 """The variables that are still needed at every place of the programs.
 
-A variable is always live in five cases: the host reads or writes it, it is a constant or a vertex's
-state, no program uses it, or some program may read it before writing all of it, so that it carries
-a value from one run to the next. Any other variable is live from the step that writes all of it to
-the last step that reads it, and other variables may use its bytes before and after. A step that
-writes part of a variable does not end its liveness, so a variable that is assembled in parts counts
-as always live. An Output field writes all of its region. Where a program branches, everything that
-any branch needs is live.
+A variable is always live in five cases:
+
+- the host reads or writes it;
+- it is a constant;
+- it is a vertex's state;
+- no program uses it;
+- some program may read it before writing all of it, so that its value remains from one run to the
+  next.
+
+Any other variable is live from the step that writes all of it to the last step that reads it, and
+other variables may use its bytes before and after. A step that writes part of a variable does not
+end its liveness, so a variable that is assembled in parts counts as always live. An Output field
+writes all of its region. At a branch of a program, everything that any branch needs is live.
 """
 
 from __future__ import annotations
@@ -28,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class VariableUse:
-    """Flags by variable: read by a step, written by it, and written completely by it."""
+    """Three flags for each variable: a step reads it, writes it, and writes all of it."""
 
     reads: Array
     writes: Array
@@ -37,8 +43,12 @@ class VariableUse:
 
 @dataclass(frozen=True, eq=False)
 class Liveness:
-    """`always`: bool[variables]. `places`: the leaves of all programs, in order. `live`:
-    bool[places, variables], for the other variables: needed before, during or after that leaf."""
+    """The liveness of the variables of a compiled program.
+
+    `always` is bool[variables], and `places` has the leaves of all programs in order. `live`
+    (bool[places, variables]) says whether a variable that is not always live is needed before,
+    during or after a leaf.
+    """
 
     always: Array
     places: tuple[Node, ...]
@@ -56,18 +66,20 @@ class Accesses:
         self._found: dict[int, VariableUse] = {}
 
     def none(self) -> Array:
-        """Return no variable."""
+        """Return flags that select no variable."""
         return np.zeros(len(self.start), bool)
 
     def of(self, number: int) -> VariableUse:
-        """Return the access of step `number`."""
+        """Return the variables that step `number` uses."""
         if number not in self._found:
             self._found[number] = self._access(self.compiled.steps[number])
         return self._found[number]
 
     def touched(self, *tensors: object) -> Array:
-        """Return the variables with an element in one of the tensors. Objects other than tensors
-        are not in tile memory."""
+        """Return the variables with an element in one of the tensors.
+
+        Objects that are not tensors are not in tile memory, and are ignored.
+        """
         return self._touched(*extent_of(tensors))
 
     def _access(self, step: Step) -> VariableUse:
@@ -90,7 +102,7 @@ class Accesses:
 
     def _touched(self, start: Array, stop: Array) -> Array:
         keep = stop > start
-        if keep.all() and len(keep):  # most fields of a compute set reach into one variable
+        if keep.all() and len(keep):  # most fields of a compute set are inside one variable
             within: Array = (self.start <= start.min()) & (stop.max() <= self.stop)
             if within.any():
                 return within
@@ -110,14 +122,17 @@ class Accesses:
 
 
 class _Place:
-    """A node of a program, with the variables that it needs (`uses`) and those that it overwrites
-    completely (`fills`), whatever follows."""
+    """A node of a program, with its use of variables.
+
+    `uses` has the variables whose values it needs, and `fills` those that it always overwrites
+    completely before it reads them.
+    """
 
     def __init__(self, node: Node, accesses: Accesses) -> None:
         self.node = node
         self.children = tuple(_Place(child, accesses) for child in node.children)
         self.predicate = accesses.touched(node.predicate)
-        self.live = accesses.none()  # no variable, for a leaf that never runs
+        self.live = accesses.none()  # stays empty for a leaf that never runs
         if node.step >= 0:
             access = accesses.of(node.step)
             self.uses = access.reads
@@ -145,14 +160,16 @@ class _Place:
         return uses, fills
 
     def _after_condition(self) -> Array:
-        """Return what a while loop needs when its predicate is read, besides what is needed after
-        the loop."""
+        """Return the variables that a while loop needs when it reads its predicate.
+
+        Those that are needed after the loop are left out.
+        """
         condition, body = self.children
         needed: Array = self.predicate | body.uses | (condition.uses & ~body.fills)
         return needed
 
     def flow(self, after: Array) -> None:
-        """Note what is live at each leaf below, if `after` is needed after this node."""
+        """Store which variables are live at each leaf below, if `after` are needed afterwards."""
         kind = self.node.kind
         parts = self.children
         if self.node.step >= 0:
@@ -173,7 +190,7 @@ class _Place:
                 after = part.uses | (after & ~part.fills)
 
     def leaves(self) -> list[_Place]:
-        """Return the leaves below, in order."""
+        """Return the leaves below this node, in program order."""
         if self.node.step >= 0:
             return [self]
         return [leaf for child in self.children for leaf in child.leaves()]

@@ -1,4 +1,4 @@
-"""The modelled cost of a compiled program, step by step. Worked out when somebody asks, once."""
+"""The modelled cost of a compiled program, step by step. Each cost is computed once, on request."""
 
 from __future__ import annotations
 
@@ -45,29 +45,30 @@ from ipu_teach.saving.schema import MOST, Codec, PerTile, key, keyed, numbers, r
 from ipu_teach.target import FULL, REPLICA_AND_LADDER, Target, sync_of
 from ipu_teach.types import Array
 
-# In a file a list; a number where there is one IPU, and in older files, which do not say how it was
-# shared.
+# In a file, a list. It is a number if there is one IPU, and in older files, which have only the
+# sum.
 HOST_LINKS = Codec(
     lambda v, _: v[0] if len(v) == 1 else list(v),
     lambda part: numbers().read(part) if isinstance(part.value, list) else (part.whole(0, MOST),),
 )
-TRANSFERS = ("StreamCopy", "RemoteCopy")  # kinds of steps
+# the kinds of steps that use a link to the host or to streaming memory
+TRANSFERS = ("StreamCopy", "RemoteCopy")
 # steps before which no tile waits for another
 UNSYNCED = (UndefStep, AbortStep, StampStep, EqualStep)
-UNMET = ("WriteUndef", "Abort", "CycleStamp", "AssumeEqualAcrossReplicas")  # their kinds
+# the kinds of these steps
+UNMET = ("WriteUndef", "Abort", "CycleStamp", "AssumeEqualAcrossReplicas")
 
 
 @dataclass(frozen=True, eq=False)
 class StepCost:
-    """One execution of one step. Arrays have an entry for each tile; cycles are modelled tile
-    cycles.
+    """The cost of one execution of one step. Arrays are by tile, and cycles are tile cycles.
 
-    The phases of a step follow each other: sync, exchange in, compute, exchange out; or sync, and
-    the host's transfer with the exchange that rearranges it. Each lasts as long as its slowest
-    tile. The waiting of the other tiles counts as sync, as in Poplar's profile. On several IPUs,
-    the cycles are those of all IPUs together; `by_set` gives the time for which each is occupied.
-    `host_links` has the bytes on the host link by `Target.sets`, of which each IPU has one or two;
-    it is a single number if only their sum is known.
+    The phases of a step follow each other: sync, exchange in, compute, exchange out. For a transfer
+    with the host, they are sync, the transfer, and the exchange that rearranges its data. Each
+    phase lasts as long as its slowest tile. The waiting of the other tiles counts as sync, as in
+    Poplar's profile. On several IPUs, the cycles are those of all IPUs together; `by_set` returns
+    the time for which each IPU is occupied. `host_links` has the bytes on the host link by
+    `Target.sets`; it has a single number if only their sum is known.
     """
 
     kind: str
@@ -85,22 +86,22 @@ class StepCost:
 
     @property
     def host_bytes(self) -> int:
-        """Bytes between host and device, or streaming memory and device."""
+        """The bytes moved between host and device, or between streaming memory and device."""
         return sum(self.host_links)
 
     @property
     def streaming(self) -> bool:
-        """Whether it talks to streaming memory, and not to the host."""
+        """Whether the step transfers data with streaming memory, not with the host."""
         return self.kind == "RemoteCopy"
 
     @property
     def compute_duration(self) -> int:
-        """Cycles of the compute phase: those of the slowest tile."""
+        """The cycles of the compute phase: those of the slowest tile."""
         return int(self.compute_cycles.max(initial=0))
 
     @property
     def cycles(self) -> int:
-        """Modelled cycles from the step's start to its end."""
+        """The modelled cycles from the step's start to its end."""
         return (
             self.sync_cycles
             + self.exchange_duration
@@ -111,24 +112,25 @@ class StepCost:
 
     @property
     def balance(self) -> float:
-        """Mean over maximum of the tiles' compute cycles: 1 is perfect, 0 means there was nothing
-        to do."""
+        """The mean over the maximum of the tiles' compute cycles; 1 is perfect, 0 means no work."""
         longest = self.compute_duration
         return float(self.compute_cycles.mean() / longest) if longest else 0.0
 
     def by_set(self, group: int, at_work: Array, target: Target) -> tuple[Array, Array]:
-        """Return two int64[sets], for a step that has the sets `at_work` and in which `group`
-        neighbouring IPUs take part together. The first numbers, by set of `Target.sets`, the group
-        that begins the step together: 0 for all IPUs, -1 for a set that waits for no other. The
-        second holds the cycles for which one execution occupies each set, 0 for one without a part
-        in it."""
+        """Return the group and the cycles of each of `Target.sets` in the step: two int64[sets].
+
+        `group` is the number of neighbouring IPUs that take part together, and `at_work` the sets
+        that take part. The first array has the number of the group of sets that begin the step
+        together: 0 for all IPUs, -1 for a set that waits for no other. The second has the cycles
+        for which one execution occupies each set, 0 for a set that takes no part.
+        """
         ipus = at_work.reshape(target.num_ipus, -1)
         external = group == target.num_ipus
         if at_work.size == 1:
             return np.array([external - 1]), np.array([self.cycles])
         if group and not external:
             return self._by_group(ipus.reshape(-1, group, ipus.shape[1]), target)
-        if external:  # the I/O tiles of all IPUs, their computing tiles, or both
+        if external:  # the I/O tiles of all IPUs, or their computing tiles, or both
             meets = np.where(np.broadcast_to(ipus.any(axis=0), ipus.shape), 0, -1).reshape(-1)
             return meets, np.where(meets == 0, self.cycles, 0)
         ipu = np.repeat(np.arange(len(ipus)), ipus.shape[1])  # for each set
@@ -143,8 +145,11 @@ class StepCost:
         )
 
     def _by_group(self, at_work: Array, target: Target) -> tuple[Array, Array]:
-        """Return `by_set` for bool[groups, IPUs of each, sets of each]. A group is occupied as long
-        as its slowest member; of each member the I/O tiles, the computing tiles, or both are."""
+        """Return `by_set` for groups of IPUs; `at_work` is bool[groups, IPUs of each, sets].
+
+        A group is occupied as long as its slowest member. Its members take part with their I/O
+        tiles, their computing tiles, or both.
+        """
         shape, (groups, size, _) = at_work.shape, at_work.shape
         takes_part = np.broadcast_to(at_work.any(axis=1, keepdims=True), shape)
         links = [self.link_cycles(target, ipu) for ipu in range(groups * size)]
@@ -158,10 +163,13 @@ class StepCost:
         )
 
     def at_work(self, vertices: Iterable[Array], target: Target) -> Array:
-        """Return bool[sets]: which of `Target.sets` take part in the step. A set does if one of its
-        tiles moves data or has one of the `vertices` (their tiles), or if the host link is in use,
-        which an IPU's I/O tiles serve. All sets take part in a step that concerns no tile, such as
-        an internal sync."""
+        """Return which of `Target.sets` take part in the step: bool[sets].
+
+        A set takes part if one of its tiles moves data or has one of the `vertices` (arrays of
+        tiles). The first set of an IPU, which has the I/O tiles if there are any, also takes part
+        if the host link is in use. All sets take part in a step that concerns no tile, such as an
+        internal sync.
+        """
         busy = [self.compute_cycles, *(t.received + t.sent + t.stayed for t in self.exchange)]
         has_work = np.any([np.logical_or.reduceat(p > 0, target.set_starts) for p in busy], axis=0)
         for tiles in vertices:
@@ -172,22 +180,23 @@ class StepCost:
         return np.asarray(has_work | ~has_work.any())
 
     def link_cycles(self, target: Target, ipu: int | None = None) -> int:
-        """Return the cycles on the link that the step uses: those of the slowest IPU, or of one."""
+        """Return the cycles on the link that the step uses, of the slowest IPU or of IPU `ipu`."""
         links = self._links(target).sum(axis=1)
         local_links = links if ipu is None else links[ipu : ipu + 1]
         return host_cycles(local_links.tolist(), target, self.streaming)
 
     def _links(self, target: Target) -> Array:
-        """Return int64[ipus, sets of each]: `host_links`. If a file does not assign the bytes to
-        sets, each set has all of them."""
+        """Return `host_links` as int64[ipus, sets of each].
+
+        If a file does not assign the bytes to sets, each set has all of them.
+        """
         count = target.num_sets
         known = len(self.host_links) == count
         links = np.array(self.host_links if known else (self.host_bytes,) * count)
         return links.reshape(target.num_ipus, -1)
 
     def at(self, target: Target, sync_cycles: int) -> StepCost:
-        """Return the same step with another sync, and its exchanges and the host's transfer at the
-        rates of `target`."""
+        """Return the same step with another sync, and its transfers at the rates of `target`."""
         per_tile = [t.tile_cycles(target) for t in self.exchange]
         return replace(
             self,
@@ -200,10 +209,12 @@ class StepCost:
 
 
 def together(kind: str, under_full: bool, target: Target, replicas: int) -> int:
-    """Return how many IPUs take part together in a step of this kind: all, if they do `under_full`,
-    the pattern FULL; 0 if each does by itself. With the host and with streaming memory each IPU
-    talks by itself under SINGLE_PIPELINE, and under REPLICA_AND_LADDER those of a replica
-    together."""
+    """Return how many IPUs take part in a step together; 0 if each takes part by itself.
+
+    `under_full` says whether all IPUs take part together under the pattern FULL. For transfers with
+    the host and with streaming memory, each IPU is independent under SINGLE_PIPELINE, and the IPUs
+    of a replica take part together under REPLICA_AND_LADDER.
+    """
     if not under_full or target.sync_pattern == FULL or kind not in TRANSFERS:
         return under_full * target.num_ipus
     group = target.num_ipus // replicas if target.sync_pattern == REPLICA_AND_LADDER else 1
@@ -212,10 +223,10 @@ def together(kind: str, under_full: bool, target: Target, replicas: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """An execution of compiled step `step`, whose vertices went ways that depend on data.
+    """An execution of compiled step `step` with vertices whose cycles depend on data.
 
-    `cycles`: by number of the group, worker cycles of each of its vertices, in the order of its
-    rows; -1 if unknown.
+    `cycles` has, by number of the group, the worker cycles of each vertex in the order of the
+    group's rows; -1 if unknown.
     """
 
     step: int
@@ -223,11 +234,10 @@ class Measured:
 
 
 class CostModel:
-    """Costs of every step of a `Compiled`, and the memory of every tile, on a machine of as many
-    tiles.
+    """The costs of every step of a `Compiled`, and the memory of every tile, on machine `target`.
 
-    Steps are numbered as they are compiled; after them come the executions that were `measured` in
-    a run.
+    `target` has the number of tiles that the program was compiled for. Compiled steps are numbered
+    first, followed by the executions that were `measured` in a run.
     """
 
     def __init__(
@@ -242,11 +252,11 @@ class CostModel:
         self._exchanges: dict[int, tuple[Traffic, ...]] = {}
 
     def at(self, target: Target) -> CostModel:
-        """Return the costs of the same compiled program on a machine of as many tiles, at the rates
-        of `target`.
+        """Return the costs of the same compiled program at the rates of `target`.
 
-        A MultiVertex is traced again if `target` has another number of workers. Raises
-        `InvalidMachineModelError` for other prices of codelets where cycles were counted in a run.
+        `target` must have as many tiles. A MultiVertex is traced again if `target` has another
+        number of workers. Raises `InvalidMachineModelError` for other prices of codelets if cycles
+        were counted in a run.
         """
         if self.measured and target.codelet_prices != self.target.codelet_prices:
             raise InvalidMachineModelError(f"""what_if() cannot change codelet_prices here: cycles
@@ -258,15 +268,16 @@ class CostModel:
         return model
 
     def priced(self, prices: object) -> CostModel:
-        """Return the costs with codelets of one's own at these `target.PRICES`; with None, as they
-        are."""
+        """Return the costs with the user's codelets at these `target.PRICES`; None keeps them."""
         if prices in (None, self.target.codelet_prices):
             return self
         return self.at(replace(self.target, codelet_prices=str(prices)))
 
     def of_run(self, measured: Iterable[Measured]) -> CostModel:
-        """Return the costs of the same program with those of a run, in which so much was
-        `measured`: all that is here, and more."""
+        """Return the costs of the same program with the executions `measured` in a run.
+
+        They include all that this model has measured. Costs that are already known are reused.
+        """
         model = CostModel(self.compiled, self.target, measured)
         model._exchanges = self._exchanges
         model.groups = self.groups
@@ -276,8 +287,7 @@ class CostModel:
 
     @cached_property
     def groups(self) -> Mapping[int, tuple[Group, ...]]:
-        """The vertices by compute set id, traced again if this machine has another number of
-        workers."""
+        """The groups of vertices by compute set, traced again for another number of workers."""
         workers = self.target.num_worker_contexts
         if workers == self.compiled.graph.target.num_worker_contexts:
             return self.compiled.groups
@@ -288,13 +298,12 @@ class CostModel:
 
     @cached_property
     def memory(self) -> MemoryLedger:
-        """The byte ledger."""
+        """The byte ledger of the program."""
         exchanges = [self.exchange(number) for number in range(len(self.compiled.steps))]
         return ledger(self.compiled, exchanges, self.target)
 
     def check_memory(self) -> None:
-        """Raise `GraphMemoryAllocationError` if a tile is over its memory, or streaming memory
-        is."""
+        """Raise `GraphMemoryAllocationError` if data exceed a tile's or the streaming memory."""
         check_streaming(self.compiled.remote_buffers.values(), self.target)
         limit = self.target.bytes_per_tile
         if self.compiled.graph.memory_bytes > limit or at_most(self.compiled, self.target) > limit:
@@ -305,7 +314,8 @@ class CostModel:
         searched: set[type] = set()  # a codelet may be in many compute sets
         for compute_set in self.compiled.graph.compute_sets:
             for group in self.groups[compute_set.id]:
-                if group.is_bulk or not group.trace.stopped:  # poprand's have generators of a tile
+                # poprand's vertices use the generators of their tile
+                if group.is_bulk or not group.trace.stopped:
                     continue
                 codelet = group.table.codelet
                 stopped = group.trace.stopped
@@ -325,8 +335,7 @@ class CostModel:
                         next:  {source.next_step}; Engine(…, strict=False) runs it as it is.""")
 
     def check_estimates(self) -> None:
-        """Raise `MissingPerfEstimateError` for a codelet whose operations cannot be counted and
-        that has no estimate."""
+        """Raise `MissingPerfEstimateError` for a codelet without a count or an estimate."""
         for compute_set in self.compiled.graph.compute_sets:
             for group in (group for group in self.groups[compute_set.id] if group.trace.stopped):
                 known = (
@@ -358,7 +367,7 @@ class CostModel:
                             graph.set_perf_estimate(vertex, cycles); Engine(…, strict=False) runs it
                             without a cost.""")
 
-    # What step `number` is: of those that were compiled, or of those that a run measured
+    # Queries of step `number`, which is a compiled step or a measured execution
 
     @property
     def num_steps(self) -> int:
@@ -366,25 +375,29 @@ class CostModel:
         return len(self.compiled.steps) + len(self.measured)
 
     def compiled_number(self, number: int) -> int:
-        """Return the number of the compiled step that step `number` is an execution of, if it is
-        not one itself."""
+        """Return the number of the compiled step of which step `number` is an execution.
+
+        For a compiled step it is `number` itself.
+        """
         after = number - len(self.compiled.steps)
         return number if after < 0 else self.measured[after].step
 
     def compiled_step(self, number: int) -> Step:
-        """Return what step `number` does."""
+        """Return the compiled step of which step `number` is an execution."""
         return self.compiled.steps[self.compiled_number(number)]
 
     def compute_set(self, number: int) -> FrozenComputeSet | None:
-        """Return the compute set that step `number` executes, if it does."""
+        """Return the compute set that step `number` executes; None if it executes none."""
         step = self.compiled_step(number)
         if isinstance(step, ExecuteStep):
             return self.compiled.graph.compute_sets[step.compute_set]
         return None
 
     def vertices(self, number: int) -> Iterator[tuple[Group, Array]]:
-        """Yield (a group, int64 modelled cycles of its vertices, `UNKNOWN` if not known) for all
-        that step `number` executes."""
+        """Yield (group, modelled cycles) for each group of vertices that step `number` executes.
+
+        The cycles are int64[vertices].         Unknown cycles are `UNKNOWN`.
+        """
         after = number - len(self.compiled.steps)
         step = self.compiled_step(number)
         measured = {} if after < 0 else self.measured[after].cycles
@@ -400,8 +413,10 @@ class CostModel:
         return self._steps[number]
 
     def vertex_cycles(self, number: int) -> tuple[Array, Array, Array, Array]:
-        """Return (cycles, tiles, takes the whole tile, order) of every vertex of step `number`;
-        unknown cycles are `UNKNOWN`."""
+        """Return (cycles, tiles, takes the entire tile, order) of every vertex of step `number`.
+
+        Unknown cycles are `UNKNOWN`.
+        """
         columns = [
             (
                 cycles,
@@ -414,18 +429,20 @@ class CostModel:
         if not columns:
             empty = np.zeros(0, np.int64)
             return empty, empty, empty.astype(bool), empty
-        if len(columns) == 1:  # in order already
+        if len(columns) == 1:  # a single group is in order already
             return columns[0]
         cycles, tiles, alone, order = (
             np.concatenate(parts) for parts in zip(*columns, strict=True)
         )
         place = np.empty(len(order), np.int64)
-        place[order] = np.arange(len(order))  # the order numbers all vertices from 0 on
+        place[order] = np.arange(len(order))  # the order numbers all vertices from 0
         return cycles[place], tiles[place], alone[place], order[place]
 
     def _executed(self, number: int) -> tuple[Array, Array, tuple[str, ...]]:
-        """(compute cycles by tile, active cycles by tile, codelets without an estimate) of the
-        vertices of a step."""
+        """Return what the vertices of step `number` cost.
+
+        The result is (compute cycles by tile, active cycles by tile, codelets without an estimate).
+        """
         target = self.target
         cycles, tiles, alone, _ = self.vertex_cycles(number)
         known = np.maximum(cycles, 0)
@@ -442,8 +459,7 @@ class CostModel:
         return compute, active, tuple(sorted(unknown))
 
     def _sync(self, group: int) -> int:
-        """Return the cycles of one sync: internal, and with `group` the external sync of that many
-        IPUs."""
+        """Return the cycles of an internal sync, and with `group` of one of that many IPUs."""
         return self.target.internal_sync_cycles + (sync_of(group, self.target) if group else 0)
 
     def by_set(self, number: int) -> tuple[Array, Array]:
@@ -457,14 +473,14 @@ class CostModel:
         return self._by_set[number]
 
     def together(self, number: int) -> int:
-        """Return how many IPUs take part in step `number` together: see `together`."""
+        """Return how many IPUs take part in step `number` together; see `together`."""
         full = self.external_under_full(number)
         graph = self.compiled.graph
         kind = _titled(graph, self.compiled_step(number))[0] if full else ""
         return together(kind, full, self.target, graph.replicas)
 
     def external_under_full(self, number: int) -> bool:
-        """Whether all IPUs take part in step `number` together, under the sync pattern FULL."""
+        """Return whether all IPUs take part in step `number` together, under pattern FULL."""
         step = self.compiled_step(number)
         exchange = self.exchange(number)
         if isinstance(step, SyncStep):
@@ -474,7 +490,7 @@ class CostModel:
         )
 
     def exchange(self, number: int) -> tuple[Traffic, ...]:
-        """Return what step `number` moves between tiles, found once for all rates."""
+        """Return the exchanges of step `number`, which are the same at all rates."""
         compiled_index = self.compiled_number(number)
         if compiled_index not in self._exchanges:
             self._exchanges[compiled_index] = exchange_of(
@@ -489,7 +505,8 @@ class CostModel:
         transfer = with_host(step)
         host = (0,) if transfer is None else host_links(self.compiled.graph, transfer[0])
         compute, active, unknown = self._executed(number)
-        for busy, worked in (t.copy_cycles(target) for t in exchange):  # within tiles
+        # cycles of moves inside tiles are added
+        for busy, worked in (t.copy_cycles(target) for t in exchange):
             compute = compute + busy
             active = active + worked
         none = np.zeros(target.num_tiles, np.int64)
@@ -511,8 +528,10 @@ class CostModel:
         )
 
     def codelet_cycles(self, number: int) -> dict[str, int]:
-        """Return the cycles of one execution of step `number`, summed by codelet; unknown ones
-        count nothing."""
+        """Return the cycles of one execution of step `number`, summed by codelet.
+
+        Unknown cycles count as 0.
+        """
         totals = Counter[str]()
         for group, cycles in self.vertices(number):
             totals[group.table.codelet.__name__] += int(np.maximum(cycles, 0).sum())
@@ -520,8 +539,7 @@ class CostModel:
 
 
 def exchange_of(graph: FrozenGraph, step: Step) -> tuple[Traffic, ...]:
-    """Return what a step moves between tiles: of a compute set what comes before it, and what
-    leaves after."""
+    """Return the exchanges of a step; for a compute set, those before and after it runs."""
     if isinstance(step, ExecuteStep):
         compute_set = graph.compute_sets[step.compute_set]
         return reads(graph, compute_set, moves(step)), writes(graph, compute_set)
@@ -533,7 +551,7 @@ def exchange_of(graph: FrozenGraph, step: Step) -> tuple[Traffic, ...]:
 
 
 def _titled(graph: FrozenGraph, step: Step) -> tuple[str, str]:
-    """Return the kind of a step, and what it is called."""
+    """Return the kind of a step and its name."""
     match step:
         case ExecuteStep():
             return "Execute", graph.compute_sets[step.compute_set].name

@@ -1,19 +1,18 @@
-"""Several sets of tiles, each with a row of steps: when each set reaches a step, and which sets
-wait for which.
+"""Several sets of tiles that run their steps independently: their clocks, and their waiting.
 
-A set is the tiles of an IPU, or its computing tiles, with its I/O tiles as another set
-(`Target.sets`).
+A set is the tiles of an IPU. If there are I/O tiles, these are one set and the computing tiles
+another (`Target.sets`).
 
 A step is *external* if all IPUs take part in it together: an inter-IPU copy, an external sync, and
 under the sync pattern FULL transfers with the host or with streaming memory. It begins when the
 last IPU arrives. Under REPLICA_AND_LADDER, such a transfer belongs to all IPUs of a replica, which
-wait for each other and for no other replica. Any other step delays only the IPUs that take part in
-it, each for its own share; an IPU without a part in it goes on at once. All IPUs also wait for each
-other where a run begins or ends and where a predicate is read, which must reach them all; that
-takes no time of its own.
+wait for each other but for no other replica. Any other step delays only the IPUs that take part in
+it, each for its own share; other IPUs continue at once. All IPUs also wait for each other where a
+run begins or ends, and where a predicate is read, which must reach them all. That waiting has no
+further cost.
 
-So a run is a row of stretches. All IPUs begin a stretch together, and it lasts as long as the IPU
-with the most work in it.
+So a run is a sequence of stretches. All IPUs begin a stretch together, and it lasts as long as the
+IPU with the most work in it.
 
 I/O tiles delay computing tiles only in a step in which both take part. In such a step both sets of
 that IPU begin together: the program's order decides what overlaps. A transfer always belongs to the
@@ -32,8 +31,11 @@ from ipu_teach.types import Array
 
 
 def met(clocks: Array, meets: Array) -> Array:
-    """Return the clocks of all sets, once those that begin a step together have waited for each
-    other: those of the same number, and -1 for no other."""
+    """Return the clocks of all sets after those that begin a step together have waited.
+
+    `meets` has the same number for sets that begin together, and -1 for a set that waits for no
+    other.
+    """
     latest = np.zeros(len(clocks), np.int64)
     both = meets >= 0
     np.maximum.at(latest, meets[both], clocks[both])
@@ -41,17 +43,19 @@ def met(clocks: Array, meets: Array) -> Array:
 
 
 def of_all(meets: Array) -> Array:
-    """Whether all sets begin a step together, of one or of several: `StepCost.by_set`."""
+    """Return whether all sets begin a step together; `meets` is that of one step, or of several."""
     return np.asarray((meets == 0).all(axis=-1))
 
 
 class Overlap:
     """The clocks of all sets of tiles, here called IPUs, over a run.
 
-    `order` (int[n]): the step that ran, by number. `meets` and `lasts` (int64[steps, ipus]):
-    `StepCost.by_set` of each. `joints`: before which of the n all IPUs wait for each other, besides
-    external ones. `at_work` (bool[steps, ipus]): which have a part in each; in an external
-    step the others wait for the first of those.
+    - `order` (int[n]) has the number of each step that ran.
+    - `meets` and `lasts` (int64[steps, ipus]) are `StepCost.by_set` of each step.
+    - `joints` are the places in `order` before which all IPUs wait for each other, in addition to
+      external steps.
+    - `at_work` (bool[steps, ipus]) says which IPUs take part in each step. In an external step, the
+      others wait for the first one that does.
     """
 
     def __init__(
@@ -65,26 +69,27 @@ class Overlap:
         self.order = order
         self.lasts = lasts
         self.meets = meets
-        # int64[steps, ipus], all executions together: how long steps that several begin together
-        # keep each IPU, and how long of that it has no part in them
+        # int64[steps, ipus], summed over all executions: the time for which steps that several IPUs
+        # begin together occupy each IPU, and the part of it in which the IPU takes no part
         self.shared: Array = (
             np.bincount(order, minlength=len(lasts))[:, None] * lasts * (meets >= 0)
         )
         external = of_all(meets)
         at_work = np.ones(lasts.shape, bool) if at_work is None else at_work
         self.idle: Array = np.where(at_work, 0, self.shared)
-        # the IPU for which one without a part in a step waits, of those that begin it together
+        # the IPU that one without a part in a step waits for, among those that begin it together
         self._first = np.repeat(at_work.argmax(axis=1)[:, None], lasts.shape[1], axis=1)
         for step, ipu in np.argwhere((meets > 0) & ~at_work).tolist():
             self._first[step, ipu] = (at_work & (meets == meets[step, ipu]))[step].argmax()
-        meet = np.zeros(len(order) + 1, bool)  # before which of them all IPUs do
+        meet = np.zeros(len(order) + 1, bool)  # before which steps all IPUs wait for each other
         meet[np.append(0, np.minimum(np.fromiter(joints, np.int64), len(order)))] = True
         meet[:-1] |= external[order]
         meet[1:] |= external[order]
         self.cuts: Array = np.flatnonzero(meet[:-1])  # the first step of each stretch
-        # of each stretch, and the end of the last
+        # the time at which each stretch begins, and the end of the last one
         self.begins: Array
-        self._walked: Array | None = None  # `starts` of all steps, where some meet within a stretch
+        # the `starts` of all steps, if some IPUs wait for each other within a stretch
+        self._walked: Array | None = None
         if ((meets >= 0).any(axis=1) & ~external)[order].any():
             self._walk(meet)
         else:
@@ -93,7 +98,7 @@ class Overlap:
         self.total = int(self.begins[-1])
 
     def _walk(self, meet: Array) -> None:
-        """Step by step, in an order in which some IPUs wait for each other and others do not."""
+        """Compute the clocks step by step, for a run in which only some IPUs wait together."""
         steps, ipus = self.lasts.shape
         self._waited, self._held = np.zeros((ipus, ipus), np.int64), np.zeros((steps, ipus), int)
         every, before = np.zeros(ipus, np.int64), np.zeros(ipus, np.int64)
@@ -113,14 +118,13 @@ class Overlap:
         self.begins = np.append(self._walked[self.cuts, 0], now[0])
 
     def _work(self, ipu: int) -> Array:
-        """Return int64[stretches]: how long an IPU is at work in each."""
+        """Return how long an IPU is at work in each stretch: int64[stretches]."""
         if len(self.cuts):
             return np.add.reduceat(self.lasts[:, ipu][self.order], self.cuts)
         return self.cuts
 
     def starts(self, first: int, last: int, ipus: slice = slice(None)) -> Array:
-        """Return int64[last - first, ipus]: when each IPU comes to each step from `first` up to
-        `last`."""
+        """Return when each IPU begins steps `first` to `last - 1`: int64[last - first, ipus]."""
         if first >= last:
             return self.lasts[:0, ipus]
         if self._walked is not None:
@@ -135,11 +139,13 @@ class Overlap:
         return before[first - begin :]
 
     def spans(self, first: int, last: int) -> tuple[Array, Array, Array]:
-        """`starts`, and int64[last - first] twice: when the first IPU that takes part begins, and
-        when the last one ends."""
+        """Return `starts`, and when the first IPU begins and the last IPU ends each step.
+
+        The last two are int64[last - first]. Only IPUs that take part in a step count.
+        """
         starts = self.starts(first, last)
         steps = self.lasts[self.order[first:last]]
-        # a step that delays no IPU is passed by all
+        # all IPUs pass a step that delays none
         at = (steps > 0) | ~np.any(steps > 0, axis=1, keepdims=True)
         begin = np.min(starts, axis=1, where=at, initial=self.total)
         return (
@@ -149,8 +155,10 @@ class Overlap:
         )
 
     def least(self, executions: Array) -> int:
-        """Return the least that executions (int64[steps]) beyond those in `order` may take: each
-        IPU does its own without waiting."""
+        """Return the lower bound of the time of executions (int64[steps]) beyond those in `order`.
+
+        It assumes that each IPU runs its own steps without waiting.
+        """
         return int(
             ((executions - np.bincount(self.order, minlength=len(self.lasts))) @ self.lasts).max(
                 initial=0
@@ -159,7 +167,7 @@ class Overlap:
 
     @cached_property
     def _last(self) -> Array:
-        """int64[stretches]: the IPU that is last to end each; of several the lowest."""
+        """The IPU that is last to end each stretch, the lowest of several: int64[stretches]."""
         last = np.zeros(len(self.cuts), np.int64)
         for ipu in reversed(range(self.lasts.shape[1])):
             last[self._work(ipu) == np.diff(self.begins)] = ipu
@@ -167,8 +175,11 @@ class Overlap:
 
     @cached_property
     def waits(self) -> Array:
-        """int64[ipus, ipus]: the time for which an IPU (first axis) waits for another one, which is
-        the last to end a stretch, or works in an external step in which the first has no part."""
+        """The time for which each IPU (first axis) waits for each other one: int64[ipus, ipus].
+
+        It waits for the last one to end a stretch, or for one at work in an external step in which
+        it takes no part.
+        """
         lasts = np.diff(self.begins)
         ipus = self.lasts.shape[1]
         columns = zip(self._first.T, self.idle.T, strict=True)
@@ -180,8 +191,10 @@ class Overlap:
         return np.add(waited, idle).astype(np.int64)
 
     def holding(self, ipu: int) -> Array:
-        """Return int64[steps]: the time that steps of one IPU take, by number, while others wait
-        for it: steps of the stretches that it ends, and external ones."""
+        """Return the time that steps of one IPU take while others wait for it: int64[steps].
+
+        These are steps of the stretches that it ends, and external steps.
+        """
         if self._walked is None:
             earliest = np.min([self._work(peer) for peer in range(self.lasts.shape[1])], axis=0)
             is_holding = (self._last == ipu) & (earliest < np.diff(self.begins))

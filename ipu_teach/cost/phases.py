@@ -1,4 +1,4 @@
-"""The phases of one superstep, in order: the durations of a `StepCost`, taken apart."""
+"""The phases of one superstep in order, from the durations in a `StepCost`."""
 
 from __future__ import annotations
 
@@ -22,9 +22,12 @@ STREAMING = "streaming memory"
 
 @dataclass(frozen=True, eq=False)
 class Phase:
-    """One phase of a superstep, which lasts `cycles` (modelled). `busy` (int64[tiles]) is how long
-    each tile works in it; None means all tiles all the time. `exchange` is the index of its traffic
-    in `StepCost.exchange`, -1 if it is not an exchange."""
+    """One phase of a superstep, which lasts `cycles` (modelled).
+
+    `busy` (int64[tiles]) is how long each tile works in it; None means all tiles, for the entire
+    phase. `exchange` is the index of its traffic in `StepCost.exchange`, -1 if it is not an
+    exchange.
+    """
 
     kind: str
     cycles: int
@@ -39,12 +42,13 @@ def phases(
     own: int | None = None,
     meets: Array | None = None,
 ) -> tuple[Phase, ...]:
-    """Return the phases of `step` that take any time; together they last `step.cycles`.
+    """Return the phases of `step` with at least one cycle; together they last `step.cycles`.
 
-    The exchange of operands comes before the vertices or copies of a step, the exchange of results
-    after them. With `host_first`, data comes from the host or from streaming memory before the
-    exchange that moves it to its tiles; else the transfer comes last. With `own`, return only the
-    phases of that one of `Target.sets`; `meets` (`StepCost.by_set`) says for which others it waits.
+    The exchange of operands comes before the vertices or copies of a step, and the exchange of
+    results after them. With `host_first`, data comes from the host or from streaming memory before
+    the exchange that moves it to its tiles; otherwise the transfer comes last. With `own`, return
+    only the phases of that one of `Target.sets`; `meets` (see `StepCost.by_set`) says which others
+    it waits for.
     """
     is_local = every = np.array(True)
     link = step.host_cycles
@@ -68,9 +72,11 @@ def phases(
 
 
 def link_cycles_of(step: StepCost, target: Target, own: int, meets: Array) -> int:
-    """Return how long the link to the host or to streaming memory keeps set `own` of `Target.sets`
-    in a step in which it has a part: the slowest link of the IPUs that begin the step with it
-    (`meets`, see `StepCost.by_set`)."""
+    """Return how long the link to the host or to streaming memory occupies set `own` in a step.
+
+    That is the time of the slowest link of the IPUs that begin the step with it (`meets`, see
+    `StepCost.by_set`). `own` is an index of `Target.sets`.
+    """
     if meets[own] == 0:
         return step.host_cycles
     sets = np.flatnonzero(meets == meets[own]) if meets[own] > 0 else np.array([own])
@@ -78,6 +84,6 @@ def link_cycles_of(step: StepCost, target: Target, own: int, meets: Array) -> in
     return max(step.link_cycles(target, ipu) for ipu in ipus)
 
 
-@lru_cache(maxsize=64)  # a step that several IPUs execute separately asks for each
+@lru_cache(maxsize=64)  # the same step is requested for each of several IPUs
 def _moving(traffic: Traffic, target: Target) -> tuple[Array, Array]:
     return traffic.done(target), traffic.tile_cycles(target)

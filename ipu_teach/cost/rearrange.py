@@ -1,18 +1,17 @@
-"""Moving data within a tile: Poplar's copy vertices gather pieces into contiguous memory, or
-scatter them.
+"""Moving data within a tile: Poplar's copy vertices gather or scatter pieces of memory.
 
 A vector of a vertex must be contiguous in the memory of its tile. A vector in several pieces is
 gathered before the vertices work, or scattered after; a copy within a tile moves all of its bytes.
-Data from other tiles arrives in the order in which it is wanted. A vector with some data from other
-tiles is taken to arrive by the exchange as a whole: the published profile of tut6, whose tiles own
-parts of the vector that they read, has no room for copies. A Copy of many pieces receives them
-contiguously and then moves them to their places.
+Data from other tiles arrives in the order in which it is needed. If some data of a vector is on
+other tiles, the model assumes that the exchange delivers the entire vector: the published profile
+of tut6, whose tiles own parts of the vector that they read, leaves no time for copies. A Copy of
+many pieces receives them contiguously and then moves them to their places.
 
 The costs are from the published halo exchanges (thorbenlouw/lbm-graphcore,
 halo-exchange-approaches/results.txt): six `DstStridedCopyDA32` to a column take 801.0 worker cycles
-each for its 102 numbers and 786.0 for 100. So 36 cycles start a worker, a piece takes 44.5 and each
-8 bytes one more. By that formula a `ShortMemcpy` of one number takes 81 (published: 76 to 83) and a
-`DstLongStridedCopy` of 100 pieces of 400 bytes 1,628 (1,579).
+each for its 102 numbers and 786.0 for 100. So a worker takes 36 cycles to start, 44.5 for a piece
+and one for each 8 bytes. By that formula a `ShortMemcpy` of one number takes 81 (published: 76 to
+83) and a `DstLongStridedCopy` of 100 pieces of 400 bytes 1,628 (1,579).
 """
 
 from __future__ import annotations
@@ -30,15 +29,17 @@ from ipu_teach.target import Target
 from ipu_teach.types import Array
 
 START, PIECE = 36, 44.5  # worker cycles of a copy vertex
-IN_PLACE = 4  # our choice: so many pieces are received in their places
+IN_PLACE = 4  # our choice: up to this many pieces are received in their places
 
-# int64[tiles] each: pieces that a tile moves within its memory, and their bytes together
+# int64[tiles] each: the pieces that a tile moves within its memory, and their total bytes
 Moves = tuple[Array, Array]
 
 
 def copy_cycles(pieces: Array, size: Array, target: Target) -> tuple[Array, Array]:
-    """(tile cycles, worker cycles of all six), int64[tiles] each, of moving `pieces` of `size`
-    bytes together."""
+    """Return (tile cycles, worker cycles of all workers), int64[tiles] each, of moves within tiles.
+
+    `pieces` and `size` are the number of pieces of each tile, and their total bytes.
+    """
     workers = target.num_worker_contexts
     words = size / target.memcpy_bytes_per_cycle
     busy = np.minimum(workers, np.maximum(pieces, np.ceil(words)))
@@ -51,8 +52,7 @@ def copy_cycles(pieces: Array, size: Array, target: Target) -> tuple[Array, Arra
 
 
 def local(tile_map: TileMap, byte: Array) -> Array:
-    """For each byte a place: those of one tile that follow each other in its memory have places
-    that do."""
+    """Return a place for each byte, so that successive bytes of a tile have successive places."""
     place: Array = byte + tile_map.shift[np.searchsorted(tile_map.start, byte, "right") - 1]
     return place
 
@@ -60,11 +60,10 @@ def local(tile_map: TileMap, byte: Array) -> Array:
 def copied(
     tile_map: TileMap, target: Target, source: Array, destination: Array, size: Array, copy: Array
 ) -> Moves:
-    """Return what tiles move within their memory when `size[i]` bytes at `source[i]` are copied to
-    `destination[i]`.
+    """Return the moves within tiles when `size[i]` bytes at `source[i]` go to `destination[i]`.
 
-    `copy`: the number of the copy that does so. Each arranges for itself what it brings, also where
-    several are one step.
+    `copy` is the number of the copy. Each copy rearranges only its own data, even if several are
+    one step.
     """
     run, low, high, tile = tile_map.split(destination, destination + size)
     first = source[run] + low - destination[run]
@@ -73,7 +72,7 @@ def copied(
     place = local(tile_map, low[part] + begin - first[part])
     size = end - begin
     local_rows, away = np.flatnonzero(owner == tile), np.flatnonzero(owner != tile)
-    # the pieces of a tile that takes turns with others are contiguous nevertheless
+    # a tile's pieces are contiguous even if those of other tiles come between them
     local_rows = local_rows[order_of(tile[local_rows])]
     moved = _joined(
         tile[local_rows], size[local_rows], local(tile_map, begin[local_rows]), place[local_rows]
@@ -91,8 +90,10 @@ def copied(
 
 
 def edges(graph: FrozenGraph, compute_set: FrozenComputeSet, without: str) -> Moves:
-    """Return what tiles gather for the edges of a compute set, except the fields of the kind
-    `without`; or scatter after it."""
+    """Return the moves with which tiles gather data for the edges of a compute set, or scatter it.
+
+    Fields of the kind `without` are left out.
+    """
     pieces, total = np.zeros((2, graph.target.num_tiles), np.int64)
     for table in compute_set.tables:
         for name, field in table.fields.items():
@@ -112,7 +113,7 @@ def _gathered(graph: FrozenGraph, table: FrozenTable, name: str) -> Moves:
     tile_map = graph.tile_map
     touched = graph.touched(table, name)
     first = graph.stretches(table, name)
-    crosses = np.zeros(len(table), bool)  # rows whose field reaches beyond one piece of the map
+    crosses = np.zeros(len(table), bool)  # rows whose field is not inside one piece of the map
     piece = np.searchsorted(tile_map.start, touched.start, "right") - 1
     crosses[touched.row[touched.stop > tile_map.stop[piece]]] = True
     layouts = table.layouts[name]
@@ -125,9 +126,11 @@ def _gathered(graph: FrozenGraph, table: FrozenTable, name: str) -> Moves:
 
 @dataclass(frozen=True, eq=False)
 class _Vectors:
-    """The vectors of a field, for several layouts: the runs of their elements in the order in which
-    a vertex wants them. `number`: the vector of each run, counted within its layout. `count`: the
-    vectors of each layout."""
+    """The vectors of a field for several layouts: the runs of elements, in the order of the vertex.
+
+    `number` is the vector of each run, counted within its layout, and `count` the number of vectors
+    of each layout.
+    """
 
     runs: Runs
     number: Array
@@ -135,7 +138,7 @@ class _Vectors:
 
     @property
     def is_split(self) -> Array:
-        """Whether some vector of a layout has several runs, bool[layouts]."""
+        """Whether some vector of a layout has several runs: bool[layouts]."""
         owner = np.repeat(np.arange(len(self.count)), self.runs.count)
         follows = (np.diff(owner) == 0) & (np.diff(self.number) == 0)
         split: Array = np.bincount(owner[1:][follows], minlength=len(self.count)) > 0
@@ -143,10 +146,10 @@ class _Vectors:
 
 
 def _vectors(layouts: Sequence[Layout | ListLayout], depth: int) -> _Vectors:
-    """Return the vectors of a field of that depth for each layout.
+    """Return the vectors of a field with `depth` dimensions for each layout.
 
-    An element that a view repeats, as after a broadcast, counts once: PopLibs has vertices that
-    take one number for many.
+    An element that a view repeats, as after a broadcast, counts once, because PopLibs has vertices
+    that take one number for many.
     """
     parts = parts_of(layouts)
     runs, row, rows = _rows(parts.layouts, depth)
@@ -160,8 +163,10 @@ def _vectors(layouts: Sequence[Layout | ListLayout], depth: int) -> _Vectors:
 
 
 def _rows(layouts: Sequence[Layout], depth: int) -> tuple[Runs, Array, Array]:
-    """Return the runs of each layout, cut where a row of a field of two dimensions ends; the row of
-    each run; and the rows of each layout, int64[layouts]."""
+    """Return the runs of each layout, the row of each run, and the number of rows of each layout.
+
+    Runs are divided where a row ends, if the field has two dimensions.
+    """
     runs = ordered_runs(layouts)
     bound = np.concatenate(([0], np.cumsum(runs.length)))
     total = np.diff(bound[runs.pointers])
@@ -193,8 +198,10 @@ def _moves(
     layout: Array,
     vectors: _Vectors,
 ) -> Moves:
-    """Return the pieces that tiles move for the field of some vertices, and their bytes; `layout`
-    is the index in `vectors` of each vertex."""
+    """Return the pieces that tiles move for the field of some vertices, and their bytes.
+
+    `rows` are the vertices' rows in the table, and `layout` the index of each in `vectors`.
+    """
     tile_map = graph.tile_map
     field = table.fields[name]
     tile = table.tiles[rows].astype(np.int64)
@@ -225,8 +232,11 @@ def _moves(
 def _joined(
     key: Array, size: Array, *places: Array, keep: tuple[Array, ...] = ()
 ) -> tuple[Array, ...]:
-    """Return (key, size, *keep) of pieces, where those that follow each other under one key and in
-    all `places` are one."""
+    """Return (key, size, *keep) of pieces, in which contiguous ones are merged.
+
+    Pieces are contiguous if their keys and `keep` are equal, and if they follow each other in all
+    `places`.
+    """
     goes_on = key[1:] == key[:-1]
     for column in keep:
         goes_on &= column[1:] == column[:-1]

@@ -1,9 +1,9 @@
-"""The distribution of a tile's vertices over its six worker threads.
+"""The distribution of a tile's vertices over its worker threads.
 
-Vertices start in the order in which they were added, each on the first worker that is free, the
-lowest of several. A tile is done when its busiest worker is, and a worker issues once every six
-cycles: tile time = 6 x busiest worker. (tut6 of graphcore/examples plans with ceil(vertices / 6) x
-6 x cycles; LBM's published profile shows 600 cycles for one vertex of 100.)
+Vertices start in the order in which they were added, each on the first free worker, the lowest of
+several. A tile is done when its busiest worker is done, and a worker issues once in six cycles:
+tile time = 6 x busiest worker. (tut6 of graphcore/examples plans with ceil(vertices / 6) x 6 x
+cycles; LBM's published profile shows 600 cycles for one vertex of 100.)
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from ipu_teach.types import Array
 
 
 def busiest_worker(cycles: Array, tiles: Array, num_tiles: int, num_workers: int) -> Array:
-    """Return int64[num_tiles]: worker cycles of each tile's busiest worker.
+    """Return int64[num_tiles]: the worker cycles of each tile's busiest worker.
 
-    `cycles` and `tiles`: one entry for each vertex, in the order in which the vertices start.
+    `cycles` and `tiles` have one entry for each vertex, in the order in which the vertices start.
     """
     if np.any(tiles[1:] < tiles[:-1]):  # most programs add their vertices tile by tile
         order = order_of(tiles)
@@ -44,9 +44,12 @@ def busiest_worker(cycles: Array, tiles: Array, num_tiles: int, num_workers: int
 def in_turn(
     cycles: Array, first: Array, count: Array, num_workers: int
 ) -> Iterator[tuple[Array, Array, Array, Array]]:
-    """Yield the tiles advance together, one vertex of each at a time: (which tiles go on, the
-    worker of each, the worker cycles after which it starts, which vertex). Those of tile i are
-    `cycles[first[i]:first[i] + count[i]]`."""
+    """Yield the start of one vertex on each tile, rank by rank.
+
+    Each item is (the tiles that have another vertex, the worker of each, the worker cycles after
+    which it starts, the index of the vertex). The vertices of tile i are `cycles[first[i]:first[i]
+    + count[i]]`.
+    """
     free = np.zeros((len(count), num_workers), np.int64)
     for rank in range(int(count.max(initial=0))):
         going = np.flatnonzero(count > rank)
@@ -57,8 +60,10 @@ def in_turn(
 
 
 def shared_out(cycles: Array, num_workers: int) -> tuple[Array, Array]:
-    """Return (worker, worker cycles after which it starts), int64 each, of every vertex of one
-    tile, in the order in which they start."""
+    """Return (worker, worker cycles after which it starts) of every vertex of one tile, int64 each.
+
+    `cycles` are those of the vertices, in the order in which they start.
+    """
     turns = [
         (worker[0], start[0])
         for _, worker, start, _ in in_turn(
@@ -70,6 +75,5 @@ def shared_out(cycles: Array, num_workers: int) -> tuple[Array, Array]:
 
 
 def even_tile_cycles(num_vertices: int, cycles: int, num_workers: int) -> int:
-    """Tile cycles of `num_vertices` equal vertices on one tile: the same schedule in closed
-    form."""
+    """Return the tile cycles of `num_vertices` equal vertices on one tile, in closed form."""
     return -(-num_vertices // num_workers) * num_workers * cycles

@@ -1,4 +1,4 @@
-"""Numbers as expressions in text: a price for a count of elements that is known by name only.
+"""Numbers as expressions in text, for the price of an unknown number of elements.
 
 16 * ((Symbol("n") + 1) // 2)        # 16 * ((n + 1) // 2)
 """
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-SUM, PRODUCT, NAME = range(3)  # how closely a text holds together
+SUM, PRODUCT, NAME = range(3)  # precedence of the outermost operation of a text
 
 
 def _joined(sign: str, holds: int) -> Callable[[Any, Any], Symbol]:
@@ -22,7 +22,7 @@ def _part(value: Any, holds: int) -> str:
 
 @dataclass(frozen=True)
 class Symbol:
-    """A whole number known by its expression, `text`; arithmetic with it extends the expression."""
+    """A whole number represented by an expression in text; arithmetic extends the expression."""
 
     text: str
     holds: int = SUM
@@ -38,7 +38,7 @@ class Symbol:
 
 
 def largest(*amounts: Any) -> Any:
-    """Return the largest of some numbers, or the text of it."""
+    """Return the largest of some numbers, or the expression for it."""
     if any(isinstance(amount, Symbol) for amount in amounts):
         return Symbol(f"max({', '.join(map(str, amounts))})", NAME)
     return max(amounts)

@@ -1,26 +1,28 @@
 """Modelled cycles of one vertex.
 
-In this order: the vertex's own `set_perf_estimate`; the estimator registered for its codelet; the
-codelet's own `cycles(self, target)`; the operations that were written down when it was traced.
-Units: worker cycles (a worker issues once every six tile cycles), for a SupervisorVertex and a
-MultiVertex tile cycles: of a MultiVertex, six times its slowest worker.
+The first of these sources that exists is used: the vertex's own `set_perf_estimate`, the estimator
+registered for its codelet, the codelet's own `cycles(self, target)`, and the operations in its
+trace. Units are worker cycles (a worker issues once in six tile cycles); for a SupervisorVertex and
+a MultiVertex they are tile cycles. A MultiVertex takes six times its slowest worker.
 
 The counts of a trace become cycles by the table in docs/model.md:
 
-- A vertex costs `VERTEX_OVERHEAD` to start (5: tut5 and tut6 of graphcore/examples guess the same),
-  and one that has the tile to itself what a supervisor spends around its workers.
+- A vertex costs `VERTEX_OVERHEAD` to start (5: tut5 and tut6 of graphcore/examples guess the same).
+  A vertex that has the tile for itself also costs the work of the supervisor around its workers.
 - Work on single elements issues one instruction a cycle: each load, each store, each operation of
   weight 1 is one cycle. A loop costs nothing more: the chip repeats instructions without a branch
   (`rpt`), and loads step their own addresses.
-- Work on vectors moves a data path of elements an instruction (2 FLOAT, 4 HALF).
-- What is more than one instruction costs what the inner loop of PopLibs' vertex does
+- Work on vectors processes one data path of elements an instruction (2 FLOAT, 4 HALF).
+- An operation of several instructions costs as much as the inner loop of PopLibs' vertex
   (`vertices.rates`).
 
-`target.codelet_prices` says who wrote the instructions. "compiled": a C++ compiler. Loads,
-arithmetic and stores follow each other, every loop over vectors has its start, and arrays that the
-registers cannot hold are written to memory. "by hand": loads and stores go beside the arithmetic
-(dual issue), two loads and one store a cycle (`ld2xst64pace`), so that a codelet's vector part
-takes the longer of the two; and a product and a sum are one instruction where the chip has one.
+`target.codelet_prices` says how the instructions were written.
+
+- "compiled": by a C++ compiler. Loads, arithmetic and stores follow each other, every loop over
+  vectors has its start, and arrays that do not fit the registers are written to memory.
+- "by hand": loads and stores are issued together with the arithmetic (dual issue), two loads and
+  one store a cycle (`ld2xst64pace`), so that a codelet's vector part takes the longer of the two. A
+  product and a sum are one instruction if the chip has one.
 """
 
 from __future__ import annotations
@@ -59,16 +61,17 @@ from ipu_teach.types import FLOAT, HALF, INT, Array
 
 VERTEX_OVERHEAD = 5
 COMPILED_PRODUCT = 4  # instructions for a data path of a @ b: two loads, a product, a sum
-# cycles before each loop over vectors: PopLibs' HadamardProd and Select have as many before each
+# cycles before each loop over vectors, as many as in PopLibs' HadamardProd and Select before each
 # region
 LOOP_START = 6
-# data paths that a worker's arithmetic registers hold: 16 words, less the pair that reads as zero
+# data paths that a worker's arithmetic registers hold: 16 words, without the pair that reads as
+# zero
 REGISTERS = 7
 UNKNOWN = -1
-UNIT = 16  # of a cycle: what is counted in, so that 5.25 cycles are a whole number
+UNIT = 16  # the unit of counts is 1/16 of a cycle, so that 5.25 cycles are an integer
 
-# numpy's functions that are more than one instruction, and the operations of PopLibs that they are
-# made of.
+# numpy's functions that are several instructions, and the operations of PopLibs that they consist
+# of
 OPERATIONS: dict[str, tuple[str, ...]] = {
     "divide": ("DIVIDE",),
     "reciprocal": ("INVERSE",),
@@ -105,23 +108,24 @@ _WHOLE_OPERATIONS = {
 }
 _POWERS = {2: "square", 0.5: "sqrt", -1: "reciprocal"}
 _CLIP_WEIGHT = 2  # a minimum and a maximum, for a data path
-# Cycles an element: PopLibs' Select, which np.where is; functions without a row of their own, as
-# PopLibs' argmax.
+# Cycles an element: PopLibs' Select for np.where, and PopLibs' argmax for functions without a row.
 _EACH = {"where": 5, "each": 3, LOOP: LOOP_START}
 
 
-# Functions of an n x n matrix cost what the loops over single elements do that docs/codelets.md
-# shows: instructions for each of the n rows, for each of the n (n - 1) / 2 pairs of them, and for
-# each of the n (n * n - 1) / 6 turns of a loop over the rows from one of a pair on. A name stands
-# for an operation, "move" for the load or store of an element, "decide" for what data decide.
+# Functions of an n x n matrix cost as much as the loops over single elements in docs/codelets.md.
+# The three texts are the instructions for each of the n rows, for each of the n (n - 1) / 2 pairs
+# of rows, and for each of the n (n * n - 1) / 6 iterations of a loop over the rows after the first
+# of a pair. A name stands for an operation, "move" for the load or store of an element, "decide"
+# for a branch that depends on data.
 _UPDATE = "move move move multiply fused"  # m[i, j] -= f * m[k, j]
 _SWAP = "move move move move"
-# Householder's reflections: of one column and an element below it, or a column behind it, or both
+# Householder's reflections: of one column and an element below it, or a column to its right, or
+# both
 _BELOW = "move multiply fused move divide move move multiply move move"
 _BESIDE = "move subtract multiply add move"
 _REFLECTION = f"move move multiply fused {_UPDATE}"
-# Elimination, with the largest element of each column as its pivot: in an update the later two
-# loops have both the same ends, which are twice the turns above less the pairs.
+# Elimination, with the largest element of each column as its pivot. In an update, the later two
+# loops have the same ends, which are twice the iterations above minus the pairs.
 _ELIMINATION = (
     f"move absolute {_SWAP}",
     f"move absolute greater decide {_SWAP} move move divide",
@@ -132,27 +136,27 @@ _LOOPS: dict[str, tuple[str, str, str]] = {
     "inv": (f"{_ELIMINATION[0]} move", *_ELIMINATION[1:]),  # for the columns of 1
     "det": (f"{_ELIMINATION[0]} move equal decide multiply multiply", *_ELIMINATION[1:]),
     "cholesky": ("move sqrt move", "move move divide move move move", _UPDATE),
-    # of what is solved for: its swaps, and the two ways through the triangles
+    # the swaps of each column that is solved for, and the two passes through the triangles
     COLUMN: (f"{_SWAP} move move divide move", f"{_UPDATE} {_UPDATE} move", ""),
-    # of the square part: each column's reflection, of the columns behind it and of what comes out
+    # of the square part: each column's reflection, applied to the columns behind it and to the
+    # result
     "qr": (
         "move multiply sqrt greater decide greater decide multiply subtract divide move move"
         " move subtract move",
         f"{_BELOW} {_BESIDE} multiply move",
         f"{_REFLECTION} {_REFLECTION} {_REFLECTION} {_REFLECTION}",
     ),
-    TALL: (_BELOW, f"{_REFLECTION} {_REFLECTION}", ""),  # a row more than columns
-    WIDE: (_BESIDE, _REFLECTION, ""),  # a column more than rows
+    TALL: (_BELOW, f"{_REFLECTION} {_REFLECTION}", ""),  # for each row beyond a square
+    WIDE: (_BESIDE, _REFLECTION, ""),  # for each column beyond a square
 }
 
 
 def array_cycles(name: str, dtype: np.dtype[Any], elements: Any, target: Target) -> Any:
-    """Return the cycles, in units of `UNIT`, of numpy's function `name` on a contiguous array of
-    `elements` elements of `dtype`.
+    """Return the cycles of numpy's function `name` on a contiguous array, in units of `UNIT`.
 
-    The count is a number or a `Symbol`. `name` may also be one of `writer`'s. PopLibs' loops take
-    two or four elements an iteration where the data path holds as many; a wider data path would not
-    change those.
+    `elements` is the number of elements of `dtype`, and the result is a number, or a `Symbol` if
+    `elements` is one. `name` may also be one of `writer`'s. PopLibs' loops process two or four
+    elements an iteration if the data path has as many; a wider data path would not change those.
     """
     width = _width(dtype, target)
     by_hand = target.codelet_prices == BY_HAND
@@ -178,7 +182,7 @@ def array_cycles(name: str, dtype: np.dtype[Any], elements: Any, target: Target)
 
 
 def single_cycles(name: str, dtype: np.dtype[Any], target: Target) -> float:
-    """Return the issue cycles of one operation, by its name, whose result is a single element."""
+    """Return the issue cycles of operation `name` on a single element of `dtype`."""
     if name in ("", FUSED, LOOP):
         return float(array_cycles(name, dtype, 1, target) / UNIT)
     width = _width(dtype, target)
@@ -186,7 +190,7 @@ def single_cycles(name: str, dtype: np.dtype[Any], target: Target) -> float:
 
 
 def _dense_cycles(name: str, dtype: np.dtype[Any], n: Any, target: Target) -> Any:
-    """Return those of one of the loops for functions of n x n matrices."""
+    """Return the cycles of one of the loops for functions of n x n matrices, in units of `UNIT`."""
 
     def units(names: str) -> int:
         plain = {"move": "", "decide": "", "fused": FUSED}
@@ -196,13 +200,13 @@ def _dense_cycles(name: str, dtype: np.dtype[Any], n: Any, target: Target) -> An
         return sum(round(UNIT * cycles) for cycles in cycles_of_each)
 
     row, pair, turn = map(units, _LOOPS[name])
-    if _LOOPS[name][2].count("fused") > 1:  # a square and not its half
+    if _LOOPS[name][2].count("fused") > 1:  # all elements of a square, not of half of it
         pair -= turn // 2
     return row * n + pair * (n * (n - 1) // 2) + turn * (n * (n * n - 1) // 6)
 
 
 def _turns(elements: Any, width: int) -> Any:
-    """Return how many iterations cover all elements, the last of them perhaps in part."""
+    """Return the number of iterations that cover all elements; the last one may be partial."""
     return (elements + (width - 1)) // width
 
 
@@ -214,8 +218,8 @@ def _width(dtype: np.dtype[Any], target: Target) -> int:
 class Tally:
     """The instructions of a trace, by kind.
 
-    `charges`: the charge of each of its steps, in units of `UNIT`, and which of the `COUNTERS` it
-    adds to.
+    `charges` has, for each step of the trace, the one of `COUNTERS` that it adds to, the operation,
+    and its amount in units of `UNIT`.
     """
 
     def __init__(self, trace: Trace, target: Target) -> None:
@@ -223,10 +227,10 @@ class Tally:
         self.target = target
         self.by_hand = target.codelet_prices == BY_HAND
         self.charges: list[tuple[str, Op, int]] = []
-        self.loops = 0  # over vectors, those that are over
-        self.loaded: set[Any] = set()  # by the loop at hand
-        self.made: dict[int, int] = {}  # by temporary array: the loop that works it out
-        self.written: set[int] = set()  # temporary arrays that went to memory
+        self.loops = 0  # the number of completed loops over vectors
+        self.loaded: set[Any] = set()  # by the current loop
+        self.made: dict[int, int] = {}  # the loop that computes each temporary array
+        self.written: set[int] = set()  # temporary arrays that were written to memory
         stored = {trace.roots[op.args[0].id] for op in trace.ops if op.kind == "store"}
         known = {n for n, f in trace.codelet.fields.items() if f.kind == "state" and not f.depth}
         self.constants = {
@@ -247,20 +251,20 @@ class Tally:
         elif op.kind == "store":
             into, value = op.args
             sample = samples[into.id]
-            if sample.ndim == 0:  # memory is written by the word, and the rest of it read first
+            if sample.ndim == 0:  # memory is written in words, and the rest of a word is read first
                 self._charge("scalar", op, UNIT)
                 self._charge(WORDS, op, 0 if sample.dtype.itemsize >= 4 else 2 * UNIT)
                 return
             if isinstance(value, Ref) and not self.by_hand:
                 self._load(value, op)
             outside = self.trace.roots[into.id] in self.trace.regions
-            self._spend("stores", op, "" if outside else BEYOND, sample.dtype, sample.size)
+            self._spend("stores", op, "" if outside else BEYOND, dtype=sample.dtype, n=sample.size)
             self._end_loop(op)
         elif op.kind not in ("region", "view", "local"):
             self._work(op)
 
     def _work(self, op: Op) -> None:
-        if op.fn is upper:  # a result of the function before it, too
+        if op.fn is upper:  # a second result of the function before it
             self.made[op.result] = self.loops
             return
         refs = [a for a in op.args if isinstance(a, Ref)]
@@ -277,15 +281,17 @@ class Tally:
             self._charge("scalar", op, round(UNIT * single_cycles(name, work.dtype, self.target)))
             return
         if op.kind == "product":
-            self._spend("vector", op, PRODUCT, result.dtype, sources[0].shape[-1], result.size)
+            self._spend(
+                "vector", op, PRODUCT, dtype=result.dtype, n=sources[0].shape[-1], times=result.size
+            )
         elif op.kind == "dense":
             m, n = sources[0].shape
             linear_algebra = {"solve": (COLUMN, result.size // max(1, n)), "inv": (COLUMN, n)}
             rest, times = linear_algebra.get(name, (TALL, m - n) if m > n else (WIDE, n - m))
-            self._spend("vector", op, name, result.dtype, min(m, n))
-            self._spend("vector", op, rest, result.dtype, min(m, n), times)
+            self._spend("vector", op, name, dtype=result.dtype, n=min(m, n))
+            self._spend("vector", op, rest, dtype=result.dtype, n=min(m, n), times=times)
         else:
-            self._spend("vector", op, name, work.dtype, work.size)
+            self._spend("vector", op, name, dtype=work.dtype, n=work.size)
         for argument in refs:
             self._load(argument, op)
         if op.kind in ("product", "reduce", "dense", "each"):
@@ -293,7 +299,7 @@ class Tally:
         self.made[op.result] = self.loops
 
     def _load(self, argument: Ref, op: Op) -> None:
-        """An operand is read, unless it is in registers."""
+        """Charge the load of an operand, unless it is in registers."""
         trace = self.trace
         sample = np.asarray(self.trace.samples[argument.id])
         root = trace.roots[argument.id]
@@ -310,13 +316,13 @@ class Tally:
             if root in self.made and root not in self.written:
                 self.written.add(root)
                 sampled = np.asarray(trace.samples[root])
-                self._spend("stores", op, BEYOND, sampled.dtype, sampled.size)
-        self._spend("loads", op, name, sample.dtype, sample.size)
+                self._spend("stores", op, BEYOND, dtype=sampled.dtype, n=sampled.size)
+        self._spend("loads", op, name, dtype=sample.dtype, n=sample.size)
 
     def _end_loop(self, op: Op, times: int = 1) -> None:
         self.loops += times
         self.loaded.clear()
-        self._spend(STARTS, op, LOOP, np.dtype(np.float32), times)
+        self._spend(STARTS, op, LOOP, dtype=np.dtype(np.float32), n=times)
 
     def _spend(
         self, counter: str, op: Op, name: str, dtype: np.dtype[Any], n: int, times: int = 1
@@ -330,7 +336,7 @@ class Tally:
     def _fused(self, op: Op) -> bool:
         """Return whether a sum or difference is one instruction with a product.
 
-        The product then has no other use.
+        The product must have no other use.
         """
         samples = self.trace.samples
         kind = np.asarray(samples[op.result]).dtype
@@ -357,7 +363,7 @@ class Tally:
 
     @property
     def cycles(self) -> int:
-        """Worker cycles of one vertex."""
+        """The worker cycles of one vertex."""
         total = dict.fromkeys(COUNTERS, 0)
         for counter, _, units in self.charges:
             total[counter] += units
@@ -372,8 +378,10 @@ def trace_cycles(trace: Trace, target: Target) -> int:
 
 
 def _name(op: Op) -> str:
-    """Return the function of an operation, as numpy calls it. Three powers have instructions of
-    their own."""
+    """Return the name of an operation's function in numpy.
+
+    A power whose exponent has its own instruction gets the name of that instruction.
+    """
     name = str(getattr(op.fn, "__name__", ""))
     if name not in ("pow", "power"):
         return name
@@ -384,15 +392,17 @@ def _name(op: Op) -> str:
 
 
 def together(beside: Sequence[Any], target: Target) -> Any:
-    """Return the cycles of work on whole regions with its loads and stores; each argument is a
-    number or an expression."""
+    """Return the cycles of work on entire regions, with its loads and stores.
+
+    `beside` has (work, loads, stores), each a number or an expression.
+    """
     vec, loads, stores = beside
     by_hand = target.codelet_prices == BY_HAND
     return largest(vec, loads // 2, stores) if by_hand else vec + loads + stores
 
 
 def piece_cycles(piece: PricedPiece, target: Target) -> int:
-    """Return the cycles of a straight piece of a scalar loop, in units of `UNIT`."""
+    """Return the cycles of a piece of a scalar loop without branches, in units of `UNIT`."""
     return sum(
         times * round(UNIT * single_cycles(name, np.dtype(kind if name and kind else "f4"), target))
         for (name, kind, _), times in piece
@@ -400,12 +410,12 @@ def piece_cycles(piece: PricedPiece, target: Target) -> int:
 
 
 def priced_for(codelet: type[Vertex], target: Target) -> Target:
-    """Return `target` with the prices of a codelet: the library's are by hand."""
+    """Return `target` with the prices of a codelet; those of libraries are by hand."""
     return replace(target, codelet_prices=BY_HAND) if of_library(codelet) else target
 
 
 def depends_on_data(group: Group) -> bool:
-    """Return whether the cycles of a vertex of `group` are known only when it has run."""
+    """Return whether the cycles of the vertices of `group` depend on data."""
     if (
         group.scalar is None
         or not group.trace.stopped
@@ -417,28 +427,29 @@ def depends_on_data(group: Group) -> bool:
 
 
 def launch_cycles(codelet: type[Vertex]) -> int:
-    """Tile cycles that a supervisor spends around its workers: of a vertex that has the tile to
-    itself."""
+    """Return the tile cycles of a supervisor around its workers; 0 for an ordinary vertex."""
     return 0 if codelet.context == "worker" else SUPERVISOR_OVERHEAD
 
 
 def of_library(codelet: type[Vertex]) -> bool:
-    """Return whether a vertex belongs to the kit's libraries, templates included."""
+    """Return whether a vertex belongs to the kit's libraries, including their templates."""
     return any(base.__module__.startswith("ipu_teach.poplibs") for base in codelet.__mro__)
 
 
 def column_of(group: Group, column: Array) -> Array:
-    """Return the entries of a column of the group's table that belong to the group. If they are the
-    whole column, it is not copied."""
+    """Return the entries of a column of the group's table that belong to the group.
+
+    If these are the entire column, it is not copied.
+    """
     return column if len(group.rows) == len(column) else column[group.rows]
 
 
 def vertex_cycles(group: Group, target: Target, measured: Array | None = None) -> Array:
-    """int64, one entry for each vertex of `group`: its modelled cycles, or `UNKNOWN`.
+    """Return the modelled cycles of each vertex of `group`, or `UNKNOWN`: int64[vertices].
 
-    `measured`: worker cycles of each vertex in one execution, where they depend on data. Raises
-    `InvalidPerfEstimateError` if an estimator, or the codelet's own `cycles`, fails or gives no
-    number of cycles.
+    `measured` has the worker cycles of each vertex in one execution, if they depend on data. Raises
+    `InvalidPerfEstimateError` if an estimator, or the codelet's own `cycles`, fails or returns
+    something else than a number of cycles.
     """
     estimates = column_of(group, group.table.estimates)
     if np.all(estimates >= 0):
@@ -460,8 +471,8 @@ def vertex_cycles(group: Group, target: Target, measured: Array | None = None) -
     elif group.trace.stopped:
         modelled = UNKNOWN
     elif group.workers:
-        # The tile is done when its slowest worker is; a worker issues once in as many cycles as
-        # there are workers.
+        # The tile is done when its slowest worker is done. A worker issues once in as many cycles
+        # as there are workers.
         modelled = (
             len(group.workers) * max(trace_cycles(trace, target) for _, trace in group.workers)
             + start
@@ -469,6 +480,6 @@ def vertex_cycles(group: Group, target: Target, measured: Array | None = None) -
     else:
         modelled = trace_cycles(group.trace, target)
         if codelet.context == "supervisor":
-            # one of six workers does all the work
+            # a single worker does all the work
             modelled = modelled * target.num_worker_contexts + start
     return np.where(estimates >= 0, estimates, modelled)

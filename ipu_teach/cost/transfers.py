@@ -1,6 +1,6 @@
-"""The messages of one exchange: senders, receivers, sizes.
+"""The messages of one exchange: senders, receivers and sizes.
 
-A tile that needs bytes of another tile receives them once, whatever it does with them. Bytes that
+A tile that needs bytes of another tile receives them once, however often it uses them. Bytes that
 several tiles need are sent once and received by all of them. So an exchange is a list of messages,
 each with one sender, the set of its receivers and a size. Messages with the same sender and the
 same receivers are merged.
@@ -20,14 +20,17 @@ from ipu_teach.cost.host_transfers import landing, with_host
 from ipu_teach.graph.tile_map import TileMap, expand
 from ipu_teach.types import Array
 
-# bytes of memory, counted once for each receiver; beyond that every receiver has its own message
+# the limit of pieces of memory, counted once for each receiver; above it, each receiver has its own
+# message
 MOST_PIECES = 4_000_000
 
 
 @dataclass(frozen=True, eq=False)
 class Transfers:
-    """The messages of one exchange, largest first. Message i goes from tile `source[i]` to the
-    tiles `receivers[i]`."""
+    """The messages of one exchange, largest first.
+
+    Message i has `size[i]` bytes, from tile `source[i]` to the tiles `receivers[i]`.
+    """
 
     source: Array
     size: Array
@@ -38,23 +41,25 @@ class Transfers:
 
     @property
     def received(self) -> int:
-        """Bytes that arrive, all tiles together."""
+        """The bytes received by all tiles together."""
         return sum(int(size) * len(to) for size, to in zip(self.size, self.receivers, strict=True))
 
 
 NOTHING = Transfers(np.zeros(0, np.int64), np.zeros(0, np.int64), ())
 
 
-@lru_cache(maxsize=8)  # a step that several IPUs execute separately asks for each
+@lru_cache(maxsize=8)  # the same step is requested for each of several IPUs
 def transfers(graph: FrozenGraph, step: Step) -> tuple[Transfers, ...]:
-    """Return the messages of each exchange of a step, in the order of `StepCost.exchange`: before
-    and after what it computes."""
+    """Return the messages of each exchange of a step, in the order of `StepCost.exchange`.
+
+    For a compute set, these are the exchanges before and after it.
+    """
     if isinstance(step, ExecuteStep):
         compute_set = graph.compute_sets[step.compute_set]
         arriving = _messages(
             graph.tile_map, *edge_requests(graph, compute_set, "output", moves(step))
         )
-        # Data written on another tile travels from the vertex's tile to the owner's.
+        # data written on another tile moves from the vertex's tile to the owner's
         by, begin, end, to = crossing(graph.tile_map, *edge_requests(graph, compute_set, "input"))
         return arriving, _pairs(by, to, end - begin)
     transfer = with_host(step)
@@ -71,7 +76,7 @@ def transfers(graph: FrozenGraph, step: Step) -> tuple[Transfers, ...]:
 
 
 def _messages(tile_map: TileMap, tile: Array, start: Array, stop: Array) -> Transfers:
-    """Return one message for each owner and set of tiles that ask for the same bytes."""
+    """Return one message for each owner and set of tiles that need the same bytes."""
     to, begin, end, owner = crossing(tile_map, tile, start, stop)
     if not len(owner):
         return NOTHING
@@ -80,8 +85,7 @@ def _messages(tile_map: TileMap, tile: Array, start: Array, stop: Array) -> Tran
     if int((last - first).sum()) > MOST_PIECES:
         return _pairs(owner, to, end - begin)
     row, piece = expand(first, last - first)
-    # A set of receivers is recognised by the sum of a well-mixed number for each: equal sets, equal
-    # sums.
+    # A set of receivers is identified by the sum of a hash of each: equal sets have equal sums.
     mixed = _mix(to.astype(np.uint64))[row]
     order = np.argsort(piece, kind="stable")
     edges = np.flatnonzero(np.append(True, piece[order][1:] != piece[order][:-1]))
@@ -110,8 +114,7 @@ def _sorted(source: Array, size: Array, receivers: tuple[Array, ...]) -> Transfe
 
 
 def _mix(x: Array) -> Array:
-    """Return a number with its bits spread over 64, never the same for two (the finaliser of
-    splitmix64, which is a bijection)."""
+    """Return a hash of 64 bits that differs for any two numbers: the finaliser of splitmix64."""
     x = (x + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -1,9 +1,9 @@
-"""The array module that the engine computes with: numpy, or CuPy on a GPU.
+"""The array module with which the engine computes: numpy, or CuPy on a GPU.
 
-The same plan runs on both; they differ only in the table of functions. On a GPU, a step is a queue
-of kernels and never waits for the host. Copies, + - x /, square roots, comparisons and integers
-have numpy's bits. Sums, products of matrices and transcendental functions come close, because their
-sums have another order. Work that a GPU cannot do for all vertices together runs on the host (see
+The same plan runs on both; only the table of functions differs. On a GPU, a step is a queue of
+kernels and never waits for the host. Copies, + - x /, square roots, comparisons and integers have
+numpy's bits. Sums, products of matrices and transcendental functions are close, because their sums
+have another order. Work that a GPU cannot do for all vertices together runs on the host (see
 `host_fallback`). The CuPy table follows CuPy's documentation and was tested with a stand-in for
 CuPy that has its gaps; it has not been run on a device yet.
 """
@@ -17,17 +17,18 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache, partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from ipu_teach.compile.trace import Op, Ref, Trace
+from ipu_teach.compile.trace import Arguments, Function, Op, Options, Ref, Trace
 from ipu_teach.errors import InvalidOptionError, shown
 from ipu_teach.types import Array
 
 Axis = int | tuple[int, ...] | None
+Operand: TypeAlias = Array | np.generic | bool | int | float  # an argument of a kernel
 # (function, usually of the array module, its arguments)
-Call = tuple[Callable[..., Any], tuple[Any, ...]]
+Call = tuple[Function, Arguments]
 
 
 def run_all(calls: list[Call]) -> None:
@@ -37,15 +38,15 @@ def run_all(calls: list[Call]) -> None:
 
 
 class Backend:
-    """The array functions that the engine uses for tile data; here numpy's.
+    """The array functions that the engine uses for tile data. Here they are numpy's.
 
-    No other module of the engine calls the array module on tile data, so that another module with
-    the same functions can replace it.
+    All modules of the engine use this table for tile data, so another array module with the same
+    functions can replace numpy.
     """
 
     name = "numpy"
     on_host = True
-    # bytes of temporaries; 0: as many as the plan finds best for a processor's cache
+    # maximum bytes of temporaries; 0 means what the plan finds best for a processor's cache
     chunk_bytes = 0
 
     def __init__(self) -> None:
@@ -61,15 +62,15 @@ class Backend:
         self._rows: dict[tuple[object, ...], Array] = {}
 
     def runs(self, trace: Trace) -> bool:
-        """Return whether it can run a whole kernel for all vertices together."""
+        """Return whether the backend can run a complete kernel for all vertices together."""
         return True
 
     def array(self, values: Array | np.generic) -> Any:
-        """Return an array of the host's, in memory that kernels can read."""
+        """Return a host array in memory that kernels can read."""
         return values
 
-    def operand(self, value: Any) -> Any:
-        """Return a fixed argument of a kernel, in memory that it can read."""
+    def operand(self, value: Operand) -> Operand:
+        """Return a fixed argument of a kernel in memory that the kernel can read."""
         return value
 
     def to_host(self, values: Array) -> Array:
@@ -80,16 +81,17 @@ class Backend:
     def finish(self) -> None:
         """Wait for all calls to be done."""
 
-    def ufunc(self, fn: np.ufunc, args: Sequence[Any], out: Array, kwargs: dict[str, Any]) -> Call:
+    def ufunc(self, fn: np.ufunc, args: Sequence[Operand], out: Array, kwargs: Options) -> Call:
         """Return the call fn(*args, out=out), with numbers among the arguments prepared."""
         if fn in (np.maximum, np.minimum):
             args = [a if isinstance(a, np.ndarray) else self._row(a, out) for a in args]
         elif {getattr(a, "dtype", out.dtype) for a in args} == {
             out.dtype
         } and out.dtype.kind == "f":
-            # Convert a Python number once, not in each call.
+            # A Python number is converted here once, instead of in each call.
             args = [np.array(a, out.dtype) if isinstance(a, (int, float)) else a for a in args]
-        if kwargs or fn in (np.maximum, np.minimum):  # these take `out` by name only
+        # np.maximum and np.minimum take `out` by name only
+        if kwargs or fn in (np.maximum, np.minimum):
             return partial(fn, out=out, **kwargs), tuple(args)
         return fn, (*args, out)
 
@@ -99,7 +101,7 @@ class Backend:
         """Return the call fn.reduce(array, axis, out=out)."""
         return fn.reduce, (array, axis, None, out, keepdims)
 
-    def _row(self, value: Any, out: Array) -> Any:
+    def _row(self, value: Operand, out: Array) -> Operand:
         """Return a number as a row of copies.
 
         numpy's maximum and minimum have no vector form for a single number.
@@ -146,7 +148,6 @@ class CupyBackend(Backend):
         self.clip = cupy.clip
         self.may_share_memory = cupy.may_share_memory
         self.copyto = self._copyto
-        # CuPy has no mode of gathering; the indices are within bounds.
         self.take = self._take
         self.matmul = self._matmul
         self.vecdot = self._vecdot
@@ -200,8 +201,8 @@ class CupyBackend(Backend):
             return values
         return self._cupy.asarray(np.asarray(values))
 
-    def operand(self, value: Any) -> Any:
-        # Python's numbers take the type of the other operand, in CuPy too.
+    def operand(self, value: Operand) -> Operand:
+        # Python's numbers take the type of the other operand, also in CuPy.
         return self.array(value) if isinstance(value, (np.ndarray, np.generic)) else value
 
     def to_host(self, values: Array) -> Array:
@@ -213,7 +214,7 @@ class CupyBackend(Backend):
     def finish(self) -> None:
         self._cupy.cuda.get_current_stream().synchronize()
 
-    def ufunc(self, fn: np.ufunc, args: Sequence[Any], out: Array, kwargs: dict[str, Any]) -> Call:
+    def ufunc(self, fn: np.ufunc, args: Sequence[Operand], out: Array, kwargs: Options) -> Call:
         call = partial(getattr(self._cupy, fn.__name__), out=out, **kwargs)
         if any(self._overlap(a, out) for a in args):
             return self._from_copies, (call, args, out)
@@ -222,13 +223,13 @@ class CupyBackend(Backend):
     def reduction(
         self, fn: np.ufunc, array: Array, axis: Axis, out: Array, keepdims: bool = False
     ) -> Call:
-        options: dict[str, Any] = {"dtype": out.dtype} if fn in (np.add, np.multiply) else {}
+        options: Options = {"dtype": out.dtype} if fn in (np.add, np.multiply) else {}
         return partial(
             getattr(self._cupy, REDUCED[fn]), axis=axis, out=out, keepdims=keepdims, **options
         ), (array,)
 
-    def _overlap(self, value: Any, out: Any) -> bool:
-        """Return whether two arrays share memory and are not the same view."""
+    def _overlap(self, value: Operand, out: Any) -> bool:
+        """Return whether two arrays share memory but are not the same view."""
         if not isinstance(value, self._cupy.ndarray) or not self.may_share_memory(value, out):
             return False
         is_same_view = (
@@ -250,9 +251,9 @@ class CupyBackend(Backend):
 
 
 def _cuts(value: object, place: Array, trace: Trace) -> bool:
-    """Return whether floats become integers.
+    """Return whether a store converts floats to integers.
 
-    Values out of range then differ between a GPU and a processor.
+    The results of values out of range then differ between a GPU and a processor.
     """
     return (
         isinstance(value, Ref)
@@ -262,9 +263,9 @@ def _cuts(value: object, place: Array, trace: Trace) -> bool:
 
 
 def cuda_devices() -> int:
-    """Return the number of CUDA devices that the driver shows; 0 without a driver.
+    """Return the number of CUDA devices that the driver reports, or 0 without a driver.
 
-    It imports nothing large and takes less than a millisecond.
+    It imports no large module and takes less than a millisecond.
     """
     name = {"win32": "nvcuda.dll", "darwin": ""}.get(sys.platform, "libcuda.so.1")
     if not name:
@@ -273,7 +274,7 @@ def cuda_devices() -> int:
         driver = ctypes.CDLL(name)
         count = ctypes.c_int(0)
         works = driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0
-    except (OSError, AttributeError):  # no such library, or one without these functions
+    except (OSError, AttributeError):  # there is no such library, or it lacks these functions
         return 0
     return count.value if works else 0
 
@@ -281,9 +282,9 @@ def cuda_devices() -> int:
 def cupy_module() -> tuple[Any, str]:
     """Return (CuPy, description of its device) if its kernels run, or (None, reason).
 
-    Without a driver this takes 0.2 milliseconds and imports nothing. With one, CuPy is imported,
-    and has to add and to multiply matrices once: an import alone proves neither a device nor the
-    libraries that compile kernels.
+    Without a driver this takes 0.2 milliseconds and imports nothing. With a driver, CuPy is
+    imported, and must add and multiply matrices once: an import alone proves neither a device nor
+    the libraries that compile kernels.
     """
     if os.environ.get("IPU_TEACH_GPU") == "0":
         return None, "switched off by IPU_TEACH_GPU=0"
@@ -322,11 +323,11 @@ def _working_cupy(count: int) -> tuple[Any, str]:
 
 
 def choose_backend(name: str | None) -> Backend:
-    """Return the backend of that name; for None, CuPy if it runs, else numpy.
+    """Return the backend of that name, or for None, CuPy if it runs and otherwise numpy.
 
     :raises InvalidOptionError: if there is no such backend, or CuPy does not run here.
     """
-    # compared as text, because the truth of an array is ambiguous
+    # compared as text, because the truth value of an array is ambiguous
     if name is not None and shown(name) not in ("'numpy'", "'cupy'"):
         raise InvalidOptionError(f"""Engine was given backend={shown(name)}.
             next:  give "numpy", "cupy", or None for CuPy where it runs and else numpy.""")
@@ -345,10 +346,10 @@ def choose_backend(name: str | None) -> Backend:
 
 @cache
 def one_blas_thread() -> Callable[[], AbstractContextManager[object]]:
-    """Return a context manager that limits numpy's BLAS to one thread.
+    """Return a function that creates a context in which numpy's BLAS has one thread.
 
-    With more threads, many small products stall. In a browser there is only one thread, and perhaps
-    no threadpoolctl.
+    With more threads, many small products stall. A browser has only one thread, and possibly no
+    threadpoolctl.
     """
     try:
         from threadpoolctl import ThreadpoolController

@@ -1,11 +1,11 @@
-"""Track which bytes have been written since load; in strict mode, reading any other is an error.
+"""Track which bytes have been written since load; in strict mode, other bytes must not be read.
 
-Bytes only become defined, never undefined, except by a WriteUndef. So each step is checked the
-first time it runs, and again only after a WriteUndef of a variable that it accesses. Variables that
-are known to be fully defined are skipped.
+Bytes only become defined, never undefined, except by a WriteUndef. So each step is checked when it
+first runs, and again only after a WriteUndef of a variable that it accesses. Variables that are
+known to be completely defined are skipped.
 
 A WriteUndef is delayed until a step accesses its tensor. It is dropped if that step overwrites the
-whole tensor and reads none of it, so it costs nothing in a loop.
+complete tensor and reads none of it, so it costs nothing in a loop.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from ipu_teach.graph.tile_map import covered, expand, joined
 from ipu_teach.types import Array
 
 T = TypeVar("T")
-LONG = 64  # bytes per piece from which it is faster to set the pieces one by one
+LONG = 64  # above this average size in bytes, it is faster to set the pieces one by one
 
 Bytes = tuple[Array, Array]  # (starts, stops) of pieces of memory
-Reader = tuple[str, str, Line]  # (what reads, its place, line of the program)
-# returns (starts, stops, function from a piece's number to its reader) of a read
+Reader = tuple[str, str, Line]  # (what reads, where it is, line of the program)
+# a function that returns (starts, stops, function from a piece's number to its reader) of a read
 Blame = Callable[[], tuple[Array, Array, Callable[[int], Reader]]]
 NONE: Bytes = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 
@@ -43,7 +43,7 @@ NONE: Bytes = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 class ByteSet:
     """Disjoint pieces of memory in ascending order.
 
-    `touches` are the variables that they overlap, and `fills` those that they cover completely.
+    `touches` are the variables that they overlap, and `fills` are those that they cover completely.
     """
 
     start: Array
@@ -61,7 +61,7 @@ class ByteSet:
         return int(inside.sum())
 
     def is_set(self, bits: Array) -> bool:
-        """Return whether the bits of all its bytes are set."""
+        """Return whether the bits of all bytes in the set are set."""
         if len(self.start) > LONG:
             return not len(_holes(bits, self.start, self.stop))
         return all(
@@ -70,10 +70,11 @@ class ByteSet:
         )
 
     def put(self, bits: Array, value: bool) -> None:
-        """Set or clear the bits of all its bytes."""
+        """Set or clear the bits of all bytes in the set."""
         if not len(self.start):
             return
-        low, high = int(self.start[0]), int(self.stop[-1])
+        low = int(self.start[0])
+        high = int(self.stop[-1])
         if len(self.start) * LONG <= high - low:
             for start, stop in zip(self.start.tolist(), self.stop.tolist(), strict=True):
                 bits[start:stop] = value
@@ -88,11 +89,10 @@ class ByteSet:
 class MemoryAccess:
     """The memory accesses of a step.
 
-    `reads` are the regions that it reads, each with a `Blame`, and `stores` the bytes that it
-    certainly stores.
-
-    `looks` are the regions whose earlier content may be seen or may remain: those it reads, and
-    those it stores depending on data. `near` are the WriteUndefs of its variables.
+    `reads` are the regions that it reads, each with a `Blame`, and `stores` are the bytes that it
+    certainly stores. `looks` are the regions whose earlier content may be read or may remain: those
+    that it reads, and those that it stores depending on data. `near` are the WriteUndefs of its
+    variables.
     """
 
     def __init__(self, definedness: Definedness, step: p.Step | p.Node) -> None:
@@ -114,12 +114,12 @@ class MemoryAccess:
         self.touches = self.stores.touches.union(*(look.touches for look in self.looks))
 
     def _read(self, tensor: Tensor, reader: str, line: Line = NOWHERE) -> None:
-        """Add a read of a whole tensor."""
+        """Add a read of a complete tensor."""
         pieces = tensor.byte_extent()
         self.reads.append((self.definedness.bytes_of(pieces), _blame_for(pieces, reader, line)))
 
     def _store(self, tensor: Tensor) -> None:
-        """Add a store into a whole tensor."""
+        """Add a store into a complete tensor."""
         self._stored.append(tensor.byte_extent())
 
     def _move(self, step: p.Step | p.Node) -> None:
@@ -164,7 +164,7 @@ class MemoryAccess:
 
         The traces show which elements are certainly stored. A scalar loop marks the elements of its
         Outputs during the run. If a codelet could be neither traced nor translated, its Outputs
-        count as stored completely.
+        count as completely stored.
         """
         tables: dict[FrozenTable, list[Group]] = defaultdict(list)
         for group in self.definedness.compiled.groups[step.compute_set]:
@@ -177,7 +177,7 @@ class MemoryAccess:
                     continue
                 touched = self.graph.touched(table, name)
                 everything = self.definedness.bytes_of((touched.start, touched.stop))
-                if field.kind != "output":  # an InOut must be defined before
+                if field.kind != "output":  # an InOut must be defined before the step
                     self.reads.append((everything, partial(self._edges, table, name)))
                     continue
                 if not traced:
@@ -212,7 +212,7 @@ class MemoryAccess:
 
 
 class Definedness:
-    """One bit per byte, and the `checked` steps, which read only written bytes.
+    """One bit per byte of memory, and the `checked` steps, which read only written bytes.
 
     `poison(tensor)` fills a tensor with the value of unwritten memory.
     """
@@ -223,10 +223,10 @@ class Definedness:
         self._poison = poison
         ends = np.array([(v.start, v.stop) for v in self.graph.variables], np.int64).reshape(-1, 2)
         self._start, self._stop = np.ascontiguousarray(ends.T)
-        # np.full, so that the system allocates the pages now
+        # np.full makes the system allocate the pages now
         self.defined = np.full(self.graph.memory_bytes, False)
         self.checked: set[int] = set()
-        self._whole: set[int] = set()  # variables that are fully defined
+        self._whole: set[int] = set()  # variables that are completely defined
         for tensor, _ in self.graph.initial_values:
             self._fill(self.bytes_of(tensor.byte_extent()))
         for dtype, start, values in self.graph.state_values:
@@ -240,12 +240,12 @@ class Definedness:
         )
         self._undefs = {number: self.bytes_of(tensor.byte_extent()) for number, tensor in undefs}
         self._accesses: list[MemoryAccess] = []
-        # the numbers of the steps that access its variables, by WriteUndef
+        # by WriteUndef: the numbers of the steps that access its variables
         self._users: dict[int, set[int]] = {undef: set() for undef in self._undefs}
         for step in compiled.steps:
             self.add(step)
         self._waiting: set[int] = set()
-        # WriteUndefs that the running step overwrites
+        # the WriteUndefs that the running step overwrites
         self._needless: set[int] = set()
         self._meetings: dict[tuple[int, int], str] = {}
 
@@ -264,7 +264,7 @@ class Definedness:
         return number
 
     def checking(self, number: int, act: Callable[[], T]) -> Callable[[], T]:
-        """Return `act`, the work of step `number`, with a check around it until that is done."""
+        """Return `act`, the work of step `number`, with a check around it while necessary."""
 
         def checked() -> T:
             if number in self.checked:
@@ -279,7 +279,7 @@ class Definedness:
     def before(self, number: int) -> None:
         """Check the reads of step `number`.
 
-        :raises UninitialisedReadError: if it reads bytes that nothing has written.
+        :raises UninitialisedReadError: if it reads bytes that were never written.
         """
         self._needless.clear()
         for undef in self._waiting & self._accesses[number].near:
@@ -313,9 +313,9 @@ class Definedness:
         self._fill(self.bytes_of(tensor.byte_extent()))
 
     def check_host_read(self, tensor: Tensor, reader: str) -> None:
-        """Raise `UninitialisedReadError` if the host reads an element that nothing has written.
+        """Raise `UninitialisedReadError` if the host reads an element that was never written.
 
-        `reader` is the call that reads, as the error names it.
+        `reader` is the call that reads, for the error.
         """
         pieces = tensor.byte_extent()
         self._check(self.bytes_of(pieces), _blame_for(pieces, f"{reader} reads", NOWHERE))
@@ -375,7 +375,7 @@ class Definedness:
 
     def bytes_of(self, *pieces: Bytes) -> ByteSet:
         """Return the bytes of some pieces, which may overlap."""
-        # a fast path for the usual case: one piece within a variable
+        # a fast path for the usual case of one piece within a variable
         if len(pieces) == 1 and len(pieces[0][0]) == 1 and pieces[0][0] < pieces[0][1]:
             start, stop = pieces[0]
             number = int(np.searchsorted(self._start, pieces[0][0], "right")[0]) - 1
@@ -404,7 +404,7 @@ def _blame_for(pieces: Bytes, reader: str, line: Line) -> Blame:
 
 
 def _in_part(group: Group, name: str) -> dict[int, Array]:
-    """Return the stored elements of each part of a field that is not stored completely."""
+    """Return the stored elements of each part of a field that is not completely stored."""
     if group.trace.stopped:
         return {}
     regions = [(root, part) for root, (field, part) in group.trace.regions.items() if field == name]
@@ -416,7 +416,8 @@ def _in_part(group: Group, name: str) -> dict[int, Array]:
 
 
 def _holes(bits: Array, start: Array, stop: Array) -> Array:
-    """Return the indices of the pieces that contain a byte that is not set."""
-    low, high = int(start.min()), int(stop.max())
+    """Return the indices of the pieces that contain a byte whose bit is not set."""
+    low = int(start.min())
+    high = int(stop.max())
     holes = low + np.flatnonzero(~bits[low:high])
     return np.flatnonzero(np.searchsorted(holes, stop) > np.searchsorted(holes, start))

@@ -73,27 +73,27 @@ class Engine(WithoutSome):
     graph is checked and its cost is modelled at once, and errors in it are raised here. Then call
     `load(device)`, connect the streams, and call `run(i)` to run program number i. `load`
     initialises the memory of the device, which keeps its contents from one run to the next. A
-    device holds one program: after another engine was loaded on it, load this one again.
+    device holds one program: if another engine was loaded on it since, load this engine again.
 
     Arguments:
 
     * `options`: a dict of Poplar's engine options, listed in `host.options`, and `codelet_prices`:
       "compiled" or "by hand", for the instructions of your own codelets (docs/model.md).
     * `strict`: whether races, reads of unwritten memory and codelets of unknown cost are errors.
-      Codelets that draw random numbers on the host or read its clock count as of unknown cost.
-      `strict=False` permits all of them, and a dict permits one kind: "races", "uninitialised" or
-      "estimates", as in `strict={"races": False}`. A compute set with races then runs vertex by
-      vertex, and the last vertex wins.
+      Codelets that draw random numbers on the host or read its clock count as codelets of unknown
+      cost. `strict=False` permits all of them, and a dict permits one kind: "races",
+      "uninitialised" or "estimates", as in `strict={"races": False}`. A compute set with races then
+      runs vertex by vertex, and the last vertex to write wins.
     * `merge_copies`: whether neighbouring copies that are independent share a step. Values are the
       same either way.
     * `exact`: whether results equal those of a plain loop over the vertices bit for bit. With
       `exact=False`, products of matrices may be joined into larger ones, and BLAS adds their terms
       in another order. A FLOAT product of k terms is then off by less than k * 6e-8 times the sum
       of their magnitudes, and a HALF product by as much before it is rounded.
-    * `vertex_loop`: whether each vertex runs by itself in plain Python. This is slow, and the
+    * `vertex_loop`: whether each vertex runs by itself in plain Python. This is slow, and is the
       reference for the fast ways.
     * `shuffle`: a seed. The vertices of a compute set run in an order drawn from it; the results of
-      a correct program do not depend on it.
+      a correct program do not depend on the order.
     * `threads`: the number of host threads that share a large batch of vertices. Values do not
       depend on it.
     * `backend`: "numpy", "cupy" (needs a CUDA GPU), or None for CuPy if it is available and
@@ -120,9 +120,7 @@ class Engine(WithoutSome):
     ) -> None:
         self._device: Device | None = None
         self._made = time.perf_counter_ns()
-        if not is_whole(threads) or not 1 <= threads <= MOST_THREADS:
-            raise InvalidOptionError(f"""Engine was given threads={shown(threads)}.
-                next:  give a whole number from 1 to {MOST_THREADS}.""")
+        _check_threads(threads)
         self._backend = choose_backend(backend)
         if isinstance(graph, Executable):
             if options is None and isinstance(programs, Mapping):
@@ -131,11 +129,13 @@ class Engine(WithoutSome):
                 graph, programs, strict=strict, merge_copies=merge_copies
             )
         else:
-            settings: dict[str, Any] = {
-                "strict": True if strict is None else strict,
-                "merge_copies": merge_copies,
-            }
-            self._executable = compile_graph(graph, programs, options, **settings)  # type: ignore[arg-type]
+            self._executable = compile_graph(
+                graph,
+                programs,  # type: ignore[arg-type]
+                options,
+                strict=True if strict is None else strict,
+                merge_copies=merge_copies,
+            )
         self._options: Options = effective(parsed(options), self._executable.given_options)
         checks = checks_of(self._executable.checks, self._options)
         self._mode = RunMode(
@@ -148,7 +148,8 @@ class Engine(WithoutSome):
             behaviour=control_bits(self._options),
             seed=int(self._options["prng.seed"] or 0),
         )
-        if self._executable.out_of_memory is None:  # else there is a report, and nothing can run
+        # otherwise there is a report, but no program can run
+        if self._executable.out_of_memory is None:
             check_variables(self._executable.compiled, self._mode.checks_reads)
         self._compiled = self._executable.compiled
         self._cost = self._executable.cost.priced(self._options["codelet_prices"])
@@ -203,11 +204,11 @@ class Engine(WithoutSome):
             mode=self._mode,
             work=work,
         )
-        with machine.interrupts:  # an interrupt waits until the engine is loaded
+        with machine.interrupts:  # an interrupt takes effect only when the engine is loaded
             self._take(machine, device)
 
     def _take(self, machine: Machine, device: Device) -> None:
-        """Make a loaded machine the engine's, on this device."""
+        """Make a loaded machine on this device the machine of the engine."""
         self._machine = machine
         machine.print_to = self._print_to
         if self._values is not None:
@@ -251,9 +252,10 @@ class Engine(WithoutSome):
     # Running
 
     def run(self, index: int = 0, name: str | None = None) -> None:
-        """Run program number `index`; the report calls this run `name`.
+        """Run program number `index`. The report calls this run `name`.
 
-        Raises `StreamConnectionError` before the run if one of its streams is not connected.
+        Raises `StreamConnectionError` before the run if one of the program's streams is not
+        connected.
         """
         count = len(self._compiled.programs)
         if not is_whole(index) or not 0 <= index < count:
@@ -292,7 +294,7 @@ class Engine(WithoutSome):
 
     @contextmanager
     def _recorded(self, machine: Machine, index: int, name: str) -> Iterator[None]:
-        """Record the steps of a run, also of one that is interrupted or fails."""
+        """Return a context that records the steps of a run, even if it is interrupted or fails."""
         recording = self._recording
         self._running = True
         self._current = ProgramRun(index, name, machine.log.total, None) if recording else None
@@ -359,7 +361,7 @@ class Engine(WithoutSome):
             self._drains[handle] = drain(stream, data, wrap)
 
     def connect_stream_to_callback(
-        self, handle: str, callback: Callable[..., Any] | StreamCallback
+        self, handle: str, callback: Callable[..., ArrayLike | None] | StreamCallback
     ) -> None:
         """Connect a stream to a `StreamCallback` or a function.
 
@@ -385,7 +387,7 @@ class Engine(WithoutSome):
     def _stream(self, handle: str) -> DataStream:
         """Return the stream of that name.
 
-        :raises StreamConnectionError: if there is none.
+        :raises StreamConnectionError: if there is no such stream.
         """
         stream = self._compiled.streams.get(handle) if isinstance(handle, str) else None
         if stream is None:
@@ -402,10 +404,10 @@ class Engine(WithoutSome):
         return stream
 
     def write_tensor(self, handle: str, values: ArrayLike) -> None:
-        """Write the whole tensor that `graph.create_host_write` gave the name `handle`.
+        """Write the complete tensor that `graph.create_host_write` registered under `handle`.
 
         In a graph of R replicas, `values` for a tensor of shape s have the shape (R, *s), or the
-        shape s to write the same to all replicas. Raises `TensorIOStateError`.
+        shape s to write the same values to all replicas. Raises `TensorIOStateError`.
         """
         access = self._access(handle, write=True)
         advice = "give one value for each element, in the order of the tensor"
@@ -419,24 +421,24 @@ class Engine(WithoutSome):
         self._loaded().host_write(access.tensor, host_array)
 
     def read_tensor(self, handle: str) -> Array:
-        """Return the whole tensor that `graph.create_host_read` gave the name `handle`.
+        """Return the complete tensor that `graph.create_host_read` registered under `handle`.
 
         The array has the shape and dtype of the tensor. In a replicated graph, its first axis is
         the replica. Raises `TensorIOStateError` for an unknown handle, and `UninitialisedReadError`
-        for an element that nothing has written. With `strict={"uninitialised": False}` such an
+        for an element that was never written. With `strict={"uninitialised": False}` such an
         element is NaN, the smallest integer or True.
         """
         access = self._access(handle, write=False)
         return self._loaded().host_read(access.tensor, f"read_tensor({handle!r})")
 
     def _peek(self, handle: str) -> Array:
-        """Return what `read_tensor` returns, without an error for unwritten elements."""
+        """Return the values that `read_tensor` returns, without an error for unwritten elements."""
         return self._loaded().peek(self._access(handle, write=False).tensor)
 
     def _access(self, handle: str, write: bool) -> HostAccess:
         """Return the handle for the host to read or write.
 
-        :raises TensorIOStateError: if there is none of that name and direction.
+        :raises TensorIOStateError: if there is none with that name and direction.
         """
         access = self._compiled.host_accesses.get(handle) if isinstance(handle, str) else None
         if access is None or access.write != write:
@@ -473,7 +475,7 @@ class Engine(WithoutSome):
 
         `handle` names the buffer, and `row` and `replica` are numbers from 0. The new array has the
         shape (num_elements,) and the buffer's dtype. Raises `TensorIOStateError`, and
-        `UninitialisedReadError` for a row that nothing has written.
+        `UninitialisedReadError` for a row that was never written.
         """
         buffer, number = find_buffer(
             self._compiled.remote_buffers, handle, row, replica, call="copy_from_remote_buffer()"
@@ -490,11 +492,11 @@ class Engine(WithoutSome):
     # The profile
 
     def record(self, *tensors: Tensor, most: int = 100_000) -> Recording:
-        """Record the values of `tensors` from the next run on, and each change, for `show.run`.
+        """Record the values of `tensors`, and each change, from the next run on, for `show.run`.
 
-        The `Recording` that is returned grows as the engine runs, up to `most` steps and changed
-        elements together; it counts the steps after that. Another call replaces the recording, and
-        `load` starts it again. The tensors may have at most 65,536 elements in all. Recorded runs
+        The returned `Recording` grows as the engine runs, up to a total of `most` steps and changed
+        elements; after that, it only counts the steps. Another call replaces the recording, and
+        `load` starts it again. The tensors may have at most 65,536 elements in total. Recorded runs
         are slower. Raises `InvalidOptionError`.
         """
         self._refuse_while_running("record()")
@@ -512,7 +514,7 @@ class Engine(WithoutSome):
 
     @property
     def report(self) -> Report:
-        """An immutable report of the compiled program and of what has run since load."""
+        """An immutable report of the compiled program and of everything that has run since load."""
         if self._machine is None:
             return self._executable.report
         going = self._machine.steps_run if self._current is not None else ()
@@ -530,7 +532,7 @@ class Engine(WithoutSome):
         )
 
     def get_report(self) -> Report:
-        """Return `report`: the same under Poplar's name."""
+        """Return `report`. This is Poplar's name for it."""
         return self.report
 
     @property
@@ -584,8 +586,14 @@ class Engine(WithoutSome):
         return f"Engine({counted(len(self._compiled.programs), 'program')}, {loaded})"
 
 
+def _check_threads(threads: int) -> None:
+    if not is_whole(threads) or not 1 <= threads <= MOST_THREADS:
+        raise InvalidOptionError(f"""Engine was given threads={shown(threads)}.
+            next:  give a whole number from 1 to {MOST_THREADS}.""")
+
+
 def _compiled_already(executable: Executable, programs: object, **chosen: object) -> Executable:
-    """Return `executable`. Raise an error if an argument of compiling was given as well."""
+    """Return `executable`. Raise an error if an argument for compiling was given as well."""
     if programs is not None:
         raise ControlProgramError(f"""Engine was given an executable, but also {shown(programs)}
             as its programs.

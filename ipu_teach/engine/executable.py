@@ -1,12 +1,12 @@
-"""A compiled program as an object: for any number of engines, and in one file.
+"""A compiled program as an object, which any number of engines can run and a file can store.
 
     executable = compile_graph(graph, program)
     executable.save("adder.ipu")
     engine = Engine(Executable.load("adder.ipu", codelets=[Add]))
 
-The file contains the graph and the programs as data, and no Python. The codelets are found by name
-when it is loaded, and must equal those that it was saved with. A loaded executable is compiled
-again, so that it passes every check.
+The file contains the graph and the programs as data, and no Python code. When it is loaded, the
+codelets are found by name, and must equal those with which it was saved. A loaded executable is
+compiled again, so it passes every check.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ CHECKS = ("races", "uninitialised", "estimates")
 class Executable:
     """A graph and its programs: checked, with their costs, and ready to run.
 
-    It is made by `compile_graph` or `Executable.load`.
+    `compile_graph` and `Executable.load` create it.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Executable:
 
     @property
     def target(self) -> Target:
-        """The machine for which it was compiled."""
+        """The machine for which the program was compiled."""
         return self.compiled.graph.target
 
     @property
@@ -91,14 +91,14 @@ class Executable:
     def serialize(self) -> bytes:
         """Return the executable as bytes, the same as `save` writes.
 
-        :raises NotOfferedError: if it contains something that cannot be saved.
+        :raises NotOfferedError: if it contains an object that cannot be saved.
         """
         return written(self.compiled, self.checks, self.given_options)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the executable to a file.
 
-        An existing file is replaced once the new one is complete, or not at all.
+        An existing file is replaced only when the new file is complete.
         """
         write_whole(path, self.serialize(), "save()", EXECUTABLE.noun)
 
@@ -108,7 +108,7 @@ class Executable:
     ) -> Executable:
         """Return the executable in `data`, which is bytes or a binary file open for reading.
 
-        It is otherwise as `load`.
+        Apart from that, it is like `load`.
         """
         read = getattr(data, "read", None)
         content = read() if callable(read) else data
@@ -137,11 +137,11 @@ class Executable:
     ) -> Executable:
         """Read a file that `save` wrote, and compile it again.
 
-        The vertex classes are found by name among `codelets` and all that exist in this process.
+        The vertex classes are found by name among `codelets` and among all classes in this process.
         They must have the fields and the code that they had when the file was written.
 
         :raises ExecutableLoadError: if the file is not an executable, or a codelet is missing or
-            changed.
+            has changed.
         """
         return read_whole(path, "load()", EXECUTABLE, lambda data: cls.deserialize(data, codelets))
 
@@ -163,15 +163,15 @@ def compile_graph(
     strict: bool | Mapping[str, bool] = True,
     merge_copies: bool | None = None,
 ) -> Executable:
-    """Check, trace and cost a graph and its programs; no device is needed.
+    """Check and trace a graph and its programs, and model their cost. No device is needed.
 
     `options`, `strict` and `merge_copies` are as for `Engine`. `progress(step, total)` is called as
     the work advances, at the end with step = total.
 
     :raises GraphMemoryAllocationError: if a tile has too little memory; the error has the report in
-        `error.report`. With the option `debug.allowOutOfMemory` the executable is returned, and
-        only loading it fails. It is also raised if the program needs more memory than this computer
-        has; if it needs more than is free, there is a `HostMemoryWarning`.
+        `error.report`. With the option `debug.allowOutOfMemory`, the executable is returned, and
+        only loading it fails. The error is also raised if the program needs more memory than this
+        computer has; if it needs more than is free, there is a `HostMemoryWarning`.
 
     The errors of a wrong graph or program are raised too.
     """
@@ -218,7 +218,7 @@ def _compiled(
     options: Options,
     progress: StepProgress,
 ) -> Compiled:
-    """Compile programs; if they are nested too deeply, raise `ControlProgramError`."""
+    """Compile programs. Raise `ControlProgramError` if they are nested too deeply."""
     try:
         with tracepoint("compile", ENGINE):
             return compile_programs(
@@ -237,7 +237,7 @@ def _compiled(
 def _list_of(programs: Program | Sequence[Program]) -> Sequence[Program]:
     """Return the programs as a sequence.
 
-    :raises ControlProgramError: if they are not one program, or at least one in a list.
+    :raises ControlProgramError: if they are neither one program nor a list of at least one.
     """
     listed = [programs] if isinstance(programs, Program) else programs
     if (
@@ -265,7 +265,7 @@ def _check_memory(executable: Executable, spill: bool) -> None:
 
 
 def checks_of(strict: bool | Mapping[str, bool], options: Options) -> dict[str, bool]:
-    """Return for each check whether it is on.
+    """Return, for each check, whether it is on.
 
     `debug.verify` and `debug.checkUninitialised` take precedence over `strict`.
     """

@@ -1,6 +1,6 @@
 """The plain vertex loop: each vertex by itself, in order, on local copies.
 
-It is slow, and the reference for every faster way.
+It is slow, and is the reference for every faster way.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import nullcontext
 from functools import partial
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 
@@ -23,22 +23,24 @@ from ipu_teach.errors import CodeletError
 from ipu_teach.graph.tensor import Layout
 from ipu_teach.graph.vertex import VectorList
 from ipu_teach.types import Array
+from ipu_teach.types.regions import FieldArrays
 
-Back = list[tuple[Array, Any, Array]]  # (memory, index in it, values to write there)
+Positions: TypeAlias = slice | Array  # an index into memory
+Back = list[tuple[Array, Positions, Array]]  # (memory, positions in it, values to write there)
 
 
 def run_loop(site: Site, count: Counting | None = None, only: int | None = None) -> None:
     """Run `compute()` of every vertex of a group.
 
-    According to `site`, stores into halves are rounded stochastically, and floating-point
-    exceptions raise `FloatingPointTrapError` or store NaN. `count` also runs the vertices' scalar
-    loop, which counts, on copies. `only` is the number of the one vertex to run.
+    As `site` requires, stores into halves are rounded stochastically, and floating-point exceptions
+    raise `FloatingPointTrapError` or store NaN. `count` also runs the vertices' scalar loop, which
+    counts, on copies. `only` is the number of the one vertex to run.
 
     :raises CodeletError: if compute() fails; the error names line, vertex and tile.
     """
     group = site.group
     is_plain = site.rounding is None and site.watch is None
-    before: Back = []  # the old values of all vertices so far
+    before: Back = []  # the old values that the vertices so far have overwritten
     for number in range(len(group.rows)) if only is None else (only,):
         row = int(group.rows[number])
         numbers = None if is_plain else VertexFloats(site, number)
@@ -77,14 +79,14 @@ def run_loop(site: Site, count: Counting | None = None, only: int | None = None)
         _write(vertex.back)
 
 
-def _write(back: Iterable[tuple[Array, Any, Array]]) -> None:
-    """Write values to their places."""
+def _write(back: Iterable[tuple[Array, Positions, Array]]) -> None:
+    """Write values to their positions."""
     for flat, where, array in back:
         flat[where] = array.reshape(-1)
 
 
 class _Vertex:
-    """A vertex on local copies of its regions. `back` has the values to write when it is done."""
+    """A vertex on local copies of its regions. `back` contains the values to write afterwards."""
 
     def __init__(self, site: Site, row: int, numbers: VertexFloats | None) -> None:
         self.table = site.group.table
@@ -92,8 +94,8 @@ class _Vertex:
             ()
         ]
         self.numbers = numbers
-        self.regions: dict[str, Any] = {}
-        self.places: dict[str, list[Any]] = {}  # the memory index of each part, by field
+        self.regions: dict[str, FieldArrays] = {}
+        self.places: dict[str, list[Positions]] = {}  # the memory index of each part, by field
         self.back: Back = []
         for name, declared in self.table.fields.items():
             flat = site.memory.flat(declared.dtype)
@@ -102,7 +104,7 @@ class _Vertex:
             local = []
             for delta, part in layout.parts:
                 start = offset + delta
-                where: Any = (
+                where: Positions = (
                     slice(start, start + part.size)
                     if part.contiguous
                     else start + part.positions.reshape(-1)
@@ -117,7 +119,7 @@ class _Vertex:
             self.regions[name] = local[0] if isinstance(layout, Layout) else VectorList(local)
 
     def run(self) -> bool:
-        """Call compute(), for each worker, and return whether all returned true."""
+        """Call compute() for each worker, and return whether all calls returned true or None."""
         vertex = self.table.codelet.bind(self.regions, len(self.workers))
         results = []
         for worker in self.workers:
@@ -126,7 +128,7 @@ class _Vertex:
         return all(result is None or bool(result) for result in results)
 
 
-def _untrapped(vertex: _Vertex) -> dict[str, Any]:
+def _untrapped(vertex: _Vertex) -> dict[str, tuple[FieldArrays, FieldArrays]]:
     """Return (before, after) of each written field of a vertex without traps; {} if it fails."""
     written = {
         name: region for name, region in vertex.regions.items() if vertex.table.fields[name].written

@@ -41,7 +41,7 @@ from ipu_teach.types import Array, from_quarter, poison
 
 
 class BoundSteps:
-    """The steps of a loaded machine. `Machine` sets the attributes before it binds them."""
+    """The steps of a loaded machine. `Machine` sets the attributes before it binds the steps."""
 
     compiled: Compiled
     memory: Memory
@@ -111,8 +111,8 @@ class BoundSteps:
     def _bound(self, step: p.ExecuteStep) -> tuple[Action, dict[int, tuple[Array, Array]]]:
         """Return (function that runs a compute set, cycles of its vertices).
 
-        It is bound for the present floating-point behaviour. The cycles are those that depend on
-        data.
+        The compute set is bound for the present floating-point behaviour. The cycles are those that
+        depend on data, by group: (cycles, rows).
         """
         name = self.compiled.graph.compute_sets[step.compute_set].name
         out = step.out
@@ -129,12 +129,12 @@ class BoundSteps:
             if not site.group.is_bulk and (site.group.way != "batch" or looped)
         ]
         has_bulk = any(site.group.is_bulk for site in sites)
-        # A loop may be endless. A single one in a step runs first, so that it can be stopped: it
-        # then restores what it changed.
+        # A loop may be endless. If a step has only one loop, the loop runs first, so that it can be
+        # stopped: it then restores what it changed.
         single_loop = loops[0].group if len(loops) == 1 and xp.on_host and not has_bulk else None
         first: list[Call] = []
         calls: list[Call] = []
-        fallback: list[Call] = calls if xp.on_host else []  # calls that cannot run on a GPU
+        fallback: list[Call] = calls if xp.on_host else []  # the calls that cannot run on a GPU
         bound: list[Site] = []
         for _, group_of_sites in groupby(sites, key=lambda site: site.group.table):
             table_sites = list(group_of_sites)
@@ -221,7 +221,7 @@ class BoundSteps:
     def _shuffled(self, group: Group) -> Group:
         """Return the group with its vertices and their workers in another order.
 
-        It is unchanged unless `shuffle` was given. No result may depend on the order.
+        It is unchanged unless the engine has a `shuffle`. No result may depend on the order.
         """
         if self.mode.shuffle is None:
             return group
@@ -234,7 +234,7 @@ class BoundSteps:
         )
 
     def _bind_part(self, part: p.CopyStep | p.RemoteCopyStep) -> Action:
-        """Return the function that runs a copy, of whichever kind."""
+        """Return the function that runs a copy of either kind."""
         if isinstance(part, p.RemoteCopyStep):
             return self.remote[part.buffer.handle].bind(part)
         return self._bind_copy(part)
@@ -276,7 +276,7 @@ class BoundSteps:
         return copy
 
     def _bind_abort(self, step: p.AbortStep) -> Action:
-        """Return the function that stops the run, if a predicate is not zero."""
+        """Return the function that stops the run, if there is no predicate or it is not zero."""
         memory = self.memory
         predicate = step.predicate
 
@@ -327,11 +327,11 @@ class BoundSteps:
 
 
 class Machine(BoundSteps):
-    """A loaded machine, made by `Engine.load`.
+    """A loaded machine, created by `Engine.load`.
 
     `feeds` and `drains` are the engine's connected streams, which are looked up at each transfer.
-    `cost` has the costs of the steps of `compiled`, `backend` computes and has the memory, and
-    `log` records the steps that have run.
+    `cost` contains the costs of the steps of `compiled`. `backend` computes and contains the
+    memory. `log` records the steps that have run.
     """
 
     def __init__(
@@ -353,7 +353,7 @@ class Machine(BoundSteps):
         checks = mode.checks_reads
         note = self.log.moved
         self.remote = remote_rows(buffers, self.memory, checks, note) if buffers else {}
-        # the number of every step of the current run, in order
+        # the numbers of the steps of the current run, in order
         self.steps_run: array[int] = array("i")
         self.print_to: TextIO | None = None
         self._feeds = feeds
@@ -364,7 +364,7 @@ class Machine(BoundSteps):
         self._changing = any(
             group.is_bulk for groups in compiled.groups.values() for group in groups
         )
-        self._registers: Registers | None = None  # None if all registers stay zero
+        self._registers: Registers | None = None  # it stays None if all registers stay zero
         if mode.behaviour or self._changing:
             self._registers = Registers(
                 target.num_tiles, target.num_worker_contexts, mode.behaviour, mode.seed
@@ -374,13 +374,13 @@ class Machine(BoundSteps):
         # By step and group: (cycles of each vertex in the last execution, rows of the vertices).
         self._cycles: dict[int, dict[int, tuple[Array, Array]]] = {}
         self._defined = Definedness(compiled, self.memory.poison) if mode.checks_reads else None
-        # The array in which scalar loops mark their stores; without checks it is not read.
+        # The array in which scalar loops mark their stores. Without checks it is never read.
         self._marks = (
             np.zeros(compiled.graph.memory_bytes, bool)
             if self._defined is None
             else self._defined.defined
         )
-        # The clock of each set of tiles, for the first `_num_clocked` steps of this run.
+        # The clock of each set of tiles, after the first `_num_clocked` steps of this run.
         self._clock: Array = np.zeros(target.num_sets, np.int64)
         self._past = 0  # the number of steps of earlier runs
         self._num_clocked = 0
@@ -395,13 +395,13 @@ class Machine(BoundSteps):
     def record(self, recording: Recording) -> None:
         """Let `recording` note the memory after every step from now on."""
         self._recording = recording
-        self._programs.clear()  # they were built without a recording
+        self._programs.clear()  # they were built without this recording
         recording.begin(self.num_steps, self._look)
 
     def _look(self, tensor: Tensor) -> tuple[Array, Array]:
-        """Return (values of a tensor, bool: which elements are written).
+        """Return (values of a tensor, bool: whether each element is written).
 
-        Without checks, those elements count as written that do not contain the poison value.
+        Without checks, an element counts as written unless it contains the poison value.
         """
         values = self.peek(tensor)
         if self._defined is not None:
@@ -427,9 +427,9 @@ class Machine(BoundSteps):
             self._settle()
 
     def standing(self, index: int) -> tuple[int, int, str]:
-        """Return (steps of this run so far, of the whole run or 0, name of the running step).
+        """Return (steps of this run so far, steps in total or 0, name of the running step).
 
-        Program `index` must be running.
+        The total is 0 if it depends on data. Program `index` must be running.
         """
         program = self.compiled.programs[index]
         done = len(self.steps_run)
@@ -443,7 +443,7 @@ class Machine(BoundSteps):
         """Return the steps of the finished run, and start a new list."""
         self._meet()
         steps = self.steps_run[:]
-        del self.steps_run[:]  # in place, because every step is bound to the list's append
+        del self.steps_run[:]  # in place, because every step is bound to the `append` of this list
         self._past = self._past + len(steps)
         self._num_clocked = 0
         return steps
@@ -454,7 +454,7 @@ class Machine(BoundSteps):
         return self._past + len(self.steps_run)
 
     def cycles(self) -> Array:
-        """Return int64[sets]: the modelled cycles since load, for each of `Target.sets`."""
+        """Return the modelled cycles since load, for each of `Target.sets`: int64[sets]."""
         new = self.steps_run[self._num_clocked :]
         self._num_clocked = len(self.steps_run)
         for meets, lasts in map(self.cost.by_set, new):
@@ -462,7 +462,7 @@ class Machine(BoundSteps):
         return self._clock
 
     def _meet(self) -> None:
-        """Synchronise the clocks of all sets of tiles; only stamps depend on it."""
+        """Synchronise the clocks of all sets of tiles, on which only stamps depend."""
         if self._stamps:
             self._clock[:] = self.cycles().max()
 
@@ -495,7 +495,7 @@ class Machine(BoundSteps):
         return values
 
     def peek(self, tensor: Tensor) -> Array:
-        """Return the memory of a tensor, whether it was written or not."""
+        """Return the memory of a tensor, whether or not it was written."""
         self._settle()
         return self.memory.read(tensor)
 
@@ -505,7 +505,7 @@ class Machine(BoundSteps):
             self._defined.settle()
 
     def _leaf(self, number: int) -> Action:
-        """Return the function that runs and records a step, and first checks its reads."""
+        """Return the function that checks the reads of a step, runs it, and records it."""
         action = self._actions[number]
         recording = self._recording
         interrupts = self.interrupts
@@ -554,7 +554,8 @@ class Machine(BoundSteps):
 def format_tensor(values: Array, fmt: PrintTensorFmt) -> str:
     """Return an array as PrintTensor writes it.
 
-    By default it has seven decimals and nested brackets; the middle of a long array is left out.
+    By default it has seven decimals and nested brackets, and the middle of a long array is left
+    out.
     """
     text = np.array2string(
         values,

@@ -1,4 +1,4 @@
-"""Turn a program's tree into nested functions; calling the outermost one runs the program."""
+"""Convert a program's tree to nested functions. Calling the outermost one runs the program."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def build(
 ) -> Action:
     """Return the function that runs `node`.
 
-    `leaf(step)` returns the function that runs a numbered step, and `predicate(node)` the function
-    that reads a node's predicate.
+    `leaf(step)` returns the function that runs a numbered step, and `predicate(node)` returns the
+    function that reads a node's predicate.
     """
     if node.step >= 0:
         return leaf(node.step)
@@ -40,7 +40,8 @@ def build(
 def single(memory: Memory, tensor: Tensor, kind: str) -> PredicateReader:
     """Return a function that reads a tensor of one element as an integer.
 
-    If there is one element per replica, all must have the same effect on a program of that `kind`.
+    If there is one element per replica, all elements must have the same effect on a program of that
+    `kind`.
     """
     if tensor.num_elements > 1:
 
@@ -58,7 +59,8 @@ def single(memory: Memory, tensor: Tensor, kind: str) -> PredicateReader:
 def refuse_unequal(values: Array, tensor: Tensor, reader: str, compared: Array) -> None:
     """Raise `ApplicationRuntimeError` if a bit of `compared` differs from replica 0.
 
-    Its first axis is the replica. `values` are those of `tensor`, which `reader` reads.
+    The first axis of `compared` is the replica. `values` are those of `tensor`, which `reader`
+    reads.
     """
     rows, bits = (part.reshape(len(values), -1) for part in (values, compared))
     bits = bits.view(f"u{bits.itemsize}")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ipu_teach._support.places import free_memory
 from ipu_teach.compile.programs import RemoteCopyStep
@@ -24,13 +25,15 @@ from ipu_teach.graph.remote_buffer import RemoteBuffer
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.types import Array, poison, to_host_array
 
-FIRST = 2**26  # bytes written between two checks of the free memory, and kept free
+FIRST = 2**26  # in bytes: written between two checks of the free memory, and left free
 
 
 def remote_rows(
     buffers: Mapping[str, RemoteBuffer], memory: Memory, strict: bool, note: Callable[[Any], None]
 ) -> dict[str, RemoteRows]:
     """Return the rows of all buffers, by handle.
+
+    `note` is called with the row numbers of each copy.
 
     :raises GraphMemoryAllocationError: if this computer does not have the memory.
     """
@@ -58,14 +61,14 @@ class RemoteRows:
         self._memory = memory
         self._strict = strict
         self._room = FIRST  # bytes that may be written before the free memory is checked
-        # Zeros take no memory until they are written, so written rows are marked separately. The
-        # rows of the replicas follow one another.
+        # Zeros take no memory until they are written, so a separate array marks written rows. The
+        # rows of one replica follow those of another.
         rows = buffer.replicas * buffer.repeats
         self._values = memory.host.backend.zeros((rows, buffer.num_elements), buffer.dtype.numpy)
         self._written = memory.host.backend.zeros((rows,), bool)
 
     def load(self, rows: Array | list[int], reader: str) -> Array:
-        """Return a copy of some rows, in order. `reader` is their reader, for the error.
+        """Return a copy of some rows, in order. `reader` reads them, and the error names it.
 
         :raises UninitialisedReadError: in strict mode, if a row was never written.
         """
@@ -84,7 +87,7 @@ class RemoteRows:
         return values
 
     def store(self, rows: Array | list[int], values: Array) -> None:
-        """Write some rows; if a row occurs twice, the later values stay.
+        """Write some rows. If a row occurs twice, the later values remain.
 
         :raises GraphMemoryAllocationError: if this computer would have to swap.
         """
@@ -104,7 +107,7 @@ class RemoteRows:
         self._written[rows] = True
 
     def bind(self, step: RemoteCopyStep) -> Callable[[], None]:
-        """Return the function that runs a copy; it reads the row numbers each time."""
+        """Return the function that runs a copy. It reads the row numbers each time."""
         memory = self._memory
         tensor = step.tensor
         reader = f"Copy to {tensor.graph.describe(tensor)}"
@@ -144,11 +147,12 @@ class RemoteRows:
 
 
 def host_values(
-    call: str, values: Any, into: Tensor | RemoteBuffer, advice: str, replicas: int = 1
+    call: str, values: ArrayLike, into: Tensor | RemoteBuffer, advice: str, replicas: int = 1
 ) -> Array:
     """Return the host's values for a tensor or a row, flattened, in its dtype.
 
-    Values for one of `replicas` are repeated for all.
+    Values for one of `replicas` replicas are repeated for all. `call` and `advice` are for the
+    error.
 
     :raises TensorIOStateError: if their number or type is wrong.
     """
@@ -166,7 +170,7 @@ def host_values(
 def find_buffer(
     buffers: Mapping[str, RemoteBuffer], handle: object, row: object, replica: object, call: str
 ) -> tuple[RemoteBuffer, int]:
-    """Return (buffer of that handle, index of its row among those of all replicas).
+    """Return (the buffer with that handle, index of its row among those of all replicas).
 
     :raises TensorIOStateError: if there is no such buffer, row or replica.
     """

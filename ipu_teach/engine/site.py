@@ -18,10 +18,11 @@ from ipu_teach.types import Array
 
 @dataclass(frozen=True)
 class RunMode:
-    """The settings with which an engine runs a program: see `Engine`.
+    """The settings with which an engine runs a program; see `Engine`.
 
-    `checks_reads` and `checks_races`: whether these checks are on. `behaviour`: the bits of FP_CTL
-    that all tiles start with, see `fp.traps`. `seed`: that of their workers' generators.
+    `checks_reads` and `checks_races` are True if these checks are on. `behaviour` contains the bits
+    of FP_CTL with which all tiles start, see `fp.traps`. `seed` is the seed of the generators of
+    their workers.
     """
 
     exact: bool
@@ -38,14 +39,16 @@ class RunMode:
 class Site:
     """A group of vertices, with all that is needed to run it.
 
-    * `memory`: the machine's, or the host's copy of it for a way that cannot run on a GPU
+    * `memory`: the machine's memory, or the host's copy of it for a way that cannot run on a GPU
     * `registers`: those of the tiles, or None if they are always zero
     * `watch`, `rounding`: traps and stochastic rounding, under the present floating-point behaviour
-    * `returned`: bool[vertices], receives the results of `compute()`; None counts as true
+    * `returned`: bool[vertices], receives the results of `compute()`; if it is None, they are not
+      needed
     * `cycles`: int64[vertices], receives the worker cycles of each vertex if they depend on data
-    * `defined`: for each byte of memory, whether it was written; scalar loops mark their stores
-      there
-    * `interrupts`: those that may stop a loop, if no earlier change of its step had to be undone
+    * `defined`: for each byte of memory, whether it was written; scalar loops mark their stores in
+      it
+    * `interrupts`: the interrupts that may stop a loop, if no earlier change of its step has to be
+      undone
     """
 
     group: Group

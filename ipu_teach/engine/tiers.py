@@ -1,9 +1,9 @@
 """Batches of loops over single elements, which continue as compiled loops where that is faster.
 
 Such a batch consists of many short array calls, each with few numbers. It can start at once, while
-a compiled loop must wait for the compiler. So it runs until it has used as much processor time as
-the compiler would. From then on the faster of the two runs, as in the tiers of a just-in-time
-compiler. Both have the same bits.
+a compiled loop must wait for the compiler. So the batch runs until it has used as much processor
+time as the compiler would. From then on the faster of the two runs, as in the tiers of a
+just-in-time compiler. Both have the same bits.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from ipu_teach.engine.backend import Call, run_all
 from ipu_teach.engine.batch.last_use import only_numbers
 from ipu_teach.engine.scalar.run import ScalarRun
 
-LOOK = 0.05  # CPU seconds of batches before the compiled loop is first considered
-LEAST_OPS = 64  # ops of a trace; with fewer, a batch has little to lose
-# Runs of the compiled loop, the first of which waits for the compiler, before the faster of the
-# two is chosen.
+LOOK = 0.05  # in CPU seconds of batches; then the compiled loop is first considered
+LEAST_OPS = 64  # in ops of a trace; with fewer, a batch has little to lose
+# The number of runs of the compiled loop before the faster of the two is chosen. The first run
+# waits for the compiler.
 TRIALS = 4
 
 
 def loops_over_elements(group: Group) -> bool:
-    """Return whether a batch is many operations on single elements that cannot raise."""
+    """Return whether a batch consists of many operations on single elements that cannot raise."""
     trace = group.trace
     if group.workers or trace.returned is not True or any(map(is_list, group.shapes.values())):
         return False

@@ -36,11 +36,11 @@ class Memory:
             self.flat(dtype)[start // dtype.size : start // dtype.size + len(values)] = values
 
     def flat(self, dtype: type[DType]) -> Array:
-        """Return the whole memory as elements of `dtype`."""
+        """Return the complete memory as elements of `dtype`."""
         if dtype not in self._flat:
             length = len(self.bytes) // dtype.size * dtype.numpy.itemsize
-            # If checks put float64 in place of FLOAT or HALF, its array is longer than the memory,
-            # and separate.
+            # If a check uses float64 for FLOAT or HALF, the array of that dtype is longer than the
+            # memory, and separate.
             row = self.bytes if length <= len(self.bytes) else np.zeros(length, np.uint8)
             self._flat[dtype] = row[:length].view(dtype.numpy)
         return self._flat[dtype]
@@ -54,7 +54,7 @@ class Memory:
         return view
 
     def write(self, tensor: Tensor, values: Array) -> None:
-        """Write `values` into a tensor; they have as many elements."""
+        """Write `values` into a tensor. They must have as many elements as the tensor."""
         view = self.view(tensor.dtype, tensor.offset, tensor.layout)
         shaped = self.backend.array(values).reshape(tensor.shape)
         if view is not None:

@@ -2,8 +2,8 @@
 
 Vertices may run in any order, so they are sorted by the address of their largest region. If the
 starts of all fields then form nested arithmetic progressions (rows of a matrix, tiles of an image),
-one strided view contains that field of every vertex. A step of 0 is an operand that vertices share.
-Other regions are gathered by index.
+one strided view contains that field of every vertex. A step of 0 means that vertices share an
+operand. Other regions are gathered by index.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from ipu_teach.compile.tracer import is_list
 from ipu_teach.graph.tensor import Layout
 from ipu_teach.types import Array
 
-LEAST_RUN = 8  # average number of vertices per nest that is faster than a gather
-MOST_NESTS = 64  # because each nest costs a pass over some starts
+LEAST_RUN = 8  # from this average number of vertices per nest on, nests are faster than a gather
+MOST_NESTS = 64  # each nest costs a pass over some starts
 LEVELS = 3
-# After this many nests of about two vertices (any two form one), the starts have no order.
+# After this many nests of about two vertices each (any two form one), the starts have no order.
 HOPELESS = 8
-PREFIX = 256  # vertices that are examined first
+PREFIX = 256  # the number of vertices that are examined first
 
 
 class Region:
@@ -36,8 +36,8 @@ class Region:
         self._graph = graph
         self.field = table.fields[name]
         self.starts: Array = table.offsets[name][group.rows]
-        # Layouts by number, because there may be as many as vertices: examining each would take
-        # longer than everything else.
+        # Layouts are stored by number, because there may be as many as vertices: examining each
+        # would take longer than all other work.
         self.numbers, self.which = np.unique(table.layouts[name][group.rows], return_inverse=True)
         if is_list(group.shapes[name]):
             deltas, inner = zip(
@@ -50,7 +50,7 @@ class Region:
         self.contiguous = all(self.layout(i).contiguous for i in range(len(self.numbers)))
 
     def layout(self, number: int) -> Layout:
-        """Return one of the layouts of its vertices: see `which`."""
+        """Return one of the distinct layouts; `which` has the number for each vertex."""
         return self._graph.layouts[self.numbers[number]]  # type: ignore[no-any-return]
 
     @property
@@ -65,7 +65,7 @@ class Region:
 
     @property
     def is_separate(self) -> bool:
-        """Whether no two regions overlap partly: they are equal, or share no element."""
+        """Whether no two regions overlap partly: any two are equal, or share no element."""
         steps = np.diff(self.starts)
         if np.any(steps < 0):
             steps = np.diff(np.sort(self.starts))
@@ -84,7 +84,7 @@ class Region:
         self.which = self.which[order]
 
     def index(self, rows: slice) -> Array:
-        """Return int64[vertices, size]: the positions of the elements of some vertices."""
+        """Return the positions of the elements of some vertices: int64[vertices, size]."""
         which = self.which[rows]
         used, inverse = np.unique(which, return_inverse=True)
         positions = self._graph.positions(self.numbers[used])
@@ -101,9 +101,9 @@ def regions_of(group: Group, graph: FrozenGraph, name: str) -> list[Region]:
 
 @dataclass(frozen=True, eq=False)
 class Nest:
-    """Vertices from number `first` on, along nested axes of lengths `shape`, outermost first.
+    """The vertices from number `first` on, along nested axes of lengths `shape`, outermost first.
 
-    `base` is the first vertex's start in each field; `steps` (fields, axes) is the distance between
+    `base` is the first vertex's start in each field. `steps` (fields, axes) is the distance between
     neighbouring vertices along each axis.
     """
 
@@ -114,11 +114,11 @@ class Nest:
 
     @property
     def count(self) -> int:
-        """The number of its vertices."""
+        """The number of vertices in the nest."""
         return prod(self.shape)
 
     def pieces(self, limit: int) -> Iterator[Nest]:
-        """Yield parts of at most `limit` vertices, cut along the outer axes."""
+        """Yield parts of at most `limit` vertices, divided along the outer axes."""
         inner = self.count // self.shape[0]
         take = max(1, limit // inner)
         for begin in range(0, self.shape[0], take):
@@ -128,7 +128,7 @@ class Nest:
             if part.count <= limit or len(self.shape) == 1:
                 yield part
                 continue
-            # A single step along this axis is too large: cut along the next axis.
+            # A single step along this axis is too large, so it is divided along the next axis.
             for piece in Nest(part.first, self.shape[1:], base, self.steps[:, 1:]).pieces(limit):
                 yield Nest(piece.first, (1, *piece.shape), piece.base, self.steps)
 
@@ -136,7 +136,7 @@ class Nest:
 def running_order(regions: list[Region]) -> Array | None:
     """Return the vertices ordered by the address of their largest region, then of smaller ones.
 
-    It is None if they are in that order already.
+    Return None if they are already in that order.
     """
     moving = sorted(
         (r for r in regions if (r.starts != r.starts[0]).any()),
@@ -153,9 +153,9 @@ def _ascending(numbers: Array) -> bool:
 
 
 def find_nests(starts: Array) -> list[Nest] | None:
-    """Return the vertices as nests, from the starts of some fields: (fields, vertices).
+    """Return the vertices as nests, or None if there would be too many nests.
 
-    It is None if there would be too many nests.
+    `starts` (fields, vertices) contains the starts of some fields.
     """
     count = starts.shape[1]
     limit = max(1, min(MOST_NESTS, count // LEAST_RUN))
@@ -166,7 +166,7 @@ def find_nests(starts: Array) -> list[Nest] | None:
             return None
         width = PREFIX
         shape, steps = _beginning(starts[:, first : first + width], LEVELS)
-        # A nest that ends well before the prefix does cannot continue beyond it.
+        # A nest that ends well before the prefix ends cannot continue beyond it.
         while first + width < count and prod(shape) * 2**LEVELS >= width:
             width *= 8
             shape, steps = _beginning(starts[:, first : first + width], LEVELS)
@@ -188,7 +188,7 @@ def _beginning(starts: Array, levels: int) -> tuple[tuple[int, ...], Array]:
     if length == count or levels == 1 or not has_same_step[length : 2 * length - 1].all():
         return row
     broken = ~has_same_step
-    # the step from the end of one run to the start of the next
+    # excludes the step from the end of one run to the start of the next
     broken[length - 1 :: length] = False
     reached = int(np.argmax(broken)) + 1 if broken.any() else count
     runs = reached // length

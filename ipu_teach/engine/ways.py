@@ -1,7 +1,7 @@
-"""The ways in which vertices run. The first in `WAYS` that can run a group runs it.
+"""The ways in which vertices run. The first of `WAYS` that can run a group runs it.
 
-A way has a method `bind(site)`, which returns prebound calls; making those calls runs the vertices.
-What an array call cannot do, such as floating-point traps or changing to another way, is done
+A way has a method `bind(site)`, which returns prebound calls; making these calls runs the vertices.
+Work that an array call cannot do, such as floating-point traps or changing to another way, is done
 around it: see `Batch`.
 """
 
@@ -34,10 +34,10 @@ class Way(Protocol):
     """A way to run the vertices of a group."""
 
     def can_run(self, site: Site) -> bool:
-        """Return whether it can run the group of a site."""
+        """Return whether this way can run the group of a site."""
 
     def can_stay(self, site: Site) -> bool:
-        """Return whether it can run in the machine's own memory, even on a GPU.
+        """Return whether this way can run in the machine's own memory, even on a GPU.
 
         Otherwise it needs the host's memory.
         """
@@ -63,7 +63,7 @@ class Bulk(Way):
 class Batch(Way):
     """Array calls over all vertices, from a trace.
 
-    If something may trap, the plain loop is kept ready, which finds the vertex that traps. Loops
+    If a vertex may trap, the plain loop is also prepared, which finds the vertex that traps. Loops
     over single elements continue as compiled loops once that pays.
     """
 
@@ -93,7 +93,7 @@ def _compiled_loop(site: Site) -> ScalarRun | None:
     code = scalar_code(site.group.table.codelet)
     if isinstance(code, str) or not program_of(code, site.target).compiles:
         return None
-    # in order of address: no vertex depends on another, and none of these raises an error
+    # Run in order of address: no vertex depends on another, and none of these raises an error.
     widest = max(
         (Region(group, site.graph, name) for name in group.shapes),
         key=lambda r: np.ptp(r.starts) * r.bytes,

@@ -1,7 +1,7 @@
-"""PopART's names for the kit's graph: a Builder of operations, and sessions that run a model.
+"""PopART's names for the kit's graph: a Builder of models, and sessions that run them.
 
-Tensors of a Builder are known by their ids. Operations and attributes have the names of ONNX; the
-model is a file of the kit, not of ONNX.
+The tensors of a Builder are known by their ids, which are strings. Operations and attributes have
+the names of ONNX, but a model is saved as a file of the kit, not of ONNX.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from os import PathLike
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from ipu_teach.device import Device
 from ipu_teach.errors import ModelError, counted, did_you_mean, shown
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import Ir, Run, Value
+from ipu_teach.frontends.ir.attributes import Attribute, Hint
 from ipu_teach.frontends.ir.saved import MODEL, graph_from_bytes, graph_to_bytes
 from ipu_teach.frontends.ir.values import misuse
 from ipu_teach.frontends.session import (
@@ -51,13 +52,19 @@ from ipu_teach.saving.archive import read_whole, write_whole
 from ipu_teach.schedules import SCHEDULES
 from ipu_teach.types import BOOL, FLOAT, HALF, INT, UNSIGNED_INT, Array, DType
 
+if TYPE_CHECKING:
+    from ipu_teach.report import Report
+
 Ints = Sequence[int]
+# An array of the host, or what numpy makes one of. A run checks its shape and dtype.
+HostArray: TypeAlias = Any
 TYPES: dict[str, type[DType]] = {"FLOAT": FLOAT, "FLOAT16": HALF, "INT32": INT, "BOOL": BOOL}
 TYPES |= {"UINT32": UNSIGNED_INT}
 Type = Annotated[str, Among(TYPES)]
 Size = Annotated[int, Between(1, 2**24)]
 Switch = bool | Annotated[int, Between(0, 1)]
-ATTRIBUTES: dict[str, object] = {  # annotations by name; an attribute is the same in all operations
+# the annotations of attributes, which have the same meaning in all operations
+ATTRIBUTES: dict[str, Hint] = {
     "alpha": float,
     "axes": Ints | None,
     "axis": int,
@@ -91,7 +98,10 @@ ATTRIBUTES: dict[str, object] = {  # annotations by name; an attribute is the sa
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """The dtype of a tensor, such as "FLOAT", "FLOAT16" or "INT32", and its shape."""
+    """The shape of a tensor, and its dtype by PopART's name.
+
+    The dtypes are "FLOAT", "FLOAT16", "INT32", "UINT32" and "BOOL".
+    """
 
     dtype: Type
     shape: Sequence[Natural]
@@ -106,7 +116,7 @@ class TensorInfo:
 
 
 def _pads(pads: Ints) -> tuple[Ints | int, Ints | int]:
-    """Return ONNX's pads as (padding before, padding after) the field; () means none."""
+    """Return ONNX's pads as (padding before, padding after) the field; () means no padding."""
     half = len(pads) // 2
     return pads[:half] or 0, pads[half:] or 0
 
@@ -129,8 +139,8 @@ def _pool(kind: str) -> Callable[..., Value]:
             g,
             kind,
             x,
-            kernel_shape,
-            strides or 1,
+            kernel=kernel_shape,
+            stride=strides or 1,
             lower=lower,
             upper=upper,
             count_padding=count_padding,
@@ -153,7 +163,15 @@ def _conv(
 ) -> Value:
     lower, upper = _pads(pads)
     return ir.conv(
-        g, x, w, b, strides or 1, lower=lower, upper=upper, dilation=dilations or 1, groups=group
+        g,
+        x,
+        w,
+        b,
+        stride=strides or 1,
+        lower=lower,
+        upper=upper,
+        dilation=dilations or 1,
+        groups=group,
     )
 
 
@@ -169,7 +187,7 @@ def _batch_norm(
     epsilon: float = 1e-5,
     momentum: float = 0.9,
 ) -> Value:
-    """Return the batch norm; with several outputs it trains, and updates mean and variance."""
+    """Return the batch norm. With several outputs, it trains, and updates `mean` and `variance`."""
     return ir.batch_norm(
         g,
         x,
@@ -216,7 +234,7 @@ def _gemm(
     transA: int = 0,
     transB: int = 0,
 ) -> Value:
-    """Return alpha a b + beta c, with a and b transposed if `transA` or `transB` is set."""
+    """Return alpha a b + beta c; `transA` and `transB` say whether to transpose a and b."""
     a = ir.turned(g, a) if transA else a
     b = ir.turned(g, b) if transB else b
     y = g.op("matmul", a, b)
@@ -227,7 +245,7 @@ def _gemm(
 
 
 def _reduced(call: Callable[..., Value]) -> Callable[..., Value]:
-    """Return the operation of a reduction, from `call(graph, x, dims, keep)`."""
+    """Return the operation of a reduction, which `call(graph, x, dims, keep)` computes."""
 
     def reduce(g: Ir, x: Value, *, axes: Ints | None = None, keepdims: int = 1) -> Value:
         return call(g, x, axes, bool(keepdims))
@@ -236,7 +254,10 @@ def _reduced(call: Callable[..., Value]) -> Callable[..., Value]:
 
 
 def _slice(g: Ir, x: Value, *, axes: Ints = (), starts: Ints, ends: Ints) -> Value:
-    """Return the elements from `starts` to `ends` - 1; negative numbers count from the end."""
+    """Return the elements from `starts` to `ends` - 1 along `axes`, by default the first ones.
+
+    Negative numbers count from the end.
+    """
     for dim, start, end in zip(axes or range(len(starts)), starts, ends, strict=True):
         n = x.shape[dim]
         begin, stop = (min(i + n if i < 0 else i, n) for i in (start, end))
@@ -245,7 +266,7 @@ def _slice(g: Ir, x: Value, *, axes: Ints = (), starts: Ints, ends: Ints) -> Val
 
 
 def _gather(g: Ir, x: Value, index: Value, *, axis: int = 0) -> Value:
-    """Return the slices of dimension `axis` with the numbers in `index`."""
+    """Return the slices of x along dimension `axis` that the integers in `index` select."""
     if axis == 0:
         return ir.embedding(g, x, index)
     return ir.transpose(g, _gather(g, ir.transpose(g, x, 0, axis), index), 0, axis)
@@ -262,8 +283,9 @@ def _nll(
 ) -> Value:
     """Return the negative log likelihood of probabilities, or of their logarithms.
 
-    If a softmax made them, the loss is computed from its scores, in FLOAT. PopART takes the
-    logarithm of at least 1e-7, so that its loss is at most 16.1.
+    If x is the result of a softmax, the loss is computed from the softmax's input, in FLOAT.
+    Otherwise, as in PopART, probabilities below 1e-7 count as 1e-7 (in FLOAT16 as 6.104e-5), so
+    that a loss is at most 16.1.
     """
     scores = input_of(g, x, "log_softmax" if inputIsLogProbability else "softmax")
     if scores is not None:
@@ -273,14 +295,15 @@ def _nll(
 
 
 def _logarithms(g: Ir, x: Value) -> Value:
-    """Return the logarithms of probabilities, in FLOAT, with the lower bounds of PopART.
+    """Return the logarithms of probabilities, in FLOAT, with PopART's lower bounds.
 
-    The logarithm is that of at least one bound; the gradient is 1 / x for at least another.
+    Probabilities below one bound count as this bound. The gradient is 1 / x, with another lower
+    bound for x.
     """
     lowest, lowest_divisor = (6.104e-5, 6.104e-5) if x.dtype is HALF else (1e-7, 1e-10)
 
     def with_gradient_of(source: Value, value: Value) -> Value:
-        """Return `value`, with the gradient of `source`."""
+        """Return `value`, but with the gradient of `source`."""
         difference = g.op("sub", value, source)
         return g.op("add", source, g.op("stop", difference))
 
@@ -310,7 +333,7 @@ def _print(g: Ir, x: Value, *, title: str = "") -> Value:
 
 
 def _plain(kind: str) -> Callable[..., Value]:
-    """Return an operation without attributes, of that kind."""
+    """Return an operation without attributes, which is the operation `kind` of the graph."""
     return lambda g, *inputs: g.op(kind, *inputs)
 
 
@@ -358,7 +381,7 @@ GRAPHCORE: dict[str, Callable[..., Value]] = {
 
 
 class Opset:
-    """Operations by name, called with ids and attributes: `aiOnnx.matmul([x, w])`."""
+    """Operations by name, which take ids and attributes: `aiOnnx.matmul([x, w])`."""
 
     def __init__(self, builder: Builder, table: Mapping[str, Callable[..., Value]]) -> None:
         self._builder = builder
@@ -369,21 +392,24 @@ class Opset:
             raise AttributeError(name)
         make = self._table[checked_name("an opset", name, self._table)]
 
-        def operation(args: Sequence[str], debugContext: str = "", **attributes: object) -> str:
-            check(name, "debugContext", debugContext, str, misuse)
-            return self._builder._add(name, make, args, debugContext, attributes)
+        def operation(args: Sequence[str], debugContext: str = "", **attributes: Attribute) -> str:
+            check(name, "debugContext", debugContext, str, refuse=misuse)
+            return self._builder._add(name, make, args, context=debugContext, attributes=attributes)
 
         return operation
 
     def constant(self, value: Numbers, debugContext: str = "") -> str:
-        """Return the id of a constant."""
+        """Add a constant to the model, and return its id.
+
+        Raises `ModelError` for a dtype that the device does not have.
+        """
         array = np.asarray(value)
         dtype = ir.values.dtype_of(array, debugContext or "constant")
         return self._builder._register(self._builder._graph.constant(array, dtype), "constant")
 
 
 class Builder:
-    """A model, built operation by operation; tensors are known by their ids, which are strings."""
+    """A model under construction, whose tensors are known by their ids."""
 
     def __init__(self) -> None:
         self._graph = Ir()
@@ -393,14 +419,20 @@ class Builder:
         self.aiGraphcore = Opset(self, GRAPHCORE)
 
     def _register(self, value: Value, name: str = "") -> str:
-        """Return the id of a value, which becomes its name: made from `name`, or its own name."""
+        """Return the id of a value, which also becomes the value's name.
+
+        The id consists of `name` and a number. Without a `name`, it is the value's own name.
+        """
         if value.name not in self._values or self._values[value.name] is not value:
             value.name = f"{name}:{len(self._values)}" if name else value.name
         self._values[value.name] = value
         return value.name
 
     def _value(self, name: str, call: str) -> Value:
-        """Return the value with an id. Raises `ModelError`."""
+        """Return the value with an id; `call` is the caller.
+
+        Raises `ModelError` if there is no such value.
+        """
         if name not in self._values:
             raise ModelError(f"""{call} was given {shown(name)}, which is not a tensor of this
                 Builder.
@@ -413,14 +445,19 @@ class Builder:
         name: str,
         make: Callable[..., Value],
         args: Sequence[str],
+        *,
         context: str,
-        attributes: dict[str, object],
+        attributes: dict[str, Attribute],
     ) -> str:
-        """Add an operation, and return the id of its result. Raises `ModelError`."""
+        """Add an operation, and return the id of its result.
+
+        `make` adds it to the graph, and `context` is a part of its path. Raises `ModelError` for
+        inputs and attributes that the operation does not accept.
+        """
         if isinstance(args, str):
             raise ModelError(f"""{name}() was given the id {args!r} instead of a list of ids.
                 next:  give a list of ids, as in aiOnnx.{name}([{args!r}]).""")
-        check(name, "its inputs", args, Sequence[str], misuse)
+        check(name, "its inputs", args, Sequence[str], refuse=misuse)
         known = [
             p.name for p in inspect.signature(make).parameters.values() if p.kind is p.KEYWORD_ONLY
         ]
@@ -429,7 +466,7 @@ class Builder:
                 listed = f"it has {', '.join(known)}" if known else "it has none"
                 near = did_you_mean(attribute, known)
                 raise misuse(f"{name}() has no attribute {attribute!r}.", f"{near}{listed}.")
-            check(name, attribute, value, ATTRIBUTES.get(attribute, Any), misuse)
+            check(name, attribute, value, ATTRIBUTES.get(attribute), refuse=misuse)
         values = [self._value(arg, name) for arg in args]
         with self._graph.at(path="/".join([*self._scopes, *filter(None, [context])])):
             try:
@@ -440,46 +477,54 @@ class Builder:
                     next:  give it the inputs and attributes that ONNX has for it.""") from None
 
     def addInputTensor(self, info: TensorInfo, name: str = "") -> str:
-        """Add a tensor that the host feeds for each micro-batch, and return its id."""
+        """Add a tensor that the host feeds for each micro-batch, and return its id.
+
+        INT32 tensors are treated as class numbers or indices. Raises `ModelError` for a name in
+        use.
+        """
         title = name or f"input:{len(self._values)}"
-        dtype = UNSIGNED_INT if info.type is INT else info.type  # class numbers and indices
+        # INT32 inputs are class numbers or indices, which the operations take as UNSIGNED_INT
+        dtype = UNSIGNED_INT if info.type is INT else info.type
         return self._register(self._graph.input(info.shape, title, dtype))
 
     def addInitializedInputTensor(self, array: Numbers, name: str = "") -> str:
-        """Add a variable with its initial value, which a session trains, and return its id."""
+        """Add a variable with its initial value, which a session can train; return its id.
+
+        Raises `ModelError` for a name in use, and for a dtype that the device does not have.
+        """
         return self._register(self._graph.variable(array, name or f"init:{len(self._values)}"))
 
     def addOutputTensor(self, name: str) -> None:
-        """Mark a tensor as an output.
+        """Check that a tensor exists, and do nothing else.
 
-        This changes nothing: `DataFlow` selects what a run returns.
+        `DataFlow` determines what a run returns.
         """
         self._value(name, "addOutputTensor()")
 
     def getTensorShape(self, name: str) -> list[int]:
-        """Return the shape of a tensor."""
+        """Return the shape of the tensor with this id."""
         return list(self._value(name, "getTensorShape()").shape)
 
     def getModelProto(self) -> bytes:
-        """Return the model as the bytes of a file of the kit."""
+        """Return the model as bytes, in the format of the kit."""
         known = {**self._graph.variables, **self._graph.inputs}
         results = {n: v for n, v in self._values.items() if n not in known and v.kind != "constant"}
         return graph_to_bytes(self._graph.but(outputs=results))
 
     def saveModelProto(self, path: str | PathLike[str]) -> None:
-        """Write the model to a file of the kit, which a session reads."""
+        """Write the model to a file in the format of the kit, which a session can read."""
         write_whole(path, self.getModelProto(), "saveModelProto()", "model")
 
     def virtualGraph(self, ipu: Natural) -> AbstractContextManager[None]:
-        """Put operations that are added in this block on an IPU."""
+        """Put operations that are added in a `with` block on the IPU with this number."""
         return self._graph.at(stage=ipu)
 
     pipelineStage = virtualGraph  # in the kit, a stage is an IPU
 
     def executionPhase(self, phase: Natural) -> AbstractContextManager[None]:
-        """Put operations that are added in this block in a phase.
+        """Put operations that are added in a `with` block in an execution phase.
 
-        Between two phases, values are in streaming memory.
+        Values that a later phase needs are in streaming memory between the phases.
         """
         return self._graph.at(phase=phase)
 
@@ -487,7 +532,7 @@ class Builder:
 
     @contextmanager
     def nameScope(self, name: str) -> Iterator[None]:
-        """Put a name in front of the names of operations that are added in this block."""
+        """Prefix the names of operations that are added in a `with` block with a name."""
         self._scopes.append(name)
         try:
             yield
@@ -500,14 +545,14 @@ class Builder:
 
 @dataclass
 class ExecutionPhaseSettings(CheckedOptions):
-    """The number of phases of a model; 0 for none."""
+    """The number of execution phases of a model; 0 means that phases are ignored."""
 
     phases: Natural = 0
 
 
 @dataclass
 class TensorLocationSettings(CheckedOptions):
-    """The location of tensors: in streaming memory or not, sharded over the replicas or not."""
+    """The location of tensors: whether in streaming memory, and whether sharded over replicas."""
 
     offChip: bool = False
     replicatedTensorSharding: bool = False
@@ -538,9 +583,9 @@ class SessionOptions(CheckedOptions):
 
 @dataclass(frozen=True)
 class AnchorReturnType:
-    """The selection of micro-batches that a run returns.
+    """The micro-batches whose outputs a run returns.
 
-    The kind is "ALL", "FINAL", "SUM", or "EVERYN" for each `n`-th.
+    `kind` is "ALL", "FINAL" for the last, "SUM" for the sum of all, or "EVERYN" for every `n`-th.
     """
 
     kind: Annotated[str, Among(("ALL", "FINAL", "SUM", "EVERYN"))] = "ALL"
@@ -549,30 +594,33 @@ class AnchorReturnType:
 
 @dataclass(frozen=True)
 class DataFlow:
-    """The number of updates in a run, and the tensors that it returns."""
+    """The number of updates in a run, and the outputs that it returns, by id."""
 
     batchesPerStep: Count
     anchors: Mapping[str, AnchorReturnType]
 
 
-MACHINE: dict[str, object] = {"numIPUs": Count, "tilesPerIPU": Natural, "ipuVersion": Version}
+MACHINE: dict[str, Hint] = {"numIPUs": Count, "tilesPerIPU": Natural, "ipuVersion": Version}
 
 
 class DeviceManager:
-    """Makes devices: with `numIPUs` and `tilesPerIPU`, or with complete IPUs."""
+    """Creates devices, of a chosen number of IPUs and tiles or of complete IPUs."""
 
-    def createIpuModelDevice(self, options: Mapping[str, Any]) -> Device:
-        """Return a device with these numbers of IPUs and tiles. Raises `ModelError`."""
+    def createIpuModelDevice(self, options: Mapping[str, Attribute]) -> Device:
+        """Return a device with the given "numIPUs", "tilesPerIPU" and "ipuVersion".
+
+        Raises `ModelError` for other names, and for values of the wrong type.
+        """
         for name, value in options.items():
             kind = MACHINE[checked_name("createIpuModelDevice", name, MACHINE)]
-            check("createIpuModelDevice", name, value, kind, misuse)
+            check("createIpuModelDevice", name, value, kind, refuse=misuse)
         version = options.get("ipuVersion", "ipu2")
         tiles = options.get("tilesPerIPU", 0)
         ipus = options.get("numIPUs", 1)
         return machine(version, tiles, ipus).create_device()
 
     def acquireAvailableDevice(self, numIpus: Count = 1) -> Device:
-        """Return a device of complete IPUs."""
+        """Return a device with `numIpus` complete IPUs."""
         return machine(ipus=numIpus).create_device()
 
 
@@ -582,7 +630,8 @@ Rate = Annotated[float, Between(0)]
 class SGD:
     """Gradient descent.
 
-    Each option is (value, whether it is constant): `{"defaultLearningRate": (0.1, False)}`.
+    Each option is a pair: the value, and whether it is constant, as in `{"defaultLearningRate":
+    (0.1, False)}`. Raises `ModelError` for an unknown option.
     """
 
     kind = "sgd"
@@ -596,20 +645,20 @@ class SGD:
         name = type(self).__name__
         known = ["defaultLearningRate", "lossScaling", *self.names]
         values = {checked_name(name, n, known): float(v[0]) for n, v in options.items()}
-        check(name, "lossScaling", values.get("lossScaling", 1.0), Positive, misuse)
+        check(name, "lossScaling", values.get("lossScaling", 1.0), Positive, refuse=misuse)
         self.rate = values.pop("defaultLearningRate", 0.1)
         self.scale = values.pop("lossScaling", 1.0)
         self.numbers = {**self.defaults, **{self.names[n]: v for n, v in values.items()}}
 
 
 def ConstSGD(learningRate: Rate, weightDecay: Rate = 0.0) -> SGD:
-    """Return a gradient descent with constant numbers."""
+    """Return gradient descent whose settings are all constant."""
     pairs = {"defaultLearningRate": learningRate, "defaultWeightDecay": weightDecay}
     return SGD({name: (value, True) for name, value in pairs.items()})
 
 
 class Adam(SGD):
-    """Adam, with running means of the gradient and of its square.
+    """Adam, which keeps running means of the gradient and of its square.
 
     The weight decay is independent of the gradient, as with PopART's `WeightDecayMode.Decay`.
     """
@@ -626,35 +675,39 @@ class Adam(SGD):
 
 @dataclass(frozen=True)
 class PyStepIO:
-    """Arrays by id: the inputs of a run, and arrays to which its outputs are written."""
+    """The arrays of a run, by id: its inputs, and the arrays to which its outputs are written."""
 
-    inputs: Mapping[str, Any]
-    anchors: Mapping[str, Any]
+    inputs: Mapping[str, HostArray]
+    anchors: Mapping[str, HostArray]
 
 
 @dataclass(frozen=True)
 class PyStepIOCallback:
     """Functions that provide the inputs of a run, and receive its outputs.
 
-    `input(id, is_prefetch)` returns the next micro-batch, and `output(id)` an array to which the
-    next output is written. `input_complete(id)` and `output_complete(id)` are called after each.
+    `input(id, is_prefetch)` returns the next micro-batch of an input, and `output(id)` an array to
+    which the next output is written. `input_complete(id)` and `output_complete(id)` are called
+    after each.
     """
 
-    input: Callable[[str, bool], Any]
+    input: Callable[[str, bool], HostArray]
     input_complete: Callable[[str], object]
-    output: Callable[[str], Any]
+    output: Callable[[str], HostArray]
     output_complete: Callable[[str], object]
 
 
 @dataclass(frozen=True)
 class PyWeightsIO:
-    """Arrays by id, to which `readWeights` writes."""
+    """The arrays, by id, to which `readWeights` writes."""
 
-    weights: Mapping[str, Any]
+    weights: Mapping[str, HostArray]
 
 
 class InferenceSession:
-    """Runs a model: call `prepareDevice`, `weightsFromHost`, then `run` as often as needed."""
+    """A session that runs a model.
+
+    Call `prepareDevice`, then `weightsFromHost`, then `run` as often as you need.
+    """
 
     def __init__(
         self,
@@ -674,9 +727,9 @@ class InferenceSession:
         self._run: Run | None = None
 
     def _placed(self, graph: Ir) -> Ir:
-        """Return the graph without the stages and phases that the options do not ask for.
+        """Return the graph without the stages and phases that the options do not turn on.
 
-        Raises `ModelError`.
+        Raises `ModelError` for contradictory options.
         """
         options = self._options
         mode = options.virtualGraphMode
@@ -689,7 +742,7 @@ class InferenceSession:
         return graph.but(ops=ops)
 
     def _value(self, name: str) -> Value:
-        """Return the value of an id. Raises `ModelError`."""
+        """Return the value with an id. Raises `ModelError` if it is not a result of the model."""
         known = self._model.outputs
         if name not in known:
             raise ModelError(f"""{shown(name)} is not a result of the model.
@@ -697,12 +750,15 @@ class InferenceSession:
         return known[name]
 
     def _graph(self) -> Ir:
-        """Return the graph with the anchors as outputs."""
+        """Return the graph to compile: the anchors are its outputs."""
         outputs = {n: self._value(n) for n in self._flow.anchors}
         return without_unused(self._model.but(outputs=outputs))
 
     def prepareDevice(self) -> None:
-        """Compile for the device. Raises `ModelError`."""
+        """Compile the model for the device.
+
+        Raises `ModelError` if the model cannot run on it.
+        """
         options = {"partialsType": p} if (p := self._options.partialsTypeMatMuls) else {}
         with working("compile"):
             low = ir.Lowering(self._graph(), self._device, self._flow.batchesPerStep, options)
@@ -728,27 +784,30 @@ class InferenceSession:
             value.initial = self._ready.read(name)
 
     def readWeights(self, io: PyWeightsIO) -> None:
-        """Copy the model's variables into arrays. Raises `ModelError`."""
+        """Copy the model's variables to the arrays in `io`.
+
+        Raises `ModelError` for an id that is not a variable's.
+        """
         for name, array in io.weights.items():
             value = ir.values.named_value(self._model, name)
             np.copyto(array, np.broadcast_to(np.asarray(value.initial), value.shape))
 
     def modelToHost(self, path: str | PathLike[str]) -> None:
-        """Write the model to a file, with the variables as they are on the device."""
+        """Write the model to a file, with the current variables of the device."""
         self.weightsToHost()
         write_whole(path, graph_to_bytes(self._model), "modelToHost()", "model")
 
     def _lead(self, kind: AnchorReturnType) -> tuple[int, ...]:
-        """Return the leading dimensions of an output: those of `initAnchorArrays`."""
+        """Return the leading dimensions of an output, as in `initAnchorArrays`."""
         factors = self._ready.factors
         steps = {"ALL": factors["steps"], "EVERYN": factors["steps"] // kind.n}.get(kind.kind, 1)
         sizes = steps, factors["accumulation"], factors["replicas"]
         return tuple(n for n in sizes if n > 1)
 
     def initAnchorArrays(self) -> dict[str, Array]:
-        """Return arrays for the outputs: [updates, accumulation, replicas, …].
+        """Return an array for each output: [updates, accumulation, replicas, …].
 
-        A leading dimension of length 1 is left out.
+        Leading dimensions of length 1 are left out.
         """
         arrays = {}
         for name, kind in self._flow.anchors.items():
@@ -757,20 +816,27 @@ class InferenceSession:
         return arrays
 
     def _selected(self, name: str, outputs: Array) -> Array:
-        """Return the outputs [micro-batches, …] that the anchor selects, in its shape."""
+        """Return those of `outputs`, [micro-batches, …], that the anchor `name` selects.
+
+        The result has the shape of the array from `initAnchorArrays`.
+        """
         kind = self._flow.anchors[name]
         rows = outputs.reshape((self._ready.factors["steps"], -1, *outputs.shape[1:]))
         rows = select_outputs(rows, kind.kind.lower(), kind.n)
         return rows.reshape((*self._lead(kind), *outputs.shape[1:]))
 
     def run(self, io: PyStepIO | PyStepIOCallback) -> None:
-        """Run the device once. Raises `ModelError`."""
+        """Run the program once, with the inputs and outputs in `io`.
+
+        Raises `ModelError` for inputs that do not fit the model.
+        """
         if isinstance(io, PyStepIO):
             self._run_arrays(io)
         else:
             self._run_callbacks(io)
 
     def _run_arrays(self, io: PyStepIO) -> None:
+        """Run the program with arrays as inputs and outputs."""
         run = self._ready
         fed = {}
         for name, array in io.inputs.items():
@@ -783,6 +849,7 @@ class InferenceSession:
             np.copyto(io.anchors[name], self._selected(name, array))
 
     def _run_callbacks(self, io: PyStepIOCallback) -> None:
+        """Run the program with functions for its inputs and outputs."""
         run = self._ready
         micro_batches: dict[str, list[Array]] = {name: [] for name in run.ir.inputs}
         for count in range(run.micro_batches):
@@ -794,13 +861,13 @@ class InferenceSession:
                 np.copyto(io.output(name), row)
                 io.output_complete(name)
 
-    def getReport(self) -> Any:
-        """Return the report of the last run."""
+    def getReport(self) -> Report:
+        """Return the report of all runs so far."""
         return self._ready.engine.report
 
 
 class TrainingSession(InferenceSession):
-    """Trains a model: like an InferenceSession, and each run makes updates."""
+    """A session that trains a model: like an InferenceSession, but each run updates the weights."""
 
     def __init__(
         self,
@@ -816,7 +883,7 @@ class TrainingSession(InferenceSession):
         self._optimizer = optimizer
 
     def _graph(self) -> Ir:
-        """Return the graph with its update, by the options."""
+        """Return the graph to compile: with the anchors as outputs, and with an update."""
         options = self._options
         kept_values: dict[str, str | tuple[()] | None] = {
             "None": None,
@@ -844,9 +911,9 @@ class TrainingSession(InferenceSession):
         return step.but(outputs={n: step.outputs[n] for n in outputs})
 
     def updateOptimizerFromHost(self, optimizer: SGD) -> None:
-        """Set another learning rate, without a compilation.
+        """Change the learning rate, without another compilation.
 
-        Raises `ModelError` if other numbers differ.
+        Raises `ModelError` if anything else of the optimiser differs.
         """
         if (optimizer.kind, optimizer.numbers) != (self._optimizer.kind, self._optimizer.numbers):
             raise ModelError("""updateOptimizerFromHost() was given an optimiser that differs in

@@ -10,13 +10,13 @@
     training.detachFromDevice()                  # gives the device back
     inference = poptorch.inferenceModel(model, options)
 
-A call computes the forward and backward passes and the optimiser's steps on the device, so leave
-out `zero_grad()`, `backward()` and `step()`. The batch of a call is the batch of the module times
-device iterations, accumulation and replicas.
+A call of `training` computes the forward and backward passes and the optimiser's steps on the
+device, so leave out `zero_grad()`, `backward()` and `step()`. The batch of a call is the batch of
+the module times device iterations, accumulation and replicas.
 
-A program is captured and compiled at the first call, and again if a Python value changes on which
-it depends, such as an argument, an attribute or `training`; `training.compiles` counts the
-compilations. After each call the module and the optimiser have the device's values:
+A program is captured and compiled at the first call. It is compiled again if a Python value changes
+on which it depends, such as an argument, an attribute or `training`; `training.compiles` counts the
+compilations. After each call, the module and the optimiser have the device's values:
 `model.state_dict()`, `optimizer.state_dict()` and `training.rng_state` are a checkpoint.
 """
 
@@ -25,10 +25,11 @@ from __future__ import annotations
 import copy
 from collections.abc import Hashable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from math import prod
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, SupportsIndex
+from types import TracebackType
+from typing import TYPE_CHECKING, Annotated, Literal, NoReturn, SupportsIndex, TypeVar
 from weakref import WeakSet
 
 import numpy as np
@@ -40,6 +41,7 @@ from ipu_teach.device import IPUModel
 from ipu_teach.errors import InvalidOptionError, ModelError, NoHardwareError, WithoutSome, shown
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import Ir
+from ipu_teach.frontends.ir.attributes import Attribute
 from ipu_teach.frontends.pytorch import (
     capture,
     gradients,
@@ -61,10 +63,12 @@ from ipu_teach.frontends.pytorch.mirror import (
     tensors_of,
 )
 from ipu_teach.frontends.pytorch.paths import with_paths
+from ipu_teach.frontends.pytorch.private import Argument
 from ipu_teach.frontends.pytorch.reads import Reads
 from ipu_teach.frontends.pytorch.rows.likelihoods import IGNORED
 from ipu_teach.frontends.pytorch.tensors import fill_form, tensor_of
 from ipu_teach.frontends.session import (
+    Group,
     Training,
     batch_product,
     compile_graph,
@@ -78,6 +82,10 @@ from ipu_teach.types import Array
 
 if TYPE_CHECKING:
     import torch
+
+    from ipu_teach.report import Report
+
+Same = TypeVar("Same")
 
 __all__ = [
     "BeginBlock",
@@ -122,29 +130,34 @@ optim = _Optimizers()
 
 
 class OutputMode(Enum):
-    """The outputs that a call returns: of all, the last or every n-th micro-batch, or their sum.
+    """The micro-batches whose outputs a call returns.
 
-    With several replicas, the mode applies to each of them. The default is `Final` for training and
-    `All` for inference.
+    They are all, the last or every n-th, or the outputs are summed. With several replicas, the mode
+    applies to each of them. The default is `Final` for training and `All` for inference.
     """
 
-    All, Final, EveryN, Sum, Default = "all", "final", "everyn", "sum", "default"
+    All = "all"
+    Final = "final"
+    EveryN = "everyn"
+    Sum = "sum"
+    Default = "default"
 
 
 class ReductionType(Enum):
-    """The reduction of the gradients of micro-batches and replicas."""
+    """The reduction of gradients over micro-batches and replicas: their mean or their sum."""
 
-    Mean, Sum = "mean", "sum"
+    Mean = "mean"
+    Sum = "sum"
 
 
 class ShardedExecution:
-    """The stages run one after the other."""
+    """The strategy in which the stages run one after the other."""
 
     schedule = ""
 
 
 class PipelinedExecution:
-    """The stages run at the same time, each on another micro-batch.
+    """The strategy in which the stages run at the same time, on different micro-batches.
 
     `schedule` is one of `ipu_teach.schedules`.
     """
@@ -165,7 +178,7 @@ class TensorLocationSettings:
         return self
 
     def useReplicatedTensorSharding(self, yes: bool) -> TensorLocationSettings:
-        """Set whether each replica has only a share."""
+        """Set whether each replica stores only its share of a tensor."""
         self.shared = bool(yes)
         return self
 
@@ -177,11 +190,11 @@ def _is_strategy(value: object) -> bool:
 
 
 Strategy = Annotated[
-    Any,
+    ShardedExecution | PipelinedExecution | type[ShardedExecution] | type[PipelinedExecution],
     Taken(_is_strategy, "give poptorch.PipelinedExecution() or poptorch.ShardedExecution()."),
 ]
 Dataset = Annotated[
-    Any,
+    Argument,
     Taken(
         has_examples,
         "give a torch.utils.data.Dataset, such as TensorDataset(inputs, labels).",
@@ -191,7 +204,7 @@ Ipu = Annotated[int, Between(0, 63)]
 
 
 class _OptionSet(WithoutSome):
-    """Options with setters that return the options."""
+    """The base class of options, whose setters return the options."""
 
 
 class _Training(_OptionSet):
@@ -201,29 +214,32 @@ class _Training(_OptionSet):
     reduction = ReductionType.Mean
 
     def gradientAccumulation(self, count: Count) -> _Training:
-        """Set the number of micro-batches for each update."""
+        """Set the number of micro-batches in an update."""
         self.accumulation = count
         return self
 
     def accumulationAndReplicationReductionType(self, kind: ReductionType) -> _Training:
-        """Set whether an update uses the mean or the sum of their gradients."""
+        """Set whether an update uses the mean or the sum of gradients."""
         self.reduction = kind
         return self
 
 
 class _Precision(_OptionSet):
-    """Options of the precision of numbers."""
+    """Options of numerical precision."""
 
     partials: str | None = None
     stochastic = False
 
     def enableStochasticRounding(self, yes: bool = True) -> _Precision:
-        """Set whether a float that is stored as HALF is rounded at random, unbiased."""
+        """Set whether floats are rounded to HALF at random, so that the error is 0 on average."""
         self.stochastic = bool(yes)
         return self
 
     def setPartialsType(self, dtype: object) -> _Precision:
-        """Set the dtype of partial sums: torch.float or torch.half. Raises `InvalidOptionError`."""
+        """Set the dtype of partial sums: torch.float or torch.half.
+
+        Raises `InvalidOptionError` for any other dtype.
+        """
         names = {"float32": "float", "float16": "half", "float": "float", "half": "half"}
         name = str(dtype).removeprefix("torch.")
         if name not in names:
@@ -234,12 +250,12 @@ class _Precision(_OptionSet):
 
 
 class _TensorLocations(_OptionSet):
-    """Options of where tensors are."""
+    """Options of the location of tensors."""
 
     optimizer = TensorLocationSettings()
 
     def setOptimizerLocation(self, settings: TensorLocationSettings) -> _TensorLocations:
-        """Set where the optimiser's state is."""
+        """Set the location of the optimiser's state."""
         self.optimizer = settings
         return self
 
@@ -271,7 +287,7 @@ class Options(_OptionSet):
         return self
 
     def replicationFactor(self, count: Count) -> Options:
-        """Set the number of copies of the model, each with its own batches."""
+        """Set the number of copies of the model, each of which gets its own batches."""
         self.replicas = count
         return self
 
@@ -282,14 +298,14 @@ class Options(_OptionSet):
         return self
 
     def randomSeed(self, seed: Natural) -> Options:
-        """Set the seed of the random numbers."""
+        """Set the seed of random numbers on the device."""
         self.seed = seed
         return self
 
     def useIpuModel(self, model: bool | IPUModel = True) -> Options:
-        """Set the machine: an `IPUModel`, whose number of IPUs is not used, or True for an ipu2.
+        """Set the machine: an `IPUModel`, or True for an ipu2.
 
-        Raises `NoHardwareError` for False.
+        The number of IPUs of the model is not used. Raises `NoHardwareError` for False.
         """
         if model is False:
             raise NoHardwareError("""useIpuModel(False) asks for real hardware, but there is none.
@@ -298,15 +314,15 @@ class Options(_OptionSet):
         return self
 
     def setExecutionStrategy(self, strategy: Strategy) -> Options:
-        """Set the strategy: `PipelinedExecution()`, or `ShardedExecution()`."""
+        """Set the strategy: `PipelinedExecution()` or `ShardedExecution()`."""
         self.strategy = strategy() if isinstance(strategy, type) else strategy
         return self
 
     def setAvailableMemoryProportion(self, proportion: Mapping[str, float] | float) -> Options:
-        """Set the fraction of a tile's memory that a product may use.
+        """Set the fraction of a tile's memory that a matrix product may use.
 
-        It is one number, or a number for each IPU, of which the smallest is used. Raises
-        `InvalidOptionError`.
+        It is one number, or a dict with a number for each IPU, of which the smallest is used.
+        Raises `InvalidOptionError` for an empty dict.
         """
         shares = list(proportion.values()) if isinstance(proportion, Mapping) else [proportion]
         if not shares:
@@ -320,7 +336,7 @@ class Options(_OptionSet):
         return copy.deepcopy(self)
 
     def factors(self, training: bool) -> dict[str, int]:
-        """Return the number of micro-batches in a call, as factors."""
+        """Return the factors of the number of micro-batches in a call, by the options' names."""
         return {
             "deviceIterations": self.iterations,
             "replicationFactor": self.replicas,
@@ -337,9 +353,10 @@ def DataLoader(
     drop_last: bool = True,
     **settings: object,
 ) -> Loader:
-    """Return torch's DataLoader, with batches for a call: `batch_size` for each micro-batch.
+    """Return torch's DataLoader, with batches that are large enough for a call.
 
-    Raises `ModelError` if the data do not fill complete batches, unless `drop_last` is set.
+    `batch_size` is the number of examples in a micro-batch. Raises `ModelError` if the examples do
+    not fill the last batch, unless `drop_last` is set.
     """
     factors = options.factors(training=True)
     count = batch_size * prod(factors.values())
@@ -357,16 +374,15 @@ def DataLoader(
 
 
 def isRunningOnIpu() -> bool:
-    """Return whether the module is being captured for the device, and not run in plain torch."""
+    """Return whether the module is being captured for the device, instead of run in torch."""
     return markers.is_capturing()
 
 
 def identity_loss(x: Tensor, reduction: Literal["mean", "sum", "none"] = "mean") -> Tensor:
-    """Mark the loss of a module: the "mean" or "sum" of x, or with "none" x itself. Return it.
+    """Mark the loss of a module, and return it: the mean or the sum of x, or x itself for "none".
 
-    Forward may return it at any place; without a mark, the last output is the loss. If several
-    losses are marked, each must be part of the next one. Raises `ModelError` for losses that are
-    independent of each other.
+    Forward may return the marked loss at any position. Without a mark, the last output is the loss.
+    If several losses are marked, each must be part of the next one; otherwise raises `ModelError`.
     """
     loss = x if reduction == "none" else getattr(x, reduction)()
     if markers.current is not None:
@@ -375,20 +391,20 @@ def identity_loss(x: Tensor, reduction: Literal["mean", "sum", "none"] = "mean")
 
 
 def ipu_print_tensor(x: Tensor, title: str = "tensor") -> Tensor:
-    """Return x, which is printed on each run in which it is used."""
+    """Return x, and print it after `title` in each run that uses the result."""
     return markers.print_tensor(x, title)
 
 
-def nop(x: Any) -> Any:
+def nop(x: Same) -> Same:
     """Return x."""
     return x
 
 
 def recomputationCheckpoint(*tensors: Tensor) -> Tensor | tuple[Tensor, ...]:
-    """Return the tensors, and save them for the backward pass.
+    """Return the tensors, and keep them in memory for the backward pass.
 
-    A module with such calls recomputes all other values. One tensor is returned itself, several as
-    a tuple.
+    A module with such calls recomputes all other values. The result for one tensor is the tensor,
+    and for several a tuple.
     """
     saved = tuple(markers.keep_tensor(x) for x in tensors)
     return saved[0] if len(saved) == 1 else saved
@@ -400,18 +416,18 @@ def custom_op(
     domain: str = "",
     domain_version: int = 1,
     example_outputs: Sequence[Tensor] = (),
-    attributes: Mapping[str, Any] | None = None,
+    attributes: Mapping[str, Attribute] | None = None,
 ) -> list[Tensor]:
-    """Return the results of the operation `name`, which `ir.register(name, Row(…))` defines.
+    """Return the results of the operation `name`, which `ir.register(name, Row(…))` has added.
 
     They have the shapes and dtypes of `example_outputs`. In plain torch, which does not know the
-    operation, they are copies of the examples.
+    operation, they are copies of these examples.
     """
     return list(markers.custom_operation(inputs, name, dict(attributes or {}), example_outputs))
 
 
 class Block:
-    """Puts the operations in and after it on an IPU, until another block begins.
+    """Puts operations on an IPU, from its beginning until another block begins.
 
     Use it as `with Block("second", ipu_id=1):`.
     """
@@ -424,18 +440,23 @@ class Block:
         markers.mark_stage(self.ipu_id)
         return self
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
         """Do nothing: operations after the block stay on its IPU."""
 
 
 def BeginBlock(layer: Layer, user_id: object = None, ipu_id: Ipu | None = None) -> Layer:
-    """Begin a block on an IPU with a layer, and return the layer.
+    """Begin a block on an IPU when `layer` runs, and return the layer.
 
     Operations after the layer stay on that IPU until another block begins.
     """
     block = Block(user_id, ipu_id)
 
-    def enter(*_: object) -> None:
+    def enter(*_: Argument) -> None:
         block.__enter__()
 
     layer.register_forward_pre_hook(enter)
@@ -452,11 +473,14 @@ def trainingModel(
     options: Options | None = None,
     optimizer: torch.optim.Optimizer | None = None,
 ) -> PoplarExecutor:
-    """Return an executor that trains a module on the device: a call returns the outputs of forward.
+    """Return an executor that trains a module on the device; a call returns forward's outputs.
 
-    The last output is the loss, or the output that `identity_loss` marks. Submodules run in the
-    mode, train or eval, that they have when the executor is called. By default a call returns the
-    outputs of the last micro-batch. Raises `ModelError`.
+    The last output is the loss, unless `identity_loss` marks another. Submodules run in the mode,
+    train or eval, that they have when the executor is called. By default, a call returns the
+    outputs of the last micro-batch. The default optimiser is SGD with a rate of 0.01.
+
+    Raises `ModelError` for a module that cannot be trained, and for an optimiser that the device
+    does not have.
     """
     modules.check_kind("trainingModel", module)
     if optimizer is None:
@@ -469,13 +493,37 @@ def trainingModel(
 
 
 def inferenceModel(module: torch.nn.Module, options: Options | None = None) -> PoplarExecutor:
-    """Return an executor that runs a module on the device in eval mode; a call returns its outputs.
+    """Return an executor that runs a module in eval mode on the device.
 
-    The module itself keeps its mode. By default a call returns the outputs of all micro-batches.
-    Raises `ModelError`.
+    A call returns the outputs of forward, by default for all micro-batches. The module itself keeps
+    its mode. Raises `ModelError` for anything that is not a module of Python code.
     """
     modules.check_kind("inferenceModel", module)
     return PoplarExecutor(module, options or Options(), None)
+
+
+@dataclass(frozen=True)
+class _Compiled:
+    """A compiled program, and what it was compiled for.
+
+    Attributes:
+        reads: the names of the attributes that forward has read, by module.
+        description: all that the program depends on besides shapes and constants.
+        constants: the fingerprint of the module's tensors that are constants.
+        shapes: the shapes and dtypes of the tensors among the arguments.
+        inputs: the names of these tensors, in the order of the captured inputs.
+        marked: the inputs that may contain the label that a loss ignores.
+    """
+
+    run: ir.Run
+    captured: capture.Captured
+    mirror: Mirror
+    reads: Reads
+    description: Hashable
+    constants: Hashable
+    shapes: Shapes
+    inputs: Sequence[str]
+    marked: frozenset[str]
 
 
 class PoplarExecutor(WithoutSome):
@@ -483,15 +531,15 @@ class PoplarExecutor(WithoutSome):
 
     A program is compiled for the arguments that are not tensors, the attributes and modes that
     forward reads of the module and its submodules, and the optimiser's settings except its rates.
-    Before each call these are compared with their present values, and the program is compiled again
-    if one has changed. Weights, the optimiser's state and the random numbers continue. Tensors of
-    other shapes or dtypes are refused.
+    Before each call, these are compared with their current values, and the program is compiled
+    again if one has changed. Weights, the optimiser's state and the random numbers are kept.
+    Tensors of other shapes or dtypes raise an error.
 
-    After each call the module's tensors and the optimiser's state have the device's values. The
+    After each call, the module's tensors and the optimiser's state have the device's values. The
     next call uses changes that the host makes to them.
 
     Ctrl-C waits for the current step; then the weights are copied to the host. A second Ctrl-C
-    stops at once.
+    stops immediately.
     """
 
     not_here = {
@@ -514,18 +562,10 @@ class PoplarExecutor(WithoutSome):
         self.optimizer = optimizer
         self.training = optimizer is not None
         self.compiles = 0
-        self.run: ir.Run | None = None
-        self.captured: Any = None
-        self._calls = 0
-        self._mirror: Any = None
-        self._reads: Reads = {}  # attributes that the forward read when it was captured
-        self._program: Hashable = None  # the description for which it was compiled
-        self._constants: Hashable = None  # the fingerprint of the mirror's constants
-        self._shapes: Shapes | None = None
-        self._inputs: list[str] = []  # names of the tensors, in the order of the captured inputs
+        self._current: _Compiled | None = None
+        self._calls = 0  # counts the calls of the current program
         self._seed: list[int] | None = None
-        self._rates: list[float] = []
-        self._marked: frozenset[str] = frozenset()  # inputs that have contained the ignored class
+        self._rates: list[float] = []  # the learning rates on the device
 
     @property
     def name(self) -> str:
@@ -533,20 +573,25 @@ class PoplarExecutor(WithoutSome):
         kind = "trainingModel" if self.training else "inferenceModel"
         return f"{kind} of {type(self.module).__name__}"
 
+    @property
+    def run(self) -> ir.Run | None:
+        """The run of the current program, or None before the first compilation."""
+        return None if self._current is None else self._current.run
+
     # --- compile, attach, detach ---
 
     def isCompiled(self) -> bool:
         """Return whether there is a program."""
-        return self.run is not None
+        return self._current is not None
 
     def isAttachedToDevice(self) -> bool:
         """Return whether the device has the weights."""
         return self in _attached
 
-    def compile(self, *args: object, **kwargs: object) -> None:
-        """Capture and compile for arguments like these, with the batch of a whole call.
+    def compile(self, *args: Argument, **kwargs: Argument) -> None:
+        """Capture and compile the module for arguments like these: the batch of a whole call.
 
-        Raises `ModelError`, and the errors of the libraries.
+        Raises `ModelError` if the module cannot be captured, and the errors of the libraries.
         """
         self._prepare(Arguments(self.module, args, kwargs))
         if not self.isAttachedToDevice():
@@ -555,8 +600,8 @@ class PoplarExecutor(WithoutSome):
     def attachToDevice(self) -> None:
         """Copy the module's weights to the device.
 
-        Raises `ModelError` if another executor is attached, shares tensors with this one, and one
-        of the two changes them.
+        Raises `ModelError` before the first compilation, and if another attached executor shares
+        tensors with this one that either of them changes.
         """
         self._compiled()
         self._refuse_shared()
@@ -569,9 +614,10 @@ class PoplarExecutor(WithoutSome):
         for peer in list(_attached):
             if peer is self:
                 continue
-            # tensors that neither of them changes may be on two devices
-            names = sharing_memory(tensors, peer._mirror.changed_tensors)
-            names += sharing_memory(self._mirror.changed_tensors, tensors_of(peer.module))
+            # tensors that neither executor changes may be on two devices
+            names = sharing_memory(tensors, peer._compiled().mirror.changed_tensors)
+            changed_tensors = self._compiled().mirror.changed_tensors
+            names += sharing_memory(changed_tensors, tensors_of(peer.module))
             if names:
                 quoted = ", ".join(map(repr, sorted(set(names))[:4]))
                 ellipsis = ", ..." if len(set(names)) > 4 else ""
@@ -580,7 +626,7 @@ class PoplarExecutor(WithoutSome):
                     next:  call detachFromDevice() of the {peer.name} first.""")
 
     def detachFromDevice(self) -> None:
-        """Give the device back. The host has the weights, and a later call attaches again."""
+        """Give the device back. The host keeps the weights, and a later call attaches again."""
         if self.isAttachedToDevice():
             self._seed = self._read_seed()
             gradients.show(self.module)
@@ -589,59 +635,59 @@ class PoplarExecutor(WithoutSome):
     def destroy(self) -> None:
         """Detach, and discard the program. A later call compiles again."""
         self.detachFromDevice()
-        self.run = self.captured = self._shapes = self._mirror = None
-        self._marked = frozenset()
+        self._current = None
         self._calls = 0
 
     def copyWeightsToHost(self) -> None:
         """Copy weights, statistics and the optimiser's state from the device to the host.
 
-        Each call of the executor does so. Raises `ModelError` if the executor is not attached.
+        Each call of the executor does this too. Raises `ModelError` if the executor is not
+        attached.
         """
-        self._check_attached()
+        compiled = self._check_attached()
         self._seed = self._read_seed()
-        self._mirror.read()
+        compiled.mirror.read()
 
     def copyWeightsToDevice(self) -> None:
         """Copy weights, statistics and the optimiser's state from the host to the device.
 
-        Each call of the executor copies those that have changed. Raises `ModelError` if the
-        executor is not attached.
+        Each call of the executor copies what has changed. Raises `ModelError` if the executor is
+        not attached.
         """
-        self._check_attached()
-        self._mirror.write(everything=True)
+        self._check_attached().mirror.write(everything=True)
         if self._seed is not None:
             self.rng_state = self._seed
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
-        """Raise `ModelError`: a device cannot be copied or saved."""
+        """Raise `ModelError`: an executor cannot be copied or saved."""
         raise ModelError(f"""The {self.name} cannot be copied or saved.
             next:  {PoplarExecutor.not_here["save"].replace("torch.save of", "torch.save")}""")
 
-    def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Tensor]:
+    def state_dict(self, *args: Argument, **kwargs: Argument) -> dict[str, Tensor]:
         """Return the module's `state_dict`."""
         state: dict[str, Tensor] = self.module.state_dict(*args, **kwargs)
         return state
 
-    def _check_attached(self) -> None:
-        """Raise `ModelError` unless the device has the weights."""
-        self._compiled()
+    def _check_attached(self) -> _Compiled:
+        """Return the current program. Raises `ModelError` unless the device has the weights."""
+        compiled = self._compiled()
         if not self.isAttachedToDevice():
             raise ModelError(f"""The {self.name} is not attached to a device.
                 next:  call it, or attachToDevice().""")
+        return compiled
 
-    def _compiled(self) -> ir.Run:
-        """Return the run of the program. Raises `ModelError` before the first compilation."""
-        if self.run is None:
+    def _compiled(self) -> _Compiled:
+        """Return the current program. Raises `ModelError` before the first compilation."""
+        if self._current is None:
             raise ModelError(f"""The {self.name} is not compiled yet.
                 next:  call it, or compile(…), with a batch.""")
-        return self.run
+        return self._current
 
     # --- random numbers, rates ---
 
     @property
     def rng_state(self) -> list[int]:
-        """The state of the random numbers; set it to continue with the same numbers."""
+        """The state of the random numbers. Set it to continue with the same numbers."""
         if self.isAttachedToDevice():
             self._seed = self._read_seed()
         return list(self._seed or [])
@@ -657,16 +703,17 @@ class PoplarExecutor(WithoutSome):
             self.run.write("seed", self._seed)
 
     def _read_seed(self) -> list[int] | None:
-        """Return the seed on the device; before a program has one, the seed that was set."""
+        """Return the seed on the device, or the seed that was set if the program has none."""
         if self.run is None or "seed" not in self.run.ir.variables:
             return self._seed
         return [int(n) for n in self.run.read("seed")]
 
     def setOptimizer(self, optimizer: torch.optim.Optimizer) -> None:
-        """Use the rates of this optimiser, and the previous one's state where this one has none.
+        """Use the rates of this optimiser from now on.
 
-        Raises `ModelError` if more than the rates differs. A call reads the rates of the executor's
-        optimiser each time, so that a scheduler needs no call of this function.
+        For parameters without state in it, the state of the previous optimiser is kept. Each call
+        reads the rates of the executor's optimiser, so a scheduler does not need this function.
+        Raises `ModelError` if more than the rates differs, and for an inferenceModel.
         """
         if not self.training:
             raise ModelError(f"""The {self.name} was given an optimiser, but it does not train.
@@ -681,25 +728,25 @@ class PoplarExecutor(WithoutSome):
                 next:  destroy() this executor, and make a trainingModel with this optimiser.""")
         optimizers.adopt(optimizer, self.optimizer)
         self.optimizer = optimizer
-        if self._mirror is not None:
-            self._mirror.optimizer = optimizer
+        if self._current is not None:
+            self._current.mirror.optimizer = optimizer
 
     def _write_rates(self) -> None:
-        """Write the rates of the optimiser that have changed to the device."""
+        """Copy those rates of the optimiser that have changed to the device."""
         if not self.training:
             return
         rates = [g.rate for g in optimizers.groups_of(self.optimizer, self.module)]
         for number, rate in enumerate(rates):
             if number >= len(self._rates) or rate != self._rates[number]:
-                self._compiled().write(rate_of(number), rate)
+                self._compiled().run.write(rate_of(number), rate)
         self._rates = rates
 
     # --- the program ---
 
-    def _description(self, call: Arguments) -> Hashable:
-        """Return all on which a program depends besides shapes, in a form that can be compared."""
+    def _description(self, call: Arguments, names: Reads) -> Hashable:
+        """Return all that a program depends on besides shapes, in comparable form."""
         settings = dict(vars(self.options))
-        del settings["mode"], settings["every"]  # they only select from the outputs
+        del settings["mode"], settings["every"]  # these only select among the outputs
         groups = []
         if self.training:
             groups = [
@@ -707,14 +754,14 @@ class PoplarExecutor(WithoutSome):
                 for g in optimizers.groups_of(self.optimizer, self.module)
             ]
         scaling = getattr(self.optimizer, "loss_scaling", 1.0)
-        module = description(self.module, self._reads, self.training)
+        module = description(self.module, names, self.training)
         return call.constants, module, fingerprint([settings, scaling]), groups
 
     def _check_batch(self, call: Arguments) -> int:
         """Return the number of micro-batches in a call.
 
-        Raises `ModelError` for a batch that does not divide into micro-batches, and for shapes and
-        dtypes that differ from those of the program.
+        Raises `ModelError` for a batch that does not divide into micro-batches, and for tensors
+        whose shapes or dtypes differ from those of the program.
         """
         factors = self.options.factors(self.training)
         count = prod(factors.values())
@@ -726,183 +773,122 @@ class PoplarExecutor(WithoutSome):
                 raise ModelError(f"""{name!r} has the shape {list(tensor.shape)}, whose batch is not
                     a multiple of {batch_product("batch_size", 1, factors)}.
                     next:  give batches of a poptorch.DataLoader, which are all of one size.""")
-        if self._shapes is not None and call.shapes != self._shapes:
-            self._refuse_shapes(call, self._shapes, count)
+        if self._current is not None and call.shapes != self._current.shapes:
+            _refuse_shapes(self.name, call, self._current.shapes, factors)
         return count
-
-    def _refuse_shapes(self, call: Arguments, compiled: Shapes, count: int) -> None:
-        """Raise `ModelError` for tensors that differ from those of the program."""
-        missing_names = [n for n in compiled if n not in call.shapes]
-        extra_names = [n for n in call.shapes if n not in compiled]
-        for name in missing_names:
-            if name in call.values or any(v.startswith(f"{name}[") for v in call.values):
-                raise ModelError(f"""{name!r} was given as Python values or an array, but the
-                    program was compiled for a tensor.
-                    next:  give a tensor: torch.as_tensor({name}).""")
-        if missing_names or extra_names:
-            raise ModelError(f"""The {self.name} was called with {_listed(call.shapes)}, but was
-                compiled for {_listed(compiled)}.
-                next:  give the same tensors, or destroy() the executor, so that the next call
-                compiles again.""")
-        name = next(n for n, shape in call.shapes.items() if shape != compiled[n])
-        old = compiled[name]
-        batch = old[0][0] // count if old[0] else 1
-        factors = self.options.factors(self.training)
-        raise ModelError(f"""{name!r} was given as {_as_text(call.shapes[name])}, but was compiled
-            for {_as_text(old)}: {batch_product("batch_size", batch, factors)}.
-            next:  give batches of one size (drop_last=True of a DataLoader), or destroy() the
-            executor, so that the next call compiles again.""")
 
     def _prepare(self, call: Arguments) -> dict[str, Array]:
         """Compile if there is no program for this call, and return the arrays to feed, by name."""
         count = self._check_batch(call)
         arrays = call.arrays(count)
         ignored = {n for n, a in arrays.items() if a.dtype.kind == "i" and IGNORED in a}
+        old = self._current
         is_current = (
-            self.run is not None
-            and ignored <= self._marked
-            and self._description(call) == self._program
-            and self._mirror.constants == self._constants
+            old is not None
+            and ignored <= old.marked
+            and self._description(call, old.reads) == old.description
+            and old.mirror.constants == old.constants
         )
         if not is_current:
             check_module(self.module)
-            self._compile(call, count, self._marked | ignored)
-            self._program = self._description(call)
-            self._shapes = call.shapes
+            marked = frozenset(ignored) if old is None else old.marked | ignored
+            self._compile(call, count, marked)
         return arrays
 
     def _compile(self, call: Arguments, count: int, marked: frozenset[str]) -> None:
-        """Capture and compile for a call, and continue from the previous program, if any."""
+        """Capture and compile the module for a call, in place of the previous program, if any.
+
+        `count` is the number of micro-batches, and `marked` are the inputs that may contain the
+        label that a loss ignores.
+        """
         name = type(self.module).__name__
         with working(f"compile {name}") as work:
             work.words = "capture"
             in_mode = nullcontext() if self.training else modules.in_eval(self.module)
             with in_mode, reads.record_reads() as names:
-                captured = self._capture(call, count, marked)
+                captured = _captured(self.module, call, self.optimizer, count, marked=marked)
             graph = captured.graph
             backward = captured.backward if self.training else []
-            graph.ops = with_paths(
-                graph, backward, name, captured.loss_at if self.training else None
-            )
+            loss = captured.loss_at if self.training else None
+            graph.ops = with_paths(graph, backward, name, loss)
             if "seed" in graph.variables:
                 low = self.options.seed & 0xFFFFFFFF
                 high = self.options.seed >> 32
                 graph.variables["seed"].initial = np.array([low, high & 0xFFFFFFFF], np.uint32)
             work.words = "graph"
-            step = self._training_step(captured) if self.training else self._inference_step(graph)
+            if self.optimizer is None:
+                step = _inference_step(graph, self.options)
+            else:
+                groups = optimizers.groups_of(self.optimizer, self.module)
+                scale = float(getattr(self.optimizer, "loss_scaling", 1.0))
+                step = _training_step(captured, self.options, groups, scale)
             steps = 1 if step.schedule and not self.training else self.options.iterations
-            run = compile_graph(
-                "", step, self.options.model, steps=steps, options=self._lowering_options()
-            )
+            library_options = _lowering_options(self.options)
+            run = compile_graph("", step, self.options.model, steps=steps, options=library_options)
         mirror = Mirror(run, self.module, self.optimizer, captured.counters)
         _refuse_overlaps(self.module, mirror)
-        self._seed = self._read_seed()  # the seed of the previous program
+        self._seed = self._read_seed()  # the random numbers of the previous program continue
         _attached.discard(self)
-        self.run = run
-        self.captured = captured
-        self._mirror = mirror
-        self._marked = marked
-        self._constants = mirror.constants
-        self._reads = names
-        self._inputs = list(call.tensors)
+        self._current = _Compiled(
+            run,
+            captured,
+            mirror,
+            reads=names,
+            description=self._description(call, names),
+            constants=mirror.constants,
+            shapes=call.shapes,
+            inputs=list(call.tensors),
+            marked=marked,
+        )
         self._rates = []
         self._calls = 0
         self.compiles += 1
 
-    def _capture(self, call: Arguments, count: int, marked: frozenset[str]) -> capture.Captured:
-        """Return the captured module. Raises `ModelError` if it is trained without gradients."""
-        args, kwargs = call.micro_batch(count)
-        places = [i for i, n in enumerate(call.tensors) if n in marked]
-        scale = float(getattr(self.optimizer, "loss_scaling", 1.0))
-        captured = capture.capture_module(
-            self.module, args, kwargs, marked=places, training=self.training, scale=scale
-        )
-        if self.training and not captured.grads:
-            raise ModelError(f"""The loss of {type(self.module).__name__} depends on no parameter
-                that requires a gradient.
-                next:  compute the loss from parameters with requires_grad, without detach() and
-                torch.no_grad(), or use inferenceModel.""")
-        return captured
-
-    def _lowering_options(self) -> dict[str, str | float | bool]:
-        """Return the options of the libraries that are set."""
-        precision = self.options.Precision
-        options: dict[str, str | float | bool] = {}
-        if precision.partials is not None:
-            options["partialsType"] = precision.partials
-        if self.options.proportion is not None:
-            options["availableMemoryProportion"] = self.options.proportion
-        if precision.stochastic:
-            options["stochasticRounding"] = True
-        return options
-
-    def _inference_step(self, graph: Ir) -> Ir:
-        """Return the graph with the replicas and the pipeline of the options."""
-        step = ir.replicate(graph, self.options.replicas)
-        schedule = self.options.strategy.schedule
-        if step.stages > 1 and schedule:
-            step = ir.pipelined(step.but(accumulation=self.options.iterations), schedule)
-        return step
-
-    def _training_step(self, captured: capture.Captured) -> Ir:
-        """Return the graph with its update, by the options and the optimiser."""
-        options = self.options
-        location = options.TensorLocations.optimizer
-        groups = optimizers.groups_of(self.optimizer, self.module)
-        names = {name for group in groups for name in group.names or ()}
-        training = Training(
-            groups=groups,
-            scale=float(getattr(self.optimizer, "loss_scaling", 1.0)),
-            recompute=captured.kept or None,
-            accumulation=options.Training.accumulation,
-            replicas=options.replicas,
-            reduction=options.Training.reduction.value,
-            sharded=location.shared,
-            off_chip=not location.on_chip,
-            schedule=options.strategy.schedule if captured.graph.stages > 1 else "",
-        )
-        trained = [v for v in captured.trained if v.name in names]
-        return training.transform(captured.graph, None, trained, captured.grads)
-
     # --- calls ---
 
-    def __call__(self, *args: object, **kwargs: object) -> Any:
+    def __call__(self, *args: Argument, **kwargs: Argument) -> Argument:
         """Return the outputs of forward, for the micro-batches that the output mode selects.
 
-        Raises `ModelError`, and the errors of the libraries.
+        Raises `ModelError` for unsuitable arguments, and the errors of the libraries.
         """
         call = Arguments(self.module, args, kwargs)
         arrays = self._prepare(call)
         self._mode()
+        compiled = self._compiled()
+        captured = compiled.captured
         if self.isAttachedToDevice():
-            self._mirror.write()
+            compiled.mirror.write()
         else:
             self.attachToDevice()
         self._write_rates()
-        by_place = zip(self.captured.inputs, self._inputs, strict=True)
+        by_place = zip(captured.inputs, compiled.inputs, strict=True)
         fed = {name: arrays[argument] for name, argument in by_place}
         with Interrupts():  # Ctrl-C waits until the host has the values of the device
             try:
-                outs = self._compiled()(**fed)
+                outs = compiled.run(**fed)
                 factors = self.options.factors(self.training)
-                self._mirror.read(prod(factors.values()) // self.options.replicas)
+                compiled.mirror.read(prod(factors.values()) // self.options.replicas)
             except BaseException:
-                self._mirror.forget()  # the device may be in the middle of a step
+                compiled.mirror.forget()  # the device may be in the middle of a step
                 raise
             self._calls += 1
             if self.training:
                 gradients.hide(self.module)
+        mode = self._mode()
         outputs = {
-            name: tensor_of(self._selected(outs[name]), dtype)
-            for name, dtype in self.captured.outputs.items()
+            name: tensor_of(_selected(outs[name], mode, self.options), dtype)
+            for name, dtype in captured.outputs.items()
         }
-        loss = self.captured.loss_at
-        if self.training and loss in outputs:
+        loss = captured.loss_at
+        if self.training and loss is not None and loss in outputs:
             outputs[loss] = gradients.as_loss(outputs[loss])
-        return fill_form(self.captured.form, [*outputs.values()])
+        return fill_form(captured.form, [*outputs.values()])
 
     def _mode(self) -> OutputMode:
-        """Return the output mode. Raises `InvalidOptionError` if it does not fit the outputs."""
+        """Return the output mode, with the default resolved.
+
+        Raises `InvalidOptionError` if the mode does not fit the outputs.
+        """
         options = self.options
         mode = options.mode
         if mode is OutputMode.Default:
@@ -912,41 +898,145 @@ class PoplarExecutor(WithoutSome):
             raise InvalidOptionError(f"""outputMode(OutputMode.EveryN, {options.every}) selects none
                 of the {steps} micro-batches of a call.
                 next:  give an n from 1 to {steps}.""")
-        if mode is OutputMode.Sum and "torch.bool" in map(str, self.captured.outputs.values()):
+        dtypes = self._compiled().captured.outputs.values()
+        if mode is OutputMode.Sum and "torch.bool" in map(str, dtypes):
             raise InvalidOptionError("""OutputMode.Sum cannot sum an output of torch.bool.
                 next:  return it as numbers: output.float().""")
         return mode
 
-    def _selected(self, out: Array) -> Array:
-        """Return the outputs that the mode selects, concatenated along the first dimension."""
-        mode = self._mode()
-        replicas = self.options.replicas
-        if mode is OutputMode.Sum and out.dtype.kind in "iu":
-            out = out.astype(np.int64)
-        by_replica = out.reshape(out.shape[0] // replicas, replicas, *out.shape[1:])
-        by_replica = select_outputs(by_replica, mode.value, self.options.every)
-        count = by_replica.shape[0] * replicas
-        shape = out.shape[1:]
-        if count > 1:
-            shape = (count * out.shape[1] if out.ndim > 1 else count, *out.shape[2:])
-        selected: Array = by_replica.reshape(shape)
-        return selected
-
     # --- reports ---
 
     @property
-    def report(self) -> Any:
-        """The report of all runs of the program."""
-        return self._compiled().engine.report
+    def report(self) -> Report:
+        """The report of all runs of the current program."""
+        return self._compiled().run.engine.report
 
     @property
     def program(self) -> Program:
         """The program as a tree, for `show.program`."""
-        return self._compiled().low.program
+        return self._compiled().run.low.program
 
     def cycleCount(self) -> int:
         """Return the modelled cycles of a call: the mean over all calls of the program."""
         return int(self.report.total_cycles) // max(self._calls, 1)
+
+
+def _captured(
+    module: torch.nn.Module,
+    call: Arguments,
+    optimizer: torch.optim.Optimizer | None,
+    count: int,
+    *,
+    marked: frozenset[str],
+) -> capture.Captured:
+    """Return the captured module. Raises `ModelError` if it is trained without gradients.
+
+    `count` is the number of micro-batches in the call, and `marked` are the inputs that may contain
+    the label that a loss ignores.
+    """
+    args, kwargs = call.micro_batch(count)
+    places = [i for i, n in enumerate(call.tensors) if n in marked]
+    scale = float(getattr(optimizer, "loss_scaling", 1.0))
+    is_training = optimizer is not None
+    captured = capture.capture_module(
+        module, args, kwargs, marked=places, training=is_training, scale=scale
+    )
+    if is_training and not captured.grads:
+        raise ModelError(f"""The loss of {type(module).__name__} depends on no parameter that
+            requires a gradient.
+            next:  compute the loss from parameters with requires_grad, without detach() and
+            torch.no_grad(), or use inferenceModel.""")
+    return captured
+
+
+def _lowering_options(options: Options) -> dict[str, str | float | bool]:
+    """Return those options of the libraries that are set."""
+    precision = options.Precision
+    flags: dict[str, str | float | bool] = {}
+    if precision.partials is not None:
+        flags["partialsType"] = precision.partials
+    if options.proportion is not None:
+        flags["availableMemoryProportion"] = options.proportion
+    if precision.stochastic:
+        flags["stochasticRounding"] = True
+    return flags
+
+
+def _inference_step(graph: Ir, options: Options) -> Ir:
+    """Return the graph with the replicas and the pipeline of the options."""
+    step = ir.replicate(graph, options.replicas)
+    schedule = options.strategy.schedule
+    if step.stages > 1 and schedule:
+        step = ir.pipelined(step.but(accumulation=options.iterations), schedule)
+    return step
+
+
+def _training_step(
+    captured: capture.Captured, options: Options, groups: Sequence[Group], scale: float
+) -> Ir:
+    """Return the graph with an update, as the options and the optimiser require.
+
+    `groups` are the groups of the optimiser, and `scale` is its loss scale.
+    """
+    location = options.TensorLocations.optimizer
+    names = {name for group in groups for name in group.names or ()}
+    training = Training(
+        groups=groups,
+        scale=scale,
+        recompute=captured.kept or None,
+        accumulation=options.Training.accumulation,
+        replicas=options.replicas,
+        reduction=options.Training.reduction.value,
+        sharded=location.shared,
+        off_chip=not location.on_chip,
+        schedule=options.strategy.schedule if captured.graph.stages > 1 else "",
+    )
+    trained = [v for v in captured.trained if v.name in names]
+    return training.transform(captured.graph, None, trained, captured.grads)
+
+
+def _refuse_shapes(
+    executor: str, call: Arguments, compiled: Shapes, factors: Mapping[str, int]
+) -> None:
+    """Raise `ModelError` for tensors that differ from those of the program.
+
+    `executor` is the name of the executor, `compiled` are the shapes of the program, and `factors`
+    are the micro-batches of a call.
+    """
+    missing_names = [n for n in compiled if n not in call.shapes]
+    extra_names = [n for n in call.shapes if n not in compiled]
+    for name in missing_names:
+        if name in call.values or any(v.startswith(f"{name}[") for v in call.values):
+            raise ModelError(f"""{name!r} was given as Python values or an array, but the
+                program was compiled for a tensor.
+                next:  give a tensor: torch.as_tensor({name}).""")
+    if missing_names or extra_names:
+        raise ModelError(f"""The {executor} was called with {_listed(call.shapes)}, but was
+            compiled for {_listed(compiled)}.
+            next:  give the same tensors, or destroy() the executor, so that the next call
+            compiles again.""")
+    name = next(n for n, shape in call.shapes.items() if shape != compiled[n])
+    old = compiled[name]
+    batch = old[0][0] // prod(factors.values()) if old[0] else 1
+    raise ModelError(f"""{name!r} was given as {_as_text(call.shapes[name])}, but was compiled
+        for {_as_text(old)}: {batch_product("batch_size", batch, factors)}.
+        next:  give batches of one size (drop_last=True of a DataLoader), or destroy() the
+        executor, so that the next call compiles again.""")
+
+
+def _selected(out: Array, mode: OutputMode, options: Options) -> Array:
+    """Return the outputs that `mode` selects from `out`, concatenated along the first dimension."""
+    replicas = options.replicas
+    if mode is OutputMode.Sum and out.dtype.kind in "iu":
+        out = out.astype(np.int64)
+    by_replica = out.reshape(out.shape[0] // replicas, replicas, *out.shape[1:])
+    by_replica = select_outputs(by_replica, mode.value, options.every)
+    count = by_replica.shape[0] * replicas
+    shape = out.shape[1:]
+    if count > 1:
+        shape = (count * out.shape[1] if out.ndim > 1 else count, *out.shape[2:])
+    selected: Array = by_replica.reshape(shape)
+    return selected
 
 
 def _refuse_overlaps(module: torch.nn.Module, mirror: Mirror) -> None:
@@ -963,16 +1053,18 @@ def _refuse_overlaps(module: torch.nn.Module, mirror: Mirror) -> None:
 
 
 def _listed(shapes: Shapes) -> str:
+    """Return the names, shapes and dtypes of tensors as text."""
     return ", ".join(f"{n!r} {_as_text(shape)}" for n, shape in shapes.items()) or "no tensor"
 
 
 def _as_text(shape_and_dtype: tuple[Sequence[int], torch.dtype]) -> str:
-    """Return a shape and a dtype as in `[16, 64] float32`."""
+    """Return a shape and a dtype as text, such as `[16, 64] float32`."""
     shape, dtype = shape_and_dtype
     return f"{list(shape)} {str(dtype).removeprefix('torch.')}"
 
 
 def _misuse(problem: str, advice: str) -> InvalidOptionError:
+    """Return an `InvalidOptionError` about an argument, with the line of the learner's call."""
     return InvalidOptionError(problem, line=in_words(caller()), next_step=advice)
 
 

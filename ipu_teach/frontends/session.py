@@ -1,13 +1,13 @@
-"""Training, compilation, output selection and checked options, shared by all front ends."""
+"""Code that all front ends share: training steps, compilation, output selection and options."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import Field, dataclass, field
 from functools import cache
 from math import prod
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 
@@ -17,8 +17,10 @@ from ipu_teach.device import IPUModel
 from ipu_teach.errors import IPUTeachError, ModelError, did_you_mean, shown
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import OPS, Ir, Run, Value
+from ipu_teach.frontends.ir.attributes import Function, Hint
 from ipu_teach.frontends.ir.autodiff import Optimiser, Rate
 from ipu_teach.frontends.ir.values import misuse
+from ipu_teach.poplibs.options import Options
 from ipu_teach.schedules import SCHEDULES
 from ipu_teach.target import PRESETS
 from ipu_teach.types import FLOAT, Array
@@ -28,34 +30,40 @@ Schedule = Annotated[str, Among(("", *SCHEDULES))]
 
 
 def is_schedule(value: object) -> bool:
-    """Return whether a value is the name of a schedule, in any case."""
+    """Return whether `value` is the name of a pipeline schedule, in upper or lower case."""
     return isinstance(value, str) and value.lower() in SCHEDULES
 
 
 class CheckedOptions:
-    """A base of dataclasses of options: setting an unknown name raises `ModelError`."""
+    """The base class of option dataclasses. Setting an unknown option raises `ModelError`.
+
+    The value of an option is checked against the annotation of its field.
+    """
 
     def __setattr__(self, name: str, value: object) -> None:
-        known: Mapping[str, object] = vars(type(self))["__dataclass_fields__"]
+        known: Mapping[str, Field[Hint]] = vars(type(self))["__dataclass_fields__"]
         if name not in known:
             raise ModelError(f"""{type(self).__name__} has no option {name!r}.
                 next:  {did_you_mean(name, known)}there are {", ".join(known)}.""")
-        check(type(self).__name__, name, value, _hints(type(self).__init__).get(name, Any), misuse)
+        hint = _hints(type(self).__init__).get(name)
+        if hint is not None:
+            check(type(self).__name__, name, value, hint, refuse=misuse)
         super().__setattr__(name, value)
 
 
 @cache
-def _hints(function: Callable[..., object]) -> Mapping[str, object]:
-    """Return the annotations of a function by name."""
+def _hints(function: Function) -> Mapping[str, Hint]:
+    """Return the annotations of the parameters of `function`, by name; cached per function."""
     return hints_of(function)
 
 
 @dataclass(frozen=True)
 class Group:
-    """Parameters for which an optimiser uses the same numbers.
+    """A group of parameters that an optimiser updates with the same settings.
 
-    `names` are the names of the parameters, or None for all. `kind` is the optimiser of this group;
-    "" means that of `Training`.
+    `rate` is the learning rate, and `numbers` are the other settings, such as "momentum". `names`
+    are the names of the parameters, or None for all. `kind` is the optimiser of this group, or ""
+    for the `kind` of `Training`.
     """
 
     rate: Rate = 0.01
@@ -66,9 +74,14 @@ class Group:
 
 @dataclass
 class Training:
-    """The training of a graph: an optimiser with its groups, and transforms in this order.
+    """The settings of a training step: the optimiser, its groups, and the transforms to apply.
 
-    `recompute` is "standard", the values to keep, or None for no recomputation.
+    `scale` is the loss scale. `recompute` is "standard", or the values to keep in memory, or None
+    for no recomputation. `accumulation` is the number of micro-batches in an update, and
+    `reduction` says whether the update uses the mean or the sum of their gradients. `off_chip` puts
+    the optimiser's state in streaming memory, and `sharded` divides it among the replicas. `phased`
+    turns on the phases of the graph, and `schedule` is the pipeline schedule, or "" for no
+    pipeline.
     """
 
     kind: Optimiser = "sgd"
@@ -90,10 +103,11 @@ class Training:
         parameters: Iterable[Value] | None = None,
         gradients: Mapping[Value, Value] | None = None,
     ) -> Ir:
-        """Return the graph with an update of `parameters`, by default of all variables of floats.
+        """Return `graph` with the backward pass and an update of `parameters`.
 
-        The update uses `gradients`, values of the graph, or if they are None the gradients of
-        `loss`. Raises `ModelError`.
+        By default, `parameters` are all variables of floats. Their gradients are those of `loss`,
+        or `gradients`, if given: the gradient of each parameter, as a value of the graph. Raises
+        `ModelError` if a transform does, for example if an operation has no gradient.
         """
         if gradients is None:
             assert loss is not None, "without gradients, a loss is needed"
@@ -110,7 +124,9 @@ class Training:
             selected = {v: g for v, g in grads.items() if names is None or v.name in names}
             rate = step.variable(group.rate, rate_of(number), FLOAT)
             kind = group.kind or self.kind
-            step = ir.optimise(step, selected, kind, rate, self.scale, **group.numbers)
+            step = ir.optimise(
+                step, selected, kind=kind, rate=rate, scale=self.scale, **group.numbers
+            )
         step = ir.accumulate(step, self.accumulation, self.reduction)
         step = ir.replicate(step, self.replicas, "MEAN" if self.reduction == "mean" else "ADD")
         step = ir.sharded(step) if self.sharded else step
@@ -120,7 +136,10 @@ class Training:
 
 
 def rate_of(number: int) -> str:
-    """Return the name of the variable with the learning rate of a group; the host may write it."""
+    """Return the name of the variable with the learning rate of group `number`.
+
+    The host may write this variable between runs.
+    """
     return f"rate of group {number}" if number else "rate"
 
 
@@ -129,11 +148,13 @@ def compile_graph(
     graph: Ir,
     model: IPUModel,
     steps: Count = 1,
-    options: Mapping[str, Any] | None = None,
+    options: Options | None = None,
 ) -> Run:
-    """Compile a graph for a device of `model` with one IPU for each stage of each replica.
+    """Compile a graph for a machine like `model`, with one IPU per stage and replica.
 
-    `label` names the work in the progress message, and `steps` is the number of steps of a run.
+    `label` names the work in the progress message, `steps` is the number of steps in a run, and
+    `options` are those of matrix products and convolutions. The number of IPUs of `model` is not
+    used.
     """
     sized_model = copy(model)
     sized_model.num_ipus = graph.stages * graph.replicas
@@ -143,9 +164,10 @@ def compile_graph(
 
 
 def select_outputs(rows: Array, mode: str, n: int = 1) -> Array:
-    """Return the outputs that a mode selects, from [runs, …] in order of time.
+    """Return the rows that `mode` selects from `rows`, [runs, …] in order of time.
 
-    The modes are "all", "final", "everyn" for each n-th, and "sum".
+    The modes are "all", "final" for the last row, "everyn" for every n-th row, and "sum" for the
+    sum of all rows. The result has a first dimension in each mode.
     """
     if mode == "sum":
         wide = np.float32 if rows.dtype == np.float16 else rows.dtype  # HALF is rounded only once
@@ -155,15 +177,18 @@ def select_outputs(rows: Array, mode: str, n: int = 1) -> Array:
 
 
 def batch_product(name: str, batch: int, factors: Mapping[str, int]) -> str:
-    """Return the number of samples in a run, as a product: `batch 8 * replicas 2 = 16`."""
+    """Return the number of samples in a run as text, such as `batch 8 * replicas 2 = 16`.
+
+    `name` and `batch` are the first factor, and `factors` are the others by name.
+    """
     product = " * ".join([f"{name} {batch}", *(f"{factor} {n}" for factor, n in factors.items())])
     return f"{product} = {batch * prod(factors.values()):,}"
 
 
 def without_unused(graph: Ir) -> Ir:
-    """Return the graph without the operations whose results are never used.
+    """Return the graph without operations whose results no operation and no output uses.
 
-    Operations that print or change a variable remain.
+    Operations that print or that change a variable are kept.
     """
     read = set(graph.outputs.values())
     ops = []
@@ -176,20 +201,29 @@ def without_unused(graph: Ir) -> Ir:
 
 
 def input_of(graph: Ir, value: Value, kind: str) -> Value | None:
-    """Return the first input of the operation that makes `value`; None unless it is of `kind`."""
+    """Return the first input of the operation that produced `value`, or None.
+
+    It is None if no operation of this `kind` produced the value.
+    """
     op = graph.maker().get(value)
     return op.inputs[0] if op is not None and op.kind == kind else None
 
 
 def machine(version: str = "ipu2", tiles: int = 0, ipus: int = 1) -> IPUModel:
-    """Return the model of a machine; 0 `tiles` means all tiles of each IPU."""
+    """Return an `IPUModel` of a version, with `ipus` IPUs of `tiles` tiles each.
+
+    0 tiles means all tiles that an IPU of this version has.
+    """
     return IPUModel(version, num_ipus=ipus, **({"tiles_per_ipu": tiles} if tiles else {}))
 
 
 def checked_count(
     call: str, number: object, lowest: int = 1, error: type[IPUTeachError] = ModelError
 ) -> int:
-    """Return `number`. Raise `error` unless it is an integer of `lowest` or more."""
+    """Return `number`, or raise `error` unless it is an integer of at least `lowest`.
+
+    `call` is the subject of the message: a call or a description of the number.
+    """
     if type(number) is not int or number < lowest:
         raise error(f"""{call} was given {shown(number)}.
             next:  give a whole number of {lowest} or more.""")
@@ -197,7 +231,10 @@ def checked_count(
 
 
 def checked_name(call: str, name: object, known: Collection[str]) -> str:
-    """Return `name`. Raise `ModelError` unless it is one of `known`."""
+    """Return `name`, or raise `ModelError` unless it is one of the names in `known`.
+
+    `call` is the subject of the message, and the nearest known name is part of it.
+    """
     if not isinstance(name, str) or name not in known:
         raise ModelError(f"""{call} was given {shown(name)}.
             next:  {did_you_mean(name, known)}there are {", ".join(known)}.""")

@@ -1,10 +1,12 @@
-"""The objects that a learner builds: tensors, vertices, and the graph that holds them.
+"""The objects of which learners build programs: tensors, vertices, and their graphs.
 
-Beside `tiny`, tensors are views of any shape, with layouts that equal views share. Vertices are
+Compared with `tiny`, tensors are views of any shape, and equal views share one layout. Vertices are
 rows of a table for each codelet, added one at a time or in bulk. Codelets have every kind of field
-that Poplar has, and contexts of six worker threads. Each object keeps the learner's line that
-created it, for errors. The package also has linear mappings, streams, remote buffers, clones,
-virtual graphs, replicas, and the registers that control arithmetic.
+that Poplar has, and contexts with six worker threads. Each object stores the line of the learner's
+code that created it, for errors.
+
+The package also has linear mappings, streams, remote buffers, clones, virtual graphs, replicas, and
+the registers that control arithmetic.
 """
 
 from ipu_teach.graph.clone import TensorCloneMethod

@@ -1,4 +1,4 @@
-"""Adding many vertices in one call: the same rows as one by one, written as whole columns."""
+"""Adding many vertices in one call: the same rows as one by one, written as entire columns."""
 
 from __future__ import annotations
 
@@ -16,20 +16,32 @@ from ipu_teach.graph.mapping import Tiles
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.tile_map import combined, order_of
 from ipu_teach.graph.vertex import Field, unknown_field
-from ipu_teach.graph.vertex_table import UNCONNECTED, VertexRange, VertexTable
+from ipu_teach.graph.vertex_table import (
+    UNCONNECTED,
+    FieldValue,
+    VertexRange,
+    VertexTable,
+    is_tensor_list,
+)
 from ipu_teach.types import Array, DType, to_host_array
 
-MOST_VERTICES = 10**8  # of one call, whose columns take 4 GB
+MOST_VERTICES = 10**8  # in one call; their columns take 4 GB
 
 if TYPE_CHECKING:
     from ipu_teach.graph.graph import Graph
 
 
 def add_rows(
-    graph: Graph, known: Tiles, table: VertexTable, tiles: ArrayLike, fields: dict[str, Any]
+    graph: Graph,
+    known: Tiles,
+    table: VertexTable,
+    tiles: ArrayLike,
+    fields: Mapping[str, FieldValue],
 ) -> VertexRange:
-    """Return `Graph.add_vertices` for one table: check everything first, then extend every
-    column."""
+    """Add a vertex for each item of the leading axes, as `Graph.add_vertices` does, for one table.
+
+    All arguments are checked before the first column changes. `known` are the tiles of the graph.
+    """
     for name in fields:
         if name not in table.codelet.fields:
             raise unknown_field(table.codelet, name)
@@ -54,8 +66,10 @@ def add_rows(
 
 
 class Column(NamedTuple):
-    """The edges of several vertices on one field: where each begins, in elements, and its form, as
-    an index into `forms`."""
+    """The edges of several vertices on one field.
+
+    `offset[i]` is the first element of vertex i's edge, and `forms[form[i]]` is its form.
+    """
 
     offset: Array
     form: Array
@@ -65,14 +79,15 @@ class Column(NamedTuple):
     def of(cls, tensors: Iterable[Tensor]) -> Column:
         """Return the column with one tensor for each vertex."""
         numbers: dict[Form, int] = {}
-        form, offset = array("q"), array("q")
+        form = array("q")
+        offset = array("q")
         for tensor in tensors:
             form.append(numbers.setdefault(tensor.form, len(numbers)))
             offset.append(tensor.offset)
         return cls(np.array(offset, np.int64), np.array(form, np.int64), list(numbers))
 
     def at(self, chosen: Array) -> Column:
-        """Return the column of some of the vertices."""
+        """Return the column of the vertices at the indices `chosen`."""
         return Column(self.offset[chosen], self.form[chosen], self.forms)
 
 
@@ -81,15 +96,17 @@ def listed_column(
 ) -> Column:
     """Return the column of `count` vertices with explicit element positions.
 
-    `parts`: for vertices with edges of one shape, their numbers and positions [vertices, *shape].
+    Each of `parts` is (vertices, positions) for vertices whose edges have the same shape: their
+    numbers, and an int64 array of shape (vertices, *shape).
     """
     offset = np.zeros(count, np.int64)
     form = np.zeros(count, np.int64)
     forms = list[Form]()
     for vertices, positions in parts:
         rows = positions.reshape(len(vertices), -1)
-        ids, which = _listed(graph, dtype, rows - rows[:, :1], positions.shape[1:])
-        offset[vertices], form[vertices] = rows[:, 0], len(forms) + which
+        ids, form_of_row = _listed(graph, dtype, rows - rows[:, :1], positions.shape[1:])
+        offset[vertices] = rows[:, 0]
+        form[vertices] = len(forms) + form_of_row
         for number in ids.tolist():
             layout = graph.layouts[number]
             assert isinstance(layout, Layout)
@@ -98,9 +115,10 @@ def listed_column(
 
 
 def numbered(*keys: Array) -> tuple[Array, list[tuple[int, ...]]]:
-    """Return the number of each item's keys, by first appearance, and the keys of each number.
+    """Number the distinct rows of `keys` by first appearance.
 
-    The keys are whole numbers of 0 or more.
+    `keys` are columns of integers of 0 or more. Returns the number of each row, and the row with
+    each number.
     """
     _, first, inverse = np.unique(combined(*keys), return_index=True, return_inverse=True)
     order = np.argsort(first)
@@ -111,7 +129,7 @@ def numbered(*keys: Array) -> tuple[Array, list[tuple[int, ...]]]:
 
 
 def members(numbers: Array, count: int) -> list[Array]:
-    """Return, for each number below `count`, the items that have it, ascending."""
+    """Return, for each number below `count`, the ascending indices at which `numbers` has it."""
     order = order_of(numbers)
     return np.split(order, np.cumsum(np.bincount(numbers, minlength=count))[:-1])
 
@@ -120,10 +138,13 @@ def add_columns(
     table: VertexTable,
     numbers: Array,
     columns: Mapping[str, Column],
-    fields: Mapping[str, Any],
+    fields: Mapping[str, FieldValue],
     order: Array | None,
 ) -> None:
-    """`Graph.add_columns` for one table, with the machine's tile numbers."""
+    """Add vertices as `Graph.add_columns` does, for one table.
+
+    `numbers` are the machine's tile numbers.
+    """
     count, start = len(numbers), len(table)
     edges: dict[str, tuple[Array, Array]] = {}
     for name, field in table.edges.items():
@@ -148,7 +169,7 @@ def add_columns(
 
 
 def _layout_ids(table: VertexTable, field: Field, column: Column) -> Array:
-    """Return the layout of each vertex's edge, by its number."""
+    """Return the layout id of each vertex's edge: int32[vertices]."""
     known = table.known[field.name]
     for number, form in enumerate(column.forms):
         if form not in known:
@@ -167,8 +188,11 @@ def _extend(
     state: Mapping[str, list[Any]],
     order: Array | None = None,
 ) -> None:
-    """Append checked columns. `order`: the vertices' numbers in the compute set, if they are not
-    the next ones."""
+    """Append checked columns for `count` vertices.
+
+    `edges` maps each edge to (offsets, layout ids). `order` contains the numbers of the vertices in
+    the compute set; by default they follow the existing ones.
+    """
     start = len(table)
     first = table.compute_set.num_vertices
     if order is None:
@@ -187,8 +211,8 @@ def _extend(
     table.compute_set.num_vertices += count
 
 
-def _count(table: VertexTable, tiles: Array, fields: dict[str, Any]) -> int:
-    """Return the length of the vertex axis that tiles, tensors and state agree on."""
+def _count(table: VertexTable, tiles: Array, fields: Mapping[str, FieldValue]) -> int:
+    """Return the length of the vertex axis, on which tiles, tensors and state must agree."""
     lengths: list[tuple[str, int]] = [] if tiles.ndim == 0 else [("tiles", len(tiles))]
     for name, value in fields.items():
         if name in table.state:
@@ -223,8 +247,10 @@ def _count(table: VertexTable, tiles: Array, fields: dict[str, Any]) -> int:
 
 
 def _state_length(value: Any, depth: int) -> int | None:
-    """Return the length of the vertex axis of a state's values; None if there is none, or for what
-    `_state` will refuse."""
+    """Return the length of the vertex axis of a state field's values.
+
+    Return None if `value` has no such axis, or is invalid so that `_state` will refuse it.
+    """
     try:
         return len(value) if np.ndim(value) == 1 + depth else None
     except (TypeError, ValueError):
@@ -232,7 +258,7 @@ def _state_length(value: Any, depth: int) -> int | None:
 
 
 def _edge(
-    graph: Graph, table: VertexTable, field: Field, value: Any, count: int
+    graph: Graph, table: VertexTable, field: Field, value: FieldValue, count: int
 ) -> tuple[Array, Array]:
     """Return (offsets, layout ids) of one field for `count` vertices."""
     if value is None:
@@ -241,10 +267,7 @@ def _edge(
         table.check(field, value, lead=1)
         offsets, layouts = _rows(graph, value)
         return np.broadcast_to(offsets, (count,)), np.broadcast_to(layouts, (count,))
-    listed = (
-        isinstance(value, (list, tuple)) and value and all(isinstance(t, Tensor) for t in value)
-    )
-    if not listed or not field.takes_parts:
+    if not is_tensor_list(value) or not value or not field.takes_parts:
         several = ", or a list of them" if field.depth == 2 or field.form else ""
         raise GraphConnectionError(f"""{table.codelet.__name__}.{field.name} is declared as
             {field.declaration()} and was given {shown(value)}.
@@ -269,10 +292,10 @@ def _edge(
 def _elements(
     graph: Graph, field: Field, parts: Sequence[Tensor], count: int
 ) -> tuple[Array, Array]:
-    """Return (offsets, layout ids) where every vertex takes one element of each of `parts`."""
+    """Return (offsets, layout ids) if every vertex takes one element of each of `parts`."""
     places = np.stack([np.broadcast_to(_rows(graph, t)[0], (count,)) for t in parts], axis=1)
-    ids, which = _listed(graph, field.dtype, places - places[:, :1], (len(parts),))
-    return places[:, 0], ids[which]
+    ids, layout_of_row = _listed(graph, field.dtype, places - places[:, :1], (len(parts),))
+    return places[:, 0], ids[layout_of_row]
 
 
 def _rows(graph: Graph, tensor: Tensor) -> tuple[Array, Array]:
@@ -283,23 +306,26 @@ def _rows(graph: Graph, tensor: Tensor) -> tuple[Array, Array]:
         row = graph.strided(layout.shape[1:], layout.strides[1:])
         return tensor.offset + np.arange(n) * layout.strides[0], np.full(n, row.id)
     places = tensor.positions().reshape(n, -1)
-    ids, which = _listed(graph, tensor.dtype, places - places[:, :1], layout.shape[1:])
-    return places[:, 0], ids[which]
+    ids, layout_of_row = _listed(graph, tensor.dtype, places - places[:, :1], layout.shape[1:])
+    return places[:, 0], ids[layout_of_row]
 
 
 def _listed(graph: Graph, dtype: type[DType], rows: Array, shape: Shape) -> tuple[Array, Array]:
-    """Return (ids of the different layouts among rows of positions, which of them each row has)."""
-    if np.all(rows == rows[:1]):  # the usual case: pieces of one length
+    """Return (ids of the distinct layouts, the index into them of each row).
+
+    Each of `rows` contains the element positions of a region of `shape`, relative to the first.
+    """
+    if np.all(rows == rows[:1]):  # the usual case: regions of equal shape
         distinct = rows[:1]
-        which = np.zeros(rows.shape[:1], np.int64)
+        index = np.zeros(rows.shape[:1], np.int64)
     else:
-        distinct, which = np.unique(rows, axis=0, return_inverse=True)
-    return np.array(
-        [graph.listed(dtype, row.reshape(shape)).layout.id for row in distinct]
-    ), which.reshape(-1)
+        distinct, index = np.unique(rows, axis=0, return_inverse=True)
+    ids = [graph.listed(dtype, row.reshape(shape)).layout.id for row in distinct]
+    return np.array(ids), index.reshape(-1)
 
 
-def _state(table: VertexTable, field: Field, value: Any, count: int) -> list[Any]:
+def _state(table: VertexTable, field: Field, value: FieldValue, count: int) -> list[Any]:
+    """Return the values of one state field for `count` vertices; None means unwritten."""
     if value is None:
         return [None] * count
     if isinstance(value, Tensor) or _state_length(value, field.depth) is None:

@@ -1,4 +1,4 @@
-"""Clones: new variables with the shape and the tiles of a tensor that is there already."""
+"""Clones: new variables with the shape and the tile mapping of an existing tensor."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from ipu_teach.types import Array, DType
 
 
 class TensorCloneMethod(Enum):
-    """The memory order of a clone's elements, and the treatment of elements that appear twice in
-    the original."""
+    """The memory order of a clone's elements, and whether aliased elements stay aliased.
+
+    `Graph.clone` explains each method.
+    """
 
     PRESERVE_ORDER_AND_ALIASES = "preserve order and aliases"
     CREATE_NEW_ORDER = "create new order"
@@ -31,8 +33,10 @@ def make_clone(
     log: MappingLog,
     allocate: Callable[[type[DType], tuple[int, ...]], Tensor],
 ) -> Tensor:
-    """Return a tensor like `original`, in a variable from `allocate(dtype, shape)`, its tiles
-    written to `log`."""
+    """Return a clone of `original` in a variable from `allocate(dtype, shape)`.
+
+    `tile_map` contains the tiles of the original; the clone's tile mapping is added to `log`.
+    """
     fresh = method is TensorCloneMethod.CREATE_NEW_ORDER
     if method is TensorCloneMethod.PRESERVE_ORDER_UNLESS_ALIASES:
         fresh = original.layout.aliased
@@ -42,16 +46,16 @@ def make_clone(
     ):
         clone = allocate(dtype, original.shape)
         starts, lengths = original.layout.runs
-        _copy_tiles(original, starts, lengths, clone, tile_map, log)
+        _copy_tiles(original, starts, lengths, clone=clone, tile_map=tile_map, log=log)
         return clone
     starts, lengths = original.layout.extent
     if method is TensorCloneMethod.GATHER_AND_PRESERVE_TILE_ORDER_AND_ALIASES:
         starts, lengths = _by_tile(original, starts, lengths, tile_map)
     variable = allocate(dtype, (int(lengths.sum()),))
-    _copy_tiles(original, starts, lengths, variable, tile_map, log)
-    if len(starts) == 1:  # one block of memory, with the same strides in the new one
+    _copy_tiles(original, starts, lengths, clone=variable, tile_map=tile_map, log=log)
+    if len(starts) == 1:  # one block of memory, in which the original's strides are valid
         return Tensor.of(original.graph, dtype, variable.offset - int(starts[0]), original.layout)
-    # Where each run of the original is now, looked up for every element.
+    # For every element, look up the new position of its contiguous run.
     order = np.argsort(starts)
     place = (np.cumsum(lengths) - lengths)[order]
     positions = original.layout.positions
@@ -64,8 +68,10 @@ def make_clone(
 def _by_tile(
     original: Tensor, starts: Array, lengths: Array, tile_map: TileTable
 ) -> tuple[Array, Array]:
-    """Return the runs cut where the tile changes and sorted by tile, those on no tile first; within
-    a tile their order stays."""
+    """Split runs where the tile changes, and return (starts, lengths) sorted by tile.
+
+    Unmapped pieces come first. The order within a tile does not change.
+    """
     size = original.dtype.size
     begin = (original.offset + starts) * size
     _, low, high, tile = tile_map.split(begin, begin + lengths * size)
@@ -81,8 +87,11 @@ def _copy_tiles(
     tile_map: TileTable,
     log: MappingLog,
 ) -> None:
-    """Put the elements of `clone`, which are contiguous, on the tiles of the original's runs, one
-    after another."""
+    """Map the elements of `clone` to the tiles of the original's runs, in the order of the runs.
+
+    The elements of `clone` are contiguous. `starts` and `lengths` describe the runs, in elements
+    relative to the original's offset.
+    """
     size = original.dtype.size
     first = np.cumsum(lengths) - lengths
     begin = (original.offset + starts) * size

@@ -1,8 +1,8 @@
-"""Codelets by name, and the cycles that programs give for their vertices.
+"""The codelets of a graph by name, and the cycle estimates that programs give for their vertices.
 
-A graph finds a vertex class under the name it was added with (`graph.add_codelets`), else among the
-classes marked `@codelet`, which every graph knows. A template is added once and found with its
-dtypes: "Scale<float>".
+A graph looks up a name first among the vertex classes that were added to it (`graph.add_codelets`),
+then among the classes marked `@codelet`, which every graph knows. A template is added once and is
+looked up with its dtypes: "Scale<float>".
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -30,18 +30,20 @@ from ipu_teach.errors import (
     did_you_mean,
     shown,
 )
-from ipu_teach.graph.layouts import ListLayout, is_whole
+from ipu_teach.graph.layouts import ListLayout, Shape, is_whole
 from ipu_teach.graph.templates import instance, placeholders, type_name
 from ipu_teach.graph.vertex import VectorList, Vertex
 from ipu_teach.graph.vertex_table import MOST_CYCLES, UNCONNECTED, VertexRef
-from ipu_teach.types import ALL
+from ipu_teach.types import ALL, Array
 
 if TYPE_CHECKING:
     from ipu_teach.target import Target
 
 Codelet = TypeVar("Codelet", bound=type[Vertex])
-Shapes = Mapping[str, tuple[Any, ...]]
-# (the shape of every field, the target) -> modelled cycles.
+# The shape of a region, or a tuple of the shapes of the vectors in a list.
+RegionShape: TypeAlias = Shape | tuple[Shape, ...]
+Shapes = Mapping[str, RegionShape]  # by field name
+# A function of the shapes and the target that returns modelled cycles.
 Estimator = Callable[[Shapes, "Target"], int]
 
 _marked: dict[str, type[Vertex]] = {}
@@ -49,8 +51,10 @@ _numbers = count()
 
 
 def codelet(cls: Codelet) -> Codelet:
-    """Mark a vertex class, so that every graph knows it by its name. A later class of the same name
-    takes its place."""
+    """Mark a vertex class so that every graph finds it by its name.
+
+    A later class of the same name replaces it. Returns `cls`.
+    """
     _marked[vertex_class(cls, "@codelet").__name__] = cls
     return cls
 
@@ -63,8 +67,10 @@ class Codelets:
     estimators: dict[type[Vertex], Estimator] = field(default_factory=dict)
 
     def add(self, *sources: object) -> None:
-        """Add vertex classes, or all that a module or a Python file defines. Nothing is added if
-        anything is wrong."""
+        """Add vertex classes, or all vertex classes that a module or a Python file defines.
+
+        If any source is wrong, an error is raised and nothing is added.
+        """
         classes: dict[str, type[Vertex]] = {}
         for source in [
             s
@@ -81,12 +87,14 @@ class Codelets:
         self.named.update(classes)
 
     def has(self, name: object) -> bool:
-        """Return whether `find(name)` would find something."""
+        """Return whether `find(name)` would return a class."""
         return self._find(name) is not None
 
     def find(self, name: str) -> type[Vertex]:
-        """Return the class under `name`. Raises `UnknownVertexTypeError`, which lists the names
-        there are."""
+        """Return the class under `name`.
+
+        Raises `UnknownVertexTypeError`, which lists the known names.
+        """
         codelet = self._find(name)
         if codelet is None:
             known = sorted({*self.named, *_marked})
@@ -117,7 +125,7 @@ class Codelets:
         return codelet
 
     def register(self, codelet: object, function: object) -> None:
-        """Let `function(shapes, target)` give the cycles of a codelet's vertices."""
+        """Let `function(shapes, target)` return the cycles of each vertex of a codelet."""
         cls = (
             self.find(codelet)
             if isinstance(codelet, str)
@@ -131,7 +139,10 @@ class Codelets:
 
 
 def vertex_class(codelet: object, call: str) -> type[Vertex]:
-    """Return what `call` was given, if it is a vertex class. Raises `GraphObjectCreationError`."""
+    """Return `codelet` if it is a vertex class.
+
+    Otherwise raise `GraphObjectCreationError`, which names `call`.
+    """
     if not isinstance(codelet, type) or not issubclass(codelet, Vertex):
         raise GraphObjectCreationError(f"""{call} was given {shown(codelet)}, which is not a vertex
             class.
@@ -140,7 +151,7 @@ def vertex_class(codelet: object, call: str) -> type[Vertex]:
 
 
 def _classes(source: object) -> list[type[Vertex]]:
-    """Return the vertex classes that `source` stands for."""
+    """Return the vertex classes in `source`: a path, a module, or a vertex class."""
     if isinstance(source, (str, os.PathLike)):
         source = _load(Path(source))
     if not isinstance(source, ModuleType):
@@ -161,7 +172,7 @@ def _classes(source: object) -> list[type[Vertex]]:
 
 
 def _load(path: Path) -> ModuleType:
-    """Run a Python file as a module of its own."""
+    """Run the Python file at `path` as a new module."""
     advice = "give the path of a Python file, a module, or vertex classes."
     others = path.suffix in (".cpp", ".hpp", ".gp", ".s", ".S")
     if others:
@@ -177,8 +188,8 @@ def _load(path: Path) -> ModuleType:
             else f"There is no file {str(path)!r}."
         )
         raise FileLoadError(message, where="add_codelets()", next_step=advice)
-    # A file may be loaded more than once: each time is a module of its own. Dataclasses and pickles
-    # look it up by name.
+    # A file may be loaded more than once, each time as a separate module. Dataclasses and pickles
+    # look the module up by its name.
     name = f"codelets_{next(_numbers)}_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
@@ -203,17 +214,16 @@ def _load(path: Path) -> ModuleType:
     return module
 
 
-# What a vertex is said to cost
+# Estimates of a vertex's cycles
 
 
 def said_cycles(
     cls: type[Vertex], estimator: Estimator | None, shapes: Shapes, target: Target, who: str
 ) -> int | None:
-    """Return the cycles that a registered estimator, else the class's own `cycles`, gives; None if
-    there is neither.
+    """Return the cycles that `estimator` returns, or else the method `cycles` of the class.
 
-    Raises `InvalidPerfEstimateError`, which names `who` (a vertex), if it fails or gives no whole
-    number.
+    Return None if there is neither. Raises `InvalidPerfEstimateError`, which names the vertex as
+    `who`, if the function fails or does not return a whole number.
     """
     description = (
         f"The perf estimator of {cls.__name__}"
@@ -250,11 +260,10 @@ def said_cycles(
 
 
 def _hollow(cls: type[Vertex], shapes: Shapes, target: Target) -> Vertex:
-    """Return a vertex whose fields have these shapes and hold nothing, for `cycles(self, target)`
-    to measure."""
-    regions: dict[str, Any] = {}
+    """Return a vertex whose fields have `shapes` but no values, for `cycles(self, target)`."""
+    regions: dict[str, Array | list[Array]] = {}
     for name, declared in cls.fields.items():
-        shape = shapes[name]
+        shape: Any = shapes[name]
         zero = np.zeros((), declared.dtype.numpy)
         listed = bool(shape) and isinstance(shape[0], tuple)
         regions[name] = (
@@ -268,7 +277,7 @@ def _hollow(cls: type[Vertex], shapes: Shapes, target: Target) -> Vertex:
 def get_perf_estimate(
     estimators: Mapping[type[Vertex], Estimator], target: Target, vertex: VertexRef
 ) -> int:
-    """Return `Graph.get_perf_estimate`."""
+    """Return the modelled cycles of `vertex`, as `Graph.get_perf_estimate` does."""
     table = vertex.table
     row = vertex.row
     if table.estimates is not None and row < len(table.estimates) and table.estimates[row] >= 0:
@@ -285,13 +294,16 @@ def get_perf_estimate(
     return cycles
 
 
-def _shapes(vertex: VertexRef) -> dict[str, tuple[Any, ...]]:
-    """Return the shapes of a vertex's regions. All of its fields must be connected."""
+def _shapes(vertex: VertexRef) -> dict[str, RegionShape]:
+    """Return the shape of each field of a vertex.
+
+    Raises `MissingPerfEstimateError` if a field is not connected.
+    """
     from ipu_teach.graph.sizes import state_size
 
     table = vertex.table
     row = vertex.row
-    shapes: dict[str, tuple[Any, ...]] = {}
+    shapes: dict[str, RegionShape] = {}
     for name, declared in table.codelet.fields.items():
         if name in table.state:
             shapes[name] = (state_size(table, row, name),) if declared.depth else ()
@@ -303,7 +315,7 @@ def _shapes(vertex: VertexRef) -> dict[str, tuple[Any, ...]]:
                 where: {vertex!r}
                 next:  connect it first.""")
         layout = table.graph.layouts[number]
-        shape: Any = (
+        shape: RegionShape = (
             tuple(p.shape for _, p in layout.parts)
             if isinstance(layout, ListLayout)
             else layout.shape

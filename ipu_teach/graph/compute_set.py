@@ -1,4 +1,4 @@
-"""Compute sets: vertices that run at the same time. Functions: programs that can be called."""
+"""Compute sets, whose vertices run at the same time, and functions, which are programs to call."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ComputeSet:
-    """Vertices that run at the same time, in one superstep. A program executes it."""
+    """A set of vertices that run at the same time, in one superstep. `Execute` runs it."""
 
     def __init__(self, graph: Graph, number: int, name: str) -> None:
         self.graph = graph
@@ -25,7 +25,8 @@ class ComputeSet:
         self.name = name
         self.tables: dict[type[Vertex], VertexTable] = {}
         self.num_vertices = 0
-        self.replicas = 1  # its vertices are consecutive in every table
+        # copies of the set in a graph of replicas; a copy's vertices are consecutive in every table
+        self.replicas = 1
 
     def __repr__(self) -> str:
         return outline.compute_set_line(self)
@@ -36,7 +37,7 @@ class ComputeSet:
 
 @dataclass(frozen=True, eq=False)
 class Function:
-    """A program that can be called from several places, made by `Graph.add_function`.
+    """A program that can be called from several places, created by `Graph.add_function`.
 
     `Call` runs it.
     """
@@ -52,7 +53,7 @@ class Function:
 def table_of(graph: Graph, compute_set: ComputeSet, codelet: type[Vertex] | str) -> VertexTable:
     """Return the table of `codelet`, a class or a name, in a compute set of `graph`.
 
-    The first vertex of a codelet creates its table. Raises `GraphObjectCreationError`,
+    The table is created on the first call. Raises `GraphObjectCreationError`,
     `UnknownVertexTypeError` and `VertexDefinitionError`.
     """
     if isinstance(codelet, str):

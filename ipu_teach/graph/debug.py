@@ -1,4 +1,4 @@
-"""Names in scopes: the path that leads to a variable, a compute set or a vertex in every report."""
+"""Scopes of names: every report shows a variable, compute set or vertex with its path of scopes."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from ipu_teach.errors import GraphObjectCreationError, shown
 
 
 class DebugContext(str):
-    """A scope for names, inside another one: `DebugContext("layer1", "model")` is the path
-    `model/layer1`.
+    """A scope for names, which can be inside another scope.
 
-    It is a `str` and may be given wherever one may, as `debug_context=`. What is made there under
-    the name `weights` is called `model/layer1/weights`; without a name of its own it is called by
-    the path.
+    `DebugContext("layer1", "model")` is the path `model/layer1`. It is a `str`, and calls accept
+    it, or any text, as `debug_context=`. An object that such a call creates with the name `weights`
+    is called `model/layer1/weights`. Without a name, it is called by the path.
 
         attention = DebugContext("attention")
         heads = DebugContext("heads", attention)                   # attention/heads
@@ -30,12 +29,15 @@ class DebugContext(str):
 
     @property
     def path_name(self) -> str:
-        """The whole path, from the outermost scope."""
+        """The full path, from the outermost scope."""
         return str(self)
 
 
 def scoped(name: str | None, debug_context: str | None, call: str) -> str | None:
-    """`name` inside the scope `debug_context`; None if there is neither. `call` was given them."""
+    """Return `name` inside the scope `debug_context`, or None if both are missing.
+
+    `call` is the method that got the arguments, for errors.
+    """
     if name is not None and not isinstance(name, str):
         raise GraphObjectCreationError(f"""{call} was given the name {shown(name)}.
             next:  a name is text, as in 'weights'.""")

@@ -1,13 +1,14 @@
 """Graphs as GraphViz text, to be drawn with `dot`.
 
-A box is a vertex or a compute set, an ellipse a variable, a note a stream. Solid arrows are edges
-of vertices, dashed ones copies. The text is the same for equal graphs in every process.
+A box is a vertex or a compute set, an ellipse is a variable, a note is a stream, and a cylinder is
+a remote buffer. Solid arrows are edges of vertices, and dashed arrows are copies. Equal graphs give
+the same text in every process.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -21,11 +22,25 @@ if TYPE_CHECKING:
     from ipu_teach.graph.compute_set import ComputeSet
     from ipu_teach.graph.graph import Graph
 
+
+class Node(Protocol):
+    """A program, of which this module needs only the children.
+
+    Programs are built from graphs, so the classes of programs cannot be imported here.
+    """
+
+    def children(self) -> Sequence[Node]: ...
+
+
+Programs: TypeAlias = Node | Sequence[Node] | None
 Edge = tuple[str, str, str]  # from, to, attributes
 
 
-def vertex_graph(graph: Graph, programs: Any = None) -> str:
-    """Return every vertex, with the variables that its fields are connected to."""
+def vertex_graph(graph: Graph, programs: Programs = None) -> str:
+    """Return a drawing of every vertex, with the variables that its fields are connected to.
+
+    With `programs`, only the vertices that they execute are drawn.
+    """
     sets, _ = _used(graph, programs)
     boxes = []
     edges = []
@@ -47,9 +62,11 @@ def vertex_graph(graph: Graph, programs: Any = None) -> str:
     return _text(graph, boxes, edges)
 
 
-def compute_graph(graph: Graph, programs: Any = None) -> str:
-    """Return every compute set, with the variables that its vertices read and write, and the copies
-    of `programs`."""
+def compute_graph(graph: Graph, programs: Programs = None) -> str:
+    """Return a drawing of every compute set, with the variables that its vertices read and write.
+
+    With `programs`, only the compute sets that they execute are drawn, and also their copies.
+    """
     sets, copies = _used(graph, programs)
     boxes = []
     edges = []
@@ -68,18 +85,18 @@ def compute_graph(graph: Graph, programs: Any = None) -> str:
     return _text(graph, boxes, list(dict.fromkeys(edges)))
 
 
-def _used(graph: Graph, programs: Any) -> tuple[list[ComputeSet], list[Any]]:
-    """Return the compute sets and the copies of `programs`, each once; all compute sets if no
-    program is given.
+def _used(graph: Graph, programs: Programs) -> tuple[list[ComputeSet], list[Any]]:
+    """Return the compute sets and the copies of `programs`, each once.
 
-    A program is known here by its parts, since programs are built from graphs and not the other way
-    round.
+    If `programs` is None, return all compute sets and no copies. The kinds of programs are
+    recognised by their attributes.
     """
     if programs is None:
         return list(graph.compute_sets), []
     sets: dict[int, ComputeSet] = {}
     copies = []
-    for program in _walk(programs if isinstance(programs, (list, tuple)) else [programs]):
+    listed: Sequence[Any] = programs if isinstance(programs, (list, tuple)) else [programs]
+    for program in _walk(listed):
         if hasattr(program, "compute_set"):
             sets[program.compute_set.id] = program.compute_set
         elif hasattr(program, "source") and hasattr(program, "destination"):
@@ -87,7 +104,8 @@ def _used(graph: Graph, programs: Any) -> tuple[list[ComputeSet], list[Any]]:
     return [sets[number] for number in sorted(sets)], copies
 
 
-def _walk(programs: Any) -> Iterator[Any]:
+def _walk(programs: Sequence[Node]) -> Iterator[Node]:
+    """Yield `programs` and all programs inside them, in order."""
     pending = list(reversed(programs))
     while pending:
         program = pending.pop()
@@ -112,7 +130,7 @@ def _field_edges(graph: Graph, table: VertexTable, row: int, name: str) -> list[
 
 
 def _variables(graph: Graph, table: VertexTable, field: str, row: int) -> list[int]:
-    """Numbers of the variables behind one field, ascending."""
+    """Return the numbers of the variables behind one field of a vertex, in ascending order."""
     number = table.layouts[field][row]
     if number < 0:
         return []
@@ -131,7 +149,7 @@ def _behind(graph: Graph, tensor: Tensor) -> list[int]:
     return [int(v) for v in np.unique(variable[stop > start])]
 
 
-def _ends(graph: Graph, side: Any) -> list[str]:
+def _ends(graph: Graph, side: object) -> list[str]:
     if isinstance(side, DataStream):
         return (
             [f"s{list(graph.streams).index(side.handle)}"] if side.handle in graph.streams else []
@@ -171,6 +189,6 @@ def _node(name: str, label: str, shape: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return `text` as a GraphViz string."""
+    """Return `text` as a quoted GraphViz string."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'

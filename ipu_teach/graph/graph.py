@@ -34,6 +34,7 @@ from ipu_teach.graph.layouts import Layouts, Shape, dense, is_whole, refuse_to_l
 from ipu_teach.graph.mapping import (
     EXTERNAL,
     MappingLog,
+    TileChoice,
     Tiles,
     VariableMappingMethod,
     intervals_by_tile,
@@ -49,7 +50,7 @@ from ipu_teach.graph.tensor import Tensor, concat
 from ipu_teach.graph.tile_map import UNMAPPED, TileMap, TileTable
 from ipu_teach.graph.variable_table import Variable, Variables, host_values
 from ipu_teach.graph.vertex import Vertex
-from ipu_teach.graph.vertex_table import FieldRef, VertexRange, VertexRef, VertexTable
+from ipu_teach.graph.vertex_table import FieldRef, FieldValue, VertexRange, VertexRef, VertexTable
 from ipu_teach.target import Target
 from ipu_teach.types import UNSIGNED_INT, Array, DType, as_dtype
 
@@ -63,9 +64,9 @@ Placement = int | Array | Sequence[Sequence[tuple[int, int]]]
 class Graph(WithoutSome):
     """The variables, compute sets, vertices and streams of a program, for one target.
 
-    `target` is a `Target`, or a `Device` that has one. With a `replication_factor`, the graph
-    exists that many times, each time with its own variables on an equal part of the IPUs. The calls
-    then build the graph of one replica, and `graph.target` is the machine of one replica. Raises
+    `target` is a `Target`, or a `Device` that has one. With a `replication_factor` R, there are R
+    replicas of the graph, each with its own variables on an equal part of the IPUs. The calls then
+    build the graph of one replica, and `graph.target` is the machine of one replica. Raises
     `GraphReplicationError` if the factor does not divide the number of IPUs.
 
         graph = Graph(device.target)
@@ -75,13 +76,14 @@ class Graph(WithoutSome):
         v = graph.add_vertex(cs, Scale, x=x[0], out=x[1])
         graph.set_tile_mapping(v, 0)
 
-    Calls that add something take a name, and a scope for the name as `debug_context`: a path as
-    text, or a `DebugContext`. A call with arguments that it cannot use raises a `PoplarError` and
-    does not change the graph.
+    Calls that add an object take a name, and as `debug_context` a scope for the name: a path as
+    text, or a `DebugContext`. A call with invalid arguments raises a `PoplarError` and does not
+    change the graph.
     """
 
     not_here = not_here.GRAPH
-    replicas = 1  # the replicas in the first axis of a tensor, in the graph of a whole machine
+    # the number of replicas in the first axis of each tensor, in the graph of a whole machine
+    replicas = 1
 
     def __init__(self, target: Target | Device, replication_factor: int = 1) -> None:
         machine = target_of(target)
@@ -89,7 +91,7 @@ class Graph(WithoutSome):
             raise GraphObjectCreationError(f"""Graph() was given {shown(target)}, which is not a
                 target.
                 next:  give it a target, as in Graph(IPUModel("ipu2").create_device().target).""")
-        # Virtual graphs share these attributes, so none of them is assigned again.
+        # Virtual graphs share these attributes, so none of them may be assigned again.
         alone = type(replication_factor) is int and replication_factor == 1
         self.target = machine if alone else target_of_one(machine, replication_factor)
         self.replication = Replication()
@@ -98,7 +100,7 @@ class Graph(WithoutSome):
         self._variables = Variables()
         self._mapping = MappingLog()
         self._layouts = Layouts(self)
-        # Bound here instead of being methods, as building a graph calls these most often.
+        # These are attributes instead of methods because building a graph calls them most often.
         self.strided = self._layouts.strided
         self.form = self._layouts.form
         self.list_layout = self._layouts.list_layout
@@ -117,12 +119,12 @@ class Graph(WithoutSome):
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes of all variables so far, with the gaps that align them."""
+        """The bytes of all variables so far, including the gaps that align them."""
         return self._variables.memory_bytes
 
     @property
     def num_vertices(self) -> int:
-        """The number of vertices in all compute sets together."""
+        """The total number of vertices in all compute sets."""
         return sum(cs.num_vertices for cs in self.compute_sets)
 
     # Variables
@@ -138,10 +140,10 @@ class Graph(WithoutSome):
     ) -> Tensor:
         """Add a variable and return it as a tensor.
 
-        `shape` is a number of elements or a tuple of them; `()` is a single element. The variable
-        is unwritten, and it is not mapped unless `mapping` is `VariableMappingMethod.LINEAR`. That
-        distributes the elements over the tiles in order, as `poputil.map_tensor_linearly` does.
-        Raises `TensorCreationError` and `PoplarTypeError`.
+        `shape` is a number of elements or a tuple of dimensions; `()` is a single element. The
+        variable is unwritten. It is not mapped unless `mapping` is `VariableMappingMethod.LINEAR`,
+        which distributes the elements over the tiles in order, as `poputil.map_tensor_linearly`
+        does. Raises `TensorCreationError` and `PoplarTypeError`.
         """
         if mapping is not None and not isinstance(mapping, VariableMappingMethod):
             raise TensorCreationError(f"""add_variable() was given {shown(mapping)} as mapping.
@@ -170,8 +172,8 @@ class Graph(WithoutSome):
     ) -> Tensor:
         """Add a read-only variable with `values`, and return it as a tensor.
 
-        `values` is one number for all elements, or an array of `shape`. Like any variable, it must
-        be mapped to tiles. Raises `TensorCreationError` and `PoplarTypeError`.
+        `values` is one number for all elements, or an array of `shape`. A constant must be mapped
+        to tiles, as any variable. Raises `TensorCreationError` and `PoplarTypeError`.
         """
         name = scoped(name, debug_context, "add_constant()")
         variable = self._variables.check(self.target, dtype, shape, name, constant=True)
@@ -229,7 +231,7 @@ class Graph(WithoutSome):
         *,
         debug_context: str | None = None,
     ) -> Tensor:
-        """Return `count` clones of a tensor, see `clone`, as one tensor of shape (`count`, …)."""
+        """Return `count` clones of a tensor as one tensor of shape (`count`, …). See `clone`."""
         self._own(tensor)
         if not is_whole(count) or count < 1:
             raise TensorCreationError(f"""clone_n() was asked for {shown(count)} clones.
@@ -251,10 +253,10 @@ class Graph(WithoutSome):
         return bool(np.sum(inside) == np.sum(stop - start) > 0)
 
     def set_initial_value(self, what: Tensor | FieldRef, values: ArrayLike) -> None:
-        """Set the value of a tensor, or of a state field of a vertex, when an engine is loaded.
+        """Set the value that a tensor, or a state field of a vertex, has after an engine is loaded.
 
-        `values` is one number or an array. Raises `TensorCreationError`,
-        `GraphObjectCreationError` and `GraphConnectionError`.
+        `what` is the tensor or field. `values` is one number or an array. Raises
+        `TensorCreationError`, `GraphObjectCreationError` and `GraphConnectionError`.
         """
         if isinstance(what, Tensor):
             self._own(what)
@@ -291,12 +293,14 @@ class Graph(WithoutSome):
     # Tiles
 
     def set_tile_mapping(self, what: Tensor | VertexRef | VertexRange, tile: Placement) -> None:
-        """Map the elements of a tensor, or a vertex, to a tile. A later call overrides this one.
+        """Map the elements of a tensor, or a vertex, to a tile.
 
-        `tile` is a tile number. For a tensor, it may also be an array with a tile number for each
-        index of the first axis, as in `add_vertices`, or a list that has, for each tile, a list of
-        (begin, end) intervals of the tensor's elements. Raises `InvalidTileMappingError` if a tile
-        does not exist or the mapping does not fit the tensor.
+        A later call overrides an earlier one. `what` is the tensor, the vertex, or the range of
+        vertices. `tile` is a tile number. For a tensor, `tile` can also be an array with a tile
+        number for each index of the first axis, or a list that has, for each tile, a list of
+        (begin, end) intervals of the tensor's elements. For a range of vertices, it can be an array
+        with a tile number for each vertex. Raises `InvalidTileMappingError` if a tile does not
+        exist or the mapping does not fit the tensor.
         """
         if type(what) is VertexRef:
             table = what.table
@@ -306,7 +310,7 @@ class Graph(WithoutSome):
             row = what.row
             placed = table.placed
             frame = sys._getframe(1)
-            # the most frequent case, without a call
+            # inlined, as it is the most frequent case
             if type(tile) is int and tiles.chosen is None and 0 <= tile < tiles.count:
                 table.tiles[row] = tile
             else:
@@ -332,7 +336,7 @@ class Graph(WithoutSome):
                     if rows
                     else self._tiles.of_intervals(what, words, tile)
                 )
-                # all of them are right before the first is noted down
+                # all pieces are valid, so a failed call adds nothing to the log
                 self._mapping.add_pieces(what, *pieces)
         else:
             raise GraphObjectCreationError(f"""set_tile_mapping() was given {shown(what)}.
@@ -343,7 +347,8 @@ class Graph(WithoutSome):
     ) -> list[list[tuple[int, int]]]:
         """Return, for each tile, the (begin, end) intervals of the elements of `tensor` on it.
 
-        Elements are numbered in the order of the tensor. Raises the errors of `mapped_pieces`.
+        Elements are numbered in the order of the tensor. `mapped_pieces` explains the arguments and
+        the errors.
         """
         mapping: list[list[tuple[int, int]]] = [[] for _ in range(self._tiles.count)]
         for tile, intervals in self.held_by_tile(tensor, require_complete, allow_external).items():
@@ -355,17 +360,18 @@ class Graph(WithoutSome):
     ) -> dict[int, list[tuple[int, int]]]:
         """Return `get_tile_mapping` as a dict of the tiles that hold elements of `tensor`.
 
-        The tiles are in ascending order. Raises the errors of `mapped_pieces`.
+        The tiles are in ascending order. `mapped_pieces` explains the arguments and the errors.
         """
         return intervals_by_tile(*self.mapped_pieces(tensor, require_complete, allow_external))
 
     def mapped_pieces(
         self, tensor: Tensor, require_complete: bool = True, allow_external: bool = False
     ) -> tuple[Array, Array, Array]:
-        """Return (begin, count, tile) of pieces of `tensor`, in its element order, each on a tile.
+        """Return (begin, count, tile) of pieces of `tensor` that are each on one tile.
 
-        Raises `InvalidTileMappingError` if an element is not mapped and `require_complete` is True,
-        or if an element is on a tile outside a virtual graph and `allow_external` is False.
+        `begin` counts elements in the order of the tensor. Raises `InvalidTileMappingError` if an
+        element is not mapped and `require_complete` is True, or if an element is on a tile outside
+        a virtual graph and `allow_external` is False.
         """
         self._own(tensor)
         pieces = pieces_by_tile(tensor, self.tile_map())
@@ -400,13 +406,13 @@ class Graph(WithoutSome):
         """Return the tile of every byte after the calls so far, in this graph's tile numbers."""
         return self._tiles.renumber(self._mapping.table())
 
-    def create_virtual_graph(self, *tiles: Any) -> Graph:
-        """Return a graph that has some tiles of this graph, numbered from 0.
+    def create_virtual_graph(self, *tiles: TileChoice) -> Graph:
+        """Return a graph with some of this graph's tiles, numbered from 0.
 
         `create_virtual_graph(n)` has the first n tiles of each IPU, `create_virtual_graph(first,
-        end)` a range of tiles, and `create_virtual_graph([7, 3])` those in a list. Variables and
-        vertices that are added to it belong to this graph, and are mapped to these tiles. Raises
-        `InvalidTileMappingError` and `GraphObjectCreationError`.
+        end)` has a range of tiles, and `create_virtual_graph([7, 3])` has the tiles in a list.
+        Variables and vertices that are added to the virtual graph belong to this graph, and are
+        mapped to these tiles. Raises `InvalidTileMappingError` and `GraphObjectCreationError`.
         """
         from ipu_teach.graph.virtual import VirtualGraph
 
@@ -415,8 +421,8 @@ class Graph(WithoutSome):
     def get_top_level_graph(self) -> Graph:
         """Return the graph that has all tiles: this graph, unless it is virtual or replicated.
 
-        For a virtual graph it is the graph from which it was created, and for a replicated graph
-        the one with the tiles of all replicas.
+        For a virtual graph, it is the graph from which the virtual graph was created. For a
+        replicated graph, it is the graph with the tiles of all replicas.
         """
         return self._top.replication.whole or self._top
 
@@ -431,26 +437,27 @@ class Graph(WithoutSome):
         return self.replication.count
 
     def create_replicated_graph(self, count: int) -> Graph:
-        """Return a graph of `count` replicas, each on an equal part of this graph's IPUs.
+        """Return a graph with `count` replicas, each on an equal part of this graph's IPUs.
 
-        This graph becomes its top-level graph. Raises `GraphReplicationError`.
+        This graph becomes the top-level graph of the result. Raises `GraphReplicationError`.
         """
         replicated = Graph(target_of_one(self._top.target, count))
         join(self._top, replicated, count)
         return replicated
 
     def add_replication_index_constant(self, *, debug_context: str | None = None) -> Tensor:
-        """Add an UNSIGNED_INT of one element with the number of its replica, from 0."""
+        """Add and return an UNSIGNED_INT constant of one element, the replica's number from 0."""
         tensor = self.add_constant(UNSIGNED_INT, (), 0, "replica", debug_context=debug_context)
         if self.replication.count > 1:
             self.initial_values[-1] = tensor, np.arange(self.replication.count, dtype=np.uint32)
         return tensor
 
     def get_non_replicated_tensor(self, tensor: Tensor) -> Tensor:
-        """Return a tensor of the replicated graph, of shape s, as one of the top-level graph.
+        """Return the top-level graph's view of `tensor`, which belongs to the replicated graph.
 
-        The result has the shape (R, *s) for R replicas, and row r belongs to replica r. If the
-        graph is not replicated, it is the tensor with a first axis of length 1.
+        For R replicas and a tensor of shape s, the result has the shape (R, *s), and row r belongs
+        to replica r. If the graph is not replicated, the result is the tensor with a first axis of
+        length 1.
         """
         top_level = self.get_top_level_graph()
         part = top_level.replication.part
@@ -465,7 +472,7 @@ class Graph(WithoutSome):
     def add_compute_set(
         self, name: str | None = None, *, debug_context: str | None = None
     ) -> ComputeSet:
-        """Add an empty compute set."""
+        """Add and return an empty compute set."""
         name = scoped(name, debug_context, "add_compute_set()")
         number = len(self.compute_sets)
         compute_set = ComputeSet(
@@ -482,14 +489,15 @@ class Graph(WithoutSome):
         /,
         *,
         debug_context: str | None = None,
-        **fields: Any,
+        **fields: FieldValue,
     ) -> VertexRef:
         """Add a vertex of the class `codelet`, or of the codelet with that name.
 
-        Its fields are given by name, as keywords or in the dict `connections`: a tensor for an edge
-        (for `Vector[Vector[T]]` also a list of vectors), and the initial value for a state field.
-        `connect` connects a field later. Error messages call the vertex `debug_context`. Raises
-        `UnknownVertexTypeError`, `UnknownFieldError`, `PoplarTypeError`, `GraphConnectionError`.
+        The values of its fields are keywords, or are in the dict `connections`: a tensor for an
+        edge (for `Vector[Vector[T]]` also a list of vectors), and the initial value for a state
+        field. `connect` connects a field later. Error messages call the vertex by its
+        `debug_context`. Raises `UnknownVertexTypeError`, `UnknownFieldError`, `PoplarTypeError` and
+        `GraphConnectionError`.
         """
         name_of_vertex = (
             None if debug_context is None else scoped(None, debug_context, "add_vertex()")
@@ -509,14 +517,15 @@ class Graph(WithoutSome):
         row = len(table.order)
         usual = len(all_fields) <= table.most_usual
         try:
-            # A loop adds many similar vertices, so one that was checked has the next one's layouts.
+            # A loop adds many similar vertices: if the table knows the forms of the tensors, it
+            # needs no check.
             for name, known, add_layout, add_offset in table.columns if usual else ():
-                tensor = all_fields[name]
+                tensor: Any = all_fields[name]
                 add_layout(known[tensor.form])
                 add_offset(tensor.offset)
         except (AttributeError, KeyError, TypeError):
             usual = False
-        except BaseException:  # an interrupt must not leave half a vertex
+        except BaseException:  # an interrupt must not leave a row that is only partly written
             table.drop(row)
             raise
         if not usual:
@@ -538,13 +547,13 @@ class Graph(WithoutSome):
         codelet: type[Vertex] | str,
         tiles: ArrayLike,
         /,
-        **fields: Any,
+        **fields: FieldValue,
     ) -> VertexRange:
         """Add many vertices of one class, with the same result as adding them one by one.
 
         `tiles` is one tile number, or an array with a tile number for each vertex. The first axis
-        of each tensor is that of the vertices; a length of 1 gives all vertices the same region. A
-        state field takes one number or an array. Raises the errors of `add_vertex` and
+        of each tensor numbers the vertices; if its length is 1, all vertices share the same region.
+        A state field takes one number or an array. Raises the errors of `add_vertex` and
         `InvalidTileMappingError`.
         """
         from ipu_teach.graph.bulk import add_rows
@@ -557,13 +566,13 @@ class Graph(WithoutSome):
         codelet: type[Vertex],
         tiles: Array,
         columns: Mapping[str, Column],
-        fields: Mapping[str, Any],
+        fields: Mapping[str, FieldValue],
         order: Array | None = None,
     ) -> None:
         """Add and map a vertex for each of `tiles`, with a column for each edge that differs.
 
-        `fields`: edges and state that are the same for all. `order`: the vertices' numbers in the
-        compute set; by default the next ones.
+        `fields` contains the edges and state that are the same for all vertices. `order` contains
+        the numbers of the vertices in the compute set; by default they follow the existing ones.
         """
         from ipu_teach.graph.bulk import add_columns
 
@@ -573,7 +582,7 @@ class Graph(WithoutSome):
             add_columns(table, numbers, columns, fields, order)
 
     def connect(self, field: FieldRef, value: Tensor | Sequence[Tensor]) -> None:
-        """Connect a field of a vertex, such as `vertex["x"]`, or a part of a list of regions.
+        """Connect a field of a vertex, such as `vertex["x"]`, or one part of a list of regions.
 
         A part is `vertex["parts"][0]`. Raises the errors of `add_vertex`.
         """
@@ -589,15 +598,15 @@ class Graph(WithoutSome):
     def set_field_size(self, field: FieldRef, size: int) -> None:
         """Set the length of a Vector of state, or the number of parts of a list of regions.
 
-        A list whose parts are connected one by one needs it.
+        A list needs a size if its parts are connected one by one.
         """
         self._field(field, allow_list=True)
         set_field_size(field, size)
 
     def get_field_size(self, field: FieldRef) -> int:
-        """Return the number of elements of a field, or of parts of a list.
+        """Return the number of elements of a field, or the number of parts of a list.
 
-        Raises `NoSizeSpecifiedError` if it has no size yet.
+        Raises `NoSizeSpecifiedError` if the field has no size yet.
         """
         self._field(field, allow_list=True)
         return get_field_size(field)
@@ -611,15 +620,17 @@ class Graph(WithoutSome):
         self.codelets.add(*sources)
 
     def has_codelet(self, name: str) -> bool:
-        """Return whether `add_vertex` finds a codelet by this name."""
+        """Return whether `add_vertex` can find a codelet by this name."""
         return self.codelets.has(name)
 
     def set_perf_estimate(
-        self, vertex: VertexRef | VertexRange, cycles: Any, flops: None = None
+        self, vertex: VertexRef | VertexRange, cycles: ArrayLike, flops: None = None
     ) -> None:
-        """Set the modelled cycles of a vertex, which overrides all other models.
+        """Set the modelled cycles of a vertex, which override all other models.
 
-        They are worker cycles, or tile cycles for a SupervisorVertex. Raises
+        `cycles` are worker cycles, or tile cycles for a SupervisorVertex and a MultiVertex. For a
+        range of vertices, they are one number, or an array with a number for each vertex. `flops`
+        must be None, as the kit does not count floating-point operations. Raises
         `GraphObjectCreationError` and `InvalidPerfEstimateError`.
         """
         if flops is not None:
@@ -639,15 +650,17 @@ class Graph(WithoutSome):
 
         `shapes` maps field names to shapes; that of a list of vectors is a tuple of shapes. The
         cycles are worker cycles, or tile cycles for a SupervisorVertex and a MultiVertex. The
-        estimator takes precedence over the codelet's `cycles`, and `set_perf_estimate` over both.
+        estimator takes precedence over the codelet's `cycles`, and `set_perf_estimate` takes
+        precedence over both.
         """
         self.codelets.register(codelet, estimator)
 
     def get_perf_estimate(self, vertex: VertexRef) -> int:
-        """Return modelled cycles: of `set_perf_estimate`, an estimator, or the codelet's `cycles`.
+        """Return the modelled cycles of a vertex, without running it.
 
-        Raises `MissingPerfEstimateError` if the vertex has none of them; the report has the cycles
-        that are counted from compute().
+        They are those of `set_perf_estimate`, of an estimator, or of the codelet's `cycles`, in
+        this order. Raises `MissingPerfEstimateError` if the vertex has none of them; the report
+        shows the cycles that are counted while compute() runs.
         """
         if not isinstance(vertex, VertexRef) or vertex.table.graph is not self._top:
             raise GraphObjectCreationError(f"""get_perf_estimate() was given {shown(vertex)}.
@@ -674,19 +687,27 @@ class Graph(WithoutSome):
         dtype: type[DType],
         num_elements: int,
         mode: ReplicatedStreamMode = ReplicatedStreamMode.REPLICATE,
-        options: Mapping[str, Any] | None = None,
+        options: Mapping[str, int | str] | None = None,
         *,
         buffering_depth: int | None = None,
         debug_context: str | None = None,
     ) -> DataStream:
-        """Add a stream to the device; each Copy from it takes `num_elements` elements.
+        """Add a stream to the device. Each Copy from it transfers `num_elements` elements.
 
-        `buffering_depth`, which may also be in `options`, is the number of transfers that a
-        `StreamCallback` prefetches. With a `debug_context`, the handle is the whole path. Raises
+        `buffering_depth`, which can also be in `options`, is the number of transfers that a
+        `StreamCallback` prefetches. With a `debug_context`, the handle is the full path. Raises
         `GraphObjectCreationError` and `InvalidOptionError`.
         """
         handle = scoped_handle(handle, debug_context, "add_host_to_device_fifo()")
-        stream = make_stream(handle, dtype, num_elements, True, mode, options, buffering_depth)
+        stream = make_stream(
+            handle,
+            dtype,
+            num_elements,
+            to_device=True,
+            mode=mode,
+            options=options,
+            buffering_depth=buffering_depth,
+        )
         return self._register_stream(stream)
 
     def add_device_to_host_fifo(
@@ -694,13 +715,13 @@ class Graph(WithoutSome):
         handle: str,
         dtype: type[DType],
         num_elements: int,
-        options: Mapping[str, Any] | None = None,
+        options: Mapping[str, int | str] | None = None,
         *,
         debug_context: str | None = None,
     ) -> DataStream:
-        """Add a stream to the host; each Copy to it sends `num_elements` elements.
+        """Add a stream to the host. Each Copy to it transfers `num_elements` elements.
 
-        With a `debug_context`, the handle is the whole path. Raises `GraphObjectCreationError` and
+        With a `debug_context`, the handle is the full path. Raises `GraphObjectCreationError` and
         `InvalidOptionError`.
         """
         handle = scoped_handle(handle, debug_context, "add_device_to_host_fifo()")
@@ -722,7 +743,7 @@ class Graph(WithoutSome):
     ) -> RemoteBuffer:
         """Add a buffer in streaming memory with `repeats` rows of `num_elements` elements.
 
-        Raises `GraphObjectCreationError`.
+        With a `debug_context`, the handle is the full path. Raises `GraphObjectCreationError`.
         """
         handle = scoped_handle(handle, debug_context, "add_remote_buffer()")
         buffer = make_remote_buffer(handle, dtype, num_elements, repeats, self.replication.count)
@@ -759,7 +780,7 @@ class Graph(WithoutSome):
         )
 
     def add_function(self, program: Any, name: str | None = None) -> Function:
-        """Make `program` a function for `Call`. Its code exists once for all calls."""
+        """Make `program` a function for `Call`. Its code is on the tiles once, for all calls."""
         function = Function(
             self._top, name if name is not None else f"function{len(self.functions)}", program
         )
@@ -768,7 +789,9 @@ class Graph(WithoutSome):
 
     # Drawings
 
-    def output_vertex_graph(self, path: str | PathLike[str] | TextIO, programs: Any = None) -> None:
+    def output_vertex_graph(
+        self, path: str | PathLike[str] | TextIO, programs: dot.Programs = None
+    ) -> None:
         """Write the vertices and their variables as GraphViz text to a path or an open file.
 
         With `programs`, a program or a list of them, only the vertices that they execute are drawn.
@@ -777,12 +800,12 @@ class Graph(WithoutSome):
         outline.write(dot.vertex_graph(self, programs), path, "output_vertex_graph()")
 
     def output_compute_graph(
-        self, path: str | PathLike[str] | TextIO, programs: Any = None
+        self, path: str | PathLike[str] | TextIO, programs: dot.Programs = None
     ) -> None:
         """Write the compute sets and their variables as GraphViz text to a path or an open file.
 
         With `programs`, a program or a list of them, only the compute sets that they execute are
-        drawn, and their copies too. Raises `GraphObjectCreationError`.
+        drawn, and also their copies. Raises `GraphObjectCreationError`.
         """
         outline.write(dot.compute_graph(self, programs), path, "output_compute_graph()")
 
@@ -794,7 +817,7 @@ class Graph(WithoutSome):
         return Tensor.of(self._top, dtype, offset, self._layouts.listed(positions - offset))
 
     def variable_map(self) -> TileMap:
-        """Return a map from bytes to variables: a tile map with numbers of variables for tiles."""
+        """Return the variable of each byte: a tile map with variable numbers instead of tiles."""
         if self._top.replication.part is not None:
             raise GraphObjectCreationError("""The top-level graph of replicas cannot list the
                 variables behind a tensor.
@@ -802,11 +825,11 @@ class Graph(WithoutSome):
         return self._variables.map()
 
     def constants_in(self, tensor: Tensor) -> list[Variable]:
-        """Return the constants to which elements of `tensor` belong."""
+        """Return the constants that contain elements of `tensor`."""
         return self._variables.constants_in(tensor)
 
     def describe(self, tensor: Tensor) -> str:
-        """Return a description of the tensor for errors: its variable, and the part of it."""
+        """Return a description of a tensor for errors: its variable, or a view of it."""
         return self._variables.describe(tensor)
 
     def _own(self, tensor: Tensor) -> None:

@@ -1,5 +1,4 @@
-"""The host's side of a graph: tensors that the host reads or writes as a whole, and the handles of
-these tensors and of streams."""
+"""The handles by which the host accesses a graph's streams and tensors."""
 
 from __future__ import annotations
 
@@ -20,7 +19,10 @@ HasHandle = TypeVar("HasHandle", bound="DataStream | HostAccess | RemoteBuffer")
 
 @dataclass(frozen=True, eq=False)
 class HostAccess:
-    """A tensor that the host reads or writes whole, outside any program, under `handle`."""
+    """A tensor that the host reads or writes as a whole, outside any program, under `handle`.
+
+    `write` is True if the host writes it.
+    """
 
     handle: str
     tensor: Tensor
@@ -32,7 +34,7 @@ class HostAccess:
 
 
 def scoped_handle(handle: str, debug_context: str | None, call: str) -> str:
-    """Return a stream's handle within a scope."""
+    """Return `handle` inside the scope `debug_context`, after checking that it is text."""
     check_handle(handle, call)
     return scoped(handle, debug_context, call) or ""
 
@@ -40,7 +42,11 @@ def scoped_handle(handle: str, debug_context: str | None, call: str) -> str:
 def register(
     known: dict[str, HasHandle], item: HasHandle, *others: Mapping[str, object]
 ) -> HasHandle:
-    """Add `item` under its handle, which must be new there and in the `others`."""
+    """Add `item` under its handle, and return it.
+
+    The handle must not be in `known` or in `others`; otherwise `GraphObjectCreationError` is
+    raised.
+    """
     for taken in (known, *others):
         if item.handle in taken:
             raise GraphObjectCreationError(
@@ -53,7 +59,7 @@ def register(
 
 
 def check_handle(handle: object, call: str) -> None:
-    """A handle is text."""
+    """Raise `GraphObjectCreationError`, which names `call`, if a handle is not text."""
     if not isinstance(handle, str):
         raise GraphObjectCreationError(f"""{call} was given the handle {shown(handle)}.
             next:  a handle is a name, as in 'weights'.""")

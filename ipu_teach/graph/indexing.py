@@ -1,23 +1,28 @@
-"""Indexing of tensors: the numbers, slices and arrays allowed between the brackets."""
+"""Indexing of tensors: the integers, slices and arrays that may be between the brackets."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from types import EllipsisType
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from ipu_teach.errors import PoplarIndexError, PoplarTypeError, counted, shown
-from ipu_teach.graph.layouts import Form, is_whole
+from ipu_teach.graph.layouts import Cuts, Form, is_whole
+from ipu_teach.types import Array
 
 if TYPE_CHECKING:
     from ipu_teach.graph.tensor import Tensor
 
+IndexPart: TypeAlias = int | slice | EllipsisType | list[int] | Array
+Key: TypeAlias = IndexPart | tuple[IndexPart, ...]
 
-def cut(tensor: Tensor, key: Any) -> tuple[int, Form]:
+
+def cut(tensor: Tensor, key: Key) -> tuple[int, Form]:
     """Return the offset and the form of `tensor[key]`. Raises `PoplarIndexError`."""
     form = tensor.form
     layout = tensor.layout
-    parts = key if type(key) is tuple else (key,)
+    parts = key if isinstance(key, tuple) else (key,)
     if layout.strides is None:
         known = _plain(parts)
         if known in form.picks:
@@ -30,7 +35,8 @@ def cut(tensor: Tensor, key: Any) -> tuple[int, Form]:
     if len(parts) > len(layout.shape):
         return _cut_rarely(tensor, key)
     offset = tensor.offset
-    lengths: list[Any] = []  # None for a number, for a slice its length, or that and its step
+    # for each part: None for an integer, the length of a slice, or (length, step)
+    lengths: list[int | tuple[int, int] | None] = []
     for axis, (part, length, stride) in enumerate(
         zip(parts, layout.shape, layout.strides, strict=False)
     ):
@@ -59,22 +65,28 @@ def cut(tensor: Tensor, key: Any) -> tuple[int, Form]:
     return offset, new_form if new_form is not None else _form_of(tensor, parts, lengths)
 
 
-def _plain(parts: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Numbers and slices as something that can be looked up; nothing where there is anything
-    else."""
-    cuts = [(p.start, p.stop, p.step) if type(p) is slice else (p,) for p in parts]
+def _plain(parts: tuple[IndexPart, ...]) -> Cuts:
+    """Return a key of integers and slices as a hashable tuple.
+
+    Return an empty tuple if the key has any other parts.
+    """
+    cuts: list[Any] = [(p.start, p.stop, p.step) if type(p) is slice else (p,) for p in parts]
     kinds = {type(number) for several in cuts for number in several}
     return tuple(cuts) if kinds <= {int, type(None)} and None not in parts else ()
 
 
-def _form_of(tensor: Tensor, parts: tuple[Any, ...], lengths: list[Any]) -> Form:
-    """Return the form that numbers and slices cut out of a tensor. It is cached where the next such
-    key looks first."""
+def _form_of(
+    tensor: Tensor, parts: tuple[IndexPart, ...], lengths: list[int | tuple[int, int] | None]
+) -> Form:
+    """Return the form of the view that integers and slices select, and cache it for later keys.
+
+    `lengths` describes each of `parts`, as in `cut`.
+    """
     form = tensor.form
     shape = tensor.layout.shape
     strides = tensor.layout.strides or ()
     remaining = [
-        (*k, d) if type(k) is tuple else (k, 1, d)
+        (*k, d) if isinstance(k, tuple) else (k, 1, d)
         for k, d in zip(lengths, strides, strict=False)
         if k is not None
     ]
@@ -89,13 +101,16 @@ def _form_of(tensor: Tensor, parts: tuple[Any, ...], lengths: list[Any]) -> Form
     elif axis == 1 and type(lengths[0]) is int:
         form.rows[lengths[0]] = new_form
     elif axis == 2 and lengths[0] is None:
-        tensor[parts[0]][parts[1]]  # the next such key finds the forms on the way
+        # caches the forms of the first part and of the second, which `Tensor.__getitem__` looks up
+        tensor[parts[0]][parts[1]]
     return new_form
 
 
-def _cut_rarely(tensor: Tensor, key: Any) -> tuple[int, Form]:
-    """Return the result of the rare keys: numpy integers, `...` and arrays, turned into plain
-    integers, slices and picks."""
+def _cut_rarely(tensor: Tensor, key: Key) -> tuple[int, Form]:
+    """Return the offset and the form for a key with numpy integers, `...` or arrays.
+
+    All of them become plain integers, slices and lists of positions.
+    """
     parts = key if isinstance(key, tuple) else (key,)
     check_key(tensor, parts, key)
     if any(isinstance(p, (list, np.ndarray)) for p in parts):
@@ -106,13 +121,16 @@ def _cut_rarely(tensor: Tensor, key: Any) -> tuple[int, Form]:
     return cut(tensor, tuple(int(p) if isinstance(p, (int, np.integer)) else p for p in full))
 
 
-def _cut_positions(tensor: Tensor, key: Any) -> tuple[int, Form]:
-    """Return what a key picks of a list of positions, as numpy picks it."""
+def _cut_positions(tensor: Tensor, key: Key) -> tuple[int, Form]:
+    """Return the offset and the form of the elements that a key selects from a list of positions.
+
+    The key selects as in numpy.
+    """
     keys = key if isinstance(key, tuple) else (key,)
     layout = tensor.layout
     axis = 0
     check_key(tensor, keys, key)
-    parts = tuple(
+    parts: tuple[Any, ...] = tuple(
         np.asarray(p, None if np.size(p) else int) if isinstance(p, (list, np.ndarray)) else p
         for p in keys
     )
@@ -127,7 +145,7 @@ def _cut_positions(tensor: Tensor, key: Any) -> tuple[int, Form]:
                 raise out_of_range(tensor, int(outside.flat[0]), axis)
         axis += _axes(part) if part is not Ellipsis else tensor.rank - sum(map(_axes, parts))
     try:
-        # a few of what may be very many
+        # avoids a list of all positions, of which there may be very many
         if tensor.rank == len(parts) == 1 and layout.strides and parts[0].dtype != bool:
             places = parts[0] % layout.size * layout.strides[0]
         else:
@@ -142,10 +160,12 @@ def _cut_positions(tensor: Tensor, key: Any) -> tuple[int, Form]:
     return picked.offset, picked.form
 
 
-def _axes(part: Any) -> int:
-    """Return how many dimensions a part of a key covers; -1 if it is not an index."""
+def _axes(part: object) -> int:
+    """Return how many dimensions a part of a key covers, or -1 if it is not an index."""
     if not isinstance(part, (list, np.ndarray)):
-        return 0 if part is Ellipsis else 1 if is_whole(part) or isinstance(part, slice) else -1
+        if part is Ellipsis:
+            return 0
+        return 1 if is_whole(part) or isinstance(part, slice) else -1
     try:
         array = np.asarray(part)
     except (ValueError, OverflowError, PoplarTypeError):
@@ -157,8 +177,8 @@ def _axes(part: Any) -> int:
     return -1
 
 
-def check_key(tensor: Tensor, parts: tuple[Any, ...], key: Any) -> None:
-    """Refuse what is not an index, and more indices than there are dimensions."""
+def check_key(tensor: Tensor, parts: tuple[IndexPart, ...], key: Key) -> None:
+    """Raise `PoplarIndexError` for a part that is not an index, and for too many parts."""
     axes = [_axes(part) for part in parts]
     if -1 in axes:
         raise PoplarIndexError(f"""A tensor cannot be indexed with {shown(key)}.
@@ -179,7 +199,10 @@ def check_key(tensor: Tensor, parts: tuple[Any, ...], key: Any) -> None:
 
 
 def slice_bounds(tensor: Tensor, part: slice, axis: int) -> tuple[int, int, int]:
-    """numpy's meaning of a slice: a bound beyond the end is the end."""
+    """Return (start, stop, step) of a slice of dimension `axis`, as numpy interprets it.
+
+    A bound beyond the end of the dimension means the end. Raises `PoplarIndexError`.
+    """
     if (
         not all(bound is None or is_whole(bound) for bound in (part.start, part.stop, part.step))
         or part.step == 0
@@ -190,8 +213,8 @@ def slice_bounds(tensor: Tensor, part: slice, axis: int) -> tuple[int, int, int]
     return part.indices(tensor.shape[axis])
 
 
-def out_of_range(tensor: Tensor, index: Any, axis: int) -> PoplarIndexError:
-    """Return the error for an index beyond the end of a dimension."""
+def out_of_range(tensor: Tensor, index: object, axis: int) -> PoplarIndexError:
+    """Return the error for an index beyond the end of dimension `axis`."""
     length = tensor.shape[axis]
     return PoplarIndexError(f"""Index {shown(index)} is outside dimension {axis}, which has
         {counted(length, "element")}.
@@ -200,11 +223,11 @@ def out_of_range(tensor: Tensor, index: Any, axis: int) -> PoplarIndexError:
 
 
 def _slice_text(part: slice) -> str:
-    """Return a slice as one writes it."""
+    """Return a slice as it is written in brackets, such as "1:5"."""
     parts = [part.start, part.stop] + ([] if part.step is None else [part.step])
     return ":".join("" if p is None else shown(p) for p in parts)
 
 
 def up_to(length: int) -> str:
-    """Return the advice for an index, or the number of a dimension, of which there are `length`."""
+    """Return the advice for an index, of an element or a dimension, that must be below `length`."""
     return "there is only number 0." if length == 1 else f"use 0 to {length - 1}."

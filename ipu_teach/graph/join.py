@@ -1,4 +1,4 @@
-"""Small questions and joins of two tensors."""
+"""Functions of two tensors: `append` and `same_view`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from ipu_teach.graph.tensor import Tensor, concat
 
 
 def append(tensor: Tensor, x: Tensor, dim: int = 0) -> Tensor:
-    """Return `tensor` with one more entry along dimension `dim`: `x`, whose shape is that of
-    `tensor` without `dim`. A view.
+    """Return a view of `tensor` with one more entry, `x`, at the end of dimension `dim`.
 
-    Raises `TensorCreationError` if the shapes do not fit, `PoplarTypeError` if the dtypes differ.
+    The shape of `x` is that of `tensor` without `dim`. Raises `TensorCreationError` if the shapes
+    do not fit, and `PoplarTypeError` if the dtypes differ.
     """
     for argument in (tensor, x):
         if not isinstance(argument, Tensor):
@@ -28,8 +28,11 @@ def append(tensor: Tensor, x: Tensor, dim: int = 0) -> Tensor:
 
 
 def same_view(a: Tensor, b: Tensor) -> bool:
-    """Return whether two tensors are the same elements, in the same shape and order, of the
-    same dtype and graph."""
+    """Return whether two tensors are the same view.
+
+    They are if they have the same elements in the same shape and order, and the same dtype and
+    graph.
+    """
     for argument in (a, b):
         if not isinstance(argument, Tensor):
             raise GraphObjectCreationError(

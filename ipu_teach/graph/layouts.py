@@ -1,7 +1,7 @@
-"""Layouts: the memory order of a view's elements, each different one stored once.
+"""Layouts: the memory order of a view's elements. Equal layouts are stored once.
 
-A layout is strides where that is possible, else an explicit list of element positions. A graph
-interns them, so that a million edges need a million numbers and not a million objects.
+A layout consists of strides if possible, and otherwise of a list of element positions. A graph
+interns its layouts, so that a million edges need a million numbers and not a million objects.
 """
 
 from __future__ import annotations
@@ -22,17 +22,18 @@ if TYPE_CHECKING:
     from ipu_teach.graph.graph import Graph
 
 Shape = tuple[int, ...]
+Cuts = tuple[tuple[int | None, ...], ...]  # a key: (index) or (start, stop, step) of each axis
 
-MOST_LISTED = 2**28  # pieces of a view that may be taken one by one: 2 GB of positions
+MOST_LISTED = 2**28  # pieces that a view may list one by one: 2 GB of positions
 MOST_DIMENSIONS = 32
-_SMALL = 4096  # positions of a list that is kept as it is
+_SMALL = 4096  # shorter lists of positions are neither hashed nor stored in 32 bits
 
 
 class Layout:
-    """The positions of a tensor's elements relative to its first one. Immutable and interned; `id`
-    numbers it within its graph.
+    """The positions of a tensor's elements relative to its first element.
 
-    A layout without `strides` is `listed`, element by element: see `positions`.
+    Layouts are immutable and interned; `id` is the number of the layout in its graph. A layout
+    without `strides` has a list of element positions, `listed`; `positions` returns it as int64.
     """
 
     def __init__(
@@ -46,12 +47,12 @@ class Layout:
 
     @property
     def parts(self) -> tuple[tuple[int, Layout], ...]:
-        """Itself at offset 0, as if it were a list of one."""
+        """This layout at offset 0, as the only part of a list of regions."""
         return ((0, self),)
 
     @cached_property
     def contiguous(self) -> bool:
-        """True if the elements are contiguous in the order of the view."""
+        """Whether the elements are contiguous in memory, in the order of the view."""
         if self.strides is None:
             return self.size <= 1
         expected = 1
@@ -63,14 +64,14 @@ class Layout:
 
     @property
     def positions(self) -> Array:
-        """int64 array of the view's shape: each element's position relative to the first."""
+        """The position of each element relative to the first: int64 of the view's shape."""
         if self.listed is not None:
             return self.listed.astype(np.int64, copy=False)
         assert self.strides is not None
         return _strided_positions(self.shape, self.strides)
 
     def picked(self, key: Any) -> Array:
-        """Return `positions[key]` as int64, without a copy of all positions of a list."""
+        """Return `positions[key]` as int64, without copying a complete list of positions."""
         if self.listed is None:
             return np.asarray(self.positions[key])
         return np.asarray(self.listed[key], np.int64)
@@ -87,7 +88,7 @@ class Layout:
 
     @cached_property
     def extent(self) -> tuple[Array, Array]:
-        """(starts, lengths) of the elements touched, each once, ascending."""
+        """(starts, lengths) of the memory that the view covers, each element once, ascending."""
         if self.contiguous:
             return self.runs
         bounds = None
@@ -95,14 +96,16 @@ class Layout:
             bounds = _strided_extent(self.shape, self.strides)
         if bounds is not None:
             return bounds
-        # The counts make numpy sort. Its hash table, which it takes without, is 15 times slower on
-        # a million positions.
+        # With return_counts, numpy sorts. Without it, numpy uses a hash table, which is 15 times
+        # slower on a million positions.
         return _runs(np.unique(self.positions, return_counts=True)[0])
 
     @cached_property
     def bounds(self) -> tuple[int, int]:
-        """The lowest and the highest position of a view that is not empty, relative to the first
-        element."""
+        """The lowest and the highest position, relative to the first element.
+
+        The view must not be empty.
+        """
         if self.strides is None:
             return int(self.positions.min()), int(self.positions.max())
         ends = [
@@ -112,7 +115,7 @@ class Layout:
 
     @cached_property
     def aliased(self) -> bool:
-        """True if some element appears twice, as after a broadcast."""
+        """Whether an element appears more than once, as after a broadcast."""
         return int(self.extent[1].sum()) < self.size
 
 
@@ -127,8 +130,10 @@ def _strided_positions(shape: Shape, strides: Shape) -> Array:
 
 
 def _strided_runs(shape: Shape, strides: Shape) -> tuple[Array, Array]:
-    """Return `Layout.runs` of strided elements: the innermost axes that are contiguous form one
-    run."""
+    """Return `Layout.runs` of strided elements.
+
+    The innermost axes that are contiguous together form one run.
+    """
     axis = len(shape)
     run = 1
     while axis and (shape[axis - 1] == 1 or strides[axis - 1] == run):
@@ -143,8 +148,7 @@ def _strided_runs(shape: Shape, strides: Shape) -> tuple[Array, Array]:
 
 
 def _merged(starts: Array, run: int) -> tuple[Array, Array]:
-    """(starts, lengths) of pieces of `run` elements each, in order; those that touch are made
-    one."""
+    """Merge adjacent pieces of `run` elements each, and return (starts, lengths) in order."""
     if len(starts) == 0:
         return starts, starts
     first = np.append(True, np.diff(starts) != run)
@@ -160,12 +164,14 @@ def _runs(positions: Array) -> tuple[Array, Array]:
 
 
 def _strided_extent(shape: Shape, strides: Shape) -> tuple[Array, Array] | None:
-    """Return what `Layout.extent` says of strided elements, without a list of them; None if the
-    axes interleave."""
+    """Return `Layout.extent` of strided elements without listing them.
+
+    Return None if the axes interleave.
+    """
     low = sum(
         (length - 1) * stride for length, stride in zip(shape, strides, strict=True) if stride < 0
     )
-    axes: list[tuple[int, int]] = []  # (stride, length), from the finest up
+    axes: list[tuple[int, int]] = []  # (stride, length), from the smallest stride to the largest
     span = 0
     for stride, length in sorted(
         (abs(s), n) for n, s in zip(shape, strides, strict=True) if n > 1 and s
@@ -186,7 +192,7 @@ def _strided_extent(shape: Shape, strides: Shape) -> tuple[Array, Array] | None:
 
 
 def refuse_to_list(count: int) -> None:
-    """Refuse a list of more elements, or pieces, than any machine holds."""
+    """Raise `TensorCreationError` if `count` elements or pieces are too many to list."""
     if count > MOST_LISTED:
         raise TensorCreationError(f"""A view of {count:,} separate pieces is too large to work
             with.
@@ -194,26 +200,27 @@ def refuse_to_list(count: int) -> None:
 
 
 def _key_of(positions: Array) -> bytes:
-    """Return the positions as bytes, or for very many of them a digest of 256 bits, which takes no
-    memory."""
+    """Return the positions as bytes, or a digest of 256 bits if there are very many."""
     return positions.tobytes() if positions.size <= _SMALL else sha256(positions.data).digest()
 
 
 def _compact(positions: Array) -> Array:
-    """Return the positions in 32 bits, if they fit."""
+    """Return the positions in 32 bits if they fit, and unchanged if not."""
     fits = positions.min() >= -(2**31) and positions.max() < 2**31
     return positions.astype(np.int32) if fits else positions
 
 
 class Form:
-    """A layout of elements of one dtype in one graph: a tensor without its beginning. Interned, as
-    layouts are.
+    """A layout of elements of one dtype in one graph: a tensor without its offset.
 
-    A tensor cut out of another has a form that depends only on the other's form: `row` is that of
-    one row, `rows[n]` that of n rows, `stride` elements apart, `cuts[…]` that of a selection by
-    numbers and slices, `flat` that of all elements in one dimension. Each is cached when it is
-    first needed. For a list of positions, `picks[…]` is (elements to the beginning, the form) of
-    such a selection.
+    Forms are interned, as layouts are. The form of a view of a tensor depends only on the tensor's
+    form and on the selection, so each form caches those of its views:
+
+    * `row`: that of one row
+    * `rows[n]`: that of n rows, which are `stride` elements apart
+    * `cuts[...]`: that of a selection by integers and slices
+    * `flat`: that of all elements in one dimension
+    * `picks[...]`: for a list of positions, (offset, form) of a selection by integers and slices
     """
 
     __slots__ = (
@@ -229,21 +236,24 @@ class Form:
         self.stride = layout.strides[0] if layout.strides else 0
         self.row: Form | None = None
         self.rows: dict[int, Form] = {}
-        self.cuts: dict[tuple[Any, ...], Form] = {}
-        self.picks: dict[tuple[Any, ...], tuple[int, Form]] = {}
+        self.cuts: dict[tuple[int | tuple[int, int] | None, ...], Form] = {}
+        self.picks: dict[tuple[object, ...], tuple[int, Form]] = {}
         self.flat: Form | None = None
 
 
 @dataclass(frozen=True)
 class ListLayout:
-    """Several regions on one field: for each, its offset from the first and its own layout."""
+    """The layout of several regions on one field.
+
+    Each of `parts` is (offset from the first region, layout).
+    """
 
     id: int
     parts: tuple[tuple[int, Layout], ...]
 
 
 class Layouts:
-    """The layouts of one graph. `all[i]` is the layout whose `id` is i."""
+    """The interned layouts of one graph. `all[i]` is the layout whose `id` is i."""
 
     def __init__(self, graph: Graph) -> None:
         self.all: list[Layout | ListLayout] = []
@@ -251,7 +261,7 @@ class Layouts:
         self._interned: dict[Any, Any] = {}
 
     def form(self, dtype: type[DType], layout: Layout) -> Form:
-        """Return the form of tensors of that dtype and layout."""
+        """Return the form of tensors with this dtype and layout."""
         key = (dtype, layout.id)
         form: Form | None = self._interned.get(key)
         if form is None:
@@ -259,7 +269,7 @@ class Layouts:
         return form
 
     def strided(self, shape: Shape, strides: Shape) -> Layout:
-        """Return the layout of that shape and those strides (elements)."""
+        """Return the layout with this shape and these strides, which count elements."""
         key = (shape, strides)
         layout: Layout | None = self._interned.get(key)
         if layout is None:
@@ -268,13 +278,15 @@ class Layouts:
         return layout
 
     def listed(self, relative: Array) -> Layout:
-        """Return the layout of explicit element positions, relative to the first, in the shape of
-        `relative` (int64)."""
+        """Return the layout of a list of element positions.
+
+        `relative` contains int64 positions relative to the first element, in the shape of the view.
+        """
         relative = np.asarray(relative, order="C")
         flat = relative.reshape(-1)
-        last = flat.size - 1  # first a look at one of them, since there are many
+        last = flat.size - 1  # looked at first, as there can be many positions
         if last < 0 or flat[last] == last and np.array_equal(flat, np.arange(last + 1)):
-            # side by side after all
+            # the positions turn out to be contiguous
             return self.strided(relative.shape, dense(relative.shape))
         key = (relative.shape, _key_of(relative))
         layout: Layout | None = self._interned.get(key)
@@ -295,7 +307,7 @@ class Layouts:
 
 
 def dense(shape: Shape) -> Shape:
-    """Return the strides of contiguous elements, row by row."""
+    """Return the strides of contiguous elements in row-major order."""
     strides = []
     step = 1
     for length in reversed(shape):
@@ -305,12 +317,12 @@ def dense(shape: Shape) -> Shape:
 
 
 def is_whole(value: object) -> TypeGuard[int]:
-    """Return whether a value is a whole number; True and False are not."""
+    """Return whether a value is an integer; True and False are not."""
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
 def as_array(values: object) -> Array:
-    """Return `values` as an array; an array of None if that is not possible."""
+    """Return `values` as an array, or an array of None if that is impossible."""
     try:
         return np.asarray(values)
     except (ValueError, OverflowError, MemoryError):
@@ -318,8 +330,10 @@ def as_array(values: object) -> Array:
 
 
 def as_shape(shape: object) -> Shape | None:
-    """Return one number, or a sequence of numbers, as a tuple of whole numbers of 0 or more; None
-    if it is no such thing."""
+    """Return an integer, or a sequence of integers, as a tuple of integers of 0 or more.
+
+    Return None if `shape` is anything else.
+    """
     parts = (shape,) if isinstance(shape, (int, np.integer)) else shape
     if not isinstance(parts, (Sequence, np.ndarray)) or isinstance(parts, (str, bytes)):
         return None

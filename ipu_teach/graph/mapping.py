@@ -1,12 +1,12 @@
-"""Tile mapping: the tiles that exist, and the log of what was mapped to them."""
+"""Tile mapping: the tiles of a graph, and the log of its mapping calls."""
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -18,24 +18,25 @@ from ipu_teach.types import Array, DType
 if TYPE_CHECKING:
     from ipu_teach.graph.tensor import Tensor
 
-EXTERNAL = -2  # the tile of what lies outside a virtual graph
+EXTERNAL = -2  # the tile of elements on tiles outside a virtual graph
 MIN_BYTES_PER_TILE = 128  # graphcore/poplibs, lib/poputil/TileMapping.cpp
 
 TileRanges = list[tuple[int, int]]
+TileChoice: TypeAlias = int | Sequence[int] | Array  # a number of tiles, or tile numbers
 
 
 class VariableMappingMethod(Enum):
-    """How `Graph.add_variable` maps: not at all, or spread over all tiles in element order."""
+    """The mapping of a new variable: none, or linear over all tiles in element order."""
 
     NONE = "none"
     LINEAR = "linear"
 
 
 class Tiles:
-    """The tiles that a graph numbers from 0 to `count` - 1.
+    """The tiles of a graph, which are numbered from 0 to `count` - 1.
 
-    `chosen[i]`: the machine's number of tile i, where the two numbers differ. `machine_tiles`: the
-    number of tiles of that machine.
+    `chosen[i]` is the machine's number of tile i; it is None if the numbers are equal.
+    `machine_tiles` is the number of tiles of that machine.
     """
 
     def __init__(self, count: int, chosen: Array | None = None, machine_tiles: int = 0) -> None:
@@ -47,9 +48,12 @@ class Tiles:
             self._names[chosen] = np.arange(count)
             self._names[UNMAPPED] = UNMAPPED
 
-    def number(self, tile: Any, subject: Any) -> int:
-        """Return the machine's number of `tile`, if that tile exists. `subject` names the object to
-        map, for an error."""
+    def number(self, tile: object, subject: object) -> int:
+        """Return the machine's number of `tile`.
+
+        Raises `InvalidTileMappingError`, which names `subject` (what is mapped), if the tile does
+        not exist.
+        """
         if type(tile) is int and 0 <= tile < self.count:
             return tile if self.chosen is None else int(self.chosen[tile])
         if isinstance(tile, np.integer) and 0 <= tile < self.count:
@@ -64,8 +68,11 @@ class Tiles:
             else f"use a tile from 0 to {self.count - 1}.",
         )
 
-    def numbers(self, tiles: Any, subject: str) -> Array:
-        """Return the machine's numbers of some tiles, as an array; `what` names whose they are."""
+    def numbers(self, tiles: object, subject: str) -> Array:
+        """Return the machine's numbers of `tiles`, as an array of the same shape.
+
+        Raises `InvalidTileMappingError`, which names `subject` (what is mapped).
+        """
         numbers = as_array(tiles)
         if numbers.dtype.kind not in "iu" and numbers.size:
             raise InvalidTileMappingError(
@@ -79,9 +86,11 @@ class Tiles:
             self.number(flat[bad[0]], f"{subject}, number {bad[0]}")
         return numbers if self.chosen is None else self.chosen[numbers]
 
-    def of_rows(self, tensor: Tensor, subject: str, tiles: Any) -> tuple[Array, Array, Array]:
-        """(begin, end, tile) of the pieces of a tensor whose row i goes to `tiles[i]`. `what` names
-        the tensor."""
+    def of_rows(self, tensor: Tensor, subject: str, tiles: object) -> tuple[Array, Array, Array]:
+        """Return (begin, end, tile) of the pieces of a tensor whose row i is on `tiles[i]`.
+
+        `subject` is the tensor's description, for errors.
+        """
         numbers = self.numbers(tiles, subject)
         if tensor.rank == 0 or len(numbers) != tensor.shape[0]:
             raise InvalidTileMappingError(f"""{counted(len(numbers), "tile")} were given for the
@@ -94,9 +103,13 @@ class Tiles:
         return begin[:-1] * row, begin[1:] * row, numbers[first]
 
     def of_intervals(
-        self, tensor: Tensor, subject: str, mapping: Any
+        self, tensor: Tensor, subject: str, mapping: object
     ) -> tuple[Array, Array, Array]:
-        """(begin, end, tile) of every interval of a mapping by lists. `what` names the tensor."""
+        """Return (begin, end, tile) of every interval in `mapping`.
+
+        `mapping` has a list of (begin, end) for each tile. `subject` is the tensor's description,
+        for errors.
+        """
 
         def refuse(problem: str) -> InvalidTileMappingError:
             return InvalidTileMappingError(
@@ -120,7 +133,7 @@ class Tiles:
                 )
             number = self.number(tile, tensor)
             for interval in intervals:
-                # the usual case
+                # true in the usual case
                 plain = type(interval) is tuple and [*map(type, interval)] == [int, int]
                 span = interval if plain else as_shape(interval)
                 if span is None or len(span) != 2 or not 0 <= span[0] <= span[1] <= size:
@@ -134,25 +147,29 @@ class Tiles:
         return begins, ends, numbers
 
     def renumber(self, table: TileTable) -> TileTable:
-        """Return the machine's tile table in these tiles' numbers.
+        """Return the machine's tile table in the numbers of these tiles.
 
-        Elements on any other tile are on tile `EXTERNAL`.
+        The tile of elements on any other tile is `EXTERNAL`.
         """
         return table if self._names is None else table.renumbered(self._names)
 
 
 class MappingLog:
-    """Every mapping call of a graph. `rows`: byte start, byte stop, tile; a later row overrides an
-    earlier one."""
+    """All mapping calls of a graph.
+
+    `rows` contains (start byte, stop byte, tile) for each piece; a later row overrides earlier
+    ones.
+    """
 
     def __init__(self) -> None:
         self.rows = array("q")
-        self.images: Callable[[], None] = lambda: None  # adds those of other graphs' calls
+        # appends the rows of the replicas' graphs that follow from their calls so far
+        self.images: Callable[[], None] = lambda: None
         self._painted = 0
         self._table = TileTable([TileMap(np.zeros(1, np.int64), np.full(1, UNMAPPED, np.int32))])
 
     def add(self, tensor: Tensor, tile: int) -> None:
-        """Put all elements of `tensor` on `tile`."""
+        """Map all elements of `tensor` to `tile`."""
         layout = tensor.layout
         size = tensor.dtype.size
         if layout.contiguous:
@@ -164,14 +181,16 @@ class MappingLog:
         self.extend(starts, stops, np.full_like(starts, tile))
 
     def add_pieces(self, tensor: Tensor, begin: Array, end: Array, tile: Array) -> None:
-        """Put the elements [begin[i], end[i]) of `tensor`, in its own order, on tile[i], one piece
-        after the other."""
+        """Map the elements from `begin[i]` to before `end[i]` of `tensor` to `tile[i]`, for each i.
+
+        Elements are numbered in the order of the tensor.
+        """
         starts, lengths = tensor.layout.runs
         if len(starts):
             first = np.cumsum(lengths) - lengths
             size = tensor.dtype.size
-            # As pieces of memory are cut where the tile changes, those of a view are where it
-            # jumps.
+            # `TileMap.split` divides intervals where the tile changes. Here, each run of the view
+            # takes the place of a tile, so it divides the pieces where the view is not contiguous.
             piece, low, high, run = TileMap(first, np.arange(len(first))).split(begin, end)
             byte = (tensor.offset + starts[run] + low - first[run]) * size
             is_nonempty = high > low
@@ -182,7 +201,7 @@ class MappingLog:
             )
 
     def extend(self, start: Array, stop: Array, tile: Array) -> None:
-        """Many rows at once, as columns."""
+        """Append many rows, which are given as columns."""
         self.rows.frombytes(np.stack((start, stop, tile), axis=1).astype(np.int64).tobytes())
 
     def table(self) -> TileTable:
@@ -196,8 +215,10 @@ class MappingLog:
 
 
 def pieces_by_tile(tensor: Tensor, tile_map: TileTable) -> tuple[Array, Array, Array]:
-    """Return (begin, count, tile) of the pieces of `tensor`, in its own element order, each on one
-    tile (-1: unmapped)."""
+    """Return (begin, count, tile) of the pieces of `tensor` that are each on one tile.
+
+    `begin` counts elements in the order of the tensor. The tile of unmapped pieces is -1.
+    """
     size = tensor.dtype.size
     starts, lengths = tensor.layout.runs
     first = np.cumsum(lengths) - lengths
@@ -208,8 +229,10 @@ def pieces_by_tile(tensor: Tensor, tile_map: TileTable) -> tuple[Array, Array, A
 
 def intervals_by_tile(begin: Array, count: Array, tile: Array) -> dict[int, TileRanges]:
     """Return, for each tile in ascending order, the (begin, end) intervals of a tensor on it.
-    Pieces that are unmapped, or mapped outside these tiles, are left out."""
-    if len(tile) == 1 and tile[0] >= 0:  # the usual case for small tensors, of which there are many
+
+    The arguments are the result of `pieces_by_tile`. Pieces with a negative tile are left out.
+    """
+    if len(tile) == 1 and tile[0] >= 0:  # the usual case for small tensors, which are frequent
         return {int(tile[0]): [(int(begin[0]), int(begin[0] + count[0]))]}
     mapped = np.flatnonzero(tile >= 0)
     mapped = mapped[order_of(tile[mapped])]
@@ -228,8 +251,9 @@ def intervals_by_tile(begin: Array, count: Array, tile: Array) -> dict[int, Tile
 def linear_mapping(count: int, num_tiles: int, grain: int, min_elements: int) -> list[TileRanges]:
     """Return, for each tile up to the last one in use, its interval of `count` elements, in order.
 
-    The elements are distributed in grains of `grain`, as evenly as possible. They use as few tiles
-    as suffice when a tile may hold `min_elements`, or an even share of all tiles if that is more.
+    The elements are distributed in groups of `grain`, as evenly as possible. A tile gets at most
+    `min_elements`, or an even share of all tiles if that is more; as few tiles as possible are
+    used.
     """
     grains = -(-count // grain)
     grains_per_tile = max(-(-grains // num_tiles), -(-min_elements // grain), 1)
@@ -239,6 +263,5 @@ def linear_mapping(count: int, num_tiles: int, grain: int, min_elements: int) ->
 
 
 def least_elements(dtype: type[DType]) -> int:
-    """Return the elements that a linear mapping may put on one tile, however many tiles there
-    are."""
+    """Return how many elements a linear mapping may map to one tile on a machine of any size."""
     return -(-MIN_BYTES_PER_TILE // dtype.size)

@@ -1,8 +1,9 @@
-"""Names that Poplar's Graph and Tensor have and ours have not, and what to use instead."""
+"""Advice for names that Poplar's Graph and Tensor and numpy's arrays have, and ours do not."""
 
 from __future__ import annotations
 
 from ipu_teach.errors import NotOfferedError
+from ipu_teach.graph.numpy_calls import CALLS, call_for
 
 GRAPH = {
     "add_host_function": (
@@ -29,6 +30,9 @@ TENSOR = {
     "associate_metadata": (
         "tensor.reinterpret(QUARTER[format, scale]): format and scale are a part of the dtype."
     ),
+}
+ARRAY = {"ndim": "tensor.rank.", "size": "tensor.num_elements."} | {
+    name: call_for(name) for name in CALLS if name not in ("reshape", "transpose", "squeeze")
 }
 
 

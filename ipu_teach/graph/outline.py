@@ -1,6 +1,6 @@
-"""The text and the HTML table that tensors, compute sets and graphs show in a notebook.
+"""The text and the HTML table with which notebooks show tensors, compute sets and graphs.
 
-Both are the same in every process: no address, no order that depends on hashing.
+Both are the same in every process: they contain no address and do not depend on hashing.
 """
 
 from __future__ import annotations
@@ -22,12 +22,11 @@ if TYPE_CHECKING:
     from ipu_teach.graph.graph import Graph
     from ipu_teach.graph.tensor import Tensor
 
-MOST_ROWS = 15  # rows of a table; the rest is counted
+MOST_ROWS = 15  # rows of a table; further rows are counted in the last row
 
 
 def tensor_line(tensor: Tensor) -> str:
-    """Return a tensor in one line: its variable, dtype, shape, the bytes it occupies and on how
-    many tiles."""
+    """Return a line about a tensor: its variable, dtype, shape, and its bytes and tiles."""
     tiles, sizes = bytes_by_tile(tensor)
     total = f"{int(sizes.sum()):,} bytes"
     mapped = tiles != UNMAPPED
@@ -47,15 +46,17 @@ def tensor_line(tensor: Tensor) -> str:
 
 
 def bytes_by_tile(tensor: Tensor) -> tuple[Array, Array]:
-    """Return (tiles, bytes there) of the memory behind a tensor, each byte once; tile -1 for bytes
-    on none."""
+    """Return (tiles, bytes on each) of the memory behind a tensor, counting each byte once.
+
+    The tile of unmapped bytes is -1.
+    """
     _, start, stop, tile = tensor.graph.tile_map().split(*tensor.byte_extent())
     tiles, inverse = np.unique(tile, return_inverse=True)
     return tiles, np.bincount(inverse.reshape(-1), stop - start, len(tiles)).astype(np.int64)
 
 
 def tensor_table(tensor: Tensor) -> str:
-    """Return HTML: the number of elements and bytes of a tensor on each tile."""
+    """Return an HTML table of the elements and bytes of a tensor on each tile."""
     tiles, sizes = bytes_by_tile(tensor)
     order = np.argsort(tiles == UNMAPPED, kind="stable")  # unmapped elements last
     rows = [
@@ -70,14 +71,16 @@ def tensor_table(tensor: Tensor) -> str:
 
 
 def compute_set_line(compute_set: ComputeSet) -> str:
-    """Return a compute set in one line: its vertices by codelet."""
+    """Return a line about a compute set: its number of vertices by codelet."""
     counts = ", ".join(f"{len(t):,} {c.__name__}" for c, t in compute_set.tables.items() if len(t))
     return f"ComputeSet({compute_set.name!r}, {counts or 'no vertices'})"
 
 
 def compute_set_table(compute_set: ComputeSet) -> str:
-    """Return HTML: for each codelet of a compute set how many vertices there are, on how many
-    tiles, with which fields."""
+    """Return an HTML table of the codelets of a compute set.
+
+    For each codelet it shows the numbers of vertices and tiles, and the fields.
+    """
     rows = []
     for codelet, vertices in compute_set.tables.items():
         if not len(vertices):
@@ -101,14 +104,14 @@ def compute_set_table(compute_set: ComputeSet) -> str:
 
 
 def graph_line(graph: Graph) -> str:
-    """Return a graph in one line: how much of everything there is."""
+    """Return a line with the numbers of variables, compute sets and vertices of a graph."""
     variables = counted(len(graph.variables), "variable")
     sets = counted(len(graph.compute_sets), "compute set")
     return f"Graph({variables}, {sets}, {counted(graph.num_vertices, 'vertex', 'vertices')})"
 
 
 def graph_tables(graph: Graph) -> str:
-    """Return HTML: the variables of a graph with their tiles, and its compute sets."""
+    """Return HTML tables of the variables of a graph, with their tiles, and of its compute sets."""
     tile_map = graph.tile_map()
     variables = []
     for v in graph.variables[: MOST_ROWS + 1]:
@@ -156,8 +159,11 @@ def table(
     things: str,
     total: int | None = None,
 ) -> str:
-    """Return an HTML table of at most 15 rows; a last line counts the `things` that are left out.
-    All text is escaped."""
+    """Return an HTML table of at most 15 rows.
+
+    If there are more, the last row counts the `things` that are left out. `total` is the number of
+    rows, which is that of `rows` by default. All text is escaped.
+    """
     total = len(rows) if total is None else total
     shown_rows = rows if total <= MOST_ROWS else rows[: MOST_ROWS - 1]
     head = "".join(f'<th scope="col">{escape(c)}</th>' for c in columns)
@@ -174,7 +180,7 @@ def table(
 
 
 def write(text: str, out: str | os.PathLike[str] | TextIO, call: str) -> None:
-    """Write `text` to a path, or to something with a `write` method."""
+    """Write `text` to a path, or to an object that has a `write` method."""
     if isinstance(out, (str, os.PathLike)):
         try:
             Path(out).write_text(text, encoding="utf-8", newline="\n")

@@ -1,19 +1,19 @@
-"""A tile's registers: a floating-point control register, and a random generator for each worker.
+"""The registers of a tile: a floating-point control register, and a random generator per worker.
 
 The bits of the control register are those of the chip's FP_CTL (graphcore/ipu_assembly_support):
 which exceptions stop a run (INV, DIV0, OFLO), whether results stored as HALF are rounded
 stochastically (ESR), and whether halves that overflow become NaN (NANOO). The generators are
-xoroshiro128aox, four words of 32 bits a worker, as the registers PRNG_0_0, PRNG_0_1, PRNG_1_0,
-PRNG_1_1.
+xoroshiro128aox. The state of a worker has four words of 32 bits, as in the registers PRNG_0_0,
+PRNG_0_1, PRNG_1_0 and PRNG_1_1.
 
-Codelets reach these registers through `RegisterVertex`.
+Codelets access these registers through `RegisterVertex`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -27,20 +27,20 @@ DIV0 = 1 << 1
 OFLO = 1 << 2
 ESR = 1 << 19
 NANOO = 1 << 20
-# The kit's own: an overflow of a half stops the run where it is stored, other exceptions do not.
+# The kit's own bit: an overflow of a half stops the run where it is stored. Other exceptions do not
+# stop it.
 STOP_ON_NANOO = 1 << 31
-SEED_WORDS = 4  # for each worker
+SEED_WORDS = 4  # words of a generator's state, for each worker
 
 
 @flagged
 @dataclass(frozen=True)
 class FloatingPointBehaviour:
-    """The behaviour of floating-point arithmetic at its limits. Poplar's fields and defaults: all
-    on.
+    """The handling of exceptional results in floating-point arithmetic. By default, all are on.
 
-    `inv`: an invalid operation, such as 0 / 0, stops the run; `div0`: a division by zero does;
-    `oflo`: an overflow does. `esr`: values stored as HALF are rounded stochastically. `nanoo`:
-    halves that overflow become NaN, not infinity.
+    The fields are Poplar's. `inv`, `div0` and `oflo` stop the run at an invalid operation such as 0
+    / 0, at a division by zero, and at an overflow. With `esr`, values stored as HALF are rounded
+    stochastically. With `nanoo`, halves that overflow become NaN instead of infinity.
     """
 
     inv: bool = True
@@ -57,31 +57,36 @@ class FloatingPointBehaviour:
 
 
 class Registers:
-    """The registers of some tiles. `behaviour`: uint32 (tiles,); `generators`: uint64 (tiles,
-    workers, 2)."""
+    """The registers of some tiles.
+
+    `behaviour` is uint32[tiles], and `generators` is uint64[tiles, workers, 2].
+    """
 
     def __init__(self, tiles: int, workers: int, behaviour: int = 0, seed: int = 0) -> None:
         self.behaviour: Array = np.full(tiles, behaviour, np.uint32)
-        self._make: Callable[[], Array] = lambda: generator.worker_states(seed, tiles, workers)
+        self._make: Callable[[], Array] = partial(generator.worker_states, seed, tiles, workers)
 
     @cached_property
     def generators(self) -> Array:
-        """Made when somebody looks first, for that takes a while on a large machine."""
+        """The states of the random generators: uint64[tiles, workers, 2].
+
+        They are built on first access, as that takes a while for a large machine.
+        """
         return self._make()
 
     def draw(self) -> Array:
-        """Return the next word of every worker: uint64 (tiles, workers)."""
+        """Return the next word of every worker: uint64[tiles, workers]."""
         return generator.draw(self.generators, 1)[..., 0]
 
     def of(self, tiles: Array) -> Registers:
-        """Return a copy of the registers of some tiles."""
+        """Return a copy of the registers of `tiles`."""
         part = Registers(0, 0)
         part.behaviour = self.behaviour[tiles]
         part._make = lambda: self.generators[tiles]
         return part
 
     def put(self, tiles: Array, part: Registers) -> None:
-        """Put into some tiles what `of` gave for them, as it is now."""
+        """Set the registers of `tiles` to the state of `part`, which `of` returned for them."""
         self.behaviour[tiles] = part.behaviour
         if "generators" in part.__dict__:
             self.generators[tiles] = part.generators
@@ -90,28 +95,30 @@ class Registers:
 class RegisterVertex(SupervisorVertex):
     """A codelet that reads or sets registers of its tile.
 
-    The engine runs all vertices of one shape in a single call of compute(): each field then has one
-    more axis in front, the vertices, and so have the registers. compute() is written for that, and
-    for a vertex alone.
+    The engine runs all vertices of one shape in a single call of compute(): each field, and the
+    registers, then have one more axis in front, which numbers the vertices. compute() must work
+    with this axis, and also without it for a single vertex.
     """
 
     @property
     def registers(self) -> Registers:
-        """The registers of the tiles of the vertices that run; of a vertex alone, those of a tile
-        just switched on."""
+        """The registers of the tiles of the running vertices.
+
+        A vertex that runs alone has the registers of a tile that was just switched on.
+        """
         if "_registers" not in self.__dict__:
             self.__dict__["_registers"] = Registers(1, WORKERS)
         table: Registers = self.__dict__["_registers"]
         return table
 
     def compute_with(self, registers: Registers) -> None:
-        """Run compute() on these registers."""
+        """Run compute() with `registers`."""
         self.__dict__["_registers"] = registers
         self.compute()
 
 
 class SetFloatingPointBehaviour(RegisterVertex):
-    """Clear some bits of FP_CTL on every worker, and set others."""
+    """Clear the bits `clear` of FP_CTL on every worker, and then set the bits `on`."""
 
     clear: UNSIGNED_INT
     on: UNSIGNED_INT
@@ -121,8 +128,11 @@ class SetFloatingPointBehaviour(RegisterVertex):
         control[...] = control & ~self.clear | self.on
 
     def cycles(self, target: Target) -> int:
-        """Return assumed cycles: those of PopLibs' SetSeed, with 8 instructions a worker instead of
-        27, since one register is filled and not four."""
+        """Return an assumed number of cycles.
+
+        It is that of PopLibs' SetSeed, but with 8 instructions for each worker instead of 27, since
+        one register is set instead of four.
+        """
         return 14 + 8 * target.num_worker_contexts
 
 
@@ -136,7 +146,7 @@ class GetHwSeeds(RegisterVertex):
         self.out = words.reshape(self.out.shape)
 
     def cycles(self, target: Target) -> int:
-        """Return assumed cycles: as many as setting the registers takes."""
+        """Return an assumed number of cycles: that of setting the registers."""
         return 14 + 27 * target.num_worker_contexts
 
 

@@ -1,4 +1,4 @@
-"""Remote buffers: rows of elements in streaming memory, as a graph describes them."""
+"""The descriptions of remote buffers: rows of elements in streaming memory."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ipu_teach.types import DType, as_dtype
 class RemoteBuffer:
     """A buffer of `repeats` rows of `num_elements` elements in streaming memory.
 
-    `Graph.add_remote_buffer` makes it. A program copies rows with `Copy(tensor, buffer, offset)`
-    and `Copy(buffer, tensor, offset)`, the host with `Engine.copy_to_remote_buffer` and
-    `copy_from_remote_buffer`. Each of `replicas` has its own rows.
+    `Graph.add_remote_buffer` creates it. A program copies rows with `Copy(tensor, buffer, offset)`
+    and `Copy(buffer, tensor, offset)`, and the host with `Engine.copy_to_remote_buffer` and
+    `copy_from_remote_buffer`. Each of `replicas` replicas has its own rows.
     """
 
     handle: str
@@ -27,12 +27,12 @@ class RemoteBuffer:
 
     @property
     def bytes(self) -> int:
-        """The bytes of all rows in streaming memory."""
+        """The total bytes in streaming memory, over all replicas."""
         return self.num_elements * self.repeats * self.replicas * self.dtype.size
 
     @property
     def rows(self) -> str:
-        """The size as text: "10 rows of 128 elements"."""
+        """The size as text, such as "10 rows of 128 elements"."""
         return f"{counted(self.repeats, 'row')} of {counted(self.num_elements, 'element')}"
 
     def __repr__(self) -> str:
@@ -42,7 +42,7 @@ class RemoteBuffer:
 def make_remote_buffer(
     handle: str, dtype: type[DType], num_elements: int, repeats: int, replicas: int = 1
 ) -> RemoteBuffer:
-    """Return the description of a remote buffer, after checking the arguments."""
+    """Return the description of a remote buffer. Raises `GraphObjectCreationError`."""
     dtype = as_dtype(dtype, f"The remote buffer {handle!r}")
     for name, value, label in (
         ("num_elements", num_elements, "the elements of one row"),
@@ -52,7 +52,9 @@ def make_remote_buffer(
             raise GraphObjectCreationError(f"""The remote buffer {handle!r} was given {shown(value)}
                 as {name}.
                 next:  give {label}, a whole number of 1 or more.""")
-    buffer = RemoteBuffer(handle, dtype, int(num_elements), int(repeats), replicas)
+    buffer = RemoteBuffer(
+        handle, dtype, num_elements=int(num_elements), repeats=int(repeats), replicas=replicas
+    )
     if buffer.bytes > MOST_BYTES:
         raise GraphObjectCreationError(f"""The remote buffer {handle!r} is too large.
             where: {shown(num_elements)} elements in each of {shown(repeats)} rows; a buffer may

@@ -1,10 +1,10 @@
-"""Replicated graphs: the graph of one replica, and the top-level graph that sees them all.
+"""Replicated graphs: the graph of one replica, and the top-level graph of all replicas.
 
-A learner builds the graph of one replica, with the tiles of one. A top-level graph has the tiles of
-all replicas. Its addresses hold an image of each replica's memory, far apart, and then variables of
-its own. A variable of shape s is a view of shape (R, s) there (`Graph.get_non_replicated_tensor`),
-so that the author of a collective sees ordinary tensors. `compile.replicas` moves the images
-together.
+A learner builds the graph of one replica, which has the tiles of one replica. The top-level graph
+has the tiles of all replicas. Its addresses contain an image of each replica's memory, far apart
+from each other, followed by its own variables. There, a variable of shape s is a view of shape (R,
+*s) (`Graph.get_non_replicated_tensor`), so the author of a collective works with ordinary tensors.
+`compile.replicas` moves the images together.
 """
 
 from __future__ import annotations
@@ -23,28 +23,30 @@ if TYPE_CHECKING:
     from ipu_teach.graph.graph import Graph
     from ipu_teach.target import Target
 
-APART = 2 * MOST_BYTES  # bytes from an image to the next: no view within one leads half as far
-MOST_REPLICAS = 2**12  # whose images have addresses of 63 bits
+# bytes from an image to the next; a view of one image covers at most half of them
+APART = 2 * MOST_BYTES
+MOST_REPLICAS = 2**12  # the images of more replicas would need addresses of more than 63 bits
 
 
 @dataclass
 class Replication:
-    """The replication of a graph: `count` times, as parts of the graph `whole`. In `whole`, `part`
-    is the graph of one replica."""
+    """The replicas of a graph.
+
+    The graph of one replica has their number `count`, and the top-level graph `whole`. In the
+    top-level graph, `part` is the graph of one replica.
+    """
 
     count: int = 1
     part: Graph | None = None
     whole: Graph | None = None
 
     def fits(self, count: int) -> bool:
-        """Return whether tensors of this graph can be combined with an object that exists `count`
-        times."""
+        """Return whether an object with `count` replicas can be used with tensors of this graph."""
         return self.count == count or self.part is self.whole
 
 
 def target_of_one(target: Target, count: object) -> Target:
-    """Return the machine that each of `count` replicas has for itself. Raises
-    `GraphReplicationError`."""
+    """Return the machine of each of `count` replicas. Raises `GraphReplicationError`."""
     ipus = target.num_ipus
     if not is_whole(count) or not 1 <= count <= MOST_REPLICAS:
         raise GraphReplicationError(f"""Graph() was given the replication factor {shown(count)}.
@@ -60,8 +62,7 @@ def target_of_one(target: Target, count: object) -> Target:
 
 
 def join(top_level: Graph, part: Graph, count: int) -> None:
-    """Make `part`, which is empty, the graph of each of `count` replicas of the top-level graph
-    `whole`."""
+    """Make `part`, an empty graph, the graph of each of `count` replicas of `top_level`."""
     if top_level.variables or top_level.replication.part is not None:
         raise GraphReplicationError(f"""create_replicated_graph() was called on a graph that has
             {"been replicated" if top_level.replication.part is not None else "variables"} already.
@@ -70,7 +71,7 @@ def join(top_level: Graph, part: Graph, count: int) -> None:
     top_level.replication.part = part
     part.replication.count = count
     part.replication.whole = top_level
-    # both graphs share one set of names
+    # one set of names for both graphs
     part.streams = top_level.streams
     part.host_accesses = top_level.host_accesses
     part.remote_buffers = top_level.remote_buffers
@@ -81,7 +82,7 @@ def join(top_level: Graph, part: Graph, count: int) -> None:
     log = top_level._mapping
 
     def images() -> None:
-        """Map the images of everything mapped since to the tiles of their replicas."""
+        """Map the images of everything that was mapped since the last call."""
         nonlocal done
         rows = np.array(part.mapping_log[done:], np.int64).reshape(-1, 3)
         done = len(part.mapping_log)
@@ -92,8 +93,11 @@ def join(top_level: Graph, part: Graph, count: int) -> None:
 
 
 def whole_tensor(tensor: Tensor, graph: Graph, count: int, distance: int) -> Tensor:
-    """Return the tensor of shape (count, *s) of `graph` of which `tensor`, of shape s, is what is
-    in each replica; their memories are `apart` bytes from each other."""
+    """Return a tensor of shape (count, *s): `tensor`, of shape s, in each replica.
+
+    The result belongs to `graph`. `distance` is the number of bytes from one replica's memory to
+    the next.
+    """
     layout = tensor.layout
     step = distance // tensor.dtype.size
     if layout.strides is None:

@@ -1,13 +1,13 @@
-"""Sizes of fields: of a Vector of state, and of a list of vectors that is connected part by part.
+"""Sizes of fields: of a vector of state, and of a list of vectors that is connected in parts.
 
-graph.set_field_size(vertex["parts"], 2)
-graph.connect(vertex["parts"][0], a)
-graph.connect(vertex["parts"][1], b)
+A list of two vectors whose parts are connected one after another:
+
+    graph.set_field_size(vertex["parts"], 2)
+    graph.connect(vertex["parts"][0], a)
+    graph.connect(vertex["parts"][1], b)
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 from ipu_teach.errors import (
     GraphConnectionError,
@@ -18,13 +18,13 @@ from ipu_teach.errors import (
 )
 from ipu_teach.graph.layouts import ListLayout, is_whole
 from ipu_teach.graph.tensor import Tensor
-from ipu_teach.graph.vertex_table import UNCONNECTED, FieldRef, VertexTable
+from ipu_teach.graph.vertex_table import UNCONNECTED, FieldRef, FieldValue, VertexTable
 
 MOST_PARTS = 10**6
 
 
-def set_field_size(ref: FieldRef, size: Any) -> None:
-    """`Graph.set_field_size`."""
+def set_field_size(ref: FieldRef, size: object) -> None:
+    """Set the size of a field, as `Graph.set_field_size` does."""
     table = ref.vertex.table
     row = ref.vertex.row
     name = ref.name
@@ -53,7 +53,7 @@ def set_field_size(ref: FieldRef, size: Any) -> None:
 
 
 def get_field_size(ref: FieldRef) -> int:
-    """Return `Graph.get_field_size`."""
+    """Return the size of a field, as `Graph.get_field_size` does."""
     table = ref.vertex.table
     row = ref.vertex.row
     name = ref.name
@@ -71,7 +71,7 @@ def get_field_size(ref: FieldRef) -> int:
 
 
 def state_size(table: VertexTable, row: int, name: str) -> int:
-    """Return the elements of a Vector of state. Raises `NoSizeSpecifiedError`."""
+    """Return the number of elements of a Vector of state. Raises `NoSizeSpecifiedError`."""
     value = table.state_values[name][row]
     if value is None and (name, row) not in table.sizes:
         from ipu_teach.graph.vertex_table import VertexRef
@@ -89,8 +89,11 @@ def _unsized(ref: FieldRef) -> NoSizeSpecifiedError:
     )
 
 
-def connect_part(ref: FieldRef, value: Any) -> None:
-    """`Graph.connect` for one part of a list; the field is connected when all its parts are."""
+def connect_part(ref: FieldRef, value: FieldValue) -> None:
+    """Connect one part of a list, as `Graph.connect` does.
+
+    The field itself is connected when all its parts are.
+    """
     table = ref.vertex.table
     row = ref.vertex.row
     name = ref.name
@@ -115,5 +118,6 @@ def connect_part(ref: FieldRef, value: Any) -> None:
         )
     table.check(field, value, part=True)
     parts[index] = value
-    if all(p is not None for p in parts):
-        table.connect(row, name, parts)
+    connected = [part for part in parts if part is not None]
+    if len(connected) == len(parts):
+        table.connect(row, name, connected)

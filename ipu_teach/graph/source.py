@@ -1,5 +1,7 @@
-"""The line of the learner's own code that made something: kept as two numbers, put into words when
-an error wants it."""
+"""The line of the learner's code that created an object.
+
+It is stored as a file and a line number, and becomes text only when an error needs it.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from ipu_teach._support.own_code import is_own_module
 
 Line = tuple[str, int]
 NOWHERE: Line = ("", 0)
-LAST = sys.maxsize  # stands for all rows that are still to come
+LAST = sys.maxsize  # the end of a range of rows that also covers all rows to come
 
 
 def caller() -> Line:
@@ -26,9 +28,9 @@ def caller() -> Line:
 class RowLines:
     """The learner's line that last changed each row of a table.
 
-    A loop changes many rows from one line; the first and the last of them are stored. `code` and
-    `place` say where in which code the last change was made, and `stop` is the row after it. They
-    are found much sooner than the line that belongs to them.
+    A loop changes many rows from one line, so a span has only its first and last row. `code` and
+    `place` are the code object and the instruction of the last change, and `stop` is the row after
+    it. Comparing them is much faster than finding the line.
     """
 
     def __init__(self) -> None:
@@ -40,8 +42,7 @@ class RowLines:
         self.place = 0
 
     def note(self, frame: FrameType, start: int, stop: int = LAST) -> None:
-        """Write down that it is done to the rows from `start` to `stop`, in whose `frame` the graph
-        was called."""
+        """Record that the rows from `start` to before `stop` were changed by a call in `frame`."""
         self.before.append((self.start, self.stop, self.line))
         self.start = start
         self.stop = stop
@@ -50,25 +51,27 @@ class RowLines:
         self.place = frame.f_lasti
 
     def spans(self) -> tuple[tuple[int, int, Line], ...]:
-        """Return (first row, the one after the last, line), the latest first."""
+        """Return (first row, row after the last, line) of each span, the latest first."""
         return ((self.start, self.stop, self.line), *reversed(self.before))
 
 
 def line_of(row: int, spans: Iterable[tuple[int, int, Line]]) -> Line:
-    """Return the line that did it to a row."""
+    """Return the line that last changed a row."""
     return next((line for start, stop, line in spans if start <= row < stop), NOWHERE)
 
 
 def file_name(path: str) -> str:
-    """Return a file as a person names it: its last part, or the notebook's cell."""
+    """Return the short name of a file: its last part, or "notebook cell"."""
     if "ipykernel" in path or path.startswith("<"):
         return "notebook cell"
     return path.replace("\\", "/").rsplit("/", 1)[-1]
 
 
 def in_words(*lines: Line) -> str:
-    """Return `lesson.py, line 12: v = graph.add_vertex(…)` for each different line; nothing for
-    lines that are not known."""
+    """Return `lesson.py, line 12: v = graph.add_vertex(…)` for each distinct line.
+
+    Unknown lines are left out.
+    """
     texts = []
     for path, number in dict.fromkeys(lines):
         if path:

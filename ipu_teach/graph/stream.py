@@ -1,25 +1,24 @@
-"""Streams: the channels between host and device, as a graph describes them."""
+"""The descriptions of streams, the channels between host and device."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
 
 from ipu_teach.errors import GraphObjectCreationError, InvalidOptionError, did_you_mean, shown
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.graph.variable_table import MOST_BYTES
 from ipu_teach.types import DType, as_dtype
 
-MOST_BUFFERED = 1024  # transfers held ready for one stream
+MOST_BUFFERED = 1024  # transfers that are prefetched for one stream
 
 
 class ReplicatedStreamMode(Enum):
-    """The data that the replicas of a graph receive from a stream.
+    """The data that each replica of a graph receives from a stream.
 
-    REPLICATE: each replica gets its own part of every transfer, one replica after another.
-    BROADCAST: all get the same data. With one replica both are the same.
+    REPLICATE: each replica gets its own part of every transfer, in the order of the replicas.
+    BROADCAST: all replicas get the same data. With a single replica, both are the same.
     """
 
     REPLICATE = "REPLICATE"
@@ -31,8 +30,8 @@ class DataStream:
     """A channel between host and device, which transfers `num_elements` elements at a time.
 
     Connect it with `Engine.connect_stream`. `buffering_depth` is the number of transfers that a
-    `StreamCallback` prefetches. `replicas` is the number of replicas that use it; an engine
-    transfers the elements of all of them at once.
+    `StreamCallback` prefetches. `replicas` is the number of replicas that use the stream; an engine
+    transfers the elements of all replicas at once.
     """
 
     handle: str
@@ -54,12 +53,13 @@ def make_stream(
     num_elements: int,
     to_device: bool,
     mode: ReplicatedStreamMode = ReplicatedStreamMode.REPLICATE,
-    options: Mapping[str, Any] | None = None,
+    options: Mapping[str, int | str] | None = None,
     buffering_depth: int | None = None,
 ) -> DataStream:
     """Return the description of a stream, after checking the arguments.
 
-    `options` may contain `buffering_depth` (Poplar: `bufferingDepth`).
+    `options` may contain `buffering_depth` (Poplar: `bufferingDepth`). Raises
+    `GraphObjectCreationError`, `PoplarTypeError` and `InvalidOptionError`.
     """
     dtype = as_dtype(dtype, f"The stream {handle!r}")
     if not is_whole(num_elements) or not 1 <= num_elements <= MOST_BYTES // dtype.size:
@@ -71,10 +71,21 @@ def make_stream(
             next:  give ReplicatedStreamMode.REPLICATE or BROADCAST; options are a dict:
             options={{'buffering_depth': 2}}.""")
     depth = _depth(handle, options, buffering_depth)
-    return DataStream(handle, dtype, int(num_elements), to_device, depth, mode)
+    return DataStream(
+        handle,
+        dtype,
+        num_elements=int(num_elements),
+        to_device=to_device,
+        buffering_depth=depth,
+        mode=mode,
+    )
 
 
-def _depth(handle: str, options: Mapping[str, Any] | None, depth_argument: int | None) -> int:
+def _depth(
+    handle: str,
+    options: Mapping[str, int | str] | None,
+    depth_argument: int | str | None,
+) -> int:
     if options is not None and not isinstance(options, Mapping):
         raise InvalidOptionError(f"""The stream {handle!r} was given the options {shown(options)}.
             next:  give a dict: options={{'buffering_depth': 2}}.""")

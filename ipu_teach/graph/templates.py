@@ -1,18 +1,17 @@
-"""Vertex templates: a class whose fields name a TypeVar, and the vertices made from it for given
-dtypes."""
+"""Vertex templates, whose fields name a TypeVar, and the vertex classes made from them."""
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import TypeVar
 
 from ipu_teach.errors import VertexDefinitionError
 from ipu_teach.graph.vertex import Vertex, template
 from ipu_teach.types import DType, as_dtype
 
 
-def placeholders(codelet: type[Vertex]) -> list[Any]:
-    """Return the TypeVars that a template leaves open: in the order of its Generic, else of its
-    fields."""
+def placeholders(codelet: type[Vertex]) -> list[TypeVar]:
+    """Return the TypeVars of a template, in the order of its Generic, or else of its fields."""
     open_ = list(
         dict.fromkeys(f.dtype for f in codelet.fields.values() if isinstance(f.dtype, TypeVar))
     )
@@ -20,12 +19,14 @@ def placeholders(codelet: type[Vertex]) -> list[Any]:
     return order + [p for p in open_ if p not in order]
 
 
-def instance(codelet: type[Vertex], dtypes: tuple[Any, ...]) -> type[Vertex]:
-    """Return the vertex that a template makes for these dtypes; the same class each time. Named as
-    in C++: `Scale<float>`."""
+def instance(codelet: type[Vertex], dtypes: Sequence[object]) -> type[Vertex]:
+    """Return the vertex class of a template for `dtypes`: the same class each time.
+
+    Its name is as in C++: `Scale<float>`. If `dtypes` are TypeVars, return the template itself.
+    """
     wanted = placeholders(codelet)
     if all(isinstance(d, TypeVar) for d in dtypes) and wanted:
-        return codelet  # a base class, as in class Other(Scale[T])
+        return codelet  # a base class, as in `class Other(Scale[T])`
     if not wanted:
         raise VertexDefinitionError(f"""{codelet.__name__} is not a template.
             next:  use it as it is: {codelet.__name__}, without brackets.""")
@@ -44,7 +45,7 @@ def instance(codelet: type[Vertex], dtypes: tuple[Any, ...]) -> type[Vertex]:
 
 
 def open_template(codelet: type[Vertex]) -> VertexDefinitionError:
-    """Return the error for a template that was not given its dtypes."""
+    """Return the error for a template that is used without dtypes."""
     wanted = placeholders(codelet)
     return VertexDefinitionError(f"""{codelet.__name__} is a template:
         {", ".join(p.__name__ for p in wanted)} has no dtype yet.
@@ -52,11 +53,10 @@ def open_template(codelet: type[Vertex]) -> VertexDefinitionError:
 
 
 def type_name(dtype: type[DType]) -> str:
-    """Return a dtype's name in C++, as in the name of a codelet: unsigned int."""
+    """Return a dtype's name in C++, such as "unsigned int", as in the name of a codelet."""
     return dtype.__name__.lower().replace("_", " ").replace("longlong", "long long")
 
 
 def template_name(name: str, *dtypes: type[DType]) -> str:
-    """Return the name of a template's instance: `template_name("Scale", FLOAT)` is
-    "Scale<float>"."""
+    """Return the name of a template's instance, such as "Scale<float>"."""
     return f"{name}<{','.join(type_name(d) for d in dtypes)}>"

@@ -1,8 +1,8 @@
 """Tensors: views of variables. Slicing, reshaping and transposing copy nothing and cost nothing.
 
-A tensor is an offset and a *layout*. The layout gives the positions of the elements relative to the
-offset: by strides if possible (a slice, a row, a column, a transpose), else as an explicit list of
-positions (a concatenation, a flattened transpose).
+A tensor consists of an offset and a *layout*. The layout has the positions of the elements relative
+to the offset: as strides if possible (a slice, a row, a column, a transpose), and otherwise as a
+list (a concatenation, a flattened transpose).
 
 Positions count elements of the tensor's own dtype in the graph's memory, which is one flat array.
 """
@@ -10,7 +10,7 @@ Positions count elements of the tensor's own dtype in the graph's memory, which 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from math import prod
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO, overload
@@ -39,6 +39,7 @@ from ipu_teach.graph.layouts import (
     is_whole,
     refuse_to_list,
 )
+from ipu_teach.graph.numpy_calls import call_for
 from ipu_teach.graph.source import caller, in_words
 from ipu_teach.graph.variable_table import VariableInterval
 from ipu_teach.types import BOOL, QUARTER, Array, DType, QuarterMetadata, as_dtype, metadata_of
@@ -53,7 +54,7 @@ _new = object.__new__
 
 
 class UpsampleMethod(Enum):
-    """The ways in which `Tensor.upsample` makes a dimension longer."""
+    """The methods by which `Tensor.upsample` makes a dimension longer."""
 
     REPEAT = "repeat"
 
@@ -61,14 +62,14 @@ class UpsampleMethod(Enum):
 class Tensor(WithoutSome, WithoutValue):
     """A view of elements of one dtype. It has no values: only Copy and Execute change data.
 
-    `shape` is a tuple of ints, and `element_type` the dtype. Index and slice a tensor as in numpy,
-    with integers, slices and `...`. `a == b` is True if both are the same view. Using a tensor as a
-    number or a list raises `DeviceValueError`; write `tensor[i] for i in range(len(tensor))` for a
-    loop over its parts.
+    `shape` is a tuple of ints, and `element_type` is the dtype. Index and slice a tensor as in
+    numpy, with integers, slices and `...`. `a == b` is True if both are the same view. Using a
+    tensor as a number or a list raises `DeviceValueError`; to loop over its parts, write `tensor[i]
+    for i in range(len(tensor))`.
     """
 
     __slots__ = ("offset", "form")
-    not_here = not_here.TENSOR
+    not_here = not_here.ARRAY | not_here.TENSOR
 
     def __init__(self, offset: int, form: Form) -> None:
         self.offset = offset
@@ -120,7 +121,7 @@ class Tensor(WithoutSome, WithoutValue):
         return metadata_of(self.dtype, repr(self))
 
     def dim(self, axis: int) -> int:
-        """Return the length of one dimension. Raises `PoplarIndexError`."""
+        """Return the length of dimension `axis`. Raises `PoplarIndexError`."""
         return self.shape[self._axis(axis)]
 
     def __len__(self) -> int:
@@ -146,14 +147,27 @@ class Tensor(WithoutSome, WithoutValue):
     def __hash__(self) -> int:
         return hash((self.num_elements and self.offset, self.shape, self.dtype))
 
-    def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
+    def __array__(self, *args: object, **kwargs: object) -> NoReturn:
         raise PoplarTypeError(f"""A tensor was used as if it held numbers: it only names elements in
             the machine's memory.
             where: {self!r}
             next:  to see its values: graph.create_host_read(handle, tensor), then
             engine.read_tensor(handle) after a run.""")
 
-    def __setitem__(self, key: Any, value: Any) -> NoReturn:
+    def __array_function__(self, function: Callable[..., object], *_: object) -> NoReturn:
+        name = function.__name__
+        call = call_for(name)
+        advice = (
+            f"use the kit's call: {call}"
+            if call
+            else "let the device do it, with the functions of ipu_teach.poplibs.popops."
+        )
+        raise PoplarTypeError(f"""np.{name}() was called with a tensor, which has no values while
+            the program is written.
+            where: {self!r}
+            next:  {advice}""")
+
+    def __setitem__(self, key: object, value: object) -> NoReturn:
         raise PoplarTypeError(f"""A value was assigned to elements of a tensor: a graph only
             describes what will run.
             where: {self!r}
@@ -161,8 +175,8 @@ class Tensor(WithoutSome, WithoutValue):
             program.Copy.""")
 
     def __getitem__(self, key: Any) -> Tensor:
-        # First keys as loops have them, [i], [a:b], [i, j] and [i, a:b], if the form that they lead
-        # to was met before.
+        # The usual keys of loops, [i], [a:b], [i, j] and [i, a:b], are handled here if the form of
+        # the view is already cached.
         form = self.form
         offset = self.offset
         part = key
@@ -187,7 +201,7 @@ class Tensor(WithoutSome, WithoutValue):
                 new_form = form.rows.get(stop - first)
         if new_form is None:
             return Tensor(*cut(self, key))
-        view = _new(Tensor)  # Tensor(…) would take half as long again
+        view = _new(Tensor)  # Tensor(…) would take 1.5 times as long
         view.offset = offset + first * form.stride
         view.form = new_form
         return view
@@ -222,8 +236,8 @@ class Tensor(WithoutSome, WithoutValue):
         """Return the elements from `begin` up to, but not including, `end` of one dimension.
 
         `slice(2)` ends at the end of the dimension. `slice((2, 5), dim=1)` takes an interval.
-        `slice((0, 2), (3, 4))` takes a begin and an end for each dimension, from the first one on.
-        Raises `PoplarIndexError` if a bound is outside the tensor.
+        `slice((0, 2), (3, 4))` takes a begin and an end for each dimension, from the first
+        dimension on. Raises `PoplarIndexError` if a bound is outside the tensor.
         """
         if end is None and is_whole(begin):
             end = self.shape[self._axis(dim)]
@@ -238,7 +252,8 @@ class Tensor(WithoutSome, WithoutValue):
         ):
             bounds = [(self._axis(dim), begin, end)]
         else:
-            begins, ends = as_shape(begin), as_shape(end)
+            begins = as_shape(begin)
+            ends = as_shape(end)
             if (
                 begins is None
                 or ends is None
@@ -276,7 +291,9 @@ class Tensor(WithoutSome, WithoutValue):
 
         The indices are those of the first dimensions. Raises `PoplarIndexError`.
         """
-        index_list: Any = indices[0] if len(indices) == 1 and not is_whole(indices[0]) else indices
+        index_list: object = (
+            indices[0] if len(indices) == 1 and not is_whole(indices[0]) else indices
+        )
         wanted = as_shape(index_list)
         if wanted is None:
             raise PoplarIndexError(
@@ -287,7 +304,7 @@ class Tensor(WithoutSome, WithoutValue):
         return self[wanted]
 
     def sub_sample(self, stride: int, dim: int = 0) -> Tensor:
-        """Return every `stride`-th element of dimension `dim`, from the first one on.
+        """Return every `stride`-th element of dimension `dim`, beginning with the first.
 
         Raises `PoplarIndexError`.
         """
@@ -302,26 +319,35 @@ class Tensor(WithoutSome, WithoutValue):
         """Return the view with dimension `dim` in reverse order. Raises `PoplarIndexError`."""
         return self[(slice(None),) * self._axis(dim) + (slice(None, None, -1),)]
 
-    def reshape(self, shape: int | Sequence[int]) -> Tensor:
+    def reshape(self, shape: int | Sequence[int], *further: NoReturn) -> Tensor:
         """Return the same elements, in row-major order, with another shape.
 
-        Raises `TensorCreationError` if the numbers of elements differ.
+        Raises `TensorCreationError` if the numbers of elements differ, and `PoplarTypeError` if the
+        sizes are separate arguments instead of one sequence.
         """
+        if further:
+            raise PoplarTypeError(f"""reshape() got {1 + len(further)} arguments, but takes the
+                shape as one.
+                where: {self!r}
+                next:  write the sizes in brackets: reshape({(shape, *further)}).""")
         wanted = as_shape(shape)
         if wanted is None or prod(wanted) != self.num_elements:
+            advice = (
+                self._without_a_blank(shape)
+                or "give whole numbers, none negative, whose product is the number of elements."
+            )
             raise TensorCreationError(f"""A tensor of shape {self.shape} has
                 {counted(self.num_elements, "element")} and cannot take the shape
                 {shown(shape if wanted is None else wanted)}.
                 where: {self!r}
-                next:  give whole numbers, none negative, whose product is the number of
-                elements.""")
+                next:  {advice}""")
         if self.layout.strides is not None:
             if self.num_elements == 0 or self.layout.contiguous:
                 return Tensor.of(
                     self.graph, self.dtype, self.offset, self.graph.strided(wanted, dense(wanted))
                 )
-            # A dummy of the same strides over one byte: numpy says whether a view exists; nothing
-            # is ever read.
+            # numpy decides whether a view with this shape exists, on a dummy array of one byte with
+            # the same strides. No element is ever read.
             dummy = np.lib.stride_tricks.as_strided(
                 np.zeros(1, np.int8), self.shape, self.layout.strides
             )
@@ -333,6 +359,18 @@ class Tensor(WithoutSome, WithoutValue):
             except ValueError:
                 pass
         return self.graph.listed(self.dtype, self.offset + self.layout.positions.reshape(wanted))
+
+    def _without_a_blank(self, shape: object) -> str:
+        """Return advice for a shape with one size of -1, as numpy takes it; "" for any other."""
+        entries = shape if isinstance(shape, (tuple, list)) else (shape,)
+        sizes = [int(size) for size in entries if is_whole(size)]
+        if len(sizes) != len(entries) or sizes.count(-1) != 1:
+            return ""
+        known = -prod(sizes)
+        if known <= 0 or self.num_elements % known:
+            return ""
+        complete = tuple(self.num_elements // known if size == -1 else size for size in sizes)
+        return f"write the size that -1 stands for in numpy: reshape({complete})."
 
     def flatten(self, dim_begin: int = 0, dim_end: int | None = None) -> Tensor:
         """Join all dimensions, or those from `dim_begin` up to, but not including, `dim_end`."""
@@ -348,7 +386,10 @@ class Tensor(WithoutSome, WithoutValue):
         )
 
     def reshape_partial(self, dim_begin: int, dim_end: int, shape: int | Sequence[int]) -> Tensor:
-        """Give the dimensions from `dim_begin` up to, not including, `dim_end` another shape."""
+        """Give the dimensions from `dim_begin` up to, not including, `dim_end` another shape.
+
+        Raises `PoplarIndexError` and `TensorCreationError`.
+        """
         self._check_dims("reshape_partial", dim_begin, dim_end)
         wanted = as_shape(shape)
         if wanted is None or prod(wanted) != prod(self.shape[dim_begin:dim_end]):
@@ -363,8 +404,8 @@ class Tensor(WithoutSome, WithoutValue):
     def expand(self, dims: int | Sequence[int]) -> Tensor:
         """Insert a dimension of length 1 before each of `dims`.
 
-        `dims` number the dimensions of this tensor; `rank` inserts one at the end. A (2, 3) tensor
-        becomes (1, 2, 3) with `expand(0)`, and (2, 1, 3, 1) with `expand((1, 2))`. Raises
+        `dims` are numbers of this tensor's dimensions; `rank` inserts a dimension at the end. A (2,
+        3) tensor becomes (1, 2, 3) with `expand(0)`, and (2, 1, 3, 1) with `expand((1, 2))`. Raises
         `PoplarIndexError`.
         """
         places = as_shape(dims)
@@ -378,7 +419,7 @@ class Tensor(WithoutSome, WithoutValue):
         return self.reshape(shape)
 
     def squeeze(self, dims: int | Sequence[int] | None = None) -> Tensor:
-        """Remove the dimensions `dims`, which have length 1; by default all of length 1.
+        """Remove the dimensions `dims`, which must have length 1; by default all of length 1.
 
         Raises `PoplarIndexError`.
         """
@@ -396,10 +437,11 @@ class Tensor(WithoutSome, WithoutValue):
         return self[tuple(0 if i in gone else slice(None) for i in range(self.rank))]
 
     def broadcast(self, count: int, dim: int = 0) -> Tensor:
-        """Repeat the view `count` times along dimension `dim`: (1, 2) becomes (1, 2, 1, 2).
+        """Repeat the view `count` times along dimension `dim`: elements (1, 2) become (1, 2, 1, 2).
 
-        Nothing is copied. Each element appears several times, so nothing may write the view. Raises
-        `PoplarIndexError`, and `TensorCreationError` if `count` is not a positive integer.
+        Nothing is copied. Each element appears several times, so no vertex or copy may write the
+        view. Raises `PoplarIndexError`, and `TensorCreationError` if `count` is negative or not an
+        integer.
         """
         axis = self._axis(dim)
         if not is_whole(count) or count < 0:
@@ -421,9 +463,9 @@ class Tensor(WithoutSome, WithoutValue):
     def upsample(
         self, scale: int, dim: int = 0, method: UpsampleMethod = UpsampleMethod.REPEAT
     ) -> Tensor:
-        """Repeat each element `scale` times along dimension `dim`: (1, 2) becomes (1, 1, 2, 2).
+        """Repeat each element `scale` times along dimension `dim`.
 
-        Nothing is copied.
+        Elements (1, 2) become (1, 1, 2, 2). Nothing is copied. Raises the errors of `broadcast`.
         """
         if not isinstance(method, UpsampleMethod):
             raise TensorCreationError(
@@ -435,7 +477,10 @@ class Tensor(WithoutSome, WithoutValue):
         return self.expand(axis + 1).broadcast(scale, axis + 1).flatten(axis, axis + 2)
 
     def reinterpret(self, dtype: type[DType]) -> Tensor:
-        """Return the same bits as another dtype of the same size. Raises `PoplarTypeError`."""
+        """Return a view of the same bits as another dtype of the same size.
+
+        Raises `PoplarTypeError` if the sizes differ, or for BOOL.
+        """
         wanted = as_dtype(dtype, "reinterpret()")
         if wanted.size != self.dtype.size:
             raise PoplarTypeError(f"""reinterpret() cannot read
@@ -451,8 +496,10 @@ class Tensor(WithoutSome, WithoutValue):
         return Tensor.of(self.graph, wanted, self.offset, self.layout)
 
     def dim_shuffle(self, permutation: Sequence[int]) -> Tensor:
-        """Reorder the dimensions: dimension i of the result is dimension
-        `permutation[i]`."""
+        """Reorder the dimensions: dimension i of the result is dimension `permutation[i]`.
+
+        Raises `PoplarIndexError`.
+        """
         order = as_shape(permutation)
         if order is None or sorted(order) != list(range(self.rank)):
             raise PoplarIndexError(f"""dim_shuffle({shown(permutation)}) is not an order of the
@@ -470,8 +517,16 @@ class Tensor(WithoutSome, WithoutValue):
         )
         return Tensor.of(self.graph, self.dtype, self.offset, layout)
 
-    def transpose(self) -> Tensor:
-        """Exchange the rows and columns of a matrix. Raises `PoplarIndexError` for other shapes."""
+    def transpose(self, *axes: NoReturn) -> Tensor:
+        """Exchange the rows and columns of a matrix.
+
+        Raises `PoplarIndexError` for other shapes, and `PoplarTypeError` for an order of
+        dimensions, which `dim_shuffle` takes.
+        """
+        if axes:
+            raise PoplarTypeError(f"""transpose() takes no arguments, and got {shown(axes)}.
+                where: {self!r}
+                next:  give the order of dimensions to dim_shuffle((1, 0)).""")
         if self.rank != 2:
             raise PoplarIndexError(f"""transpose() is for matrices; this tensor has shape
                 {self.shape}.
@@ -480,11 +535,12 @@ class Tensor(WithoutSome, WithoutValue):
         return self.dim_shuffle((1, 0))
 
     def dim_shuffle_partial(self, source: Sequence[int], destination: Sequence[int]) -> Tensor:
-        """Move dimension `source[i]` to position `destination[i]`; the others keep their order.
+        """Move dimension `source[i]` to position `destination[i]` for each i.
 
-        Raises `PoplarIndexError`.
+        The other dimensions keep their order. Raises `PoplarIndexError`.
         """
-        moved, places = as_shape(source), as_shape(destination)
+        moved = as_shape(source)
+        places = as_shape(destination)
         for dims in (moved, places):
             if dims is None or len(set(dims)) < len(dims) or any(d >= self.rank for d in dims):
                 break
@@ -502,7 +558,7 @@ class Tensor(WithoutSome, WithoutValue):
             once.""")
 
     def dim_roll(self, dim: int, new_dim: int = 0) -> Tensor:
-        """Move dimension `dim` to position `new_dim`; the others keep their order.
+        """Move dimension `dim` to position `new_dim`; the other dimensions keep their order.
 
         Raises `PoplarIndexError`.
         """
@@ -510,11 +566,11 @@ class Tensor(WithoutSome, WithoutValue):
 
     @property
     def T(self) -> Tensor:
-        """`transpose()`."""
+        """The transposed matrix, as `transpose()` returns it."""
         return self.transpose()
 
     def positions(self) -> Array:
-        """Return int64 of the view's shape: the position of each element in the graph's memory.
+        """Return the position of each element in the graph's memory: int64 of the view's shape.
 
         Positions count elements of the tensor's dtype.
         """
@@ -526,29 +582,28 @@ class Tensor(WithoutSome, WithoutValue):
         begin = (self.offset + starts) * self.dtype.size
         return begin, begin + lengths * self.dtype.size
 
-    # Questions
+    # Properties of a view
 
     def valid(self) -> bool:
-        """Return True: the kit has no tensor without elements, as Poplar's Tensor()
-        makes."""
+        """Return True, since every tensor of the kit has a variable, unlike Poplar's Tensor()."""
         return True
 
     def is_contiguous(self) -> bool:
-        """Whether the elements are adjacent and in order in one variable."""
+        """Return whether the elements are adjacent and in order in one variable."""
         return len(self._regions()[0]) <= 1
 
     def contains_aliases(self) -> bool:
-        """Whether an element appears more than once, as after `broadcast`."""
+        """Return whether an element appears more than once, as after `broadcast`."""
         return self.layout.aliased
 
     def contains_constant(self) -> bool:
-        """Whether an element belongs to a constant."""
+        """Return whether an element belongs to a constant."""
         return bool(self.graph.constants_in(self))
 
     def is_parallel_writeable(self) -> bool:
-        """Whether vertices may write all elements at once.
+        """Return whether vertices may write all elements at the same time.
 
-        No element may appear twice, and none may be constant.
+        They may if no element appears twice and no element belongs to a constant.
         """
         return not self.contains_aliases() and not self.contains_constant()
 
@@ -577,7 +632,10 @@ class Tensor(WithoutSome, WithoutValue):
         return list(zip(begin.tolist(), (begin + count).tolist(), strict=True))
 
     def get_var_regions(self) -> list[VariableInterval]:
-        """Return the contiguous pieces as (variable, (begin, end)) in the flattened variables."""
+        """Return the contiguous pieces as (variable, (begin, end)).
+
+        `begin` and `end` count elements of the flattened variable.
+        """
         variables = self.graph.variables
         size = self.dtype.size
         columns = (column.tolist() for column in self._regions()[1:])
@@ -588,7 +646,7 @@ class Tensor(WithoutSome, WithoutValue):
         return regions
 
     def _regions(self) -> tuple[Array, Array, Array, Array]:
-        """Yield (begin in the view, elements, first byte, number of the variable) of each piece.
+        """Return (begin in the view, elements, first byte, number of the variable) of each piece.
 
         The elements of a piece are contiguous in its variable.
         """
@@ -619,14 +677,17 @@ class Tensor(WithoutSome, WithoutValue):
         return f"[{','.join(map(str, self.shape))}]"
 
     def dump(self, file: TextIO | None = None) -> None:
-        """Print a line with the tensor's name, dtype, shape, bytes and tiles.
+        """Print a line with the tensor's variable, dtype, shape, bytes and tiles.
 
         `file` is standard output by default.
         """
         outline.write(f"{self}\n", sys.stdout if file is None else file, "dump()")
 
     def dump_regions(self, file: TextIO | None = None) -> None:
-        """Print a line for each contiguous piece: its elements in the view and in its variable."""
+        """Print a line for each contiguous piece: its elements in the view and in its variable.
+
+        `file` is standard output by default.
+        """
         pieces = zip(self.get_contiguous_regions(), self.get_var_regions(), strict=True)
         lines = (
             f"[{begin}:{end}] is {var.name}[{first}:{last}]\n"
@@ -655,7 +716,7 @@ def concat(tensors: Sequence[Tensor], /, dim: int = 0) -> Tensor: ...
 def concat(a: Tensor, b: Tensor, /, dim: int = 0) -> Tensor: ...
 
 
-def concat(*parts: Any, dim: int = 0) -> Tensor:
+def concat(*parts: Tensor | Sequence[Tensor] | int, dim: int = 0) -> Tensor:
     """Join views along `dim` into one view: `concat([a, b, c], dim)` or `concat(a, b, dim)`.
 
     Nothing is copied. The views must have the same dtype, and the same length in the other

@@ -1,6 +1,6 @@
 """The tile of each byte: the mapping calls of a graph, in order, merged into one sorted table.
 
-The module also answers questions about intervals of bytes, of which that table consists: their
+The table consists of intervals of bytes. The module also has functions of such intervals: their
 union, how much of it is below a position, and whether two of them overlap.
 """
 
@@ -8,34 +8,40 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from ipu_teach.types import Array
 
 UNMAPPED = -1
-_BLOCK = 2048  # most pieces of a block, whose copy takes a few microseconds
+_BLOCK = 2048  # maximum number of pieces in a block; copying a block takes a few microseconds
 
 
 @dataclass(frozen=True, eq=False)
 class TileMap:
-    """The tile of each byte: piece i covers `start[i]` to `start[i + 1]` and is on `tile[i]` (-1:
-    unmapped)."""
+    """The tile of each byte.
+
+    Piece i covers the bytes from `start[i]` to before `start[i + 1]`, and is on `tile[i]`, or on no
+    tile if that is -1.
+    """
 
     start: Array
     tile: Array
 
     @cached_property
     def stop(self) -> Array:
-        """int64[pieces]: where each ends; the last one never does."""
+        """The end of each piece: int64[pieces]. The last piece ends at the largest int64."""
         return np.append(self.start[1:], np.iinfo(np.int64).max)
 
     @cached_property
     def shift(self) -> Array:
-        """int64[pieces]: the distance from addresses to positions in which a tile's pieces are
-        contiguous, in their order."""
-        order, shift = order_of(self.tile + 1), -self.start  # a tile is -1 where there is none
+        """The distances from addresses to positions at which each tile's pieces are contiguous.
+
+        int64[pieces]: byte b of piece i moves to b + `shift[i]`. The pieces of a tile keep their
+        order.
+        """
+        order = order_of(self.tile + 1)  # the tile of unmapped pieces is -1
+        shift = -self.start
         size: Array = np.diff(self.start, append=self.start[-1])[order]
         shift[order] += np.cumsum(size) - size
         return shift
@@ -46,10 +52,12 @@ class TileMap:
         return tile
 
     def split(self, start: Array, stop: Array) -> tuple[Array, Array, Array, Array]:
-        """Return the intervals cut where the tile changes: (index of the interval, start, stop,
-        tile) of every piece."""
+        """Divide intervals of bytes where the tile changes.
+
+        Returns (index of the interval, start, stop, tile) of every piece.
+        """
         first = np.searchsorted(self.start, start, "right") - 1
-        # most intervals are within a piece: that needs no search for the last one
+        # most intervals are within one piece, and need no search for the last piece
         across = np.flatnonzero((stop > self.stop[first]) | (stop <= start))
         if not len(across):
             return np.arange(len(first)), start, stop, self.tile[first]
@@ -67,9 +75,9 @@ class TileMap:
 class TileTable:
     """A tile map in blocks of consecutive pieces, for a graph that is still being built.
 
-    A look-up reads only the blocks of its addresses, and `paint` copies only the blocks that it
-    changes, so that the cost of neither depends on the size of the graph. A table never changes:
-    `paint` returns another one, which shares all other blocks.
+    A look-up reads only the blocks that contain its addresses, and `paint` copies only the blocks
+    that it changes. So the cost of neither depends on the size of the graph. Tables are immutable:
+    `paint` returns a new table, which shares all unchanged blocks.
     """
 
     def __init__(self, blocks: list[TileMap], tile_names: Array | None = None) -> None:
@@ -94,7 +102,7 @@ class TileTable:
         return self._renumber(self._covering(block, block).at(byte))
 
     def split(self, start: Array, stop: Array) -> tuple[Array, Array, Array, Array]:
-        """Cut intervals where the tile changes, as `TileMap.split` does."""
+        """Divide intervals where the tile changes, as `TileMap.split` does."""
         low = np.searchsorted(self._first, start, "right") - 1
         high = np.maximum(np.searchsorted(self._first, stop, "left") - 1, low)
         source, begin, end, tile = self._covering(low, high).split(start, stop)
@@ -113,7 +121,7 @@ class TileTable:
             return self
         low = np.searchsorted(self._first, top.start[painted], "right") - 1
         high = np.searchsorted(self._first, top.stop[painted], "left") - 1
-        # groups of pieces that have a block in common
+        # a group consists of pieces whose blocks overlap
         cuts = np.flatnonzero(low[1:] > high[:-1]) + 1
         bounds = [0, *cuts.tolist(), len(painted)]
         blocks = list(self._blocks)
@@ -160,7 +168,7 @@ class TileTable:
 
 
 def _merged(blocks: list[TileMap]) -> TileMap:
-    """Ascending blocks as one tile map, in which neighbouring pieces are on different tiles."""
+    """Return ascending blocks as one tile map, and join neighbouring pieces on the same tile."""
     if len(blocks) == 1:
         return blocks[0]
     start = np.concatenate([block.start for block in blocks])
@@ -170,15 +178,20 @@ def _merged(blocks: list[TileMap]) -> TileMap:
 
 
 def order_of(numbers: Array) -> Array:
-    """Return the stable order of whole numbers of 0 or more, tiles or groups: those below 65,536
-    are sorted many times as fast."""
+    """Return the stable sorting order of integers of 0 or more, such as tiles or groups.
+
+    Numbers below 65,536 are sorted many times as fast.
+    """
     return np.argsort(
         numbers.astype(np.uint16) if numbers.max(initial=0) < 2**16 else numbers, kind="stable"
     )
 
 
 def expand(first: Array, count: Array) -> tuple[Array, Array]:
-    """For each i the numbers first[i], first[i] + 1, …: (i repeated, the numbers)."""
+    """Return the numbers `first[i]`, `first[i]` + 1, … (`count[i]` of them), for all i in turn.
+
+    The first result is the i of each number, and the second is the numbers.
+    """
     source = np.repeat(np.arange(len(first)), count)
     within = np.arange(len(source)) - np.repeat(np.cumsum(count) - count, count)
     return source, first[source] + within
@@ -194,9 +207,9 @@ def covered(start: Array, stop: Array, place: Array) -> Array:
 
 
 def union(key: Array, start: Array, stop: Array) -> tuple[Array, Array, Array]:
-    """For each key the union of its intervals, as disjoint intervals."""
+    """Return (key, start, stop) of the union of each key's intervals, as disjoint intervals."""
     span = int(stop.max(initial=0)) + 1
-    # keys side by side on one axis, so that one sort and one running maximum serve all
+    # places the keys next to each other on one axis, so that one sort is enough for all keys
     base = key * span
     low, high = joined(base + start, base + stop)
     merged = low // span
@@ -204,10 +217,10 @@ def union(key: Array, start: Array, stop: Array) -> tuple[Array, Array, Array]:
 
 
 def joined(start: Array, stop: Array) -> tuple[Array, Array]:
-    """Return the union of intervals, as disjoint intervals, ascending.
+    """Return the union of intervals, as disjoint intervals in ascending order.
 
-    Starts and ends are sorted each by themselves, which is done much sooner than sorting pairs:
-    before the start number i there is a gap if i intervals have ended by then.
+    Starts and ends are sorted separately, which is much faster than sorting pairs. There is a gap
+    before start number i if i intervals have ended by then.
     """
     if np.any(stop <= start):
         is_nonempty = stop > start
@@ -215,32 +228,36 @@ def joined(start: Array, stop: Array) -> tuple[Array, Array]:
         stop = stop[is_nonempty]
     length = stop - start
     start = ascending(start)
-    # regions of one shape end as they begin
+    # regions of one shape end in the order in which they begin
     stop = start + length[:1] if np.all(length == length[:1]) else ascending(stop)
     gap = start[1:] > stop[:-1]
     return start[np.append(True, gap)[: len(start)]], stop[np.append(gap, True)[: len(stop)]]
 
 
 def ascending(numbers: Array) -> Array:
-    """Return the numbers sorted; themselves if they are.
+    """Return the numbers in ascending order. If they are in order, return the same array.
 
-    Vertices are added in loops, so that mostly a few ascending runs are to be merged, which the
-    stable sort does in one go.
+    Vertices are added in loops, so usually only a few ascending runs have to be merged. A stable
+    sort does this in one pass.
     """
     return np.sort(numbers, kind="stable") if np.any(numbers[1:] < numbers[:-1]) else numbers
 
 
 def distinct(numbers: Array) -> Array:
-    """Return the different numbers, ascending; np.unique's hash table is several times slower."""
+    """Return the distinct numbers, ascending.
+
+    This is several times as fast as np.unique's hash table.
+    """
     numbers = np.sort(numbers)
     different: Array = numbers[np.append(True, numbers[1:] != numbers[:-1])[: len(numbers)]]
     return different
 
 
 def combined(*columns: Array) -> Array:
-    """Return a number for each row of some columns of whole numbers of 0 or more.
+    """Return one number for each row of `columns`, which contain integers of 0 or more.
 
-    Rows are equal, and in order, as their numbers are. Numbers are sorted faster than rows.
+    The numbers compare as the rows do: equal rows have equal numbers, and the order is the same.
+    Sorting numbers is faster than sorting rows.
     """
     keys: Array = np.zeros(len(columns[0]), np.int64)
     for column in columns:
@@ -249,10 +266,10 @@ def combined(*columns: Array) -> Array:
 
 
 def meet(start: Array, stop: Array, low: Array, high: Array) -> tuple[int, int, int] | None:
-    """Whether some [low, high) has a byte in common with one of the disjoint, ascending [start,
-    stop).
+    """Find the first [low, high) that overlaps one of the disjoint, ascending [start, stop).
 
-    If so, of the first that has: its number, that of the other, and the byte.
+    Returns its index, the index of the interval that it overlaps, and the first common byte; or
+    None if there is no overlap.
     """
     if not len(start) or not len(low) or high.max() <= start[0] or stop[-1] <= low.min():
         return None  # the usual case: fields in different variables
@@ -260,39 +277,45 @@ def meet(start: Array, stop: Array, low: Array, high: Array) -> tuple[int, int, 
     overlapping = np.flatnonzero(np.searchsorted(start, high) > others)
     if not overlapping.size:
         return None
-    first, second = int(overlapping[0]), int(others[overlapping[0]])
+    first = int(overlapping[0])
+    second = int(others[first])
     return first, second, int(max(low[first], start[second]))
 
 
 def paint(log: Array, memory_bytes: int) -> TileMap:
-    """Return the tile map that a log of (start, stop, tile) rows leaves behind; later rows override
-    earlier ones."""
+    """Return the tile map after a log of (start, stop, tile) rows.
+
+    Later rows override earlier ones.
+    """
     if len(log) == 0:
         return TileMap(np.zeros(1, np.int64), np.full(1, UNMAPPED, np.int32))
     log = log[np.argsort(log[:, 0], kind="stable")] if not _overlapping(log) else _flatten(log)
     start, stop, tile = log.T
     edges: Array = np.stack((start, stop), axis=1).reshape(-1)
     tiles: Array = np.stack((tile, np.full_like(tile, UNMAPPED)), axis=1).reshape(-1)
-    # A gap of no length between two pieces is dropped, as is a piece that only continues the one
-    # before.
+    # Drop pieces of no length, such as the gap between two adjacent pieces. `change` below also
+    # drops a piece that only continues the piece before it.
     keep = np.append(edges[1:] > edges[:-1], edges[-1] < memory_bytes)
     edges = edges[keep]
     tiles = tiles[keep]
     if len(edges) == 0 or edges[0] > 0:
-        edges, tiles = np.insert(edges, 0, 0), np.insert(tiles, 0, UNMAPPED)
+        edges = np.insert(edges, 0, 0)
+        tiles = np.insert(tiles, 0, UNMAPPED)
     change = np.append(True, tiles[1:] != tiles[:-1])
     return TileMap(edges[change], tiles[change].astype(np.int32))
 
 
 def over(below: TileMap, top: TileMap) -> TileMap:
-    """Return `top` painted over `below`, which shows where `top` has no tile. Only the stretch that
-    `top` covers is looked at."""
+    """Return `top` painted over `below`, which is visible where `top` has no tile.
+
+    Only the interval that `top` covers is processed.
+    """
     first = top.start[np.flatnonzero(top.tile != UNMAPPED)[:1]]
     if not len(first):
         return below
     i = int(np.searchsorted(below.start, first[0], "right")) - 1
     j = int(np.searchsorted(below.start, top.start[-1], "right"))
-    # The counts make numpy sort, which is quicker than its hash table.
+    # with return_counts, numpy sorts, which is faster than its hash table
     cuts = np.unique(
         np.concatenate((below.start[i:j], top.start[top.start >= first[0]])), return_counts=True
     )[0]
@@ -310,9 +333,9 @@ def _overlapping(log: Array) -> bool:
 
 
 def _flatten(log: Array) -> Array:
-    """Overlapping rows painted one over the other: disjoint rows, ascending."""
+    """Return disjoint, ascending rows after painting overlapping rows over each other."""
     cuts = distinct(log[:, :2].reshape(-1))
-    tile: Any = np.full(len(cuts) - 1, UNMAPPED)
+    tile: Array = np.full(len(cuts) - 1, UNMAPPED)
     for begin, end, number in zip(
         np.searchsorted(cuts, log[:, 0]),
         np.searchsorted(cuts, log[:, 1]),

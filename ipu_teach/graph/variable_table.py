@@ -1,5 +1,4 @@
-"""Variables: named pieces of a graph's one flat memory, and what the host puts into them at
-first."""
+"""Variables: named pieces of a graph's one flat memory, and their initial values."""
 
 from __future__ import annotations
 
@@ -25,19 +24,19 @@ if TYPE_CHECKING:
     from ipu_teach.graph.tensor import Tensor
     from ipu_teach.target import Target
 
-ALIGNMENT = 64  # bytes; a variable starts on a cache line, so that every dtype is aligned in it
-# of one graph: more than any machine has, and small enough that no address overflows
+ALIGNMENT = 64  # in bytes; a variable starts on a cache line, so every dtype is aligned in it
+# of one graph: more than any machine has, and few enough that no address overflows
 MOST_BYTES = 2**48
 _OF = re.compile(r", replica (\d+) of (\d+)$")
 
 
 @dataclass(frozen=True)
 class Variable:
-    """A named piece of memory: `start` and `stop` are byte addresses in the graph's one flat
-    memory.
+    """A named piece of memory.
 
-    `state` marks the hidden memory of a codelet's state fields, which is on the tiles of its
-    vertices. `line` is the learner's line that added it.
+    `start` and `stop` are byte addresses in the graph's one flat memory. `state` is True for the
+    hidden memory of a codelet's state fields, which is on the tiles of its vertices. `line` is the
+    learner's line that added the variable.
     """
 
     id: int
@@ -59,15 +58,14 @@ class Variable:
 
 
 class VariableInterval(NamedTuple):
-    """A piece of a variable: `interval` is (begin, end) in elements of the variable seen flat."""
+    """A piece of a variable: `interval` is (begin, end) in elements of the flattened variable."""
 
     var: Variable
     interval: tuple[int, int]
 
 
 class Variables:
-    """The variables of one graph, side by side, and the values that some of them are given when an
-    engine is loaded."""
+    """The variables of one graph, one after another, and their initial values."""
 
     def __init__(self) -> None:
         self.all: list[Variable] = []
@@ -80,8 +78,10 @@ class Variables:
         self._apart = 2 * MOST_BYTES
 
     def follow(self, below: Variables, distance: int, count: int) -> None:
-        """Begin, still empty, above `count` images of the variables `below`, `apart` bytes from
-        each other."""
+        """Place the variables of this empty graph after `count` images of the variables `below`.
+
+        The images are `distance` bytes from each other.
+        """
         self._below = below
         self._apart = distance
         self.memory_bytes = distance * count
@@ -94,8 +94,10 @@ class Variables:
         name: str | None,
         constant: bool,
     ) -> Variable:
-        """Return the description of a new variable, at the next free address; nothing is changed
-        yet."""
+        """Return the description of a new variable at the next free address, without adding it.
+
+        Raises `TensorCreationError` and `PoplarTypeError`.
+        """
         kind = "constant" if constant else "variable"
         label = name if name is not None else f"{kind}{len(self.all)}"
         dtype = as_dtype(dtype, f"The {kind} {label!r}")
@@ -112,10 +114,19 @@ class Variables:
                 {target.num_tiles * target.bytes_per_tile:,} bytes; a graph may describe
                 {MOST_BYTES:,}
                 next:  check the shape: its numbers are lengths, in elements.""")
-        return Variable(len(self.all), label, dtype, dims, start, stop, constant, line=caller())
+        return Variable(
+            len(self.all),
+            label,
+            dtype,
+            dims,
+            start=start,
+            stop=stop,
+            constant=constant,
+            line=caller(),
+        )
 
     def add(self, variable: Variable) -> None:
-        """Give a checked variable its place."""
+        """Add a variable that `check` returned, at its address."""
         self.memory_bytes = -(-variable.stop // ALIGNMENT) * ALIGNMENT
         self.all.append(variable)
         self._starts.append(variable.start)
@@ -123,15 +134,14 @@ class Variables:
             self._constants.append(variable)
 
     def at(self, byte: int) -> Variable:
-        """Return the variable that holds a byte address, or has an image there."""
+        """Return the variable that contains a byte address, or has an image there."""
         number = bisect_right(self._starts, byte) - 1
         if number < 0 and self._below is not None:
             return self._below.at(byte % self._apart)
         return self.all[number]
 
     def map(self) -> TileMap:
-        """Return which variable holds which byte, in the form of a tile map with variables' numbers
-        for tiles."""
+        """Return the variable of each byte: a tile map with variable numbers instead of tiles."""
         if len(self._map.start) != len(self.all):
             self._map = TileMap(
                 np.array(self._starts, np.int64), np.arange(len(self.all), dtype=np.int32)
@@ -139,7 +149,7 @@ class Variables:
         return self._map
 
     def constants_in(self, tensor: Tensor) -> list[Variable]:
-        """Return the constants of which `tensor` holds some element."""
+        """Return the constants that contain an element of `tensor`."""
         if not tensor.num_elements or not self._constants:
             return []
         low, high = tensor.layout.bounds
@@ -154,7 +164,7 @@ class Variables:
         return [v for v in near if np.any((start < v.stop) & (stop > v.start))]
 
     def refuse_constant(self, tensor: Tensor, call: str) -> None:
-        """Nobody may write to a constant once it is made."""
+        """Raise `GraphObjectCreationError` if `call` would write to a constant."""
         for v in self.constants_in(tensor):
             raise GraphObjectCreationError(f"""{call} would write to the constant {v.name!r}.
                 where: {tensor!r}
@@ -162,7 +172,7 @@ class Variables:
                 graph.add_constant.""")
 
     def describe(self, tensor: Tensor) -> str:
-        """Return the tensor in words for an error: its variable, and what part of it."""
+        """Return a description of a tensor for errors: its variable, or a view of it."""
         if not self.all and self._below is None:
             return "tensor"
         if tensor.num_elements == 0:
@@ -171,28 +181,39 @@ class Variables:
         size = tensor.dtype.size
         first = self.at((tensor.offset + low) * size)
         last = self.at((tensor.offset + high) * size)
-        name, count = (first.name, 1) if first is last else without_replica(first.name)
-        if first is not last and (count == 1 or (name, count) != without_replica(last.name)):
-            return f"a view of {first.name!r} and others"
+        name = first.name
+        count = 1
+        if first is not last:
+            name, count = without_replica(first.name)
+            if count == 1 or (name, count) != without_replica(last.name):
+                return f"a view of {first.name!r} and others"
         is_complete = tensor.num_elements == prod(first.shape) * count
         return f"{name!r}" if is_complete else f"a view of {name!r}"
 
 
 def of_replica(name: str, number: int, count: int) -> str:
-    """Return what something is called that is of a replica, if there are several."""
+    """Return the name of an object in replica `number` of `count`.
+
+    If `count` is 1, it is `name`.
+    """
     return f"{name}, replica {number} of {count}" if count > 1 else name
 
 
 def without_replica(name: str) -> tuple[str, int]:
-    """Return (the name that all replicas of a variable have in common, how many there are: 1 where
-    it is of no replica)."""
+    """Return the common name of a variable in all replicas, and the number of replicas.
+
+    The number is 1 if the variable belongs to no replica.
+    """
     match = _OF.search(name)
     return (name[: match.start()], int(match[2])) if match else (name, 1)
 
 
 def host_values(values: ArrayLike, dtype: type[DType], shape: Shape, subject: str) -> Array:
-    """Return the host values for a tensor of `shape`: one number, which is spread over it without a
-    copy, or one for each element."""
+    """Return the host values for a tensor of `shape`.
+
+    `values` is one number, which is broadcast without a copy, or has a number for each element.
+    Raises `TensorCreationError`, which names `subject`.
+    """
     array = to_host_array(values, dtype, subject)
     if array.size == prod(shape):
         return array.reshape(shape)

@@ -1,4 +1,4 @@
-"""Vertices: the classes that a user writes, their fields, and how one of them runs.
+"""Vertices: the classes that a user writes, their fields, and the code that runs a single vertex.
 
     class DotProduct(Vertex):
         a: Input[Vector[FLOAT]]
@@ -9,14 +9,14 @@
             self.out = self.a @ self.b
 
 A field without Input, Output or InOut is plain state: a number, or a Vector of numbers, that
-belongs to the vertex and keeps its value from run to run. Reading a Vector gives a numpy array, and
-reading a single element a numpy number. Assigning to a field writes its region, like `[...] =`.
-Other uses raise an error that names what to write instead.
+belongs to the vertex and keeps its value from run to run. Reading a Vector returns a numpy array,
+and reading a single element returns a numpy number. Assigning to a field writes its region, like
+`[...] =`. Other uses raise an error that tells the user what to write instead.
 
-A list of vectors can be declared in three ways, which are equivalent:
-`Input[Vector[Vector[FLOAT]]]`, `Vector[Input[Vector[FLOAT]]]` and `Input[VectorList[FLOAT]]`.
-`Vector[Input[FLOAT]]` is a list of single elements, which may be anywhere: connect a list of them,
-or a one-dimensional tensor. `compute` gets a one-dimensional array.
+A list of vectors can be declared in three equivalent ways: `Input[Vector[Vector[FLOAT]]]`,
+`Vector[Input[Vector[FLOAT]]]` and `Input[VectorList[FLOAT]]`. `Vector[Input[FLOAT]]` is a list of
+single elements, which may be anywhere: connect a list of such elements, or a one-dimensional
+tensor. `compute` gets a one-dimensional array.
 
 A class whose fields name a TypeVar is a template, and `Scale[FLOAT]` is the vertex class made from
 it:
@@ -31,13 +31,14 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from types import FunctionType, GenericAlias
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeVar, get_args, get_origin
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ipu_teach.errors import (
     CodeletError,
@@ -50,7 +51,7 @@ from ipu_teach.errors import (
 )
 from ipu_teach.graph.vector_layout import RegionLayout, VectorLayout
 from ipu_teach.types import QUARTER, DType, poison, to_host_array
-from ipu_teach.types.regions import Sized, unsigned, without_size
+from ipu_teach.types.regions import FieldArrays, Sized, unsigned, without_size
 
 T = TypeVar("T")
 if TYPE_CHECKING:
@@ -61,23 +62,25 @@ else:
     L = TypeVar("L")
 
 
-class Vector(Generic[T, L]):
-    """Several elements, as in `Vector[FLOAT]`; a `Vector[Vector[FLOAT]]` is a matrix or a list.
+class _Region:
+    # For type checkers only: the fields of a vertex class become `_FieldAccess`.
+    def __get__(self, vertex: object, owner: type) -> Any: ...
+    def __set__(self, vertex: object, value: Any) -> None: ...
 
-    A list of vectors may have parts of different lengths. A layout may follow, as in `Vector[FLOAT,
-    VectorLayout.ONE_PTR]`.
+
+class Vector(_Region, Generic[T, L]):
+    """Several elements, as in `Vector[FLOAT]`. A `Vector[Vector[FLOAT]]` is a matrix or a list.
+
+    The vectors of a list may have different lengths. The second argument may be a layout, as in
+    `Vector[FLOAT, VectorLayout.ONE_PTR]`.
     """
 
-    if not TYPE_CHECKING:  # with one or two arguments
+    if not TYPE_CHECKING:  # at run time, one or two arguments are accepted
         __class_getitem__ = classmethod(GenericAlias)
 
-    def __get__(self, vertex: object, owner: type) -> Any: ...
-    def __set__(self, vertex: object, value: Any) -> None: ...
 
-
-class _Edge(Generic[T]):
-    def __get__(self, vertex: object, owner: type) -> Any: ...
-    def __set__(self, vertex: object, value: Any) -> None: ...
+class _Edge(_Region, Generic[T]):
+    pass
 
 
 class Input(_Edge[T]):
@@ -105,33 +108,34 @@ class VectorList(Sized, list[Any], Generic[T, L]):
     if not TYPE_CHECKING:
         __class_getitem__ = classmethod(GenericAlias)
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: Any, value: object) -> None:
         if value is not self[index]:
             self[index][...] = value
 
 
 _KINDS = {Input: "input", Output: "output", InOut: "inout"}
-# Names of the kit's own, which no field may take.
+# Names that the kit uses and no field may have.
 _RESERVED = frozenset(("bind", "call", "compute", "context", "cycles", "debug_context", "fields"))
-MOST_ELEMENTS = 2**28  # of an Output of `Vertex.call`
-WORKERS = 6  # of a tile, for a vertex that has none: every IPU has six (Target.num_worker_contexts)
+MOST_ELEMENTS = 2**28  # in an Output of `Vertex.call`
+# on the tile of a vertex without a graph; every IPU has six (Target.num_worker_contexts)
+WORKERS = 6
 
 
 @dataclass(frozen=True)
 class Field:
     """A declared field of a vertex class.
 
-    `kind` is input, output, inout or state. `depth` is 0 for a number, 1 for a Vector and 2 for a
-    matrix. `form` is "edges" for Vector[Input[…]], "list" for a VectorList, else empty. `layouts`
-    has the declared layout of each Vector, outermost first, or None. In a template, `dtype` may be
-    a TypeVar.
+    `kind` is "input", "output", "inout" or "state". `depth` is 0 for a number, 1 for a Vector and 2
+    for a matrix. `form` is "edges" for Vector[Input[…]], "list" for a VectorList, and empty
+    otherwise. `layouts` contains the declared layout of each Vector, outermost first; None means
+    that no layout was declared. In a template, `dtype` may be a TypeVar.
     """
 
     name: str
     kind: str
     dtype: type[DType]
     depth: int
-    default: Any = None
+    default: ArrayLike | None = None
     form: str = ""
     layouts: tuple[type[RegionLayout] | None, ...] = ()
 
@@ -141,11 +145,11 @@ class Field:
 
     @property
     def takes_parts(self) -> bool:
-        """Whether the field is an edge that takes a list of tensors."""
+        """Whether the field is an edge that accepts a list of tensors."""
         return self.depth == 2 or self.form == "edges"
 
     def declaration(self) -> str:
-        """Return the field as it was declared."""
+        """Return the declaration of the field as source text."""
         edge = {"state": "", "inout": "InOut"}.get(self.kind, self.kind.capitalize())
         layouts = [f", VectorLayout.{x.__name__}" if x else "" for x in self.layouts] or [
             ""
@@ -162,7 +166,7 @@ class Field:
 
 
 class _FieldAccess:
-    """The descriptor of a declared field: it reads and writes the region of the running vertex."""
+    """The descriptor of a declared field: reads and writes the region of the running vertex."""
 
     def __init__(self, owner: str, field: Field) -> None:
         self.owner = owner
@@ -203,7 +207,7 @@ class _FieldAccess:
                 region[...] = value
         except (ValueError, TypeError):
             if isinstance(value, (float, np.floating)) and not isinstance(region, list):
-                raise  # NaN is not a whole number: its shape is not at fault
+                raise  # the value is NaN, which is no integer; its shape is not the problem
             raise CodeletError(f"""{self.owner}.compute() assigns to
                 {field.name!r} a value that does not fit: {_misfit(field, region, value)}.
                 next:  assign one number, or as many as the field has.""") from None
@@ -212,23 +216,25 @@ class _FieldAccess:
 class Vertex:
     """A piece of work for one worker. Subclass it, declare fields, and write `compute(self)`.
 
-    `compute` reads Inputs and writes Outputs, with numpy or plain loops. A Vector is a numpy array
-    and a single element a numpy number, in the declared dtypes. Only the `out` of `Execute` uses
-    what it returns. A class may define `cycles(self, target)`, which returns the modelled worker
-    cycles of one vertex. In it the fields have shapes, such as `self.a.shape`, but no values.
+    `compute` reads Inputs and writes Outputs, with numpy or plain loops. A Vector is a numpy array,
+    and a single element is a numpy number, in the declared dtypes. The return value of `compute` is
+    used only by the `out` of `Execute`.
+
+    A class may define `cycles(self, target)`, which returns the modelled worker cycles of one
+    vertex. In `cycles`, the fields have shapes, such as `self.a.shape`, but no values.
     """
 
     fields: ClassVar[dict[str, Field]] = {}
-    # How the tile runs it: "worker" takes one of the six workers, "supervisor" the whole tile,
-    # "multi" all six workers.
+    # How a tile runs the vertex: "worker" on one of the six workers, "supervisor" on the whole
+    # tile, "multi" on all six workers.
     context: ClassVar[str] = "worker"
     _regions: dict[str, Any]
     _num_workers: int
-    _instances: ClassVar[dict[Any, type[Vertex]]]
+    _instances: ClassVar[dict[tuple[type[DType], ...], type[Vertex]]]
 
-    if not TYPE_CHECKING:  # a type checker knows Generic
+    if not TYPE_CHECKING:  # a type checker uses Generic instead
 
-        def __class_getitem__(cls, dtypes: Any) -> Any:
+        def __class_getitem__(cls, dtypes: object) -> type[Vertex]:
             from ipu_teach.graph.templates import instance
 
             return instance(cls, dtypes if isinstance(dtypes, tuple) else (dtypes,))
@@ -237,8 +243,8 @@ class Vertex:
         super().__init_subclass__()
         frame = sys._getframe(1)
         annotations = inspect.get_annotations(cls)
-        # What each base declares itself; what it only inherits may be declared anew by another
-        # base.
+        # Take only the fields that each base declares itself: a field that one base merely inherits
+        # may be redeclared by another base.
         inherited = {
             name: field
             for base in reversed(cls.__mro__[1:])
@@ -276,13 +282,13 @@ class Vertex:
         cls.fields[field.name] = field
         setattr(cls, field.name, _FieldAccess(cls.__name__, field))
 
-    def __init__(self, *args: Any, **values: Any) -> None:
+    def __init__(self, *args: object, **values: object) -> None:
         raise VertexDefinitionError(f"""{type(self).__name__}() was called, but only a graph
             makes vertices.
             next:  graph.add_vertex(compute_set, {type(self).__name__}, …); to try one,
             {type(self).__name__}.call(…).""")
 
-    if not TYPE_CHECKING:  # a type checker is to complain about undeclared names
+    if not TYPE_CHECKING:  # hidden so that a type checker reports undeclared names
 
         def __getattr__(self, name: str) -> NoReturn:
             if name.startswith("__"):
@@ -292,7 +298,7 @@ class Vertex:
                 next:  {did_you_mean(name, type(self).fields)}Its fields are
                 {_listed(type(self))}.""")
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         if name not in type(self).fields:
             raise UndeclaredNameError(f"""{type(self).__name__}.compute() assigns to self.{name},
                 which is not a declared field.
@@ -319,19 +325,22 @@ class Vertex:
 
     @classmethod
     def call(cls, /, **values: Any) -> Any:
-        """Run one vertex on host values and return what it wrote.
+        """Run one vertex on host values, and return the values that it wrote.
 
         Inputs, InOuts and state take values of the field's shape. A Vector Output takes its size:
         `out=4`, or `out=(2, 3)` for a matrix and `out=[2, 3]` for a list of vectors. An Output of
-        one element takes nothing. The result is the value of the only edge that is written, or a
-        dict by field name if there are several. `compute` runs as plain Python, so a breakpoint in
-        it works.
+        one element takes nothing. The result is the value of the written edge if there is only one,
+        and otherwise a dict by field name. `compute` runs as plain Python, so a breakpoint in it
+        works.
         """
         return run_on(cls, regions_of(cls, values))
 
 
-def regions_of(cls: type[Vertex], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arrays for the fields of one vertex, from the arguments of `Vertex.call`."""
+def regions_of(cls: type[Vertex], values: Mapping[str, Any]) -> dict[str, FieldArrays]:
+    """Return arrays for the fields of one vertex, from the arguments of `Vertex.call`.
+
+    Raises the errors of `Vertex.call`.
+    """
     if cls.compute is Vertex.compute:
         raise no_compute(cls)
     if is_template(cls):
@@ -344,8 +353,8 @@ def regions_of(cls: type[Vertex], values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _call_region(cls, field, values) for name, field in cls.fields.items()}
 
 
-def run_on(cls: type[Vertex], regions: Mapping[str, Any]) -> Any:
-    """Run one vertex on host arrays, and return what it wrote."""
+def run_on(cls: type[Vertex], regions: Mapping[str, FieldArrays]) -> Any:
+    """Run one vertex on host arrays, and return its results as `Vertex.call` does."""
     with np.errstate(all="ignore"):
         vertex = cls.bind(regions)
         for worker in workers(cls):
@@ -358,7 +367,7 @@ def run_on(cls: type[Vertex], regions: Mapping[str, Any]) -> Any:
 
 
 def unknown_field(cls: type[Vertex], name: object) -> UnknownFieldError:
-    """Return the error for a field that `cls` does not have."""
+    """Return the error for a field `name` that `cls` does not have."""
     return UnknownFieldError(f"""{cls.__name__} has no field {shown(name)}.
         next:  {did_you_mean(name, cls.fields)}Its fields are {_listed(cls)}.""")
 
@@ -371,7 +380,7 @@ def no_compute(cls: type[Vertex]) -> VertexDefinitionError:
 
 
 def is_template(cls: type[Vertex]) -> bool:
-    """Return whether the dtype of a field is a TypeVar."""
+    """Return whether the dtype of any field is a TypeVar."""
     return any(isinstance(field.dtype, TypeVar) for field in cls.fields.values())
 
 
@@ -379,13 +388,13 @@ def _listed(cls: type[Vertex]) -> str:
     return ", ".join(f"{f.name}: {f.declaration()}" for f in cls.fields.values()) or "none"
 
 
-def _misfit(field: Field, region: Any, value: Any) -> str:
+def _misfit(field: Field, region: FieldArrays, value: Any) -> str:
     """Return the reason why `value` cannot be written into `region`, as text."""
     if isinstance(region, list):
         return f"the field is a list of {len(region)} vectors; the value is {shown(value)}"
     try:
         shape = value.shape if hasattr(value, "shape") else np.shape(value)
-    except ValueError:  # rows of different lengths
+    except ValueError:  # the value has rows of different lengths
         shape = ()
     if shape == ():
         return (
@@ -412,7 +421,7 @@ def _check_arguments(cls: type[Vertex]) -> None:
             ) from None
 
 
-def _is_class_var(annotation: Any) -> bool:
+def _is_class_var(annotation: object) -> bool:
     return get_origin(annotation) is ClassVar or (
         isinstance(annotation, str)
         and annotation.lstrip().startswith(("ClassVar", "typing.ClassVar"))
@@ -420,13 +429,13 @@ def _is_class_var(annotation: Any) -> bool:
 
 
 def _resolve(
-    cls: type, name: str, text: str, module: Mapping[str, Any], local: Mapping[str, Any]
-) -> Any:
-    """Evaluate the annotation `text` in the scope of the class.
+    cls: type, name: str, text: str, module: Mapping[str, object], local: Mapping[str, object]
+) -> object:
+    """Return the value of the annotation `text`, evaluated in the scope of the class.
 
-    So local classes and string annotations work.
+    Local classes and annotations in quotes are resolved, too. Raises `VertexDefinitionError`.
     """
-    annotation: Any = text
+    annotation: object = text
     try:
         while isinstance(annotation, str):
             annotation = eval(annotation, dict(module), dict(local))
@@ -438,7 +447,7 @@ def _resolve(
         ) from None
 
 
-def _check_name(cls: type[Vertex], name: str, annotation: Any) -> None:
+def _check_name(cls: type[Vertex], name: str, annotation: object) -> None:
     """Raise `VertexDefinitionError` for a field name that the kit uses or that begins with "_"."""
     if name in _RESERVED or (name == "num_workers" and cls.context == "multi"):
         raise VertexDefinitionError(f"""{cls.__name__} declares a field {name!r}.
@@ -456,8 +465,11 @@ def _check_name(cls: type[Vertex], name: str, annotation: Any) -> None:
         )
 
 
-def _parse(cls: type[Vertex], name: str, annotation: Any, default: Any) -> Field:
-    """Return the field that `annotation` declares."""
+def _parse(cls: type[Vertex], name: str, annotation: Any, default: ArrayLike | None) -> Field:
+    """Return the field that `annotation` declares, with its default value.
+
+    Raises `VertexDefinitionError`.
+    """
     layouts: list[type[RegionLayout] | None] = []
     kind = "state"
     inner = annotation
@@ -499,7 +511,10 @@ def _parse(cls: type[Vertex], name: str, annotation: Any, default: Any) -> Field
             state.""")
     _refuse_quarter(f"{cls.__name__}.{name}", inner)
     layout_marks = tuple(layouts) if any(layouts) else ()
-    return _checked_default(cls, Field(name, kind, inner, depth, default, form, layout_marks))
+    return _checked_default(
+        cls,
+        Field(name, kind, inner, depth=depth, default=default, form=form, layouts=layout_marks),
+    )
 
 
 def _refuse_quarter(field: str, dtype: object) -> None:
@@ -542,7 +557,7 @@ _RANKS = (
 )
 
 
-def _call_region(cls: type[Vertex], field: Field, values: Mapping[str, Any]) -> Any:
+def _call_region(cls: type[Vertex], field: Field, values: Mapping[str, Any]) -> FieldArrays:
     """Return the host array for one field in `Vertex.call`."""
     value = values.get(field.name, field.default)
     if field.kind == "output" and (field.depth == 0 or value is None or _is_size(value)):
@@ -555,7 +570,9 @@ def _call_region(cls: type[Vertex], field: Field, values: Mapping[str, Any]) -> 
         if field.depth == 2 and isinstance(value, (list, tuple)):
             rows = [to_host_array(row, field.dtype, subject) for row in value]
             uneven = len({row.shape for row in rows}) > 1 and all(row.ndim == 1 for row in rows)
-            region: Any = VectorList(rows) if uneven else to_host_array(value, field.dtype, subject)
+            region: FieldArrays = (
+                VectorList(rows) if uneven else to_host_array(value, field.dtype, subject)
+            )
         else:
             region = to_host_array(value, field.dtype, subject)
     except TensorCreationError as error:
@@ -570,16 +587,16 @@ def _call_region(cls: type[Vertex], field: Field, values: Mapping[str, Any]) -> 
     return region
 
 
-def _is_size(value: Any) -> bool:
-    """Return whether `call` accepts `given` as the size of an Output: an int, a list or a tuple."""
+def _is_size(value: object) -> bool:
+    """Return whether `call` accepts `value` as the size of an Output: an int, a list or a tuple."""
     return all(
         isinstance(n, (int, np.integer))
         for n in (value if isinstance(value, (list, tuple)) else [value])
     )
 
 
-def _call_output(cls: type[Vertex], field: Field, value: Any) -> Any:
-    """Return an unwritten region for an Output, of the size that `call` was given."""
+def _call_output(cls: type[Vertex], field: Field, value: int | Sequence[int] | None) -> FieldArrays:
+    """Return an unwritten region for an Output. `value` is the size that was given to `call`."""
     subject = f"{cls.__name__}.call()"
     if field.depth == 0:
         if value is not None:
@@ -612,7 +629,7 @@ def _call_output(cls: type[Vertex], field: Field, value: Any) -> Any:
 
 
 class SupervisorVertex(Vertex):
-    """A vertex that controls the whole tile and starts the workers; its cycles are tile cycles."""
+    """A vertex that controls the whole tile and starts the workers. Its cycles are tile cycles."""
 
     context = "supervisor"
 
@@ -621,10 +638,10 @@ class MultiVertex(Vertex):
     """A vertex that all workers of its tile run together: `compute(self, worker_id)`.
 
     Worker ids begin at 0. The vertex divides its work by `worker_id` and `self.num_workers`.
-    Workers run in no particular order, so none may depend on what another writes. An element that
-    one worker writes and another reads or writes is a race, which is found if compute() can be
-    traced. If it cannot, the highest id wins. The cycles of the vertex are tile cycles, including
-    the division among the workers.
+    Workers run in no particular order, so no worker may depend on what another writes. If one
+    worker writes an element that another reads or writes, this race is found if compute() can be
+    traced. If it cannot be traced, the worker with the highest id wins. The cycles of the vertex
+    are tile cycles, including the division of the work among the workers.
     """
 
     context = "multi"
@@ -638,26 +655,30 @@ class MultiVertex(Vertex):
 def workers(codelet: type[Vertex], num_workers: int = WORKERS) -> list[tuple[int, ...]]:
     """Return the arguments of each call of compute() in one run of a vertex.
 
-    There are none, or the id of a worker for each call.
+    They are the worker's id for a MultiVertex, which is called once per worker. Any other vertex is
+    called once, without arguments.
     """
     return [(number,) for number in range(num_workers)] if codelet.context == "multi" else [()]
 
 
 def template(
-    codelet: type[Vertex], name: str, dtypes: Mapping[Any, type[DType]], **attributes: Any
+    codelet: type[Vertex],
+    name: str,
+    dtypes: Mapping[Any, type[DType]],
+    **attributes: object,
 ) -> type[Vertex]:
-    """Return a copy of `codelet` in which fields of a dtype in `dtypes` have the mapped dtype.
+    """Return a copy of `codelet` in which the dtypes of fields are replaced by `dtypes`.
 
-    `attributes` are set on the new class, and `compute` reads them as attributes of `self`.
+    `dtypes` maps a TypeVar or a dtype to the new dtype. `attributes` are set on the new class, and
+    `compute` reads them as attributes of `self`.
     """
     for field in codelet.fields.values():
         _refuse_quarter(f"{name}.{field.name}", dtypes.get(field.dtype))
-    specialised: Any = type(name, (codelet,), attributes)
-    # nothing is made from it, and what describes the class is then its constants alone
+    specialised: type[Vertex] = type(name, (codelet,), attributes)
+    # No class is derived from this one. Without the attribute, the constants alone describe it.
     del specialised._instances
     changed = {n: replace(f, dtype=dtypes.get(f.dtype, f.dtype)) for n, f in codelet.fields.items()}
     specialised.fields = {n: _checked_default(specialised, f) for n, f in changed.items()}
     for field_name, field in specialised.fields.items():
         setattr(specialised, field_name, _FieldAccess(name, field))
-    result: type[Vertex] = specialised
-    return result
+    return specialised

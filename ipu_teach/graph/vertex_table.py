@@ -1,17 +1,18 @@
 """Vertices as columns of numbers: one table for each codelet of a compute set.
 
-A vertex is a row. For each field there are two columns, the offset of its region and the id of its
-layout; a list of tensors is one compound layout relative to its first region. A million three-field
-vertices are 44 MB of numbers, and every analysis downstream is array arithmetic.
+A row is a vertex. Each field has two columns: the offset of its region, and the id of its layout. A
+list of tensors has one compound layout, relative to its first region. A million vertices with three
+fields take 44 MB, and every analysis of them is array arithmetic.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ipu_teach.errors import (
     GraphConnectionError,
@@ -32,13 +33,16 @@ if TYPE_CHECKING:
     from ipu_teach.graph.compute_set import ComputeSet
     from ipu_teach.graph.graph import Graph
 
+# A tensor or a list of tensors for an edge, or numbers for state.
+FieldContent: TypeAlias = Tensor | Sequence[Tensor] | ArrayLike
+FieldValue: TypeAlias = FieldContent | None  # None leaves the field unconnected or unwritten
 UNCONNECTED = -1
-# of one vertex: ten minutes of the chip; sums of very many of them stay within 64 bits
+# of one vertex: ten minutes of the chip; sums over very many vertices stay within 64 bits
 MOST_CYCLES = 10**12
 
 
 class VertexTable:
-    """All vertices of one codelet in one compute set, in the order they were added."""
+    """All vertices of one codelet in one compute set, in the order in which they were added."""
 
     def __init__(self, graph: Graph, compute_set: ComputeSet, codelet: type[Vertex]) -> None:
         self.graph = graph
@@ -48,31 +52,32 @@ class VertexTable:
         self.state = {name: f for name, f in codelet.fields.items() if f.kind == "state"}
         self.offsets = {name: array("q") for name in self.edges}
         self.layouts = {name: array("i") for name in self.edges}
-        # By field: the forms of tensors that it has taken, which need no second look, with their
-        # layouts' ids.
+        # By field: the forms of tensors that were checked before, with their layouts' ids.
         self.known: dict[str, dict[Form, int]] = {name: {} for name in self.edges}
         self.columns = [
             (n, self.known[n], self.layouts[n].append, self.offsets[n].append) for n in self.edges
         ]
-        # values of a vertex that has nothing to look at twice
+        # the maximum number of fields of a vertex that `Graph.add_vertex` can add without a full
+        # check
         self.most_usual = -1 if self.state else len(self.edges)
         self.state_values: dict[str, list[Any]] = {name: [] for name in self.state}
-        # By field name and row: the size of a Vector of state without a value, and lists that are
-        # connected part by part.
+        # By field name and row: the size of a Vector of state without a value, and the parts of a
+        # list that is connected part by part.
         self.sizes: dict[tuple[str, int], int] = {}
         self.parts: dict[tuple[str, int], list[Tensor | None]] = {}
         self.order = array("i")
         self.tiles = array("i")
         self.estimates: array[int] | None = None
-        self.names: dict[int, str] = {}  # of the few rows that were given one
-        # by which lines rows were added, and put on their tiles
-        self.added, self.placed = RowLines(), RowLines()
+        self.names: dict[int, str] = {}  # by row; few rows have a name
+        # the lines that added the rows, and that mapped them to tiles
+        self.added = RowLines()
+        self.placed = RowLines()
 
     def __len__(self) -> int:
         return len(self.order)
 
-    def fill(self, row: int, fields: Mapping[str, Any]) -> None:
-        """Write the values of a new row, whatever they are, and check them."""
+    def fill(self, row: int, fields: Mapping[str, FieldValue]) -> None:
+        """Check the values of a new row, and write them to the columns."""
         self.drop(row)
         try:
             for name in self.edges:
@@ -95,9 +100,11 @@ class VertexTable:
             self.drop(row)
             raise
 
-    def connect(self, row: int, name: str, value: Any) -> None:
-        """Put `value` on field `name` of the vertex in `row` (the tables' next row, or an existing
-        one)."""
+    def connect(self, row: int, name: str, value: FieldValue) -> None:
+        """Connect `value` to the edge `name` of the vertex in `row`.
+
+        `row` is an existing row, or the next row of the field's columns.
+        """
         offset, layout = self.edge(name, value)
         if row == len(self.offsets[name]):
             self.offsets[name].append(offset)
@@ -106,8 +113,8 @@ class VertexTable:
             self.offsets[name][row] = offset
             self.layouts[name][row] = layout
 
-    def edge(self, name: str, value: Any) -> tuple[int, int]:
-        """Check `value` for the edge `name`; return its offset and the number of its layout."""
+    def edge(self, name: str, value: FieldValue) -> tuple[int, int]:
+        """Check `value` for the edge `name`, and return its offset and the id of its layout."""
         field = self.edges[name]
         if not isinstance(value, Tensor):
             offset, layout = self._list(field, value)
@@ -116,8 +123,10 @@ class VertexTable:
         self.known[name][value.form] = value.layout.id
         return value.offset, value.layout.id
 
-    def state_value(self, name: str, value: Any) -> Any:
-        """Return the number, or for a Vector the array, that `value` is for the state `name`.
+    def state_value(self, name: str, value: FieldContent) -> Any:
+        """Return `value` in the dtype of the state field `name`.
+
+        The result is a number, or an array for a Vector.
 
         Raises `TensorCreationError`, `GraphConnectionError` and `GraphObjectCreationError`.
         """
@@ -144,9 +153,11 @@ class VertexTable:
                 Input[Vector[…]].""")
         return array.reshape(())[()]
 
-    def set_state(self, row: int, name: str, value: Any) -> None:
-        """Give the state `name` of an existing vertex its value. A size that was set for it must
-        fit."""
+    def set_state(self, row: int, name: str, value: FieldContent) -> None:
+        """Set the state `name` of the vertex in `row`.
+
+        If a size was set for the field, the value must have this size.
+        """
         checked = self.state_value(name, value)
         size = self.sizes.get((name, row))
         if size is not None and len(checked) != size:
@@ -157,8 +168,10 @@ class VertexTable:
         self.state_values[name][row] = checked
 
     def drop(self, row: int) -> None:
-        """Forget the rows from `row` on, whole or half-written, so that a caught error leaves the
-        graph as it was."""
+        """Remove the rows from `row` on, complete or partly written.
+
+        So the graph is unchanged after a caught error.
+        """
         state = self.state_values.values()
         for column in (
             *self.offsets.values(),
@@ -169,14 +182,10 @@ class VertexTable:
         ):
             del column[row:]
 
-    def _list(self, field: Field, value: Any) -> tuple[int, Layout | ListLayout]:
+    def _list(self, field: Field, value: FieldValue) -> tuple[int, Layout | ListLayout]:
         subject = f"{self.codelet.__name__}.{field.name}"
         allowed = ".", " or a list of single elements.", " or a list of one-dimensional tensors."
-        if (
-            not field.takes_parts
-            or not isinstance(value, (list, tuple))
-            or not all(isinstance(t, Tensor) for t in value)
-        ):
+        if not field.takes_parts or not is_tensor_list(value):
             raise GraphConnectionError(f"""{subject} is declared as {field.declaration()} and was
                 given {shown(value)}.
                 next:  {"connect a tensor" + allowed[field.depth if field.takes_parts else 0]}""")
@@ -194,8 +203,10 @@ class VertexTable:
         return first, self.graph.list_layout(tuple((t.offset - first, t.layout) for t in value))
 
     def check(self, field: Field, tensor: Tensor, part: bool = False, lead: int = 0) -> None:
-        """Refuse a tensor whose dtype or shape does not fit `field`. `lead` leading axes belong to
-        the vertices."""
+        """Raise an error if the dtype or shape of a tensor does not fit `field`.
+
+        With `part`, the tensor is one part of a list. The first `lead` axes number the vertices.
+        """
         subject = f"{self.codelet.__name__}.{field.name}"
         if tensor.graph is not self.graph:
             raise GraphConnectionError(
@@ -226,9 +237,13 @@ class VertexTable:
                 where: {tensor!r}
                 next:  index, slice or flatten the tensor, or change the declaration.""")
 
-    def estimate(self, start: int, stop: int, cycles: Any, vertex: VertexRef | VertexRange) -> None:
-        """Set the cycles of rows `start` to `stop`, which are `vertex`; rows without an estimate
-        hold -1."""
+    def estimate(
+        self, start: int, stop: int, cycles: ArrayLike, vertex: VertexRef | VertexRange
+    ) -> None:
+        """Set the cycles of the rows from `start` to before `stop`, which are those of `vertex`.
+
+        The column of estimates has -1 for rows without an estimate.
+        """
         if type(cycles) is not int or not 0 <= cycles <= MOST_CYCLES:
             cycles = _cycles(cycles, stop - start, vertex)
         if self.estimates is None:
@@ -244,8 +259,16 @@ class VertexTable:
             )
 
 
-def _cycles(estimate: Any, count: int, vertex: VertexRef | VertexRange) -> Any:
-    """Estimates for `count` vertices, int64: one for all of them, or one for each."""
+def is_tensor_list(value: object) -> TypeGuard[Sequence[Tensor]]:
+    """Return whether `value` is a list or tuple of tensors."""
+    return isinstance(value, (list, tuple)) and all(isinstance(t, Tensor) for t in value)
+
+
+def _cycles(estimate: ArrayLike, count: int, vertex: VertexRef | VertexRange) -> Array:
+    """Return the estimates for `count` vertices as int64: one for all, or one for each.
+
+    Raises `GraphObjectCreationError`.
+    """
     array = as_array(estimate)
     if array.dtype.kind not in "iu" or np.any(array < 0) or np.any(array > MOST_CYCLES):
         raise GraphObjectCreationError(f"""set_perf_estimate() was given {shown(estimate)} cycles.
@@ -260,8 +283,10 @@ def _cycles(estimate: Any, count: int, vertex: VertexRef | VertexRange) -> Any:
 
 
 class VertexRef:
-    """One vertex of a graph. Map it with `graph.set_tile_mapping(vertex, tile)`; `vertex["a"]`
-    names a field of it."""
+    """One vertex of a graph.
+
+    `graph.set_tile_mapping(vertex, tile)` maps it, and `vertex["a"]` is one of its fields.
+    """
 
     __slots__ = ("table", "row")
 
@@ -284,12 +309,14 @@ class VertexRef:
 
 
 class FieldRef:
-    """A field of one vertex, for `graph.connect` and `graph.set_initial_value`;
-    `vertex["parts"][0]` is one part of it."""
+    """A field of one vertex, for `graph.connect` and `graph.set_initial_value`.
+
+    `vertex["parts"][0]` is one part of the field "parts".
+    """
 
     __slots__ = ("vertex", "name", "index")
 
-    def __init__(self, vertex: VertexRef, name: str, index: Any = None) -> None:
+    def __init__(self, vertex: VertexRef, name: str, index: object = None) -> None:
         self.vertex = vertex
         self.name = name
         self.index = index
@@ -338,8 +365,11 @@ class VertexRange:
         return VertexRef(self.table, range(self.start, self.stop)[index])
 
     def put_on(self, tiles: Array) -> None:
-        """Map the vertices: one tile number for all of them, or one for each. The numbers are
-        checked already."""
+        """Map the vertices to tiles: one tile number for all vertices, or one for each.
+
+        The machine must have these tiles. Raises `InvalidTileMappingError` if the length does not
+        fit.
+        """
         if tiles.shape not in ((), (1,), (len(self),)):
             raise InvalidTileMappingError(f"""{tiles.size:,} tiles were given for {len(self):,}
                 vertices.

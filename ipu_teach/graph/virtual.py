@@ -1,28 +1,27 @@
-"""Virtual graphs: a graph seen through some of its tiles, numbered from 0."""
+"""Virtual graphs: a graph with some of another graph's tiles, numbered from 0."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from ipu_teach.errors import GraphObjectCreationError, InvalidTileMappingError, shown
 from ipu_teach.graph.graph import Graph
 from ipu_teach.graph.layouts import as_array, is_whole
-from ipu_teach.graph.mapping import Tiles
+from ipu_teach.graph.mapping import TileChoice, Tiles
 from ipu_teach.types import Array
 
 
 class VirtualGraph(Graph):
-    """Some tiles of a graph as a graph of their own, created by `Graph.create_virtual_graph`.
+    """Some tiles of a graph as a separate graph, created by `Graph.create_virtual_graph`.
 
-    Everything added through it belongs to the top-level graph; only tile numbers, and `target`, are
-    its own.
+    All objects that are added to it belong to the top-level graph. It differs from that graph only
+    in its tile numbers and its `target`.
     """
 
-    def __init__(self, parent: Graph, *tiles: Any) -> None:
-        # Shared, not copied: a graph never rebinds what its __init__ has set.
+    def __init__(self, parent: Graph, *tiles: TileChoice) -> None:
+        # shared, not copied: a graph never reassigns the attributes that its __init__ set
         self.__dict__.update(parent.__dict__)
         parent_tiles = _choose(parent, tiles)
         chosen = parent._tiles.numbers(parent_tiles, "create_virtual_graph()")
@@ -32,7 +31,7 @@ class VirtualGraph(Graph):
         ipus = target.num_ipus if is_count else max(1, len(parent_tiles) // target.tiles_per_ipu)
         ipus = ipus if len(parent_tiles) % ipus == 0 else 1
         tiles_per_ipu = len(parent_tiles) // ipus
-        # tiles that are not whole IPUs have no I/O tiles
+        # the target has I/O tiles only if the tiles form complete IPUs
         keeps_ipus = tiles_per_ipu == target.tiles_per_ipu and np.array_equal(
             parent_tiles % tiles_per_ipu, np.arange(len(parent_tiles)) % tiles_per_ipu
         )
@@ -43,8 +42,8 @@ class VirtualGraph(Graph):
         return f"VirtualGraph({self._tiles.count:,} tiles of {self._top!r})"
 
 
-def _choose(parent: Graph, arguments: tuple[Any, ...]) -> Array:
-    """Return the parent's tile numbers that are meant by a number of tiles, a range, or a list."""
+def _choose(parent: Graph, arguments: tuple[TileChoice, ...]) -> Array:
+    """Return the parent's tile numbers for a number of tiles, a range, or a list."""
     count = parent.target.num_tiles
     ipus = parent.target.num_ipus
     if len(arguments) == 1 and is_whole(arguments[0]):
@@ -73,7 +72,7 @@ def _choose(parent: Graph, arguments: tuple[Any, ...]) -> Array:
     return numbers
 
 
-def _refused(arguments: tuple[Any, ...], advice: str) -> InvalidTileMappingError:
+def _refused(arguments: tuple[object, ...], advice: str) -> InvalidTileMappingError:
     words = ", ".join(shown(g) for g in arguments)
     return InvalidTileMappingError(
         f"create_virtual_graph({words}) chooses no tiles of the graph.", next_step=advice

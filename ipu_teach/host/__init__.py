@@ -1,6 +1,6 @@
 """The host's side of an engine: the data that is connected to streams, and the engine's options.
 
-Beside `tiny`, whose host writes into arrays, this package has streams and options. `streams`
+Compared with `tiny`, whose host writes into arrays, this package has streams and options. `streams`
 connects arrays, iterators, functions and callbacks that prefetch, and records each transfer on the
 host's timeline. `options` has Poplar's engine options by name, with the effect of each. This
 package does not depend on the engine.

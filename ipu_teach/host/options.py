@@ -3,9 +3,11 @@
 For example, `Engine(graph, program, options={"debug.allowOutOfMemory": True})`. Values are bool,
 int or str; as in Poplar, "true", "false" and digits are accepted too. The environment variable
 IPU_TEACH_ENGINE_OPTIONS may contain a JSON object of options; the options of the program take
-precedence. An option without an effect here, because the simulated machine always or never does
-what it says, is accepted and shown by `engine.options`. An option that should change a result, and
-is not implemented, is refused when it is switched on.
+precedence.
+
+Some options have no effect, because the simulated machine always or never behaves as they ask.
+They are accepted, and `engine.options` shows them. An option that should change a result, but is
+not implemented, raises an error when it is switched on.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 from types import MappingProxyType
-from typing import Any
+from typing import TypeAlias
 
 from ipu_teach.errors import InvalidOptionError, NotOfferedError, did_you_mean, shown
 from ipu_teach.graph.registers import DIV0, ESR, INV, NANOO, OFLO, STOP_ON_NANOO
@@ -26,10 +28,11 @@ from ipu_teach.report.table import expression
 from ipu_teach.target import PRICES
 
 ENVIRONMENT = "IPU_TEACH_ENGINE_OPTIONS"
-IO_TILES, GCL_IO_TILES = "numIOTiles", "GCL_NUM_IO_TILES"  # PopART's option, and gcl's variable
-CLOSE = 0.8  # least similarity for "did you mean"; high, as many names share "debug."
-Value = bool | int | str | None
-Options = Mapping[str, Value]
+# PopART's option, and the variable of Graphcore's library gcl
+IO_TILES, GCL_IO_TILES = "numIOTiles", "GCL_NUM_IO_TILES"
+CLOSE = 0.8  # the least similarity for "did you mean"; high, as many names share "debug."
+Value: TypeAlias = bool | int | str | None
+Options: TypeAlias = Mapping[str, Value]
 
 
 @dataclass(frozen=True)
@@ -37,8 +40,8 @@ class _Option:
     """An engine option.
 
     `kind` is bool, int, str, or a tuple of permitted words. `instead` is the advice for an option
-    that is not implemented. `control` is the bits of FP_CTL that it sets on every tile when it is
-    switched on, see `fp.traps`.
+    that is not implemented. `control` has the bits of the register FP_CTL that the option sets on
+    every tile when it is switched on, see `fp.traps`.
     """
 
     kind: type[bool] | type[int] | type[str] | tuple[str, ...]
@@ -123,7 +126,7 @@ _OPTIONS: dict[str, _Option] = {
 
 
 def control_bits(options: Options) -> int:
-    """Return the bits of FP_CTL that an engine's options set."""
+    """Return the bits of the register FP_CTL that an engine's options set."""
     return reduce(or_, (option.control for name, option in _OPTIONS.items() if options[name]), 0)
 
 
@@ -135,7 +138,7 @@ def _twin(name: str) -> str:
 _TWINS = {_twin(name): name for name in _OPTIONS}
 
 
-def effective(options: object, below: Options | None = None) -> Options:
+def effective(options: Options | None, below: Options | None = None) -> Options:
     """Return all options with their values, by Poplar's names.
 
     Later sources take precedence: defaults, environment, `below`, `options`.
@@ -144,10 +147,11 @@ def effective(options: object, below: Options | None = None) -> Options:
     return MappingProxyType({**defaults, **from_environment(), **(below or {}), **parsed(options)})
 
 
-def parsed(options: object, where: str = "") -> dict[str, Value]:
+def parsed(options: Options | None, where: str = "") -> dict[str, Value]:
     """Return `options` with Poplar's names and with values of the right type.
 
-    Raises `InvalidOptionError` and `NotOfferedError`.
+    `where` names the source of the options in errors. Raises `InvalidOptionError` and
+    `NotOfferedError`.
     """
     if options is None:
         return {}
@@ -185,8 +189,8 @@ def parsed(options: object, where: str = "") -> dict[str, Value]:
 def from_environment() -> dict[str, Value]:
     """Return the options in the environment variable IPU_TEACH_ENGINE_OPTIONS.
 
-    Raises `InvalidOptionError`, which names the variable, and `NotOfferedError` for the variable of
-    gcl that stands for an option.
+    Raises `InvalidOptionError`, which names the variable, and `NotOfferedError` if the variable
+    GCL_NUM_IO_TILES is set, which stands for an option.
     """
     if GCL_IO_TILES in os.environ:
         parsed({IO_TILES: os.environ[GCL_IO_TILES]}, f"environment variable {GCL_IO_TILES}")
@@ -206,8 +210,8 @@ def from_environment() -> dict[str, Value]:
     return parsed(options, where)
 
 
-def _value(name: str, original: Any, where: str) -> Value:
-    """Return an option's value in the right type."""
+def _value(name: str, original: Value, where: str) -> Value:
+    """Return `original` as a value of option `name`, or raise an error."""
     option = _OPTIONS[name]
     value = _converted(option.kind, original)
     if value is None:
@@ -227,7 +231,7 @@ def _value(name: str, original: Any, where: str) -> Value:
     return value
 
 
-def _converted(kind: type | tuple[str, ...], original: Any) -> Value:
+def _converted(kind: type | tuple[str, ...], original: Value) -> Value:
     """Return `original` as a value of `kind`, or None if it is not one."""
     if isinstance(kind, tuple):
         return next(
@@ -255,7 +259,7 @@ def _converted(kind: type | tuple[str, ...], original: Any) -> Value:
 
 
 def _accepted(kind: type | tuple[str, ...]) -> str:
-    """Return the values of `kind` as text."""
+    """Return a description of the values of `kind`, such as "True or False"."""
     if isinstance(kind, tuple):
         return "one of " + ", ".join(map(repr, kind))
     return {bool: "True or False", int: "a whole number, 0 or more", str: "text"}[kind]

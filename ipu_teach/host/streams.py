@@ -10,7 +10,7 @@ from dataclasses import replace
 from enum import Enum
 from functools import partial
 from itertools import count as counter
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -26,15 +26,19 @@ from ipu_teach.report.host_times import TIMELINE, tracepoint
 from ipu_teach.report.host_trace import COPY, STREAMS, TO_DEVICE, TO_HOST
 from ipu_teach.types import Array, to_host_array
 
-Feed = Callable[[], Array]
-Drain = Callable[[Array], None]
+# A function of the user, which is called according to its parameters.
+Function: TypeAlias = Callable[..., Any]
+# An object of the user: connected to a stream, passed to a function, or returned by one.
+Connected: TypeAlias = Any
+Feed: TypeAlias = Callable[[], Array]
+Drain: TypeAlias = Callable[[Array], None]
 
 
 class StreamCallback:
     """The host's end of a stream as an object. Subclass it and write `fetch`; the rest is optional.
 
     `prefetch` and `fetch` get an array of the stream's dtype with `num_elements` elements. Calls
-    come one at a time, in the order of the transfers.
+    never overlap, and come in the order of the transfers.
     """
 
     class Result(Enum):
@@ -46,8 +50,8 @@ class StreamCallback:
     def prefetch(self, array: Array) -> StreamCallback.Result:
         """Fill `array` with the data of a later transfer, if it is available already.
 
-        Called for streams to the device after each transfer, until `buffering_depth` of the stream
-        is reached.
+        The engine calls it after each transfer of a stream to the device, until `buffering_depth`
+        transfers of the stream are ready.
         """
         return StreamCallback.Result.NOT_AVAILABLE
 
@@ -116,7 +120,7 @@ class CallbackFeed:
 class SharedFeed:
     """The source of a host-to-device stream of several replicas.
 
-    A transfer is the transfers of all `parts`, one after another, repeated `times` times.
+    A transfer consists of one transfer of each of `parts`, in order, repeated `times` times.
     """
 
     def __init__(self, parts: list[Feed], times: int = 1) -> None:
@@ -133,8 +137,8 @@ class SharedFeed:
                 part.invalidate()
 
 
-def _with_replica(function: Callable[..., Any], replica: int) -> Callable[..., Any]:
-    """Return `function`, which is passed the number of the replica if it has such a parameter."""
+def _with_replica(function: Function, replica: int) -> Function:
+    """Return `function` with its parameter `replica` bound, if it has such a parameter."""
     try:
         has_parameter = "replica" in inspect.signature(function).parameters
     except (TypeError, ValueError):  # some built-in functions have no signature
@@ -148,7 +152,7 @@ def of_one(stream: DataStream) -> DataStream:
 
 
 def _shape_by_replica(values: Array, count: int) -> tuple[int, ...]:
-    """Return the shape in which row r contains the elements of replica r, of `count` replicas."""
+    """Return the shape in which row r of `values` has the elements of replica r of `count`."""
     return values.shape if values.shape[:1] == (count,) else (count, -1)
 
 
@@ -165,18 +169,18 @@ def _buffer(stream: DataStream) -> Array:
     return np.zeros(stream.num_elements, stream.dtype.numpy)
 
 
-def feed(stream: DataStream, source: Any, wrap: bool = True, replica: int = 0) -> Feed:
+def feed(stream: DataStream, source: Connected, wrap: bool = True, replica: int = 0) -> Feed:
     """Return a function that returns the next transfer of a host-to-device stream.
 
     A transfer is an array of `num_elements` values of the stream's dtype. `source` is one of:
 
-    * an array. Each transfer takes the next part of it; after the last part, the first one follows.
-      With `wrap=False`, every transfer takes the first part;
+    * an array. Each transfer sends the next part of it; after the last part, the first one follows.
+      With `wrap=False`, every transfer sends the first part;
     * a `StreamCallback`, or an iterable of arrays;
     * a function without parameters, which returns an array, or a function with one parameter, which
       fills the array that it gets.
 
-    `replica` is the number of the replica for which the stream is fed. In a stream of several
+    `replica` is the number of the replica that the stream belongs to. In a stream of several
     replicas, a function is called once for each of them. If it has a parameter `replica`, it gets
     the number. For data that all replicas receive, it is called once. Raises
     `StreamConnectionError`.
@@ -208,18 +212,18 @@ def feed(stream: DataStream, source: Any, wrap: bool = True, replica: int = 0) -
         and source.dtype == stream.dtype.numpy
         and source.flags.c_contiguous
     ):
-        # the caller's own memory, so that the next transfer sends what the caller changes in it
+        # this is the caller's own memory, so the next transfer sends what the caller changes in it
         values = source.reshape(-1)
     return _in_turn(stream, values, wrap)
 
 
-def drain(stream: DataStream, sink: Any, wrap: bool = True, replica: int = 0) -> Drain:
-    """Return a function that takes one transfer of a device-to-host stream.
+def drain(stream: DataStream, sink: Connected, wrap: bool = True, replica: int = 0) -> Drain:
+    """Return a function that receives one transfer of a device-to-host stream.
 
     `sink` is an array of the stream's dtype, a list, a `StreamCallback`, or a function with one
-    parameter. An array is filled part by part, and again from its start; with `wrap=False`, always
-    in its first part. A list gets each transfer appended. Several replicas are as in `feed`. Raises
-    `StreamConnectionError`.
+    parameter. An array is filled part by part, and then again from its start; with `wrap=False`,
+    each transfer fills its first part. A list gets each transfer appended. Several replicas are
+    handled as in `feed`. Raises `StreamConnectionError`.
     """
     if stream.replicas > 1 and (isinstance(sink, StreamCallback) or callable(sink)):
         of_replica = of_one(stream)
@@ -270,7 +274,7 @@ def drain(stream: DataStream, sink: Any, wrap: bool = True, replica: int = 0) ->
 
 
 def noted(stream: DataStream, copy: Callable[[], None]) -> Callable[[], None]:
-    """Return `copy`, one transfer of a stream, which also records an event on the host's timeline.
+    """Return `copy`, one transfer of a stream, with an event added to the host's timeline.
 
     The event has the bytes and the direction of the transfer.
     """
@@ -290,7 +294,7 @@ def noted(stream: DataStream, copy: Callable[[], None]) -> Callable[[], None]:
     return copy_and_note
 
 
-def _check_signature(stream: DataStream, function: Callable[..., Any], *args: Any) -> None:
+def _check_signature(stream: DataStream, function: Function, *args: Array) -> None:
     """Raise `StreamConnectionError` if the signature of `function` does not accept `args`."""
     try:
         inspect.signature(function).bind(*args)
@@ -307,7 +311,7 @@ def _check_signature(stream: DataStream, function: Callable[..., Any], *args: An
 
 
 def _to_callback(stream: DataStream, callback: StreamCallback, replica: int) -> Drain:
-    """Return the function that hands one transfer to a callback."""
+    """Return the function that passes one transfer to a callback."""
     name = type(callback).__name__
     fetch, complete = (_with_replica(f, replica) for f in (callback.fetch, callback.complete))
 
@@ -318,10 +322,10 @@ def _to_callback(stream: DataStream, callback: StreamCallback, replica: int) -> 
     return take
 
 
-def _guarded(stream: DataStream, call: str, function: Callable[..., Any], *args: Any) -> Any:
+def _guarded(stream: DataStream, call: str, function: Function, *args: Connected) -> Connected:
     """Call the user's code, and raise its errors as `StreamConnectionError`.
 
-    `call` names it. The kit's own errors and KeyboardInterrupt are not changed.
+    `call` names the code in the error. The kit's own errors and KeyboardInterrupt are not changed.
     """
     try:
         with tracepoint(f"{stream.handle}: {call}", STREAMS):
@@ -336,8 +340,8 @@ def _guarded(stream: DataStream, call: str, function: Callable[..., Any], *args:
         ) from error
 
 
-def _from_function(stream: DataStream, function: Callable[..., Any]) -> Feed:
-    """Return the feed of a function that returns an array, or fills one."""
+def _from_function(stream: DataStream, function: Function) -> Feed:
+    """Return the feed of a function that returns an array, or that fills one."""
     if not _takes_array(function):
         _check_signature(stream, function)
         origin = "what the connected function returned"
@@ -356,7 +360,7 @@ def _from_function(stream: DataStream, function: Callable[..., Any]) -> Feed:
     return filled
 
 
-def _takes_array(function: Callable[..., Any]) -> bool:
+def _takes_array(function: Function) -> bool:
     """Return whether a function has exactly one required parameter.
 
     Such a function fills the array that it gets, as the callbacks of Poplar do.
@@ -372,7 +376,7 @@ def _takes_array(function: Callable[..., Any]) -> bool:
 _DRY = object()
 
 
-def _from_iterator(stream: DataStream, items: Iterator[Any]) -> Feed:
+def _from_iterator(stream: DataStream, items: Iterator[Connected]) -> Feed:
     """Return the feed of an iterator of arrays."""
     taken = 0
 
@@ -389,8 +393,11 @@ def _from_iterator(stream: DataStream, items: Iterator[Any]) -> Feed:
     return following
 
 
-def _check_transfer(stream: DataStream, values: Any, origin: str) -> Array:
-    """Return the values of one transfer as a flat array of the stream's dtype and size."""
+def _check_transfer(stream: DataStream, values: Connected, origin: str) -> Array:
+    """Return the values of one transfer as a flat array of the stream's dtype and size.
+
+    Otherwise raise `StreamConnectionError`; `origin` is its `where`.
+    """
     try:
         array = to_host_array(values, stream.dtype, f"The stream {stream.handle!r}")
     except TensorCreationError as error:
@@ -405,7 +412,7 @@ def _check_transfer(stream: DataStream, values: Any, origin: str) -> Array:
 
 
 def _in_turn(stream: DataStream, values: Array, wrap: bool) -> Feed:
-    """Return a function that returns the parts of an array, of one transfer each, in turn.
+    """Return a function that returns the next part of an array, of one transfer, at each call.
 
     After the last part it starts again. Without `wrap` it always returns the first part.
     """
@@ -422,8 +429,8 @@ def _in_turn(stream: DataStream, values: Array, wrap: bool) -> Feed:
     return lambda: rows[next(transfers) % len(rows)]
 
 
-def _no_place(stream: DataStream, connected: object) -> StreamConnectionError:
-    """Return the error for `wrap=False` with anything but an array."""
+def _no_place(stream: DataStream, connected: Connected) -> StreamConnectionError:
+    """Return the error for `wrap=False` with an object that is not an array."""
     return StreamConnectionError(f"""The stream {stream.handle!r} was connected to
         {shown(connected)} with wrap=False.
         next:  leave wrap=False out, or connect an array: it starts each run at the start of an

@@ -1,9 +1,9 @@
 """Observe one vertex: the cost of each line of its `compute()`, and each iteration of its loops.
 
-Beside `tiny`, whose `compute()` returns values only, this package runs a vertex on host arrays,
-without a graph or an engine: once plainly, for the values, and once more by the text of its scalar
-loop, which reports cycles by line, the variables at the end of every iteration, and the iteration
-that stored an element.
+Compared with `tiny`, whose `compute()` returns values only, this package runs a vertex on host
+arrays, without a graph or an engine. The first run computes the values. A second run executes the
+text of the scalar loop, and reports the cycles of each line, the variables at the end of every
+iteration, and the iteration that stored an element.
 """
 
 from ipu_teach.observer.watch import observe, observed

@@ -5,8 +5,9 @@
     seen.turns[1].values         # {"acc": 14.0, "i": 1}
     seen.wrote("out")            # iterations that stored in a field or an element: wrote("y", 5)
 
-`compute()` runs plainly, for the values. A scalar loop runs once more by CPython's text, which then
-reports what it does. The lines of a traced codelet are those of its trace.
+`compute()` runs once for the values. A scalar loop runs a second time, as Python text that calls a
+`Watch` at every iteration and store. For a traced codelet, the cost of the lines comes from its
+trace.
 """
 
 from __future__ import annotations
@@ -15,9 +16,8 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial, reduce
-from operator import getitem
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -45,9 +45,11 @@ from ipu_teach.graph.vertex import Vertex, regions_of, run_on, workers
 from ipu_teach.target import Target, make_target
 from ipu_teach.types import Array
 
-MOST_TURNS = 10_000  # iterations that are kept of a vertex; all are counted
-MOST_NUMBERS = 16  # in an array among the local variables
-# names of generated variables: the end of marks, and the beginning of those in a generator
+# The value of a local variable of a codelet: a number, an array, or any other object.
+Local: TypeAlias = Any
+MOST_TURNS = 10_000  # the most iterations of a vertex that are kept; all are counted
+MOST_NUMBERS = 16  # the largest array that is kept among the local variables
+# names of generated variables: marks end in "_m", and variables in a generator begin with "g_"
 _GENERATED = re.compile("g_\\d+(?:[A-Zl]$|_)|.*_m$")
 
 
@@ -55,7 +57,7 @@ _GENERATED = re.compile("g_\\d+(?:[A-Zl]$|_)|.*_m$")
 def observe(codelet: type[Vertex], target: Target | None = None, /, **values: Any) -> Observed:
     """Run one vertex on host values, as `Vertex.call` does, and return its costs and iterations.
 
-    `target` is the machine whose prices count, by default an IPU Mk2.
+    `target` is the machine that the cycles are for, by default an IPU Mk2.
 
     :raises CodeletError: if compute() fails.
 
@@ -67,7 +69,7 @@ def observe(codelet: type[Vertex], target: Target | None = None, /, **values: An
 
 
 def observed(codelet: type[Vertex], regions: Mapping[str, FieldArrays], target: Target) -> Observed:
-    """Return what `observe` does, for host arrays of the fields.
+    """Return the observation of a vertex on `regions`, the host arrays of its fields.
 
     The arrays change as the vertex runs. A list of vectors is a list of arrays.
     """
@@ -119,9 +121,9 @@ def observed(codelet: type[Vertex], regions: Mapping[str, FieldArrays], target: 
 def _watched(
     code: ScalarCode, regions: Mapping[str, FieldArrays], target: Target, count: int
 ) -> list[Watch]:
-    """Run a vertex by CPython's text, on copies, and return a watch for each worker.
+    """Run the scalar loop of a vertex as Python text, and return a watch for each worker.
 
-    They are [] if the text cannot go on.
+    It runs on copies of `regions`. Returns [] if the text raises an error.
     """
     watches: list[Watch] = []
     copies = {
@@ -133,7 +135,7 @@ def _watched(
     marks, reads = marks_for(code, copies, count)
     for worker in range(count):
         watch = Watch(code, copies, target)
-        space: dict[str, Any] = {"watch": watch}
+        space: dict[str, Local] = {"watch": watch}
         exec(text, space)
         watched_regions = [watch.noted(name, region) for name, region in copies.items()]
         try:
@@ -141,7 +143,7 @@ def _watched(
                 cycles = space["vertex"](
                     worker, count, FOREVER, int, *watched_regions, *marks.values(), *reads.values()
                 )
-        except Exception:  # compute() raises an error too, or continues with larger integers
+        except Exception:  # compute() raises the same error, or continues with larger integers
             return []
         watch.cycles = -(-max(cycles, ~cycles) // UNIT)
         watches.append(watch)
@@ -149,9 +151,9 @@ def _watched(
 
 
 class Watch:
-    """The reports of CPython's text while it runs a vertex.
+    """The records that the Python text of a scalar loop makes while it runs a vertex.
 
-    `turns` is as in `Observed`, and `count` the number of all iterations.
+    `turns` is as in `Observed`, and `count` is the number of all iterations.
     """
 
     def __init__(
@@ -164,12 +166,12 @@ class Watch:
         self.pieces = [0] * len(code.pieces)
         self.lines = [0] * len(code.lines)
         self.cycles = 0
-        # the amount of work on whole regions, by (counter, rate)
+        # the amount of work on entire regions, by (counter, rate)
         self.amounts: Counter[tuple[str, int]] = Counter()
         self.turns: list[Turn] = []
         self.count = 0
-        # The running loops: (number, current iteration, units of cycles at its start, whether it is
-        # kept).
+        # the running loops, outermost first: (number of the loop, current iteration, units of
+        # cycles at its start, whether the iteration is kept)
         self.open: list[tuple[int, Turn, int, bool]] = []
         name = naming_of(code.codelet)
         self.heads = [(name(spot), prefix) for spot, prefix in code.heads]
@@ -186,23 +188,24 @@ class Watch:
         )
 
     def count_work(self, counter: str, rate: int, amount: int) -> int:
-        """Count work on a whole region, and return its amount."""
+        """Count `amount` units of work on an entire region, and return the amount."""
         self.amounts[{"vec": "vector"}.get(counter, counter), rate] += amount
         return amount
 
-    def over(self, head: int, items: Any) -> Any:
+    def over(self, head: int, items: Iterable[Local] | bool) -> Iterable[Local] | bool:
         """Watch a loop: return the items of a `for`, or True at the head of a `while`.
 
-        A `while` starts an iteration, and calls `end_while` if its condition is false.
+        A `while` starts an iteration here, and calls `end_while` if its condition is false.
         """
-        if items is not True:
+        if not isinstance(items, bool):
             return self._watched_items(head, items)
         return self._turn(head, sys._getframe(1).f_locals)
 
-    def _watched_items(self, head: int, items: Iterable[Any]) -> Iterator[Any]:
-        """Yield the items of a `for`.
+    def _watched_items(self, head: int, items: Iterable[Local]) -> Iterator[Local]:
+        """Yield the items of a `for`, and start an iteration with each.
 
-        The next one is requested at the end of an iteration, before it is assigned to a variable.
+        The loop requests the next item at the end of an iteration, when its variables still have
+        their values.
         """
         for item in items:
             self._turn(head, sys._getframe(1).f_locals)
@@ -216,12 +219,12 @@ class Watch:
             self.turns.remove(turn)
 
     def leave(self, head: int | None = None) -> None:
-        """Note that a loop was left, or all loops."""
+        """Record that loop `head` was left, or with None all loops."""
         while self.open and head in (None, self.open[-1][0]):
             self._close(sys._getframe(1).f_locals)
 
-    def _turn(self, head: int, names: Mapping[str, Any]) -> bool:
-        """Start an iteration, and return True."""
+    def _turn(self, head: int, names: Mapping[str, Local]) -> bool:
+        """Start an iteration of loop `head`, and return True. `names` are the local variables."""
         is_next = bool(self.open) and self.open[-1][0] == head
         number = self._close(names).number + 1 if is_next else 1
         turn = Turn(self.heads[head][0], number, len(self.open))
@@ -232,26 +235,29 @@ class Watch:
         self.open.append((head, turn, self._cycles_so_far(names), is_kept))
         return True
 
-    def _close(self, names: Mapping[str, Any]) -> Turn:
-        """End an iteration, and return it with its cycles, values and stores."""
+    def _close(self, names: Mapping[str, Local]) -> Turn:
+        """End the innermost iteration, and return it with its cycles, values and stores."""
         head, turn, begun, is_kept = self.open.pop()
         if is_kept:
             turn.cycles = self.factor * (self._cycles_so_far(names) - begun) / UNIT
             turn.values = _values(names, self.heads[head][1])
             for name, places in turn.stored.items():
-                region: Any = self.regions[name]
+                region: Local = self.regions[name]
                 indices = [tuple(index_of(place, region)) for place in sorted(places)]
-                turn.held[name] = [reduce(getitem, (*i, ()), region) for i in indices[:MOST_TOLD]]
+                turn.held[name] = [_element(region, index) for index in indices[:MOST_TOLD]]
                 turn.stored[name] = [index[0] if len(index) == 1 else index for index in indices]
         return turn
 
-    def _cycles_so_far(self, names: Mapping[str, Any]) -> int:
-        """Return the units of cycles that a text has counted."""
+    def _cycles_so_far(self, names: Mapping[str, Local]) -> int:
+        """Return the units of cycles that the text has counted in its local variables `names`."""
         vec, loads, stores = (int(names.get(counter, 0)) for counter in ("vec", "loads", "stores"))
         return int(names["cyc"] + together((vec, loads, stores), self.target))
 
     def noted(self, name: str, region: FieldArrays) -> FieldArrays:
-        """Return a field as an array that reports stores."""
+        """Return field `name` as an array that reports stores.
+
+        A field that the codelet does not write is returned unchanged.
+        """
         if not self.code.fields[name].written:
             return region
         parts: list[Array] = []
@@ -264,7 +270,7 @@ class Watch:
         return parts if isinstance(region, list) else parts[0]
 
     def _store(self, name: str, first: int, array: Array, place: Array) -> None:
-        """Note a store in `place`, a view of `array`, a part of a field.
+        """Record a store in `place`, a view of `array`, a part of field `name`.
 
         `first` is the number of the first element of `array` in the field.
         """
@@ -283,24 +289,31 @@ class Watch:
                 turn.stored.setdefault(name, set()).update(numbers)
 
 
-class _Reporting(np.ndarray[Any, np.dtype[Any]]):
-    """A field of one vertex, and its views, which call `report(place)` at each store."""
+class _Reporting(np.ndarray[tuple[int, ...], np.dtype[np.generic]]):
+    """The array of a field, or a view of it, which calls `report(place)` at each store."""
 
     report: Callable[[Array], None] | None = None
 
-    def __array_finalize__(self, parent: Any) -> None:
+    def __array_finalize__(self, parent: Array | None) -> None:
         if isinstance(parent, _Reporting) and np.may_share_memory(self, parent):  # it is a view
             self.report = parent.report
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self, key: Local, value: Local) -> None:
         super().__setitem__(key, value)
         if self.report is not None:
             keys = key if isinstance(key, tuple) else (key,)
             self.report(np.asarray(self)[keys if Ellipsis in keys else (*keys, ...)])
 
 
-def _values(names: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    """Return the current values of the learner's variables among the names of a text."""
+def _element(region: FieldArrays, index: tuple[int, ...]) -> Any:
+    """Return the element of a field at `index`; in a list of vectors, the first is the vector's."""
+    if isinstance(region, list):
+        return region[index[0]][index[1:]]
+    return region[index]
+
+
+def _values(names: Mapping[str, Local], prefix: str) -> dict[str, Local]:
+    """Return the values of the learner's variables, which begin with `prefix` in `names`."""
     values = {}
     for name, value in names.items():
         if not name.startswith(prefix) or _GENERATED.match(name, len(prefix)):

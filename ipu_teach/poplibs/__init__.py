@@ -1,13 +1,14 @@
-"""PopLibs: functions that add variables, vertices and programs to a graph. No call runs anything.
+"""PopLibs: libraries of functions that add variables, vertices and programs to a graph.
 
-Beside `tiny`, where each vertex is written by hand, these libraries have layouts for operands,
-plans that weigh cycles against memory, and codelets priced as their counterparts in PopLibs. They
-offer arithmetic on any shape, reductions, slices, sorting, matrix products, pooling, norms, losses,
-optimisers, random numbers, and collectives over several IPUs. No library runs a graph.
+Compared with `tiny`, where every vertex is written by hand, these libraries choose tile mappings
+for operands, weigh cycles against memory in plans, and use codelets with the modelled costs of
+their counterparts in PopLibs. They cover arithmetic on any shape, reductions, slices, sorting,
+matrix products, pooling, norms, losses, optimisers, random numbers, and collectives over several
+IPUs.
 
-Every function has the form `fn(graph, inputs…, prog, debug_context="")`: it appends what it needs
-to the Sequence `prog`, creates and maps its own temporaries, and returns the output tensor. Wrong
-arguments raise `PoplibsError`.
+Every function has the form `fn(graph, inputs…, prog, debug_context="")`. It appends programs to the
+Sequence `prog`, creates and maps its own temporaries, and returns the output tensor. No function
+runs anything: only an `Engine` runs the graph. Wrong arguments raise `PoplibsError`.
 """
 
 from sys import modules as _modules

@@ -1,4 +1,4 @@
-"""The call that several libraries share, which loads nothing."""
+"""The function `add_codelets`, which several libraries share."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ipu_teach.poplibs.library import library
 
 @library
 def add_codelets(graph: Graph) -> None:
-    """Do nothing: every call finds its own codelets.
+    """Do nothing; it exists for programs ported from C++, where a library's codelets must be added.
 
-    It is here for programs ported from C++, where a library's codelets have to be loaded first.
+    Here, every library call adds its own codelets.
     """

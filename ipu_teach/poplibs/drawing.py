@@ -1,4 +1,4 @@
-"""Draw a plan: the matrices of an operation, with the lines along which they are partitioned."""
+"""Draw a plan: the matrices of an operation, with lines where they are partitioned."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from html import escape
 
 _LONGEST = 150.0  # pixels of the longest side
 _LEAST = 14.0
-_MOST_LINES = 40  # lines that are closer together would look like a grey area
-_GAP, _MARGIN = 16.0, 8.0
+_MOST_LINES = 40  # more lines would merge into a grey area
+_GAP = 16.0
+_MARGIN = 8.0
 
 
 @dataclass(frozen=True)
 class DrawnMatrix:
-    """A matrix of a picture: its size, and the number of blocks across its columns and down its
-    rows."""
+    """A matrix in a picture: its size, and its numbers of blocks.
+
+    There are `across` blocks along a row and `down` blocks along a column.
+    """
 
     name: str
     rows: int
@@ -26,26 +29,27 @@ class DrawnMatrix:
 
 
 def product(a: DrawnMatrix, b: DrawnMatrix, c: DrawnMatrix, caption: str) -> str:
-    """Return HTML of C = A B: A to the left of C, and B above it."""
+    """Return HTML of a picture of C = A B, with A to the left of C, and B above it."""
     scale = _scale((a, b, c))
     m, k, n = (_side(size, scale) for size in (c.rows, a.columns, c.columns))
     left = top = _MARGIN + k + _GAP
     marks = [
-        *_matrix(a, _MARGIN, top, k, m),
-        *_matrix(b, left, _MARGIN, n, k),
-        *_matrix(c, left, top, n, m),
+        *_matrix(a, x=_MARGIN, y=top, width=k, height=m),
+        *_matrix(b, x=left, y=_MARGIN, width=n, height=k),
+        *_matrix(c, x=left, y=top, width=n, height=m),
     ]
     return _picture(marks, left + n + _MARGIN, top + m + _MARGIN, caption)
 
 
 def row(matrices: Sequence[DrawnMatrix], caption: str) -> str:
-    """Return HTML of matrices side by side, each computed from the one to its left."""
+    """Return HTML of a picture of matrices side by side, each computed from the one to its left."""
     scale = _scale(matrices)
     x = _MARGIN
     marks = []
     for matrix in matrices:
         width = _side(matrix.columns, scale)
-        marks += _matrix(matrix, x, _MARGIN, width, _side(matrix.rows, scale))
+        height = _side(matrix.rows, scale)
+        marks += _matrix(matrix, x=x, y=_MARGIN, width=width, height=height)
         x += width + _GAP
     tallest = max(_side(matrix.rows, scale) for matrix in matrices)
     return _picture(marks, x - _GAP + _MARGIN, tallest + 2 * _MARGIN, caption)
@@ -70,8 +74,10 @@ def _picture(marks: Sequence[str], width: float, height: float, caption: str) ->
 
 
 def _matrix(matrix: DrawnMatrix, x: float, y: float, width: float, height: float) -> list[str]:
-    """Return the marks of a rectangle with lines between its blocks, or shaded if there are too
-    many."""
+    """Return the SVG marks of a rectangle with lines between its blocks.
+
+    With more than `_MOST_LINES` blocks in a direction, the rectangle is shaded instead.
+    """
     across = matrix.across
     down = matrix.down
     dense = max(across, down) > _MOST_LINES

@@ -1,13 +1,14 @@
-"""The public names of a library package, and the errors for names it lacks.
+"""The public names of a library package, and errors for names that it lacks.
 
-Each module lists its public names in its own `__all__`, and the package offers all of them.
+Each module lists its public names in `__all__`, and its package offers them all.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from inspect import ismodule
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from ipu_teach._support.elsewhere import not_in
 
@@ -41,10 +42,10 @@ NOT_HERE = {
 }
 
 
-def offered(scope: dict[str, Any], *modules: str) -> list[str]:
+def offered(scope: Mapping[str, object], *modules: str) -> list[str]:
     """Return the sorted public names in a package's `globals()`.
 
-    Modules are left out, except those named in `modules`.
+    Names of modules are left out, except for those in `modules`.
     """
     return sorted(
         n for n, v in scope.items() if n in modules or not (n.startswith("_") or ismodule(v))
@@ -52,7 +53,7 @@ def offered(scope: dict[str, Any], *modules: str) -> list[str]:
 
 
 def answer(library: ModuleType) -> None:
-    """Make a library raise an error for a name that it lacks, with what to use instead of it."""
+    """Make `library` raise an error for names that it lacks; the error says what to use instead."""
 
     def raise_not_here(name: str) -> NoReturn:
         public = vars(library).get("__all__", dir(library))

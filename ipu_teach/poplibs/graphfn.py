@@ -1,22 +1,21 @@
-"""Parts of a program that are built once and used on many tensors.
+"""Functions of tensors whose body is built once and can be called many times.
 
-Each use copies its tensors in, calls the shared body, and copies the results out.
+Each call copies its tensors in, calls the shared body, and copies the results out.
 
     scale = graphfn.VoidFunction(graph, [graphfn.input(x, "x"), graphfn.output(y, "y")], fn)
     scale([a, b], prog)      # copies a in, calls the body, copies its result out to b
-    scale([c, d], prog)      # the same body again: its vertices exist once
+    scale([c, d], prog)      # calls the same body: its vertices exist once
 
-The tensors of the signature only set shapes, dtypes and tiles: the body works on clones of them.
-`fn` is called once, when the function is created, with these clones in a list. Calling the function
-afterwards appends copies and a `Call`. With `inlined`, every call of the function calls `fn` again,
-on that call's tensors.
+The tensors of the signature only determine shapes, dtypes and tiles: the body works on clones of
+them. `fn` is called once, with a list of these clones, when the function is created. Calling the
+function afterwards appends copies and a `Call`. With `inlined`, by contrast, every call of the
+function calls `fn` again, with the tensors of that call.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ipu_teach.errors import PoplibsError, counted, shown
 from ipu_teach.graph import Graph, Tensor
@@ -24,13 +23,15 @@ from ipu_teach.poplibs.library import check_name, check_same, check_tensor, libr
 from ipu_teach.program import Call, Copy, Program, Sequence as Steps
 
 Args = Sequence[Tensor | None]
+Body = Callable[..., Tensor | Program | None]  # fn(args, prog), or fn(args) of a ProgramFunction
 
 
 @dataclass(frozen=True)
 class Argument:
-    """An argument of a signature, created by `input`, `output`, `inout` or `created`.
+    """An argument in a signature, created by `input`, `output`, `inout` or `created`.
 
-    The body's clone has the shape, dtype and tiles of `tensor`.
+    The body works on a clone of `tensor`: same shape, dtype and tile mapping. `tensor` is None if
+    `kind` is "created".
     """
 
     kind: str
@@ -42,24 +43,24 @@ class Argument:
 
 
 def input(tensor: Tensor, name: str = "") -> Argument:
-    """Return an argument that the body reads: the tensor is copied in."""
+    """Return an argument that the body reads: a call copies its tensor in."""
     return _argument("input", tensor, name)
 
 
 def output(tensor: Tensor, name: str = "") -> Argument:
-    """Return an argument that the body writes completely: the tensor is copied out."""
+    """Return an argument that the body writes completely: a call copies it out to its tensor."""
     return _argument("output", tensor, name)
 
 
 def inout(tensor: Tensor, name: str = "") -> Argument:
-    """Return an argument that the body reads and writes: the tensor is copied in, and out again."""
+    """Return an argument that the body reads and writes: a call copies its tensor in and out."""
     return _argument("inout", tensor, name)
 
 
 def created(name: str = "") -> Argument:
-    """Return an argument that `fn` creates: it puts the tensor at this position of its list.
+    """Return an argument whose tensor `fn` creates, and stores at this position of its list.
 
-    In a call, None at this position is replaced by a new tensor.
+    If a call has None at this position, None is replaced by a new tensor for the result.
     """
     _check_name("created", name)
     return Argument("created", None, name)
@@ -75,7 +76,7 @@ def _argument(kind: str, tensor: Tensor, name: str) -> Argument:
     return Argument(kind, tensor, name)
 
 
-def _check_name(kind: str, name: object) -> None:
+def _check_name(kind: str, name: str) -> None:
     if not isinstance(name, str):
         raise PoplibsError(
             f"{kind}() was given the name {shown(name)}.", next_step="a name is text, in quotes."
@@ -83,14 +84,14 @@ def _check_name(kind: str, name: object) -> None:
 
 
 class _GraphFunction:
-    """The clones of a signature, and the graph's function that works on them."""
+    """The common part of the functions: a signature, its clones, and the body that uses them."""
 
     @library
     def __init__(
         self,
         graph: Graph,
         signature: Sequence[Argument],
-        fn: Callable[..., Any],
+        fn: Body,
         debug_context: str = "",
         inlined: bool = False,
     ) -> None:
@@ -109,8 +110,9 @@ class _GraphFunction:
         self._graph = graph
         self.signature = tuple(signature)
         self._inlined = fn if inlined else None
-        # Call arguments must have these shapes and dtypes. An inlined function has None for the
-        # arguments that it creates.
+        # The tensors whose shapes and dtypes those of a call must have; in an inlined function,
+        # None for an
+        # argument that `fn` creates.
         self._models: list[Tensor | None]
         names = [self._name(number) for number in range(len(signature))]
         for name, argument in zip(names, signature, strict=True):
@@ -131,11 +133,11 @@ class _GraphFunction:
         self._models = list(self._body_tensors)
         self._call = Call(graph.add_function(body, label))
 
-    def _build(
-        self, fn: Callable[..., Any], body_args: list[Tensor | None], body: Steps
-    ) -> Tensor | None:
-        """Let `fn` append to the body. Return its result, of which every call returns a copy, or
-        None if it has none."""
+    def _build(self, fn: Body, body_args: list[Tensor | None], body: Steps) -> Tensor | None:
+        """Let `fn` append to the body.
+
+        Returns the tensor of which every call returns a copy, or None if calls return nothing.
+        """
         fn(body_args, body)
         return None
 
@@ -143,8 +145,11 @@ class _GraphFunction:
         return self.signature[number].name or f"argument{number}"
 
     def _filled(self, clones: list[Tensor | None], body_args: list[Tensor | None]) -> list[Tensor]:
-        """Return the tensors of the body, one for each argument, including those that `fn`
-        created."""
+        """Return the body's tensor for each argument, after `fn` has created the missing ones.
+
+        `clones` are the tensors before the call of `fn`, and `body_args` those after it. Raises
+        `PoplibsError` if `fn` created too few tensors, or replaced one.
+        """
         if len(body_args) != len(clones):
             raise PoplibsError(f"""The function of {self._kind} was handed
                 {counted(len(clones), "argument")} and left {len(body_args)}.
@@ -167,7 +172,11 @@ class _GraphFunction:
         return body_tensors
 
     def _append(self, args: Args, prog: Steps) -> Tensor | None:
-        """Check a call's arguments, then append copies in, the call, and copies out."""
+        """Append a call: copies of the arguments, the call of the body, and copies of the results.
+
+        Raises `PoplibsError` unless the arguments fit the signature. Returns the tensor for the
+        result, or None.
+        """
         kind = self._kind
         if not isinstance(args, (list, tuple)) or len(args) != len(self.signature):
             received = (
@@ -196,14 +205,10 @@ class _GraphFunction:
             advice = (
                 "a body is built for one shape and one dtype; make another function for another."
             )
-            check_same("shapes", body_tensor.shape, tensor.shape, f"argument {name!r}", advice)
-            check_same(
-                "dtypes",
-                body_tensor.dtype.__name__,
-                tensor.dtype.__name__,
-                f"argument {name!r}",
-                advice,
-            )
+            where = f"argument {name!r}"
+            check_same("shapes", body_tensor.shape, tensor.shape, where, advice=advice)
+            kinds = body_tensor.dtype.__name__, tensor.dtype.__name__
+            check_same("dtypes", *kinds, where, advice)
         if self._inlined is not None:
             return self._build_in(self._inlined, args, prog)
         outside = [
@@ -226,9 +231,11 @@ class _GraphFunction:
         prog.add(Copy(self._result, result))
         return result
 
-    def _build_in(self, fn: Callable[..., Any], args: Args, prog: Steps) -> Tensor | None:
-        """Append the body itself, on the call's own tensors, without copies and with its own
-        vertices."""
+    def _build_in(self, fn: Body, args: Args, prog: Steps) -> Tensor | None:
+        """Append a new body that works on the call's own tensors, without copies.
+
+        Returns the result, or None.
+        """
         body_args = list(args)
         body = Steps()
         result = self._build(fn, body_args, body)
@@ -249,34 +256,32 @@ class _GraphFunction:
 
 
 class VoidFunction(_GraphFunction):
-    """`VoidFunction(graph, signature, fn)`: a body that works on its arguments.
+    """A function whose body works on its arguments: `VoidFunction(graph, signature, fn)`.
 
-    `signature` is a list of `input`, `output`, `inout` and `created`. `fn(args, prog)` appends the
-    body to the Sequence `prog`. `debug_context` names the body and its clones. With `inlined` there
-    is not a shared body: each call builds its own on the tensors it receives, without copies. That
-    takes more code and less exchange. Raises `PoplibsError`.
+    `signature` is a list of arguments from `input`, `output`, `inout` and `created`. `fn(args,
+    prog)` appends the body to the Sequence `prog`. `debug_context` names the body and its clones.
+    With `inlined`, calls do not share a body: each builds its own on the tensors that it receives,
+    which takes more code but no copies. Raises `PoplibsError`.
     """
 
     @library
     def __call__(self, args: Args, prog: Steps) -> None:
-        """Append a use of the body on the tensors `args` to `prog`.
+        """Append a call of the body with the tensors `args` to `prog`.
 
-        They have the shapes, dtypes and order of the signature.
+        The shapes, dtypes and order of the tensors must be those of the signature.
         """
         self._append(args, prog)
 
 
 class TensorFunction(_GraphFunction):
-    """`TensorFunction(graph, signature, fn)`: a body with a result, the tensor that `fn(args,
-    prog)` returns.
+    """A function with a result: `TensorFunction(graph, signature, fn)`.
 
-    Otherwise as `VoidFunction`. Each call returns a new tensor, on the same tiles, that receives a
-    copy of the result.
+    `fn(args, prog)` returns the tensor that holds the result. Each call returns a new tensor with
+    the same tile mapping, into which the result is copied. The arguments are those of
+    `VoidFunction`.
     """
 
-    def _build(
-        self, fn: Callable[..., Any], body_args: list[Tensor | None], body: Steps
-    ) -> Tensor | None:
+    def _build(self, fn: Body, body_args: list[Tensor | None], body: Steps) -> Tensor | None:
         result = fn(body_args, body)
         if not isinstance(result, Tensor):
             raise PoplibsError(f"""The function of TensorFunction returned {shown(result)}.
@@ -286,22 +291,19 @@ class TensorFunction(_GraphFunction):
 
     @library
     def __call__(self, args: Args, prog: Steps) -> Tensor:
-        """Append a use of the body on the tensors `args` to `prog`, and return the tensor for its
-        result."""
+        """Append a call of the body with the tensors `args` to `prog`; return its result."""
         result = self._append(args, prog)
         assert result is not None
         return result
 
 
 class ProgramFunction(_GraphFunction):
-    """`ProgramFunction(graph, signature, fn)`: a body that `fn(args)` returns as a program.
+    """A function whose body `fn` returns as a program: `ProgramFunction(graph, signature, fn)`.
 
-    Otherwise as `VoidFunction`.
+    `fn(args)` returns a program, such as a Sequence. The arguments are those of `VoidFunction`.
     """
 
-    def _build(
-        self, fn: Callable[..., Any], body_args: list[Tensor | None], body: Steps
-    ) -> Tensor | None:
+    def _build(self, fn: Body, body_args: list[Tensor | None], body: Steps) -> Tensor | None:
         program = fn(body_args)
         if not isinstance(program, Program):
             raise PoplibsError(f"""The function of ProgramFunction returned {shown(program)}.
@@ -311,7 +313,7 @@ class ProgramFunction(_GraphFunction):
 
     @library
     def __call__(self, args: Args) -> Steps:
-        """Return a program that works on the tensors `args`."""
+        """Return a program that calls the body with the tensors `args`."""
         steps = Steps()
         self._append(args, steps)
         return steps

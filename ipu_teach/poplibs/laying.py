@@ -1,13 +1,12 @@
-"""Lay out what a library creates: vertices with their results on tiles, their classes, variables
-and constants."""
+"""Build codelets by dtype, vertices on tiles, variables and constants for the libraries."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ipu_teach.graph import ComputeSet, Graph, Tensor, Vertex, template
 from ipu_teach.graph.bulk import Column, listed_column, members
@@ -17,33 +16,40 @@ from ipu_teach.poplibs.poputil import map_tensor_linearly, take, take_each, tile
 from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.types import Array, DType
 
-Edges = dict[str, Any]  # a vertex's tensors and numbers, by field
+Edges = dict[str, Any]  # the tensors and numbers of a vertex, by field
+Word = type[DType] | str | None
+Field = TypeVar("Field")  # the dtype of a codelet's field before it is replaced
+_CODELETS: dict[tuple[object, ...], type[Vertex]] = {}
 
 
 def typed(
-    base: Any, words: Iterable[Any], dtypes: dict[Any, type[DType]], name: str = "", /, **fixed: Any
+    base: type[Vertex],
+    words: Iterable[Word],
+    dtypes: Mapping[Field, type[DType]],
+    name: str = "",
+    /,
+    **constants: Any,
 ) -> type[Vertex]:
-    """Return the codelet `base` for these dtypes and constants (`fixed`): the same class each time.
+    """Return the codelet `base` for these dtypes and constants; equal calls return the same class.
 
-    It has a name that a reader of profiles recognises: popops::ScaledAdd<half,fast>. `words` are
-    the dtypes and texts in the angle brackets; empty ones are left out. `name` replaces that of the
-    class.
+    `dtypes` maps the dtypes of the fields of `base` to new ones. `constants` become class
+    attributes. The class is named as in PopLibs' profiles, such as
+    `popops::ScaledAdd<half,fast>`: `words` are the dtypes and texts in the angle brackets, of which
+    empty ones are left out, and `name` replaces the name of `base`.
     """
     library = base.__module__.split(".")[2]
     parameters = ",".join(w if isinstance(w, str) else w.__name__.lower() for w in words if w)
     full_name = f"{library}::{name or base.__name__}<{parameters}>"
-    return _template(base, full_name, tuple(dtypes.items()), tuple(fixed.items()))
-
-
-@cache
-def _template(base: type[Vertex], name: str, dtypes: Any, fixed: Any) -> type[Vertex]:
-    return template(base, name, dict(dtypes), **dict(fixed))
+    key = base, full_name, tuple(dtypes.items()), tuple(constants.items())
+    if key not in _CODELETS:
+        _CODELETS[key] = template(base, full_name, dtypes, **constants)
+    return _CODELETS[key]
 
 
 def put(
     graph: Graph, into: ComputeSet, tile: int, codelet: type[Vertex], edges: Edges, *results: Tensor
 ) -> None:
-    """Add a vertex on a tile, and map its `results` to the same tile."""
+    """Add a vertex of the class `codelet` on `tile`, and map its `results` to the same tile."""
     graph.set_tile_mapping(graph.add_vertex(into, codelet, edges), tile)
     for tensor in results:
         graph.set_tile_mapping(tensor, tile)
@@ -57,10 +63,9 @@ def step(
     work: Iterable[tuple[int, Edges]],
     results: Sequence[str] = (),
 ) -> None:
-    """Append a compute set with a vertex for each (tile, edges) of `work`.
+    """Append a compute set with a vertex for each (tile, edges) in `work`.
 
-    The tensors connected to the fields named in `results` are new: they are mapped to the vertex's
-    tile.
+    `results` names the fields whose tensors are new: they are mapped to the vertex's tile.
     """
     into = graph.add_compute_set(name)
     for tile, edges in work:
@@ -73,8 +78,8 @@ def pieces_of(
 ) -> Iterator[tuple[int, Edges]]:
     """Yield (tile, edges) for each tile that holds elements of `placed`.
 
-    The edges are the matching elements of every operand, in the order of `placed`, and `state`,
-    which is the same for all.
+    The edges contain, for each operand, the elements at the positions of `placed` on the tile, and
+    `state`, which is equal for all tiles.
     """
     flat = {field: tensor.flatten() for field, tensor in operands.items()}
     for tile, pieces in tile_pieces(graph, placed):
@@ -89,19 +94,19 @@ def add_per_tile(
     operands: dict[str, Tensor],
     **state: Any,
 ) -> None:
-    """Add the vertices of `pieces_of` in one call, in the same order, each on its tile."""
+    """Add the vertices of `pieces_of` in one call, in the same order and on the same tiles."""
     shares = TileShares(*graph.mapped_pieces(placed))
     columns = {field: shares.column(tensor.flatten()) for field, tensor in operands.items()}
     graph.add_columns(into, codelet, shares.tile, columns, state)
 
 
 class TileShares:
-    """The intervals of a flat tensor that each of its tiles holds, computed from mapped pieces.
+    """The intervals of a flat tensor that each tile holds, computed from mapped pieces.
 
     Attributes:
         tile: the tiles, ascending.
-        first: the begin of the first interval of each tile.
-        pattern: a number for each tile, equal if the intervals of two tiles differ only in `first`.
+        first: the beginning of the first interval on each tile.
+        pattern: a number for each tile; equal for tiles whose intervals differ only in `first`.
     """
 
     def __init__(self, begin: Array, count: Array, tile: Array) -> None:
@@ -117,7 +122,7 @@ class TileShares:
         self.first = self._begin[begins]
         numbers: dict[bytes | int, int] = {}
         self.pattern = np.zeros(len(begins), np.int64)
-        self._examples: list[int] = []  # a tile of each pattern
+        self._examples: list[int] = []  # the index of a tile with each pattern
         several = np.diff(self._bounds) > 1
         lengths = (self._end[begins] - self.first).tolist()
         for i, is_several in enumerate(several.tolist()):
@@ -138,7 +143,7 @@ class TileShares:
         return list(zip(begin, end, strict=True))
 
     def column(self, flat: Tensor) -> Column:
-        """Return the elements of `flat` for each tile, as an edge of a vertex on that tile."""
+        """Return the elements of `flat` on each tile, as edges of one vertex per tile."""
         strides = flat.layout.strides
         if strides is None:
             return self._listed(flat)
@@ -149,7 +154,7 @@ class TileShares:
         return Column(origin + shift[self.pattern], self.pattern, [t.form for t in examples])
 
     def _listed(self, flat: Tensor) -> Column:
-        """Return `column` of a tensor whose elements have no regular order."""
+        """Return `column` for a tensor whose elements have no constant stride."""
         positions = flat.positions()
 
         def parts() -> Iterator[tuple[Array, Array]]:
@@ -165,10 +170,9 @@ class TileShares:
 def shared(
     graph: Graph, operands: dict[str, Tensor], max_vertices: int, **state: Any
 ) -> Iterator[tuple[int, Edges]]:
-    """Yield (tile, edges): the rows of all operands, for at most `max_vertices` vertices over all
-    tiles.
+    """Yield (tile, edges) for at most `max_vertices` vertices that divide the rows of all operands.
 
-    `state` is added to the edges, the same for all.
+    The vertices are spread evenly over the tiles. `state` is added to the edges of each.
     """
     rows = next(iter(operands.values())).shape[0]
     parts = balanced_partition(rows, min(rows, max_vertices)) if rows else []
@@ -177,14 +181,14 @@ def shared(
 
 
 def linear(graph: Graph, dtype: type[DType], shape: Sequence[int], name: str | None) -> Tensor:
-    """Return a new variable, mapped linearly."""
+    """Return a new variable with a linear tile mapping."""
     variable = graph.add_variable(dtype, shape, name)
     map_tensor_linearly(graph, variable)
     return variable
 
 
-def scalar(graph: Graph, dtype: type[DType], value: Any, name: str) -> Tensor:
-    """Return a tensor as it is, and a number as a new constant on tile 0."""
+def scalar(graph: Graph, dtype: type[DType], value: Tensor | ArrayLike, name: str) -> Tensor:
+    """Return `value` if it is a tensor, and otherwise a new constant on tile 0."""
     if isinstance(value, Tensor):
         return value
     constant = graph.add_constant(dtype, (), value, name)
@@ -192,8 +196,8 @@ def scalar(graph: Graph, dtype: type[DType], value: Any, name: str) -> Tensor:
     return constant
 
 
-def beside(graph: Graph, x: Tensor, dtype: type[DType], values: Any, name: str) -> Tensor:
-    """Return a constant of x's shape and tile mapping, to which `values` are broadcast."""
+def beside(graph: Graph, x: Tensor, dtype: type[DType], values: ArrayLike, name: str) -> Tensor:
+    """Return a constant with the shape and tile mapping of `x`; `values` are broadcast to it."""
     constant = graph.add_constant(dtype, x.shape, np.broadcast_to(values, x.shape), name)
     graph.map_pieces(constant, *graph.mapped_pieces(x))
     return constant

@@ -1,22 +1,20 @@
-"""The decorator of library functions: it checks the arguments of every call, and names the call in
-errors.
+"""The decorator of library functions: it checks every call's arguments and names it in errors.
 
     @library
     def transpose(graph: Graph, x: Matrix, prog: Program, debug_context: str = OWN) -> Tensor: ...
 
-The signature decides what is checked before the body runs, in this order:
+The annotations in the signature decide what is checked before the body runs, in this order:
 
-* the graph, the Sequence, the name and the flags;
+* the graph, the Sequence, the name and the flags have the right type;
 * each Tensor belongs to the graph and has the number of dimensions that its annotation allows
   (`Row`, `Matrix`, …);
 * each Tensor is mapped to tiles (except for `Loose`);
 * each argument annotated with an `advised` class is an instance of it.
 
 If the body raises one of Python's own errors, the error names the first argument that does not fit
-its annotation. During the call `calling()` returns the function's name, so that checks and errors
-need not pass it on. A call of another library function sets its own name, and restores this one
-when it ends. All arguments of a call are checked before the graph is changed: after a caught error
-the graph is as it was.
+its annotation. During a call, `calling()` returns the function's name for checks and errors. A
+nested call of another library function replaces this name until it returns. All arguments are
+checked before the call changes the graph, so a caught error leaves the graph unchanged.
 """
 
 from __future__ import annotations
@@ -55,7 +53,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 A = TypeVar("A")
 C = TypeVar("C", bound=type[Any])
-OWN = "the function's name"  # as debug_context, whose default becomes the name of the function
+Hints = dict[str, Any]  # annotations by parameter; typing has no common type for annotations
+Arguments = dict[str, Any]  # arguments by parameter, not yet checked
+OWN = "the function's name"  # a default of `debug_context` that stands for the function's name
 NAMES = "name", "debug_context"
 NAME = "give a name: text, in quotes."
 MOST_SIZE = 2**63
@@ -63,10 +63,10 @@ _calling = ContextVar("calling", default="")
 
 
 class Wants(NamedTuple):
-    """Requirements on a tensor argument, in addition to being a tensor of the graph.
+    """The requirements on a tensor argument, in addition to being a tensor of the graph.
 
-    `ranks` are the permitted numbers of dimensions, () for any; `mapped` is whether it must be
-    mapped to tiles.
+    `ranks` are the permitted numbers of dimensions (empty: any number). `mapped` is whether every
+    element must be mapped to a tile.
     """
 
     ranks: tuple[int, ...] = ()
@@ -77,20 +77,24 @@ Row = Annotated[Tensor, Wants((1,))]
 Matrix = Annotated[Tensor, Wants((2,))]
 AnyNumber = float  # NaN and infinities are permitted
 Rows = Annotated[Tensor, Wants(tuple(range(2, 10)))]  # two dimensions or more
-Loose = Annotated[Tensor, Wants(mapped=False)]  # need not be mapped to tiles
+Loose = Annotated[Tensor, Wants(mapped=False)]  # not necessarily mapped to tiles
 Free = Annotated[Tensor, None]  # checked by the function itself
-# Python's errors that an argument of the wrong kind may cause in a body
+# Python's own errors that the body of a function may raise for an argument of the wrong type
 PYTHONS = (TypeError, ValueError, ArithmeticError, LookupError, AttributeError)
 
 
-def described(kind: C) -> C:
-    """Check the fields of a class that describes a call when a user creates an instance.
+def _error_of(problem: str, advice: str) -> PoplibsError:
+    return PoplibsError(problem, next_step=advice)
 
-    An instance that a library function creates is not checked: the function checks its own
-    arguments, under their own names.
+
+def described(kind: C) -> C:
+    """Decorate a parameter class so that its fields are checked when a user creates an instance.
+
+    Instances that a library function creates are not checked: the function checks its own arguments
+    and names them in errors.
     """
     unchecked = kind.__init__
-    check_class(kind, lambda problem, advice: PoplibsError(problem, next_step=advice))
+    check_class(kind, _error_of)
     checked_init = kind.__init__
 
     @wraps(unchecked)
@@ -103,14 +107,15 @@ def described(kind: C) -> C:
 
 
 def calling() -> str:
-    """Return the name of the library function that is being called."""
+    """Return the name of the library function that is being called, or "" outside of calls."""
     return _calling.get()
 
 
 def refused(says: str, where: object = "", next_step: str = "") -> PoplibsError:
-    """Return the error of the current call: `raise refused("needs …", x, "give …")`.
+    """Return the error of the current call, to be raised: `raise refused("needs …", x, "give …")`.
 
-    The text may also span several lines, with `where:` and `next:` as they are printed.
+    `says` continues the sentence that begins with the function's name. `where` is a tensor or text.
+    `says` may also be the full message, with lines that begin with `where:` and `next:`.
     """
     return PoplibsError(
         f"{calling()}() {says}",
@@ -120,7 +125,7 @@ def refused(says: str, where: object = "", next_step: str = "") -> PoplibsError:
 
 
 def as_given(value: object, argument: str, next_step: str) -> PoplibsError:
-    """Return the error for a wrong argument, with its value and name.
+    """Return the error for a wrong argument; it contains the argument's value and name.
 
     raise as_given(plan, "plan", "give what embedding_plan returns.")
     """
@@ -130,7 +135,7 @@ def as_given(value: object, argument: str, next_step: str) -> PoplibsError:
 def library(function: Callable[P, R]) -> Callable[P, R]:
     """Return `function` with its arguments checked at every call.
 
-    If the default of its `debug_context` is `OWN`, the default becomes the function's name.
+    A default of `OWN` for `debug_context` becomes the function's name.
     """
     name = function.__qualname__
     signature = inspect.signature(function)
@@ -140,20 +145,22 @@ def library(function: Callable[P, R]) -> Callable[P, R]:
     names = signature.parameters.keys()
     defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
     places = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
-    of_class = function.__name__.startswith("__")  # such as `__init__`, called by the class's name
-    # evaluated at the first call, because types may be defined further down in the module
+    # an `__init__` is reported under the name of its class
+    of_class = function.__name__.startswith("__")
+    # evaluated at the first call: types may be defined further down in the module
     wants = cache(lambda: _wants(get_type_hints(function, include_extras=True)))
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        # Not Signature.bind: it takes several times as long as all checks of an operation on a few
+        # Signature.bind would take several times as long as all checks of an operation on a few
         # elements.
         arguments = {**defaults, **dict(zip(places, args, strict=False)), **kwargs}
         twice = kwargs and not kwargs.keys().isdisjoint(places[: len(args)])
         before = _calling.set(type(args[0]).__name__ if of_class else name)
         try:
             if twice or len(args) > len(places) or arguments.keys() != names:
-                return function(*args, **kwargs)  # Python's error names what does not fit
+                # Python's own error names the argument that does not fit
+                return function(*args, **kwargs)
             _check(arguments, *wants())
             with working(f"build {name}"):
                 return body(**arguments)
@@ -176,8 +183,11 @@ def library(function: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
-def _misfit_of(arguments: dict[str, Any], hints: dict[str, Any]) -> tuple[Any, str, str] | None:
-    """Return (value, name, what to give) of the first argument that does not fit its annotation."""
+def _misfit_of(arguments: Arguments, hints: Hints) -> tuple[object, str, str] | None:
+    """Return (value, name, advice) of the first argument that does not fit its annotation.
+
+    None means that all arguments fit.
+    """
     for name, value in arguments.items():
         kind = None if hints.get(name) is Free else kind_of(hints.get(name, Any))
         if kind is not None and not kind.accepts(value):
@@ -186,7 +196,10 @@ def _misfit_of(arguments: dict[str, Any], hints: dict[str, Any]) -> tuple[Any, s
 
 
 def _as_seen(parameter: inspect.Parameter, name: str) -> inspect.Parameter:
-    """Return a parameter as help() shows it: checked tensors as Tensor, and `OWN` as the name."""
+    """Return a parameter as help() shows it.
+
+    Annotations of checked tensors become Tensor, and the default `OWN` becomes `name`.
+    """
     if parameter.annotation in ("Row", "Matrix", "Rows", "Loose", "Free"):
         parameter = parameter.replace(annotation="Tensor")
     return parameter.replace(default=name) if parameter.default is OWN else parameter
@@ -195,10 +208,10 @@ def _as_seen(parameter: inspect.Parameter, name: str) -> inspect.Parameter:
 def variant(
     core: Callable[Concatenate[A, P], R], fixed: A, without: Sequence[str] = ()
 ) -> Callable[[Callable[[], None]], Callable[P, R]]:
-    """Return a decorator that makes a library function from `core` with its first argument fixed.
+    """Return a decorator that creates a library function: `core` with its first argument `fixed`.
 
-    The result has the name and docstring of the decorated stub. The parameters in `without`, which
-    need defaults, are left out of its signature.
+    The function has the name and docstring of the decorated stub. Its signature lacks the first
+    parameter of `core` and the parameters listed in `without`, which must have defaults.
     """
     signature = inspect.signature(core)
     _, *free = signature.parameters.values()
@@ -206,9 +219,12 @@ def variant(
 
     def named(stub: Callable[[], None]) -> Callable[P, R]:
         def function(*args: P.args, **kwargs: P.kwargs) -> R:
-            # `library` passes the arguments of a fitting call by keyword
+            # `library` passes all arguments by keyword if they fit the signature
             if args or kwargs.keys() != signature.parameters.keys():
-                _misfit(stub.__name__, signature, args, kwargs)
+                try:
+                    signature.bind(*args, **kwargs)
+                except TypeError as error:  # Python's own error would name `core`
+                    raise TypeError(f"{stub.__name__}() {error}") from None
             return core(fixed, *args, **kwargs)
 
         update_wrapper(function, stub)
@@ -220,20 +236,12 @@ def variant(
     return named
 
 
-def _misfit(name: str, signature: inspect.Signature, args: Any, kwargs: Any) -> None:
-    """Raise nearly the error that Python would.
+def _wants(hints: Hints) -> tuple[bool, list[str], dict[str, Wants], Arguments]:
+    """Return the requirements of a signature, from its annotations.
 
-    Python's own error would name the core, and count its first argument.
+    The requirements are whether the function appends to a Sequence, the names of its flags, the
+    `Wants` of each tensor, and (class, advice) for each argument of an advised class and each name.
     """
-    try:
-        signature.bind(*args, **kwargs)
-    except TypeError as error:
-        raise TypeError(f"{name}() {error}") from None
-
-
-def _wants(hints: dict[str, Any]) -> tuple[bool, list[str], dict[str, Wants], dict[str, Any]]:
-    """Return the requirements of a signature: (whether it has a Sequence to append to, its flags,
-    the `Wants` of each tensor, the class and advice of each argument of an advised class)."""
     hints = {n: h for n, h in hints.items() if n != "return"}
     of_tensors = {
         n: next(iter(getattr(h, "__metadata__", ())), None) if h is not Tensor else Wants()
@@ -253,21 +261,25 @@ def _wants(hints: dict[str, Any]) -> tuple[bool, list[str], dict[str, Wants], di
 
 
 def _advice(hint: Any) -> str:
-    """Return the advice of an advised class, or of one that may be None; "" for other hints."""
+    """Return the advice of the advised class in a hint, or "" if there is none.
+
+    The class may be part of a union, such as `Kind | None`.
+    """
     classes = (kind for kind in (*get_args(hint), hint) if isinstance(kind, type))
     return next((ADVICE[kind] for kind in classes if kind in ADVICE), "")
 
 
 def _check(
-    arguments: dict[str, Any],
+    arguments: Arguments,
     appends: bool,
     flags: list[str],
     tensors: dict[str, Wants],
-    kinds: dict[str, Any],
+    kinds: Arguments,
 ) -> None:
-    """Raise `PoplibsError` unless the arguments meet the requirements of the signature."""
-    graph: Any = arguments.get("graph", getattr(arguments.get("self"), "_graph", arguments))
-    if graph is not arguments:  # the function has a graph
+    """Raise `PoplibsError` unless the arguments meet the requirements, as returned by `_wants`."""
+    has_graph = "graph" in arguments or hasattr(arguments.get("self"), "_graph")
+    if has_graph:
+        graph = arguments["graph"] if "graph" in arguments else arguments["self"]._graph
         check_graph(graph)
         if appends:
             check_prog(arguments["prog"])
@@ -275,7 +287,7 @@ def _check(
     for name in flags:
         if not isinstance(arguments[name], FLAG):
             raise as_given(arguments[name], name, WORDS)
-    if graph is not arguments:
+    if has_graph:
         for name, wants in tensors.items():
             check_tensor(graph, name, arguments[name], wants.ranks)
         for name, wants in tensors.items():
@@ -287,7 +299,7 @@ def _check(
 
 
 def check_dtype(argument: str, tensor: Tensor, *dtypes: type[DType]) -> None:
-    """Raise `PoplibsError` unless `tensor` has one of these dtypes."""
+    """Raise `PoplibsError` unless `tensor`, the argument of that name, has one of the `dtypes`."""
     if tensor.dtype not in dtypes:
         names = " and ".join(d.__name__ for d in dtypes)
         raise refused(
@@ -304,7 +316,7 @@ def check_graph(graph: object) -> None:
 
 
 def check_prog(prog: object) -> None:
-    """Raise `PoplibsError` unless `prog` is a Sequence, which library calls append to."""
+    """Raise `PoplibsError` unless `prog` is a Sequence, to which library calls append."""
     if not isinstance(prog, Program):
         raise as_given(prog, "prog", "give a Sequence; the call appends to it.")
 
@@ -316,8 +328,10 @@ def check_name(name: object, argument: str = "debug_context") -> None:
 
 
 def check_tensor(graph: Graph, argument: str, tensor: object, ranks: tuple[int, ...] = ()) -> None:
-    """Raise `PoplibsError` unless `tensor` is a tensor of `graph` with one of the `ranks` (any if
-    empty)."""
+    """Raise `PoplibsError` unless `tensor` is a tensor of `graph` with one of the `ranks`.
+
+    An empty tuple of `ranks` permits any number of dimensions.
+    """
     if not isinstance(tensor, Tensor):
         raise as_given(tensor, argument, "give a tensor.")
     if not graph.owns(tensor):
@@ -336,7 +350,7 @@ def check_tensor(graph: Graph, argument: str, tensor: object, ranks: tuple[int, 
 
 
 def check_mapped(graph: Graph, argument: str, tensor: Tensor) -> None:
-    """Raise `InvalidTileMappingError` unless every element of `tensor` is on a tile."""
+    """Raise `InvalidTileMappingError` unless every element of `tensor` is mapped to a tile."""
     tile_map = graph.tile_map()
     if np.any(tile_map.split(*tensor.byte_extent())[3] == UNMAPPED):
         _, count, tile = pieces_by_tile(tensor, tile_map)
@@ -349,8 +363,10 @@ def check_mapped(graph: Graph, argument: str, tensor: Tensor) -> None:
 
 
 def check_same(kinds: str, a: object, b: object, where: str, advice: str) -> None:
-    """Raise `PoplibsError` unless two dtypes, two shapes or the like are equal. `kinds` is their
-    plural."""
+    """Raise `PoplibsError` unless `a` and `b`, such as two dtypes or two shapes, are equal.
+
+    `kinds` is their plural in the message, such as "shapes".
+    """
     if a != b:
         raise refused(f"was given two {kinds} that differ: {a} and {b}.", where, advice)
 
@@ -361,24 +377,25 @@ def check_alike(
     shape: Shape | None = None,
     **two: Tensor,
 ) -> None:
-    """Raise `PoplibsError` unless two tensors, given by name, have the same shape and dtype.
+    """Raise `PoplibsError` unless two tensors, passed as keywords, have the same shape and dtype.
 
-    `shapes` and `dtypes` are the advice in the errors; if `dtypes` is empty, the dtypes may differ.
-    `shape` is what the second tensor's shape must be, by default the first one's.
+    `shapes` and `dtypes` are the advice in the errors. Without advice in `dtypes`, the dtypes may
+    differ. `shape` is the required shape of the second tensor, by default that of the first.
     """
     (a, x), (b, y) = two.items()
     where = f"{a} {x!r} and {b} {y!r}"
-    check_same("shapes", x.shape if shape is None else shape, y.shape, where, shapes)
+    check_same("shapes", x.shape if shape is None else shape, y.shape, where, advice=shapes)
     if dtypes:
-        check_same("dtypes", x.dtype, y.dtype, where, dtypes)
+        check_same("dtypes", x.dtype, y.dtype, where, advice=dtypes)
 
 
 def check_number(
     argument: str, value: object, dtype: type[DType], advice: str = "give a number."
 ) -> Any:
-    """Return `value` as a number of `dtype`.
+    """Return `value` as a numpy number of `dtype`.
 
-    Raises `PoplibsError` if it is not a number, and `TensorCreationError` if it does not fit.
+    Raises `PoplibsError` if `value` is not a number, and `TensorCreationError` if it is out of
+    range.
     """
     numbers = (int, float, np.integer, np.floating, *((np.bool_,) if dtype is BOOL else ()))
     if not isinstance(value, numbers) or (isinstance(value, bool) and dtype is not BOOL):
@@ -387,8 +404,10 @@ def check_number(
 
 
 def check_sizes(target: object, minimum: int, **sizes: object) -> None:
-    """Raise `PoplibsError` unless `target` is a Target and all sizes are integers of at least
-    `minimum`."""
+    """Raise `PoplibsError` unless `target` is a Target and all `sizes` are large enough.
+
+    A size is an integer of at least `minimum` and below 2**63.
+    """
     if not isinstance(target, Target):
         raise as_given(target, "its target", "give graph.target.")
     for name, size in sizes.items():
@@ -399,7 +418,7 @@ def check_sizes(target: object, minimum: int, **sizes: object) -> None:
 
 
 def check_shape(argument: object) -> Shape:
-    """Return `argument` as a shape. Raises `PoplibsError`."""
+    """Return `argument` as a tuple of sizes. Raises `PoplibsError` if it is not a shape."""
     shape = as_shape(argument)
     if shape is None:
         raise refused(f"""was given the shape {shown(argument)}.

@@ -1,24 +1,24 @@
-"""Optimisers: a parameter takes one step against its gradient, by torch's formulas.
+"""Optimisers: each call appends one step of a parameter along its gradient, by torch's formulas.
 
     state = optim.adam(graph, weights, slope, rate, prog)       # in the program of one step
-    graph.create_host_read("first", state["first"])             # a tensor as any other
-    graph.create_host_write("rate", rate)                       # another rate: nothing is compiled
+    graph.create_host_read("first", state["first"])             # read the state like any tensor
+    graph.create_host_write("rate", rate)                       # change the rate without compiling
 
-PopLibs has no optimisers; frameworks build them from library calls, as these are built. `parameter`
-and `slope`, its gradient, are FLOAT or HALF, of one shape. `rate` is a number or one FLOAT: a
-tensor of it can be written between two runs. A call returns its state: tensors by name that are 0
-at first and mapped like the parameter, FLOAT whatever its dtype. To interrupt training, read them
-and the parameter, and write them before it goes on: the training is then the same as without a
-stop. A call that is given such a `state` keeps it there. All values are computed in FLOAT and
+PopLibs has no optimisers; frameworks compose them from library calls, as this module does.
+`parameter` and its gradient `slope` are FLOAT or HALF, of one shape. `rate` is a number or a tensor
+of one FLOAT, which the host can write between two runs. A call returns its state, a dict of FLOAT
+tensors that are initially 0 and mapped like the parameter. To interrupt training, read the
+parameter and the state; to continue, write them back, and the result is the same as without
+interruption. A call that gets a `state` uses its tensors. All values are computed in FLOAT and
 rounded once.
 
-Rates that change with the step are functions for the host: `warm_up`, `cosine`, `stairs`.
+`warm_up`, `cosine` and `stairs` compute rates that change with the step, on the host.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import cos, inf, log, pi
-from typing import Any
 
 from ipu_teach.arguments import is_finite
 from ipu_teach.errors import PoplibsError, did_you_mean, shown
@@ -37,6 +37,7 @@ from ipu_teach.poplibs.library import (
     variant,
 )
 from ipu_teach.poplibs.popops import expr
+from ipu_teach.poplibs.popops.expr import ExprLike
 from ipu_teach.poplibs.popops.fused import map as mapped, map_in_place
 from ipu_teach.poplibs.popops.in_float import in_float
 from ipu_teach.poplibs.popops.operands import check_factor, check_finite
@@ -49,10 +50,15 @@ __all__ = ["adam", "adamw", "cosine", "lars", "sgd", "stairs", "warm_up"]
 
 State = dict[str, Tensor]
 Rate = float | Tensor
+Expression = Callable[..., ExprLike]
 
 
 class _Step:
-    """One step of one parameter, as expressions of the tensors that it has."""
+    """One step of one parameter, as expressions of its tensors.
+
+    `numbers` are the options to check, and `names` the names of the state's tensors; `restored` is
+    a state from an earlier call.
+    """
 
     def __init__(
         self,
@@ -60,11 +66,12 @@ class _Step:
         w: Tensor,
         slope: Tensor,
         rate: Rate,
+        *,
         prog: Program,
         name: str,
         numbers: dict[str, float],
-        given: State | None,
-        *names: str,
+        restored: State | None,
+        names: tuple[str, ...],
     ) -> None:
         self.graph = graph
         self.w = w
@@ -72,7 +79,7 @@ class _Step:
         self.prog = prog
         self.name = name
         self.state: State = {}
-        self.given = {} if given is None else given
+        self.restored = {} if restored is None else restored
         self._check_state(names)
         check_dtype("parameter", w, FLOAT, HALF)
         check_dtype("slope", slope, FLOAT, HALF)
@@ -86,32 +93,37 @@ class _Step:
         check_finite("rate", self.rate)
 
     def _check_state(self, names: tuple[str, ...]) -> None:
-        """Raise `PoplibsError` unless the state that was given has these names and no other."""
+        """Raise `PoplibsError` unless the restored state is empty or has exactly these names."""
         listed = ", ".join(map(repr, names))
-        if not isinstance(self.given, dict):
-            raise as_given(self.given, "state", "give the dict that an earlier call returned.")
-        for name in self.given:
+        if not isinstance(self.restored, dict):
+            raise as_given(self.restored, "state", "give the dict that an earlier call returned.")
+        for name in self.restored:
             if name not in names:
                 raise refused(
                     f"was given a state with {shown(name)}.",
                     next_step=f"{did_you_mean(name, names)}It keeps {listed}.",
                 )
-        if self.given and (lost := [name for name in names if name not in self.given]):
+        if self.restored and (lost := [name for name in names if name not in self.restored]):
             raise refused(
                 f"was given a state without {lost[0]!r}.",
                 next_step=f"give all that an earlier call returned: {listed}.",
             )
-        for name, tensor in self.given.items():
+        for name, tensor in self.restored.items():
             check_tensor(self.graph, name, tensor)
 
     def keep(self, name: str) -> Tensor:
-        """Return a tensor of the state, given or new and 0 at first; "step" is one number."""
-        if name in self.given:
-            tensor = self.state[name] = self.given[name]
+        """Return a tensor of the state, restored or new with the initial value 0.
+
+        "step" is one number, and every other tensor has the shape of the parameter.
+        """
+        if name in self.restored:
+            tensor = self.state[name] = self.restored[name]
             shape = () if name == "step" else self.w.shape
             where = f"{name} {tensor!r}"
             check_dtype(name, tensor, FLOAT)
-            check_same("shapes", tensor.shape, shape, where, "give what an earlier call returned.")
+            check_same(
+                "shapes", tensor.shape, shape, where, advice="give what an earlier call returned."
+            )
             return tensor
         if name == "step":
             tensor = self.graph.add_variable(FLOAT, (), f"{self.name}/{name}")
@@ -122,22 +134,25 @@ class _Step:
         self.state[name] = tensor
         return tensor
 
-    def set(self, first: Tensor, expression: Any, *others: Any) -> None:
-        """`first` becomes the value of `expression(first, *others)`, of tensors and numbers."""
+    def set(self, first: Tensor, expression: Expression, *others: Rate) -> None:
+        """Set `first` to `expression(first, *others)`, a function of tensors and numbers."""
         result, tensors = in_float(expression, first, *others, out=first.dtype)
-        map_in_place(self.graph, result, tensors, self.prog, self.name)
+        assert isinstance(result, expr.Expr)
+        map_in_place(self.graph, result, tensors, self.prog, debug_context=self.name)
 
-    def scalar(self, expression: Any, *operands: Any) -> Tensor | float:
-        """Evaluate a scalar expression: a tensor, or a number if it contains no
-        tensor."""
+    def scalar(self, expression: Expression, *operands: Rate) -> Rate:
+        """Return `expression(*operands)`, one number: a tensor, or a float if no operand is one."""
         result, tensors = in_float(expression, *operands)
         if not isinstance(result, expr.Expr):
             return float(result)
-        return mapped(self.graph, result, tensors, self.prog, f"{self.name}/scalar")
+        return mapped(self.graph, result, tensors, self.prog, debug_context=f"{self.name}/scalar")
 
 
-def _decayed(decay: float) -> Any:
-    """Return the gradient, plus the gradient of decay / 2 times the squared parameter."""
+def _decayed(decay: float) -> Callable[[ExprLike, ExprLike], ExprLike]:
+    """Return a function of gradient and parameter: the gradient plus `decay` times the parameter.
+
+    The second term is the gradient of decay / 2 times the squared parameter.
+    """
     return (lambda g, w: g + decay * w) if decay else (lambda g, w: g)
 
 
@@ -155,28 +170,50 @@ def sgd(
     scaled_velocity: bool = False,
     state: State | None = None,
 ) -> State:
-    """Append a step of stochastic gradient descent: v = momentum v + g, w -= rate v, where g is the
-    gradient plus `weight_decay` times w.
+    """Append a step of stochastic gradient descent: v = momentum v + g, w = w - rate v.
 
-    The formula is that of torch.optim.SGD without dampening. With `scaled_velocity`, v = momentum v
-    + rate g and w -= v, as in Keras: the steps differ as soon as the rate changes. State:
-    "velocity", v; none without momentum. Raises `PoplibsError`.
+    Here w is the parameter and g is the gradient plus `weight_decay` times w. The formula is that
+    of torch.optim.SGD without dampening. With `scaled_velocity`, v = momentum v + rate g and w = w
+    - v, as in Keras: the results differ once the rate changes. State: "velocity" (v), or nothing
+    without momentum. Raises `PoplibsError`.
     """
     numbers = {"momentum": momentum, "weight_decay": weight_decay}
-    step = _Step(graph, parameter, slope, rate, prog, debug_context, numbers, state, "velocity")
+    step = _Step(
+        graph,
+        parameter,
+        slope,
+        rate,
+        prog=prog,
+        name=debug_context,
+        numbers=numbers,
+        restored=state,
+        names=("velocity",),
+    )
     g = _decayed(weight_decay)
     if not momentum:
         step.set(parameter, lambda w, d, rate: w - rate * g(d, w), slope, step.rate)
         return step.state
     v = step.keep("velocity")
     if scaled_velocity:
-        both = slope, parameter, step.rate
-        step.set(v, lambda v, d, w, rate: v * momentum + rate * g(d, w), *both)
+
+        def scaled(v: ExprLike, d: ExprLike, w: ExprLike, rate: ExprLike) -> ExprLike:
+            return v * momentum + rate * g(d, w)
+
+        step.set(v, scaled, slope, parameter, step.rate)
         step.set(parameter, lambda w, v: w - v, v)
         return step.state
     step.set(v, lambda v, d, w: v * momentum + g(d, w), slope, parameter)
     step.set(parameter, lambda w, v, rate: w - rate * v, v, step.rate)
     return step.state
+
+
+def _correction(beta: float, n: ExprLike) -> ExprLike:
+    """Return 1 - beta^n, without the loss of digits in the difference."""
+    return -expr.Expm1(n * log(beta)) if beta else 1.0
+
+
+def _root_of_correction(beta: float, n: ExprLike) -> ExprLike:
+    return expr.Sqrt(_correction(beta, n)) if beta else 1.0
 
 
 def _adam(
@@ -199,7 +236,17 @@ def _adam(
     decay = (decays_by or 0.0) if weight_decay is None else weight_decay
     numbers = {"beta1": beta1, "beta2": beta2, "eps": eps, "weight_decay": decay}
     state_names = ("first", "second", "step")
-    step = _Step(graph, parameter, slope, rate, prog, debug_context, numbers, state, *state_names)
+    step = _Step(
+        graph,
+        parameter,
+        slope,
+        rate,
+        prog=prog,
+        name=debug_context,
+        numbers=numbers,
+        restored=state,
+        names=state_names,
+    )
     is_decoupled = decays_by is not None
     g = _decayed(0.0 if is_decoupled else decay)
     both = (slope, parameter)
@@ -207,19 +254,19 @@ def _adam(
     step.set(count, lambda n: n + 1.0)
     step.set(first, lambda m, d, w: m + (1 - beta1) * (g(d, w) - m), *both)
 
-    def square(g: Any) -> Any:  # only the scaled square of a gradient of 1e20 is a finite FLOAT
+    def square(g: ExprLike) -> ExprLike:
+        # for a gradient of 1e20, only the scaled square is a finite FLOAT
         return (1 - beta2) * g * g if scaled_square else (1 - beta2) * (g * g)
 
     step.set(second, lambda v, d, w: v * beta2 + square(g(d, w)), *both)
 
-    def left(beta: float, n: Any) -> Any:  # 1 - beta^n, without what a difference would lose
-        return -expr.Expm1(n * log(beta)) if beta else 1.0
-
-    length = step.scalar(lambda rate, n: rate / left(beta1, n), step.rate, count)
-    root = step.scalar(lambda n: expr.Sqrt(left(beta2, n)) if beta2 else 1.0, count)
+    length = step.scalar(lambda rate, n: rate / _correction(beta1, n), step.rate, count)
+    root = step.scalar(lambda n: _root_of_correction(beta2, n), count)
     shrink = step.scalar(lambda rate: 1 - rate * decay, step.rate) if is_decoupled else 1.0
 
-    def stepped(w: Any, m: Any, v: Any, length: Any, root: Any, shrink: Any) -> Any:
+    def stepped(
+        w: ExprLike, m: ExprLike, v: ExprLike, length: ExprLike, root: ExprLike, shrink: ExprLike
+    ) -> ExprLike:
         divisor = (expr.Sqrt(v) + eps) / root if eps_hat else expr.Sqrt(v) / root + eps
         return w * shrink - length * m / divisor
 
@@ -229,21 +276,23 @@ def _adam(
 
 @variant(_adam, None)
 def adam() -> None:
-    """Append a step of Adam, by running means of the gradient and of its square, both corrected for
-    their start at 0.
+    """Append a step of Adam, which uses running means of the gradient and of its square.
 
-    State: "first", "second", and "step", the number of steps, one FLOAT. `weight_decay` (default 0)
-    times the parameter is part of the gradient, as in torch.optim.Adam. With `eps_hat`, `eps` is
-    added to the root of the running mean before its correction, as in Keras. With `scaled_square`
-    the gradient is multiplied by 1 - beta2 before it is squared, as in torch. Raises
-    `PoplibsError`.
+    Both means are corrected for their start at 0. State: "first" and "second", the means, and
+    "step", the number of steps, one FLOAT. `weight_decay` (default 0) times the parameter is added
+    to the gradient, as in torch.optim.Adam. With `eps_hat`, `eps` is added to the root of the
+    second mean before its correction, as in Keras. With `scaled_square`, the gradient is multiplied
+    by 1 - beta2 before it is squared, as in torch. Raises `PoplibsError`.
     """
 
 
 @variant(_adam, 0.01)
 def adamw() -> None:
-    """Append a step like `adam`, with the weights decaying separately from the gradient: w -= rate
-    `weight_decay` w, by default 0.01. As torch.optim.AdamW. Raises `PoplibsError`."""
+    """Append a step like `adam`, with weight decay that is independent of the gradient.
+
+    The weights become w - rate `weight_decay` w (default 0.01), as in torch.optim.AdamW. Raises
+    `PoplibsError`.
+    """
 
 
 @library
@@ -261,30 +310,39 @@ def lars(
     eps: float = 1e-8,
     state: State | None = None,
 ) -> State:
-    """Return a step whose length follows that of the parameter: v = momentum v + rate r (g + decay
-    w), w -= v.
+    """Append a step whose length depends on the parameter: v = momentum v + rate r (g + decay w).
 
-    r = `trust` |w| / (|g| + decay |w| + eps), or 1 where |w| or |g| is 0; |w| is the root of the
-    sum of squares over the whole parameter, one layer (arXiv:1708.03888). State: "velocity", v.
-    torch has none. Raises `PoplibsError`.
+    Then w = w - v. The trust ratio is r = `trust` |w| / (|g| + decay |w| + eps), or 1 if |w| or |g|
+    is 0. |w| is the root of the sum of squares over the parameter, which should be one layer
+    (arXiv:1708.03888). State: "velocity" (v). torch has no such optimiser. Raises `PoplibsError`.
     """
     decay = weight_decay
     numbers = {"momentum": momentum, "weight_decay": decay, "trust": trust, "eps": eps}
-    step = _Step(graph, parameter, slope, rate, prog, debug_context, numbers, state, "velocity")
+    step = _Step(
+        graph,
+        parameter,
+        slope,
+        rate,
+        prog=prog,
+        name=debug_context,
+        numbers=numbers,
+        restored=state,
+        names=("velocity",),
+    )
     jobs = [SingleReduceOp(t.flatten(), [0], "SQUARE_ADD", FLOAT) for t in (parameter, slope)]
     norms = reduce_many(graph, jobs, prog, f"{debug_context}/norms")
 
-    def ratio(rate: Any, w: Any, g: Any) -> Any:
+    def ratio(rate: ExprLike, w: ExprLike, g: ExprLike) -> ExprLike:
         w, g = expr.Sqrt(w), expr.Sqrt(g)
         trust_ratio = trust * w / (g + decay * w + eps)
         return rate * expr.Select(trust_ratio, 1.0, expr.And(w > 0.0, g > 0.0))
 
     length = step.scalar(ratio, step.rate, *norms)
-    slanted = _decayed(decay)
+    decayed = _decayed(decay)
     v = step.keep("velocity")
 
-    def moved(v: Any, d: Any, w: Any, length: Any) -> Any:
-        return v * momentum + length * slanted(d, w)
+    def moved(v: ExprLike, d: ExprLike, w: ExprLike, length: ExprLike) -> ExprLike:
+        return v * momentum + length * decayed(d, w)
 
     step.set(v, moved, slope, parameter, length)
     step.set(parameter, lambda w, v: w - v, v)
@@ -292,27 +350,33 @@ def lars(
 
 
 def warm_up(step: int, steps: int, rate: float) -> float:
-    """Return the rate of step number `step`, counted from 0: in `steps` equal stairs up to `rate`,
-    and then that."""
+    """Return the rate of step number `step` (from 0), which rises linearly up to `rate`.
+
+    It reaches `rate` after `steps` equal increments and stays there.
+    """
     _check_steps("warm_up", step, steps, rate)
     return rate * min(1.0, (step + 1) / steps)
 
 
 def cosine(step: int, steps: int, rate: float, last: float = 0.0) -> float:
-    """Return the rate of step number `step`, counted from 0: half a wave from `rate` down to `last`
-    at step `steps`, and then that."""
+    """Return the rate of step number `step` (from 0): half a cosine wave, `rate` down to `last`.
+
+    It reaches `last` at step `steps` and stays there.
+    """
     _check_steps("cosine", step, steps, rate, last)
     return last + (rate - last) * (1 + cos(pi * min(step, steps) / steps)) / 2
 
 
 def stairs(step: int, steps: int, rate: float, factor: float = 0.1) -> float:
-    """Return the rate of step number `step`, counted from 0: `rate`, times `factor` after every
-    `steps` steps."""
+    """Return the rate of step number `step` (from 0), which decays in stairs.
+
+    It begins as `rate` and is multiplied by `factor` after every `steps` steps.
+    """
     _check_steps("stairs", step, steps, rate, factor)
     return float(rate * factor ** (step // steps))
 
 
-def _check_steps(name: str, step: object, steps: object, *rates: Any) -> None:
+def _check_steps(name: str, step: int, steps: int, *rates: float) -> None:
     if not (is_whole(step) and step >= 0 and is_whole(steps) and steps >= 1):
         raise PoplibsError(f"""{name}() was given step {shown(step)} of {shown(steps)}.
             next:  give whole numbers: a step of 0 or more, and 1 step or more.""")

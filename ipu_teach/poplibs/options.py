@@ -1,12 +1,11 @@
-"""Options of library calls, in a dict: PopLibs' names, or the same names in snake case.
+"""Options of library calls: a dict with PopLibs' names, or the same names in snake case.
 
     popops.reduce(graph, x, [0], prog, options={"accumType.interTile": "half"})
     popops.reduce(graph, x, [0], prog, options={"accum_type.inter_tile": "half"})    # the same
 
-Values are Python objects, or text as in PopLibs: "true", "0.5", "half". An option that the library
-does not have raises an error, and so does a value that an option cannot have. Some options choose
-between implementations of which there is only one here. They are checked and change nothing:
-`Option.effect` is False for them.
+Values are Python objects, or text as in PopLibs: "true", "0.5", "half". Unknown options and values
+raise an error. Some options choose between implementations of which this kit has only one; they are
+checked but have no effect, and their `Option.effect` is False.
 """
 
 from __future__ import annotations
@@ -18,26 +17,26 @@ from typing import Any
 
 from ipu_teach.errors import InvalidOptionError, did_you_mean, shown
 from ipu_teach.poplibs.library import calling
-from ipu_teach.types import FLOAT, HALF
+from ipu_teach.types import FLOAT, HALF, DType
 
-Options = Mapping[str, object]
-_WORDS: dict[Any, dict[str, Any]] = {
-    bool: {"true": True, "false": False},
-    FLOAT: {"float": FLOAT, "half": HALF},
-}
+Options = Mapping[str, object]  # as users pass them
+Value = bool | float | str | type[DType] | None
+Settled = dict[str, Any]  # values by option; their types depend on the option's `kind`
+_BOOLS: dict[str, Value] = {"true": True, "false": False}
+_DTYPES: dict[str, Value] = {"float": FLOAT, "half": HALF}
 
 
 @dataclass(frozen=True)
 class Option:
     """An option of a library call.
 
-    `kind` is bool, float (a number from `minimum` to `maximum`), FLOAT (meaning FLOAT or HALF), or
-    a tuple of permitted words.
+    `kind` is bool, float (a number from `minimum` to `maximum`), FLOAT (either FLOAT or HALF), or a
+    tuple of permitted texts. `effect` is False if the option changes nothing here.
     """
 
     name: str
-    kind: Any
-    default: Any = None
+    kind: type | tuple[str, ...]
+    default: Value = None
     minimum: float = 0.0
     maximum: float = float("inf")
     effect: bool = True
@@ -49,7 +48,7 @@ class Option:
 
     @property
     def takes(self) -> str:
-        """The permitted values, in words."""
+        """The permitted values, in words, for an error message."""
         if self.kind is float:
             if self.maximum == float("inf"):
                 return f"a number of {self.minimum:g} or more"
@@ -58,27 +57,31 @@ class Option:
             return " or ".join(map(repr, self.kind))
         return "True or False" if self.kind is bool else "FLOAT or HALF"
 
-    def value(self, argument: object) -> Any:
-        """Return `argument` as a value of this option. Raises `InvalidOptionError`."""
+    def value(self, argument: object) -> Value:
+        """Return `argument` as a value of this option.
+
+        Raises `InvalidOptionError` if it is not permitted.
+        """
         if isinstance(self.kind, tuple):
-            if argument in self.kind:
+            if isinstance(argument, str) and argument in self.kind:
                 return argument
         elif self.kind is float:
             number = as_number(argument)
             if number is not None and self.minimum <= number <= self.maximum:
                 return number
         else:
-            known: dict[str, Any] = _WORDS[self.kind]
-            value = known.get(argument, argument) if isinstance(argument, str) else argument
-            if any(value is permitted for permitted in known.values()):
-                return value
+            known = _BOOLS if self.kind is bool else _DTYPES
+            named = known.get(argument) if isinstance(argument, str) else argument
+            for permitted in known.values():
+                if named is permitted:
+                    return permitted
         raise InvalidOptionError(f"""{calling()}() was given the option {self.name!r} as
             {shown(argument)}.
             next:  give {self.takes}.""")
 
 
 def as_number(argument: object) -> float | None:
-    """Return a number, or the number that a text spells; None for anything else."""
+    """Return `argument` as a float if it is a number or the text of a number, else None."""
     if isinstance(argument, bool):
         return None
     try:
@@ -87,11 +90,11 @@ def as_number(argument: object) -> float | None:
         return None
 
 
-def settled(known: tuple[Option, ...], argument: object) -> dict[str, Any]:
-    """Return the value of every option by its PopLibs name: the one in `argument`, else the
-    default.
+def settled(known: tuple[Option, ...], argument: object) -> Settled:
+    """Return the value of every known option, by its PopLibs name.
 
-    Raises `InvalidOptionError`.
+    `argument` is a mapping, or None; options that it lacks have their default. Raises
+    `InvalidOptionError` for unknown options and for values that are not permitted.
     """
     values = {option.name: option.default for option in known}
     if argument is None:

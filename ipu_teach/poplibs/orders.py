@@ -1,8 +1,8 @@
-"""Suggest the right order for arguments written in the order of another language.
+"""Suggest the right order of arguments when a call follows the order of another library.
 
-Libraries in C++ take operands, dtypes and parameters in an order of their own. When a call is
-refused, and its arguments would all fit if each went to the first free parameter of its kind, the
-error shows the call in that order.
+Libraries in C++ have their own order of operands, dtypes and parameters. If a refused call's
+arguments would all fit when each went to the first free parameter of its type, the error shows the
+call with the arguments in that order.
 """
 
 from __future__ import annotations
@@ -11,27 +11,31 @@ from collections.abc import Mapping, Sequence
 from dataclasses import is_dataclass
 from inspect import Parameter, Signature
 from types import UnionType
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, TypeAlias, TypeVar, Union, get_args, get_origin
 
 from ipu_teach.errors import shown
 from ipu_teach.graph.tensor import Tensor
 
+Hint: TypeAlias = Any  # an annotation; typing has no common type for them
 
-def in_order(name: str, signature: Signature, hints: Mapping[str, Any], args: Sequence[Any]) -> str:
-    """Return the call with `args` in the right order.
 
-    The text is empty if they are in that order already, or if not every one fits some parameter.
+def in_order(
+    name: str, signature: Signature, hints: Mapping[str, Hint], args: Sequence[object]
+) -> str:
+    """Return the text of a call of `name` with `args` in the order of the signature.
+
+    The text is empty if they are in that order already, or if some argument fits no free parameter.
     """
     places: list[Parameter] = list(signature.parameters.values())
     free = list(places)
-    assigned = dict[str, Any]()
+    assigned = dict[str, object]()
     for value in args:
         place = next((p for p in free if _fits(value, hints.get(p.name, Any))), None)
         if place is None:
             return ""
         free.remove(place)
         assigned[place.name] = value
-    # Two operands exchanged would be another calculation, so all operands count as one kind.
+    # Operands count as one kind: to exchange two would be another calculation.
     tensors = [value for value in args if isinstance(value, Tensor)][:1]
     kinds = {
         p.name: "operand" if any(_fits(t, hints.get(p.name, Any)) for t in tensors) else p.name
@@ -50,9 +54,11 @@ def in_order(name: str, signature: Signature, hints: Mapping[str, Any], args: Se
     return f"{name}({', '.join(positional + keywords)})"
 
 
-def _in_words(name: str, value: Any) -> str:
-    """Return dtypes, words and numbers as they are written, and other values by the parameter's
-    name."""
+def _in_words(name: str, value: object) -> str:
+    """Return dtypes, texts and numbers as they are written in code, and other values as `name`.
+
+    `name` is the parameter's name.
+    """
     parts = value if isinstance(value, (list, tuple)) else [value]
     if is_dataclass(value) and not isinstance(value, (type, Tensor)):
         parts = [part for part in vars(value).values() if part is not None]
@@ -60,9 +66,9 @@ def _in_words(name: str, value: Any) -> str:
     return shown(value) if plain else name
 
 
-def _fits(value: Any, hint: Any) -> bool:
+def _fits(value: object, hint: Hint) -> bool:
     """Return whether a value fits a parameter's annotation."""
-    origin = get_origin(hint)
+    origin: Hint = get_origin(hint)
     inner = get_args(hint)
     if hint is Any or isinstance(hint, TypeVar):
         return True

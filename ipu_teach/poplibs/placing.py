@@ -1,6 +1,6 @@
-"""Partition elements, and choose the tiles of a tensor: near its users, or from an offset on.
+"""Partition elements, and choose tiles for a tensor: those of its users, or from an offset on.
 
-The public names are also names of `poputil`.
+`poputil` offers the public names.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from ipu_teach.types import Array, DType, as_dtype
 
 T = TypeVar("T")
 _SEED = 0x9E3779B9
-NEAR = 8  # elements of each dimension from which the strides of a view are estimated
+NEAR = 8  # elements per dimension that are examined to estimate the strides of a view
 _64_BITS = (1 << 64) - 1
 
 
 def balanced_partition(count: int, parts: int) -> list[tuple[int, int]]:
-    """Return the partition `count` items into `parts` consecutive intervals (begin, end).
+    """Partition `count` items into `parts` consecutive intervals (begin, end) of nearly equal size.
 
-    Their sizes differ by at most one.
+    The sizes differ by at most one.
     """
     if not is_count(count, 0) or not is_count(parts, 1) or parts > MOST_TILES:
         raise PoplibsError(f"""balanced_partition() was asked for {shown(count)} items in
@@ -39,14 +39,15 @@ def balanced_partition(count: int, parts: int) -> list[tuple[int, int]]:
 
 
 def dealt(parts: Sequence[T], tiles: int) -> list[tuple[int, T]]:
-    """Return (tile, part) for each part, spread evenly over all tiles."""
+    """Return (tile, part) for each part, with the parts spread evenly over `tiles` tiles."""
     return [(number * tiles // len(parts), part) for number, part in enumerate(parts)]
 
 
 def sensible_parts(size: int, limit: int) -> Array:
-    """Return the useful numbers of parts, at most `limit`.
+    """Return the useful numbers of parts into which to divide `size` elements, ascending: int[n].
 
-    Of all numbers with an equally large largest part, the array contains only the smallest.
+    They are at most `limit`. Among numbers that give an equally large largest part, only the
+    smallest is useful.
     """
     counts: Array = np.unique(-(-size // -(-size // np.arange(1, max(1, min(size, limit)) + 1))))
     return counts
@@ -58,11 +59,12 @@ def split_regions(
     max_parts: int,
     min_elements_per_part: int = 0,
 ) -> list[list[tuple[int, int]]]:
-    """Distribute intervals, in order, over at most `max_parts` parts of nearly equal
-    numbers of grains.
+    """Distribute intervals, in order, over at most `max_parts` parts of nearly equal size.
 
-    A part begins at a whole number of grains, counted over all regions, and has at least
-    `min_elements_per_part` elements, unless there are fewer in all.
+    Sizes are counted in grains of `grain_size` elements.
+
+    A part begins at a multiple of `grain_size` elements, counted over all regions, and has at least
+    `min_elements_per_part` elements, unless there are fewer in total.
     """
     spans = (
         [as_shape(region) for region in regions] if isinstance(regions, (list, tuple)) else [None]
@@ -87,7 +89,7 @@ def split_regions(
     for first, last in balanced_partition(grains, num_parts) if num_parts else []:
         low = first * grain_size
         high = last * grain_size
-        start = 0  # the start of the region, counted over all regions
+        start = 0  # counted over all regions
         part = []
         for begin, end in regions:
             a = max(low - start, 0)
@@ -101,11 +103,11 @@ def split_regions(
 
 @library
 def choose_mapping_offset(num_tiles: int, shape: Sequence[int], seed: int = _SEED) -> int:
-    """Return a first tile, from 0 to num_tiles - 1, by a hash of the shape.
+    """Return a first tile from 0 to `num_tiles` - 1, chosen by a hash of the shape.
 
-    It is the offset for `map_tensor_linearly_with_offset`. Tensors of different shapes begin at
-    different tiles, so that the first tiles do not hold elements of all of them. The numbers are
-    PopLibs' own (a 64-bit MurmurHash step for each size; poputil/TileMapping.hpp).
+    It is an offset for `map_tensor_linearly_with_offset`: tensors of different shapes begin on
+    different tiles, so that the first tiles do not hold elements of all of them. The hash is that
+    of PopLibs (a 64-bit MurmurHash step for each size; poputil/TileMapping.hpp).
     """
     sizes = check_shape(shape)
     for name, value, minimum in (("num_tiles", num_tiles, 1), ("seed", seed, 0)):
@@ -120,11 +122,11 @@ def choose_mapping_offset(num_tiles: int, shape: Sequence[int], seed: int = _SEE
 
 
 def factor_dims(tensor: Tensor, factors: Sequence[int], start_dim: int) -> Tensor:
-    """Split the dimensions from `start_dim` on by `factors`, and put the factors behind them all. A
-    view.
+    """Return a view with the dimensions from `start_dim` on split by `factors`.
 
-    Shape (4, 6, 4) by factors (1, 2) from 0 becomes (4, 3, 1, 2, 4): the elements of each block of
-    1 x 2 are neighbours. Raises `PoplibsError` if a factor does not divide its dimension.
+    The factors become dimensions behind all the split ones. For example, shape (4, 6, 4) with
+    factors (1, 2) from dimension 0 becomes (4, 3, 1, 2, 4): the elements of each 1 x 2 block are
+    neighbours. Raises `PoplibsError` if a factor does not divide its dimension.
     """
     if not isinstance(tensor, Tensor):
         raise PoplibsError(
@@ -154,8 +156,10 @@ def factor_dims(tensor: Tensor, factors: Sequence[int], start_dim: int) -> Tenso
 
 
 def unfactor_dims(tensor: Tensor, num_dims: int, start_dim: int) -> Tensor:
-    """Undo `factor_dims`: multiply each of `num_dims` dimensions from `start_dim` on by its factor.
-    A view."""
+    """Return a view that undoes `factor_dims`: each dimension is multiplied by its factor.
+
+    The `num_dims` dimensions from `start_dim` on are followed by as many factors.
+    """
     if not isinstance(tensor, Tensor):
         raise PoplibsError(
             f"unfactor_dims() was given {shown(tensor)} as tensor.", next_step="give a tensor."
@@ -167,7 +171,8 @@ def unfactor_dims(tensor: Tensor, num_dims: int, start_dim: int) -> Tensor:
             where: {tensor!r}
             next:  give num_dims dimensions from start_dim on that are followed by as many
             factors.""")
-    start, count = int(start_dim), int(num_dims)
+    start = int(start_dim)
+    count = int(num_dims)
     pairs = [d for i in range(count) for d in (start + i, start + count + i)]
     paired = tensor.dim_shuffle([*range(start), *pairs, *range(start + 2 * count, tensor.rank)])
     sizes = [paired.shape[start + 2 * i] * paired.shape[start + 2 * i + 1] for i in range(count)]
@@ -175,15 +180,15 @@ def unfactor_dims(tensor: Tensor, num_dims: int, start_dim: int) -> Tensor:
 
 
 class TensorUseTracker:
-    """A record of which tiles use which elements, from which a tile mapping is made.
+    """A record of which tiles use which elements of tensors, from which a tile mapping is derived.
 
         uses = poputil.TensorUseTracker(graph.target.num_tiles)
         for tile, part in enumerate(parts):
             uses.add(graph, tile, part)
         uses.map_tensors_by_use(graph, grain_size=2, min_elements_per_tile=1)
 
-    Every element is mapped to one of the tiles that use it. Elements that several tiles use are
-    spread evenly among them, in whole grains.
+    Every element is mapped to one of the tiles that use it. Elements with several users are
+    distributed evenly among these tiles, in multiples of the grain size.
     """
 
     def __init__(self, num_tiles: int) -> None:
@@ -195,12 +200,15 @@ class TensorUseTracker:
 
     @property
     def empty(self) -> bool:
-        """Whether no use was added."""
+        """Whether no use was recorded."""
         return not self._uses
 
     @library
     def add(self, graph: Graph, tile: int, tensor: Loose) -> None:
-        """Record that the tile uses these elements. Raises `PoplibsError`."""
+        """Record that `tile` uses all elements of `tensor`.
+
+        Raises `PoplibsError` for an unknown tile.
+        """
         if not is_whole(tile) or not 0 <= tile < self._num_tiles:
             raise refused(
                 f"was given tile {shown(tile)} of {self._num_tiles:,}.",
@@ -211,10 +219,10 @@ class TensorUseTracker:
 
     @library
     def map_tensors_by_use(self, graph: Graph, grain_size: int, min_elements_per_tile: int) -> None:
-        """Map every added element to a tile that uses it.
+        """Map every recorded element to a tile that uses it.
 
-        `grain_size` elements are never separated. Of the elements with the same users, at least
-        `min_elements_per_tile` are mapped to a tile. Raises `PoplibsError`.
+        Groups of `grain_size` elements are never split. Among elements with the same users, a tile
+        gets at least `min_elements_per_tile`. Raises `PoplibsError`.
         """
         for users, runs in self._by_users().items():
             regions = [(0, end - begin) for _, begin, end in runs]
@@ -229,8 +237,10 @@ class TensorUseTracker:
                     graph.set_tile_mapping(flat[shift + low : shift + high], tile)
 
     def _by_users(self) -> dict[tuple[int, ...], list[tuple[Tensor, int, int]]]:
-        """Return, by set of tiles, the runs (tensor, begin, end) of elements that exactly these
-        tiles use."""
+        """Return a dict from sets of tiles to the elements that exactly these tiles use.
+
+        The elements are contiguous runs (flat tensor, begin, end).
+        """
         if not self._uses:
             return {}
         positions = [flat.positions() * flat.dtype.size for _, flat in self._uses]
@@ -262,11 +272,10 @@ class TensorUseTracker:
 def create_broadcast_operand(
     graph: Graph, full_tensor: Tensor, dtype: type[DType], dim: int, name: str = "broadcast_operand"
 ) -> Tensor:
-    """Create a variable [full_tensor.shape[dim]] that an operation broadcasts to `full_tensor`: a
-    bias, say.
+    """Create a variable that is broadcast to `full_tensor` along dimension `dim`, such as a bias.
 
-    Each element is mapped to a tile that holds elements of `full_tensor` with which it is combined.
-    Raises `PoplibsError`.
+    It has the shape [full_tensor.shape[dim]]. Each element is mapped to a tile that holds elements
+    of `full_tensor` with which it is combined. Raises `PoplibsError`.
     """
     axis = full_tensor._axis(dim)
     kind = as_dtype(dtype, "create_broadcast_operand()")
@@ -285,17 +294,17 @@ def create_broadcast_operand(
 
 
 def in_memory_order(tensor: Tensor) -> list[int]:
-    """Return the dimensions of a tensor, the one with the largest stride first."""
+    """Return the dimensions of a tensor by descending stride."""
     strides = tensor.layout.strides or _typical_strides(tensor)
     return sorted(range(tensor.rank), key=lambda d: -abs(strides[d]))
 
 
 def _typical_strides(tensor: Tensor) -> list[int]:
-    """Estimate the strides of a view that has no regular ones, from its first elements.
+    """Estimate the strides of a view without regular strides, from its first elements.
 
-    If a view interleaves several tensors, such as the input gradient of a convolution with a
-    stride, an element's neighbour in memory is a few elements away. So the estimate is the smallest
-    of the median distances at several lags.
+    Where a view interleaves several tensors, such as the input gradient of a convolution with a
+    stride, an element's neighbour in memory is a few elements away. The estimate for a dimension is
+    therefore the smallest of the median distances at several lags.
     """
     corner = tensor.layout.positions[(slice(NEAR),) * tensor.rank]
     strides = []

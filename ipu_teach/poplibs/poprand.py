@@ -1,24 +1,24 @@
-"""Random numbers and dropout, on the generators of the tiles.
+"""Random numbers and dropout, from the random number generators of the tiles.
 
 A function draws a number for each element of a *reference* tensor, on the element's tile. Every
-tile has six streams, one a worker, which follow from the `seed`, the `seed_modifier`, the tile and
-the worker alone; its elements, in the order of the reference, are distributed over the workers in
-blocks. So equal seeds and layouts give equal numbers, in every run and on a machine of any size,
-and a mask can be drawn again for the backward pass. Give each call of a program a modifier of its
-own.
+tile has six streams, one for each worker. They depend only on the `seed`, the `seed_modifier`, the
+tile and the worker. The tile's elements, in the order of the reference, are distributed over the
+workers in blocks. Equal seeds and tile mappings therefore give equal numbers, in every run and on a
+machine of any size, and a mask can be drawn again for the backward pass. Give each call in a
+program a different modifier.
 
 `seed` is a tensor of two UNSIGNED_INT, which the program may change between runs. If it is None,
 the workers' own generators continue, from `set_seed`, `set_hw_seeds` or the option prng.seed. The
 generator is that of `types.generator`. How PopLibs derives streams from a seed is not published
-(see docs/numbers.md), so the numbers are not those of a chip. Modelled cycles: PopLibs' estimates
-(poprandCycleEstimators.cpp), with those of setting the seed.
+(see docs/numbers.md), so the numbers are not those of a chip. Cycles are PopLibs' estimates
+(poprandCycleEstimators.cpp), plus those of setting the seed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from math import ceil, erfc, log10, sqrt
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -47,21 +47,25 @@ from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, INT, UNSIGNED_INT, Array, DType, as_dtype, generator
 
-# the power of ten of the chance that a truncated normal is still outside after all its draws
+# log10 of the probability that a truncated normal number is still outside after all its draws
 FAILURES = -4.0
 
 
 class _Stream(RegisterVertex):
-    """The common fields of vertices with a seed: the seed and the place, which determine the
-    stream. An empty seed stands for none."""
+    """The common fields of vertices with a seed: the seed, its modifier and the tile.
+
+    They determine the random number streams. An empty `seed` means that there is none.
+    """
 
     seed: Input[Vector[UNSIGNED_INT]]
     modifier: UNSIGNED_INT
     tile: UNSIGNED_INT
 
     def streams(self) -> Array:
-        """Return a generator for each worker, uint64 (..., workers, 2): one that follows from the
-        seed, or the worker's own."""
+        """Return a generator for each worker, uint64 [..., workers, 2].
+
+        The generators are derived from the seed, or are the workers' own if there is none.
+        """
         generators = self.registers.generators
         if not self.seed.shape[-1]:
             return generators
@@ -69,12 +73,12 @@ class _Stream(RegisterVertex):
         return generator.keyed(*(key[..., None] for key in keys), np.arange(generators.shape[-2]))
 
     def set_up(self, target: Target) -> int:
-        """Tile cycles that setting the seed takes."""
+        """Return the tile cycles for setting the seed; 0 if there is none."""
         return int(vertices.set_seed(target) if self.seed.shape[-1] else 0)
 
 
 class SetSeed(_Stream):
-    """The generators of the tile's workers become those that follow from the seed."""
+    """Set the generators of the tile's workers to those that the seed determines."""
 
     def compute(self) -> None:
         self.registers.generators[...] = self.streams()
@@ -84,19 +88,20 @@ class SetSeed(_Stream):
 
 
 class _Draw(_Stream):
-    """The common field of all vertices that draw, besides their streams: the result."""
+    """The common part of all vertices that draw random numbers: the result and its order."""
 
     out: Output[Vector[HALF]]
-    drawing: ClassVar[Callable[..., Size]]  # tile cycles of `n` numbers, without the seed's
+    # tile cycles for `n` numbers, without those of setting the seed
+    drawing: ClassVar[Callable[..., Size]]
 
     @property
     def each(self) -> int:
-        """Numbers that each worker draws."""
+        """The numbers that each worker draws, rounded up."""
         workers: int = self.registers.generators.shape[-2]
         return -(-int(self.out.shape[-1]) // workers)
 
     def in_order(self, drawn: Array) -> Array:
-        """Return the workers' numbers, one worker after the other."""
+        """Return the workers' numbers in the shape of `out`: those of one worker after another."""
         numbers: Array = drawn.reshape(*drawn.shape[:-2], -1)[..., : self.out.shape[-1]].reshape(
             self.out.shape
         )
@@ -108,7 +113,7 @@ class _Draw(_Stream):
 
 
 class Uniform(_Draw):
-    """out = evenly distributed between low and high."""
+    """out = uniformly distributed numbers from low to high."""
 
     low: FLOAT
     high: FLOAT
@@ -122,8 +127,7 @@ class Uniform(_Draw):
 
 
 class LogUniform(_Draw):
-    """out = e to the power of a number evenly distributed between the logarithms of low and
-    high."""
+    """out = numbers whose logarithms are uniformly distributed between those of low and high."""
 
     low: FLOAT
     high: FLOAT
@@ -135,13 +139,13 @@ class LogUniform(_Draw):
         self.out = self.in_order(np.clip(powers, low, high))
 
     def drawing(self, n: int, dtype: type[DType], target: Target) -> Size:
-        """Return PopLibs composes it: the seed, Uniform, and an exponential in single precision."""
+        """Return tile cycles for `n` numbers: PopLibs' Uniform and an exponential in FLOAT."""
         power = vertices.unary_op_1d("EXPONENT", n, FLOAT, target, in_place=True)
         return vertices.uniform(n, FLOAT, target) + power
 
 
 class UniformWhole(_Draw):
-    """out = whole numbers from low to high, both included, each as likely."""
+    """out = uniformly distributed integers from low to high, both included."""
 
     out: Output[Vector[INT]]
     low: INT
@@ -158,7 +162,7 @@ class UniformWhole(_Draw):
 
 
 class Normal(_Draw):
-    """out = normally distributed around mean."""
+    """out = normally distributed numbers."""
 
     mean: FLOAT
     deviation: FLOAT
@@ -172,8 +176,10 @@ class Normal(_Draw):
 
 
 class TruncatedNormal(_Draw):
-    """out = normally distributed around mean, within alpha deviations of it. `alpha` is a constant
-    of the class."""
+    """out = normally distributed numbers within `alpha` standard deviations of mean.
+
+    `alpha` is a constant of the class.
+    """
 
     mean: FLOAT
     deviation: FLOAT
@@ -186,8 +192,8 @@ class TruncatedNormal(_Draw):
         unit = generator.normal(streams, each)
         for _ in range(_draws(alpha) - 1):
             unit = np.where(np.absolute(unit) <= alpha, unit, generator.normal(streams, each))
-        # What is outside after all draws becomes the sum of two even numbers, a triangle within the
-        # bounds.
+        # Numbers that are outside after all draws become a sum of two uniform numbers: a triangular
+        # distribution within the bounds.
         even = generator.uniform(streams, 2 * each, -alpha / 2, alpha / 2)
         unit = np.where(np.absolute(unit) <= alpha, unit, even[..., :each] + even[..., each:])
         self.out = self.in_order(
@@ -199,7 +205,7 @@ class TruncatedNormal(_Draw):
 
 
 class Bernoulli(_Draw):
-    """out = 1 with the probability, else 0."""
+    """out = 1 with the given probability, else 0."""
 
     probability: FLOAT
 
@@ -212,7 +218,7 @@ class Bernoulli(_Draw):
 
 
 class Dropout(_Draw):
-    """out = x times scale where it is kept, else 0."""
+    """out = x times scale with the probability `keep`, else 0."""
 
     x: Input[Vector[HALF]]
     keep: FLOAT
@@ -230,13 +236,15 @@ class Dropout(_Draw):
 
 
 def _draws(alpha: float) -> int:
-    """Return how often a truncated normal is drawn, so that 1 in 10,000 at most is still outside
-    `alpha` deviations."""
+    """Return the draws of a truncated normal that leave at most 1 in 10,000 outside `alpha`.
+
+    `alpha` is in standard deviations.
+    """
     outside = erfc(alpha / sqrt(2))
     return max(1, ceil(FAILURES / log10(outside))) if outside < 1 else 1
 
 
-def _check_seed(graph: Graph, argument: str, seed: Tensor | None, modifier: object) -> None:
+def _check_seed(graph: Graph, argument: str, seed: Tensor | None, modifier: int) -> None:
     if seed is None:
         return
     check_tensor(graph, argument, seed)
@@ -253,7 +261,7 @@ def _check_seed(graph: Graph, argument: str, seed: Tensor | None, modifier: obje
 
 
 class _Call:
-    """The arguments of all calls that draw: a seed, which is checked, and a reference."""
+    """The arguments that all drawing functions share, with a checked seed."""
 
     def __init__(
         self,
@@ -274,15 +282,19 @@ class _Call:
 
     def draw(
         self,
-        base: Any,
+        base: type[_Draw],
         dtype: type[DType],
         constants: dict[str, float] | None = None,
         x: Tensor | None = None,
         /,
         **state: float,
     ) -> Tensor:
-        """Return one vertex on every tile that holds some of the reference; `x`: a tensor of its
-        shape."""
+        """Add a vertex of the class `base` to every tile of the reference; return their results.
+
+        The result, of `dtype`, has the shape and tile mapping of the reference. `constants` are
+        those of the class. `x` is an input of the reference's shape, and `state` contains the other
+        fields.
+        """
         graph = self.graph
         name = self.name
         seed = self.seed
@@ -295,7 +307,7 @@ class _Call:
         )
         codelet = laying.typed(base, [dtype], {HALF: dtype, INT: dtype}, **(constants or {}))
         numbered = ((tile, edges | {"tile": tile}) for tile, edges in work)
-        laying.step(graph, self.prog, name, codelet, numbered)
+        laying.step(graph, self.prog, name, codelet, work=numbered)
         return out
 
 
@@ -303,17 +315,16 @@ class _Call:
 def set_seed(
     graph: Graph, master_seed: Tensor, seed_modifier: int, prog: Program, debug_context: str = OWN
 ) -> None:
-    """Seed the generators of all workers of all tiles. Draws without a seed, and stochastic
-    rounding, continue from there.
+    """Seed the generators of all workers of all tiles.
 
-    The worker and the tile determine the stream together with `master_seed` and `seed_modifier`, so
-    no two streams are equal, and none depends on the number of tiles. Modelled cycles: PopLibs'
-    estimate for SetSeed. Raises `PoplibsError`.
+    Draws without a seed, and stochastic rounding, continue from there. The streams depend on
+    `master_seed`, `seed_modifier`, the tile and the worker, but not on the number of tiles; no two
+    are equal. Cycles are PopLibs' estimate for SetSeed. Raises `PoplibsError`.
     """
     _check_seed(graph, "master_seed", master_seed, seed_modifier)
     state = {"seed": master_seed, "modifier": int(seed_modifier)}
     work = ((tile, state | {"tile": tile}) for tile in range(graph.target.num_tiles))
-    laying.step(graph, prog, debug_context, SetSeed, work)
+    laying.step(graph, prog, debug_context, SetSeed, work=work)
 
 
 @library
@@ -328,15 +339,16 @@ def uniform(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """Numbers evenly distributed from `min_val` to below `max_val` (FLOAT, HALF), or to `max_val`
-    itself (INT, UNSIGNED_INT).
+    """Return uniformly distributed numbers, FLOAT, HALF, INT or UNSIGNED_INT.
 
-    A tensor with the shape and mapping of `reference`. HALF is rounded from single precision and
-    may be `max_val`. Raises `PoplibsError`.
+    They are from `min_val` to below `max_val` (FLOAT, HALF) or to `max_val` itself (integers). The
+    result has the shape and tile mapping of `reference`. HALF is rounded from FLOAT, so it may be
+    `max_val`. Raises `PoplibsError`.
     """
-    call = _Call(graph, seed, seed_modifier, reference, prog, debug_context)
+    call = _Call(graph, seed, seed_modifier, reference, prog=prog, name=debug_context)
     dtype = _out_type(out_type, (FLOAT, HALF, INT, UNSIGNED_INT))
-    low, high = check_number("min_val", min_val, dtype), check_number("max_val", max_val, dtype)
+    low = check_number("min_val", min_val, dtype)
+    high = check_number("max_val", max_val, dtype)
     _check_bounds(low, high, min_val, max_val)
     if dtype in (INT, UNSIGNED_INT):
         return call.draw(UniformWhole, dtype, low=low, high=high)
@@ -355,16 +367,17 @@ def log_uniform(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """Numbers from `min_val` to `max_val`, both above 0, whose logarithms are evenly distributed:
-    FLOAT or HALF.
+    """Return numbers whose logarithms are uniformly distributed, FLOAT or HALF.
 
-    A tensor with the shape and mapping of `reference`. Drawn in single precision, rounded at the
-    end. Raises `PoplibsError`.
+    They are from `min_val` to `max_val`, which are both above 0. The result has the shape and tile
+    mapping of `reference`. Numbers are drawn in FLOAT and rounded at the end. Raises
+    `PoplibsError`.
     """
-    call = _Call(graph, seed, seed_modifier, reference, prog, debug_context)
+    call = _Call(graph, seed, seed_modifier, reference, prog=prog, name=debug_context)
     dtype = _out_type(out_type, (FLOAT, HALF))
     smallest = float(np.finfo(np.float32).tiny)
-    low, high = _finite("min_val", min_val, smallest), _finite("max_val", max_val, smallest)
+    low = _finite("min_val", min_val, smallest)
+    high = _finite("max_val", max_val, smallest)
     _check_bounds(low, high, min_val, max_val)
     return call.draw(LogUniform, dtype, low=low, high=high)
 
@@ -381,13 +394,13 @@ def normal(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """Return normally distributed numbers, FLOAT or HALF: a tensor with the shape and mapping of
-    `reference`.
+    """Return normally distributed numbers, FLOAT or HALF.
 
-    They are as coarse as the hardware's: multiples of 1/32 of the standard deviation, up to 5.8
-    standard deviations. Raises `PoplibsError`.
+    The result has the shape and tile mapping of `reference`. The numbers are as coarse as those of
+    the hardware: multiples of 1/32 of the standard deviation, up to 5.8 standard deviations. Raises
+    `PoplibsError`.
     """
-    call = _Call(graph, seed, seed_modifier, reference, prog, debug_context)
+    call = _Call(graph, seed, seed_modifier, reference, prog=prog, name=debug_context)
     dtype = _out_type(out_type, (FLOAT, HALF))
     state = {"mean": _finite("mean", mean), "deviation": _finite("std_dev", std_dev, 0)}
     return call.draw(Normal, dtype, **state)
@@ -406,13 +419,13 @@ def truncated_normal(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """Return normally distributed numbers within `alpha` standard deviations of the mean, FLOAT or
-    HALF; otherwise like `normal`.
+    """Return normally distributed numbers within `alpha` standard deviations of the mean.
 
-    Numbers outside are drawn again, often enough to leave 1 in 10,000; the rest is drawn from a
-    triangle. `alpha` is from 0.1 to 5.8. Raises `PoplibsError`.
+    They are FLOAT or HALF, as those of `normal`. Numbers outside are drawn again, until 1 in 10,000
+    is left; those are replaced by numbers with a triangular distribution. `alpha` is from 0.1 to
+    5.8. Raises `PoplibsError`.
     """
-    call = _Call(graph, seed, seed_modifier, reference, prog, debug_context)
+    call = _Call(graph, seed, seed_modifier, reference, prog=prog, name=debug_context)
     dtype = _out_type(out_type, (FLOAT, HALF))
     state = {"mean": _finite("mean", mean), "deviation": _finite("std_dev", std_dev, 0)}
     constants = {"alpha": _finite("alpha", alpha, 0.1, 5.8)}
@@ -430,9 +443,12 @@ def bernoulli(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """Return 1 with probability `prob` (to one part in 65,536), else 0, of FLOAT, HALF or INT:
-    shape and mapping of `reference`."""
-    call = _Call(graph, seed, seed_modifier, reference, prog, debug_context)
+    """Return 1 with probability `prob`, else 0, as FLOAT, HALF or INT.
+
+    The probability is rounded to a multiple of 1 / 65,536. The result has the shape and tile
+    mapping of `reference`.
+    """
+    call = _Call(graph, seed, seed_modifier, reference, prog=prog, name=debug_context)
     dtype = _out_type(out_type, (FLOAT, HALF, INT))
     return call.draw(Bernoulli, dtype, probability=_finite("prob", prob, 0, 1))
 
@@ -449,17 +465,18 @@ def dropout(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """x * scale where an element is kept, with `keep_probability`, and 0 elsewhere: x's shape and
-    dtype, FLOAT or HALF.
+    """Return x * scale for elements that are kept, with `keep_probability`, and 0 for the others.
 
-    The mask depends on the seed, the modifier and the layout of `reference`, which has x's shape:
-    the same three give the same mask for a gradient. The result has the mapping of `reference`. For
-    a mean that stays, `scale` is 1 / keep_probability. Raises `PoplibsError`.
+    x and the result are FLOAT or HALF. The mask depends on the seed, the modifier and the tile
+    mapping of `reference`, which has the shape of x: equal ones give an equal mask, as the gradient
+    needs. The result has the tile mapping of `reference`. A `scale` of 1 / keep_probability
+    preserves the mean. Raises `PoplibsError`.
     """
-    call = _Call(graph, seed, seed_modifier, reference, prog, debug_context)
+    call = _Call(graph, seed, seed_modifier, reference, prog=prog, name=debug_context)
     check_dtype("x", x, FLOAT, HALF)
     check_alike("give x as reference.", "", x=x, reference=reference)
-    keep, factor = _finite("keep_probability", keep_probability, 0, 1), _finite("scale", scale)
+    keep = _finite("keep_probability", keep_probability, 0, 1)
+    factor = _finite("scale", scale)
     return call.draw(Dropout, x.dtype, None, x, keep=keep, scale=factor)
 
 
@@ -475,14 +492,13 @@ def shaped_dropout(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """Return `dropout` with a mask of the shape of `reference`, which is broadcast to x's: whole
-    rows are kept or dropped.
+    """Return `dropout` with a mask of the shape of `reference`, which is broadcast to that of x.
 
-    x and the result are FLOAT or HALF. The mask depends on the seed, the modifier and the layout of
-    `reference`; the result has the mapping of x. Two compute sets, Bernoulli and a product, as in
-    PopLibs. Raises `PoplibsError`.
+    Whole rows are then kept or dropped. x and the result are FLOAT or HALF. The mask depends on the
+    seed, the modifier and the tile mapping of `reference`; the result has the tile mapping of x. As
+    in PopLibs there are two compute sets, a Bernoulli and a product. Raises `PoplibsError`.
     """
-    call = _Call(graph, seed, seed_modifier, reference, prog, f"{debug_context}/mask")
+    call = _Call(graph, seed, seed_modifier, reference, prog=prog, name=f"{debug_context}/mask")
     check_dtype("x", x, FLOAT, HALF)
     lengths = zip(reference.shape[::-1], x.shape[::-1], strict=False)
     if reference.rank > x.rank or any(n not in (1, m) for n, m in lengths):
@@ -494,17 +510,17 @@ def shaped_dropout(
     factor = _finite("scale", scale)
     mask = call.draw(Bernoulli, x.dtype, probability=keep)
     scaled = expr._1 * expr._2 * factor
-    return popops.map(graph, scaled, [x, mask], prog, debug_context)
+    return popops.map(graph, scaled, [x, mask], prog, debug_context=debug_context)
 
 
-def _check_bounds(low: Any, high: Any, min_val: object, max_val: object) -> None:
+def _check_bounds(low: float, high: float, min_val: float, max_val: float) -> None:
     if not low <= high or not np.isfinite(float(high) - float(low)):
         raise refused(f"""was given min_val {shown(min_val)} and max_val {shown(max_val)}.
             next:  give the smaller bound first, both finite.""")
 
 
-def _out_type(given: object, allowed: tuple[type[DType], ...]) -> type[DType]:
-    dtype = as_dtype(given, f"{calling()}()")
+def _out_type(out_type: type[DType], allowed: tuple[type[DType], ...]) -> type[DType]:
+    dtype = as_dtype(out_type, f"{calling()}()")
     if dtype not in allowed:
         raise refused(
             f"was given out_type={dtype.__name__}.",
@@ -514,18 +530,19 @@ def _out_type(given: object, allowed: tuple[type[DType], ...]) -> type[DType]:
 
 
 def _finite(
-    argument: str, value: object, minimum: float = -np.inf, maximum: float = np.inf
+    argument: str, value: float, minimum: float = -np.inf, maximum: float = np.inf
 ) -> float:
-    """Return `value` as a number between two bounds. Raises `PoplibsError`."""
+    """Return `value` as a finite float within two bounds.
+
+    Raises `PoplibsError` if it is outside.
+    """
     number = float(check_number(argument, value, FLOAT))
     if not np.isfinite(number) or not minimum <= number <= maximum:
-        bounds = (
-            f" from {minimum:g} to {maximum:g}"
-            if np.isfinite(maximum)
-            else f" of {minimum:g} or more"
-            if np.isfinite(minimum)
-            else ""
-        )
+        bounds = ""
+        if np.isfinite(maximum):
+            bounds = f" from {minimum:g} to {maximum:g}"
+        elif np.isfinite(minimum):
+            bounds = f" of {minimum:g} or more"
         raise refused(
             f"was given {shown(value)} as {argument}.", next_step=f"give a finite number{bounds}."
         )

@@ -1,4 +1,4 @@
-"""Helpers for building graphs: mapping tensors to tiles, and dividing work."""
+"""Helpers for building graphs: mapping tensors to tiles, broadcasting, and dividing work."""
 
 from __future__ import annotations
 
@@ -80,14 +80,16 @@ def calc_linear_tile_mapping(
     min_elements_per_tile: int | None = None,
     grain_size: int | None = None,
 ) -> Mapping:
-    """Return a linear mapping of `shape` elements, not applied: for each tile its (begin, end)
-    intervals.
+    """Return a linear tile mapping of `shape` elements without applying it.
 
-    Elements keep their order. They are dealt out in grains of `grain_size` (default: a data path, 2
-    FLOAT or 4 HALF), as evenly as that allows, to as few tiles as do when a tile may hold
-    `min_elements_per_tile` (default: 128 bytes), or an even share of all tiles if that is more.
+    The result lists the (begin, end) intervals of each tile. Elements keep their order and are
+    distributed in grains of `grain_size` elements, as evenly as possible; the default grain is one
+    vector of the data path, 2 FLOAT or 4 HALF. A tile gets at least `min_elements_per_tile`
+    elements (default: 128 bytes), so that small tensors use fewer tiles.
     """
-    mapping = _linear_mapping(graph, check_shape(shape), dtype, min_elements_per_tile, grain_size)
+    mapping = _linear_mapping(
+        graph, check_shape(shape), dtype, min_elements_per_tile, grain_size=grain_size
+    )
     return mapping + [[] for _ in range(graph.target.num_tiles - len(mapping))]
 
 
@@ -98,7 +100,7 @@ def _linear_mapping(
     min_elements_per_tile: int | None,
     grain_size: int | None,
 ) -> Mapping:
-    """Return the same up to the last tile that gets any."""
+    """Return `calc_linear_tile_mapping` without the empty tiles at the end."""
     dtype = as_dtype(dtype, "calc_linear_tile_mapping()")
     count = prod(shape)
     target = graph.target
@@ -118,10 +120,12 @@ def map_tensor_linearly(
     min_elements_per_tile: int | None = None,
     grain_size: int | None = None,
 ) -> None:
-    """Spread a tensor over the tiles in element order; see `calc_linear_tile_mapping`."""
+    """Distribute a tensor over the tiles in element order, as in `calc_linear_tile_mapping`."""
     graph.set_tile_mapping(
         tensor,
-        _linear_mapping(graph, tensor.shape, tensor.dtype, min_elements_per_tile, grain_size),
+        _linear_mapping(
+            graph, tensor.shape, tensor.dtype, min_elements_per_tile, grain_size=grain_size
+        ),
     )
 
 
@@ -137,10 +141,10 @@ def broadcast_to_match(tensor: Tensor, shape: Tensor) -> tuple[Tensor, Tensor]: 
 def broadcast_to_match(
     tensor: Tensor, shape: Sequence[int] | Tensor
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Return `tensor` seen in a larger shape, by numpy's rules: missing and single dimensions
-    repeat their elements. A view.
+    """Return a view of `tensor` in a larger shape, by numpy's broadcasting rules.
 
-    With a second tensor in place of the shape: both, seen in the shape that they have in common.
+    Missing dimensions and dimensions of size 1 repeat their elements. With a second tensor in place
+    of the shape, both are returned, as views in their common shape.
     """
     if not isinstance(tensor, Tensor):
         raise as_given(tensor, "tensor", "give a tensor.")
@@ -152,7 +156,7 @@ def broadcast_to_match(
 
 
 def seen_in(tensor: Tensor, shape: Shape) -> Tensor:
-    """Return `broadcast_to_match` for the libraries, which know that the argument is a shape."""
+    """Return `broadcast_to_match(tensor, shape)` without checks of the arguments' types."""
     lead = len(shape) - tensor.rank
     fits = lead >= 0 and all(n in (1, w) for n, w in zip(tensor.shape, shape[lead:], strict=True))
     if not fits:
@@ -167,8 +171,7 @@ def seen_in(tensor: Tensor, shape: Shape) -> Tensor:
 
 
 def expand_to_match_ranks(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    """Return both tensors with as many dimensions as the one that has more: dimensions of length 1
-    come in front. Views."""
+    """Return views of both tensors with equal ranks: dimensions of size 1 are added in front."""
     for name, tensor in (("a", a), ("b", b)):
         if not isinstance(tensor, Tensor):
             raise PoplibsError(
@@ -183,10 +186,10 @@ def expand_to_match_ranks(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
 def get_tile_imbalance(
     graph: Graph, tensor: Loose, min_elements_per_tile: int = 0, grain_size: int = 0
 ) -> int:
-    """Return how many elements the fullest tile holds beyond what it would in an even mapping; 0
-    for an even one.
+    """Return how many elements the fullest tile has in excess of a balanced mapping; 0 if balanced.
 
-    Even is an equal share, rounded up to `grain_size`, and at least `min_elements_per_tile`.
+    In a balanced mapping a tile has an equal share of the elements, rounded up to `grain_size`, and
+    at least `min_elements_per_tile`.
     """
     check_sizes(graph.target, 0, min_elements_per_tile=min_elements_per_tile, grain_size=grain_size)
     sizes = [sum(end - begin for begin, end in pieces) for pieces in graph.get_tile_mapping(tensor)]
@@ -199,10 +202,9 @@ def get_tile_imbalance(
 def map_tensor_linearly_with_offset(
     graph: Graph, tensor: Loose, offset: int = 0, ascending_order: bool = True
 ) -> None:
-    """As `map_tensor_linearly`, with the first elements on tile `offset`, and on tile 0 after the
-    last one.
+    """Map a tensor as `map_tensor_linearly` does, beginning on tile `offset` and wrapping around.
 
-    Not in `ascending_order`, tiles are counted from the last one down.
+    If `ascending_order` is False, tiles are counted down from the last one.
     """
     check_sizes(graph.target, 0, offset=offset)
     mapping = calc_linear_tile_mapping(graph, tensor.shape, tensor.dtype)
@@ -213,8 +215,10 @@ def map_tensor_linearly_with_offset(
 
 @library
 def duplicate(graph: Graph, tensor: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """Return a new variable that holds what `tensor` holds when the program comes here, each
-    element on the same tile."""
+    """Return a new variable like `tensor`, and append a copy of its elements into it.
+
+    The variable has the tile mapping of `tensor`.
+    """
     copy = like(graph, tensor, debug_context)
     prog.add(Copy(tensor, copy))
     return copy
@@ -224,7 +228,10 @@ def duplicate(graph: Graph, tensor: Tensor, prog: Program, debug_context: str = 
 def clone_n(
     graph: Graph, tensor: Tensor, n: int, name: str = "clones", dtype: type[DType] | None = None
 ) -> Tensor:
-    """Return [n, *shape]: n variables like `tensor`, one below the other, each on its tiles."""
+    """Return a tensor [n, *shape] of `n` new variables like `tensor`, each with its tile mapping.
+
+    `dtype` replaces the dtype of `tensor`.
+    """
     check_sizes(graph.target, 1, n=n)
     if n > 10**6:
         raise refused(f"was asked for {n:,} clones.", next_step="ask for 1,000,000 at most.")
@@ -233,8 +240,10 @@ def clone_n(
 
 @library
 def clone_to_ipu(graph: Graph, tensor: Tensor, ipu: int, name: str = "clone_to_ipu") -> Tensor:
-    """Return a new variable like `tensor` on the tiles of IPU number `ipu` that have the same place
-    in it as the tensor's."""
+    """Return a new variable like `tensor` on IPU number `ipu`.
+
+    Elements are mapped to the same tile numbers within the IPU as in `tensor`.
+    """
     return _on_ipu(graph, tensor, ipu, name)
 
 
@@ -255,7 +264,7 @@ def _on_ipu(graph: Graph, tensor: Tensor, ipu: int, name: str) -> Tensor:
 def copy_to_ipu(
     graph: Graph, tensor: Tensor, ipu: int, prog: Program, debug_context: str = OWN
 ) -> Tensor:
-    """As `clone_to_ipu`, and a copy of the tensor's elements there."""
+    """Return a new variable as `clone_to_ipu` does, and append a copy of `tensor` into it."""
     copy = _on_ipu(graph, tensor, ipu, debug_context)
     prog.add(Copy(tensor, copy))
     return copy
@@ -263,14 +272,13 @@ def copy_to_ipu(
 
 @library
 def dim_is_split_over_tiles(graph: Graph, tensor: Tensor, dim: int) -> bool:
-    """Return whether elements that differ only in their position in `dim` are on different
-    tiles."""
+    """Return whether elements that differ only in their index in `dim` are on different tiles."""
     return _split(graph, tensor, dim, 1)
 
 
 @library
 def dim_is_split_over_ipus(graph: Graph, tensor: Tensor, dim: int) -> bool:
-    """Return whether elements that differ only in their position in `dim` are on different IPUs."""
+    """Return whether elements that differ only in their index in `dim` are on different IPUs."""
     return _split(graph, tensor, dim, graph.target.tiles_per_ipu)
 
 
@@ -291,20 +299,22 @@ def split_regions_between_workers(
     grain_size: int,
     min_elements_per_worker: int = 0,
 ) -> list[list[tuple[int, int]]]:
-    """Return `split_regions` for the workers of a tile: a part for each vertex."""
+    """Return `split_regions` with at most one part per worker thread of a tile."""
     check_sizes(target, 0)
     return split_regions(regions, grain_size, target.num_worker_contexts, min_elements_per_worker)
 
 
 @library
 def clone(graph: Graph, tensor: Tensor, name: str, dtype: type[DType] | None = None) -> Tensor:
-    """Return a new variable of the same shape, each element on the tile of its original; `dtype` if
-    it is to be another."""
+    """Return a new variable with the shape and tile mapping of `tensor`.
+
+    `dtype` replaces the dtype of `tensor`.
+    """
     return like(graph, tensor, name, dtype)
 
 
 def like(graph: Graph, tensor: Tensor, name: str, dtype: type[DType] | None = None) -> Tensor:
-    """Return `clone` for the libraries, of a checked tensor; its elements are in the same order."""
+    """Return `clone` without checks of the arguments; the elements keep their order in memory."""
     order = in_memory_order(tensor)
     original = tensor.dim_shuffle(order)
     pieces = graph.mapped_pieces(original)
@@ -314,19 +324,20 @@ def like(graph: Graph, tensor: Tensor, name: str, dtype: type[DType] | None = No
 
 
 def tile_pieces(graph: Graph, tensor: Tensor) -> list[tuple[int, list[tuple[int, int]]]]:
-    """(tile, its intervals of the flattened tensor) for every tile that holds some of it."""
+    """Return (tile, intervals of the flattened tensor) for each tile that holds elements of it."""
     return list(graph.held_by_tile(tensor).items())
 
 
 def take(flat: Tensor, pieces: Sequence[tuple[int, int]]) -> Tensor:
-    """Return the elements of some intervals of a one-dimensional tensor, side by side in one
-    view."""
+    """Return a view of the elements in some intervals of a one-dimensional tensor, concatenated."""
     return take_each([flat], pieces)[0]
 
 
 def take_each(flats: Iterable[Tensor], pieces: Sequence[tuple[int, int]]) -> list[Tensor]:
-    """Return `take` of several tensors. The layout is stored once for all tiles with equally laid
-    out intervals."""
+    """Return `take` for several tensors with the same intervals.
+
+    The layout of the view is stored once for all tiles whose intervals have the same pattern.
+    """
     first = pieces[0][0]
     if len(pieces) == 1:
         return [flat[first : pieces[0][1]] for flat in flats]
@@ -348,12 +359,11 @@ def take_each(flats: Iterable[Tensor], pieces: Sequence[tuple[int, int]]) -> lis
 
 
 def template_vertex(name: str, *dtypes: type[DType]) -> str:
-    """Return the name of a codelet template's instance: `template_vertex("Scale", FLOAT)` is
-    "Scale<float>".
+    """Return the name of a codelet template's instance, such as "Scale<float>".
 
-    `graph.add_vertex` finds it once the template was added: `graph.add_codelets(Scale)`. Raises
-    `PoplibsError` if `name` is no text or there is no dtype, `PoplarTypeError` for an argument that
-    is not a dtype.
+    `template_vertex("Scale", FLOAT)` is a name for `graph.add_vertex` after
+    `graph.add_codelets(Scale)`. Raises `PoplibsError` if `name` is not text or there are no
+    `dtypes`, and `PoplarTypeError` if one of the `dtypes` is not a dtype.
     """
     if not isinstance(name, str) or not dtypes:
         raise PoplibsError(f"""template_vertex() was given {shown(name)} and {len(dtypes)} dtypes.

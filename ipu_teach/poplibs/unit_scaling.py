@@ -1,10 +1,9 @@
-"""Unit scaling: factors that keep weights, activations and gradients near a standard deviation of
-1, so that narrow floats hold them.
+"""Unit scaling: factors that keep weights, activations and gradients at standard deviation 1.
 
-If all operands have a standard deviation of 1, products with sums over k terms have sqrt(k); a
-factor of 1 / sqrt(k) brings them back. Forward and backward pass have factors of their own, because
-they sum over different dimensions. So halves and 8-bit floats are used in the middle of their range
-from the first step, and no loss has to be scaled. Source: Blake, Orr and Luschi, "Unit Scaling:
+If all operands have a standard deviation of 1, a product that sums k terms has one of sqrt(k), and
+a factor of 1 / sqrt(k) restores 1. The forward and the backward pass need separate factors, because
+they sum over different dimensions. HALF and 8-bit values then stay in the middle of their range
+from the first step, without loss scaling. Source: Blake, Orr and Luschi, "Unit Scaling:
 Out-of-the-Box Low-Precision Training" (arXiv:2303.11257).
 """
 
@@ -22,16 +21,17 @@ from ipu_teach.graph.layouts import is_whole
 from ipu_teach.poplibs.library import library, refused
 from ipu_teach.poplibs.popnn.kinds import FUNCTIONS, SLOPES, NonLinearityType, kind_of
 
-# range and points of the normal distribution, for sums that approximate integrals
-_RANGE, _POINTS = 12.0, 240_001
+# the range and number of sampling points of the normal distribution, for numerical integration
+_RANGE = 12.0
+_POINTS = 240_001
 
 
 @dataclass(frozen=True)
 class LinearScales:
-    """Factors of a linear layer, each for one of its three products.
+    """The scaling factors of the three matrix products of a linear layer.
 
-    `output`: of inputs times weights; `input_gradient`: of the gradient times the weights'
-    transpose; `weight_gradient`: of the inputs' transpose times the gradient.
+    `output` is for inputs times weights, `input_gradient` for the output gradient times the
+    transposed weights, and `weight_gradient` for the transposed inputs times the output gradient.
     """
 
     output: float
@@ -41,8 +41,11 @@ class LinearScales:
 
 @dataclass(frozen=True)
 class NonLinearityScales:
-    """Factors of a non-linearity: of its output (less its mean, which no factor moves), and of the
-    gradient."""
+    """The scaling factors of a non-linearity, for its output and for the gradient of its input.
+
+    `output` scales the deviation of the output from its mean, because a factor cannot remove the
+    mean.
+    """
 
     output: float
     input_gradient: float
@@ -52,12 +55,11 @@ class NonLinearityScales:
 def linear_scales(
     batch: int, fan_in: int, fan_out: int, *, constrained: bool = False
 ) -> LinearScales:
-    """Return the factors for inputs [batch, fan_in] and weights [fan_in, fan_out], all with a
-    standard deviation of 1.
+    """Return the factors for inputs [batch, fan_in] and weights [fan_in, fan_out].
 
-    With `constrained`, the output and the input's gradient have the same factor, the geometric
-    mean. That is needed if the gradient must be exact, and not only up to a factor. Raises
-    `PoplibsError` for sizes below 1.
+    All operands have a standard deviation of 1. With `constrained`, the output and the input
+    gradient share one factor, the geometric mean of the two. Use it if the gradient must be exact,
+    not just correct up to a factor. Raises `PoplibsError` for sizes below 1.
     """
     for name, size in (("batch", batch), ("fan_in", fan_in), ("fan_out", fan_out)):
         if not is_whole(size) or size < 1:
@@ -72,11 +74,10 @@ def linear_scales(
 
 @library
 def non_linearity_scales(kind: NonLinearityType | str) -> NonLinearityScales:
-    """Return the factors for an elementwise non-linearity whose input and gradient are normally
-    distributed with a standard deviation of 1.
+    """Return the factors for an elementwise non-linearity with standard normal input and gradient.
 
-    They are computed by adding up the function over the distribution. Raises `PoplibsError` for
-    SOFTMAX, whose rows depend on each other, and for unknown names.
+    They are computed by numerical integration. Raises `PoplibsError` for SOFTMAX, whose elements
+    depend on each other, and for unknown names.
     """
     chosen = kind_of(kind)
     if chosen.by_row:

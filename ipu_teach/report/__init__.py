@@ -1,9 +1,9 @@
-"""The record of a run, as data, and the questions one asks of it.
+"""Reports: the record of a run as data, with questions about it.
 
-Beside `tiny`, which returns values, a report has every superstep that ran, tile by tile and vertex
-by vertex, from a log of step numbers alone. It offers the queries of libpva, the profile summary in
-Poplar's words, reasons for waiting, comparisons and "what if", the host's own timeline, and files
-that can be opened elsewhere and still answer. Nothing here runs a program.
+Compared with `tiny`, which returns values, a report has every superstep that ran, by tile and by
+vertex. It computes them from a log of step numbers alone. It offers the queries of libpva, the
+profile summary in Poplar's words, reasons for waiting, comparisons, "what if" questions, the host's
+timeline, and files that answer the same questions elsewhere. Nothing here runs a program.
 """
 
 from ipu_teach.report.block_times import BlockRun

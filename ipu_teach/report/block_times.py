@@ -1,8 +1,8 @@
 """Lightweight profiling: the blocks of a program on the timeline of one tile.
 
-A `Block` in a program marks a region; a filter of names makes one of any other program. Everything
-runs in steps, and the steps of a run are in its report, so the blocks follow from them: nothing is
-recorded besides, marking costs no cycles, and no buffer fills, as that of a chip's profiler does.
+A `Block` marks a part of a program; a filter of names turns any other program into a block. The
+report has the steps of a run, and the blocks follow from them. So nothing more is recorded, marking
+costs no cycles, and there is no buffer that can fill up, unlike with the profiler of a chip.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ BLOCK = "Block"
 
 @dataclass(frozen=True, eq=False)
 class BlockRun:
-    """One execution of a block on one tile, from `cycles_from` to `cycles_to`: modelled cycles
-    since the report begins.
+    """One execution of a block on one tile.
 
-    `program` has the block's `name` and `type`; `blocks` are those directly inside, and `depth`
-    counts those around.
+    `cycles_from` and `cycles_to` are modelled cycles since the report begins. `program` has the
+    block's `name` and `type`, `blocks` are the blocks directly inside it, and `depth` is the number
+    of blocks around it.
     """
 
     COLUMNS: ClassVar = ("name", "type", "depth", "cycles_from", "cycles_to", "cycles", "tile")
@@ -47,25 +47,27 @@ class BlockRun:
 
     @property
     def name(self) -> str:
-        """The name of its program."""
+        """The name of the block's program."""
         return self.program.name
 
     @property
     def type(self) -> str:
-        """ "Block", whether a `Block` of the program made it or the filter of programs."""
+        """The class of the block: "Block", also if the filter of programs selected it."""
         return self.program.type
 
     @property
     def cycles(self) -> float:
-        """The cycles that the block took."""
+        """The cycles from the beginning to the end of the block."""
         return self.cycles_to - self.cycles_from
 
 
 def blocks(
     report: Report, tile: object, block_filter: object, program_filter: object
 ) -> Table[BlockRun]:
-    """Return the blocks that ran, see `Execution.blocks`; where something is None, as the engine's
-    options say."""
+    """Return the blocks that ran, as described in `Execution.blocks`.
+
+    An argument that is None has its value from the engine's options.
+    """
     settings = report.instrumentation_settings
     count = report.target.num_tiles
     which = settings.block_tile if tile is None else tile
@@ -84,11 +86,11 @@ def blocks(
 
     timeline = _Timeline(report, int(which))
     spans = Walk(report, keep=wanted).spans
-    # the others came to no end among the steps in order
+    # if the log of steps is incomplete, the blocks that end where it stops have no known end
     spans = [span for span in spans if span.last != timeline.cut]
     rows = list[BlockRun]()
     inner = defaultdict[Span, list[BlockRun]](list)
-    # an inner one before those around it
+    # in reverse order, so that inner blocks come before the blocks around them
     for span, around in reversed(list(nested(spans, lambda s: (0, s.first, s.last)))):
         program = ProgramNode(BLOCK, span.place.node.name)
         rows.append(
@@ -102,8 +104,10 @@ def blocks(
 
 
 class _Timeline:
-    """When one tile is done with its share of each step of a run. `cut`: the step at which the
-    order ends too early, or -1."""
+    """The cycle at which one tile finishes its part of each step of a run.
+
+    `cut` is the number of steps if the log does not have all of them, or else -1.
+    """
 
     def __init__(self, report: Report, tile: int) -> None:
         order = report.step_numbers
@@ -117,8 +121,11 @@ class _Timeline:
         self.cut = len(order) if report.steps_not_kept else -1
 
     def of(self, span: Span) -> tuple[float, float]:
-        """From when the tile comes to a span, done with the step before, until it is done with it.
-        A run begins on all tiles at once."""
+        """Return the cycles at which the tile begins and ends its part of a span of steps.
+
+        It begins when the tile has finished the step before the span. A run begins on all tiles at
+        the same time.
+        """
         begins = (
             self._starts[span.first] if span.first in self._begins else self._ends[span.first - 1]
         )
@@ -126,8 +133,10 @@ class _Timeline:
 
 
 def _done(phases: tuple[Phase, ...], tile: int) -> float:
-    """When a tile has done its share, in cycles after the step begins: the end of the last phase in
-    which it works."""
+    """Return when a tile finishes its part of a step, in cycles after the beginning of the step.
+
+    That is the end of the last phase in which the tile works.
+    """
     start = done = 0.0
     for phase in phases:
         if phase.busy is None or phase.busy[tile]:

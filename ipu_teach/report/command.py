@@ -1,4 +1,4 @@
-"""Reports on the shell: `ipu-teach report FILE | compare BEFORE AFTER | trace FILE`."""
+"""The command `ipu-teach report FILE | compare BEFORE AFTER | trace FILE`, for saved reports."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ JOBS = {
 
 
 def main(words: Sequence[str]) -> int:
-    """Do the job that the words after `report` ask for, and return the exit status.
+    """Run the command with the words after `report`, and return the exit status.
 
     Raises the errors of reports.
     """

@@ -17,7 +17,7 @@ from ipu_teach.errors import InvalidOptionError, shown
 from ipu_teach.report.report import Report
 from ipu_teach.report.table import Table, plain
 
-MOST_LINES = 12  # of text, for each aspect
+MOST_LINES = 12  # the most lines of text for each aspect
 ASPECTS = (
     "total",
     "machine",
@@ -35,7 +35,7 @@ ASPECTS = (
 
 @dataclass(frozen=True)
 class Change:
-    """One difference. `aspect` is one of `ASPECTS`, and `share` its part of the aspect's total."""
+    """One difference: `aspect` is one of `ASPECTS`, and `share` its part of the total."""
 
     COLUMNS: ClassVar = ("aspect", "name", "before", "after", "change", "share", "note")
 
@@ -48,14 +48,14 @@ class Change:
 
     @property
     def change(self) -> float:
-        """After less before."""
+        """The value after minus the value before."""
         return self.after - self.before
 
 
 class Comparison:
     """The result of `compare`: `changes`, which can be shown as text, as a table and as HTML.
 
-    It is False if there is no difference.
+    A comparison without differences is False as a condition.
     """
 
     def __init__(self, before: Report, after: Report, changes: Table[Change]) -> None:
@@ -68,11 +68,14 @@ class Comparison:
 
     @property
     def data(self) -> list[dict[str, Any]]:
-        """The changes as plain data."""
+        """The changes as a list of dicts."""
         return self.changes.records()
 
     def of(self, aspect: str) -> Table[Change]:
-        """Return the changes of one aspect, the largest first. Raises `InvalidOptionError`."""
+        """Return the changes of one aspect, the largest first.
+
+        Raises `InvalidOptionError` if there is no such aspect.
+        """
         if aspect not in ASPECTS:
             raise InvalidOptionError(
                 f"There is no aspect {shown(aspect)}.",
@@ -84,7 +87,7 @@ class Comparison:
     def largest(self) -> Change | None:
         """The largest change of cycles or, if there is none, of memory; None if there is neither.
 
-        Changed settings of the machine are causes, so they do not count.
+        Changed settings of the machine do not count: they are causes.
         """
         for aspect in ("cycles", "variables", "memory"):
             if changes := self.of(aspect):
@@ -149,7 +152,7 @@ def _line(change: Change) -> str:
 
 
 def compare(before: Report, after: Report) -> Comparison:
-    """Return the differences from one report to another, the largest first.
+    """Return the differences between two reports, the largest first.
 
     Raises `InvalidOptionError` if an argument is not a report.
     """
@@ -174,10 +177,10 @@ def _by_name(
         Change(
             aspect,
             name,
-            a.get(name, 0),
-            b.get(name, 0),
-            abs(b.get(name, 0) - a.get(name, 0)) / largest_sum,
-            (notes or {}).get(
+            before=a.get(name, 0),
+            after=b.get(name, 0),
+            share=abs(b.get(name, 0) - a.get(name, 0)) / largest_sum,
+            note=(notes or {}).get(
                 name, "only after" if name not in a else "only before" if name not in b else ""
             ),
         )
@@ -193,7 +196,7 @@ def _measured(
 
 
 def _steps(of: Callable[[Report, int], float]) -> Callable[[str, Report, Report], list[Change]]:
-    """Return a function that compares a figure of the steps, summed over the run by name."""
+    """Return a function that compares `of(report, number)`, summed over the steps of a name."""
 
     def total(report: Report) -> dict[str, float]:
         totals: dict[str, float] = {}
@@ -221,9 +224,9 @@ def _machine(aspect: str, before: Report, after: Report) -> list[Change]:
     a, b = vars(before.target), vars(after.target)
     changed = [name for name in a if a[name] != b[name]]
     return [
-        Change(aspect, name, 0, 0, 1, f"{a[name]} before, {b[name]} after")
+        Change(aspect, name, before=0, after=0, share=1, note=f"{a[name]} before, {b[name]} after")
         if isinstance(a[name], str)
-        else Change(aspect, name, a[name], b[name], 1)
+        else Change(aspect, name, before=a[name], after=b[name], share=1)
         for name in changed
     ]
 
@@ -272,7 +275,7 @@ def _places(report: Report) -> dict[str, bytes]:
 
 
 def _nodes(report: Report) -> dict[str, float]:
-    """Return the number of nodes of each kind in the programs."""
+    """Return the number of nodes of each kind and name in the programs."""
     nodes = (node for program in report.profile.programs for _, node in program.walk())
     return dict(Counter(f"{node.kind} {node.name}".strip() for node in nodes))
 

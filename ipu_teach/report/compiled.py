@@ -1,7 +1,7 @@
-"""The profile of a program that has just been compiled. Everything is computed on request."""
+"""The profile of a program that has just been compiled. Each answer is computed on request."""
 
 # mypy: disable-error-code=override
-# What a file's profile has as fields is worked out here when it is asked for.
+# A profile from a file has fields where this class has cached properties.
 
 from __future__ import annotations
 
@@ -35,7 +35,11 @@ from ipu_teach.types import Array
 
 
 class CompiledProfile(Profile):
-    """The answers of `model`. `looped`: codelets that ran one by one after all, with the reason."""
+    """A profile that computes its answers from the cost model `cost` of a compiled program.
+
+    `looped` has the codelets whose vertices ran one by one although they were compiled to run
+    together, each with the reason.
+    """
 
     def __init__(self, cost: CostModel, looped: Mapping[type[Vertex], str] | None = None) -> None:
         self.model = cost
@@ -49,7 +53,11 @@ class CompiledProfile(Profile):
         graph = self._compiled.graph
         return tuple(
             facts.VariableFacts(
-                v.name, v.dtype.__name__, tuple(v.shape), category, in_words(v.line)
+                v.name,
+                v.dtype.__name__,
+                shape=tuple(v.shape),
+                category=category,
+                line=in_words(v.line),
             )
             for v, category in zip(graph.variables, self.memory.categories, strict=True)
         )
@@ -77,7 +85,13 @@ class CompiledProfile(Profile):
             declared = tuple((name, field.declaration()) for name, field in c.fields.items())
             rows.append(
                 facts.CodeletFacts(
-                    c.__name__, c.context, declared, reason, way, sources(c), codelet_ground(groups)
+                    c.__name__,
+                    c.context,
+                    fields=declared,
+                    unbatched=reason,
+                    way=way,
+                    sources=sources(c),
+                    ground=codelet_ground(groups),
                 )
             )
         return tuple(rows)
@@ -103,9 +117,9 @@ class CompiledProfile(Profile):
         return facts.VertexFacts(
             self._classes.index(table.codelet),
             len(table),
-            total,
-            runs_of(np.unique(table.tiles)),
-            in_words(table.line(0)),
+            flops=total,
+            tiles=runs_of(np.unique(table.tiles)),
+            line=in_words(table.line(0)),
         )
 
     @cached_property
@@ -120,9 +134,9 @@ class CompiledProfile(Profile):
         return facts.StepFacts(
             which,
             self._sync(number, step),
-            transfer[1] if transfer else None,
-            in_words(*lines),
-            tuple(map(_rows_moved, p.remote(step))),
+            to_device=transfer[1] if transfer else None,
+            line=in_words(*lines),
+            moves=tuple(map(_rows_moved, p.remote(step))),
         )
 
     def _sync(self, number: int, step: p.Step) -> int:
@@ -197,8 +211,7 @@ class CompiledProfile(Profile):
         return moved.most_common(1)[0][0]
 
     def _share_of(self, traffic: Traffic, tile: int, within: bool) -> int:
-        """Return what `traffic` moves on a tile: cycles inside its memory, or bytes to and from
-        other tiles."""
+        """Return the cycles of copies inside a tile if `within`, else the bytes it exchanges."""
         if within:
             return int(traffic.copy_cycles(self.target)[0][tile])
         return int(traffic.received[tile] + traffic.sent[tile])
@@ -219,21 +232,29 @@ def _node(node: p.Node) -> facts.ProgramNode:
     predicate = "" if node.predicate is None else node.predicate.graph.describe(node.predicate)
     children = tuple(_node(child) for child in node.children)
     return facts.ProgramNode(
-        node.kind, node.name, node.step, node.count, predicate, node.cases, children
+        node.kind,
+        node.name,
+        step=node.step,
+        count=node.count,
+        predicate=predicate,
+        cases=node.cases,
+        children=children,
     )
 
 
 def runs_of(tiles: Array) -> tuple[tuple[int, int], ...]:
-    """Ascending numbers as runs: (first, how many)."""
+    """Return ascending numbers as a list of runs: (first number, length)."""
     first = np.flatnonzero(np.append(True, np.diff(tiles) > 1)[: len(tiles)])
     lengths = np.diff(np.append(first, len(tiles)))
     return tuple(zip(tiles[first].tolist(), lengths.tolist(), strict=True))
 
 
 def sources(codelet: type[Vertex]) -> tuple[tuple[str, str], ...]:
-    """Return (class and method, its text) for the methods that a vertex class and its own bases
-    define, if the text can be found. For a library's class, return (class, a sentence about it),
-    because its text is not the learner's."""
+    """Return (class and method, source text) for the methods of a vertex class and its own bases.
+
+    Methods without a source text are left out. For a library's class, return (class, a sentence
+    about it), because the learner did not write its text.
+    """
     written = next(c for c in codelet.__mro__ if not c.__module__.startswith("ipu_teach.graph"))
     if is_library(written.__module__):
         sentence = " ".join((written.__doc__ or "").split()).partition(". ")[0].rstrip(".")
@@ -248,7 +269,7 @@ def sources(codelet: type[Vertex]) -> tuple[tuple[str, str], ...]:
             if isinstance(value, FunctionType) and name not in texts and not name.startswith("__"):
                 try:
                     text = dedent(inspect.getsource(value)).rstrip()
-                except (OSError, TypeError, IndentationError):  # typed at a prompt, or made by exec
+                except (OSError, TypeError, IndentationError):  # from a prompt or exec
                     continue
                 texts[name] = (f"{owner.__name__}.{name}", text)
     return tuple(texts.values())

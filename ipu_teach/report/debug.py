@@ -1,7 +1,7 @@
 """The names of a program as a tree: `layer1/mul/reduce` is `reduce` inside `mul` inside `layer1`.
 
-Compute sets, copies inside named programs, and variables hang where their names say. Sums are over
-all below.
+The tree has compute sets, copies inside named programs, and variables. Each node has the sums of
+all nodes below it.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class DebugNode:
-    """One name, with those inside. `steps`: numbers of the compiled steps of exactly this name;
-    `variables`: its variables.
+    """One name in the tree, with the names inside it in `children`.
 
-    `cycles` (modelled, of the whole run) and `bytes` (of variables) count all that is below too.
+    `steps` has the numbers of the compiled steps with exactly this path, and `variables` the
+    variables. `cycles` (modelled, of the entire run) and `bytes` (of variables) include the names
+    below.
     """
 
     COLUMNS: ClassVar = ("path", "depth", "steps", "cycles", "bytes")
@@ -37,7 +38,7 @@ class DebugNode:
     bytes: int = 0
 
     def walk(self) -> Iterator[DebugNode]:
-        """Yield this name and all below, in order."""
+        """Yield this node and all nodes below it; each node comes before its children."""
         waiting = [self]
         while waiting:
             node = waiting.pop()
@@ -46,23 +47,25 @@ class DebugNode:
 
 
 class DebugContexts(Table[DebugNode]):
-    """The names at the top; `walk` has all."""
+    """The top-level names of a program; `walk` returns all names."""
 
     __slots__ = ()
 
     def walk(self) -> Table[DebugNode]:
-        """Return every name, the outer before the inner."""
+        """Return all names; each comes before the names inside it."""
         return Table(inner for node in self for inner in node.walk())
 
     def find(self, pattern: str) -> Table[DebugNode]:
-        """Return the names in whose path the regular expression is found. Raises
-        `InvalidOptionError`."""
+        """Return the names whose path matches the regular expression `pattern`, at any place.
+
+        Raises `InvalidOptionError` if `pattern` is not a regular expression.
+        """
         wanted = expression(pattern, "find()")
         return Table(node for node in self.walk() if wanted.search(node.path))
 
 
 def debug_contexts(report: Report) -> DebugContexts:
-    """Return the names of compute sets and variables as a tree; `.find("layer1")` looks one up."""
+    """Return the names of compute sets and variables as a tree; `.find("layer1")` searches it."""
     root = DebugNode("", "", -1)
     runs = report.executions.tolist() if report.num_steps else [0] * len(report.profile.steps)
     profile = report.profile
@@ -80,7 +83,7 @@ def debug_contexts(report: Report) -> DebugContexts:
 
 
 def _way(root: DebugNode, path: str) -> Iterator[DebugNode]:
-    """Yield the names from the outermost to the last one of a path."""
+    """Yield the nodes on a path below `root`, the outermost first, and create missing ones."""
     node = root
     for name in path.split("/"):
         inner = node.children.get(name)

@@ -1,4 +1,7 @@
-"""The executions of a run by step of the programs, summed over the ways that data made them go."""
+"""The executions of a run by step of the programs.
+
+If the cycles of a step depend on data, its executions have several numbers, which are summed here.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Executions:
-    """All executions of one step of the programs. `times`: how often each of its compiled steps
-    ran; where cycles depend on data there are several, one for each way it went."""
+    """All executions of one step of the programs.
+
+    `times` maps the number of each of its compiled steps to how often it ran. There are several if
+    the cycles of the step depend on data: one for each different measurement.
+    """
 
     step: int
     times: dict[int, int]
@@ -24,16 +30,16 @@ class Executions:
         return sum(self.times.values())
 
     def total(self, amount: Callable[[int], float]) -> float:
-        """Return the sum over all executions of `amount` of the compiled step."""
+        """Return the sum of `amount(number of the compiled step)` over all executions."""
         return sum(times * amount(number) for number, times in self.times.items())
 
     def longest(self, amount: Callable[[int], float]) -> int:
-        """Return the compiled step with the largest `amount` over all its executions."""
+        """Return the compiled step with the largest sum of `amount` over its executions."""
         return max(self.times, key=lambda number: self.times[number] * amount(number))
 
 
 def executions(report: Report) -> list[Executions]:
-    """Return what ran, by step of the programs, each with all its executions."""
+    """Return the steps of the programs that ran, each with all its executions."""
     by_step: dict[int, dict[int, int]] = {}
     for number, times in enumerate(report.executions.tolist()):
         if times:

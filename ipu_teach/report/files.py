@@ -1,4 +1,4 @@
-"""Write reports to files and read them. Nothing in a file is run, and everything is checked."""
+"""Write reports to files and read them. Reading checks everything and runs nothing."""
 
 from __future__ import annotations
 
@@ -17,17 +17,19 @@ if TYPE_CHECKING:
 
 
 def save(report: Report, path: str | os.PathLike[str], *, host: bool = True) -> None:
-    """Write one file, `run.ipureport` say. An old one is replaced when the new one is complete,
-    or not at all.
+    """Write a report to one file, such as `run.ipureport`.
 
-    `host=False` leaves out the host's times, so that equal runs are equal files.
+    An existing file is replaced only when the new one is complete. `host=False` leaves out the
+    host's times, so that equal runs give equal files.
     """
     write_whole(path, report.serialize(host=host), "save()", REPORT.noun)
 
 
 def serialize(report: Report, *, host: bool = True) -> bytes:
-    """Return the report as bytes, the same as `save` writes. Raises `NotOfferedError` for one that
-    is too large."""
+    """Return the report as the bytes that `save` writes.
+
+    Raises `NotOfferedError` if the report is too large.
+    """
     names = (node.name for program in report.profile.programs for _, node in program.walk())
     settings = report.instrumentation_settings.written(names)
     events = report.host.written() if host else None
@@ -39,14 +41,17 @@ def serialize(report: Report, *, host: bool = True) -> bytes:
 
 
 def open(cls: type[Report], path: str | os.PathLike[str]) -> Report:
-    """Read a file that `save` wrote. It answers what the live report answers, except `what_if`
-    of what would need the vertices, and chains of `why` end before them. Nothing in the file is
-    run, and everything is checked. Raises `ReportLoadError`."""
+    """Read a report from a file that `save` wrote.
+
+    It gives the same answers as the live report, with two exceptions: `what_if` cannot compute
+    changes that need the vertices, and the chains of `why` are shorter, as they need the vertices
+    too. Nothing from the file is run, and everything is checked. Raises `ReportLoadError`.
+    """
     return read_whole(path, "open()", REPORT, cls.deserialize)
 
 
 def deserialize(cls: type[Report], data: bytes) -> Report:
-    """Return the report in `data`, as `open`."""
+    """Return the report in `data`, as `open` does for a file."""
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise ReportLoadError(f"""deserialize() was given {shown(data)}.
             next:  give the bytes that serialize() returned.""")
@@ -54,9 +59,11 @@ def deserialize(cls: type[Report], data: bytes) -> Report:
 
 
 def sample(cls: type[Report], name: str = "products") -> Report:
-    """Return one of the reports that come with the kit, to look at: `products`, `spread` (the same
-    product with its rows cut in two) or `too_large` (a program that does not fit). Raises
-    `InvalidOptionError`."""
+    """Return one of the sample reports that come with the kit.
+
+    `name` is "products", "spread" (the same product with its rows divided in two) or "too_large" (a
+    program that does not fit). Raises `InvalidOptionError`.
+    """
     folder = resources.files("ipu_teach.report").joinpath("samples")
     known = sorted(file.name.removesuffix(".ipureport") for file in folder.iterdir())
     if name not in known:
@@ -66,10 +73,10 @@ def sample(cls: type[Report], name: str = "products") -> Report:
 
 
 def digest(report: Report) -> str:
-    """Return 64 hexadecimal digits, equal for equal programs and runs in every process and on every
-    machine.
+    """Return 64 hexadecimal digits, which are equal for equal programs and runs.
 
-    The machine, the memory, the program tree, the modelled cycles and bytes of every step and the
-    steps that ran go into it; paths, lines and the host's times do not.
+    They are the same in every process and on every computer. They depend on the machine, the
+    memory, the program tree, the modelled cycles and bytes of every step, and the steps that ran.
+    They do not depend on paths, lines of code or the host's times.
     """
     return writer.digest(report.profile, report._ran)

@@ -1,14 +1,13 @@
-"""Notes what the host does, in its own time: compiling, loading, each run, every stream copy, and
-marks of the learner's own.
+"""A timeline of the host's work: compiling, loading, each run, every stream copy, and user events.
 
     with tracepoint("load batch"):
         batch = next(loader)
     counter("loss").add(loss)
 
-Like PopVision's System Analyser, one timeline serves the whole process; a report holds what is on
-it since its engine was made (`report.host`). These times are measured, not modelled. They differ
-from run to run, so they are in no digest and on no page. Perfetto draws it:
-`trace_file.chrome_trace(report, host=True)`.
+As with PopVision's System Analyser, the process has one timeline. A report has the part of it since
+its engine was created (`report.host`). These times are measured, not modelled. They differ from run
+to run, so they are not part of a digest or a page. Perfetto can draw the timeline that
+`trace_file.chrome_trace(report, host=True)` writes.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ from ipu_teach.report.host_trace import ENGINE, STREAMS, USER, HostTrace, Noted,
 
 __all__ = ["ENGINE", "STREAMS", "TIMELINE", "USER", "Counter", "Timeline", "counter", "tracepoint"]
 
-MOST_EVENTS = 100_000  # the newest ones, of each channel's events, and of values
+MOST_EVENTS = 100_000  # the number of newest events kept for each channel, and of values
 
 
 class Timeline:
-    """The process's events. Appending is all that happens while something runs.
+    """The events of the process. While something runs, they are only appended.
 
-    Each channel keeps its newest events, so that a million stream copies push out nothing but older
-    stream copies.
+    Each channel keeps its newest events, so that a million stream copies displace only older stream
+    copies.
     """
 
     def __init__(self, most: int = MOST_EVENTS) -> None:
@@ -44,20 +43,24 @@ class Timeline:
         self._values: deque[tuple[str, str, int, float, str]] = deque(maxlen=most)
 
     def add(self, channel: str, label: str, start: int, size: int = 0, way: str = "") -> None:
-        """Something that began at `start` (time.perf_counter_ns) is over now."""
+        """Add an event that began at `start` (time.perf_counter_ns) and ends now.
+
+        `size` and `way` are the bytes and the direction of a stream copy.
+        """
         end = max(start + 1, time.perf_counter_ns())
         events = self._events[channel]
         self._dropped += len(events) == self._most
         events.append((channel, label, start, end, threading.get_ident(), size, way))
 
     def add_value(self, name: str, unit: str, value: float, series: str = "") -> None:
-        """A series has this value now."""
+        """Add the current value of a series."""
         self._values.append((name, unit, time.perf_counter_ns(), value, series))
 
     def snapshot(self, since: int) -> HostTrace:
-        """Return what began at `since` or later. It is sorted when somebody asks."""
+        """Return the events and values since the time `since`; they are sorted when read."""
         raw: list[Noted] = []
-        for events in list(self._events.values()):  # each in the order of their ends
+        # the events of a channel are in the order of their ends
+        for events in list(self._events.values()):
             raw += takewhile(lambda event: event[3] > since, reversed(list(events)))
         values = [
             Value(n, u, (t - since) / 1e9, v, s)
@@ -72,8 +75,10 @@ TIMELINE = Timeline()
 
 @contextmanager
 def tracepoint(label: str, channel: str = USER) -> Iterator[None]:
-    """Yield what happens in the block is one event on the host's timeline. Also a decorator of
-    functions."""
+    """Record the block as one event on the host's timeline. It can also decorate a function.
+
+    Raises `InvalidOptionError` if an argument is not text.
+    """
     for argument in (label, channel):
         if not isinstance(argument, str):
             raise InvalidOptionError(f"""tracepoint() was given {shown(argument)}.
@@ -87,8 +92,10 @@ def tracepoint(label: str, channel: str = USER) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Counter:
-    """A value over time: a loss, a temperature, bytes. `series` tells several lines of one graph
-    apart."""
+    """A value over time, such as a loss, a temperature or a number of bytes.
+
+    `name` is the graph that shows it, and `series` distinguishes several lines of one graph.
+    """
 
     name: str
     unit: str = ""
@@ -107,6 +114,9 @@ class Counter:
 
 
 def counter(name: str, unit: str = "", series: str = "") -> Counter:
-    """Return a series of values on the host's timeline: its graph's name, its unit, and its own
-    name if the graph has several."""
+    """Return a series of values on the host's timeline.
+
+    `name` is the graph that shows it, `unit` its unit, and `series` its own name if the graph has
+    several lines.
+    """
     return Counter(name, unit, series)

@@ -1,5 +1,4 @@
-"""The host's activity, as data: nested events, transfers by stream, series of values, and the time
-for which the device starved."""
+"""The host's activity as data: nested events, stream transfers, series of values, waiting."""
 
 from __future__ import annotations
 
@@ -17,19 +16,22 @@ from ipu_teach.saving.schema import keyed, many, real, row, since, whole
 ENGINE, STREAMS, USER = "engine", "streams", "user"
 PREFETCH, COPY = "prefetch()", "StreamCopy"
 TO_DEVICE, TO_HOST = "host to device", "device to host"
-LONGEST = 1e12  # seconds, of any time in a file
-MOST_WRITTEN = 20_000  # events of each channel
-ON_THE_CLOCK = "run 0, modelled"  # the name of a run whose events have the model's times
+LONGEST = 1e12  # the limit of any time in a file, in seconds
+MOST_WRITTEN = 20_000  # the most events of each channel in a file
+ON_THE_CLOCK = "run 0, modelled"  # the name of a run whose events have modelled times
 
 T = TypeVar("T")
-Noted = tuple[str, str, int, int, int, int, str]  # a `Raw`, as it is noted in a hurry
+# a `Raw` as a plain tuple, which is quicker to create
+Noted = tuple[str, str, int, int, int, int, str]
 ANY = real(-1e308, 1e308)
 Seconds = Annotated[float, real(0, LONGEST)]
 
 
 class Raw(NamedTuple):
-    """An event as it was noted: start and end in nanoseconds; `size` and `way` are a stream copy's
-    bytes and direction."""
+    """An event as it was recorded, with start and end in nanoseconds.
+
+    `size` and `way` are the bytes and the direction of a stream copy.
+    """
 
     channel: str
     label: str
@@ -42,11 +44,11 @@ class Raw(NamedTuple):
 
 @dataclass(frozen=True)
 class HostEvent:
-    """One event: `start` and `duration` in seconds of the host, `depth` the number of events around
-    it, `thread` its thread.
+    """One event of the host; `start` and `duration` are in seconds.
 
-    A stream copy has the `bytes` that it moved and its `direction`, "host to device" or "device to
-    host". An event without duration is an instant.
+    `depth` is the number of events around it, and `thread` the number of its thread. A stream copy
+    has the `bytes` that it moved and its `direction`, "host to device" or "device to host". An
+    event without duration is an instant.
     """
 
     channel: str
@@ -60,14 +62,13 @@ class HostEvent:
 
     @property
     def end(self) -> float:
-        """When it ended."""
+        """The time at which the event ended, in seconds."""
         return self.start + self.duration
 
 
 @dataclass(frozen=True)
 class Value:
-    """One value of a series: `name` is that of its graph, `series` tells several series of one
-    graph apart."""
+    """One value of a series: `name` is its graph, `series` its line if the graph has several."""
 
     name: str
     unit: str
@@ -78,8 +79,11 @@ class Value:
 
 @dataclass(frozen=True)
 class Waiting:
-    """The time for which the device waited for one of the host's functions: seconds in all, the
-    longest wait, and the share of all runs."""
+    """The time that the device waited for one of the host's functions.
+
+    `seconds` is the sum over all `calls`, `longest` the longest wait in seconds, and `share` the
+    sum as a part of the time of all runs.
+    """
 
     name: str
     calls: int
@@ -90,8 +94,10 @@ class Waiting:
 
 @dataclass(frozen=True)
 class StreamUse:
-    """The use of one stream: transfers and bytes, seconds of the host in all, and the seconds for
-    which the device waited for the learner's function or iterator."""
+    """The use of one stream: its transfers and bytes, and the time of the host in `seconds`.
+
+    `waited` is the time that the device waited for the learner's function or iterator, in seconds.
+    """
 
     name: str
     direction: str
@@ -102,11 +108,10 @@ class StreamUse:
 
 
 class HostTrace:
-    """The host's events and values, each in the order of time. `dropped`: older ones that were not
-    kept.
+    """The host's events and values, each ordered by time.
 
-    Times are seconds since the engine of the report was made. They are measured, not modelled,
-    unless a run says that it is.
+    `dropped` is the number of older events that were not kept. Times are seconds since the engine
+    of the report was created. They are measured unless a run says that they are modelled.
     """
 
     def __init__(
@@ -127,7 +132,7 @@ class HostTrace:
 
     @cached_property
     def events(self) -> Table[HostEvent]:
-        """Every event, in the order of their beginnings."""
+        """All events, ordered by their beginnings."""
         raw_events = (Raw._make(e) for e in self._raw if e[2] >= self._since)
         ordered = sorted(raw_events, key=lambda e: (e.start, -e.end))
         threads = {
@@ -146,19 +151,21 @@ class HostTrace:
         return Table(rows)
 
     def waiting(self) -> Table[Waiting]:
-        """For which of the host's functions the device waited, the longest first."""
+        """Return the host's functions that the device waited for, the longest time first."""
         total = sum(e.duration for e in self.events if is_run(e))
         seconds: dict[str, list[float]] = {}
         for event in filter(is_wait, self.events):
             seconds.setdefault(event.name, []).append(event.duration)
         rows = [
-            Waiting(n, len(d), sum(d), max(d), sum(d) / total if total else 0.0)
+            Waiting(
+                n, len(d), seconds=sum(d), longest=max(d), share=sum(d) / total if total else 0.0
+            )
             for n, d in seconds.items()
         ]
         return Table(sorted(rows, key=lambda row: -row.seconds))
 
     def streams(self) -> Table[StreamUse]:
-        """Return what went through each stream, in the order of their first transfers."""
+        """Return the transfers of each stream, in the order of their first transfers."""
         by_stream: dict[str, list[HostEvent]] = {}
         waited: defaultdict[str, float] = defaultdict(float)
         for event, around in nested(self.events, lambda e: (e.thread, e.start, e.end)):
@@ -173,39 +180,40 @@ class HostTrace:
                 StreamUse(
                     name.removesuffix(f": {COPY}"),
                     of[0].direction,
-                    len(of),
-                    size,
-                    seconds,
-                    waited[name],
+                    transfers=len(of),
+                    bytes=size,
+                    seconds=seconds,
+                    waited=waited[name],
                 )
             )
         return Table(rows)
 
     def beside(self, buffers: Callable[[], Table[Any]]) -> HostTrace:
-        """Return the same trace beside a report, which knows what was moved with each remote
-        buffer."""
+        """Return a copy of the trace whose `buffers` are those of a report."""
         trace = copy(self)
         trace._buffers = buffers
         return trace
 
     def buffers(self) -> Table[Any]:
-        """Return what the programs moved with each remote buffer: how often it was read and
-        written, with how many rows and bytes."""
+        """Return how often each remote buffer was read and written, with rows and bytes."""
         return self._buffers()
 
     @property
     def starved_share(self) -> float:
-        """The part of all runs in which the device waited for the host's functions, 0 to 1."""
+        """The share of all runs that the device waited for the host's functions, 0 to 1."""
         return sum(row.share for row in self.waiting())
 
     @property
     def modelled(self) -> bool:
-        """Whether the times are the model's, on the clock of the device."""
+        """Whether the times are modelled, on the clock of the device."""
         return any(event.name == ON_THE_CLOCK for event in self.events if is_run(event))
 
     def series(self) -> dict[str, Table[Value]]:
-        """Return the values of each series by its name: that of its graph, and after a colon that
-        of the series, if it has one."""
+        """Return the values of each series by its name.
+
+        The name is that of its graph, followed by a colon and the name of the series, if it has
+        one.
+        """
         by_name: dict[str, list[Value]] = {}
         for value in self.values:
             by_name.setdefault(
@@ -214,7 +222,7 @@ class HostTrace:
         return {name: Table(values) for name, values in by_name.items()}
 
     def sentence(self) -> str:
-        """Return the timeline in a sentence or two."""
+        """Return the timeline in one or two sentences."""
         runs = [e.duration for e in self.events if is_run(e)]
         moved = self.streams()
         text = (
@@ -237,13 +245,13 @@ class HostTrace:
     __repr__ = sentence
 
     def _repr_html_(self) -> str:
-        # imported late, because html builds tables of reports
+        # imported here, because html imports reports, which import this module
         from ipu_teach.report.html import host_page
 
         return host_page(self)
 
     def written(self) -> HostTrace:
-        """Return the form for a file: the newest 20,000 events of each channel."""
+        """Return the trace as it is saved in a file: the newest 20,000 events of each channel."""
         numbers: dict[str, int] = {}
         events = []
         for event in reversed(self.events):
@@ -260,10 +268,10 @@ HOST = keyed(HostTrace, events=many(row(HostEvent)), values=many(row(Value)), dr
 def nested(
     events: Iterable[T], place: Callable[[T], tuple[Any, float, float]]
 ) -> Iterator[tuple[T, tuple[T, ...]]]:
-    """Yield each of `events`, which are in the order of their beginnings, with the events of its
-    thread around it, the outermost first.
+    """Yield each event with the events of its thread around it, the outermost first.
 
-    `place` gives (thread, start, end). Of two that begin together the longer one comes first.
+    `events` are ordered by their beginnings, and of two that begin together, the longer one comes
+    first. `place(event)` returns (thread, start, end).
     """
     open_: dict[Any, list[tuple[float, T]]] = {}
     for event in events:
@@ -276,16 +284,18 @@ def nested(
 
 
 def is_copy(event: HostEvent) -> bool:
-    """Whether it is a transfer between host and device."""
+    """Return whether an event is a transfer between host and device."""
     return event.channel == STREAMS and event.name.endswith(COPY)
 
 
 def is_run(event: HostEvent) -> bool:
-    """Whether it is a call of `Engine.run`."""
+    """Return whether an event is a call of `Engine.run`."""
     return event.channel == ENGINE and event.name.startswith("run ")
 
 
 def is_wait(event: HostEvent) -> bool:
-    """Return whether the device waits for one of the host's functions in this event. It does not
-    wait for prefetched data, which on silicon is fetched during a run."""
+    """Return whether the device waits for one of the host's functions during an event.
+
+    It does not wait for prefetching, which the hardware does during a run.
+    """
     return event.channel == STREAMS and not event.name.endswith((COPY, PREFETCH))

@@ -1,8 +1,8 @@
-"""A report on a page: a sentence, and below it sections to unfold. No script, no colour of its own,
-nothing from a clock.
+"""A report as HTML: a sentence, followed by sections to unfold.
 
-Elements are the browser's own (`details`, `table`, `meter`), so that keys, screen readers, light
-and dark pages work.
+It has no script, no colour of its own, and nothing that changes with time. Its elements are the
+browser's own (`details`, `table`, `meter`), so that keys, screen readers, and light and dark pages
+work.
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from ipu_teach.report.report import Report
 
 MOST_ROWS = 24
-MOST_NODES = 200  # of a program tree
-# a section's table: the column by which the largest come first, what is shown of it, and in which
-# words
+MOST_NODES = 200  # the most nodes of a program tree
+# for each section: the column to sort by, largest first, the columns shown, and the caption
 TABLES = {
     "Insights": ("", "kind text advice lesson", "What stands out, and what to try"),
     "Liveness": ("", "number type name bytes variables", "What comes and goes, all tiles together"),
@@ -73,7 +72,7 @@ def page(report: Report) -> str:
 
 
 def _table(name: str, table: Sequence[Any]) -> str:
-    """Return a section with the first rows of one of `Report.tables`, or the largest."""
+    """Return a section with rows of one of `Report.tables`: the first rows, or the largest."""
     maximum_column, columns, caption = TABLES[name]
     return _section(
         f"{name}: {len(table):,}",
@@ -96,7 +95,7 @@ def _sentence(report: Report) -> str:
 
 
 def _summary(report: Report) -> str:
-    # imported late, because it prints reports
+    # imported here, because summary imports the module of reports, which imports this one
     from ipu_teach.report.summary import summary_text
 
     sections = [
@@ -164,8 +163,7 @@ def table_page(table: Table[Any]) -> str:
 
 
 def host_page(host: HostTrace) -> str:
-    """Return the host's timeline as one HTML element: a sentence, and tables to unfold. Its times
-    are measured."""
+    """Return the host's timeline as one HTML element: a sentence, followed by tables to unfold."""
     tables: dict[str, Table[Any]] = {
         "Streams": host.streams(),
         "Remote buffers": host.buffers(),
@@ -187,8 +185,10 @@ def host_page(host: HostTrace) -> str:
 def _rows(
     table: Sequence[Any], columns: Sequence[str], caption: str, maximum_column: str = ""
 ) -> str:
-    """Return the first rows of a table with their data columns; or, if `maximum_column` is given,
-    the rows with the largest values in it, drawn as bars."""
+    """Return the first rows of a table, with the given columns, as an HTML table.
+
+    With `maximum_column`, return the rows with the largest values in that column, drawn as bars.
+    """
     rows = (
         table.largest(maximum_column, MOST_ROWS)
         if maximum_column and isinstance(table, Table)
@@ -209,14 +209,14 @@ def _rows(
 
 
 def _cell(value: object) -> str:
-    """Return a value as a table shows it."""
+    """Return a value as a cell of a table shows it."""
     if isinstance(value, float):
         return f"{value:,.1f}" if abs(value) >= 1000 else f"{value:.4g}"
     if isinstance(value, dict):
         return ", ".join(list(value)[:4])
     if isinstance(value, tuple):
         return " x ".join(map(str, value))
-    if value == -1:  # no such place, IPU or count
+    if value == -1:  # -1 stands for no place, no IPU or no count
         return "-"
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
@@ -236,12 +236,14 @@ def _section(title: str, body: str) -> str:
 
 
 class _Markup(str):
-    """Text that is HTML already."""
+    """Text that is HTML already, so that it must not be escaped."""
 
 
 def _bar(value: float, maximum: float, label: str = "") -> _Markup:
-    """Return a bar, with the share in words for readers who do not see it, and next to it `label`,
-    by default the share."""
+    """Return a bar for `value` of `maximum`, followed by `label`, or by the share in percent.
+
+    The bar has the share as text, too, for readers who cannot see it.
+    """
     share = 100 * value / maximum if maximum else 0.0
     return _Markup(
         f'<meter min="0" max="100" value="{share:.1f}">{share:.1f} %</meter> '
@@ -250,7 +252,7 @@ def _bar(value: float, maximum: float, label: str = "") -> _Markup:
 
 
 def tabled(heads: Iterable[str], rows: Iterable[Iterable[Any]], caption: str) -> str:
-    """Return the rows as an HTML table; the first cell of each row is its heading."""
+    """Return rows as an HTML table; the first cell of each row is its heading."""
     head = "".join(f'<th scope="col">{_text(h)}</th>' for h in heads)
     lines = []
     for first, *rest in rows:

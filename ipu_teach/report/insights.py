@@ -1,7 +1,6 @@
-"""The findings of a report, in words: whether it fits, the fullest tiles, the largest costs, and
-what one could try.
+"""The findings of a report as sentences, on memory and on the largest costs, with advice.
 
-The rules are few and state their evidence. Every figure is the report's own, and modelled.
+There are few rules, and each states its evidence. Every figure is from the report, and modelled.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from ipu_teach.report.report import Report
 
 FULLEST = 5
-# From which share of the run, or of the memory, a rule speaks.
+# the limits from which a rule gives its finding or its advice: shares of the run or the memory
 HALF_FULL = 0.5
 NEARLY_FULL = 0.9
 UNEVEN = 1.5
@@ -36,16 +35,19 @@ SIDE_BY_SIDE = (
     "let what a vertex or a Copy takes lie side by side on its tile: rows, not columns, or a copy "
     "transposed once."
 )
-# Topics of advice. A course that teaches them enters its lessons in `LESSONS`.
+# The topics of advice. A course that teaches them enters its lessons in `LESSONS`.
 MAPPING, SUPERSTEPS = "mapping", "supersteps"
-LESSONS: dict[str, str] = {}  # topic -> number and title of the lesson
+LESSONS: dict[str, str] = {}  # from a topic to the number and title of its lesson
 
 
 @dataclass(frozen=True)
 class Insight:
-    """One finding. `kind` says what it is about, `name` which tile, variable or step, `figure` how
-    much of `unit`; `text` says it in a sentence. `advice`, if not empty, is what to try, and
-    `lesson` where the course teaches it, if the course is loaded."""
+    """One finding of a report.
+
+    `kind` is its subject, `name` the tile, variable or step, and `figure` an amount in `unit`;
+    `text` is the finding as a sentence. `advice` says what to try, or is empty. `lesson` is the
+    lesson that teaches it, or empty without the course.
+    """
 
     kind: str
     name: str
@@ -57,8 +59,7 @@ class Insight:
 
 
 def insights(report: Report) -> Table[Insight]:
-    """Return the findings: whether the program fits, the fullest tiles, the largest costs, and what
-    one could try."""
+    """Return the findings: the fit, the fullest tiles, the largest costs, and advice."""
     insights_found = [*_fit(report), *_fullest(report), *_skew(report), *_always_live(report)]
     if report.num_steps:
         insights_found += [
@@ -78,7 +79,7 @@ def _lesson(topic: str) -> str:
 
 
 def _advised(needed: bool, advice: str, topic: str) -> tuple[str, str]:
-    """Return the advice and the lesson on its topic, or two empty strings if not needed."""
+    """Return the advice and the lesson on its topic, or two empty strings if it is not needed."""
     return (advice, _lesson(topic)) if needed else ("", "")
 
 
@@ -92,7 +93,7 @@ def _fit(report: Report) -> Iterator[Insight]:
         part, size = max(report.memory.by_category(tile).items(), key=lambda item: item[1])
         data = part in (VARIABLES, CONSTANTS)
         name, own_bytes = next(iter(report.memory.at_fullest(tile).items()), ("", 0))
-        # the possible causes
+        # the causes that the text can name: a large variable, or else a category of memory
         part, size = (
             (repr(name), own_bytes) if data and 10 * own_bytes >= size else (part.lower(), size)
         )
@@ -104,16 +105,18 @@ def _fit(report: Report) -> Iterator[Insight]:
         yield Insight(
             "out of memory",
             f"tile {tile}",
-            over,
-            "tiles",
-            f"It does not fit: {counted(over, 'tile')} over the limit. Tile {tile} holds {share}, "
-            f"most of all {part} with {size:,} bytes.",
-            f"{spread}; use a smaller dtype, or free it earlier."
+            figure=over,
+            unit="tiles",
+            text=(
+                f"It does not fit: {counted(over, 'tile')} over the limit. Tile {tile} holds "
+                f"{share}, most of all {part} with {size:,} bytes."
+            ),
+            advice=f"{spread}; use a smaller dtype, or free it earlier."
             if data
             else (
                 "let fewer vertices and copies do the work: each takes code, pointers and buffers."
             ),
-            _lesson(MAPPING),
+            lesson=_lesson(MAPPING),
         )
         return
     text = f"It fits: the fullest tile, {tile}, holds {share}."
@@ -142,7 +145,9 @@ def _fullest(report: Report) -> Iterator[Insight]:
             else "no variable lies on it"
         )
         text = f"Tile {tile} holds {int(bytes_held[tile]):,} of {limit:,} bytes; {largest}."
-        yield Insight("full tile", f"tile {tile}", int(bytes_held[tile]), "bytes", text)
+        yield Insight(
+            "full tile", f"tile {tile}", figure=int(bytes_held[tile]), unit="bytes", text=text
+        )
 
 
 def _skew(report: Report) -> Iterator[Insight]:
@@ -164,7 +169,7 @@ def _always_live(report: Report) -> Iterator[Insight]:
             "never come free"
         )
         text = f"The largest variable that is always live is {row.name!r}: {part}."
-        yield Insight("always live", row.name, row.bytes, "bytes", text)
+        yield Insight("always live", row.name, figure=row.bytes, unit="bytes", text=text)
 
 
 def _balance(report: Report) -> Iterator[Insight]:
@@ -195,8 +200,10 @@ def _balance(report: Report) -> Iterator[Insight]:
 
 
 def _computing(report: Report, number: int) -> list[Array]:
-    """Return the compute cycles of the tiles in each of `Target.sets` that has a part in a step.
-    I/O tiles are a set of their own: a step without them is not uneven."""
+    """Return the compute cycles of the tiles in each of `Target.sets` that takes part in a step.
+
+    I/O tiles are separate sets, so a step that does not use them is not uneven.
+    """
     cycles = np.split(report.step_cost(number).compute_cycles, report.target.set_starts[1:])
     at_work = report.profile.at_work(number).tolist()
     return [
@@ -207,16 +214,20 @@ def _computing(report: Report, number: int) -> list[Array]:
 
 
 def _balance_of(report: Report, number: int) -> float:
-    """Return mean over maximum of the compute cycles of the tiles that have a part in a step, of
-    several IPUs each beside its own maximum."""
+    """Return the mean over the maximum of the compute cycles of the tiles that take part in a step.
+
+    With several IPUs, each is compared with its own maximum.
+    """
     sets = _computing(report, number)
     possible = sum(len(per_tile) * int(per_tile.max()) for per_tile in sets)
     return sum(int(per_tile.sum()) for per_tile in sets) / possible if possible else 1.0
 
 
 def _waited(report: Report, number: int) -> float:
-    """Return the cycles that a tile waits in one execution of a step for the slowest tile of its
-    set, on average over the machine."""
+    """Return the cycles that a tile waits in a step for the slowest tile of its set.
+
+    They are an average over all tiles of the machine.
+    """
     sets = _computing(report, number)
     waits = sum(len(per_tile) * int(per_tile.max()) - int(per_tile.sum()) for per_tile in sets)
     return waits / report.target.num_tiles
@@ -249,8 +260,10 @@ def _rearrangement(report: Report) -> Iterator[Insight]:
 
 
 def _pieces(report: Report) -> Iterator[Insight]:
-    """Yield the steps in which moving pieces within a tile takes longest, if it is more than a
-    twentieth of the step."""
+    """Yield the steps in which moving pieces inside a tile takes longest.
+
+    A step is left out if the moving takes less than a twentieth of it.
+    """
     costs = [report.step_cost(number) for number in np.flatnonzero(report.executions).tolist()]
     pieces = [
         (int(cycles.max()), int(cycles.argmax()), cost, traffic)
@@ -269,7 +282,13 @@ def _pieces(report: Report) -> Iterator[Insight]:
                 "bytes, within its memory."
             )
             yield Insight(
-                "pieces", cost.name, largest, "cycles", text, SIDE_BY_SIDE, _lesson(MAPPING)
+                "pieces",
+                cost.name,
+                figure=largest,
+                unit="cycles",
+                text=text,
+                advice=SIDE_BY_SIDE,
+                lesson=_lesson(MAPPING),
             )
 
 
@@ -294,11 +313,11 @@ def _shares(report: Report) -> Iterator[Insight]:
     yield Insight(
         "proportions",
         dominant,
-        shares[dominant],
-        "of the run",
-        f"The average tile's time: {words}.",
-        advice,
-        lesson,
+        figure=shares[dominant],
+        unit="of the run",
+        text=f"The average tile's time: {words}.",
+        advice=advice,
+        lesson=lesson,
     )
 
 
@@ -340,4 +359,4 @@ def _unknown(report: Report) -> Iterator[Insight]:
             f"give it `cycles(target)`, or set_perf_estimate for its vertices; {name}'s line is in "
             "report.unbatched()."
         )
-        yield Insight("no estimate", name, 0, "cycles", text, advice)
+        yield Insight("no estimate", name, figure=0, unit="cycles", text=text, advice=advice)

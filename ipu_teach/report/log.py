@@ -1,6 +1,6 @@
-"""The steps that ran, in order, with measured cycles where these depend on data.
+"""The steps that ran, in order, and the measured cycles of steps whose cycles depend on data.
 
-A long run is counted to its end; its order is kept up to a bound.
+All steps of a long run are counted, but only the first `MOST_STEPS` are kept in order.
 """
 
 from __future__ import annotations
@@ -17,15 +17,17 @@ from ipu_teach.cost import Measured
 from ipu_teach.saving.schema import NOTE, checked, column, many, row, told, whole
 from ipu_teach.types import Array
 
-MOST_STEPS = 2**22  # whose order is kept: 16 MB
-MOST_RUNS = 2**16  # calls of Engine.run that are told apart
-MOST_ROWS = 2**20  # rows of remote buffers whose numbers are kept
+MOST_STEPS = 2**22  # steps whose order is kept: 16 MB
+MOST_RUNS = 2**16  # calls of Engine.run that are kept separately
+MOST_ROWS = 2**20  # row numbers of remote buffers that are kept
 
 
 @dataclass(frozen=True)
 class ProgramRun:
-    """One call of `Engine.run`: the number of the program, its name, and its steps from `first` up
-    to `last`."""
+    """One call of `Engine.run`: the number and name of the program, and its steps.
+
+    The steps are those from `first` up to, but not including, `last`.
+    """
 
     program: Annotated[int, whole(below="programs")]
     name: str
@@ -42,10 +44,14 @@ RUNS = checked(
 
 @dataclass(frozen=True, eq=False)
 class RunLog:
-    """The log of a run in a report. `order` (int32) has the number of each step, up to `MOST_STEPS`
-    of them; `counts` (int64[up to compiled steps]) how often each ran in all. `unrecorded` counts
-    steps that ran while profiling was disabled, `runs_left_out` runs beyond the first `MOST_RUNS`.
-    `rows` has the numbers of the rows that remote buffers moved, in order, up to `MOST_ROWS`."""
+    """The log of a run in a report.
+
+    - `order` (int32) has the number of each step, up to `MOST_STEPS` of them.
+    - `counts` (int64[up to compiled steps]) is how often each step ran in total.
+    - `unrecorded` is the number of steps that ran while profiling was disabled.
+    - `runs_left_out` is the number of runs after the first `MOST_RUNS`.
+    - `rows` has the numbers of the rows that remote buffers moved, in order, up to `MOST_ROWS`.
+    """
 
     order: Annotated[Array, column(below="steps")]
     counts: Annotated[Array, column()]
@@ -56,16 +62,16 @@ class RunLog:
 
     @property
     def total(self) -> int:
-        """Steps that were recorded."""
+        """The number of steps that were recorded."""
         return int(self.counts.sum())
 
 
 class StepLog:
-    """Grows while an engine runs a program of `compiled_steps` steps.
+    """The log that an engine writes while it runs a program of `compiled_steps` steps.
 
-    `measured`: executions whose cycles depend on data, each that differs once. They are numbered
-    after the compiled steps. `moves` (int64[compiled steps]): how many rows of remote buffers each
-    moves.
+    `measured` has the executions of steps whose cycles depend on data; equal ones are stored once.
+    Their numbers follow those of the compiled steps. `moves` (int64[compiled steps]) is the number
+    of rows of remote buffers that each step moves.
     """
 
     def __init__(
@@ -74,17 +80,17 @@ class StepLog:
         self.compiled_steps = compiled_steps
         self.most = most
         self._moves = np.zeros(compiled_steps, np.int64) if moves is None else moves
-        self._moving = array("q")  # numbers of rows, in the run that is going on
+        self._moving = array("q")  # row numbers moved by the current run
         self.measured: list[Measured] = []
         self._numbers: dict[object, int] = {}
-        # by step: the number of its last execution, and its cycles
+        # the number and the cycles of the last measured execution, by step
         self._latest: dict[int, tuple[int, list[Array]]] = {}
         self.forget()
 
     def forget(self) -> None:
-        """Discard the log, as if nothing had run; the numbers of measured steps stay."""
+        """Discard the log, as if nothing had run. The numbers of measured steps do not change."""
         self.order = array("i")
-        # how often each ran of those that are not in `order`
+        # how often each step ran beyond those in `order`
         self.more: Array = np.zeros(0, np.int64)
         self.runs: list[ProgramRun] = []
         self.runs_left_out = self.unrecorded = self.total = 0
@@ -92,8 +98,10 @@ class StepLog:
         self._all_rows = True
 
     def measure(self, step: int, cycles: Mapping[int, tuple[Array, Array]]) -> int:
-        """Return the number of an execution of compiled step `step`. `cycles`: by group those of
-        its vertices, and their rows."""
+        """Return the number of a measured execution of compiled step `step`.
+
+        `cycles` maps each group of vertices to (their cycles, their rows in the table).
+        """
         known, before = self._latest.get(step, (0, []))
         now = [array for array, _ in cycles.values()]
         if len(before) == len(now) and all(map(np.array_equal, before, now)):
@@ -110,17 +118,19 @@ class StepLog:
         return self._numbers[key]
 
     def begin(self) -> None:
-        """A run begins."""
+        """Prepare for the steps of a new run."""
         del self._moving[:]
 
     def moved(self, rows: Sequence[int]) -> None:
-        """A copy has moved these rows of a remote buffer."""
+        """Record the rows of a remote buffer that a copy has moved."""
         if len(self._moving) < MOST_ROWS:
             self._moving.extend(rows)
 
     def _rows_of(self, step_numbers: Sequence[int]) -> tuple[array[int], bool]:
-        """Return (the numbers of the rows that the steps of a run moved, whether they are all): a
-        step that did not come to its end has none."""
+        """Return the row numbers that steps of the current run moved, and whether all are known.
+
+        An interrupted step has none.
+        """
         if not self._moving:
             return self._moving, True
         steps = np.array(step_numbers, np.int64)
@@ -128,7 +138,7 @@ class StepLog:
         return self._moving[:count], count <= len(self._moving)
 
     def add(self, steps: array[int]) -> None:
-        """These steps ran, in this order."""
+        """Add the steps of a run, in the order in which they ran."""
         rows, is_complete = self._rows_of(steps)
         if self._all_rows:
             self._rows.extend(rows[: MOST_ROWS - len(self._rows)])
@@ -140,18 +150,18 @@ class StepLog:
         self.total += len(steps)
 
     def note(self, run: ProgramRun) -> None:
-        """A run came to its end."""
+        """Add a run that has ended."""
         if len(self.runs) < MOST_RUNS:
             self.runs.append(run)
         else:
             self.runs_left_out += 1
 
     def counts(self) -> Array:
-        """Return int64[highest number + 1]: how often each step ran."""
+        """Return how often each step ran: int64[highest number + 1]."""
         return _sum(self.more, np.bincount(self.order))
 
     def snapshot(self, going: Sequence[int] = (), run: ProgramRun | None = None) -> RunLog:
-        """Return what ran so far, with the steps of a run that is still going on."""
+        """Return the log so far, including the steps `going` of the current `run`."""
         order, tail = np.array(self.order, np.int32), np.array(going, np.int32)
         counts = _sum(self.counts(), np.bincount(tail))
         order = np.concatenate((order, tail[: self.most - len(order)]))
@@ -160,15 +170,15 @@ class StepLog:
         return RunLog(
             order,
             counts,
-            (*self.runs, *([run] if run else [])),
-            self.unrecorded,
-            self.runs_left_out,
-            np.array(rows[:MOST_ROWS], np.int64),
+            runs=(*self.runs, *([run] if run else [])),
+            unrecorded=self.unrecorded,
+            runs_left_out=self.runs_left_out,
+            rows=np.array(rows[:MOST_ROWS], np.int64),
         )
 
 
 def _sum(a: Array, b: Array) -> Array:
-    """Return two counts by number, of different lengths perhaps."""
+    """Return the sum of two arrays of counts, which may have different lengths."""
     total = np.zeros(max(len(a), len(b)), np.int64)
     total[: len(a)] += a
     total[: len(b)] += b

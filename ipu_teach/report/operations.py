@@ -1,11 +1,11 @@
 """The run by operation: the total cost of one library call, or of one of the learner's own names.
 
 The steps of a compute set `layer1/mul/reduce` belong to the operation `layer1/mul`; those of a
-compute set without a scope belong to an operation of its name. Copies and the host's transfers
-belong to the nearest named program around them, else to `copies`, `host exchange`, `streaming
-memory` or `control`. Every step is in one operation, so that columns add up to the report's totals.
-Cycles are an exception on several IPUs, which work at the same time: there they add up to the sum
-of all steps.
+compute set without a scope belong to an operation of its own name. Copies and the host's transfers
+belong to the nearest named program around them, or else to `copies`, `host exchange`, `streaming
+memory` or `control`. Every step is in one operation, so the columns add up to the report's totals.
+An exception is cycles on several IPUs, which work at the same time: they add up to the sum of all
+steps.
 
 `by_module` uses the programs instead, which the front ends name after the modules of a model.
 """
@@ -39,10 +39,13 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class Operation:
-    """One operation. Cycles are modelled and of the whole run; `bytes_received` cross between
-    tiles; `flops` is -1 where a codelet could not be traced; `code_bytes`: of codelets (where
-    several operations share one, with the first), exchanges and control. `line`: the learner's line
-    that made its vertices."""
+    """One operation, with its costs in the entire run.
+
+    Cycles are modelled. `bytes_received` are bytes copied between tiles. `flops` is -1 if a codelet
+    could not be traced. `code_bytes` is the code of codelets, exchanges and control; the code of a
+    codelet that several operations use is counted in the first of them. `line` is the learner's
+    line that added its vertices.
+    """
 
     name: str
     steps: int
@@ -59,21 +62,23 @@ class Operation:
 
 @dataclass(frozen=True)
 class Module(Operation):
-    """One module of a model. `memory_bytes` counts its variables, its code, and the data that tiles
-    send each other in its steps, over all tiles, each at its peak."""
+    """One module of a model.
+
+    `memory_bytes` is the memory of its variables, its code, and the data that tiles send each other
+    in its steps: the sum over all tiles, each at its peak.
+    """
 
     memory_bytes: int
 
 
 def by_module(report: Report) -> Table[Module]:
-    """Return the run by the innermost named programs around its steps, in the order of their first
-    steps.
+    """Return the run by the innermost named programs around its steps, in the order of first steps.
 
-    For a model of a front end these are its modules or layers, forward and backward, and also
-    "inputs", "outputs", and "update", the optimiser with all of its state. Steps in no named
-    program belong to a module with the first name of their compute set, as in `operations`. The
-    last row, "no module", has the remaining memory: pointers, stacks, constants. So each column
-    adds up; memory adds up to `memory.bytes_per_tile`.
+    For a model of a front end, these are its modules or layers, forward and backward. There are
+    also "inputs", "outputs", and "update", the optimiser with all of its state. Steps outside named
+    programs belong to a module with the first name of their compute set, as in `operations`. The
+    last row, "no module", has the remaining memory: pointers, stacks and constants. So each column
+    adds up to a total; for memory it is that of `memory.bytes_per_tile`.
     """
     profile = report.profile
     memory = report.memory
@@ -87,7 +92,7 @@ def by_module(report: Report) -> Table[Module]:
     variables = memory.at_fullest()
     for name, size in variables.items():
         whose = UPDATE if name.rpartition(".")[0] in variables else name.partition("/")[0]
-        while whose and whose not in members:  # layer.weight is of layer
+        while whose and whose not in members:  # layer.weight belongs to layer
             whose = whose.rpartition(".")[0]
         bytes_by_module[whose or REST] += size
     for place, size in zip(memory.liveness.places, memory.passing_at_fullest, strict=True):
@@ -103,8 +108,10 @@ def by_module(report: Report) -> Table[Module]:
 
 
 def operations(report: Report, depth: int | None = None) -> Table[Operation]:
-    """Return the run by library call and by the learner's own names, in the order of their first
-    steps; of long paths the first `depth` names."""
+    """Return the run by library call and by the learner's own names, in the order of first steps.
+
+    With `depth`, operations with the same first `depth` names of their path are one row.
+    """
     profile = report.profile
     target = report.target
     members: dict[str, list[int]] = {}
@@ -114,12 +121,26 @@ def operations(report: Report, depth: int | None = None) -> Table[Operation]:
     rows = [_operation(report, name, numbers, codes) for name, numbers in members.items()]
     remaining = sum(codes.values()) * target.vertex_code_bytes
     if remaining:
-        rows.append(Operation(UNUSED, 0, 0, 0, 0, 0, 0, 0, 0, remaining, ""))
+        rows.append(
+            Operation(
+                UNUSED,
+                0,
+                executions=0,
+                vertices=0,
+                cycles=0,
+                compute_cycles=0,
+                exchange_cycles=0,
+                bytes_received=0,
+                flops=0,
+                code_bytes=remaining,
+                line="",
+            )
+        )
     return Table(rows)
 
 
 def names(profile: Profile, depth: int | None = None) -> list[str]:
-    """For each compiled step the name of its operation."""
+    """Return the name of the operation of each compiled step."""
     if not isinstance(depth, int | None):
         raise InvalidOptionError(
             f"operations() was given the depth {shown(depth)}.",
@@ -139,8 +160,10 @@ def names(profile: Profile, depth: int | None = None) -> list[str]:
 
 
 def _around(profile: Profile, outermost: str | None = None) -> dict[int, str]:
-    """Return the name of the nearest named program around each step, if there is one. A program of
-    the name `outermost` takes in everything inside it."""
+    """Return the name of the nearest named program around each step that has one.
+
+    Inside a program named `outermost`, that name holds for all steps.
+    """
     operation_of: dict[int, str] = {}
     for program in profile.programs:
         waiting = [(program, "")]
@@ -159,14 +182,14 @@ def _operation(report: Report, name: str, numbers: list[int], codes: Counter[int
     target = report.target
     runs = report.executions
     costs = [(int(runs[n]), profile.cost(n)) for n in numbers]
-    # an operation may be several steps
+    # a dict, as several steps of an operation may execute the same compute set
     sets = {profile.steps[n].compute_set: profile.parts(n) for n in numbers}
     parts = [part for sets_of_operation in sets.values() for part in sets_of_operation]
     flops = [
         int(runs[n]) * p.flops if p.flops >= 0 else -1 for n in numbers for p in profile.parts(n)
     ]
     code = sum(codes.pop(n, 0) for n in numbers) * target.vertex_code_bytes
-    # the code is there once, however often it was measured
+    # measured executions of a step are left out, as the code is stored once
     for n in (n for n in numbers if n in profile.own_steps):
         exchange = profile.cost(n).exchange
         step = profile.steps[n]
@@ -179,22 +202,24 @@ def _operation(report: Report, name: str, numbers: list[int], codes: Counter[int
     return Operation(
         name,
         len(numbers),
-        sum(n for n, _ in costs),
-        sum(p.vertices for p in parts),
-        sum(n * cost.cycles for n, cost in costs),
-        sum(n * cost.compute_duration for n, cost in costs),
-        sum(n * cost.exchange_duration for n, cost in costs),
-        sum(n * t.total for n, cost in costs for t in cost.exchange),
-        -1 if min(flops, default=0) < 0 else sum(flops),
-        int(code),
-        lines[0] if lines else "",
+        executions=sum(n for n, _ in costs),
+        vertices=sum(p.vertices for p in parts),
+        cycles=sum(n * cost.cycles for n, cost in costs),
+        compute_cycles=sum(n * cost.compute_duration for n, cost in costs),
+        exchange_cycles=sum(n * cost.exchange_duration for n, cost in costs),
+        bytes_received=sum(n * t.total for n, cost in costs for t in cost.exchange),
+        flops=-1 if min(flops, default=0) < 0 else sum(flops),
+        code_bytes=int(code),
+        line=lines[0] if lines else "",
     )
 
 
 def _vertex_code(profile: Profile) -> Counter[int]:
-    """Return, for each step, on how many tiles it is the first to need code: by codelet, and for
-    the copy vertices of contiguous data and of pieces. -1 stands for compute sets that no program
-    executes."""
+    """Return, for each step, on how many tiles it is the first step that needs some code.
+
+    Code is that of a codelet, of copies of contiguous data, or of copies of pieces. Step -1 stands
+    for compute sets that no program executes.
+    """
     has_code: defaultdict[object, Array] = defaultdict(
         lambda: np.zeros(profile.target.num_tiles, bool)
     )

@@ -1,8 +1,8 @@
-"""A report's knowledge of a compiled program, as plain data.
+"""The facts about a compiled program that a report needs, as plain data.
 
 A `Profile` has two forms: `CompiledProfile` computes each answer from the compiled program on
-request, and `StoredProfile` has read it from a file. The report, its tables and comparisons cannot
-tell them apart.
+request, and `StoredProfile` has read it from a file. Both give reports, tables and comparisons the
+same answers.
 """
 
 from __future__ import annotations
@@ -25,26 +25,28 @@ from ipu_teach.saving.schema import NOTE, TEXT, checked, index, numbers, since, 
 from ipu_teach.target import COUNTED, GROUNDS, Target
 from ipu_teach.types import Array
 
-# how a codelet runs, the slowest last; of several ways a report names that
+# the ways to run a codelet, the slowest last; if there are several, a report names the slowest
 WAYS = ("batch", "scalar", "loop")
-# how a scalar loop runs that cannot be compiled; the line and the function follow
+# a scalar loop that cannot be compiled; the text continues with the line and the function
 CPYTHON_ALONE = "CPython alone: "
 
 
 def is_way(text: str) -> bool:
-    """Return whether `text` says how a codelet runs."""
+    """Return whether `text` is a way to run a codelet."""
     return text in WAYS or text.startswith(CPYTHON_ALONE)
 
 
-# the name that libpva's visitors give to a node of that kind
+# libpva's names of the nodes of these kinds, as its visitors use them
 LIBPVA = {"Execute": "on_tile_execute", "Copy": "do_exchange"}
 NO_SYNC, INTERNAL, EXTERNAL = 0, 1, 2  # the tiles that wait for each other before a step
 
 
 @dataclass(frozen=True)
 class VariableFacts:
-    """A variable as it was declared. `line`: the learner's line that made it, in words; "" where
-    that is not known."""
+    """A variable as it was declared.
+
+    `line` describes the learner's line that added it; "" if that is not known.
+    """
 
     name: str
     dtype: str
@@ -54,16 +56,24 @@ class VariableFacts:
 
 
 def named_replicas(variables: Iterable[VariableFacts], target: Target) -> int:
-    """Return how many replicas there are by the names of variables, which anybody may give."""
+    """Return the number of replicas that the names of variables show.
+
+    Users may give a variable such a name, so the result is a divisor of the number of IPUs.
+    """
     replicated = {without_replica(v.name)[1] for v in variables}
     return max(n for n in (1, *replicated) if n and target.num_ipus % n == 0)
 
 
 @dataclass(frozen=True)
 class CodeletFacts:
-    """A vertex class. `fields`: name and declaration. `sources`: (method, its text) for those whose
-    text is to be had. `way`: how its vertices run, see `Report.ways`; `unbatched`: why
-    not as one batch, if not. `ground`: on what its cycles rest, one of `target.GROUNDS`."""
+    """A vertex class.
+
+    - `fields` has (name, declaration) of each field, and `sources` (method, source text) of the
+      methods whose text is known.
+    - `way` says how its vertices run, see `Report.ways`, and `unbatched` why they do not run as one
+      batch; it is empty if they do.
+    - `ground` is the kind of evidence for its cycles, one of `target.GROUNDS`.
+    """
 
     name: str
     context: str
@@ -78,8 +88,11 @@ class CodeletFacts:
 
 @dataclass(frozen=True)
 class VertexFacts:
-    """The vertices of one codelet in one compute set; `flops`: of all of them, -1 where unknown.
-    `tiles`: how many tiles have one, in runs (first tile, how many tiles)."""
+    """The vertices of one codelet in one compute set.
+
+    `flops` is the sum over all of them, -1 if unknown. `tiles` has the tiles with such a vertex, as
+    runs (first tile, number of tiles).
+    """
 
     codelet: Annotated[int, whole(below="codelets")]
     vertices: int
@@ -91,14 +104,14 @@ class VertexFacts:
 
     @property
     def on(self) -> Array:
-        """int64[tiles that have one]: their numbers, ascending."""
+        """The tiles with such a vertex, ascending: int64[tiles]."""
         runs = [np.arange(first, first + count) for first, count in self.tiles]
         return np.concatenate(runs) if runs else np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True)
 class ComputeSetFacts:
-    """A compute set and what is in it."""
+    """A compute set, with its vertices by codelet."""
 
     name: str
     parts: tuple[VertexFacts, ...]
@@ -106,8 +119,11 @@ class ComputeSetFacts:
 
 @dataclass(frozen=True)
 class RowsMoved:
-    """A copy with a remote buffer: `rows` rows at a time, `bytes` in all, and the number of the
-    variable to or from which they are moved, the first of several."""
+    """A copy with a remote buffer.
+
+    `rows` is the number of rows of a copy, and `bytes` that of all bytes. `variable` is the number
+    of the variable on the tiles, or of the first one if there are several.
+    """
 
     buffer: str
     rows: Annotated[int, whole(1)]
@@ -117,10 +133,13 @@ class RowsMoved:
 
 @dataclass(frozen=True)
 class StepFacts:
-    """A compiled step. `compute_set` is the number of the one that it executes, or -1. `sync` says
-    who waits, under the sync pattern FULL. `to_device` is the direction of the host's data, None
-    for a step without the host. `line` is the line of a Copy; `moves` are its remote buffers, in
-    order."""
+    """A compiled step.
+
+    - `compute_set` is the number of the compute set that it executes, or -1.
+    - `sync` says which tiles wait for each other, under the sync pattern FULL.
+    - `to_device` is the direction of the host's data; None for a step without the host.
+    - `line` is the line of a Copy, and `moves` has its copies with remote buffers, in order.
+    """
 
     compute_set: Annotated[int, whole(-1, below="compute_sets")] = -1
     sync: Annotated[int, whole(NO_SYNC, EXTERNAL)] = INTERNAL
@@ -131,9 +150,11 @@ class StepFacts:
 
 @dataclass(frozen=True, eq=False)
 class ProgramNode:
-    """A place in a program: `kind` is its class, `step` numbers a leaf, else -1. `count` is a
-    Repeat's; `predicate` names what decides; `cases` are a Switch's. The children of a leaf are the
-    copies that were merged in it."""
+    """A node of a program's tree: `kind` is its class, `step` a leaf's step number, or -1.
+
+    `count` is that of a Repeat, `predicate` the name of a condition's tensor, and `cases` the
+    numbers of a Switch. The children of a leaf are the copies that were merged into it.
+    """
 
     kind: str
     name: str
@@ -147,11 +168,11 @@ class ProgramNode:
 
     @property
     def type(self) -> str:
-        """`kind`, by libpva's name."""
+        """The class of the node, `kind`, by libpva's name."""
         return self.kind
 
     def walk(self) -> Iterator[tuple[int, ProgramNode]]:
-        """Yield (depth, node) of this node and all below, in order."""
+        """Yield (depth, node) of this node and all nodes below, in program order."""
         waiting = [(0, self)]
         while waiting:
             depth, node = waiting.pop()
@@ -159,16 +180,16 @@ class ProgramNode:
             waiting += [(depth + 1, child) for child in reversed(node.children)]
 
     def leaves(self) -> Iterator[ProgramNode]:
-        """Yield the leaves below, in order."""
+        """Yield the leaves below this node, in program order."""
         return (node for _, node in self.walk() if node.step >= 0)
 
     def accept(self, visitor: object) -> None:
-        """Call `visitor.visit_KIND(node)` for this node and all below, in order; `visit` where
-        there is none of that name.
+        """Call `visitor.visit_KIND(node)` for this node and all nodes below, in program order.
 
-        KIND is in snake_case: `visit_execute`, `visit_copy`, `visit_repeat_while_true`; libpva's
-        `visit_on_tile_execute` and `visit_do_exchange` do for the first two. A visitor that returns
-        False is not taken further down.
+        KIND is in snake_case: `visit_execute`, `visit_copy`, `visit_repeat_while_true`. For the
+        first two, libpva's `visit_on_tile_execute` and `visit_do_exchange` work too. If the visitor
+        has no method of that name, its `visit` is called. If the method returns False, the nodes
+        below are skipped.
         """
         waiting = [self]
         while waiting:
@@ -186,13 +207,15 @@ def snake(name: str) -> str:
 
 @dataclass(eq=False)
 class Profile(ABC):
-    """The facts of one compiled program, and the costs of its steps.
+    """The facts about one compiled program, and the costs of its steps.
 
-    `variables` are in the order in which they were added, those of vertices' state last. `codelets`
-    are the vertex classes in use. `compute_sets` are in the order in which they were added. `steps`
-    are the leaves of the programs, each once. `programs` are trees. `memory` is the byte ledger.
-    `edges` counts the regions of memory that vertices hold. `replicas` is the number of replicas of
-    one graph.
+    - `variables` are in the order in which they were added, followed by those of vertices' state.
+    - `codelets` are the vertex classes in use.
+    - `compute_sets` are in the order in which they were added.
+    - `steps` are the leaves of the programs, each once, and `programs` the trees.
+    - `memory` is the byte ledger.
+    - `edges` is the number of memory regions that vertices are connected to.
+    - `replicas` is the number of replicas of one graph.
     """
 
     target: Target
@@ -207,21 +230,25 @@ class Profile(ABC):
 
     @cached_property
     def own_steps(self) -> frozenset[int]:
-        """The steps that the programs name. Others are executions of them that were measured, where
-        cycles depend on data."""
+        """The numbers of the steps that the programs name.
+
+        Other steps are measured executions of these, if their cycles depend on data.
+        """
         return frozenset(self._leaves)
 
     @cached_property
     def _leaves(self) -> dict[int, ProgramNode]:
-        """By step the first leaf of the programs that is it, in their order."""
+        """The first leaf of the programs for each step, by number."""
         leaves: dict[int, ProgramNode] = {}
         for leaf in (leaf for program in self.programs for leaf in program.leaves()):
             leaves.setdefault(leaf.step, leaf)
         return leaves
 
     def origin(self, step: int) -> int:
-        """Return the step of the programs of which `step` is a measured execution; `step` itself if
-        the programs name it, or if no program executes its compute set."""
+        """Return the step of the programs of which `step` is a measured execution.
+
+        Return `step` itself if the programs name it, or if no program executes its compute set.
+        """
         if step in self._leaves:
             return step
         compute_set = self.steps[step].compute_set
@@ -229,8 +256,7 @@ class Profile(ABC):
         return next(executing, step)
 
     def leaf(self, step: int) -> ProgramNode:
-        """Return the first leaf of the programs that is step `step`, or of which `step` is a
-        measured execution."""
+        """Return the first leaf of the programs for `step`, or for its `origin`."""
         leaf = self._leaves.get(self.origin(step))
         return leaf or ProgramNode(self.cost(step).kind, self.cost(step).name, step)
 
@@ -240,7 +266,7 @@ class Profile(ABC):
         return self.compute_sets[which].parts if which >= 0 else ()
 
     def vertices(self, step: int) -> dict[str, int]:
-        """Return how many vertices of each codelet a step executes."""
+        """Return the number of vertices of each codelet that a step executes."""
         counts = Counter[str]()
         for part in self.parts(step):
             counts[self.codelets[part.codelet].name] += part.vertices
@@ -248,12 +274,12 @@ class Profile(ABC):
 
     @cached_property
     def external(self) -> Array:
-        """bool[steps]: in which of them all IPUs take part together."""
+        """Whether all IPUs take part in each step together: bool[steps]."""
         return np.asarray(self._together == self.target.num_ipus)
 
     @cached_property
     def _together(self) -> Array:
-        """int64[steps]: in each how many IPUs take part together, 0 where each does by itself."""
+        """The number of IPUs that wait for each other in each step, 0 for none: int64[steps]."""
         steps = ((self.cost(n).kind, step.sync == EXTERNAL) for n, step in enumerate(self.steps))
         groups = [together(*step, self.target, self.replicas) for step in steps]
         return np.array(groups, np.int64)
@@ -271,45 +297,55 @@ class Profile(ABC):
         return {}
 
     def several(self, number: int) -> bool:
-        """Whether several IPUs wait for each other before step `number`."""
+        """Return whether several IPUs wait for each other before step `number`."""
         return bool(self._together[number])
 
     def at_work(self, number: int) -> Array:
-        """Return bool[sets]: which of `Target.sets` have a part in step `number`, be it one that
-        holds up others, too."""
+        """Return which of `Target.sets` take part in step `number`: bool[sets].
+
+        A set that only makes others wait counts too.
+        """
         tiles = [part.on for part in self.parts(number)]
         return self.cost(number).at_work(tiles, self.target)
 
     @abstractmethod
     def cost(self, number: int) -> StepCost:
-        """Return one execution of step `number`."""
+        """Return the cost of one execution of step `number`."""
 
     @abstractmethod
     def codelet_cycles(self, number: int) -> dict[str, int]:
-        """Return the cycles of one execution of step `number`, summed by codelet; unknown ones
-        count nothing."""
+        """Return the cycles of one execution of step `number`, summed by codelet.
+
+        Unknown cycles count as 0.
+        """
 
     @abstractmethod
     def transfers(self, number: int) -> tuple[Transfers, ...]:
-        """Return which tile sends what to which in step `number`: one entry for each of its
-        exchanges."""
+        """Return the data that tiles send each other in step `number`, one entry an exchange."""
 
     def vertices_on(self, number: int) -> tuple[Array, Array, Array] | None:
-        """By tile, of the vertices that step `number` executes: how many, the cycles of the
-        longest, whether one takes the whole tile. None where that is not known, as in a file."""
+        """Return three arrays by tile about the vertices that step `number` executes.
+
+        They are the number of vertices, the cycles of the longest, and whether one uses all workers
+        of the tile. The result is None if that is not known, as for a file.
+        """
         return None
 
     def lines_on(self, number: int, tile: int) -> tuple[str, str]:
-        """Return the line that added most of those vertices on a tile, and the one that put most of
-        them there, in words; "" if that is not known, or if the first did both."""
+        """Return the lines that added and that mapped most of those vertices on a tile.
+
+        They are descriptions of lines. They are "" if unknown; the second is "" if the first line
+        did both.
+        """
         return "", ""
 
     def line_of_move(self, number: int, tile: int, *, within: bool) -> str:
-        """Return the line that moves most in the first exchange of step `number`, for a compute set
-        that copies were merged into: one of these copies, or the vertices, whose inputs arrive.
+        """Return the line that moves most in the first exchange of step `number`.
 
-        `within`: count what moves inside the memory of `tile`; otherwise what it sends and
-        receives. Returns "" if that is not known, as in a report from a file.
+        The step is a compute set into which copies were merged. The line is that of one of these
+        copies, or of the vertices, whose inputs arrive. `within` counts data that move inside the
+        memory of `tile`, and otherwise the data that it sends and receives. Returns "" if that is
+        not known, as for a file.
         """
         return ""
 

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 class VariableRow:
     """A variable of the program.
 
-    `bytes` is the total on all tiles, and `tiles` the number of tiles that it is mapped to. It is
-    live in the half-open `ranges` of places of the programs; `first` and `last` are the ends of
-    their span, -1 if it is always live. `line` is the line that made it.
+    `bytes` is the total on all tiles, and `tiles` the number of tiles that it is mapped to.
+    `ranges` are the half-open ranges of places of the programs in which it is live; `first` and
+    `last` are the ends of their span, -1 if it is always live. `line` is the line that added it.
     """
 
     COLUMNS: ClassVar = (
@@ -88,7 +88,7 @@ class VariableTable(Table[VariableRow]):
         return VariableTable(v for v in self if v.always_live)
 
     def folded(self) -> VariableTable:
-        """Return the table with one row for a variable that is live equally in all replicas.
+        """Return the table with one row for a variable whose live ranges are equal in all replicas.
 
         The row has the bytes and tiles of all replicas together.
         """
@@ -145,13 +145,13 @@ def variables(report: Report) -> VariableTable:
         VariableRow(
             v.name,
             v.dtype,
-            v.shape,
-            v.category,
-            size[i],
-            tiles[i],
-            always,
-            tuple(ranges[i]),
-            v.line,
+            shape=v.shape,
+            category=v.category,
+            bytes=size[i],
+            tiles=tiles[i],
+            always_live=always,
+            ranges=tuple(ranges[i]),
+            line=v.line,
         )
         for i, (v, always) in enumerate(zip(facts, memory.liveness.always.tolist(), strict=True))
     )
@@ -160,7 +160,7 @@ def variables(report: Report) -> VariableTable:
 def live_runs(live: Array) -> tuple[Array, Array, Array]:
     """Return (variable, first place, end place) of each run of True in bool[places, variables].
 
-    The runs are in the order of the variables, and do not include their end place.
+    The three are arrays, ordered by variable. A run does not include its end place.
     """
     none = np.zeros((1, live.shape[1]), bool)
     change = np.diff(np.concatenate((none, live, none)).astype(np.int8), axis=0).T
@@ -170,7 +170,7 @@ def live_runs(live: Array) -> tuple[Array, Array, Array]:
 
 @dataclass(frozen=True)
 class Total:
-    """Bytes with and without the gaps between variables."""
+    """The bytes of a tile with and without the gaps between variables."""
 
     including_gaps: int
     excluding_gaps: int
@@ -207,7 +207,7 @@ class TileMemory(WithoutSome):
 
     @property
     def not_always_live_bytes(self) -> int:
-        """Bytes that are in use for a part of the programs only."""
+        """Bytes that are in use for only a part of the programs."""
         return int(self._memory.not_always_live_bytes_per_tile[self._tile])
 
 
@@ -224,9 +224,9 @@ class Tile(WithoutSome):
 class ExchangeRow:
     """The exchange of one execution of a compiled step.
 
-    `bytes_received` is the total on all tiles, and `most_received` that on `tile`, the tile that
-    receives most. `link_bytes` go to other IPUs. `cycles` are modelled. The step ran `executions`
-    times.
+    `bytes_received` is the total on all tiles, and `most_received` that of `tile`, the tile that
+    receives most. `link_bytes` are bytes sent to other IPUs. `cycles` are modelled. The step ran
+    `executions` times.
     """
 
     step: int
@@ -247,12 +247,12 @@ class ExchangeRow:
 
     @property
     def received(self) -> Array:
-        """int64[tiles]: bytes that each tile receives."""
+        """The bytes that each tile receives: int64[tiles]."""
         return self._by_tile("received")
 
     @property
     def sent(self) -> Array:
-        """int64[tiles]: bytes that each tile sends."""
+        """The bytes that each tile sends: int64[tiles]."""
         return self._by_tile("sent")
 
     def _by_tile(self, name: str) -> Array:
@@ -262,7 +262,7 @@ class ExchangeRow:
 
 
 def exchanges(report: Report) -> Table[ExchangeRow]:
-    """Return a row for each compiled step with an exchange: bytes, cycles, tiles and messages."""
+    """Return a row for each compiled step with an exchange."""
     rows = []
     for number, runs in enumerate(report.executions.tolist()):
         cost = report.step_cost(number)
@@ -280,14 +280,14 @@ def exchanges(report: Report) -> Table[ExchangeRow]:
                 ExchangeRow(
                     number,
                     cost.kind,
-                    cost.name,
-                    runs,
-                    total,
-                    int(received[tile]),
-                    tile,
-                    links,
-                    cycles,
-                    report,
+                    name=cost.name,
+                    executions=runs,
+                    bytes_received=total,
+                    most_received=int(received[tile]),
+                    tile=tile,
+                    link_bytes=links,
+                    cycles=cycles,
+                    _report=report,
                 )
             )
     return Table(rows)
@@ -297,8 +297,8 @@ def exchanges(report: Report) -> Table[ExchangeRow]:
 class RowMove:
     """The rows that step `index` of the run copied to or from a remote buffer.
 
-    They went to the device if `loads` is True. `step` is the number of the compiled step, and
-    `what` its description of the copy.
+    `loads` is True if they were copied to the device. `step` is the number of the compiled step,
+    `what` the facts about the copy, and `rows` the row numbers.
     """
 
     index: int
@@ -321,7 +321,9 @@ def row_moves(report: Report) -> Iterator[RowMove]:
             if done + transfer.rows > len(rows):
                 return
             own_rows = tuple(rows[done : done + transfer.rows].tolist())
-            yield RowMove(index, int(order[index]), transfer, bool(step.to_device), own_rows)
+            yield RowMove(
+                index, int(order[index]), what=transfer, loads=bool(step.to_device), rows=own_rows
+            )
             done += transfer.rows
 
 
@@ -364,11 +366,14 @@ def buffers(report: Report) -> Table[BufferUse]:
 class IpuRow:
     """The work and the waiting of one IPU in a run, in modelled cycles.
 
-    On a machine with I/O tiles, `ipu` is an index of `Target.sets`. The IPU works for
-    `busy_cycles`, of which `shared_cycles` are in steps that make all IPUs wait and in which it
-    takes part. It waits for other IPUs for `waiting_cycles`, longest for `waits_for` (-1 if for
-    none). Other IPUs wait for it for `held_cycles` in all, longest in its step `held_by`. Only
-    steps whose order was recorded count.
+    - `ipu` is its number; on a machine with I/O tiles, it is an index of `Target.sets`.
+    - `busy_cycles` are its work. `shared_cycles` are the part of it in steps before which all IPUs
+      wait for each other.
+    - `waiting_cycles` are its waiting for other IPUs, longest for `waits_for` (-1 if it never
+      waits).
+    - `held_cycles` are the waiting of other IPUs for this one, longest before its step `held_by`.
+
+    Only steps whose order was recorded count.
     """
 
     ipu: int
@@ -381,17 +386,17 @@ class IpuRow:
 
     @property
     def own_cycles(self) -> int:
-        """Modelled cycles of work in steps for which no other IPU waits."""
+        """Modelled cycles of work in steps before which the IPUs do not all wait for each other."""
         return self.busy_cycles - self.shared_cycles
 
     @property
     def busy(self) -> float:
-        """The share of the run in which it works, 0 to 1."""
+        """The share of the run in which the IPU works, 0 to 1."""
         return self.busy_cycles / ((self.busy_cycles + self.waiting_cycles) or 1)
 
 
 def ipus(report: Report) -> Table[IpuRow]:
-    """Return a row for each IPU: how long it works, and how long it and others wait."""
+    """Return a row for each IPU: its work, its waiting, and the waiting of others for it."""
     overlap = report.overlap
     rows = []
     for ipu, (waits, holding) in enumerate(
@@ -401,13 +406,24 @@ def ipus(report: Report) -> Table[IpuRow]:
         by = report.step_cost(int(overlap.holding(ipu).argmax())).name if holding else ""
         shared = int((overlap.shared - overlap.idle)[:, ipu].sum())
         rows.append(
-            IpuRow(ipu, overlap.total - idle, idle, longest if idle else -1, holding, by, shared)
+            IpuRow(
+                ipu,
+                overlap.total - idle,
+                waiting_cycles=idle,
+                waits_for=longest if idle else -1,
+                held_cycles=holding,
+                held_by=by,
+                shared_cycles=shared,
+            )
         )
     return Table(rows)
 
 
 class Lazily(Sequence[T]):
-    """A sequence that makes each item when it is indexed."""
+    """A sequence that computes an item when it is indexed.
+
+    `one` is the name of an item in errors, and `make(i)` computes item i.
+    """
 
     def __init__(self, length: int, one: str, make: Callable[[int], T]) -> None:
         self._length = length
@@ -439,7 +455,7 @@ class Lazily(Sequence[T]):
 
 @dataclass(frozen=True)
 class GraphSize:
-    """The numbers of vertices, edges, variables and compute sets."""
+    """The numbers of vertices, edges, variables and compute sets of a program."""
 
     num_vertices: int
     num_edges: int
@@ -451,7 +467,8 @@ class GraphSize:
 class LivenessStep:
     """The live memory at a place of the programs.
 
-    `bytes` is the memory in use on all tiles together, with buffers, without `always_live_bytes`.
+    `bytes` is the memory in use on all tiles together, including buffers but not
+    `always_live_bytes`.
     """
 
     COLUMNS: ClassVar = ("number", "type", "name", "bytes", "always_live_bytes", "cycles")
@@ -466,7 +483,7 @@ class LivenessStep:
 
     @property
     def program(self) -> ProgramNode:
-        """The step's place in the programs: a leaf with `name` and `type`."""
+        """The node of the step in the programs: a leaf with `name` and `type`."""
         return self._profile.leaf(self._memory.liveness.places[self.number].step)
 
     @property
@@ -476,25 +493,28 @@ class LivenessStep:
 
     @property
     def not_always_live_memory(self) -> LivenessStep:
-        """The step itself, which has `bytes` and `variables`, under libpva's name."""
+        """This object, which has `bytes` and `variables`, under libpva's name."""
         return self
 
     @property
     def variables(self) -> dict[str, int]:
-        """Bytes by variable, of those that are not always live, largest first."""
+        """The bytes of each variable that is live here but not always, largest first."""
         return self._memory.live_at(self.number)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Compilation(WithoutSome):
-    """The compiled program: `report.compilation.tiles[3].memory.total.including_gaps`, `.programs`,
-    `.compute_sets`."""
+    """The compiled program, by libpva's names.
+
+    For example, `report.compilation.tiles[3].memory.total.including_gaps`, `.programs` and
+    `.compute_sets`.
+    """
 
     _report: Report
 
     @property
     def target(self) -> Target:
-        """The machine."""
+        """The machine that the program was compiled for."""
         return self._report.target
 
     @property
@@ -529,7 +549,7 @@ class Compilation(WithoutSome):
 
     @property
     def programs(self) -> tuple[ProgramNode, ...]:
-        """The programs as trees, with `name`, `type`, `children`, `walk()`, `accept(visitor)`."""
+        """The programs as trees of nodes, each with `name`, `type` and `children`."""
         return self._report.profile.programs
 
     @property
@@ -544,7 +564,15 @@ class Compilation(WithoutSome):
         always = int(memory.always_live_bytes_per_tile.sum())
         places = zip(memory.liveness.places, memory.bytes_by_place(), strict=True)
         return Table(
-            LivenessStep(i, node.kind, name, size, always, memory, self._report.profile)
+            LivenessStep(
+                i,
+                node.kind,
+                name=name,
+                bytes=size,
+                always_live_bytes=always,
+                _memory=memory,
+                _profile=self._report.profile,
+            )
             for i, (node, (name, size)) in enumerate(places)
         )
 
@@ -570,13 +598,13 @@ class Steps(Lazily[IpuStep | Any]):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Execution(WithoutSome):
-    """The part of a report on what has run: `steps`, `runs`, `total_cycles` and `blocks`."""
+    """The part of a report about what ran: `steps`, `runs`, `total_cycles` and `blocks`."""
 
     _report: Report
 
     @property
     def steps(self) -> Steps:
-        """The steps in order, each with its start and end, and its cycles by tile on demand."""
+        """The steps in order, with start and end; their cycles by tile are computed on request."""
         return Steps(self._report)
 
     @property
@@ -602,10 +630,9 @@ class Execution(WithoutSome):
         tiles within the block counts too. An outer block comes before the blocks inside it.
 
         `block_filter` is a regular expression that selects blocks by their names. Programs whose
-        names match `program_filter` count as blocks too. A block in which nothing ran is left out.
-        A long run records the order of its first steps only, and blocks after these are left out as
-        well. The defaults are the engine's options `profiler.*`: tile 0, all blocks, no other
-        programs.
+        names match `program_filter` count as blocks too. A block is left out if nothing ran in it,
+        or if it ran after the steps whose order a long run records. The defaults are the engine's
+        options `profiler.*`: tile 0, all blocks, no other programs.
 
         Raises `PoplarIndexError`, `InvalidOptionError` and `ProfilingDisabledError`.
         """

@@ -1,5 +1,4 @@
-"""A report read from a file. Nothing in the file is trusted: every number is checked against what
-it points into."""
+"""Read a report from a file, and check every number before it is used as an index or a size."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ from ipu_teach.saving import schema as s
 from ipu_teach.saving.archive import MOST_NODES
 from ipu_teach.target import Target, sync_of
 
-# Fields of a machine that can change without the vertices at hand.
+# fields of a machine that `what_if` can change without the vertices
 RATES = frozenset(
     (
         "exchange_bytes_per_cycle",
@@ -58,12 +57,12 @@ RATES = frozenset(
 )
 
 T = TypeVar("T")
-# in the order of the arguments of `Report`
+# the arguments of `Report`, in order
 Read = tuple[Profile, RunLog, HostTrace, InstrumentationSettings, PoplarVersion]
 
 
 def read(data: bytes) -> Read:
-    """Return the report in a file. Raises `ReportLoadError`."""
+    """Return the report in the bytes of a file. Raises `ReportLoadError`."""
     return s.load(data, w.REPORT, _report)
 
 
@@ -129,7 +128,7 @@ def _profile(header: s.HeaderValue) -> StoredProfile:
     notes: w.Notes = w.NOTES.read(inner)
 
     def noted(name: str, made: Sequence[T], **fields: Sequence[Any]) -> tuple[T, ...]:
-        """Return the records with the texts of the notes, by field."""
+        """Return the records with the values of the notes in their `fields`."""
         if any(len(values) != len(made) for values in fields.values()):
             header[name].fail("a list with its notes")
         rows = zip(made, *fields.values(), strict=True)
@@ -155,7 +154,7 @@ def _profile(header: s.HeaderValue) -> StoredProfile:
     ]
     sets = noted("compute_sets", sets, parts=parts)
     steps = get("steps", w.STEPS)
-    moves = notes.moves or [()] * len(steps)  # older files do not say
+    moves = notes.moves or [()] * len(steps)  # version 4 and older have no moves
     steps = noted("steps", steps, line=notes.steps, moves=moves)
     count = len(steps)
     if count * target.num_tiles > w.MOST_CELLS:
@@ -179,8 +178,10 @@ def _profile(header: s.HeaderValue) -> StoredProfile:
 
 
 def _replicas(header: s.HeaderValue, variables: Sequence[VariableFacts], target: Target) -> int:
-    """Return how many replicas ran; of older files, which do not say, by the names of their
-    variables."""
+    """Return the number of replicas that ran.
+
+    Older files do not have that number; it then follows from the names of their variables.
+    """
     if "replicas" not in header.value:
         return named_replicas(variables, target)
     replicas = header["replicas"].whole(1, target.num_ipus)
@@ -247,7 +248,7 @@ def _memory(part: s.HeaderValue, target: Target) -> MemoryLedger:
 
 
 def _ran(part: s.HeaderValue) -> RunLog:
-    """Return what ran, checked against the numbers of steps and programs."""
+    """Return the log of the run, checked against the numbers of steps and programs."""
     order = s.column(below="steps").read(part["order"])
     counts = s.column().read(part["counts"])
     part.known["ran"] = total = int(counts.sum())

@@ -1,8 +1,7 @@
-"""The values of a run, beside its report: the values of some tensors before it, and the changes of
-each step.
+"""The values of a run: those of some tensors before the first step, and the changes of each step.
 
-`Engine.record` returns a `Recording`; it grows with each change while the engine runs, and stops at
-its bound.
+`Engine.record` returns a `Recording`. While the engine runs, it grows with each change until it
+reaches its limit.
 """
 
 from __future__ import annotations
@@ -21,19 +20,20 @@ from ipu_teach.types import Array, from_quarter
 
 MOST_ELEMENTS = 65_536
 MOST_ENTRIES = 1_000_000
-HOST = -1  # in the place of a step: the host wrote between two runs
+HOST = -1  # stands for a step: the host wrote between two runs
 
-# a tensor's values, and which of its elements are written
+# returns a tensor's values, and which of its elements are written
 Look = Callable[[Tensor], tuple[Array, Array]]
 
 
 class Track:
-    """One recorded tensor: `first`, its elements before the first step, and `first_written`, which
-    of them were written.
+    """The values of one recorded tensor.
 
-    `changes`: for each step that changed some (its place in the recording, int32[n] elements, their
-    values, bool[n] whether they are written). Elements are numbered as the flattened tensor's;
-    `address` is the byte of each in the graph's memory.
+    `first` and `first_written` are its elements before the first step, and which of them were
+    written. `changes` has an entry for each step that changed some elements: (place of the step in
+    the recording, int32[n] numbers of the elements, their values, bool[n] whether they are
+    written). Elements are numbered as in the flattened tensor; `address` is the byte of each in the
+    graph's memory.
     """
 
     def __init__(self, tensor: Tensor) -> None:
@@ -42,7 +42,7 @@ class Track:
         self._bits = np.dtype(f"u{tensor.dtype.size}")
 
     def begin(self, look: Look) -> None:
-        """Discard everything, and keep the current values."""
+        """Discard all changes, and store the current values as the first ones."""
         values, written = look(self.tensor)
         self.first = values.reshape(-1).copy()
         self.first_written = written.reshape(-1).copy()
@@ -51,7 +51,7 @@ class Track:
         self.changes: list[tuple[int, Array, Array, Array]] = []
 
     def note(self, place: int, look: Look) -> int:
-        """Return how many elements have changed; they are kept under `place`."""
+        """Store the elements that have changed under `place`, and return their number."""
         values, written = (part.reshape(-1) for part in look(self.tensor))
         now = np.ascontiguousarray(values).view(self._bits)
         at = np.flatnonzero((now != self._now) | (written != self._written))
@@ -62,14 +62,14 @@ class Track:
         return len(at)
 
     def readable(self, values: Array) -> Array:
-        """Return the values as a person reads them: fp8 in numbers."""
+        """Return the values as numbers for a reader: those of QUARTER are decoded."""
         if self.tensor.has_metadata():
             return from_quarter(values, self.tensor.get_metadata())
         return values
 
 
 def _checked(graph: FrozenGraph, tensors: Sequence[object], max_steps: object) -> list[Tensor]:
-    """Return the tensors, each once, if they can be recorded. Raises `InvalidOptionError`."""
+    """Return the tensors, each once, if they can all be recorded. Raises `InvalidOptionError`."""
     if not is_whole(max_steps) or not 1 <= max_steps <= MOST_ENTRIES:
         raise InvalidOptionError(f"""record() was given most={shown(max_steps)}.
             next:  give a whole number from 1 to {MOST_ENTRIES:,}: the number of steps and
@@ -108,12 +108,12 @@ def _checked(graph: FrozenGraph, tensors: Sequence[object], max_steps: object) -
 
 
 class Recording:
-    """The values of the recorded tensors, step by step. `report` is that of the last run, None
-    before the first.
+    """The values of the recorded tensors, step by step.
 
-    `steps` has the number of the compiled step of each recorded step, in order, or `HOST`; `first`
-    steps of the engine ran before it. `missed` steps ran after the recording was full. A run that
-    an error or Ctrl-C stopped is recorded up to there.
+    `report` is the report of the last run, None before the first run. `steps` has the number of the
+    compiled step of each recorded step, in order, or `HOST`. The engine had run `first` steps
+    before the recording began. `missed` steps ran after it was full. A run that an error or Ctrl-C
+    stopped is recorded up to that point.
     """
 
     def __init__(self, compiled: Compiled, tensors: Sequence[Tensor], most: int) -> None:
@@ -128,8 +128,10 @@ class Recording:
         self._entries = 0
 
     def begin(self, first: int, look: Look) -> None:
-        """Record from now on and discard earlier values: the machine has run `first` steps, and
-        `look` reads its memory."""
+        """Discard earlier values, and record from now on.
+
+        The machine has run `first` steps, and `look` reads its memory.
+        """
         self.first = first
         self.steps = []
         self.missed = 0
@@ -140,7 +142,7 @@ class Recording:
             track.begin(look)
 
     def note(self, step: int) -> None:
-        """Step `step` has run."""
+        """Record the changes of step `step`, which has just run."""
         assert self._look is not None
         if self.missed or self._entries >= self.most:
             self.missed += step != HOST
@@ -152,15 +154,15 @@ class Recording:
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:
-        """The recorded tensors, in the order given."""
+        """The recorded tensors, in the order of the arguments of `record`."""
         return tuple(track.tensor for track in self.tracks)
 
     def values(self, tensor: Tensor, step: int) -> Array:
-        """Return the elements of a recorded tensor after step number `step` of the report (from 0),
-        in its shape and dtype.
+        """Return the elements of a recorded tensor after step number `step` of the report (from 0).
 
-        Unwritten elements hold NaN, for integers the dtype's smallest value, for bool true. Raises
-        `InvalidOptionError` for a tensor that is not recorded, `PoplarIndexError` for a step.
+        The array has the tensor's shape and dtype. Unwritten elements are NaN; for integers they
+        are the dtype's smallest value, and for bool True. Raises `InvalidOptionError` if the tensor
+        is not recorded, and `PoplarIndexError` if the step is not.
         """
         track = self.track(tensor, "values()")
         device_steps = np.flatnonzero(np.array(self.steps, np.int64) != HOST)
@@ -178,7 +180,7 @@ class Recording:
         return shaped
 
     def track(self, tensor: object, call: str) -> Track:
-        """Return what is kept of a tensor. Raises `InvalidOptionError` if it is not recorded."""
+        """Return the track of a recorded tensor. Raises `InvalidOptionError` if there is none."""
         for track in self.tracks:
             if isinstance(tensor, Tensor) and tensor == track.tensor:
                 return track
@@ -189,7 +191,7 @@ class Recording:
 
     @staticmethod
     def name(track: Track) -> str:
-        """Return a track in words."""
+        """Return the name of a track's tensor."""
         return track.tensor.graph.describe(track.tensor)
 
     def __repr__(self) -> str:

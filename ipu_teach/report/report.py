@@ -1,5 +1,4 @@
-"""The record of a run, as data. A report contains no engine: it holds the compiled program and the
-steps that ran."""
+"""The record of a run, as data: the compiled program and the steps that ran, without the engine."""
 
 from __future__ import annotations
 
@@ -42,10 +41,11 @@ from ipu_teach.report.walk import joints
 from ipu_teach.target import Target, changed
 from ipu_teach.types import Array
 
-# Steps of one IPU that are summed up together; steps whose times are worked out at once.
+# the number of steps of one IPU that are summed together, and of steps whose times are computed
+# together
 EVERY = 2**12
 CHUNK = 2**16
-# Fields of a machine that decide what is compiled, and not only how long it takes.
+# fields of a machine that the compiled program depends on, so that `what_if` cannot change them
 COMPILED_FOR = (
     "num_ipus",
     "num_tiles",
@@ -59,11 +59,12 @@ COMPILED_FOR = (
 @flagged
 @dataclass(frozen=True, eq=False, repr=False)
 class Report(WithoutSome):
-    """An immutable snapshot of a run. Every figure of cycles, bytes or time in it is modelled.
+    """An immutable snapshot of a run. All its cycles, bytes and times are modelled.
 
-    It comes from `engine.report`, or from a file by `Report.open`; both answer the same questions.
-    A run of more than 4,194,304 steps is counted completely, and the order of its first steps is
-    kept. If only unrecorded steps ran, asking for the execution raises `ProfilingDisabledError`.
+    `engine.report` returns it, and `Report.open` reads it from a file; both give the same answers.
+    A run of more than 4,194,304 steps is counted completely, but only the order of its first steps
+    is kept. If only unrecorded steps ran, questions about the execution raise
+    `ProfilingDisabledError`.
     """
 
     profile: Profile
@@ -82,13 +83,12 @@ class Report(WithoutSome):
 
     @property
     def poplar_version(self) -> PoplarVersion:
-        """The version of the kit that compiled the program: `.string`, `.major`, `.minor`,
-        `.point`."""
+        """The version of the kit that compiled the program: `string`, `major`, `minor`, `point`."""
         return self._version
 
     @property
     def runs(self) -> tuple[ProgramRun, ...]:
-        """The calls of `Engine.run` in it, at most the first 65,536."""
+        """The calls of `Engine.run`, at most the first 65,536."""
         return self._ran.runs
 
     @property
@@ -112,12 +112,12 @@ class Report(WithoutSome):
 
     @property
     def memory(self) -> MemoryLedger:
-        """Bytes by tile, variable and category."""
+        """The bytes by tile, variable and category."""
         return self.profile.memory
 
     @cached_property
     def executions(self) -> Array:
-        """int64[compiled steps]: how often each ran."""
+        """The number of executions of each compiled step: int64[compiled steps]."""
         if self.unrecorded_steps and not self.num_steps:
             raise ProfilingDisabledError(f"""The execution was not recorded:
                 {counted(self.unrecorded_steps, "step")} ran while profiling was disabled.
@@ -132,25 +132,27 @@ class Report(WithoutSome):
 
     @property
     def num_steps(self) -> int:
-        """Steps run since the engine was loaded."""
+        """The number of steps that ran since the engine was loaded."""
         return self._ran.total
 
     @property
     def steps_not_kept(self) -> int:
-        """The number of steps, the last ones, that are counted in every sum but missing from
-        `steps` and `step_numbers`."""
+        """The number of steps that are counted but whose order is not kept.
+
+        They are the last steps. They are in every sum, but not in `steps` and `step_numbers`.
+        """
         return self.num_steps - len(self._ran.order)
 
     @cached_property
     def compute_sets(self) -> Table[ComputeSetProfile]:
-        """Every compute set that some program executes, in the order of their making."""
+        """All compute sets that programs execute, in the order in which they were added."""
         profiles: dict[int, ComputeSetProfile] = {}
         for number, executions in enumerate(self.executions.tolist()):
             which = self.profile.steps[number].compute_set
             before = profiles.get(which)
             if which >= 0 and (before is None or executions):
-                # Where cycles depend on data there is a step for each way it ran; the last one
-                # stands for all.
+                # If cycles depend on data, a compute set has several steps. The last one that ran
+                # is shown.
                 flops = [part.flops for part in self.profile.parts(number)]
                 profiles[which] = ComputeSetProfile(
                     self.profile.compute_sets[which].name,
@@ -162,7 +164,7 @@ class Report(WithoutSome):
         return Table(profiles[i] for i in sorted(profiles))
 
     def steps(self, first: int = 0, last: int | None = None) -> list[StepRun]:
-        """Return the steps of the run from number `first` up to `last`, in order."""
+        """Return the steps of the run from number `first` up to, but not including, `last`."""
         for bound in (first, 0 if last is None else last):
             if not is_whole(bound) or bound < 0:
                 raise PoplarIndexError(f"""steps({shown(first)}, {shown(last)}) was called on
@@ -171,7 +173,7 @@ class Report(WithoutSome):
         return list(self.steps_between(first, last))
 
     def steps_between(self, first: int = 0, last: int | None = None) -> Iterator[StepRun]:
-        """As `steps`, one after the other."""
+        """Yield the steps that `steps` returns."""
         order = self._ran.order if self.executions.any() else self._ran.order[:0]
         last = len(order) if last is None else min(last, len(order))
         for begin in range(first, last, CHUNK):
@@ -196,8 +198,7 @@ class Report(WithoutSome):
 
     @property
     def step_numbers(self) -> Array:
-        """int32[num_steps - steps_not_kept]: which compiled step ran, in the order of the run.
-        Read-only."""
+        """The compiled step of each step of the run, read-only: int32[steps in kept order]."""
         return self._ran.order
 
     def step_cost(self, number: int) -> StepCost:
@@ -206,12 +207,14 @@ class Report(WithoutSome):
 
     @property
     def replicas(self) -> int:
-        """The number of replicas of one graph that ran; 1 if it was not replicated."""
+        """The number of replicas of the graph that ran; 1 if it was not replicated."""
         return self.profile.replicas
 
     def ipu_name(self, ipu: int) -> str:
-        """Return one of `Target.sets` in words, of a replicated graph with its replica: "IPU 3,
-        replica 1 of 2"."""
+        """Return the name of one of `Target.sets`, for a replicated graph with its replica.
+
+        An example is "IPU 3, replica 1 of 2".
+        """
         sets = self.target.sets
         count = self.replicas
         return query.Lazily(
@@ -219,11 +222,11 @@ class Report(WithoutSome):
         )[ipu]
 
     def phases(self, number: int, ipu: int | None = None) -> tuple[Phase, ...]:
-        """Return the phases of one execution of compiled step `number`, in order; together they
-        last its `cycles`.
+        """Return the phases of one execution of compiled step `number`, in order.
 
-        With `ipu` those of one IPU, or where there are I/O tiles of one of `Target.sets`, as long
-        as the step keeps it; of a step in which it has no part there are none.
+        The sum of their cycles is that of the step. With `ipu`, they are the phases of one IPU, or
+        on a machine with I/O tiles of one of `Target.sets`, for as long as it takes part in the
+        step. If it takes no part, there are none.
         """
         cost = self.step_cost(number)
         if (
@@ -241,18 +244,19 @@ class Report(WithoutSome):
 
     @property
     def rows_moved(self) -> Array:
-        """int64[n]: the numbers of the rows that remote buffers moved, in order, as far as they
-        were kept."""
+        """The numbers of the rows that remote buffers moved, in order: int64[recorded rows]."""
         return self._ran.rows
 
     @cached_property
     def row_moves(self) -> list[query.RowMove]:
-        """Each copy with a remote buffer and its rows, in order, as far as these were kept."""
+        """The copies with remote buffers and their rows, in order, as far as recorded."""
         return list(query.row_moves(self))
 
     def transfers(self, number: int) -> tuple[Transfers, ...]:
-        """Return which tile sends what to which in compiled step `number`: one entry for each of
-        its exchanges, as in `StepCost.exchange`."""
+        """Return the data that tiles send each other in compiled step `number`.
+
+        There is one entry for each exchange, as in `StepCost.exchange`.
+        """
         return query.Lazily(len(self.profile.steps), "compiled step", self.profile.transfers)[
             number
         ]
@@ -272,7 +276,7 @@ class Report(WithoutSome):
 
     @property
     def tables(self) -> dict[str, Sequence[Any]]:
-        """Return the tables of the report's page in full, by the name of their section."""
+        """The full tables of the report's page, by the title of their section."""
         tables: dict[str, Sequence[Any]] = {"Insights": self.insights()}
         tables |= {"Liveness": self.compilation.liveness_program_steps, "Variables": self.variables}
         if self.num_steps:
@@ -283,22 +287,24 @@ class Report(WithoutSome):
 
     @property
     def data(self) -> dict[str, list[dict[str, Any]]]:
-        """Every one of `tables` as plain data."""
+        """All of `tables` as lists of dicts."""
         return {name: Table(table).records() for name, table in self.tables.items()}
 
     @property
     def sources(self) -> dict[str, str]:
-        """The text of the codelets' methods by `Class.method`; its lines count from 1. Where it is
-        to be had."""
+        """The source text of the codelets' methods by `Class.method`, if it is known.
+
+        The lines of a text count from 1.
+        """
         return {name: text for codelet in self.profile.codelets for name, text in codelet.sources}
 
     def what_if(self, **changes: Any) -> Report:
-        """Return the same compiled program and the same run, at other rates:
-        `report.what_if(exchange_bytes_per_cycle=8)`.
+        """Return the report of the same run at other rates.
 
-        `changes` are fields of `Target`, by name. Nothing is compiled or run again, so the tile
-        mapping cannot change, and cycles given with `set_perf_estimate` stay as they are. Raises
-        `InvalidMachineModelError`, also for a number of tiles or IPUs: `sweep` compiles for each.
+        For example, `report.what_if(exchange_bytes_per_cycle=8)`. `changes` are fields of `Target`,
+        by name. Nothing is compiled or run again, so the tile mapping does not change, and cycles
+        set with `set_perf_estimate` stay as they are. Raises `InvalidMachineModelError`, also for
+        other numbers of tiles or IPUs: use `sweep`, which compiles for each of them.
         """
         for name in changes:
             if name in COMPILED_FOR:
@@ -316,12 +322,14 @@ class Report(WithoutSome):
                 )
         return replace(self, profile=self.profile.at(changed(self.target, **changes)))
 
-    # Sums over the run. "Average" is over the tiles.
+    # Sums over the run. "Average" means over the tiles.
 
     @cached_property
     def overlap(self) -> Overlap:
-        """When each of `Target.sets` comes to each of the steps whose order was kept, and who waits
-        for whom."""
+        """The times at which each of `Target.sets` begins each step, and the waiting between sets.
+
+        Only steps whose order was kept are included.
+        """
         sets = self.target.num_sets
         meets, lasts = np.full((2, len(self.profile.steps), sets), -1, np.int64)
         order = self._ran.order
@@ -332,20 +340,22 @@ class Report(WithoutSome):
             meets[number], lasts[number] = self.profile.by_set(number)
             if several and (meets[number] >= 0).any():
                 at_work[number] = self.profile.at_work(number)
-        # One IPU waits for no other, so that a stretch may begin anywhere.
+        # A single IPU waits for no other, so that its steps can be divided anywhere.
         return Overlap(
             order,
             lasts,
-            meets,
-            joints(self) if several else range(0, len(order), EVERY),
-            at_work,
+            meets=meets,
+            joints=joints(self) if several else range(0, len(order), EVERY),
+            at_work=at_work,
         )
 
     @cached_property
     def total_cycles(self) -> int:
-        """Modelled cycles of the whole run. On one IPU they are the sum of its steps, on several
-        the time on their clocks at the end. Steps whose order was not kept are counted as if no IPU
-        waited between external ones."""
+        """Modelled cycles of the entire run.
+
+        On one IPU they are the sum of its steps, and on several IPUs the time on their clocks at
+        the end. Steps whose order was not kept count as if no IPU waited between external syncs.
+        """
         return self.overlap.total + self.overlap.least(self.executions)
 
     @property
@@ -355,23 +365,25 @@ class Report(WithoutSome):
 
     @property
     def compute_cycles_per_tile(self) -> Array:
-        """int64[tiles]: compute cycles, idle threads included (6 x busiest worker)."""
+        """The compute cycles of each tile, with idle threads (6 x busiest worker): int64[tiles]."""
         return self._sum(n * step.compute_cycles for n, step in self._costs)
 
     @property
     def active_cycles_per_tile(self) -> Array:
-        """int64[tiles]: compute cycles, idle threads excluded (one for each instruction of a
-        worker)."""
+        """The compute cycles of each tile, excluding idle threads: int64[tiles].
+
+        Each instruction of a worker counts as one cycle.
+        """
         return self._sum(n * step.active_cycles for n, step in self._costs)
 
     @property
     def exchange_cycles_per_tile(self) -> Array:
-        """int64[tiles]: cycles in which the tile sends or receives on its own IPU."""
+        """The cycles in which each tile sends or receives on its own IPU: int64[tiles]."""
         return self._sum(n * step.exchange_cycles for n, step in self._costs)
 
     @property
     def exchange_bytes_per_tile(self) -> tuple[Array, Array]:
-        """(received, sent), int64[tiles] each: bytes that crossed between tiles."""
+        """(received, sent): the bytes that each tile exchanged with others, int64[tiles] each."""
         moved = [(n, traffic) for n, step in self._costs for traffic in step.exchange]
         return self._sum(n * t.received for n, t in moved), self._sum(n * t.sent for n, t in moved)
 
@@ -402,11 +414,11 @@ class Report(WithoutSome):
 
     @cached_property
     def link_cycles_per_tile(self) -> dict[str, Array]:
-        """For each kind of link (`LINKS`, `HOST` and `STREAMING` of `cost.phases`) int64[tiles]:
-        cycles in which the tile waits for the link in a step of its own.
+        """The cycles in which each tile waits for a link in a step that it takes part in.
 
-        A tile that has no part in a transfer does not wait for it: where I/O tiles load the next
-        data, those of the tiles that compute are 0.
+        The keys are the kinds of links, `LINKS`, `HOST` and `STREAMING` of `cost.phases`, and the
+        values int64[tiles]. A tile that takes no part in a transfer does not wait for it: if I/O
+        tiles load the next data, the cycles of the tiles that compute are 0.
         """
         waits = {
             kind: np.zeros(self.target.num_sets, np.int64) for kind in (LINKS, HOST, STREAMING)
@@ -430,16 +442,20 @@ class Report(WithoutSome):
 
     @property
     def sync_cycles_per_tile(self) -> Array:
-        """int64[tiles]: the rest of the total: syncs, and waiting for slower tiles. Never
-        negative."""
+        """The remaining cycles of each tile, syncs and waiting for slower tiles: int64[tiles].
+
+        They are never negative.
+        """
         busy = self.compute_cycles_per_tile + self.exchange_cycles_per_tile
         links: Array = sum(self.link_cycles_per_tile.values(), np.zeros_like(busy))
         return self.total_cycles - busy - links
 
     @property
     def proportions(self) -> dict[str, float]:
-        """The shares of the run by activity of the average tile. They add up to 1, and are empty if
-        nothing ran."""
+        """The share of the run that the average tile spends on each activity.
+
+        The shares add up to 1. They are all 0 if nothing ran.
+        """
         total = self.total_cycles
         links = self.link_cycles_per_tile
         spent = {
@@ -454,8 +470,11 @@ class Report(WithoutSome):
 
     @property
     def grounds(self) -> dict[str, float]:
-        """The shares of the modelled cycles by ground (`target.GROUNDS`), which add up to 1; under
-        "no estimate", the share of the vertices that ran without one, whose cycles are missing."""
+        """The share of the modelled cycles by kind of evidence, one of `target.GROUNDS`.
+
+        The shares add up to 1. "no estimate" is the share of the vertices that ran without an
+        estimate, whose cycles are missing.
+        """
         p = self.profile
         times = enumerate(self.executions.tolist())
         steps_run = (
@@ -469,25 +488,27 @@ class Report(WithoutSome):
         return tuple(sorted({name for _, step in self._costs for name in step.unknown}))
 
     def ways(self) -> dict[str, str]:
-        """Return how the host runs each codelet, all its vertices at once if it can.
+        """Return how the host runs each codelet.
 
-        "batch": all vertices at once; "scalar": a loop over the elements of each, compiled where
-        that pays; "CPython alone: line 9, np.sort": such a loop that cannot be compiled, and the
-        reason; "loop": vertex by vertex, in plain Python. A codelet that runs in several ways is
-        listed with the slowest.
+        - "batch": all vertices at once.
+        - "scalar": a loop over the elements of each vertex, compiled if that saves time.
+        - "CPython alone: line 9, np.sort": such a loop, which cannot be compiled for that reason.
+        - "loop": vertex by vertex, in plain Python.
+
+        A codelet that runs in several ways is listed with the slowest.
         """
         return {c.name: c.way for c in self.profile.codelets}
 
     def unbatched(self) -> dict[str, str]:
-        """Return the codelets that did not run as one batch: for each the line and the reason that
-        prevented it.
+        """Return the line and the reason that prevented a batch, by codelet.
 
-        Of those that run vertex by vertex also what kept them from running as scalar loops.
+        For codelets that run vertex by vertex, the text also says why they cannot run as scalar
+        loops.
         """
         return {c.name: c.unbatched for c in self.profile.codelets if c.unbatched}
 
     def graph_size(self) -> dict[str, int]:
-        """Numbers of vertices, edges, variables and compute sets."""
+        """Return the numbers of vertices, edges, variables and compute sets."""
         profile = self.profile
         return {
             "vertices": sum(part.vertices for c in profile.compute_sets for part in c.parts),
@@ -497,15 +518,17 @@ class Report(WithoutSome):
         }
 
     def vertex_counts(self) -> dict[str, int]:
-        """Number of vertices of each codelet, most first."""
+        """Return the number of vertices of each codelet, largest first."""
         counts: Counter[str] = Counter()
         for part in (part for c in self.profile.compute_sets for part in c.parts):
             counts[self.profile.codelets[part.codelet].name] += part.vertices
         return dict(counts.most_common())
 
     def cycles_by_codelet(self) -> dict[str, int]:
-        """Return the worker cycles (tile cycles for supervisor vertices) of the run, by codelet,
-        most first."""
+        """Return the worker cycles of the run by codelet, largest first.
+
+        For supervisor vertices they are tile cycles.
+        """
         totals: dict[str, int] = {}
         for number, n in enumerate(self.executions.tolist()):
             for name, cycles in self.profile.codelet_cycles(number).items() if n else ():
@@ -516,7 +539,7 @@ class Report(WithoutSome):
         return sum(parts, np.zeros(self.target.num_tiles, np.int64))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """To another process a report travels as it does into a file."""
+        """Return how to rebuild the report elsewhere: from the bytes that `save` writes."""
         return Report.deserialize, (self.serialize(),)
 
     _repr_html_ = page
@@ -532,10 +555,10 @@ class Report(WithoutSome):
 def open_report(
     path: str | os.PathLike[str], debug_path: str | os.PathLike[str] | None = None
 ) -> Report:
-    """Return `Report.open`, by libpva's name. `debug_path`, Poplar's second file, is not needed: a
-    report is one file.
+    """Return `Report.open(path)`, by libpva's name.
 
-    Raises `ReportLoadError`, which is a `FileNotFoundError` too where there is no such file.
+    `debug_path` is Poplar's second file, which a report does not need: it is one file. Raises
+    `ReportLoadError`, which is also a `FileNotFoundError` if the file does not exist.
     """
     if debug_path is not None:
         raise NotOfferedError(f"""open_report() was given a second file, {shown(str(debug_path))}.

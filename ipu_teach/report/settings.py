@@ -1,5 +1,4 @@
-"""The recorded parts of a run, as set by the engine's options, and the version of the kit that
-recorded it."""
+"""The engine's options that affect a report, and the version of the kit that recorded it."""
 
 from __future__ import annotations
 
@@ -15,13 +14,13 @@ LEVELS = ("Vertex", "Tile", "Ipu", "Device", "Off")
 MOST = 2**62
 LEVEL = checked(TEXT, LEVELS.__contains__, "one of " + ", ".join(LEVELS))
 NAMES = Codec(lambda v, _: sorted(v), lambda p: frozenset(many(TEXT).read(p)))
-# every file has them
+# in every version of the files
 Named = Annotated[tuple[frozenset[str], frozenset[str]] | None, pair(NAMES, NAMES)]
 
 
 def kit_version() -> str:
     """Return the version of this kit."""
-    import ipu_teach  # imported late, because it imports reports
+    import ipu_teach  # imported here, because ipu_teach imports reports
 
     return ipu_teach.__version__
 
@@ -38,17 +37,17 @@ class PoplarVersion:
 
     @property
     def major(self) -> int:
-        """The first number."""
+        """The first number of the version."""
         return self._number(0)
 
     @property
     def minor(self) -> int:
-        """The second number."""
+        """The second number of the version."""
         return self._number(1)
 
     @property
     def point(self) -> int:
-        """The third number."""
+        """The third number of the version."""
         return self._number(2)
 
     def __str__(self) -> str:
@@ -57,13 +56,14 @@ class PoplarVersion:
 
 @dataclass(frozen=True)
 class InstrumentationSettings:
-    """The options of an engine that decide what its reports show, by libpva's names where it has
-    them.
+    """The options of an engine that affect what its reports show, by libpva's names if it has them.
 
-    `compute` is `debug.computeInstrumentationLevel`, "Off" without `debug.instrument`;
-    `external_exchange` is `debug.instrumentExternalExchange`; `block_filter`, `block_tile` and
-    `program_filter` are the options `profiler.blocks.*` and `profiler.programs.filter`. `named`: of
-    a report from a file which names the two filters found, since no pattern of a file is run.
+    - `compute` is `debug.computeInstrumentationLevel`, or "Off" without `debug.instrument`.
+    - `external_exchange` is `debug.instrumentExternalExchange`.
+    - `block_filter`, `block_tile` and `program_filter` are the options `profiler.blocks.*` and
+      `profiler.programs.filter`.
+    - `named` has the names that match the two filters, for a report from a file. It avoids
+      evaluating a pattern from a file.
     """
 
     compute: Annotated[str, LEVEL] = "Vertex"
@@ -76,8 +76,7 @@ class InstrumentationSettings:
 
     @cached_property
     def finds(self) -> tuple[Finds, Finds]:
-        """Whether the filter of blocks finds something in the name of one, and that of programs in
-        the name of one."""
+        """The tests of whether a name matches the filter of blocks, and that of programs."""
         if self.named:
             return self.named[0].__contains__, self.named[1].__contains__
         programs = finds(self.program_filter, "profiler.programs.filter", empty=False)
@@ -85,7 +84,7 @@ class InstrumentationSettings:
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> InstrumentationSettings:
-        """Return those in an engine's options, which have Poplar's names."""
+        """Return the settings in an engine's options, which have Poplar's names."""
         level = (
             str(options["debug.computeInstrumentationLevel"])
             if options["debug.instrument"]
@@ -105,7 +104,7 @@ class InstrumentationSettings:
         )
 
     def written(self, names: Iterable[str]) -> InstrumentationSettings:
-        """Return the form for a file; `names` are those of the programs."""
+        """Return the settings as they are saved in a file; `names` are those of the programs."""
         known = set(names)
         blocks, programs = (frozenset(filter(is_found, known)) for is_found in self.finds)
         return replace(self, named=(blocks, programs))

@@ -14,26 +14,24 @@ from ipu_teach.types import Array
 
 
 class Costed:
-    """Properties computed from the modelled `cost` of one execution."""
+    """A base class with properties that are computed from the modelled `cost` of one execution."""
 
     cost: StepCost
 
     @property
     def bytes_received(self) -> int:
-        """Bytes that cross between tiles."""
+        """The bytes copied between tiles."""
         return sum(t.total for t in self.cost.exchange)
 
     @property
     def balance(self) -> float:
-        """Mean over maximum of the tiles' compute cycles: 1 is perfect, 0 means there was nothing
-        to do."""
+        """The mean over the maximum of the tiles' compute cycles; 1 is perfect, 0 means no work."""
         return self.cost.balance
 
 
 @dataclass(frozen=True, eq=False)
 class ComputeSetProfile(Costed):
-    """One compute set: how often it ran, and what one execution costs (modelled; arrays by
-    tile)."""
+    """One compute set: how often it ran, and the modelled cost of one execution."""
 
     COLUMNS: ClassVar = (
         "name",
@@ -49,22 +47,22 @@ class ComputeSetProfile(Costed):
     executions: int
     vertices: dict[str, int]
     cost: StepCost
-    # floating-point operations of one execution; -1 where a codelet could not be traced
+    # floating-point operations of one execution; -1 if a codelet could not be traced
     flops: int = -1
 
     @property
     def num_vertices(self) -> int:
-        """Vertices of all codelets in it."""
+        """The number of vertices of all codelets."""
         return sum(self.vertices.values())
 
     @property
     def cycles(self) -> int:
-        """Modelled cycles of one execution, sync and exchange included."""
+        """Modelled cycles of one execution, including sync and exchange."""
         return self.cost.cycles
 
     @property
     def cycles_per_tile(self) -> Array:
-        """int64[tiles]: compute cycles of one execution, idle threads included."""
+        """The compute cycles of one execution, including idle threads: int64[tiles]."""
         return self.cost.compute_cycles
 
 
@@ -84,12 +82,11 @@ class IpuStep:
 
 @dataclass(frozen=True)
 class StepRun(Costed):
-    """One step of the run: when it started and how long it took, in modelled cycles since the run
-    began.
+    """One step of the run, with its start and its length in modelled cycles since the run began.
 
-    `cost` has its phases by tile; every execution of one step has the same. `step` is the number of
-    the compiled step. On several IPUs it starts with the first that takes part and ends with the
-    last; `ipus` has the times of each.
+    `cost` has its phases by tile; all executions of a step have the same one. `step` is the number
+    of the compiled step. On several IPUs, the step starts with the first IPU that takes part and
+    ends with the last; `ipus` has the times of each.
     """
 
     COLUMNS: ClassVar = (
@@ -118,12 +115,12 @@ class StepRun(Costed):
 
     @property
     def program(self) -> ProgramNode:
-        """The step's place in the programs: a leaf with `name` and `type`."""
+        """The node of the step in the programs: a leaf with `name` and `type`."""
         return self.profile.leaf(self.step)
 
     @property
     def vertex_types(self) -> str:
-        """The codelets that it executes, with how many vertices each has."""
+        """The codelets that the step executes, each with its number of vertices, as text."""
         return ", ".join(
             f"{name} x {count:,}" for name, count in self.profile.vertices(self.step).items()
         )
@@ -139,8 +136,11 @@ class StepRun(Costed):
 
     @property
     def shares(self) -> tuple[tuple[int | None, int], ...]:
-        """(IPU, start) of each that does it by itself; (None, start) where there is one, or all do
-        it together. With I/O tiles the number is that of one of `Target.sets`."""
+        """(IPU, start) of each IPU that runs the step by itself.
+
+        It is (None, start) if there is one IPU, or if all run the step together. With I/O tiles,
+        the number is an index of `Target.sets`.
+        """
         if len(self._starts) == 1 or of_all(self.profile.by_set(self.step)[0]):
             return ((None, self.start),)
         return tuple((number, ipu.start) for number, ipu in enumerate(self.ipus) if ipu.cycles)
@@ -152,11 +152,11 @@ class StepRun(Costed):
 
     @property
     def active_tiles(self) -> int:
-        """Tiles that compute."""
+        """The number of tiles that compute."""
         return int(np.count_nonzero(self.cost.compute_cycles))
 
     @property
     def cycles_by_tile(self) -> Array:
-        """int64[tiles]: cycles in which each tile computes or exchanges on its IPU."""
+        """The cycles in which each tile computes or exchanges on its IPU: int64[tiles]."""
         busy: Array = self.cost.compute_cycles + self.cost.exchange_cycles
         return busy

@@ -1,4 +1,4 @@
-"""The profile summary in Poplar's words, line for line where Poplar prints the same figure."""
+"""The profile summary in Poplar's words, with equal lines for figures that Poplar prints too."""
 
 from __future__ import annotations
 
@@ -30,12 +30,14 @@ def print_profile_summary(
     show_var_storage: bool = False,
     file: TextIO | None = None,
 ) -> None:
-    """Print `report`. `sections`: some of Target, Graph, Memory Usage, Execution, Runs, Cycles by
-    vertex type; all if left out, Runs where there are several. It has those of one program and name
-    together, and their host copies apart.
+    """Print a summary of `report`.
 
-    `show_execution_steps` adds the steps of the run, `show_var_storage` the variables with their
-    bytes and tiles, largest first; of each at most a hundred. Cycles and times are modelled.
+    `sections` are some of Target, Graph, Memory Usage, Execution, Runs, and Cycles by vertex type.
+    By default all are printed, Runs only if there are several. Runs of the same program and name
+    are shown together, with their host copies as a separate figure.
+
+    `show_execution_steps` adds the steps of the run, and `show_var_storage` the variables with
+    their bytes and tiles, largest first; at most a hundred of each. Cycles and times are modelled.
     """
     print(
         summary_text(report, sections, show_execution_steps, show_var_storage),
@@ -49,7 +51,7 @@ def summary_text(
     show_execution_steps: bool = False,
     show_var_storage: bool = False,
 ) -> str:
-    """Return what `print_profile_summary` prints."""
+    """Return the text that `print_profile_summary` prints."""
     if not isinstance(report, Report):
         raise InvalidOptionError(f"""print_profile_summary() was given {shown(report)}, which is not
             a report.
@@ -132,7 +134,7 @@ def _memory(report: Report) -> list[str]:
 
 
 def _unrecorded(report: Report) -> list[str]:
-    """Return a line on the steps that are missing from the report."""
+    """Return a line on the steps that are missing from the report, or no line."""
     missing = report.unrecorded_steps
     return (
         [f"{missing:,} step{'s' if missing > 1 else ''} ran unrecorded, with profiling disabled."]
@@ -180,7 +182,7 @@ def _execution(report: Report) -> list[str]:
 
 
 def _ipus(report: Report, maximum: int = 16) -> list[str]:
-    """Return how long each of several IPUs is at work, and whose steps hold up the others."""
+    """Return lines with the work of each of several IPUs, and the one that delays others most."""
     sets = report.target.sets
     rows = report.ipus if len(sets) > 1 else Table[IpuRow]()
     lines = [
@@ -205,9 +207,11 @@ def _ipus(report: Report, maximum: int = 16) -> list[str]:
 
 
 def _runs(report: Report, maximum: int = 12) -> list[str]:
-    """Return lines with the cycles of the runs, by program and name. Steps whose order was not kept
-    are not included."""
-    by_name: dict[str, Array] = {}  # how many, their steps, cycles, and cycles of host copies
+    """Return lines with the cycles of the runs, by program and name.
+
+    Steps whose order was not kept are not included.
+    """
+    by_name: dict[str, Array] = {}  # number of runs, steps, cycles, and cycles of host copies
     numbers = report.step_numbers
     host = np.zeros(len(report.executions), np.int64)
     for number in np.flatnonzero(report.executions).tolist():

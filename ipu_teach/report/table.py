@@ -1,4 +1,4 @@
-"""Rows that one can count, filter, and hand to other tools: a tuple of plain records."""
+"""Tables of records, which can be counted, filtered and passed to other tools."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ Finds = Callable[[str], bool]
 
 
 class Table(tuple[T, ...]):
-    """A tuple of records. What of one is plain data are its fields that its repr shows, or what its
-    class has as `COLUMNS`."""
+    """A tuple of records.
+
+    The columns are the `COLUMNS` of the records' class, or else the fields that their repr shows.
+    """
 
     __slots__ = ()
 
@@ -28,7 +30,7 @@ class Table(tuple[T, ...]):
             return ()
         return getattr(self[0], "COLUMNS", None) or tuple(f.name for f in fields(self[0]) if f.repr)
 
-    if not TYPE_CHECKING:  # type checkers know a tuple's method
+    if not TYPE_CHECKING:  # type checkers know the method of tuples
 
         def __getitem__(self, index: Any) -> Any:
             try:
@@ -48,17 +50,19 @@ class Table(tuple[T, ...]):
     data = property(records, doc="`records()`, by the name that the views have for it.")
 
     def named(self, pattern: str) -> Table[T]:
-        """Return the rows in whose name the regular expression is found. Raises
-        `InvalidOptionError`."""
+        """Return the rows whose name matches the regular expression `pattern`, at any place.
+
+        Raises `InvalidOptionError`.
+        """
         wanted = expression(pattern, "named()")
         return Table(row for row in self if wanted.search(getattr(row, "name", "")))
 
     def where(self, condition: Callable[[T], object]) -> Table[T]:
-        """Return the rows for which the function gives true."""
+        """Return the rows for which `condition` returns a true value."""
         return Table(row for row in self if condition(row))
 
     def largest(self, column: str, count: int = 10) -> Table[T]:
-        """Return the `count` rows with the most in a column, most first."""
+        """Return the `count` rows with the largest values in a column, largest first."""
         if column not in self.columns and self:
             raise InvalidOptionError(f"""There is no column {shown(column)}.
                 next:  the columns are {", ".join(self.columns)}.""")
@@ -73,8 +77,7 @@ class Table(tuple[T, ...]):
         return out.getvalue()
 
     def to_dataframe(self) -> Any:
-        """Return the rows as a pandas DataFrame. Raises `NotOfferedError` where pandas is not
-        installed."""
+        """Return the rows as a pandas DataFrame. Raises `NotOfferedError` without pandas."""
         try:
             import pandas
         except ImportError:
@@ -83,7 +86,7 @@ class Table(tuple[T, ...]):
         return pandas.DataFrame.from_records(self.records(), columns=list(self.columns))
 
     def _repr_html_(self) -> str:
-        from ipu_teach.report.html import table_page  # imported late, because it builds tables
+        from ipu_teach.report.html import table_page  # imported here, as html imports this module
 
         return table_page(self)
 
@@ -92,7 +95,7 @@ class Table(tuple[T, ...]):
 
 
 def expression(pattern: object, call: str) -> re.Pattern[str]:
-    """Return a regular expression, compiled. Raises `InvalidOptionError`."""
+    """Return a compiled regular expression. Raises `InvalidOptionError`, which names `call`."""
     try:
         return re.compile(pattern)  # type: ignore[call-overload, no-any-return]
     except (re.error, TypeError) as error:
@@ -102,12 +105,15 @@ def expression(pattern: object, call: str) -> re.Pattern[str]:
 
 
 def finds(pattern: object, call: str, empty: bool = True) -> Finds:
-    """Return a function that says whether a pattern is found in a name; the empty one is
-    everywhere, or if not `empty` nowhere. Raises `InvalidOptionError`."""
+    """Return a function that returns whether a regular expression matches a name, at any place.
+
+    An empty pattern matches every name, or no name if `empty` is False. Raises
+    `InvalidOptionError`.
+    """
     wanted = expression(pattern, call)
     return lambda name: (empty or bool(pattern and name)) and wanted.search(name) is not None
 
 
 def plain(text: str) -> str:
-    """Return `text` without what a terminal or a page would take for a command."""
+    """Return `text` without control characters that a terminal or a page would interpret."""
     return "".join(c if c.isprintable() else "\ufffd" for c in text)

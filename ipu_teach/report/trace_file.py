@@ -1,8 +1,8 @@
-"""A run as Chrome's trace events, which Perfetto (ui.perfetto.dev) and chrome://tracing open.
+"""A run as Chrome's trace events, for Perfetto (ui.perfetto.dev) and chrome://tracing.
 
-One row shows the steps and one their phases (on several IPUs two rows for each). Below them each
-chosen tile has a row for its computing and exchanging, and one for its blocks. Times are modelled;
-a trace's microseconds are those of the modelled clock.
+One row shows the steps and one row their phases; with several IPUs, there are two rows for each.
+Below them each chosen tile has a row for its computing and exchanging, and one for its blocks.
+Times are modelled: a microsecond of the trace is one of the modelled clock.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from ipu_teach.report.report import Report
 from ipu_teach.report.steps import StepRun
 
 MOST_EVENTS = 500_000
-MOST_TILES = 16  # with rows of their own, if nobody says which
-HOST, DEVICE = 0, 1  # the numbers of their processes
-# rows, two for each set of tiles; Perfetto takes 0 for the row whose number is the process's
+MOST_TILES = 16  # the most tiles with their own rows, unless the caller chooses them
+HOST, DEVICE = 0, 1  # the numbers of the two processes in the trace
+# Rows, two for each set of tiles. Row 0 is not used: Perfetto takes it for the row of the process.
 STEPS, PHASES = 1, 2
 ROWS = {STEPS: "steps", PHASES: "phases"}
 _Event = dict[str, Any]
@@ -33,11 +33,14 @@ def chrome_trace(
     host: bool = False,
     blocks: Iterable[int] = (),
 ) -> str:
-    """Return the run as JSON. `tiles`: those that get rows of their own; left out, all of a small
-    machine, else the 16 that are at work longest. `blocks`: tiles that get a row of their blocks,
-    as `report.execution.blocks` gives them. After `most_events` events the trace ends and says how
-    many steps are missing. `host` adds the host's events and counters, in their own, measured
-    time."""
+    """Return the run as JSON text.
+
+    - `tiles` get their own rows; by default all tiles of a small machine, or the 16 busiest.
+    - `blocks` are tiles that get a row of their blocks, see `report.execution.blocks`.
+    - `host` adds the host's events and counters, with their measured times.
+
+    After `most_events` events the trace ends, and says how many steps are missing.
+    """
     chosen, marked = _chosen(report, tiles), _chosen(report, blocks)
     microseconds = 1e6 / report.target.tile_clock_frequency
     events: list[_Event] = [
@@ -127,7 +130,7 @@ def _events(report: Report, step: StepRun, tiles: list[int], scale: float) -> It
 
 
 def _tile_row(report: Report) -> int:
-    """Return the row of tile 0."""
+    """Return the number of the row of tile 0."""
     return max(10, STEPS + 2 * report.target.num_sets)
 
 
@@ -141,10 +144,13 @@ def _span(
     details: dict[str, Any],
     process: int = DEVICE,
 ) -> _Event:
-    """Return the event of an interval on a row; `scale` is the microseconds of one unit. An
-    interval that takes the host no time is an instant."""
-    # Viewers count in whole nanoseconds: both ends are rounded, so that what touches still touches,
-    # and what is inside stays.
+    """Return the event of an interval on a row.
+
+    `scale` is the number of microseconds in one unit of `start` and `lasts`. An interval of the
+    host without duration is an instant.
+    """
+    # Viewers use whole nanoseconds. Both ends are rounded, so that adjacent intervals stay
+    # adjacent, and inner ones stay inside.
     first, last = round(start * scale * 1000), round((start + lasts) * scale * 1000)
     event = {
         "name": name,
@@ -164,7 +170,7 @@ def _name(kind: str, process: int, row: int, name: str) -> _Event:
 
 
 def _host(host: HostTrace) -> Iterator[_Event]:
-    """Yield the host's events and series."""
+    """Yield the events of the host's events and series."""
     yield _name("process_name", HOST, 0, "host, measured")
     for event in host.events:
         moved = {"bytes": event.bytes, "direction": event.direction} if event.direction else {}

@@ -1,4 +1,4 @@
-"""The steps of a run, told apart by the place of the program that each belongs to."""
+"""The steps of a run, assigned to the places of the programs that they belong to."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ if TYPE_CHECKING:
 
 
 def joints(report: Report) -> list[int]:
-    """Return the steps of a run before which all IPUs wait for each other although no step says so:
-    where a run begins, and where a predicate is read."""
+    """Return the steps of a run before which all IPUs wait for each other without a sync.
+
+    That is where a run begins, and where the program reads a predicate.
+    """
     nodes = (node for program in report.profile.programs for _, node in program.walk())
     begins = [run.first for run in report.runs]
     if any(node.predicate for node in nodes):
@@ -24,10 +26,13 @@ def joints(report: Report) -> list[int]:
 
 @dataclass(eq=False)
 class WalkPlace:
-    """A node of a program: `length` steps in one execution (-1: that depends on data); `first` are
-    the steps with which it can begin; `idle` says that it may run without any. `role` is its role
-    in the node around it, such as "then" or "case 3". `runs` and `cycles` (of all runs together)
-    are filled in by a `Walk`."""
+    """A node of a program, with its executions in a run.
+
+    - `length` is the number of steps of one execution, -1 if it depends on data.
+    - `first` has the steps with which it can begin; `idle` is True if it may run no step at all.
+    - `role` is its role in the node around it, such as "then" or "case 3".
+    - `runs` and `cycles` (of all runs together) are set by a `Walk`.
+    """
 
     node: ProgramNode
     depth: int
@@ -41,7 +46,7 @@ class WalkPlace:
 
     @property
     def title(self) -> str:
-        """The node in a few words: its role, its kind, and its name if that adds something."""
+        """A short description of the node: its role, its kind, and its name if that adds to it."""
         node = self.node
         text = node.name if node.name.startswith(node.kind) else f"{node.kind} {node.name}".strip()
         if node.predicate:
@@ -49,7 +54,7 @@ class WalkPlace:
         return f"{self.role}: {text}" if self.role else text
 
     def walk(self) -> Iterator[WalkPlace]:
-        """Yield this place and all below, in order."""
+        """Yield this place and all places below it, in program order."""
         yield self
         for child in self.children:
             yield from child.walk()
@@ -57,7 +62,7 @@ class WalkPlace:
 
 @dataclass(frozen=True, eq=False)
 class Span:
-    """One execution of a place: its steps are number `first` up to `last` of the run."""
+    """One execution of a place: the steps of the run from `first` to before `last`."""
 
     place: WalkPlace
     first: int
@@ -67,10 +72,10 @@ class Span:
 class Walk:
     """A walk that follows the steps of a run through the programs.
 
-    The steps show which way an If, a Switch or a while loop took. If two ways begin with the same
-    step, the first is assumed. `spans` has, with `most`, every execution of every place up to that
-    step of the run, or with `keep` those of the places for which it returns True. Without both,
-    only sums are computed.
+    The steps show which branch an If, a Switch or a while loop took. If two branches begin with the
+    same step, the first is assumed. With `most`, `spans` has every execution of every place up to
+    that step of the run. With `keep`, it has those of the places for which `keep(place)` is True.
+    Without both, only sums are computed.
     """
 
     def __init__(
@@ -83,7 +88,7 @@ class Walk:
         own_steps = _own_steps(report.profile)
         self.roots = tuple(_place(node, 0, own_steps) for node in report.profile.programs)
         self.spans: list[Span] = []
-        # steps whose cycles depend on data have a number for each of their costs
+        # if cycles depend on data, a step has a number for each of its costs
         self._varies = bool(own_steps)
         self._numbers = report.step_numbers
         self._steps = (
@@ -91,15 +96,15 @@ class Walk:
         )
         places = [place for root in self.roots for place in root.walk()]
         self._kept = {p for p in places if (most is not None if keep is None else keep(p))}
-        # Where nothing is kept, a part of known length is passed over in one stride.
+        # A place of known length is skipped in one go if no span inside it is kept.
         self._entered = {
             p for p in places if self._varies or any(below in self._kept for below in p.walk())
         }
         self._at, self._end = 0, 0
         last = len(self._steps) if most is None else min(most, len(self._steps))
         runs = [(run.program, run.first, run.last) for run in report.runs] or [(0, 0, last)]
-        self.read: list[int] = []  # before which steps of the run a predicate was read
-        self.unplaced = 0  # steps that are no part of any program as it was compiled
+        self.read: list[int] = []  # the steps of the run before which a predicate was read
+        self.unplaced = 0  # the number of steps that belong to no place of the compiled programs
         for program, start, stop in runs:
             self._at = start
             self._end = last if stop is None else min(stop, last)
@@ -157,7 +162,7 @@ class Walk:
                 self._enter(child, node.count if node.kind == "Repeat" else 1)
 
     def _taken(self, children: tuple[WalkPlace, ...]) -> WalkPlace | None:
-        """Return the branch that the next step begins, else one that has no step."""
+        """Return the branch that begins with the next step, or else one that may run no step."""
         step = self._steps[self._at] if self._at < self._end else -1
         return next(
             (c for c in children if step in c.first), next((c for c in children if c.idle), None)
@@ -194,17 +199,35 @@ def _place(node: ProgramNode, depth: int, own_steps: dict[int, int], role: str =
     )
     if node.step >= 0:
         return WalkPlace(
-            node, depth, children, 1, frozenset((own_steps.get(node.step, node.step),)), False, role
+            node,
+            depth,
+            children=children,
+            length=1,
+            first=frozenset((own_steps.get(node.step, node.step),)),
+            idle=False,
+            role=role,
         )
     if node.kind in ("If", "Switch"):
         first = frozenset[int]().union(*(c.first for c in children))
-        return WalkPlace(node, depth, children, -1, first, any(c.idle for c in children), role)
+        return WalkPlace(
+            node,
+            depth,
+            children=children,
+            length=-1,
+            first=first,
+            idle=any(c.idle for c in children),
+            role=role,
+        )
     if node.kind in ("RepeatWhileTrue", "RepeatWhileFalse"):
         condition, body = children
         first = condition.first | body.first if condition.idle else condition.first
-        return WalkPlace(node, depth, children, -1, first, condition.idle, role)
+        return WalkPlace(
+            node, depth, children=children, length=-1, first=first, idle=condition.idle, role=role
+        )
     if node.kind == "Repeat" and node.count == 0:
-        return WalkPlace(node, depth, children, 0, frozenset(), True, role)
+        return WalkPlace(
+            node, depth, children=children, length=0, first=frozenset(), idle=True, role=role
+        )
     first = frozenset()
     idle = True
     length = 0
@@ -215,12 +238,16 @@ def _place(node: ProgramNode, depth: int, own_steps: dict[int, int], role: str =
         length = -1 if length < 0 or child.length < 0 else length + child.length
     if node.kind == "Repeat" and length > 0:
         length *= node.count
-    return WalkPlace(node, depth, children, length, first, idle, role)
+    return WalkPlace(
+        node, depth, children=children, length=length, first=first, idle=idle, role=role
+    )
 
 
 def _own_steps(profile: Profile) -> dict[int, int]:
-    """For each step of a compute set that ran with cycles of its own, which no program names: the
-    first step of that set."""
+    """Return, for each measured step that no program names, the first step of its compute set.
+
+    A compute set has such steps if its cycles depend on data.
+    """
     sets = [step.compute_set for step in profile.steps]
     varied = {sets[number] for number in set(range(len(sets))) - profile.own_steps} - {-1}
     return {number: sets.index(which) for number, which in enumerate(sets) if which in varied}

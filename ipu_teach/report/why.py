@@ -1,8 +1,8 @@
-"""Chains of causes: why a step takes long, why tiles wait, why a tile is full.
+"""Chains of causes, which explain why a step takes long, why tiles wait, or why a tile is full.
 
-Each cause is computed from the figures of the report, and a chain ends at a line of the user's
-program, or where there are no more figures. A report read from a file has no vertices, so its
-chains can be shorter. Cycles and bytes are modelled.
+Each cause is computed from the figures of the report. A chain ends at a line of the user's program,
+or where there are no more figures. A report from a file has no vertices, so its chains can be
+shorter. Cycles and bytes are modelled.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ipu_teach.report.report import Report
 
 MEMORY, WAITING = "memory", "waiting"  # the questions that do not name a step or a tile
-DOMINATES = 0.1  # a step with a smaller share of the run does not explain its length
+DOMINATES = 0.1  # a step with a smaller share of the run does not explain why the run takes long
 
 
 @dataclass(frozen=True)

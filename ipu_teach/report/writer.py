@@ -1,6 +1,6 @@
 """Write a report: JSON for named values, columns of numbers for values by tile, step or message.
 
-`stored` reads it back by the same declarations: the type hints of the records, and this module.
+`reader` uses the same declarations: the type hints of the records, and this module.
 """
 
 from __future__ import annotations
@@ -37,10 +37,12 @@ from ipu_teach.saving import schema as s
 from ipu_teach.saving.archive import MOST_NODES, Format
 from ipu_teach.types import Array
 
-REPORT = Format("report", 5, "Report.save", ReportLoadError, ReportNotFoundError)
-# places of the programs times tiles or variables: what a laptop can still sum up
+REPORT = Format(
+    "report", 5, writer="Report.save", error=ReportLoadError, missing=ReportNotFoundError
+)
+# the limit of places of the programs times tiles or variables, which a laptop can still sum
 MOST_CELLS = 2**28
-MOST_MESSAGES = 2**22  # messages of one exchange
+MOST_MESSAGES = 2**22  # the most messages of one exchange
 
 CODELETS = s.many(s.row(CodeletFacts))
 COMPUTE_SETS = s.many(s.row(ComputeSetFacts))
@@ -62,7 +64,7 @@ LINES = s.numbers(s.ONCE)
 
 
 def _numbered(write: Callable[[str, s.Columns], int], table: str) -> s.Codec:
-    """For each variable a text, as its number in `table`: these numbers are a column."""
+    """Return the codec of a text for each variable, stored as a column of numbers in `table`."""
     return s.Codec(
         lambda v, out: out.add([write(x, out) for x in v]),
         lambda p: tuple(p.known[table][i] for i in s.column("variables", below=table).read(p)),
@@ -81,8 +83,10 @@ VARIABLES = s.by_column(
 
 @dataclass(frozen=True)
 class Notes:
-    """Lines and texts, which may differ from machine to machine. They are separate because no
-    digest covers them."""
+    """Lines and texts, which may differ from machine to machine.
+
+    They are separate because no digest includes them.
+    """
 
     variables: Annotated[tuple[str, ...], _numbered(s.ONCE.write, "texts")]
     steps: Annotated[tuple[str, ...], LINES]
@@ -95,9 +99,11 @@ class Notes:
 
 @dataclass(frozen=True)
 class Besides:
-    """Facts of a report besides the program: the version of the kit, the settings, the host's
-    activity, and the rows of remote buffers that were moved. Version 1 had only the host's
-    activity."""
+    """The parts of a report besides the program.
+
+    They are the version of the kit, the settings, the host's activity, and the rows that remote
+    buffers moved. Version 1 of the file had only the host's activity.
+    """
 
     kit: Annotated[str, s.since(2)] = "0.0.0"
     settings: Annotated[InstrumentationSettings, s.keyed(InstrumentationSettings), s.since(2)] = (
@@ -113,11 +119,12 @@ NOTES, BESIDES = s.keyed(Notes), s.keyed(Besides)
 
 
 def serialize(profile: Profile, run_log: RunLog, besides: Besides) -> bytes:
-    """Return the file of a report. Raises `NotOfferedError`."""
+    """Return the contents of the file of a report. Raises `NotOfferedError`."""
     out = s.Columns()
     header = facts(profile, run_log, out)
     if max(profile.replicas, named_replicas(profile.variables, profile.target)) > 1:
-        header["replicas"] = profile.replicas  # no digest covers it, so that older ones hold
+        # no digest includes it, so that digests of earlier versions still hold
+        header["replicas"] = profile.replicas
     header["notes"] = NOTES.write(notes_of(profile), out) | {"texts": out.table("texts")}
     header["transfers"] = [
         [messages(t, out) for t in profile.transfers(n)] for n in range(len(profile.steps))
@@ -126,8 +133,10 @@ def serialize(profile: Profile, run_log: RunLog, besides: Besides) -> bytes:
 
 
 def digest(profile: Profile, run_log: RunLog) -> str:
-    """Return 64 hexadecimal digits for the compiled program, its costs and the steps that ran; no
-    time, path or line goes into them."""
+    """Return 64 hexadecimal digits for the compiled program, its costs and the steps that ran.
+
+    Times, paths and lines are not included.
+    """
     out = s.Columns()
     sha = hashlib.sha256(
         json.dumps(facts(profile, run_log, out), sort_keys=True, allow_nan=False).encode()
@@ -145,7 +154,7 @@ def _too_large(subject: str, advice: str = "save one of a smaller machine.") -> 
 
 
 def facts(profile: Profile, run_log: RunLog, out: s.Columns) -> dict[str, Any]:
-    """Return all that a digest covers."""
+    """Return the parts of a report that its digest includes."""
     live = profile.memory.liveness.live
     tiles = profile.target.num_tiles
     known = profile.variables
@@ -173,8 +182,10 @@ def facts(profile: Profile, run_log: RunLog, out: s.Columns) -> dict[str, Any]:
 
 
 def _programs(profile: Profile, out: s.Columns) -> list[int]:
-    """Return the numbers of the programs among all their parts. Equal parts appear once, and
-    children come first."""
+    """Return the numbers of the programs among all their nodes.
+
+    Equal nodes are stored once, and children come before their parents.
+    """
     roots = []
     parts = 0
     for program in profile.programs:
@@ -206,20 +217,20 @@ def _memory(memory: MemoryLedger, out: s.Columns) -> dict[str, Any]:
 
 
 def notes_of(profile: Profile) -> Notes:
-    """Return what a report says besides its facts."""
+    """Return the lines and texts of a report."""
     return Notes(
         tuple(v.line for v in profile.variables),
         tuple(s.line for s in profile.steps),
-        tuple(tuple(p.line for p in c.parts) for c in profile.compute_sets),
-        tuple(c.unbatched for c in profile.codelets),
-        tuple(c.way for c in profile.codelets),
-        tuple(c.sources for c in profile.codelets),
-        tuple(s.moves for s in profile.steps),
+        parts=tuple(tuple(p.line for p in c.parts) for c in profile.compute_sets),
+        unbatched=tuple(c.unbatched for c in profile.codelets),
+        ways=tuple(c.way for c in profile.codelets),
+        sources=tuple(c.sources for c in profile.codelets),
+        moves=tuple(s.moves for s in profile.steps),
     )
 
 
 def messages(transfers: Transfers, out: s.Columns) -> list[Any]:
-    """Return which tile sends what to which in one exchange."""
+    """Return the messages of one exchange as columns."""
     if len(transfers) > MOST_MESSAGES:
         raise _too_large(f"with an exchange of {len(transfers):,} messages")
     receivers = np.concatenate([np.zeros(0, np.int64), *transfers.receivers])

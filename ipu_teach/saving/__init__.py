@@ -1,9 +1,9 @@
 """Files that the kit saves, without pickle, and a compiled graph on disk.
 
-Beside `tiny`, which forgets when it ends: graph and programs as numbers in tables and columns, with
-no Python among them (`writer`); read back through the calls that a learner would make, with nothing
-in the file trusted (`reader`); vertex classes by name, with a hash of their text
-(`codelet_sources`). `Executable.save` and `Executable.load` are its door.
+Compared with `tiny`, which saves nothing, `writer` stores graph and programs as numbers in tables
+and columns, without any Python. `reader` rebuilds them by the calls that a learner would make, and
+checks everything. `codelet_sources` describes vertex classes by name, with a hash of their text.
+Use them through `Executable.save` and `Executable.load`.
 
-`schema` declares what any saved file holds, and `archive` packs it. Reports use both.
+`schema` declares the contents of a saved file, and `archive` packs them. Reports use both.
 """

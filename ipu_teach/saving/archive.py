@@ -1,12 +1,11 @@
-"""The container of saved executables and reports: one JSON header and columns of numbers, in an
-uncompressed zip file.
+"""The container of saved executables and reports: an uncompressed zip file.
 
-Members are `header.json` and `NAME.npy`, one-dimensional arrays that need no pickle. Nothing is
-compressed, so that no file unpacks to more than its own size. `schema` declares the content of a
-header and checks it; a fault is the error of its `Format`.
+Its members are `header.json`, and `NAME.npy` with one-dimensional arrays that need no pickle.
+Nothing is compressed, so that no file unpacks to more than its own size. `schema` declares the
+contents of a header and checks them; if something is wrong, it raises the error of its `Format`.
 
-The module is on a low floor, beside `graph`, because reports (`report`) and executables (`engine`),
-which are floors apart, are both saved with it, and it depends on neither.
+This module is on a low layer, next to `graph`. Reports (`report`) and executables (`engine`) are on
+different layers, but both are saved with it, and it imports neither.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -27,10 +26,11 @@ from ipu_teach.errors import InvalidOptionError, IPUTeachError, shown
 from ipu_teach.types import Array
 
 T = TypeVar("T")
-MOST_NODES = 10**6  # parts of a program, each counted as often as it stands in the tree
+MOST_NODES = 10**6  # nodes of a program, each counted as often as it is in the tree
 _npy: Any = np.lib.format  # typed in some versions of numpy only
 
-KINDS: dict[str, np.dtype[Any]] = {
+Header: TypeAlias = dict[str, Any]  # the contents of `header.json`
+KINDS: dict[str, np.dtype[np.generic]] = {
     "int64": np.dtype("<i8"),
     "uint8": np.dtype("u1"),
     "uint16": np.dtype("<u2"),
@@ -42,8 +42,11 @@ _DATE = (1980, 1, 1, 0, 0, 0)  # a fixed date, so that equal contents are equal 
 
 @dataclass(frozen=True)
 class Format:
-    """A kind of file: its content, the newest version, the call that writes it, and the errors for
-    a damaged and for a missing file."""
+    """A kind of file.
+
+    `noun` is the name of its contents, `version` the newest version, and `writer` the call that
+    writes it. `error` and `missing` are the errors for a damaged and for a missing file.
+    """
 
     noun: str
     version: int
@@ -56,9 +59,12 @@ class Format:
         """The name of the format in a file's header."""
         return f"ipu_teach {self.noun}"
 
-    def pack(self, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> bytes:
-        """Return the file that holds `header`, with the name and the version of this format before
-        it, and `arrays` (of the dtypes in `KINDS`, one-dimensional)."""
+    def pack(self, header: Header, arrays: Mapping[str, Array]) -> bytes:
+        """Return the bytes of a file with `header` and `arrays`.
+
+        The name and the version of this format are added to the header. The arrays are
+        one-dimensional, of the dtypes in `KINDS`.
+        """
         header = {"format": self.name, "version": self.version, **header}
         buffer = io.BytesIO()
         with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as file:
@@ -72,8 +78,11 @@ class Format:
         return buffer.getvalue()
 
 
-def unpack(data: bytes, form: Format) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Return the header and the arrays in `data`, a file of the format `form`. Raises its error."""
+def unpack(data: bytes, form: Format) -> tuple[Header, dict[str, Array]]:
+    """Return the header and the arrays in `data`, a file of format `form`.
+
+    Raises the format's error.
+    """
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as file:
             members = _members(file, len(data), form)
@@ -83,7 +92,7 @@ def unpack(data: bytes, form: Format) -> tuple[dict[str, Any], dict[str, Array]]
             header = json.loads(members.get("header.json", b"null"))
     except form.error:
         raise
-    # damaged bytes fail in as many ways as there are lines in the readers
+    # damaged bytes can fail anywhere in the readers, with any error
     except Exception as error:
         raise form.error(
             f"This is not a valid {form.noun}, or it is damaged: {type(error).__name__}: "
@@ -130,10 +139,10 @@ def _array(name: str, content: bytes) -> Array:
     return np.frombuffer(content, dtype, offset=stream.tell()).astype(dtype.newbyteorder("="))
 
 
-def path_of(argument: object, call: str) -> Path:
-    """Return the path that `call` was given. Raises `InvalidOptionError` if it is not a path."""
+def path_of(argument: str | os.PathLike[str], call: str) -> Path:
+    """Return `argument` as a path, or raise an `InvalidOptionError` that names `call`."""
     try:
-        path = Path(os.fsdecode(argument))  # type: ignore[arg-type]
+        path = Path(os.fsdecode(argument))
     except TypeError:
         path = Path()
     if path.name and "\0" not in str(path):
@@ -143,9 +152,14 @@ def path_of(argument: object, call: str) -> Path:
     )
 
 
-def read_whole(path: object, call: str, form: Format, read: Callable[[bytes], T]) -> T:
-    """Return what `read` makes of the bytes of a file. Raises `InvalidOptionError` if `path` is not
-    a path, and the error of `form`, which names the file."""
+def read_whole(
+    path: str | os.PathLike[str], call: str, form: Format, read: Callable[[bytes], T]
+) -> T:
+    """Return `read(contents)` for the contents of a file.
+
+    Raises `InvalidOptionError` if `path` is not a path, and the error of `form`, which names the
+    file.
+    """
     place = path_of(path, call)
     try:
         return read(place.read_bytes())
@@ -161,9 +175,11 @@ def read_whole(path: object, call: str, form: Format, read: Callable[[bytes], T]
         ) from error.__cause__
 
 
-def write_whole(path: object, data: bytes, call: str, noun: str) -> None:
-    """Write one file. An old one is replaced when the new one is complete, or not at all. `what`
-    the errors call it."""
+def write_whole(path: str | os.PathLike[str], data: bytes, call: str, noun: str) -> None:
+    """Write one file; an existing file is replaced only when the new one is complete.
+
+    `call` and `noun` name the call and the contents in errors. Raises `InvalidOptionError`.
+    """
     place = path_of(path, call)
     try:
         places.write_whole(place, data)

@@ -1,8 +1,7 @@
-"""Vertex classes by name: their description in a saved executable, and the class found for it on
-loading.
+"""Vertex classes in saved executables: their descriptions, and the classes that match on loading.
 
-Python code is never stored. A class is described by its module and name, its fields, and a hash of
-the text of its methods and of its plain constants, so that another class of the same name is not
+Python code is never stored. The description of a class has its module and name, its fields, and a
+hash of the text of its methods and of its plain constants. So another class of the same name is not
 mistaken for it.
 """
 
@@ -14,22 +13,24 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from textwrap import dedent
 from types import FunctionType
-from typing import Any
+from typing import TypeAlias, TypeGuard
 
 import numpy as np
 
 from ipu_teach.errors import ExecutableLoadError, shown
 from ipu_teach.graph.vertex import SupervisorVertex, Vertex, template
-from ipu_teach.saving.schema import TEXT, HeaderValue, many, pair, whole
+from ipu_teach.saving.schema import TEXT, HeaderValue, Json, many, pair, whole
 from ipu_teach.types import ALL, DType, dtype_named
 
+# A plain constant of a vertex class.
+Constant: TypeAlias = bool | int | float | str | np.ufunc | type[DType] | None
 DTYPES = {dtype.__name__: dtype for dtype in ALL}
-FIELDS = many(pair(TEXT, TEXT, TEXT, whole(most=2)))  # name, kind, dtype and depth of each
+FIELDS = many(pair(TEXT, TEXT, TEXT, whole(most=2)))  # (name, kind, dtype, depth) of each field
 
 
-def described(codelet: type[Vertex]) -> dict[str, Any]:
-    """Return what is written down of a class."""
-    result: dict[str, Any] = {
+def described(codelet: type[Vertex]) -> dict[str, Json]:
+    """Return the description of a class for a saved file."""
+    result: dict[str, Json] = {
         "module": codelet.__module__,
         "name": codelet.__qualname__,
         "context": codelet.context,
@@ -48,10 +49,14 @@ def described(codelet: type[Vertex]) -> dict[str, Any]:
 
 
 def resolve(part: HeaderValue, codelets: Iterable[type[Vertex]]) -> type[Vertex]:
-    """Return the class that `part` describes, among `codelets` and all of this process. Raises
-    `ExecutableLoadError`."""
-    name, module = TEXT.read(part["name"]), TEXT.read(part["module"])
-    supplied, known = _named(name, codelets), _named(name, _every(Vertex))
+    """Return the class that `part` describes, among `codelets` and all classes of this process.
+
+    Raises `ExecutableLoadError` if no class matches, or classes of several modules do.
+    """
+    name = TEXT.read(part["name"])
+    module = TEXT.read(part["module"])
+    supplied = _named(name, codelets)
+    known = _named(name, _every(Vertex))
     if not supplied and not known and "base" in part.value:
         remade = _remade(part, codelets)
         supplied = [remade] if remade is not None else []
@@ -74,7 +79,8 @@ def resolve(part: HeaderValue, codelets: Iterable[type[Vertex]]) -> type[Vertex]
         raise ExecutableLoadError(f"""Several codelets named {name} fit.
             where: modules {modules}
             next:  pass the right one: Executable.load(path, codelets=[…]).""")
-    return fitting[-1]  # all are of one module: a cell was run again, and this class is the newest
+    # all are of one module: a cell ran several times, and the last class is the newest
+    return fitting[-1]
 
 
 def _named(name: str, classes: Iterable[type[Vertex]]) -> list[type[Vertex]]:
@@ -82,15 +88,14 @@ def _named(name: str, classes: Iterable[type[Vertex]]) -> list[type[Vertex]]:
 
 
 def _every(base: type[Vertex]) -> Iterator[type[Vertex]]:
-    """Yield all classes below `base`, in the order of their making within one parent."""
+    """Yield all subclasses of `base` at any depth, in the order in which each class got its own."""
     for child in base.__subclasses__():
         yield child
         yield from _every(child)
 
 
 def _misfit(codelet: type[Vertex], part: HeaderValue) -> str:
-    """Return how a class differs from its saved description, in words; an empty text if it does
-    not."""
+    """Return a description of how a class differs from its saved one; "" if it does not."""
     fields_now, fields_saved = (
         {f[0]: f for f in fields} for fields in (_fields(codelet), FIELDS.read(part["fields"]))
     )
@@ -114,7 +119,7 @@ def _fields(codelet: type[Vertex]) -> list[tuple[str, str, str, int]]:
     return [(f.name, f.kind, f.dtype.__name__, f.depth) for f in codelet.fields.values()]
 
 
-def _field_text(field: Any) -> str:
+def _field_text(field: tuple[str, str, str, int] | None) -> str:
     if field is None:
         return "not there"
     _, kind, dtype, depth = field
@@ -122,8 +127,10 @@ def _field_text(field: Any) -> str:
 
 
 def _fingerprint(codelet: type[Vertex]) -> str | None:
-    """Return a hash of the methods' text and the plain constants of a class and its bases; None
-    where the text is not to be had."""
+    """Return a hash of the methods' text and the plain constants of a class and its bases.
+
+    Return None if the text of a method is not known.
+    """
     texts: dict[str, str] = {}
     for owner in reversed(codelet.__mro__):
         if owner in (object, Vertex, SupervisorVertex):
@@ -135,33 +142,35 @@ def _fingerprint(codelet: type[Vertex]) -> str | None:
             if isinstance(function, FunctionType):
                 try:
                     lines = dedent(inspect.getsource(function)).splitlines()
-                except (OSError, TypeError, IndentationError):  # typed at a prompt, or made by exec
+                except (OSError, TypeError, IndentationError):  # from a prompt or exec
                     return None
                 texts[name] = "\n".join(line.rstrip() for line in lines if line.strip())
     return hashlib.sha256(json.dumps(texts, sort_keys=True).encode()).hexdigest()
 
 
-# Classes that graph.vertex.template made
+# Classes that graph.vertex.template returned
 
 
 def _made_from(codelet: type[Vertex]) -> type[Vertex] | None:
-    """Return the class that `template` made this one from, if it did and could do so again."""
-    base: Any = codelet.__bases__[0]
+    """Return the class that `template` derived this class from, or None.
+
+    It is None also if `template` could not derive it again.
+    """
+    base = codelet.__bases__[0]
+    if not issubclass(base, Vertex):
+        return None
     attributes = {name: value for name, value in vars(codelet).items() if not name.startswith("__")}
     plain = dict(_constants(codelet))
     rest = attributes.keys() - plain.keys() - codelet.fields.keys() - {"fields"}
-    copied = (
-        not rest
-        and issubclass(base, Vertex)
-        and bool(codelet.fields)
-        and "__annotations__" not in vars(codelet)
-    )
+    copied = not rest and bool(codelet.fields) and "__annotations__" not in vars(codelet)
     return base if copied and base.fields.keys() == codelet.fields.keys() else None
 
 
 def _remade(part: HeaderValue, codelets: Iterable[type[Vertex]]) -> type[Vertex] | None:
-    """Return the class that `template` would make of the base that `part` names, if that is
-    here."""
+    """Return the class that `template` derives from the base that `part` names, if it fits.
+
+    Raises `ExecutableLoadError` if this process does not have the base.
+    """
     base = part["base"]
     name, base_name, module = (
         TEXT.read(place) for place in (part["name"], base["name"], base["module"])
@@ -188,9 +197,11 @@ def _remade(part: HeaderValue, codelets: Iterable[type[Vertex]]) -> type[Vertex]
     return template(codelet, name, dtypes, **constants)
 
 
-def _constants(owner: type) -> Iterator[tuple[str, Any]]:
-    """Yield the attributes of a class that are plain values: numbers, text, dtypes and numpy's
-    functions. Fields are none."""
+def _constants(owner: type) -> Iterator[tuple[str, Constant]]:
+    """Yield (name, value) of a class's attributes that are plain values, without its fields.
+
+    Plain values are numbers, text, dtypes and numpy's functions.
+    """
     fields = getattr(owner, "fields", {})
     for name, value in vars(owner).items():
         plain = value is None or isinstance(value, (bool, int, float, str, np.ufunc))
@@ -198,11 +209,11 @@ def _constants(owner: type) -> Iterator[tuple[str, Any]]:
             yield name, value
 
 
-def _is_dtype(value: object) -> bool:
+def _is_dtype(value: Constant) -> TypeGuard[type[DType]]:
     return isinstance(value, type) and issubclass(value, DType)
 
 
-def _encoded(value: Any) -> Any:
+def _encoded(value: Constant) -> Json:
     if isinstance(value, np.ufunc):
         return {"ufunc": value.__name__}
     if _is_dtype(value):
@@ -215,16 +226,19 @@ def _ufunc_named(text: str) -> np.ufunc | None:
     return ufunc if isinstance(ufunc, np.ufunc) else None
 
 
-_DECODED: dict[str, Callable[[str], Any]] = {
+_DECODED: dict[str, Callable[[str], Constant]] = {
     "ufunc": _ufunc_named,
     "dtype": dtype_named,
     "float": float.fromhex,
 }
 
 
-def _decoded(part: HeaderValue) -> Any:
+def _decoded(part: HeaderValue) -> Constant:
+    if isinstance(part.value, list):
+        part.fail("a constant")
     if not isinstance(part.value, dict):
-        return part.value if not isinstance(part.value, list) else part.fail("a constant")
+        constant: Constant = part.value
+        return constant
     kind, text = next(iter(part.value.items()), ("", ""))
     decoded = _DECODED[kind](text) if kind in _DECODED and isinstance(text, str) else None
     return decoded if decoded is not None else part.fail(f"a constant ({shown(kind)})")

@@ -1,8 +1,8 @@
 """Read a saved executable: build a `Graph` and programs through the calls that a learner would use.
 
-Nothing in the file is trusted. Numbers are checked against the tables that they point into, and
-views against the variables that they should be part of. The graph is then compiled again, with
-every check.
+Everything in the file is checked: numbers against the tables that they are indices of, and views
+against the variables that they are part of. The graph is then compiled again, with all checks of
+the compiler.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from math import prod
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -30,17 +30,20 @@ from ipu_teach.saving.archive import MOST_NODES
 from ipu_teach.saving.codelet_sources import resolve
 from ipu_teach.types import UNSIGNED_INT, Array, DType
 
-MOST_PIECES = 2**28  # elements of a view that are looked at one by one
+MOST_PIECES = 2**28  # elements of a view that are checked one by one
 
-Parsed = Callable[[object], dict[str, Any]]
-Read = tuple[Graph, list[p.Program], dict[str, bool], dict[str, Any]]
+Options = TypeVar("Options")  # the type of the engine's options, which only the engine knows
+# it takes whatever the file has, and refuses what is not options
+Parsed: TypeAlias = Callable[[Any], Options]
+Read: TypeAlias = tuple[Graph, list[p.Program], dict[str, bool], Options]
 
 
-def rebuild(data: bytes, codelets: Iterable[type[Vertex]], parsed: Parsed) -> Read:
-    """Return (graph, programs, checks, options) of a saved executable. Raises
-    `ExecutableLoadError`.
+def rebuild(
+    data: bytes, codelets: Iterable[type[Vertex]], parsed: Parsed[Options]
+) -> Read[Options]:
+    """Return (graph, programs, checks, options) of a saved executable.
 
-    `parsed` checks the options; their meaning is up to the engine.
+    `parsed` checks the options, whose meaning is up to the engine. Raises `ExecutableLoadError`.
     """
     listed = _listed(codelets)
     return s.load(data, w.EXECUTABLE, lambda header: _Reader(header, listed).read(parsed))
@@ -69,11 +72,11 @@ class _Reader:
             remote_buffers=self.graph.remote_buffers,
             compute_sets=self.graph.compute_sets,
         )
-        if self.known.version > 2:  # before that there were none
+        if self.known.version > 2:  # version 2 and older have no replicas
             self.graph.replicas = w.REPLICAS.read(header["replicas"])
         self._calls: dict[tuple[str, tuple[int, ...]], p.Program] = {}
 
-    def read(self, parsed: Parsed) -> Read:
+    def read(self, parsed: Parsed[Options]) -> Read[Options]:
         header = self.header
         known = self.known
         checks = s.keyed(dict, races=s.FLAG, uninitialised=s.FLAG, estimates=s.FLAG).read(
@@ -86,7 +89,8 @@ class _Reader:
         known["layouts"] = self.layouts
         for part in header["layouts"].items():
             self.layouts.append(self._layout(part))
-        # after the layouts, which keep their order so: groups of vertices come out as they were
+        # after the layouts, which must get their old order, so that groups of vertices stay the
+        # same
         self._variables()
         known["tensors"] = [self._tensor(part) for part in header["tensors"].items()]
         self._mapping(header["mapping"])
@@ -99,7 +103,7 @@ class _Reader:
         return self.graph, self._programs(), checks, options
 
     def _numbers(self, part: s.HeaderValue, count: int) -> Array:
-        """`count` numbers from the place that `part` says."""
+        """Return `count` numbers that begin at the place that `part` gives."""
         return self._slice("numbers", part, count)
 
     def _slice(self, name: str, part: s.HeaderValue, count: int) -> Array:
@@ -158,7 +162,7 @@ class _Reader:
             ):
                 part.fail("a layout")
             layout = graph.strided(shape, strides)
-            # At most that many elements are touched: axes of stride 0 touch the same ones.
+            # only different elements count: axes of stride 0 repeat the same ones
             touched = prod(n for n, stride in zip(shape, strides, strict=True) if stride)
             if not layout.contiguous and size > MOST_PIECES and touched > MOST_PIECES:
                 part.fail(f"a layout of at most {MOST_PIECES:,} pieces")
@@ -288,7 +292,8 @@ class _Reader:
         modes = {mode.value: mode for mode in ReplicatedStreamMode}
         for part in self.header["streams"].items():
             stream = w.STREAM.read(part)
-            mode, depth = stream.pop("mode"), stream.pop("buffering_depth")
+            mode = stream.pop("mode")
+            depth = stream.pop("buffering_depth")
             replicas = self._replicas(part, stream, stream["num_elements"])
             if stream.pop("to_device"):
                 stream_mode = modes.get(s.TEXT.read(mode)) or part.fail("a stream")
@@ -306,15 +311,18 @@ class _Reader:
             (graph.create_host_write if access.pop("write") else graph.create_host_read)(**access)
             known = graph.host_accesses
             known[access["handle"]] = replace(known[access["handle"]], replicas=replicas)
-        if self.known.version > 1:  # version 1 had none
+        if self.known.version > 1:  # version 1 has no remote buffers
             for part in self.header["remote_buffers"].items():
                 fields = w.REMOTE_BUFFER.read(part)
                 replicas = self._replicas(part, fields, self.graph.replicas)
                 buffer = graph.add_remote_buffer(**fields)
                 graph.remote_buffers[buffer.handle] = replace(buffer, replicas=replicas)
 
-    def _replicas(self, part: s.HeaderValue, fields: dict[str, Any], shared: int = 1) -> int:
-        """Return how many replicas have what was `given`, of which as many have a share."""
+    def _replicas(self, part: s.HeaderValue, fields: dict[str, s.Value], shared: int = 1) -> int:
+        """Return the number of replicas that share an object, and remove it from `fields`.
+
+        It is an error if `shared` cannot be divided between them.
+        """
         count: int = fields.pop("replicas", 1)
         if count not in (1, self.graph.replicas) or shared % count:
             part.fail("something that replicas have equal shares of")
@@ -340,7 +348,8 @@ class _Reader:
         return programs or header["programs"].fail("a list of at least one program")
 
     def _composite(self, part: s.HeaderValue, children: tuple[int, ...]) -> p.Program:
-        kind, name = s.TEXT.read(part["kind"]), s.TEXT.read(part["name"])
+        kind = s.TEXT.read(part["kind"])
+        name = s.TEXT.read(part["name"])
         if kind not in w.COMPOSITES:
             part["kind"].fail("a program that this kit knows")
         make, size, codec = w.COMPOSITES[kind]
@@ -352,6 +361,6 @@ class _Reader:
         below = [self.known["nodes"][child] for child in children]
         if kind != "Call":
             return make(name, *below, **besides)
-        if (name, children) not in self._calls:  # steps of one function are one program
+        if (name, children) not in self._calls:  # equal calls of a function are one program
             self._calls[name, children] = make(self.graph.add_function(below[0], name))
         return self._calls[name, children]

@@ -1,26 +1,25 @@
-"""The form of values in a saved file, declared once: a `Codec` writes a value as JSON and columns,
-and reads it back checked.
+"""The form of values in a saved file, declared once for writing and for reading.
 
-A format is declared, not written. It is a `Format` (its name, version and errors) and a record,
-whose type hints declare the content of the file:
+A `Codec` writes a value as JSON and columns, and reads it back with checks. A format consists of a
+`Format` (its name, version and errors) and a record, whose type hints declare the contents of the
+file:
 
     class Lap:
         name: str                                   # text
         tile: Annotated[int, whole(below="tiles")]  # below a number or length that `told` recorded
         times: tuple[float, ...]                    # a list
-        note: Annotated[str, since(2)] = ""         # files of version 1 have none
+        note: Annotated[str, since(2)] = ""         # not in files of version 1
 
-`row(Lap)` is a list of its fields, `keyed(Lap)` an object. `FORMAT.pack(codec.write(laps, out),
-out.arrays())` is the file of some laps, with `out = Columns()`, and `load(data, FORMAT,
-codec.read)` reads it. Where a hint is not enough, a `Codec` is written by hand.
+`row(Lap)` stores a record as a list of its fields, `keyed(Lap)` as an object. `FORMAT.pack(
+codec.write(laps, out), out.arrays())` is a file with some laps, where `out = Columns()`, and
+`load(data, FORMAT, codec.read)` reads it. If a hint is not enough, write a `Codec` by hand.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
-from functools import reduce
 from math import ceil, prod
 from types import UnionType
 from typing import (
@@ -28,6 +27,7 @@ from typing import (
     Any,
     NamedTuple,
     NoReturn,
+    TypeAlias,
     TypeVar,
     Union,
     get_args,
@@ -36,59 +36,66 @@ from typing import (
 )
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ipu_teach.errors import IPUTeachError, shown
 from ipu_teach.saving.archive import Format, unpack
 from ipu_teach.target import BY_HAND, Target, make_target
 from ipu_teach.types import Array
 
-MOST = 2**56  # of any one number: sums of many stay numbers
-LONGEST = 10**6  # of a list of numbers
-MOST_NUMBERS = 2**27  # in the columns of a file, all together: 1 GB
-# they stand in a file as these, the smallest that do
+MOST = 2**56  # the limit of any number, so that sums of many stay exact
+LONGEST = 10**6  # the most entries of a list of numbers
+MOST_NUMBERS = 2**27  # the most numbers in the columns of a file: 1 GB
+# the dtypes of columns, smallest first; a column has the smallest that holds its numbers
 COLUMNS = {kind: np.dtype(kind) for kind in ("u1", "u2", "u4", "i8")}
 RANGES = {kind: (np.iinfo(dtype).min, np.iinfo(dtype).max) for kind, dtype in COLUMNS.items()}
 
-Bound = int | str  # a name: that of what was told
+# A part of a file, in the form that json reads and writes.
+Json: TypeAlias = Any
+# A value that a codec writes and reads; each codec has its own type, which JSON does not record.
+Value: TypeAlias = Any
+Make: TypeAlias = Callable[..., Value]  # builds a record from its fields
+Bound: TypeAlias = int | str  # a name stands for a number or length recorded by `told`
 T = TypeVar("T")
 
 
 class Codec(NamedTuple):
-    """A pair of functions: `write(value, columns)` returns the form in the file, `read(part)`
-    returns the value, or raises the error of the file.
+    """A pair of functions that write and read a value.
 
-    For a field, `since` is the first version of the format that has it, and `key` its name in the
-    file, "" for its own.
+    `write(value, columns)` returns the form in the file. `read(part)` returns the value, or raises
+    the error of the file. For a field, `since` is the first version of the format that has it, and
+    `key` its name in the file, "" for the name of the field.
     """
 
-    write: Callable[[Any, Columns], Any]
-    read: Callable[[HeaderValue], Any]
+    write: Callable[[Value, Columns], Json]
+    read: Callable[[HeaderValue], Value]
     since: int = 1
     key: str = ""
 
 
 class Columns:
-    """The content of a file besides its header: arrays of numbers end to end, by kind, and lists of
-    values that are stored once."""
+    """The columns of a file that is being written, and the tables of values that are stored once.
 
-    def __init__(self, kinds: Mapping[str, np.dtype[Any]] = COLUMNS) -> None:
+    A column is the concatenation of all arrays of one dtype.
+    """
+
+    def __init__(self, kinds: Mapping[str, np.dtype[np.generic]] = COLUMNS) -> None:
         self._parts = {kind: [np.zeros(0, dtype)] for kind, dtype in kinds.items()}
         self._sizes = dict.fromkeys(kinds, 0)
         self._known: dict[tuple[str, bytes], int] = {}
-        self.tables: dict[str, dict[Hashable, tuple[int, Any]]] = {}
+        self.tables: dict[str, dict[Hashable, tuple[int, Json]]] = {}
 
     def put(self, kind: str, values: Array) -> int:
-        """Append `values`, of that kind's dtype, and return where they begin."""
+        """Append `values` to the column `kind`, and return the index of the first one."""
         flat = np.ascontiguousarray(values).reshape(-1).view(self._parts[kind][0].dtype)
         self._parts[kind].append(flat)
         self._sizes[kind] += flat.size
         return self._sizes[kind] - flat.size
 
-    def add(self, values: Iterable[Any]) -> list[Any]:
-        """Store whole numbers in the smallest kind that holds them, and return (kind, place,
-        length).
+    def add(self, values: ArrayLike) -> list[Json]:
+        """Store integers in the smallest kind for them, and return (kind, first index, length).
 
-        Equal arrays are stored once, and an array of one number throughout is ("=", that number,
+        Equal arrays are stored once. For an array of equal numbers, return ("=", that number,
         length).
         """
         array = np.asarray(values).reshape(-1)
@@ -104,18 +111,20 @@ class Columns:
             self._known[key] = self.put(kind, narrow)
         return [kind, self._known[key], array.size]
 
-    def table(self, name: str) -> list[Any]:
-        """Return the values of a list that are stored once, in order."""
+    def table(self, name: str) -> list[Json]:
+        """Return the values in table `name`, which are stored once, in order."""
         return [entry for _, entry in self.tables.get(name, {}).values()]
 
     def arrays(self) -> dict[str, Array]:
-        """Return one array for each kind."""
+        """Return the columns, one array for each kind."""
         return {kind: np.concatenate(parts) for kind, parts in self._parts.items()}
 
 
-class Known(dict[str, Any]):
-    """The file that is being read: the values recorded so far, by their names for bounds, and its
-    arrays."""
+class Known(dict[str, Value]):
+    """The state of a file that is being read.
+
+    It maps names to the values recorded so far, for use as bounds, and has the arrays of the file.
+    """
 
     def __init__(self, form: Format, arrays: Mapping[str, Array], version: int = 1) -> None:
         self.form = form
@@ -125,20 +134,22 @@ class Known(dict[str, Any]):
         self._left = MOST_NUMBERS
 
     def bound(self, bound: Bound) -> int:
-        """Return the number that a bound is, or stands for."""
+        """Return the number that a bound is, or that its name stands for."""
         limit = self[bound] if isinstance(bound, str) else bound
         return limit if isinstance(limit, int) else len(limit)
 
     def column(self, place: HeaderValue, count: int | None, least: int, most: int) -> Array:
-        """Return int64[count], each number from `least` to `most`: a column of the file. Any number
-        of them if `count` is None."""
+        """Return int64[count], a column of the file whose numbers must be from `least` to `most`.
+
+        If `count` is None, the column may have any length.
+        """
         kind = TEXT.read(place[0])
         length = place[2].whole(0, MOST_NUMBERS)
         if count is not None and length != count:
             place.fail(f"a column of {count:,} numbers")
         if kind == "=":
             self._charge(place, length if count is None else 0)
-            # nothing is within all bounds
+            # without numbers, none is out of range
             same = kind, place[1].whole(least, most if length else MOST), length
             if same not in self._made:
                 self._made[same] = np.broadcast_to(np.int64(same[1]), (length,))
@@ -159,19 +170,22 @@ class Known(dict[str, Any]):
         return cached
 
     def _charge(self, place: HeaderValue, length: int) -> None:
-        """Columns may overlap in the file, so that it could ask for more numbers than it holds."""
+        """Count the numbers read so far.
+
+        Columns may overlap, so a file could ask for more than it has.
+        """
         self._left -= length
         if self._left < 0:
             place.fail(f"one of the first {MOST_NUMBERS:,} numbers of a {self.form.noun}")
 
 
 class HeaderValue:
-    """A value of the header: `key` is its name or number in `above`, and `known` the file's."""
+    """A value of the header: `key` is its name or index in `above`, `known` the file's state."""
 
     __slots__ = ("above", "key", "known", "value")
 
     def __init__(
-        self, value: Any, key: str | int, known: Known, above: HeaderValue | None = None
+        self, value: Json, key: str | int, known: Known, above: HeaderValue | None = None
     ) -> None:
         self.value = value
         self.key = key
@@ -180,14 +194,14 @@ class HeaderValue:
 
     @property
     def where(self) -> str:
-        """Its place, as an error names it."""
+        """The place of the value, as errors name it."""
         if self.above is None:
             return str(self.key)
         key = f".{self.key}" if isinstance(self.key, str) else f"[{self.key}]"
         return self.above.where + key
 
     def fail(self, wanted: str) -> NoReturn:
-        """Say that the value is not `wanted`."""
+        """Raise the error of the file: the value is not `wanted`."""
         raise self.known.form.error(
             f"The {self.known.form.noun} is damaged: {shown(self.value)} is not {wanted}.",
             where=self.where,
@@ -223,15 +237,17 @@ class HeaderValue:
         )
 
     def whole(self, least: int, most: int) -> int:
-        """Return the value, a whole number from `least` to `most`."""
+        """Return the value, which must be an integer from `least` to `most`."""
         if type(self.value) is not int or not least <= self.value <= most:
             self.fail(f"a whole number from {least:,} to {most:,}")
         return int(self.value)
 
 
 def load(data: bytes, form: Format, read: Callable[[HeaderValue], T]) -> T:
-    """Return what `read` makes of the header of a file. Raises the error of `form`, whatever is
-    wrong with the file."""
+    """Return `read(header)` for the header of a file.
+
+    If anything is wrong with the file, raise the error of `form`.
+    """
     value, arrays = unpack(data, form)
     header = HeaderValue(value, "header", Known(form, arrays))
     header.known.version = version = header["version"].whole(1, 10**6)
@@ -254,7 +270,7 @@ def load(data: bytes, form: Format, read: Callable[[HeaderValue], T]) -> T:
             where=error.where,
             next_step="save it again.",
         ) from error
-    except Exception as error:  # a fault that passed the checks is damage too
+    except Exception as error:  # an error that the checks did not find is damage too
         raise form.error(f"""The {form.noun} is damaged: {type(error).__name__}:
             {shown(str(error))}.
             next:  save it again.""") from error
@@ -264,28 +280,33 @@ def load(data: bytes, form: Format, read: Callable[[HeaderValue], T]) -> T:
 
 
 def plain(kind: type, wanted: str) -> Codec:
-    """Return what JSON has a type for."""
-    return Codec(lambda v, _: v, lambda p: p.value if type(p.value) is kind else p.fail(wanted))
+    """Return the codec of values that JSON has a type for."""
+
+    def read(part: HeaderValue) -> Value:
+        return part.value if type(part.value) is kind else part.fail(wanted)
+
+    return Codec(lambda v, _: v, read)
 
 
 def whole(least: Bound = 0, most: Bound = MOST, below: Bound | None = None) -> Codec:
-    """Return a whole number from `least` to `most`, or `below` something."""
+    """Return the codec of an integer from `least` to `most`, or from `least` to below `below`."""
     bounds = _bounds(least, most, below)
     return Codec(lambda v, _: v, lambda p: p.whole(*bounds(p.known)))
 
 
 def _bounds(least: Bound, most: Bound, below: Bound | None) -> Callable[[Known], tuple[int, int]]:
-    """Return the function from recorded values to (minimum, maximum)."""
+    """Return a function from the state of a file to (minimum, maximum)."""
     if isinstance(least, int) and isinstance(most, int) and below is None:
         return lambda _, fixed=(least, most): fixed  # type: ignore[misc]
-    return lambda known: (
-        known.bound(least),
-        known.bound(most) if below is None else known.bound(below) - 1,
-    )
+
+    def bounds(known: Known) -> tuple[int, int]:
+        return known.bound(least), known.bound(most) if below is None else known.bound(below) - 1
+
+    return bounds
 
 
 def real(least: float = 0, most: float = 1e18) -> Codec:
-    """Return a number from `least` to `most`."""
+    """Return the codec of a number from `least` to `most`."""
 
     def read(part: HeaderValue) -> float:
         good = type(part.value) in (int, float) and least <= part.value <= most
@@ -295,15 +316,17 @@ def real(least: float = 0, most: float = 1e18) -> Codec:
 
 
 def rounded_up() -> Codec:
-    """Return a whole number; older files have fractions, which are rounded up."""
+    """Return the codec of an integer; older files have fractions, which are rounded up."""
     return Codec(lambda v, _: v, lambda part: ceil(real().read(part)))
 
 
 def column(
     *shape: Bound, least: Bound = 0, most: Bound = MOST, below: Bound | None = None
 ) -> Codec:
-    """Return an array of whole numbers among the columns, of that shape; without one, of any
-    length."""
+    """Return the codec of an array of integers, stored as a column.
+
+    `shape` is its shape; without it, the array has one dimension of any length.
+    """
     bounds = _bounds(least, most, below)
 
     def read(part: HeaderValue) -> Array:
@@ -314,14 +337,16 @@ def column(
     return Codec(lambda v, out: out.add(v), read)
 
 
-# What is made of others
+# Codecs of several values
 
 
 def many(inner: Codec, most: int | None = None, wanted: str = "a list") -> Codec:
-    """Return the codec of a list of at most `most` items, if that is given; errors call it
-    `wanted`."""
+    """Return the codec of a list of at most `most` items, by default of any number.
 
-    def read(part: HeaderValue) -> tuple[Any, ...]:
+    Errors call the list `wanted`.
+    """
+
+    def read(part: HeaderValue) -> tuple[Value, ...]:
         if most is not None and isinstance(part.value, list) and len(part.value) > most:
             part.fail(wanted)
         return tuple(map(inner.read, part.items(wanted)))
@@ -330,30 +355,38 @@ def many(inner: Codec, most: int | None = None, wanted: str = "a list") -> Codec
 
 
 def numbers(inner: Codec | None = None, longest: int = LONGEST) -> Codec:
-    """Return the codec of a list that is stored as numbers, whole ones by default."""
+    """Return the codec of a list of at most `longest` numbers, integers by default."""
     return many(inner or whole(), longest, f"a list of at most {longest:,} numbers")
 
 
 def maybe(inner: Codec) -> Codec:
-    """Nothing, or `inner`."""
-    return Codec(
-        lambda v, out: None if v is None else inner.write(v, out),
-        lambda p: None if p.value is None else inner.read(p),
-    )
+    """Return the codec of an optional value: None, or a value of `inner`."""
+
+    def write(value: Value, out: Columns) -> Json:
+        return None if value is None else inner.write(value, out)
+
+    def read(part: HeaderValue) -> Value:
+        return None if part.value is None else inner.read(part)
+
+    return Codec(write, read)
 
 
 def pair(*inner: Codec) -> Codec:
-    """Return a list with one entry for each of `inner`."""
-    return Codec(
-        lambda v, out: [c.write(x, out) for c, x in zip(inner, v, strict=True)],
-        lambda p: tuple(c.read(p[i]) for i, c in enumerate(inner)),
-    )
+    """Return the codec of a list with one entry for each of `inner`."""
+
+    def write(values: Iterable[Value], out: Columns) -> list[Json]:
+        return [c.write(value, out) for c, value in zip(inner, values, strict=True)]
+
+    def read(part: HeaderValue) -> tuple[Value, ...]:
+        return tuple(c.read(part[i]) for i, c in enumerate(inner))
+
+    return Codec(write, read)
 
 
 def named(inner: Codec, among: Iterable[str] | None = None, wanted: str = "an object") -> Codec:
-    """Return a dict with text for keys, which are some `among`."""
+    """Return the codec of a dict whose keys are text, with `among` only those."""
 
-    def read(part: HeaderValue) -> dict[str, Any]:
+    def read(part: HeaderValue) -> dict[str, Value]:
         if (
             not isinstance(part.value, dict)
             or among is not None
@@ -362,13 +395,16 @@ def named(inner: Codec, among: Iterable[str] | None = None, wanted: str = "an ob
             part.fail(wanted)
         return {name: inner.read(entry) for name, entry in part.entries()}
 
-    return Codec(lambda v, out: {name: inner.write(x, out) for name, x in v.items()}, read)
+    def write(values: Mapping[str, Value], out: Columns) -> dict[str, Json]:
+        return {name: inner.write(value, out) for name, value in values.items()}
+
+    return Codec(write, read)
 
 
-def checked(inner: Codec, good: Callable[[Any], bool], wanted: str) -> Codec:
-    """Return `inner`, for which `good` says true."""
+def checked(inner: Codec, good: Callable[[Value], bool], wanted: str) -> Codec:
+    """Return the codec `inner`, which refuses values for which `good` is False."""
 
-    def read(part: HeaderValue) -> Any:
+    def read(part: HeaderValue) -> Value:
         value = inner.read(part)
         return value if good(value) else part.fail(wanted)
 
@@ -376,10 +412,9 @@ def checked(inner: Codec, good: Callable[[Any], bool], wanted: str) -> Codec:
 
 
 def told(name: str, inner: Codec) -> Codec:
-    """Return `inner`, whose value is recorded: the bounds of values read later may refer to it by
-    `name`."""
+    """Return the codec `inner`, which records the value that it reads under `name`, as a bound."""
 
-    def read(part: HeaderValue) -> Any:
+    def read(part: HeaderValue) -> Value:
         part.known[name] = value = inner.read(part)
         return value
 
@@ -387,16 +422,18 @@ def told(name: str, inner: Codec) -> Codec:
 
 
 def index(table: str) -> Codec:
-    """Return the codec of an index into the objects recorded in `table`."""
+    """Return the codec of an object in the recorded `table`, stored as its index."""
     number = whole(below=table)
     return Codec(lambda v, _: v, lambda p: p.known[table][number.read(p)])
 
 
-def once(table: str, inner: Codec, key: Callable[[Any], Hashable] | None = None) -> Codec:
-    """Return a codec like `index`, for values stored once in the list `table` of the file. Values
-    are equal if they have the same `key`, or the same form in the file."""
+def once(table: str, inner: Codec, key: Callable[[Value], Hashable] | None = None) -> Codec:
+    """Return the codec of an object in `table`, whose values are stored once.
 
-    def write(value: Any, out: Columns) -> int:
+    Values are equal if they have the same `key`, or without `key` the same form in the file.
+    """
+
+    def write(value: Value, out: Columns) -> int:
         rows = out.tables.setdefault(table, {})
         entry = None if key and key(value) in rows else inner.write(value, out)
         return rows.setdefault(key(value) if key else repr(entry), (len(rows), entry))[0]
@@ -404,11 +441,12 @@ def once(table: str, inner: Codec, key: Callable[[Any], Hashable] | None = None)
     return Codec(write, index(table).read)
 
 
-TEXT, FLAG = plain(str, "text"), plain(bool, "true or false")
-ONCE = once("texts", TEXT, str)  # a text, of those that come often
-# a field that stands elsewhere in the file, or nowhere
+TEXT = plain(str, "text")
+FLAG = plain(bool, "true or false")
+ONCE = once("texts", TEXT, str)  # a text that may occur often
+# a field that is stored in another part of the file, or not at all
 NOTE = Codec(lambda v, out: None, lambda p: None)
-PLAIN: dict[Any, Codec] = {str: TEXT, bool: FLAG, int: whole(), float: real()}
+PLAIN: dict[Value, Codec] = {str: TEXT, bool: FLAG, int: whole(), float: real()}
 PerTile = Annotated[Array, column("tiles")]
 PerIpu = Annotated[Array, column("ipus")]
 
@@ -420,18 +458,19 @@ YOUNGER = (
     "io_tiles",
     "streaming_bytes",
     "streaming_bytes_per_second",
-)  # fields of a machine that older files lack
+)  # fields of a machine that older files do not have
 
 
 def _read_target(part: HeaderValue) -> Target:
     fields = {name: p.value for name, p in part["fields"].entries()}
-    # older files had no other
+    # older files have only these prices
     return make_target(TEXT.read(part["version"]), **{"codelet_prices": BY_HAND, **fields})
 
 
-def _write_target(target: Target, _: Columns) -> dict[str, Any]:
+def _write_target(target: Target, _: Columns) -> dict[str, Json]:
     values = asdict(target)
-    for name in YOUNGER:  # at its default it says nothing, and older digests hold
+    # a default value is left out, so that digests of earlier versions still hold
+    for name in YOUNGER:
         if values[name] == Target.__dataclass_fields__[name].default:
             del values[name]
     return {"version": values.pop("ipu_version"), "fields": values}
@@ -443,51 +482,56 @@ TARGET = Codec(_write_target, _read_target)
 # Records
 
 
-def by_column(make: Any, wanted: str, **columns: Codec) -> Codec:
-    """Return a list of what `make` makes of attributes, as a list with a column for each; an error
-    calls it `wanted`."""
+def by_column(make: Make, wanted: str, **columns: Codec) -> Codec:
+    """Return the codec of a list of objects, stored as one column for each attribute.
+
+    `make` builds an object from its attributes, and errors call the list `wanted`.
+    """
     inner = pair(*columns.values())
 
-    def read(part: HeaderValue) -> tuple[Any, ...]:
+    def read(part: HeaderValue) -> tuple[Value, ...]:
         value = inner.read(part)
         return tuple(map(make, *value)) if len({*map(len, value)}) == 1 else part.fail(wanted)
 
-    return Codec(
-        lambda v, out: inner.write([[getattr(x, name) for x in v] for name in columns], out), read
-    )
+    def write(records: Sequence[Value], out: Columns) -> Json:
+        return inner.write([[getattr(record, name) for record in records] for name in columns], out)
+
+    return Codec(write, read)
 
 
 def since(version: int) -> Callable[[Codec], Codec]:
-    """Mark a field, in its hint, that older files lack; they have its default. In a `row` such
-    fields come last."""
+    """Return a mark for the hint of a field that files before `version` do not have.
+
+    The field then has its default. In a `row`, such fields come last.
+    """
     return lambda c: c._replace(since=version)
 
 
 def key(name: str) -> Callable[[Codec], Codec]:
-    """Give a field, in its hint, its name in the file."""
+    """Return a mark for the hint of a field that has the name `name` in the file."""
     return lambda c: c._replace(key=name)
 
 
-def codec(hint: Any) -> Codec:
-    """Return the codec that a type hint stands for."""
+def codec(hint: Value) -> Codec:
+    """Return the codec of a type hint."""
+    origin: Value = get_origin(hint)
     inner = get_args(hint)
-    if get_origin(hint) is Annotated:
-        codec_found = next((mark for mark in inner[1:] if isinstance(mark, Codec)), None) or codec(
-            inner[0]
-        )
-        return reduce(
-            lambda c, mark: c if isinstance(mark, Codec) else mark(c), inner[1:], codec_found
-        )
-    if get_origin(hint) is tuple:
+    if origin is Annotated:
+        marks = inner[1:]
+        marked = next((mark for mark in marks if isinstance(mark, Codec)), None) or codec(inner[0])
+        for mark in marks:
+            if not isinstance(mark, Codec):
+                marked = mark(marked)
+        return marked
+    if origin is tuple:
         return many(codec(inner[0])) if inner[-1] is ... else pair(*map(codec, inner))
-    if get_origin(hint) in (Union, UnionType):
+    if origin in (Union, UnionType):
         return maybe(codec(inner[0]))
     return PLAIN[hint] if hint in PLAIN else row(hint)
 
 
-def schema(record: type) -> dict[str, Codec]:
-    """Return the codecs of a record's fields by name, in order; empty if the class is not a
-    record."""
+def schema(record: Make) -> dict[str, Codec]:
+    """Return the codecs of a record's fields by name, in order; {} if the class is not a record."""
     if not is_dataclass(record):
         return {}
     hints = get_type_hints(record, include_extras=True)
@@ -495,42 +539,52 @@ def schema(record: type) -> dict[str, Codec]:
     return {name: c for name, c in codecs.items() if c != NOTE}
 
 
-def row(make: Any, **parts: Codec) -> Codec:
-    """Return a record as the list of its fields; or what `make` makes of attributes that are
-    written by `parts`."""
+def row(make: Make, **parts: Codec) -> Codec:
+    """Return the codec of a record, stored as a list of its fields.
+
+    With `parts`, it is the codec of an object that `make` builds from attributes with these codecs.
+    """
     of = parts or schema(make)
 
-    def read(part: HeaderValue) -> Any:
+    def read(part: HeaderValue) -> Value:
         entries = enumerate(of.items())
         version = part.known.version
         return make(**{name: c.read(part[i]) for i, (name, c) in entries if c.since <= version})
 
-    return Codec(lambda v, out: [c.write(getattr(v, name), out) for name, c in of.items()], read)
+    def write(record: Value, out: Columns) -> list[Json]:
+        return [c.write(getattr(record, name), out) for name, c in of.items()]
+
+    return Codec(write, read)
 
 
-def keyed(make: Any, **parts: Codec) -> Codec:
-    """As `row`, as an object with a name for each field."""
+def keyed(make: Make, **parts: Codec) -> Codec:
+    """Return the codec of a record as `row` does, but stored as an object with names."""
     of = parts or schema(make)
 
-    def read(part: HeaderValue) -> Any:
+    def read(part: HeaderValue) -> Value:
         entries = of.items()
         version = part.known.version
         return make(
             **{name: c.read(part[c.key or name]) for name, c in entries if c.since <= version}
         )
 
-    return Codec(
-        lambda v, out: {c.key or name: c.write(getattr(v, name), out) for name, c in of.items()},
-        read,
-    )
+    def write(record: Value, out: Columns) -> dict[str, Json]:
+        return {c.key or name: c.write(getattr(record, name), out) for name, c in of.items()}
+
+    return Codec(write, read)
 
 
-def tagged(kinds: Mapping[str, Codec], kind: Callable[[Any], str], wanted: str) -> Codec:
-    """Return an object that says in `kind` which of `kinds` it is: objects all of them. `kind` says
-    it of a value."""
+def tagged(kinds: Mapping[str, Codec], kind: Callable[[Value], str], wanted: str) -> Codec:
+    """Return the codec of values of several `kinds`, stored as objects with the name of their kind.
 
-    def read(part: HeaderValue) -> Any:
+    `kind(value)` returns that name.
+    """
+
+    def read(part: HeaderValue) -> Value:
         tag = TEXT.read(part["kind"])
         return kinds[tag].read(part) if tag in kinds else part["kind"].fail(wanted)
 
-    return Codec(lambda v, out: {"kind": kind(v), **kinds[kind(v)].write(v, out)}, read)
+    def write(value: Value, out: Columns) -> dict[str, Json]:
+        return {"kind": kind(value), **kinds[kind(value)].write(value, out)}
+
+    return Codec(write, read)

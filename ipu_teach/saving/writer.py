@@ -1,16 +1,15 @@
-"""Write a compiled program: turn the content of `Compiled` into the form that `archive` stores.
-`reader` reads it back.
+"""Write a compiled program in the form that `archive` stores and `reader` reads.
 
 Views become numbers in two tables: layouts (the positions of elements) and tensors (a dtype, an
-offset and a layout). A program's tree becomes a list of nodes in which equal ones appear once,
-children first. Each kind of step and of program is declared once, for writing and for reading.
+offset and a layout). A program's tree becomes a list of nodes, in which equal nodes appear once and
+children come first. Each kind of step and of program is declared once, for writing and for reading.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import fields
-from typing import Any, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from ipu_teach.compile import Compiled, programs as c
 from ipu_teach.compile.freeze import FrozenGraph, FrozenTable
 from ipu_teach.errors import ExecutableLoadError, NotOfferedError, did_you_mean
 from ipu_teach.graph import DataStream, RemoteBuffer, Tensor
-from ipu_teach.graph.layouts import MOST_DIMENSIONS, Layout
+from ipu_teach.graph.layouts import MOST_DIMENSIONS, Layout, ListLayout
 from ipu_teach.graph.replicas import MOST_REPLICAS
 from ipu_teach.graph.variable_table import ALIGNMENT, MOST_BYTES
 from ipu_teach.saving import schema as s
@@ -27,12 +26,20 @@ from ipu_teach.saving.archive import MOST_NODES, Format
 from ipu_teach.saving.codelet_sources import DTYPES, described
 from ipu_teach.types import UNSIGNED_INT, Array, DType, dtype_named
 
-EXECUTABLE = Format("executable", 3, "Executable.save", ExecutableLoadError, ExecutableLoadError)
+EXECUTABLE = Format(
+    "executable",
+    version=3,
+    writer="Executable.save",
+    error=ExecutableLoadError,
+    missing=ExecutableLoadError,
+)
 
 
-def written(compiled: Compiled, checks: Mapping[str, bool], options: Mapping[str, Any]) -> bytes:
-    """Return the file of an executable. Raises `NotOfferedError` for a program that cannot be
-    written down."""
+def written(compiled: Compiled, checks: Mapping[str, bool], options: Mapping[str, s.Json]) -> bytes:
+    """Return the bytes of the file of an executable.
+
+    Raises `NotOfferedError` for a program that cannot be saved.
+    """
     return _Writer(compiled).file(checks, options)
 
 
@@ -41,16 +48,17 @@ def _refuse(subject: str) -> NoReturn:
         next:  run it from the graph, in the process that builds it: Engine(graph, program).""")
 
 
-# What stands in tables
+# Values in tables
 
 
-def in_table(table: str, write: Callable[[Any, s.Columns], Any] = lambda v, _: v) -> s.Codec:
-    """Return the number of an entry of `table`, which may be empty."""
-    read = s.index(table).read
-    return s.Codec(
-        write,
-        lambda part: read(part) if part.known[table] else part.fail("in its table, which is empty"),
-    )
+def in_table(table: str, write: Callable[[s.Value, s.Columns], s.Json] = lambda v, _: v) -> s.Codec:
+    """Return the codec of an entry of `table`, which may be empty, stored as its index."""
+    index = s.index(table)
+
+    def read(part: s.HeaderValue) -> s.Value:
+        return index.read(part) if part.known[table] else part.fail("in its table, which is empty")
+
+    return s.Codec(write, read)
 
 
 def _read_dtype(part: s.HeaderValue) -> type[DType]:
@@ -60,7 +68,7 @@ def _read_dtype(part: s.HeaderValue) -> type[DType]:
     )
 
 
-def _write_layout(layout: Any, out: s.Columns) -> dict[str, Any]:
+def _write_layout(layout: Layout | ListLayout, out: s.Columns) -> dict[str, s.Json]:
     if not isinstance(layout, Layout):
         return {"parts": [[delta, LAYOUT.write(part, out)] for delta, part in layout.parts]}
     shape = {"shape": list(layout.shape)}
@@ -88,7 +96,7 @@ SHAPE = s.numbers(s.whole(most=MOST_BYTES), MOST_DIMENSIONS)
 VARIABLE = s.row(dict, name=s.TEXT, dtype=DTYPE, shape=SHAPE, constant=s.FLAG)
 SIZE = s.whole(1, MOST_BYTES)
 REPLICAS = s.since(3)(s.whole(1, MOST_REPLICAS))
-# read where it matters: not of a stream to the host
+# the reader parses it only for streams to the device
 MODE = s.Codec(lambda mode, _: mode.value, lambda part: part)
 STREAM = s.row(
     dict,
@@ -110,18 +118,19 @@ REMOTE_BUFFER = s.row(
 
 
 def _handle(table: str, wanted: str) -> s.Codec:
-    """Return the codec of an object recorded in `table`, by its handle."""
-    return s.Codec(
-        lambda v, _: v.handle,
-        lambda part: part.known[table].get(s.TEXT.read(part)) or part.fail(wanted),
-    )
+    """Return the codec of an object recorded in `table`, stored as its handle."""
+
+    def read(part: s.HeaderValue) -> s.Value:
+        return part.known[table].get(s.TEXT.read(part)) or part.fail(wanted)
+
+    return s.Codec(lambda v, _: v.handle, read)
 
 
 STREAM_OF = _handle("streams", "a stream of the graph")
 BUFFER_OF = _handle("remote_buffers", "a remote buffer")
 
 
-def _write_side(side: object, out: s.Columns) -> Any:
+def _write_side(side: p.Side, out: s.Columns) -> s.Json:
     if not isinstance(side, (DataStream, Tensor)):
         _refuse(f"A copy of {type(side).__name__}")
     return (STREAM_OF if isinstance(side, DataStream) else TENSOR).write(side, out)
@@ -151,16 +160,24 @@ def _is_stamp(stamp: p.CycleStamp) -> bool:
     )
 
 
-SIDE = s.Codec(
-    _write_side, lambda part: (STREAM_OF if isinstance(part.value, str) else TENSOR).read(part)
-)
-SYNC = s.Codec(
-    lambda sync, _: sync.value,
-    lambda part: (
-        {kind.value: kind for kind in p.SyncType}.get(s.TEXT.read(part))
-        or part.fail("a kind of sync")
-    ),
-)
+def _read_side(part: s.HeaderValue) -> s.Value:
+    return (STREAM_OF if isinstance(part.value, str) else TENSOR).read(part)
+
+
+def _read_sync(part: s.HeaderValue) -> p.SyncType:
+    kinds = {kind.value: kind for kind in p.SyncType}
+    return kinds.get(s.TEXT.read(part)) or part.fail("a kind of sync")
+
+
+def _key_of(step: c.Step) -> Hashable:
+    """Return equal keys for steps that are stored once."""
+    if isinstance(step, c.ExecuteStep):
+        return step.compute_set, id(step.out)
+    return id(step)
+
+
+SIDE = s.Codec(_write_side, _read_side)
+SYNC = s.Codec(lambda sync, _: sync.value, _read_sync)
 FORMAT = s.row(
     p.PrintTensorFmt,
     **{
@@ -209,19 +226,18 @@ LEAVES: dict[type, tuple[str, s.Codec]] = {
 STEP = s.tagged(
     dict(LEAVES.values()), lambda step: LEAVES[type(step)][0], "a step that this kit knows"
 )
-STEPS = s.once(
-    "steps",
-    STEP,
-    lambda step: (step.compute_set, id(step.out)) if isinstance(step, c.ExecuteStep) else id(step),
-)
+STEPS = s.once("steps", STEP, _key_of)
 
 
-# Programs of others
+# Programs that contain others
 
 
 class Composite(NamedTuple):
-    """A program of `size` others, or of any number: `make` gets its name, the others, and what the
-    file says besides."""
+    """A kind of program that contains others.
+
+    `make(name, *programs, **fields)` builds it. `size` is the number of programs in it, None for
+    any number, and `besides` the codec of the fields.
+    """
 
     make: Callable[..., p.Program]
     size: int | None
@@ -241,7 +257,7 @@ def _switch(
 
 
 CASES = s.numbers(s.whole(-(2**63), 2**63))
-COMPOSITES = {  # calls, which need a function, are made by `reader`
+COMPOSITES = {  # the reader adds the function of a Call
     "Sequence": _of(None, lambda name, *below: p.Sequence(*below, name=name)),
     "Repeat": _of(1, lambda _, body, count: p.Repeat(count, body), count=s.whole(most=2**63)),
     "RepeatWhileTrue": _of(
@@ -264,17 +280,17 @@ class _Writer:
     def __init__(self, compiled: Compiled) -> None:
         self.compiled = compiled
         self.graph: FrozenGraph = compiled.graph
-        # Columns, positions and the mapping; and initial values, in the bytes of their dtypes.
+        # "numbers" are columns, positions and the mapping; "values" are initial values as bytes
         self.out = s.Columns({"numbers": np.dtype("i8"), "values": np.dtype("u1")})
         self._parts = 0
         self._states = iter(self.graph.state_values)
 
-    def file(self, checks: Mapping[str, bool], options: Mapping[str, Any]) -> bytes:
+    def file(self, checks: Mapping[str, bool], options: Mapping[str, s.Json]) -> bytes:
         graph = self.graph
         compiled = self.compiled
         out = self.out
         self._number_layouts()
-        # each state has a hidden variable at the end
+        # each state field has a hidden variable, after all others
         count = len(graph.variables) - len(graph.state_values)
         end = graph.state_values[0][1] if graph.state_values else graph.memory_bytes
         header = {
@@ -306,8 +322,10 @@ class _Writer:
         return EXECUTABLE.pack(header | tables, out.arrays())
 
     def _number_layouts(self) -> None:
-        """All layouts in use, in the order of their making: groups of vertices come out in the same
-        order again."""
+        """Store all layouts in use in the order of their numbers.
+
+        Groups of vertices are then the same after reading.
+        """
         used = {
             int(i) for _, t in self.graph.tables() for c in t.layouts.values() for i in np.unique(c)
         }
@@ -332,7 +350,7 @@ class _Writer:
         return [self._numbers(rows), len(rows)]
 
     def _value(self, values: Array) -> list[int]:
-        """(where, how many): one value that is spread over a tensor is stored once."""
+        """Return (first index, length) of stored values; one repeated value is stored once."""
         spread = values.size > 1 and not any(values.strides)
         stored = values.reshape(-1)[:1] if spread else values
         return [self.out.put("values", stored), stored.size]
@@ -340,9 +358,9 @@ class _Writer:
     def _numbers(self, values: Array) -> int:
         return self.out.put("numbers", values.astype(np.int64))
 
-    def _table(self, table: FrozenTable) -> dict[str, Any]:
+    def _table(self, table: FrozenTable) -> dict[str, s.Json]:
         renumbered = np.full(len(self.graph.layouts), -1, np.int64)
-        known: dict[Any, Any] = self.out.tables.get("layouts", {})
+        known: dict[s.Value, tuple[int, s.Json]] = self.out.tables.get("layouts", {})
         renumbered[list(known)] = [number for number, _ in known.values()]
         edges = {}
         state = {}
@@ -373,9 +391,11 @@ class _Writer:
         return number
 
     def _nodes(self, node: c.Node) -> list[int]:
-        """Return the number of a node; of a leaf in which copies were merged, those of all that it
-        was made of."""
-        entries: list[dict[str, Any]]
+        """Return the numbers of a node's entries.
+
+        A leaf has one for each copy that was merged into it, other nodes have one.
+        """
+        entries: list[dict[str, s.Json]]
         if node.step >= 0:
             entries = [
                 {"step": STEPS.write(part, self.out)}

@@ -1,6 +1,6 @@
 """Pictures for a notebook. Each also says in words what it shows, for readers who do not see it.
 
-Beside `tiny`, which prints: a view is a function from a report, a recording or a tensor to a
+Compared with `tiny`, which prints: a view is a function from a report, a recording or a tensor to a
 `Scene`. A scene has marks, placed once, and the changes from frame to frame. Three renderers draw
 all scenes: a poster, a figure for slides, and a live player that needs no kernel. Every picture has
 a sentence and a table with the same numbers.

@@ -13,6 +13,7 @@ from functools import partial
 
 import numpy as np
 
+from ipu_teach.errors import counted
 from ipu_teach.report import Report, Why
 from ipu_teach.report.why import codelets_on
 from ipu_teach.show import palette
@@ -36,10 +37,12 @@ from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
 
 FIFTHS = tuple(
-    Code(f"waits up to {20 * i + 20} %", f"{i + 1}", fill.light, fill.dark, "")
+    Code(f"waits up to {20 * i + 20} %", f"{i + 1}", fill.light, fill.dark, pattern="")
     for i, fill in enumerate(palette.FILL[:5])
 )
-CODES = (*STATES, *FIFTHS, Code("tiles that take so long", "T", "#009e73", "#1cb288", ""))
+LAST = palette.CHOSEN.lettered("!", "the slowest, for which the others wait")
+BAR = Code("tiles that take so long", "T", "#009e73", "#1cb288", pattern="")
+CODES = (*STATES, *FIFTHS, BAR, LAST)
 MOST_STEPS = 500  # supersteps of each run
 MOST_LANES = 64
 BINS = 24
@@ -81,7 +84,8 @@ def balance(
 
 @dataclass(frozen=True)
 class _Lost:
-    """A stretch of a run, which comes `runs` times, and what a tile waits in it on average."""
+    """A distinct stretch of a run, the number of times it occurs, and the mean cycles for which
+    a tile waits in it."""
 
     stretch: Segment
     runs: int
@@ -102,13 +106,13 @@ class _Run:
         self.cycles = sum(entry.runs * entry.stretch.cycles for entry in self.all)
 
     def phases(self, stretch: Segment) -> list[tuple[Span, Array]]:
-        """Return those in which tiles do something one by one, and for how long each that takes
-        part."""
+        """Return the phases in which tiles take different times, each with the times of its
+        tiles."""
         return [(s, s.phase.busy[s.tiles]) for s in stretch.spans if s.phase.busy is not None]
 
     def times(self, stretch: Segment) -> tuple[Array, Array]:
-        """Return (work, waits), int64[tiles]: how long each tile is at work, and how long it
-        waits."""
+        """Return (work, waits), int64[tiles]: the cycles for which each tile works and waits in
+        a stretch."""
         waits = np.zeros(self.tiles, np.int64)
         of = self.report.target.set_of(np.arange(self.tiles))
         for ipu, begin, until, _ in stretch.waits:
@@ -121,7 +125,7 @@ class _Run:
 
     @property
     def waiting(self) -> float:
-        """The share of the tiles' time that is waiting."""
+        """The share of the tiles' time that is waiting, 0 to 1."""
         return sum(lost.runs * lost.mean for lost in self.all) / self.cycles
 
     def named(self, stretch: Segment) -> tuple[str, str]:
@@ -132,27 +136,47 @@ class _Run:
         return cost.kind, cost.name
 
     def title(self, stretch: Segment) -> str:
-        """Return what a stretch is, in words."""
+        """Return the kind and the name of a stretch as one text."""
         return " ".join(self.named(stretch)).strip()
 
     def longest(self, entry: _Lost) -> Span | None:
-        """Return the phase in which most is lost, if more is lost in it than by IPUs that wait for
-        the last."""
+        """Return the phase in which tiles wait most, or None if IPUs wait even longer for the
+        last one."""
         lost = [(int((s.phase.cycles - busy).sum()), s) for s, busy in self.phases(entry.stretch)]
         max_runs, span = max(lost, key=lambda pair: pair[0], default=(0, None))
         between = entry.mean * self.tiles - sum(cycles for cycles, _ in lost)
         return span if max_runs > between else None
 
+    def last_tiles(self, lost: _Lost) -> Array:
+        """Return int64[tiles]: the slowest tiles of the phase in which tiles wait most. It is
+        empty if IPUs wait for the last one, or if at least half of the tiles are equally
+        slow."""
+        none: Array = np.zeros(0, np.int64)
+        span = self.longest(lost)
+        if span is None or span.phase.busy is None:
+            return none
+        last: Array = np.flatnonzero(span.tiles & (span.phase.busy == span.phase.cycles))
+        return last if 2 * len(last) < self.tiles else none
+
+    def waits_for(self, lost: _Lost) -> str:
+        """Return the tile, the tiles or the IPU for which the others wait; "" if most tiles are
+        equally slow."""
+        last = self.last_tiles(lost)
+        if len(last):
+            return f"tile {last[0]}" if len(last) == 1 else counted(len(last), "tile")
+        return "" if self.longest(lost) is not None else self.slowest(lost)
+
     def slowest(self, lost: _Lost) -> str:
-        """For whom most time is lost, "" if none is."""
+        """Return the tiles, or the IPU, for which the others wait most in a stretch; "" if none
+        waits."""
         span = self.longest(lost)
         if span is None or span.phase.busy is None:
             return lost.stretch.names[lost.stretch.last] if lost.mean else ""
         return slowest(span.phase.busy)[0].removeprefix("tile ")
 
     def told(self, lost: _Lost) -> str:
-        """Return which tile the others wait for and why, and how long the phase would take if all
-        tiles worked as long as their mean."""
+        """Return a text that names the tile for which the others wait, the reason, and the
+        cycles if all tiles worked as long as their mean."""
         stretch = lost.stretch
         cycles = lost.stretch.cycles
         span = self.longest(lost)
@@ -166,7 +190,8 @@ class _Run:
                 f"done are {stretch.ends_text(' after ')}"
             )
         else:
-            (who, many), ipu = slowest(span.phase.busy), span.part.ipu
+            who, many = slowest(span.phase.busy)
+            ipu = span.part.ipu
             max_runs = (
                 f"in {span.phase.kind}{'' if ipu is None else f' of {stretch.names[ipu]}'}: {who} "
                 f"{'take' if many else 'takes'} {number(span.phase.cycles)}, the median tile "
@@ -179,7 +204,8 @@ class _Run:
         )
 
     def _cause(self, span: Span) -> str:
-        """Return what the figures show of why a tile is the slowest."""
+        """Return the bytes that the slowest tile exchanges, or the codelets that only few tiles
+        execute."""
         assert span.phase.busy is not None
         step = span.part.step
         number_of = span.phase.exchange
@@ -217,13 +243,14 @@ def _scene(runs: list[_Run], max_runs: int) -> Scene:
         shown = _shown(run, max_runs, panels)
         of = dict.fromkeys(shown, 0)  # the still of each
         for which, entry in enumerate(run.all):
-            cycles, (kind, title) = entry.stretch.cycles, run.named(entry.stretch)
+            cycles = entry.stretch.cycles
+            kind, title = run.named(entry.stretch)
             waits = 100 * entry.mean / cycles if cycles else 0.0
             executions = f"{entry.runs:,}", number(cycles), f"{waits:.1f} %", run.slowest(entry)
             rows.append((run.name, kind, label(title, 48), *executions))
             if which in of:
                 of[which] = len(stills)
-                stills.append(_still(run, entry, name, lanes, len(stills)))
+                stills.append(_still(run, entry, name, lanes, number_of=len(stills)))
                 panels.drawings.append(lanes.drawing(entry.stretch))
                 lost.append(entry.runs * entry.mean)
         frames += [of[which] for which in shown]
@@ -241,10 +268,10 @@ def _scene(runs: list[_Run], max_runs: int) -> Scene:
     panels.put(Lanes("lanes", heading, count=count, ends=ends), left=64, right=424, high=240)
     ends = ("0", "the slowest")
     bin_width = 100 / BINS
+    bar = CODES.index(BAR)
     histograms = [still.about["histogram"][1]["n"] for still in stills]
     pictures = tuple(
-        stacks([(len(CODES) - 1, many)], *BARS, int(many.max()), "tiles", ends)
-        for many in histograms
+        stacks([(bar, many)], *BARS, int(many.max()), "tiles", ends) for many in histograms
     )
     shares = tuple(
         f"{number(round(i * bin_width, 1))} to {number(round((i + 1) * bin_width, 1))} %"
@@ -279,8 +306,8 @@ def _scene(runs: list[_Run], max_runs: int) -> Scene:
 
 
 def _shown(run: _Run, max_runs: int, panels: Panels) -> list[int]:
-    """Return the stretches that are shown, in order: those of the first `most` supersteps, at least
-    one."""
+    """Return the numbers of the stretches in the first `max_runs` supersteps, in order; at least
+    one. Add a note if some are left out."""
     edges = np.append(cuts(run.report), len(run.report.step_numbers))
     count = max(1, int(np.searchsorted(edges, max_runs, "right")) - 1)
     whose = f"Of the {run.name} the picture shows"
@@ -289,8 +316,11 @@ def _shown(run: _Run, max_runs: int, panels: Panels) -> list[int]:
 
 
 def _still(run: _Run, lost: _Lost, name: str, lanes: LanesOf, number_of: int) -> Still:
-    stretch, cycles, (work, waits) = lost.stretch, lost.stretch.cycles, run.times(lost.stretch)
+    stretch = lost.stretch
+    cycles = lost.stretch.cycles
+    work, waits = run.times(lost.stretch)
     code = len(STATES) + np.clip(np.ceil(5 * waits / (cycles or 1)).astype(np.int64) - 1, 0, 4)
+    code[run.last_tiles(lost)] = CODES.index(LAST)
     values = {"work": work, "waits": waits}
     where = "" if name == "run" else f"{name}: "
     grid = f"tiles of {name}"
@@ -306,9 +336,9 @@ def _still(run: _Run, lost: _Lost, name: str, lanes: LanesOf, number_of: int) ->
         run.told(lost),
         state_of(own_parts),
         cycles,
-        True,
-        {grid: (code, cycles or 1, len(STATES))},
-        dict.fromkeys((name, "lanes"), (number_of, 0, cycles)),
+        first=True,
+        cells={grid: (code, cycles or 1, len(STATES))},
+        lanes=dict.fromkeys((name, "lanes"), (number_of, 0, cycles)),
         pictures={"histogram": number_of},
         say="{label}",
         about={
@@ -321,7 +351,8 @@ def _still(run: _Run, lost: _Lost, name: str, lanes: LanesOf, number_of: int) ->
 
 
 def _histogram(work: Array) -> Array:
-    """Return int64[BINS]: how many tiles are at work how long, in equal parts up to the slowest."""
+    """Return int64[BINS]: the number of tiles in each of `BINS` equal ranges of work, up to the
+    longest."""
     return np.histogram(work, BINS, (0, max(1, float(work.max()))))[0].astype(np.int64)
 
 
@@ -332,10 +363,12 @@ def _title(runs: list[_Run]) -> str:
             f"Waiting: {shares[0]} of the tiles' time in the first run, {shares[1]} in the second"
         )
     worst = max(runs[0].all, key=lambda lost: lost.runs * lost.mean)
-    where = (
-        f", most of it in {label(runs[0].title(worst.stretch), 40)}" if runs[0].waiting > 0 else ""
-    )
-    return f"{shares[0]} of the tiles' time is waiting{where}"
+    title = f"{shares[0]} of the tiles' time is waiting"
+    if runs[0].waiting <= 0:
+        return title
+    last = runs[0].waits_for(worst)
+    whom = f"for {last} " if last else ""
+    return f"{title}, most of it {whom}in {label(runs[0].title(worst.stretch), 40)}"
 
 
 def _sentence(runs: list[_Run]) -> str:

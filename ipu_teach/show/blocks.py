@@ -21,8 +21,8 @@ HEADS = ("tile", "block", "type", "depth", "from", "to", "modelled cycles")
 
 
 class Blocks:
-    """The blocks of some tiles. `which`: how to ask for them, see `Execution.blocks`. Raises what
-    that raises."""
+    """The profiler's blocks of some tiles in a run. `which` are arguments of `Execution.blocks`,
+    whose errors are raised."""
 
     def __init__(self, report: Report, tiles: object, total: float, which: dict[str, Any]) -> None:
         listed: list[Any] = list(tiles) if isinstance(tiles, (list, tuple, range)) else [tiles]
@@ -49,11 +49,11 @@ class Blocks:
 
     @property
     def codes(self) -> tuple[Code, ...]:
-        """The colours that occur."""
+        """The codes of the colours that the blocks use."""
         return tuple(dict.fromkeys(self._code))
 
     def flame(self, codes: Sequence[Code], pitch: float) -> Flame:
-        """Return the boxes, as a mark; `codes` are those of the scene."""
+        """Return the blocks as a mark of boxes in rows. `codes` are the codes of the scene."""
         boxes = list[tuple[int, int, int, str, int]]()
         first = 0
         colours = iter(self._code)
@@ -66,7 +66,7 @@ class Blocks:
         return flame("blocks", f"the blocks on {self._where()}", pitch, boxes, timed=True)
 
     def sentence(self) -> str:
-        """Return the blocks in a sentence."""
+        """Return a sentence with the number of blocks, and the name that takes the most cycles."""
         spent: dict[str, list[float]] = {}
         for block in self.all:
             spent.setdefault(block.name, []).append(block.cycles)
@@ -78,7 +78,7 @@ class Blocks:
         )
 
     def table(self) -> Table:
-        """Return every block."""
+        """Return a table with a row for each block."""
         return HEADS, tuple(map(_row, self.all))
 
     def _where(self) -> str:

@@ -34,7 +34,8 @@ ROUND = {digits: Context(digits, ROUND_HALF_UP) for digits in (1, 2, 3, 4)}  # a
 
 
 def value(text: str) -> float:
-    """Return a number's text as a number: True is 1, and what is not written NaN."""
+    """Return the number that a text says: 1 for True, 0 for False, and NaN for an unwritten
+    element."""
     return (
         float(text == "True")
         if text in ("True", "False")
@@ -43,8 +44,8 @@ def value(text: str) -> float:
 
 
 def short(text: str, room: float) -> str:
-    """Return a number in at most four significant digits, fewer where there is no room, "" where
-    there is none at all."""
+    """Return a number with at most four significant digits, with fewer if `room` is short, and
+    "" if not even one fits."""
     max_letters = int(room / OF_LETTER)
     if text == "?" or len(text) <= max_letters and not set(text) & set(".e"):
         return text if max_letters else ""
@@ -57,11 +58,12 @@ def short(text: str, room: float) -> str:
 
 
 class Places:
-    """The places of a board's boxes and cells."""
+    """The positions of the boxes and cells of a board."""
 
     def __init__(self, board: Board) -> None:
         self.board = board
-        self.wide = (board.width - GUTTER * (board.block > 0) + BETWEEN) / board.across - BETWEEN
+        gutter = GUTTER if board.block else 0.0
+        self.wide = (board.width - gutter + BETWEEN) / board.across - BETWEEN
         # of each box its column, its row, and how many names of IPUs stand above it
         self.spots: list[tuple[int, int, int]] = []
         self.heads: dict[int, int] = {}  # the first box of each IPU
@@ -73,20 +75,20 @@ class Places:
                 along = -1
             self.heads.setdefault(board.ipu(box), box)
             along += 1
-            self.spots.append((along, down, len(self.heads) * (board.block > 0)))
+            self.spots.append((along, down, len(self.heads) if board.block else 0))
         self.tall = (down + 1) * (board.high + BETWEEN) - BETWEEN + HEAD * self.spots[-1][2]
         room = self.wide - 8 - 32 * np.reshape(board.left, (-1, len(board.per))).any(axis=0)
         # the pitch of the cells of each row
         self.pitch = np.minimum(BROADEST, room / np.array(board.per))
 
     def corner(self, box: int) -> tuple[float, float]:
-        """Return the upper left corner of a box."""
+        """Return (x, y) of the upper left corner of a box."""
         along, down, heads = self.spots[box]
         y = self.board.y + down * (self.board.high + BETWEEN) + HEAD * heads
         return self.board.x + along * (self.wide + BETWEEN), y
 
     def cells(self) -> Array:
-        """Return float[count, 4]: x, y, width and height of the cells."""
+        """Return float[count, 4]: x, y, width and height of each cell."""
         corner = np.array([self.corner(b) for b in range(len(self.board.tiles))])[self.board.box]
         pitch = self.pitch[self.board.row]
         x = corner[:, 0] + 4 + self.board.place * pitch
@@ -95,7 +97,7 @@ class Places:
 
 
 def value_codes(board: Board, texts: list[str]) -> Array:
-    """Return int[count]: the code of each cell's number."""
+    """Return int[count]: the code of the colour of each cell."""
     codes = np.full(len(texts), board.unwritten)
     known = np.array([text != "?" for text in texts], bool)
     values = np.array([value(text) for text in texts if text != "?"])
@@ -106,20 +108,20 @@ def value_codes(board: Board, texts: list[str]) -> Array:
 
 
 def outline(x: float, y: float, width: float, height: float) -> Array:
-    """Return the rim of a box, as points."""
+    """Return the corners of the rim of a box."""
     return np.array([(x, y), (x + width, y), (x + width, y + height), (x, y + height), (x, y)])
 
 
 def rim(
     x: float, y: float, width: float, height: float, thick: float, role: str = "ink"
 ) -> Iterator[Shape]:
-    """Yield the same, as strokes."""
+    """Yield the rim of a box as four strokes, `thick` wide."""
     points = pairwise(outline(x, y, width, height).tolist())
     return (Stroke(((a, b), (c, d)), thick, role) for (a, b), (c, d) in points)
 
 
 def paint_board(scene: Scene, board: Board, frame: int, progress: float) -> Iterator[Shape]:
-    """Yield the boxes with what their tiles do, and the cells with their numbers."""
+    """Yield the boxes of the tiles with their states, and the cells with their numbers."""
     still = scene.stills[int(scene.frames[frame])]
     places = Places(board)
     texts = scene.numbers[board.name].at(frame)
@@ -136,7 +138,7 @@ def paint_board(scene: Scene, board: Board, frame: int, progress: float) -> Iter
     for ipu, box in places.heads.items() if board.block else ():
         yield Words(board.x, float(corners[box, 1]) - 6, f"IPU {ipu}")
     for x, y in corners.tolist():
-        yield from rim(x, y, places.wide, board.high, 1, "line")
+        yield from rim(x, y, places.wide, board.high, thick=1, role="line")
     for (x, y), tile in zip(corners.tolist(), board.tiles, strict=True):
         yield Words(
             x + 4, y + 14, f"tile {tile}" if places.wide > 70 else f"{tile}", 11, ink="soft"
@@ -146,7 +148,7 @@ def paint_board(scene: Scene, board: Board, frame: int, progress: float) -> Iter
             x, y = corners[state == value].T + np.array([[places.wide - 18], [3]])
             yield Boxes(value, rectangles(x, y, 14.0, 14.0))
             yield from (
-                Words(a + 7, b + 11, scene.codes[value].letter, 11, "middle", value)
+                Words(a + 7, b + 11, scene.codes[value].letter, 11, anchor="middle", ink=value)
                 for a, b in zip(x, y, strict=True)
             )
     shown = value_codes(board, texts)
@@ -173,12 +175,12 @@ def paint_board(scene: Scene, board: Board, frame: int, progress: float) -> Iter
             if wide < NARROW:
                 yield Stroke(((x, y + high + 1), (x + wide + 1, y + high + 1)), width)
             else:
-                yield from rim(x, y, wide, high, width)
+                yield from rim(x, y, wide, high, thick=width)
     x, y, wide, high = cells[board.focus].tolist()
-    yield from rim(x - 2, y - 2, wide + 4, high + 4, 3)
+    yield from rim(x - 2, y - 2, wide + 4, high + 4, thick=3)
     digits = zip(cells.tolist(), texts, shown.tolist(), strict=True)
     words = [
-        Words(x + w / 2, y + 11, short(t, w), 11, "middle", value)
+        Words(x + w / 2, y + 11, short(t, w), 11, anchor="middle", ink=value)
         for (x, y, w, _), t, value in digits
         if w >= DIGITS
     ]
@@ -188,8 +190,8 @@ def paint_board(scene: Scene, board: Board, frame: int, progress: float) -> Iter
 def under_way(
     scene: Scene, frame: int, progress: float, name: str
 ) -> tuple[tuple[Message, ...], float]:
-    """Return (the messages of a frame, how much of their time is over): what arrived stays until
-    the superstep changes something."""
+    """Return (the messages of a frame, the share of their time that is over). Messages that have
+    arrived stay until the superstep changes a value."""
     for back in range(frame, -1, -1):
         still = scene.stills[int(scene.frames[back])]
         if still.flows.get(name):
@@ -202,9 +204,10 @@ def under_way(
 def paint_packets(
     scene: Scene, name: str, board: Board, frame: int, progress: float
 ) -> Iterator[Shape]:
-    """Yield the messages between the boxes of a board, each with the number that it carries, or
-    with its bytes."""
-    places, (messages, now) = Places(board), under_way(scene, frame, progress, name)
+    """Yield the messages between the boxes of a board as packets, each with its number or its
+    bytes; arrows if they are many."""
+    places = Places(board)
+    messages, now = under_way(scene, frame, progress, name)
     if any(board.link(message) for message in messages):
         yield from _links(scene, places, messages)
         return
@@ -245,14 +248,14 @@ def paint_packets(
         y = y + part * (v - y)
         code = board.rims[int(board.row[cell])] if cell >= 0 else still.code
         boxes.setdefault(code, []).append((x - wide / 2, y - 8, wide, 16.0))
-        words.append(Words(x, y + 4, text, 11, "middle", code))
+        words.append(Words(x, y + 4, text, 11, anchor="middle", ink=code))
     yield from (Boxes(code, np.array(marked)) for code, marked in boxes.items())
     yield from sorted(words, key=lambda w: w.ink)
 
 
 def _arrows(places: Places, messages: tuple[Message, ...]) -> Iterator[Shape]:
-    """Yield the arrows from box to box, those of the box in question the darkest; the host's are
-    words."""
+    """Yield an arrow for each message between boxes. Those of the focused box are dark; messages
+    of the host are counted in words."""
     board = places.board
     focus = int(board.box[board.focus])
     size = sum(message.size for message in messages)
@@ -264,14 +267,16 @@ def _arrows(places: Places, messages: tuple[Message, ...]) -> Iterator[Shape]:
         words += f"; arrows: tile {board.tiles[focus]}"
     yield Words(board.right, board.y - 8, words, anchor="end", ink="soft")
     for own_pair, source, to in pairs:
-        (x, y), (u, v) = places.corner(source), places.corner(to)
+        x, y = places.corner(source)
+        u, v = places.corner(to)
         start = (x + places.wide * 0.3, y + board.high - 8)
         end = (u + places.wide * 0.7, v + board.high - 8)
         yield Stroke((start, end), 1.5 if own_pair else 1, "ink" if own_pair else "line", True)
 
 
 def _links(scene: Scene, places: Places, links: tuple[Message, ...]) -> Iterator[Shape]:
-    """Yield an arrow beside the boxes for each two IPUs between which something is under way."""
+    """Yield an arrow beside the boxes for each pair of IPUs between which a message is under
+    way."""
     code = next((i for i, code in enumerate(scene.codes) if code.letter == "L"), 0)
     right = places.board.right
     for link in links:
@@ -283,11 +288,11 @@ def _links(scene: Scene, places: Places, links: tuple[Message, ...]) -> Iterator
             ((right - GUTTER + 6, a), (right - 8, y), (right - GUTTER + 8, b)), 2, arrow=True
         )
         yield Boxes(code, rectangles(right - 56, y - 9, 56.0, 16.0))
-        yield Words(right - 28, y + 3, f"{link.size:,} B", 11, "middle", code)
+        yield Words(right - 28, y + 3, f"{link.size:,} B", 11, anchor="middle", ink=code)
 
 
 def paint_sheet(scene: Scene, mark: Sheet, frame: int) -> Iterator[Shape]:
-    """Yield a tensor of two dimensions as an image, in the colours of its cells."""
+    """Yield a tensor of two dimensions as an image, with the colours of the board's cells."""
     board = scene.mark(mark.of)
     assert isinstance(board, Board)
     yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
@@ -299,12 +304,12 @@ def paint_sheet(scene: Scene, mark: Sheet, frame: int) -> Iterator[Shape]:
     for code in np.unique(codes).tolist():
         at = codes == code
         yield Boxes(code, rectangles(x[at], y[at], side, side))
-    yield from rim(float(x[board.focus]), float(y[board.focus]), side, side, 2)
+    yield from rim(float(x[board.focus]), float(y[board.focus]), side, side, thick=2)
 
 
 def paint_detail(scene: Scene, mark: Detail, frame: int) -> Iterator[Shape]:
-    """Yield the cells of the focused box as a list, with the former values beside those that have
-    just changed."""
+    """Yield the cells of the focused box as a list. A number that has just changed has its
+    former value beside it."""
     board = scene.mark(mark.of)
     assert isinstance(board, Board)
     box = int(board.box[board.focus])
@@ -318,10 +323,10 @@ def paint_detail(scene: Scene, mark: Detail, frame: int) -> Iterator[Shape]:
     for line, cell in enumerate(shown):
         y = mark.y + 12 + LINE * line
         right = mark.right
-        yield Words(right, y, short(now[cell], 60), 12, "end")
+        yield Words(right, y, short(now[cell], 60), 12, anchor="end")
         if now[cell] != before[cell] and frame:
             old = short(before[cell], 60)
-            yield Words(right - 70, y, old, 12, "end", "soft")
+            yield Words(right - 70, y, old, 12, anchor="end", ink="soft")
             yield Stroke(((right - 70 - OF_LETTER * len(old), y - 4), (right - 70, y - 4)), 1)
     if len(shown) < len(inside):
         texts = f"and {len(inside) - len(shown):,} more"
@@ -329,7 +334,8 @@ def paint_detail(scene: Scene, mark: Detail, frame: int) -> Iterator[Shape]:
 
 
 def paint_trail(scene: Scene, mark: Trail, edges: Array) -> Iterator[Shape]:
-    """Yield the focus' number over the run: `edges` (0 to 1) says when frames begin."""
+    """Yield the number of the focused cell over the run. `edges` (0 to 1) are the beginnings of
+    the frames."""
     board = scene.mark(mark.of)
     assert isinstance(board, Board)
     numbers = scene.numbers[board.name]

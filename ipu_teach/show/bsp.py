@@ -81,7 +81,8 @@ MOST_CELLS = 4096  # on a machine of more tiles, a cell stands for several tiles
 MOST_FRAMES = 3000  # of a run
 # A run of several IPUs is first tried with FIRST_FRAMES. If its scene is too large, frames are left
 # out down to FEW_FRAMES, and only then do tiles share cells.
-FIRST_FRAMES, FEW_FRAMES = 256, 100
+FIRST_FRAMES = 256
+FEW_FRAMES = 100
 MOST_EDGES = 96  # between the frames of a stretch; a longer one has the phases of one IPU
 MOST_OF_TWO = 500  # supersteps of each of two runs
 MOST_LANES = 64  # on a machine of more tiles, the lanes are sorted
@@ -133,7 +134,12 @@ def bsp(
     if other is not None:
         scene = _two([_builder(report, 1), _builder(other, 1)])
         return because(View(in_pairs(scene) if paired else scene), report, why)
-    return because(View(_fitted(report, contents)), report, why, at)
+    view = because(View(_fitted(report, contents)), report, why, at)
+    if at is None or report.target.num_sets > 1:
+        return view
+    still = view.scene.stills[int(view.scene.frames[view.scene.poster])]
+    title = f"{still.label[:1].upper()}{still.label[1:]}: {still.note}"
+    return View(replace(view.scene, title=titled(report, title.partition("; tile")[0])))
 
 
 def _fitted(report: Report, contents: Carried) -> Scene:
@@ -487,7 +493,7 @@ class _Builder:
         stills = []
         for begin, end in pairwise(self._edges(stretch)):
             active = [s for s in stretch.spans if s.start <= begin < s.start + s.phase.cycles]
-            stills.append(self._still(active, begin, end, stretch, drawing))
+            stills.append(self._still(active, begin, end, stretch, drawing=drawing))
         return stills
 
     def _edges(self, stretch: Segment) -> list[int]:

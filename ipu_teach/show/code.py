@@ -4,8 +4,10 @@ cycles go to."""
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from textwrap import wrap
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,6 +28,7 @@ from ipu_teach.cost.vertices.parts import STARTS, WORDS
 from ipu_teach.errors import InvalidOptionError, counted, did_you_mean, shown
 from ipu_teach.graph.vertex import Vertex
 from ipu_teach.report import Report
+from ipu_teach.show.formula import Formula, formula_of
 from ipu_teach.show.palette import BYTES, CHOSEN, HUES, Code
 from ipu_teach.show.panels import Panels
 from ipu_teach.show.report_facts import linked, model_of
@@ -49,6 +52,12 @@ NAMED = {
     "stores": "stores of vectors",
     ROUNDED: "rounded up to whole cycles",
 }
+FORMULAS = (
+    "The cycles of a library's vertex come from a formula, here with the numbers of a vertex; ceil "
+    "rounds up, // rounds down. docs/model.md has the sources."
+)
+WIDEST_TEXT = 58  # characters of a formula in a row
+MOST_SIZES = 6  # of vertices, with a formula each
 COLUMNS: tuple[str, ...] = ("times", "cycles", "share")
 INDENT = "\u00a0" * 4  # spaces that indent a line in a picture, which keeps no other spaces
 OTHER = {COMPILED: BY_HAND, BY_HAND: COMPILED}
@@ -120,7 +129,9 @@ def _of_run(report: Report, codelet: type[Vertex] | str | None) -> View:
     start, lines = _priced(groups_run, target)
     if not lines and not of_library(chosen):
         raise _uncounted(name, f"show.code(observe({name}, …)) counts them for one vertex.")
+    by_size = _by_formula(groups_run, target)
     rest = total - start - sum(cycles for *_, cycles in lines)
+    rest -= sum(entry.cycles for entry in by_size.values())
     runs = sum(times * len(c) for times, _, c in groups_run)
     head = f"{counted(runs, 'vertex', 'vertices')} of {name} ran, {number(total)} modelled cycles"
     columns = COLUMNS
@@ -136,7 +147,8 @@ def _of_run(report: Report, codelet: type[Vertex] | str | None) -> View:
         )
     rows = [
         row(0, name, runs, total, total, PART, *totals),
-        *line_rows(chosen, lines, start, total, others),
+        *line_rows(chosen, lines, start, total, others=others),
+        *formula_rows(by_size, total),
     ]
     texts = (
         (1, why(chosen), rest),
@@ -147,13 +159,51 @@ def _of_run(report: Report, codelet: type[Vertex] | str | None) -> View:
         for depth, text, cycles in texts
         if cycles
     ]
-    view = _view(name, head, columns, rows)
+    view = _view(name, head, columns, rows, by_size=by_size)
     return View(linked(view.scene, report, (), shown_by[chosen]), repr(view))
 
 
+class BySize(NamedTuple):
+    """The vertices of a library that have one formula: how often they ran, their cycles together,
+    and those of each."""
+
+    runs: int
+    cycles: int
+    each: int
+
+
+def _by_formula(groups_run: GroupsRun, target: Target) -> dict[Formula, BySize]:
+    """Return the vertices whose cycles a formula gives, by that formula, the costliest first."""
+    by_size: dict[Formula, BySize] = {}
+    for times, group, cycles in groups_run:
+        formula = formula_of(group.table.codelet, group.shapes, target)
+        if formula is None or np.any(group.table.estimates[group.rows] >= 0):
+            continue
+        each = int(cycles[0])
+        runs, spent, _ = by_size.get(formula, (0, 0, each))
+        count = times * len(cycles)
+        by_size[formula] = BySize(runs + count, spent + each * count, each)
+    return dict(sorted(by_size.items(), key=lambda entry: -entry[1].cycles))
+
+
+def formula_rows(by_size: Mapping[Formula, BySize], total: float) -> Iterator[CodeRow]:
+    """Yield two rows for each of the costliest sizes: the size, and the formula with its numbers;
+    then one for all other sizes."""
+    entries = list(by_size.items())
+    for formula, (runs, cycles, each) in entries[:MOST_SIZES]:
+        yield row(1, formula.named_sizes, runs, cycles, total, LINE)
+        text = f"{formula.text} = {each:,} cycles"
+        yield 2, text, ("",) * len(COLUMNS), 0.0, CODES.index(LINE)
+    rest = entries[MOST_SIZES:]
+    if rest:
+        runs = sum(entry.runs for _, entry in rest)
+        cycles = sum(entry.cycles for _, entry in rest)
+        yield row(1, counted(len(rest), "other size"), runs, cycles, total, LINE)
+
+
 def _priced(groups_run: GroupsRun, target: Target) -> tuple[int, LineCosts]:
-    """Return (cycles of the start of those vertices that were counted line by line, their lines
-    together)."""
+    """Return (the cycles of starting vertices, the costs of all lines together) for the vertices
+    that were counted line by line."""
     start = 0
     times_of = Counter[Statement]()
     cycles_of = Counter[Statement]()
@@ -174,7 +224,7 @@ def _priced(groups_run: GroupsRun, target: Target) -> tuple[int, LineCosts]:
 
 
 def why(codelet: type[Vertex]) -> str:
-    """Return the reason for cycles that belong to no line."""
+    """Return the reason why the cycles of a codelet belong to no line."""
     return (
         "by a formula of PopLibs, not by lines"
         if of_library(codelet)
@@ -188,19 +238,30 @@ def _uncounted(name: str, advice: str) -> InvalidOptionError:
         next:  {advice}""")
 
 
-def _view(name: str, head: str, columns: tuple[str, ...], rows: list[CodeRow]) -> View:
+def _view(
+    name: str,
+    head: str,
+    columns: tuple[str, ...],
+    rows: list[CodeRow],
+    by_size: Mapping[Formula, BySize] | None = None,
+) -> View:
     mark = tree(name, columns, rows)
     rows = [(n, t.replace(INDENT, ""), cells, share, c) for n, t, cells, share, c in rows]
     worst = next((one for one in rows if one[4] == CODES.index(WORST)), None)
-    worst_line = (
-        f", {rows[1][1]}"
-        if worst is None
-        else f"; most in line {worst[1].rstrip(':')}, {percent(worst[3])}"
-    )
-    sentence = f"{head}{worst_line}."
-    title = f"{name}: its cycles have no lines"
     if worst is not None:
+        worst_line = f"; most in line {worst[1].rstrip(':')}, {percent(worst[3])}"
         title = f"Line {worst[1].partition(':')[0]} takes {percent(worst[3])} of {name}"
+    elif by_size:
+        costliest, entry = next(iter(by_size.items()))
+        worst_line = f"; most with {costliest.named_sizes}: {costliest.text} = {entry.each:,} each"
+        each = sorted({entry.each for entry in by_size.values()})
+        cycles = f"{each[0]:,}" if len(each) == 1 else f"{each[0]:,} to {each[-1]:,}"
+        title = f"A vertex of {name} takes {cycles} modelled cycles, by a formula"
+    else:
+        worst_line = f", {rows[1][1]}"
+        title = f"{name}: its cycles have no lines"
+    sentence = f"{head}{worst_line}."
+    notes = (FORMULAS,) if by_size else ()
     table = tuple(("  " * depth + text, *cells) for depth, text, cells, *_ in rows)
     wide = [max(map(len, column)) for column in zip(("", *columns), *table, strict=True)]
     text = [sentence]
@@ -210,7 +271,15 @@ def _view(name: str, head: str, columns: tuple[str, ...], rows: list[CodeRow]) -
             + f"  {last}".rstrip()
         )
     return View(
-        rows_scene("code", title, sentence, CODES, mark, (("line", *columns), table)),
+        rows_scene(
+            "code",
+            title,
+            sentence,
+            CODES,
+            mark=mark,
+            table=(("line", *columns), table),
+            notes=notes,
+        ),
         "\n".join(text),
     )
 
@@ -224,8 +293,8 @@ def row(
     code: Code,
     *other_prices: float | None,
 ) -> CodeRow:
-    """Return a row of `COLUMNS`. `total`: the cycles that are the whole; `other`: those at another
-    price, for a column of its own."""
+    """Return a row of the table. `total` is the cycles of which the row's are a share;
+    `other_prices` are the cycles at the other price, which have a column of their own."""
     rest = ("" if o is None else number(o) for o in other_prices)
     cells = (
         "" if times is None else f"{times:,}",
@@ -237,7 +306,7 @@ def row(
 
 
 def percent(share: float) -> str:
-    """Return a share in words."""
+    """Return a share, 0 to 1, as a percentage."""
     return f"{100 * share:.1f} %"
 
 
@@ -248,8 +317,8 @@ def line_rows(
     total: float,
     others: tuple[float, LineCosts] | None = None,
 ) -> Iterator[CodeRow]:
-    """Yield a row for the start, one for each line, and below it its parts, if it has several.
-    Lines that cost nothing keep their place."""
+    """Yield a row for the start of vertices, one for each line, and one for each part of a line
+    that has several. A line that costs nothing keeps its place."""
     if not lines:
         return
     worst = max(cycles for *_, cycles in lines)
@@ -273,7 +342,9 @@ def line_rows(
 
 
 def tree(heading: str, columns: tuple[str, ...], rows: list[CodeRow]) -> Tree:
-    """Return the rows as a mark, all unfolded."""
+    """Return the rows as an unfolded tree. A long text without numbers, such as a formula, takes
+    several rows."""
+    rows = [part for each in rows for part in _wrapped(each)]
     depth, texts, cells, shares, codes = zip(*rows, strict=True)
     inner = np.append(np.diff(depth) > 0, False).astype(np.int64)
     share = np.round(1000 * np.array(shares)).astype(np.int64)
@@ -293,12 +364,30 @@ def tree(heading: str, columns: tuple[str, ...], rows: list[CodeRow]) -> Tree:
     )
 
 
+def _wrapped(whole_row: CodeRow) -> Iterator[CodeRow]:
+    """Yield the row, in several parts if it is a long text without numbers."""
+    depth, text, cells, share, code = whole_row
+    if any(cells) or len(text) <= WIDEST_TEXT or not text.endswith(" cycles"):
+        yield whole_row
+        return
+    first, *rest = wrap(text, WIDEST_TEXT, break_long_words=False, break_on_hyphens=False)
+    yield depth, first, cells, share, code
+    for line in rest:
+        yield depth, INDENT + line, cells, share, code
+
+
 def rows_scene(
-    view: str, title: str, sentence: str, codes: tuple[Code, ...], mark: Tree, table: Table
+    view: str,
+    title: str,
+    sentence: str,
+    codes: tuple[Code, ...],
+    mark: Tree,
+    table: Table,
+    notes: Sequence[str] = (),
 ) -> Scene:
-    """Return a picture of rows and nothing else."""
+    """Return a scene that consists of rows alone."""
     panels = Panels()
     panels.put(mark)
-    panels.notes.append("Cycles are modelled.")
-    stills = (Still(title, sentence, int(next(iter(mark.parts))), 0, True),)
+    panels.notes += ["Cycles are modelled.", *notes]
+    stills = (Still(title, sentence, int(next(iter(mark.parts))), 0, first=True),)
     return panels.scene(view, title, sentence, foot=10, codes=codes, stills=stills, table=table)

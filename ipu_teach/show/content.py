@@ -23,15 +23,15 @@ Carried = dict[tuple[int, int], list[str]]
 
 
 def said(track: Track, values: Array, written: Array) -> list[str]:
-    """Return the recorded values as texts, "?" for unwritten elements."""
+    """Return the recorded values as texts; "?" stands for an unwritten element."""
     pairs = zip(track.readable(values), written.tolist(), strict=True)
     return [str(value) if known else "?" for value, known in pairs]
 
 
 def carried(recording: Recording, once: bool = False) -> Carried:
-    """Return a line for each pair of tiles that exchange recorded elements, as far as there is
-    room. The host's transfers have none. With `once`, only the first execution of each compiled
-    step counts."""
+    """Return, by (superstep, exchange), a line for each pair of tiles that exchange recorded
+    elements, as far as there is room. Transfers with the host have none. With `once`, only
+    the first execution of each compiled step counts."""
     report = recording.report
     names = Names()
     tracks = recording.tracks
@@ -83,15 +83,14 @@ def carried(recording: Recording, once: bool = False) -> Carried:
 
 
 def with_content(scene: Scene, told: Carried, frames: dict[int, tuple[int, int]]) -> Scene:
-    """Return the scene with the content of its messages: `frames` gives the step and exchange of
-    each frame."""
+    """Return the scene with the recorded elements in its messages as source texts. `frames`
+    gives the (superstep, exchange) of each frame."""
     by_frame = {f"{frame}": told[key] for frame, key in frames.items() if told.get(key)}
     return replace(scene, data={**scene.data, "content": by_frame}) if told else scene
 
 
 def report_of(what: Report | Recording, once: bool = False) -> tuple[Report | Recording, Carried]:
-    """Return (the report, the content of its messages) for the report or recording that a view was
-    given."""
+    """Return (the report, the recorded elements in its messages) of a report or a recording."""
     if isinstance(what, Recording) and what.report is not None:
         return what.report, carried(what, once)
     return what, {}

@@ -14,13 +14,14 @@ from functools import partial
 import numpy as np
 
 from ipu_teach.cost.transfers import Transfers
-from ipu_teach.errors import InvalidOptionError, counted
+from ipu_teach.errors import InvalidOptionError, counted, shown
+from ipu_teach.graph.layouts import is_whole
 from ipu_teach.report import Recording, Report
 from ipu_teach.show import palette
 from ipu_teach.show.content import Carried, report_of, with_content
 from ipu_teach.show.palette import Code
 from ipu_teach.show.panels import Panels
-from ipu_teach.show.report_facts import At, checked, linked, rests, step_name, titled
+from ipu_teach.show.report_facts import At, checked, linked, resting, step_name, titled
 from ipu_teach.show.scene import Bar, Drawing, Matrix, Partners, Scene, Still, Table, number
 from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
@@ -35,7 +36,7 @@ LINKS = replace(palette.LINKS, name="over a link between IPUs", pattern="")
 SIDE = 272.0
 
 
-def exchange(run: Report | Recording, *, at: At = None) -> View:
+def exchange(run: Report | Recording, *, at: At = None, largest: int | None = None) -> View:
     """Which tile sends how much to which, and in what pattern?
 
     The view shows every exchange of a run as a matrix of senders and receivers, with the pattern in
@@ -45,11 +46,19 @@ def exchange(run: Report | Recording, *, at: At = None) -> View:
     More than 64 tiles share 64 columns and rows. Of more than 40 exchanges, and of fewer if the
     scene would be larger than 150 kB, those with the most bytes are shown; the view says so. `at`
     is where the picture rests, the number of a superstep of the run or the name of a step; by
-    default at the longest exchange.
+    default at the exchange by which most bytes arrive in the run, and with several IPUs most bytes
+    from other IPUs. `largest` is the number of bytes
+    of the darkest colour, by default the most from a tile to a tile; with the same number, two
+    pictures can be compared.
 
-    Raises `InvalidOptionError` if `run` is not a report, if no tile sends to another, or if the
-    picture does not show the step.
+    Raises `InvalidOptionError` if `run` is not a report, if no tile sends to another, if the
+    picture does not show the step, or if `largest` is not a positive whole number.
     """
+    if largest is not None and not (is_whole(largest) and largest > 0):
+        raise InvalidOptionError(
+            f"show.exchange() was given largest={shown(largest)}.",
+            next_step="give the bytes of the darkest colour, a whole number from 1 on.",
+        )
     source_report, texts = report_of(run, once=True)
     report = checked(source_report, "exchange")
     exchanges = _exchanges(report)
@@ -58,7 +67,8 @@ def exchange(run: Report | Recording, *, at: At = None) -> View:
             tiles.
             next:  run a program whose vertices read elements of other tiles; show.tiles(tensor)
             shows the tile of each element.""")
-    return fitting(partial(_scene, report, exchanges, texts, at), MOST_EXCHANGES, min_frames=2)
+    scene_of = partial(_scene, report, exchanges, texts, at, largest)
+    return fitting(scene_of, MOST_EXCHANGES, min_frames=2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,8 +89,22 @@ class Exchange:
 
     @property
     def total(self) -> int:
-        """Bytes that arrive."""
+        """The bytes that arrive in one execution."""
         return int(self.size.sum())
+
+    @property
+    def arriving(self) -> int:
+        """The bytes that arrive in the run."""
+        return self.runs * self.total
+
+    def rank(self, tiles_per_ipu: int) -> tuple[int, int]:
+        """Return the key by which exchanges are compared: the bytes that go to another IPU in the
+        run (0 with one IPU), and all bytes in the run."""
+        between = 0
+        if tiles_per_ipu:
+            is_link = self.source // tiles_per_ipu != self.to // tiles_per_ipu
+            between = self.runs * int(self.size[is_link].sum())
+        return between, self.arriving
 
 
 def _exchanges(report: Report) -> list[Exchange]:
@@ -105,8 +129,10 @@ def pattern(source: Array, to: Array, tiles_per_ipu: int = 0) -> tuple[str, str]
     """Return (name, meaning) of the pattern in which tiles `source[i]` send to tiles `to[i]`. One
     message in twenty may deviate from it. `tiles_per_ipu` is given for several IPUs."""
     pairs = np.unique(np.stack((source, to)), axis=1)
-    senders, receivers = np.unique(pairs[0]), np.unique(pairs[1])
-    many, heard = counted(len(senders), "tile"), counted(len(receivers), "tile")
+    senders = np.unique(pairs[0])
+    receivers = np.unique(pairs[1])
+    many = counted(len(senders), "tile")
+    heard = counted(len(receivers), "tile")
     if len(senders) == len(receivers) == 1:
         return "one message", f"tile {senders[0]} sends to tile {receivers[0]}"
     if len(senders) == 1:
@@ -177,7 +203,8 @@ def _far(away: list[int], per_bin: int) -> str:
     """Return the tiles so far away, forward and back; `each`: the tiles of an IPU, of several."""
     same = bool(per_bin) and not any(d % per_bin for d in away)
     far = [f"{d // per_bin if same else d}" for d in sorted({abs(d) for d in away})]
-    which = f"the {'same tile of the IPU' if same else 'tile'}{'s' * (len(away) > 1)} "
+    tile = "same tile of the IPU" if same else "tile"
+    which = f"the {tile}s " if len(away) > 1 else f"the {tile} "
     if far == ["1"] and len(away) > 1:
         return which + "next to them"
     way = "away" if len(away) > 1 else "further on" if away[0] > 0 else "further back"
@@ -188,7 +215,15 @@ def _but(odd: int) -> str:
     return f", but for {counted(odd, 'message')}" if odd else ""
 
 
-def _scene(report: Report, every: list[Exchange], texts: Carried, at: At, maximum: int) -> Scene:
+def _scene(
+    report: Report,
+    every: list[Exchange],
+    texts: Carried,
+    at: At,
+    largest: int | None,
+    maximum: int,
+) -> Scene:
+    """Return the scene of at most `maximum` exchanges."""
     tiles = report.target.num_tiles
     per_ipu = report.target.tiles_per_ipu if report.target.num_ipus > 1 else 0
     per_bin = -(-tiles // MOST_BINS)
@@ -196,69 +231,51 @@ def _scene(report: Report, every: list[Exchange], texts: Carried, at: At, maximu
         per_bin += 1
     bins = -(-tiles // per_bin)
     usual = set(sorted(range(len(every)), key=lambda i: -every[i].total)[:maximum])
-    shown = [exchange for i, exchange in enumerate(every) if i in usual]
+    picked = [exchange for i, exchange in enumerate(every) if i in usual]
+    matrices = [_binned(exchange, per_bin, bins) for exchange in picked]
+    most = max(int(sizes.max()) for sizes, _ in matrices)
+    bounds = np.unique([max(1, -(-max(most, largest or 0) // part)) for part in (16, 8, 4, 2, 1)])
     panels = Panels()
-    panels.notes = [
-        "Bytes are counted where they arrive; what several tiles hear is sent once. Cycles are "
-        "modelled."
-    ]
-    if len(shown) < len(every):
-        panels.notes.append(
-            f"The picture shows the {len(shown)} of {len(every)} exchanges in which most bytes "
-            "arrive."
-        )
-    if per_bin > 1:
-        panels.notes.append(
-            f"A row and a column stand for up to {per_bin} tiles: the sum of their bytes."
-        )
-    matrices = [_binned(exchange, per_bin, bins) for exchange in shown]
-    largest = max(int(sizes.max()) for sizes, _ in matrices)
-    bounds = np.unique([max(1, -(-largest // part)) for part in (16, 8, 4, 2, 1)])
+    panels.notes = _notes(len(picked), len(every), per_bin)
     stills = []
-    for which, (exchange, (sizes, messages)) in enumerate(zip(shown, matrices, strict=True)):
-        sent = np.bincount(
-            exchange.transfers.source // per_bin, exchange.transfers.size, bins
-        ).astype(np.int64)
-        received = sizes.reshape(bins, bins).sum(axis=1)
-        bars = (Bar(MARGIN, 0, sent, 0), Bar(MARGIN, 0, received, 0))
-        panels.drawings.append(Drawing(int(max(sent.max(), received.max())), bars, "bytes"))
+    for exchange, (sizes, messages) in zip(picked, matrices, strict=True):
+        number_of_drawing = len(panels.drawings)
+        panels.drawings.append(_margins(exchange, sizes, per_bin, bins))
         code = np.where(sizes > 0, 1 + np.searchsorted(bounds, sizes), NOTHING)
-        name = exchange.name + (f", {exchange.runs:,} times" if exchange.runs > 1 else "")
-        cells = {"matrix": (code, 1, NOTHING)}
-        lanes = {"matrix": (which, 0, panels.drawings[-1].span)}
-        numbers_of = {"bytes": sizes, "messages": messages}
-        note = _note(exchange, per_ipu)
-        say = "{bytes} bytes in {messages} messages"
-        still = Still(
-            name, note, MARGIN, exchange.cycles, True, cells, lanes, say=say, values=numbers_of
+        stills.append(
+            Still(
+                exchange.name + (f", {exchange.runs:,} times" if exchange.runs > 1 else ""),
+                _note(exchange, per_ipu),
+                MARGIN,
+                exchange.cycles,
+                first=True,
+                cells={"matrix": (code, 1, NOTHING)},
+                lanes={"matrix": (number_of_drawing, 0, panels.drawings[-1].span)},
+                say="{bytes} bytes in {messages} messages",
+                values={"bytes": sizes, "messages": messages},
+            )
         )
-        stills.append(still)
-    if per_ipu:
-        ipus = report.target.num_ipus
-        ticks = tuple(f"{i}" for i in range(0, ipus, -(-ipus // 6)))
-    elif bins >= 8:
-        ticks = tuple(f"{per_bin * (bins * i // 4):,}" for i in range(4))
-    else:
-        ticks = tuple(f"{i}" for i in range(bins))
-    poster = max(range(len(shown)), key=lambda i: shown[i].cycles)
-    heading = "bytes from a tile to a tile"
     matrix = Matrix(
         "matrix",
-        heading,
+        "bytes from a tile to a tile",
         count=bins**2,
         bins=bins,
         tiles=tiles,
         each=per_bin,
-        ticks=ticks,
+        ticks=_ticks(report.target.num_ipus, per_bin, bins),
         ipu=per_ipu // per_bin,
         link=LINK if per_ipu else 0,
     )
     panels.put(matrix, left=64, right=64 + SIDE, down=44, high=SIDE)
     panels.put(Partners("partners", of="matrix"), left=424, high=SIDE + 44)
+    parts = {exchange.step: i for i, exchange in reversed(list(enumerate(picked)))}
+    poster = max(range(len(picked)), key=lambda i: picked[i].rank(per_ipu))
+    if at is not None:
+        poster = resting("exchange", stills, report, at, parts=parts)
     scene = panels.scene(
         "exchange",
-        titled(report, _title(every, per_ipu)),
-        _sentence(every, tiles, per_ipu),
+        titled(report, _title(picked[poster], per_ipu)),
+        _sentence(every, picked[poster], tiles, per_ipu),
         foot=44,
         codes=(*_codes(bounds), LINKS),
         stills=stills,
@@ -269,10 +286,42 @@ def _scene(report: Report, every: list[Exchange], texts: Carried, at: At, maximu
     first = dict[tuple[int, int], tuple[int, int]]()
     for n, which in texts:
         first.setdefault((int(report.step_numbers[n]), which), (n, which))
-    keys = ((which, (exchange.step, exchange.number)) for which, exchange in enumerate(shown))
+    keys = ((which, (exchange.step, exchange.number)) for which, exchange in enumerate(picked))
     scene = with_content(scene, texts, {which: first[key] for which, key in keys if key in first})
-    parts = {exchange.step: which for which, exchange in reversed(list(enumerate(shown)))}
-    return rests(linked(scene, report, parts=parts), report, at, parts=parts)
+    return linked(scene, report, parts=parts)
+
+
+def _notes(shown_count: int, count: int, per_bin: int) -> list[str]:
+    """Return notes about how bytes are counted, and what the picture leaves out or merges."""
+    notes = [
+        "Bytes are counted where they arrive; what several tiles hear is sent once. Cycles are "
+        "modelled."
+    ]
+    if shown_count < count:
+        notes.append(
+            f"The picture shows the {shown_count} of {count} exchanges in which most bytes arrive."
+        )
+    if per_bin > 1:
+        notes.append(f"A row and a column stand for up to {per_bin} tiles: the sum of their bytes.")
+    return notes
+
+
+def _margins(exchange: Exchange, sizes: Array, per_bin: int, bins: int) -> Drawing:
+    """Return the bars of the bytes that each bin sends, and of those that it receives."""
+    sender = exchange.transfers.source // per_bin
+    sent = np.bincount(sender, exchange.transfers.size, bins).astype(np.int64)
+    received = sizes.reshape(bins, bins).sum(axis=1)
+    bars = (Bar(MARGIN, 0, sent, 0), Bar(MARGIN, 0, received, 0))
+    return Drawing(int(max(sent.max(), received.max())), bars, "bytes")
+
+
+def _ticks(ipus: int, per_bin: int, bins: int) -> tuple[str, ...]:
+    """Return the numbers along the matrix: of IPUs if there are several, else of tiles."""
+    if ipus > 1:
+        return tuple(f"{i}" for i in range(0, ipus, -(-ipus // 6)))
+    if bins >= 8:
+        return tuple(f"{per_bin * (bins * i // 4):,}" for i in range(4))
+    return tuple(f"{i}" for i in range(bins))
 
 
 def _binned(exchange: Exchange, per_bin: int, bins: int) -> tuple[Array, Array]:
@@ -324,22 +373,21 @@ def _most(sizes: Array, verb: str) -> str:
     return f"tile {first} {verb}s most, {sizes[first]:,}"
 
 
-def _title(every: list[Exchange], per_ipu: int) -> str:
-    """Return the pattern of the longest exchange."""
-    worst = max(every, key=lambda exchange: exchange.cycles)
-    name, texts = pattern(worst.source, worst.to, per_ipu)
+def _title(resting_at: Exchange, per_ipu: int) -> str:
+    """Return the pattern of the exchange at which the picture rests."""
+    name, texts = pattern(resting_at.source, resting_at.to, per_ipu)
     return f"{name[0].upper()}{name[1:]}: {texts}"
 
 
-def _sentence(every: list[Exchange], tiles: int, per_ipu: int) -> str:
-    worst = max(every, key=lambda exchange: exchange.cycles)
-    note = _note(worst, per_ipu)
-    others = "the only one" if len(every) == 1 else f"there are {len(every):,} different ones"
-    total = sum(exchange.total * exchange.runs for exchange in every)
+def _sentence(every: list[Exchange], resting_at: Exchange, tiles: int, per_ipu: int) -> str:
+    """Return the exchange at which the picture rests, and the bytes of the run."""
+    note = _note(resting_at, per_ipu)
+    others = "the only one" if len(every) == 1 else f"one of {len(every):,} different ones"
+    total = sum(exchange.arriving for exchange in every)
     return (
-        f"{note[0].upper()}{note[1:]}. This is the longest exchange, {worst.name}, "
-        f"{number(worst.cycles)} modelled cycles; {others} on {counted(tiles, 'tile')}. In the run "
-        f"{total:,} bytes arrive."
+        f"{note[0].upper()}{note[1:]}. This is the exchange of {resting_at.name}, "
+        f"{number(resting_at.cycles)} modelled cycles, {others} on {counted(tiles, 'tile')}. "
+        f"In the run {total:,} bytes arrive."
     )
 
 

@@ -23,7 +23,7 @@ Setting = Sequence[Any]
 
 
 class Explore:
-    """The result of `explore`: a notebook shows it as the last value of a cell. `view` is the
+    """The result of `explore`, which a notebook shows as the last value of a cell. `view` is the
     picture of the first setting."""
 
     def __init__(
@@ -86,8 +86,8 @@ def explore(build: Callable[..., View], **settings: Setting) -> Explore:
 def _longest(
     build: Callable[..., View], settings: dict[str, Setting], start: dict[str, Any], view: View
 ) -> float:
-    """Return the longest axis of time of the picture at the start, and at both ends of each
-    setting."""
+    """Return the longest axis of time, in cycles, over the first picture and the pictures at
+    both ends of each setting."""
     longest = axis_of(view)
     for name, setting in settings.items() if longest else ():
         last = setting[1] if isinstance(setting, tuple) else setting[-1]
@@ -99,7 +99,7 @@ def _longest(
 
 
 def _start(build: Callable[..., View], name: str, setting: Setting) -> Any:
-    """Return the value with which a setting begins."""
+    """Return the value at which a slider begins."""
     parameters = inspect.signature(build).parameters
     default = parameters[name].default if name in parameters else inspect.Parameter.empty
     if default is inspect.Parameter.empty:
@@ -152,7 +152,7 @@ def _words(setting: Setting) -> str:
 def widget(
     build: Callable[..., View], settings: dict[str, Setting], start: dict[str, Any], view: View
 ) -> Any:
-    """Return the sliders above the player, as an ipywidgets box."""
+    """Return an ipywidgets box with the sliders above the player."""
     import anywidget
     import ipywidgets as w
     import traitlets

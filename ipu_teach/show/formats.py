@@ -38,12 +38,21 @@ CODES = (  # the first four are the fates of a value
     palette.OTHERWISE.lettered("s", "subnormal: the steps no longer shrink"),
     palette.GAPS.lettered("0", "become 0"),
     palette.CHOSEN.lettered("!", "too large"),
-    Code("where throws landed", "t", "#009e73", "#1cb288", "."),
+    Code("where throws landed", "t", "#009e73", "#1cb288", pattern="."),
 )
 THROWN = 4
-WIDE, HIGH, ROW, UNDER = 380.0, 130.0, 24.0, 26.0
-COIN, LEFT, RIGHT, BAR = 216.0, 40.0, 314.0, 28.0
-MOST_STEPS, BEYOND, MOST_DTYPES, MOST_THROWS = 16, 3, 4, 1_000_000
+WIDE = 380.0
+HIGH = 130.0
+ROW = 24.0
+UNDER = 26.0
+COIN = 216.0
+LEFT = 40.0
+RIGHT = 314.0
+BAR = 28.0
+MOST_STEPS = 16
+BEYOND = 3
+MOST_DTYPES = 4
+MOST_THROWS = 1_000_000
 
 
 @checks("seed")
@@ -69,7 +78,8 @@ def formats(
     if not 1 <= len(dtypes) <= MOST_DTYPES:
         raise InvalidOptionError(f"""show.formats() was given {counted(len(dtypes), "dtype")}.
             next:  give one to {MOST_DTYPES}: show.formats(values, HALF).""")
-    (grid, scale), sizes = grid_of(dtypes[0], "show.formats()"), sizes_of(values, "show.formats()")
+    grid, scale = grid_of(dtypes[0], "show.formats()")
+    sizes = sizes_of(values, "show.formats()")
     best = fitting_power(float(sizes.max()), grid.largest * 2.0**scale)
     shift_step = -(-abs(best) // MOST_STEPS) or 1
     way = [
@@ -82,7 +92,7 @@ def formats(
     panels = Panels()
     about = [dict[str, tuple[str, dict[str, Array]]]() for _ in way]
     if coin is not None:
-        ends, landed = _landed(coin, dtypes[0], throws, thrown, seed)
+        ends, landed = _landed(coin, dtypes[0], throws, thrown, seed=seed)
         many = np.rint(len(landed) ** (np.arange(len(way)) / (len(way) - 1))).astype(int).tolist()
         panels.put(_coin(float(coin), ends, landed, many), left=LEFT)
         for fate_text, n in zip(about, many, strict=True):
@@ -98,7 +108,7 @@ def formats(
     for fate_text, part in zip(about, bins, strict=True):
         fate_text["values"] = "{label}: {n} values", {"n": part}
     stills = [
-        Still(f"times 2^{k}", "; ".join(map(str, row)), HELD, 0, True, about=fate_text,
+        Still(f"times 2^{k}", "; ".join(map(str, row)), HELD, 0, first=True, about=fate_text,
               pictures=dict.fromkeys(fate_text, i))
         for i, (k, row, fate_text) in enumerate(zip(way, histograms, about, strict=True))
     ]  # fmt: skip
@@ -128,7 +138,8 @@ def formats(
 def _landed(
     coin: float, dtype: type[DType], throws: int, thrown: ArrayLike | None, seed: int
 ) -> tuple[Array, Array]:
-    """Return (the number below, the number above, the result of each rounding)."""
+    """Return (float[2] the numbers below and above the value, float[throws] the result of each
+    stochastic rounding)."""
     number = isinstance(coin, (int, float)) and not isinstance(coin, bool) and isfinite(coin)
     if not number or not is_whole(throws) or not 1 <= throws <= MOST_THROWS:
         subject = f"{shown(throws)} throws" if number else f"the coin {shown(coin)}"
@@ -150,13 +161,13 @@ def _landed(
 
 
 def _on(ends: Array, landed: Array) -> Array:
-    """Return how many roundings gave each of two numbers."""
+    """Return how many of the first roundings gave each of the two numbers."""
     return np.array([np.count_nonzero(landed == end) for end in ends])
 
 
 def _coin(value: float, ends: Array, landed: Array, many: list[int]) -> Painted:
-    """Return a number line with two numbers and the value, with how many roundings gave each
-    number, and their mean."""
+    """Return the panel of stochastic rounding, with a picture for each frame: two numbers and
+    the value between them, how often each number was the result, and the mean."""
     inner = np.array([BAR / 2 + 10, COIN - BAR / 2 - 10])
     drawn = list[tuple[Shape, ...]]()
     for n in many:
@@ -167,26 +178,28 @@ def _coin(value: float, ends: Array, landed: Array, many: list[int]) -> Painted:
             tall = on / n * (HIGH - 40)
             box = rectangles(x - BAR / 2, HIGH - tall, BAR, tall)
             shapes += [Boxes(THROWN, box)] * bool(on)
-            shapes.append(Words(x, HIGH - tall - 5, f"{on:,}", 11, "middle"))
-            shapes.append(Words(x, HIGH + 14, f"{end:.6g}", 11, "middle", "soft"))
+            shapes.append(Words(x, HIGH - tall - 5, f"{on:,}", 11, anchor="middle"))
+            shapes.append(Words(x, HIGH + 14, f"{end:.6g}", 11, anchor="middle", ink="soft"))
         shapes += [
             Stroke(((at, HIGH), (at, HIGH - 22)), 2),
-            Words(at, HIGH - 26, f"{value:.6g}", 11, "middle"),
+            Words(at, HIGH - 26, f"{value:.6g}", 11, anchor="middle"),
             Stroke(((mean_at, HIGH + 22), (mean_at, HIGH + 2)), 2, arrow=True),
-            Words(COIN / 2, HIGH + 36, f"mean {mean:.6g}", 11, "middle"),
-            Words(COIN / 2, 12, counted(n, "throw"), 11, "middle", "soft"),
+            Words(COIN / 2, HIGH + 36, f"mean {mean:.6g}", 11, anchor="middle"),
+            Words(COIN / 2, 12, counted(n, "throw"), 11, anchor="middle", ink="soft"),
         ]
         drawn.append(tuple(shapes))
     places = rectangles(inner - BAR / 2, 20, BAR, HIGH)
     labels = [f"{end:.6g}" for end in ends]
-    return painted("coin", "rounded by chance", COIN, HIGH + 40, drawn, places, labels)
+    return painted(
+        "coin", "rounded by chance", COIN, HIGH + 40, pictures=drawn, places=places, labels=labels
+    )
 
 
 def _histogram(
     way: list[int], sizes: Array, dtypes: tuple[type[DType], ...]
 ) -> tuple[Painted, list[Array]]:
-    """Return the bars by powers of two over the range of each dtype, and how many values are in
-    each, frame by frame."""
+    """Return (the panel of bars by powers of two above the range of each dtype, with a picture
+    for each frame; the number of values in each bar)."""
     reaches = []
     sizes = sizes[sizes > 0]
     for dtype in dtypes:
@@ -217,25 +230,27 @@ def _histogram(
             for code, part in enumerate(bins)
             if part.any()
         ]
-        drawn.append((*below, *boxes, Words(WIDE, 12, f"times 2^{k}", 11, "end")))
+        drawn.append((*below, *boxes, Words(WIDE, 12, f"times 2^{k}", 11, anchor="end")))
     heading = f"by powers of two, as {dtypes[0].__name__}"
     tall_ = HIGH + UNDER + ROW * len(reaches)
     places = side_by_side(span, WIDE, HIGH)
     labels = [f"2^{p} to 2^{p + 1}" for p in range(low, high)]
-    return painted("values", heading, WIDE, tall_, drawn, places, labels), counts
+    return painted(
+        "values", heading, WIDE, tall_, pictures=drawn, places=places, labels=labels
+    ), counts
 
 
 def _reaches(
     dtypes: tuple[type[DType], ...], reaches: list[tuple[int, int, int]], low: int, high: int
 ) -> list[Shape]:
-    """Return the axis, and below it from which power of two to which each dtype goes."""
+    """Return the axis, and below it the range of each dtype in powers of two."""
     pitch = WIDE / (high - low)
     shift_step = next(2**k for k in range(12) if (high - low) / 2**k <= 9)
     shapes: list[Shape] = [Stroke(((0, HIGH), (WIDE, HIGH)), 1, "line")]
     for p in range(ceil(low / shift_step) * shift_step, high + 1, shift_step):
         x = (p - low) * pitch
         shapes.append(Stroke(((x, HIGH), (x, HIGH + 4)), 1, "line"))
-        shapes.append(Words(x, HIGH + 15, f"2^{p}", 11, "middle", "soft"))
+        shapes.append(Words(x, HIGH + 15, f"2^{p}", 11, anchor="middle", ink="soft"))
     for i, (dtype, ends) in enumerate(zip(dtypes, reaches, strict=True)):
         first, normal, last = ((min(max(p, low), high) - low) * pitch for p in ends)
         y = HIGH + UNDER + ROW * i

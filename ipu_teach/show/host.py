@@ -1,10 +1,9 @@
-"""The view `host`: the transfers between host and device, the device's work, and the host's
-functions.
+"""The view `host`: the transfers between host and device beside the device's work.
 
-Above, on the modelled axis of cycles, are the device and a lane for each stream while its bytes are
-transferred. Below, on an axis of its own in measured seconds, are the host's runs, transfers and
-functions. Measured times differ from run to run, and so does this picture. If the host's times are
-modelled too, everything is on one axis, with the device's waiting.
+All is on one axis of modelled cycles: the device, and a lane for each stream while its bytes are
+transferred. If the host's times are modelled too, the functions that the device waits for have
+lanes as well. Times that were measured on this computer differ from run to run; they are in the
+table.
 """
 
 from __future__ import annotations
@@ -13,35 +12,33 @@ from collections import Counter
 
 from ipu_teach.cost.phases import HOST, STREAMING
 from ipu_teach.errors import InvalidOptionError, counted
-from ipu_teach.report import HostEvent, Report
-from ipu_teach.report.host_trace import is_copy, is_run, is_wait
+from ipu_teach.report import Report
+from ipu_teach.report.host_trace import TO_DEVICE, TO_HOST, is_run, is_wait
 from ipu_teach.show import palette
 from ipu_teach.show.palette import Code
 from ipu_teach.show.panels import Panels, Piece
 from ipu_teach.show.report_facts import checked
-from ipu_teach.show.scene import Scene, Still, label, number
+from ipu_teach.show.scene import Scene, Still, Table, label, number
 from ipu_teach.show.segments import segments
 from ipu_teach.show.view import View, fitting
 
 CODES = (
     *palette.PHASES,
-    Code("the host runs a program", "R", "#009e73", "#1cb288", "."),
-    Code("the device waits for a function", "W", "#bfc5cb", "#69717b", "/"),
-    palette.BYTES.lettered("O", "the host does something else"),
+    Code("the device waits for a function", "W", "#bfc5cb", "#69717b", pattern="/"),
 )
 CODE = {phase.name: i for i, phase in enumerate(palette.PHASES)}
-RUN, WAITS, OTHER = range(len(palette.PHASES), len(CODES))
-MOST_STEPS = 512  # supersteps of the run, and events of each of the host's lanes
-MOST_LANES = 12
+WAITS = len(palette.PHASES)
+MOST_STEPS = 512  # supersteps of the run
 PITCH = 22.0
 
 
 def host(report: Report) -> View:
     """How much of a run is transfer with the host?
 
-    The view shows streams and host transfers of the run in `report` beside the device, and the
-    host's own times, which are measured. The first 512 supersteps are shown, and fewer if the scene
-    would be larger than 150 kB; the view says so.
+    The view shows streams and host transfers of the run in `report` beside the device, on one axis
+    of modelled cycles. The table has the host's own times, which are measured on this computer. The
+    first 512 supersteps are shown, and fewer if the scene would be larger than 150 kB; the view
+    says so.
 
     Raises `InvalidOptionError` if `report` is not a report, or if nothing was transferred between
     host and device.
@@ -55,33 +52,21 @@ def host(report: Report) -> View:
 
 
 def _scene(report: Report, max_pieces: int) -> Scene:
-    device, start = _device(report, max_pieces)
+    rows, span = _device(report, max_pieces)
     trace = report.host
-    clock = report.target.tile_clock_frequency
-    measured, seconds = _measured(report, max_pieces)
     panels = Panels()
     panels.first(max_pieces, report.num_steps, "supersteps")
-    panels.notes += [] if trace.events else ["The report has no times of the host."]
-    heads = "all modelled: device, link, host", ""
-    if not trace.modelled:
-        longer = seconds * clock / (1e6 * start)
-        times = f"{longer:,.0f}" if longer >= 10 else f"{longer:.2g}"
-        heads = (
-            "the device, if nothing kept it waiting",
-            f"the host, measured: {times} times as long",
-        )
-        if measured:
-            panels.notes.append(
-                "Two axes: above what the device would take, modelled; below what this computer "
-                f"took to simulate it, measured, {times} times as long."
-            )
-    for which, (rows, span, unit) in enumerate(
-        ((device, start, "modelled cycles"), (measured, seconds, "measured us"))
-    ):
-        if rows:
-            say = f"{{label}}: {{long}} {unit}, {{pieces}} times"
-            name = ("device", "host")[which]
-            panels.lanes_of(name, heads[which], rows, span, unit, left=190, pitch=PITCH, say=say)
+    panels.notes += _notes(report)
+    panels.lanes_of(
+        "device",
+        "all modelled: device, link, host" if trace.modelled else "the device and its links",
+        rows,
+        span,
+        "modelled cycles",
+        left=190,
+        pitch=PITCH,
+        say="{label}: {long} modelled cycles, {pieces} times",
+    )
     total = report.total_cycles
     links = (
         (HOST, report.host_bytes, "the link", report.host_exchange_cycles),
@@ -100,22 +85,60 @@ def _scene(report: Report, max_pieces: int) -> Scene:
             f"; the device waits {100 * trace.starved_share:.1f} % of the "
             f"{'modelled' if trace.modelled else 'measured'} time for functions of the host"
         )
-    columns = ["transfers", "bytes", "modelled cycles"]
-    columns += ["rows"] * any(step.moves for step in report.profile.steps)
-    sums = tuple(
-        (name, *(f"{sums[column]:,}" if column in sums else "" for column in columns))
-        for name, sums in _sums(report).items()
-    )
+    share = 100 * sum(link[-1] for link in links) / total
+    memory = " or streaming memory" if report.streaming_bytes else ""
     return panels.scene(
         "host",
-        f"{100 * sum(link[-1] for link in links) / total:.1f} % of the run is transfer with the "
-        f"host{' or streaming memory' * bool(report.streaming_bytes)}",
+        f"{share:.1f} % of the run is transfer with the host{memory}",
         " ".join([f"The host beside the device: {crossing}.", *sentences]),
         foot=22,
         codes=CODES,
-        stills=(Still("the whole run", note, CODE[longest], 0, True, lanes=panels.lanes),),
-        table=(("stream", *columns), sums),
+        stills=(Still("the whole run", note, CODE[longest], 0, first=True, lanes=panels.lanes),),
+        table=_table(report),
     )
+
+
+def _notes(report: Report) -> list[str]:
+    """Return how long this computer took for the run, if that was measured."""
+    trace = report.host
+    if not trace.events:
+        return ["The report has no times of the host."]
+    runs = [event.duration for event in trace.events if is_run(event)]
+    if trace.modelled or not runs:
+        return []
+    ratio = sum(runs) / report.total_seconds
+    times = f"{ratio:,.0f}" if ratio >= 10 else f"{ratio:.2g}"
+    return [
+        "The picture is modelled. To simulate the run, this computer took "
+        f"{sum(runs):.3g} s, measured, {times} times as long; report.host has its timeline."
+    ]
+
+
+def _table(report: Report) -> Table:
+    """Return a row for each stream and remote buffer, and for each function of the host that the
+    device waits for. Measured times have a column of their own."""
+    columns = ["transfers", "bytes", "modelled cycles"]
+    columns += ["rows"] if any(step.moves for step in report.profile.steps) else []
+    trace = report.host
+    measured = {}
+    if trace.events and not trace.modelled:
+        measured = {(use.direction, use.name): use.seconds for use in trace.streams()}
+    rows = []
+    for name, sums in _sums(report).items():
+        texts = [f"{sums[column]:,}" if column in sums else "" for column in columns]
+        way, _, stream = name.partition(": ")
+        direction = {"to device": TO_DEVICE, "to host": TO_HOST}.get(way, "")
+        seconds = measured.get((direction, stream))
+        if measured:
+            texts.append("" if seconds is None else f"{1e6 * seconds:,.0f}")
+        rows.append((name, *texts))
+    if measured:
+        blanks = [""] * (len(columns) - 1)
+        for wait in trace.waiting():
+            time = f"{1e6 * wait.seconds:,.0f}"
+            rows.append((f"function {label(wait.name, 28)}", f"{wait.calls:,}", *blanks, time))
+        columns.append("measured us")
+    return ("stream", *columns), tuple(rows)
 
 
 def _device(report: Report, max_pieces: int) -> tuple[dict[str, list[Piece]], int]:
@@ -172,32 +195,3 @@ def _sums(report: Report) -> dict[str, Counter[str]]:
             use = pieces.setdefault(_stream(report, step, name), Counter())
             use.update({what: times * count for what, count in sums.items()})
     return pieces
-
-
-def _measured(report: Report, max_pieces: int) -> tuple[dict[str, list[Piece]], int]:
-    """(by name what the host did during its runs, in microseconds since the first of them began,
-    how long it took)."""
-    events = list(report.host.events)
-    runs = [event for event in events if is_run(event)]
-    if not runs or report.host.modelled:
-        return {}, 0
-    begin = runs[0].start
-    end = max(event.end for event in runs)
-    rows: dict[str, list[Piece]] = {}
-    for event in events:
-        if begin <= event.start <= end:
-            start = round(1e6 * (event.start - begin))
-            long = max(1, round(1e6 * event.duration))
-            rows.setdefault(label(event.name, 28), []).append((_code(event), start, long))
-    longest = sorted(rows, key=lambda name: -sum(piece[2] for piece in rows[name]))[:MOST_LANES]
-    return {name: pieces[:max_pieces] for name, pieces in rows.items() if name in longest}, max(
-        1, round(1e6 * (end - begin))
-    )
-
-
-def _code(event: HostEvent) -> int:
-    if is_run(event):
-        return RUN
-    if is_copy(event):
-        return CODE[HOST]
-    return WAITS if is_wait(event) else OTHER

@@ -51,7 +51,8 @@ class Ladder:
     def __init__(self, target: Target, report: Report | None) -> None:
         self.target = target
         self.links = links_of(target)
-        self.bytes, self.busy = Counter[Link](), Counter[Link]()
+        self.bytes = Counter[Link]()
+        self.busy = Counter[Link]()
         self.total = 0 if report is None else report.total_cycles
         for step, runs in enumerate([] if report is None else report.executions.tolist()):
             for traffic in report.step_cost(step).exchange if report and runs else ():
@@ -89,7 +90,7 @@ class Ladder:
         columns = -(-self.target.num_ipus // 2)
         self._pitch = (WIDE - 2 * RIM) / columns
         self._wide = min(60.0, 0.4 * self._pitch)
-        self._top = ROOM + 2 * TURN * (around(self.target) > 0)
+        self._top = ROOM + (2 * TURN if around(self.target) > 0 else 0)
         places = list[Array]()
         shapes = list[Shape]()
         worst = max(self.busy.values(), default=0)
@@ -120,9 +121,9 @@ class Ladder:
             inside = len(names[-1]) <= room
             beside = y - 4 if i % 2 == 0 else y + HIGH + 11  # a number for which there is no room
             shapes.append(
-                Words(x, y + HIGH / 2 + 4, name, 11, "middle", ipu)
+                Words(x, y + HIGH / 2 + 4, name, 11, anchor="middle", ink=ipu)
                 if inside
-                else Words(x, beside, name, 10, "middle", "soft")
+                else Words(x, beside, name, 10, anchor="middle", ink="soft")
             )
         rates = [f"{link_rate(link, self.target):,.4g}" for link in self.links]
         ends = np.array(self.links).T
@@ -138,7 +139,14 @@ class Ladder:
         say = template if self.ran else "IPU {from} to IPU {to}"
         high = 2 * (self._top + HIGH) + BETWEEN
         return painted(
-            "links", heading, WIDE, high, [shapes], np.array(places), say=say, values=values
+            "links",
+            heading,
+            WIDE,
+            high,
+            pictures=[shapes],
+            places=np.array(places),
+            say=say,
+            values=values,
         )
 
     def _corner(self, ipu: int) -> tuple[float, float]:
@@ -149,8 +157,10 @@ class Ladder:
         """Return the places of a link: float[4] for each of its pieces, the longest first."""
         thick = min(THICK, 0.3 * self._wide) * link_rate(link, self.target)
         thick /= max(self.target.link_bytes_per_cycle, self.target.rail_bytes_per_cycle)
-        (a, b), back = sorted(link), link[0] > link[1]
-        (x, y), (u, _) = self._corner(a), self._corner(b)
+        a, b = sorted(link)
+        back = link[0] > link[1]
+        x, y = self._corner(a)
+        u, _ = self._corner(b)
         if a ^ b == 1:  # both directions are drawn side by side
             aside = self._wide / 2 + (1 if back else -1 - thick)
             return [np.array((x + aside, y + HIGH, thick, BETWEEN))]

@@ -36,7 +36,8 @@ CODES = (
     palette.FIRST,
     palette.SECOND,
 )
-ONE, TWO = 3, 4
+ONE = 3
+TWO = 4
 
 MOST_STEPS = 2000  # of the programs; more are shown several to a place
 MOMENTS = 300  # of an axis of cycles
@@ -92,8 +93,8 @@ def liveness(
 
 @dataclass(frozen=True)
 class _Named:
-    """The variables of one name: the most bytes of them that are live at one step, and the steps
-    from .. up to which some of them are."""
+    """The variables of one name: their most bytes at one step, and the ranges of steps at which
+    some of them are live."""
 
     name: str
     bytes: int
@@ -101,7 +102,7 @@ class _Named:
 
     @classmethod
     def of(cls, name: str, rows: list[VariableRow], places: int) -> _Named:
-        """Return the variables as one entry."""
+        """Return the variables of one name as one entry."""
         change: Array = np.zeros(places + 1, np.int64)
         for row in rows:
             for first, last in row.ranges:
@@ -116,8 +117,8 @@ class _Named:
 
 @dataclass(frozen=True, eq=False)
 class _Run:
-    """One report, with its bytes step by step: with or without those that are `always` live, on an
-    axis of steps or of `cycles`."""
+    """The bytes of one report by step, with or without those that are always live, on an axis of
+    steps or of cycles."""
 
     report: Report
     always: bool
@@ -125,32 +126,31 @@ class _Run:
 
     @property
     def places(self) -> int:
-        """Leaves of the programs."""
+        """The number of leaves of the programs."""
         return len(self.report.memory.liveness.places)
 
     @cached_property
     def names(self) -> list[str]:
-        """The name of each step."""
+        """The kind and name of each step."""
         return [label(f"{n.kind} {n.name}".strip(), 48) for n in self.report.memory.liveness.places]
 
     @cached_property
     def fullest(self) -> Array:
-        """int64[places]: the tile that holds most."""
+        """int64[places]: the tile with the most bytes at each step."""
         return self.report.memory.fullest_tile_by_place
 
     @cached_property
     def bytes(self) -> tuple[Array, Array]:
-        """int64[3, places] each, of all tiles and of the fullest, gaps included: always live,
-        variables that come and go, buffers."""
+        """Two int64[3, places], of all tiles and of the fullest tile: the bytes that are always
+        live, of variables that come and go, and of buffers. Gaps are included."""
         memory = self.report.memory
         path = self.report.target.data_path_width // 8
         with_gaps = -(-memory.size // path) * path
-        all_bytes, passing_bytes = (
-            np.zeros((3, self.places), np.int64),
-            np.zeros((3, self.places), np.int64),
-        )
+        all_bytes = np.zeros((3, self.places), np.int64)
+        passing_bytes = np.zeros((3, self.places), np.int64)
         always = memory.always_live_bytes_per_tile
-        all_bytes[ALWAYS], passing_bytes[ALWAYS] = always.sum(), always[self.fullest]
+        all_bytes[ALWAYS] = always.sum()
+        passing_bytes[ALWAYS] = always[self.fullest]
         for place, passing in enumerate(memory.passing):
             for bytes_of in passing.values():
                 all_bytes[BUFFER, place] += bytes_of.sum()
@@ -169,18 +169,18 @@ class _Run:
 
     @cached_property
     def codes(self) -> tuple[int, ...]:
-        """The codes of the bytes that count."""
+        """The codes of the bytes that are drawn."""
         return (ALWAYS, COMING, BUFFER) if self.always else (COMING, BUFFER)
 
     @cached_property
     def height(self) -> tuple[Array, Array]:
-        """int64[places] each, of all tiles and of the fullest: the bytes that count."""
+        """Two int64[places], of all tiles and of the fullest tile: the bytes that are drawn."""
         all_bytes, passing_bytes = (part[list(self.codes)].sum(axis=0) for part in self.bytes)
         return all_bytes, passing_bytes
 
     @cached_property
     def edges(self) -> Array:
-        """int64[places + 1]: where on the axis each step begins, and the end."""
+        """int64[places + 1]: the position on the axis at which each step begins, and the end."""
         if not self.cycles:
             return np.arange(self.places + 1)
         profile = self.report.profile
@@ -191,8 +191,9 @@ class _Run:
         return np.cumsum([0, *(cycles[place.step] for place in places)])
 
     def shown(self, which: int, per_column: float, count: int) -> Array:
-        """Return int64[count]: the step at each place of the axis. Of several steps it is the one
-        with the most bytes of all tiles or (1) of the fullest; -1 beyond the last."""
+        """Return int64[count]: the step that each place of the axis shows; -1 after the last. Of
+        several steps at a place, it is the one with the most bytes, of all tiles (`which` 0)
+        or of the fullest tile (1)."""
         begin = np.arange(count) * per_column
         begin = begin[begin < self.edges[-1]]
         first = np.searchsorted(self.edges, begin, "right") - 1
@@ -202,9 +203,10 @@ class _Run:
         return np.pad(positions, (0, count - len(positions)), constant_values=-1)
 
     def peak(self) -> str:
-        """When the programs need most, in words."""
+        """Return a text with the steps at which all tiles, and the fullest tile, need most."""
         all_bytes, passing_bytes = self.height
-        at, worst = int(np.argmax(all_bytes)), int(np.argmax(passing_bytes))
+        at = int(np.argmax(all_bytes))
+        worst = int(np.argmax(passing_bytes))
         always = self.bytes[0][ALWAYS, at]
         text = (
             f"most at step {at + 1} ({self.names[at]}): {all_bytes[at]:,} bytes on all tiles, "
@@ -221,7 +223,7 @@ class _Run:
 
     @cached_property
     def live(self) -> list[str]:
-        """The largest variables that come and go and are live at each step, in words."""
+        """The largest variables that come and go, with their bytes, as a text for each step."""
         positions = list[str]()
         for place in range(self.places):
             bytes_of = self.report.memory.live_at(place)
@@ -238,13 +240,13 @@ class _Run:
         return named + rest or "none"
 
     def ranges(self, width: int) -> list[tuple[str, int, list[tuple[int, int]]]]:
-        """(name, bytes, the steps from .. up to which it is live) of the largest variables that
-        come and go."""
+        """Return (name, bytes, ranges of steps) of the `width` largest variables that come and
+        go."""
         return [(label(lane.name, 20), lane.bytes, lane.ranges) for lane in self.passing[:width]]
 
     @cached_property
     def passing(self) -> list[_Named]:
-        """The temporary bytes by name, the largest first."""
+        """The variables that come and go, by name, the largest first."""
         groups: dict[str, list[VariableRow]] = {}
         for row in self.report.variables.folded():
             if row.bytes and row.ranges:
@@ -253,10 +255,10 @@ class _Run:
         return sorted(named, key=lambda passing_bytes: -passing_bytes.bytes)
 
     def listed(self, per_column: float, count: int) -> tuple[object, dict[int, list[int]], object]:
-        """Return ([name, bytes, the places from .. up to which it is live] of the largest variables
-        and of what else is always live, how many more variables are live at a place, with their
-        bytes; the buffers of each of `count` places). A place is `each` wide. All together are the
-        bytes of a step."""
+        """Return the list below the picture, for the player: [name, bytes, ranges of places] of
+        the largest variables and of all else that is always live; by place, the number and
+        the bytes of further variables; the bytes of buffers at each of `count` places. A
+        place is `per_column` wide. The bytes of a step are the sum of all."""
         rows = list[tuple[str, int, list[tuple[int, int]]]]()
         less = dict[int, list[int]]()
         for name, bytes_of in self.report.memory.bytes_per_tile_by_category.items():
@@ -290,58 +292,37 @@ class _Run:
 
 
 def _at(values: Array, steps: Array) -> Array:
-    """Return the values of some steps, 0 of -1."""
+    """Return the values at some steps; 0 for step -1."""
     return np.where(steps < 0, 0, values[steps])
 
 
+# name, bytes, ranges of steps, number of its run
+Lane = tuple[str, int, list[tuple[int, int]], int]
+
+
 def _scene(runs: list[_Run], at: At, max_places: int) -> Scene:
+    """Return the scene, with at most `max_places` places on its axis."""
     span = max(int(run.edges[-1]) for run in runs)
     cycles = runs[0].cycles
     steps = -(-span // max_places)  # at a place
-    per_column, count = (
-        (span / max_places, max_places) if cycles else (float(steps), -(-span // steps))
-    )
+    per_column = span / max_places if cycles else float(steps)
+    count = max_places if cycles else -(-span // steps)
     panels = Panels()
     if not cycles and steps > 1:
         panels.notes.append(
             f"A place stands for {steps} steps of the programs and shows the fullest of them."
         )
-    lanes = [
-        (f"{name} ({'ab'[which]})" if len(runs) > 1 else name, size, parts, which)
-        for which, run in enumerate(runs)
-        for name, size, parts in run.ranges(MOST_LANES // len(runs))
-    ]
-    lanes.sort(key=lambda lane: (lane[2][0], -lane[1]))  # in the order in which they begin to live
-    several = sum(len(run.passing) for run in runs)
-    if several > len(lanes):
-        panels.notes.append(
-            f"{several - len(lanes):,} more that come and go, none of them larger, have no lane of "
-            "their own."
-        )
-    less = "" if runs[0].always else ", without what is always live"
-    fullest = f"bytes of the fullest tile, which has {runs[0].report.target.bytes_per_tile:,}"
-    for which, (name, heading) in enumerate(
-        (("all tiles", "bytes, all tiles together"), ("fullest tile", fullest))
-    ):
-        panels.put(
-            _curve(name, heading + less, runs, which, per_column, count), left=LEFT, high=HIGH
-        )
+    lanes = _lanes(runs, panels)
+    for which, (name, heading) in enumerate(_headings(runs)):
+        curve = _curve(name, heading, runs, which, per_column=per_column, count=count)
+        panels.put(curve, left=LEFT, high=HIGH)
         panels.below()
     panels.below(46)
     if lanes:
-        values = {"bytes": np.array([size for _, size, *_ in lanes], np.int64)}
-        say = "{label}: {bytes} bytes on all tiles together"
-        names = tuple(name for name, *_ in lanes)
-        heading = "the largest variables that come and go"
-        drawing = Drawing(span, _lane_bars(lanes, runs), "modelled cycles" if cycles else "steps")
-        live = Lanes(
-            "live", heading, count=len(lanes), labels=names, say=say, values=values, whole=True
-        )
-        panels.put(live, left=LEFT, high=PITCH * len(lanes), drawing=drawing)
+        _put_lanes(panels, lanes, runs, span)
     places_of = np.stack([run.shown(0, per_column, count) for run in runs], axis=1)
     pairs = [tuple(pair) for pair in places_of.tolist()]
     places = {pair: i for i, pair in enumerate(dict.fromkeys(pairs))}  # the distinct pairs
-    stills = tuple(_still(runs, at_once, bool(lanes)) for at_once in places)
     heights = [
         _at(run.height[0], places_of_run)
         for run, places_of_run in zip(runs, places_of.T, strict=True)
@@ -353,7 +334,7 @@ def _scene(runs: list[_Run], at: At, max_places: int) -> Scene:
         _sentence(runs),
         foot=22,
         codes=CODES,
-        stills=stills,
+        stills=tuple(_still(runs, at_once, bool(lanes)) for at_once in places),
         frames=np.array([places[pair] for pair in pairs]),
         table=_table(runs),
         poster=int(np.argmax(np.max(heights, axis=0))),
@@ -371,6 +352,56 @@ def _scene(runs: list[_Run], at: At, max_places: int) -> Scene:
     leaves = enumerate(report.memory.liveness.places)
     begins = {node.step: min(count - 1, int(runs[0].edges[i] / per_column)) for i, node in leaves}
     return rests(linked(scene, report, parts=begins), report, at, parts=begins)
+
+
+def _lanes(runs: list[_Run], panels: Panels) -> list[Lane]:
+    """Return the lanes of the largest variables that come and go, in the order in which they begin
+    to live. Add a note if there are more variables."""
+    lanes = [
+        (f"{name} ({'ab'[which]})" if len(runs) > 1 else name, size, parts, which)
+        for which, run in enumerate(runs)
+        for name, size, parts in run.ranges(MOST_LANES // len(runs))
+    ]
+    lanes.sort(key=lambda lane: (lane[2][0], -lane[1]))
+    left_out = sum(len(run.passing) for run in runs) - len(lanes)
+    if left_out > 0:
+        panels.notes.append(
+            f"{left_out:,} more that come and go, none of them larger, have no lane of their own."
+        )
+    return lanes
+
+
+def _headings(runs: list[_Run]) -> list[tuple[str, str]]:
+    """Return (name, heading) of the curves of all tiles and of the fullest tile."""
+    everything = "bytes of all tiles together"
+    fullest = "bytes of the fullest tile"
+    if not runs[0].always:
+        rest = ", of what comes and goes"
+        return [("all tiles", everything + rest), ("fullest tile", fullest + rest)]
+    limits = [run.report.target.bytes_per_tile for run in runs]
+    if limits[0] == limits[-1]:
+        fullest += f", which has {limits[0]:,}"
+    else:
+        owner = "second" if limits[-1] < limits[0] else "first"
+        fullest += f"; line: the {owner} run's limit, {min(limits):,}"
+    return [("all tiles", everything), ("fullest tile", fullest)]
+
+
+def _put_lanes(panels: Panels, lanes: list[Lane], runs: list[_Run], span: int) -> None:
+    """Put a lane for each variable, on an axis of `span` steps or cycles."""
+    live = Lanes(
+        "live",
+        "the largest variables that come and go",
+        count=len(lanes),
+        labels=tuple(name for name, *_ in lanes),
+        say="{label}: {bytes} bytes on all tiles together",
+        values={"bytes": np.array([size for _, size, *_ in lanes], np.int64)},
+        whole=True,
+    )
+    drawing = Drawing(
+        span, _lane_bars(lanes, runs), "modelled cycles" if runs[0].cycles else "steps"
+    )
+    panels.put(live, left=LEFT, high=PITCH * len(lanes), drawing=drawing)
 
 
 def _curve(
@@ -400,16 +431,19 @@ def _curve(
         top=max(1, top),
         unit="bytes",
         series=tuple(series),
-        limit=runs[0].report.target.bytes_per_tile if which == 1 and runs[0].always else 0,
+        limit=_limit(runs) if which == 1 and runs[0].always else 0,
         named=which == 1,
         each=per_column if runs[0].cycles else 0.0,
     )
 
 
-def _lane_bars(
-    lanes: list[tuple[str, int, list[tuple[int, int]], int]], runs: list[_Run]
-) -> tuple[Bar, ...]:
-    """Return the first range of every lane, the second of every lane, and so on."""
+def _limit(runs: list[_Run]) -> int:
+    """Return the bytes of a tile; of two machines, the bytes of the smaller one."""
+    return min(run.report.target.bytes_per_tile for run in runs)
+
+
+def _lane_bars(lanes: list[Lane], runs: list[_Run]) -> tuple[Bar, ...]:
+    """Return the bars of the lanes: bar k has the k-th range of every lane."""
     positions = []
     code: int | Array = (
         COMING if len(runs) == 1 else np.array([(ONE, TWO)[which] for *_, which in lanes])
@@ -425,8 +459,8 @@ def _lane_bars(
 
 
 def _still(runs: list[_Run], steps: tuple[int, ...], lanes: bool) -> Still:
-    """Return what is live at a place of the axis, where each report is at one of its steps, or (-1)
-    at none."""
+    """Return the still of a place on the axis. `steps` has the step of each report there; -1 if
+    the report has none."""
     parts = []
     head = ""
     spans = [(r.edges[at], r.edges[at + 1]) for r, at in zip(runs, steps, strict=True) if at >= 0]
@@ -444,20 +478,29 @@ def _still(runs: list[_Run], steps: tuple[int, ...], lanes: bool) -> Still:
         head = head or run.names[at]
     begin, end = float(max(a for a, _ in spans)), float(min(b for _, b in spans))
     channel = {"live": (0, begin, end)} if lanes else {}
-    return Still(head, "; ".join(parts), ALWAYS if len(runs) == 1 else ONE, 0, True, lanes=channel)
+    return Still(
+        head, "; ".join(parts), ALWAYS if len(runs) == 1 else ONE, 0, first=True, lanes=channel
+    )
 
 
 def _title(runs: list[_Run]) -> str:
     peaks = [int(run.height[0].max()) for run in runs]
     if len(runs) == 1:
         at = int(np.argmax(runs[0].height[0]))
-        less = "" if runs[0].always else " beside what is always live"
-        return f"Most is live in step {at + 1}, {runs[0].names[at]}: {peaks[0]:,} bytes{less}"
+        always = 100 * int(runs[0].bytes[0][ALWAYS, at]) / (peaks[0] or 1)
+        rest = f", {always:.1f} % of them always live"
+        if not runs[0].always:
+            rest = " beside what is always live"
+        return f"Most is live in step {at + 1}, {runs[0].names[at]}: {peaks[0]:,} bytes{rest}"
     change = 100 * abs(peaks[1] - peaks[0]) / peaks[0] if peaks[0] else 0.0
     if not change:
         return "Both runs need equally much memory at their peaks"
-    rest = "more" if peaks[1] > peaks[0] else "less"
-    return f"At its peak the second run needs {change:.1f} % {rest} memory than the first"
+    comparison = "more" if peaks[1] > peaks[0] else "less"
+    title = f"At its peak the second run needs {change:.1f} % {comparison} memory than the first"
+    fits = [int(run.height[1].max()) <= _limit(runs) for run in runs]
+    if runs[0].always and fits[0] != fits[1]:
+        title += f"; only the {('first', 'second')[fits[1]]} fits in {_limit(runs):,} bytes a tile"
+    return title
 
 
 def _sentence(runs: list[_Run]) -> str:

@@ -56,8 +56,8 @@ def machine(given: Target | Device | Report) -> View:
 
 
 def pipes(target: Target, num_ipus: int) -> list[int]:
-    """Return the bytes a second through all memories of a machine of `num_ipus` IPUs (0: of a
-    tile), its exchange, links and host."""
+    """Return the bytes a second through the memories, the exchange, the links and the host link
+    of a machine of `num_ipus` IPUs; 0 stands for one tile."""
     clock = target.tile_clock_frequency
     tiles = max(1, num_ipus * target.tiles_per_ipu)
     memory = tiles * target.data_path_width / 8 * clock
@@ -68,7 +68,7 @@ def pipes(target: Target, num_ipus: int) -> list[int]:
 
 
 def rate(bytes_a_second: float) -> str:
-    """Return a bandwidth in words: 7.83 TB/s."""
+    """Return a bandwidth with its unit, such as 7.83 TB/s."""
     unit, size = next(
         ((u, s) for u, s in (("PB/s", 1e15), ("TB/s", 1e12), ("GB/s", 1e9)) if bytes_a_second >= s),
         ("MB/s", 1e6),
@@ -99,10 +99,9 @@ def _scene(target: Target, report: Report | None) -> Scene:
         memory = max(1, size * target.tiles_per_ipu) * target.memory_bytes_per_tile / 2**20
         said = {pipe: rate(r) if r else "none" for pipe, r in zip(PIPES, wide, strict=True)}
         rates += said.values()
-        told += (
-            f"{name}, {p}: {r}{f', modelled; {figures[p]}; {sources[p]}' * (r != 'none')}."
-            for p, r in said.items()
-        )
+        for pipe, text in said.items():
+            source = "" if text == "none" else f", modelled; {figures[pipe]}; {sources[pipe]}"
+            told.append(f"{name}, {pipe}: {text}{source}.")
         rows += [
             (name, pipe, r, figures[pipe], sources[pipe]) for pipe, r in said.items() if r != "none"
         ]
@@ -110,7 +109,12 @@ def _scene(target: Target, report: Report | None) -> Scene:
         notes.append(f"{memory:,.1f} MiB of memory, modelled {rate_texts}")
         stills.append(
             Still(
-                name, notes[-1], 4, 0, True, values={"rate": np.array([r // 10**6 for r in wide])}
+                name,
+                notes[-1],
+                4,
+                0,
+                first=True,
+                values={"rate": np.array([r // 10**6 for r in wide])},
             )
         )
     figured = tuple(f"{figures[p]}; {sources[p]}" for p in PIPES)
@@ -172,8 +176,9 @@ def _scene(target: Target, report: Report | None) -> Scene:
 
 
 def _finding(memory: int, host: int) -> str:
-    """Return how much faster one path is than the other."""
-    fast, slow = max(memory, host), max(1, min(memory, host))
+    """Return a title that compares the bandwidths of the tiles' memory and of the host link."""
+    fast = max(memory, host)
+    slow = max(1, min(memory, host))
     times = f"{fast / slow:,.0f}" if fast >= 10 * slow else f"{fast / slow:.2g}"
     if memory >= host:
         return f"the tiles' memory is {times} times as fast as the links to the host"
@@ -181,13 +186,12 @@ def _finding(memory: int, host: int) -> str:
 
 
 def _source(target: Target, figure: str) -> str:
-    """Return where a figure of this machine comes from; a figure that the user set has no published
-    source."""
+    """Return the source of a figure; a figure that the user set has no published source."""
     if ground(target, figure) == GIVEN:
         return "set for this machine"
     return source(target.ipu_version, figure)
 
 
 def unit(figure: str) -> str:
-    """Return the unit of a figure of a machine."""
+    """Return the unit of a constant of a machine."""
     return str(Target.__dataclass_fields__[figure].metadata["unit"])

@@ -18,7 +18,9 @@ MARGIN = 26.0
 MOST_PARTNERS = 12
 LINK = 16.0
 # of a zoom: its square; height of a pipe with its words; its most width
-SIDE, SLOT, THICK = 232.0, 58.0, 24.0
+SIDE = 232.0
+SLOT = 58.0
+THICK = 24.0
 # Of a board's box: its name, the cells of a tensor, and between boxes; of a cell its height, its
 # most width, and the least that has digits; the height of a line of its list, and the width of a
 # digit.

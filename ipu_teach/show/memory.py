@@ -32,6 +32,7 @@ MOST_NAMED = 16  # variables listed for a tile; fewer if the scene would be larg
 TOPS = (1000, 200, 100, 50, 20, 10, 5, 2, 1)  # last colour's end, in thousandths of the limit
 SIDE = 246.0  # of the square with the tiles
 WIDE = 688.0  # of all stacks together, at most
+SHORTER = {palette.COMING.name: "temporary variables"}
 MIDDLE = 430.0  # where the lanes beside the square begin
 SWITCHES = (  # (key, title, what the key does, whether it is on); the second only if there are gaps
     ("m", "Scale to the limit", "scales the bars to the limit and back", False),
@@ -118,7 +119,7 @@ class _MemoryScene:
         self.top = min(t for t in TOPS if min(self.maximum, self.limit) * 1000 <= t * self.limit)
 
     def scene(self, most_named: int) -> Scene:
-        """Return the scene, which lists at most so many variables of a tile."""
+        """Return the scene. It lists at most `most_named` variables of a tile."""
         amounts = {"total": self.total, "always": self.report.memory.always_live_bytes_per_tile}
         amounts |= {f"part{i}": per_tile for i, (_, per_tile) in enumerate(self.parts)}
         description = "{total} of " + f"{self.limit:,} bytes, {{always}} of them always live; "
@@ -191,7 +192,7 @@ class _MemoryScene:
         heading = f"{counted(self.target.num_tiles, 'tile')}, in fifths of {scale}"
         cells_per_ipu = count // self.target.num_ipus
         key = np.arange(count)
-        cells = grid("tiles", self.target, SIDE, heading, cells_per_ipu, key=key)
+        cells = grid("tiles", self.target, SIDE, heading, each_ipu=cells_per_ipu, key=key)
         if count <= MOST_RECTANGLES:
             cells = replace(cells, side=float(int(cells.side)))
         panels.put(cells)
@@ -229,7 +230,7 @@ class _MemoryScene:
             "all tiles together",
             count=count,
             labels=tuple(
-                f"{label(code.name, 22)} {n:,}"
+                f"{label(SHORTER.get(code.name, code.name), 22)} {n:,}"
                 for (code, _), n in zip(self.parts, sums.tolist(), strict=True)
             ),
             say="{label} bytes on all tiles together",
@@ -268,7 +269,7 @@ class _MemoryScene:
             _stack_heading(self.tiles_per_cell, columns.count, len(self.shown)),
             wide,
             high,
-            pictures,
+            pictures=pictures,
             places=stack_places(columns.count, wide, high),
             key=None if columns.is_sorted else np.arange(columns.count),
             switches=SWITCHES[: 1 + has_gaps],
@@ -336,7 +337,7 @@ def _stack_heading(tiles_per_cell: int, columns: int, cells: int) -> str:
 
 
 def _notes(tiles_per_cell: int, columns: int, tiles: int) -> list[str]:
-    """Return the notes on how the numbers were put together."""
+    """Return notes about tiles that share a cell or a stack."""
     notes = [
         "Bytes are modelled, each tile at its own fullest moment, which may be at different steps. "
         "An average is rounded."

@@ -30,7 +30,8 @@ MOST_PICTURES = 400
 def figure(
     scene: Scene, frame: int | None = None, progress: float | None = None, dark: bool = False
 ) -> Figure:
-    """Return a frame as a matplotlib figure, 7.5 inches wide; left out, it is the poster."""
+    """Return a frame as a matplotlib figure, 7.5 inches wide; by default the frame at which the
+    picture rests."""
     theme = DARK if dark else LIGHT
     chosen = scene.poster if frame is None else frame
     above = headline_height(scene)
@@ -78,8 +79,8 @@ def write(scene: Scene, path: Path, ending: str, frame: int | None, width: int, 
 
 
 def _places(frames: int) -> Iterator[tuple[int, float]]:
-    """Yield (frame, progress) of every picture of a gif; of a long run only the ends of evenly
-    chosen frames."""
+    """Yield (frame, progress) for every picture of a gif. Of a long run, only the ends of evenly
+    spaced frames are taken."""
     if frames * STEPS <= MOST_PICTURES:
         yield from ((f, (k + 1) / STEPS) for f in range(frames) for k in range(STEPS))
     else:
@@ -89,7 +90,7 @@ def _places(frames: int) -> Iterator[tuple[int, float]]:
 
 
 def _filled(code: Code, dark: bool) -> dict[str, Any]:
-    """Return how an area in the colour and the pattern of a code is drawn."""
+    """Return matplotlib's arguments for an area with the colour and the pattern of a code."""
     style = {"facecolor": code.colour(dark), "hatch": HATCH[code.pattern]}
     return {"edgecolor": "#00000055", "linewidth": 0, **style}
 

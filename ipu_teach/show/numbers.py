@@ -27,23 +27,26 @@ from ipu_teach.types.numbers import grid_of
 CODES = (
     palette.OTHERWISE.lettered("e", "evenly spaced, about zero"),
     palette.SO.lettered("g", "spacing grows with the number"),
-    Code("a number that there is", "n", "#59636e", "#a4adb7", ""),
-    Code("numbers too close to draw each", "c", "#bfc5cb", "#4a525c", "|"),
-    Code("a thousand times as many or more", "m", "#59636e", "#a4adb7", "x"),
+    Code("a number that there is", "n", "#59636e", "#a4adb7", pattern=""),
+    Code("numbers too close to draw each", "c", "#bfc5cb", "#4a525c", pattern="|"),
+    Code("a thousand times as many or more", "m", "#59636e", "#a4adb7", pattern="x"),
     palette.CHOSEN.lettered("L", "where the value lands"),
 )
 EVEN, GROWING, THERE, CLOSE, CLOSER, LANDS = range(6)
 MOST_NUMBERS = 120  # in the window around the value; closer ones are drawn as one bar
 MOST_TICKS = 9
 # the width of a picture, the pitch of its rows, the height of a bar; words are above it
-WIDE, PITCH, TALL, BELOW = 652.0, 36.0, 14.0, 18.0
+WIDE = 652.0
+PITCH = 36.0
+TALL = 14.0
+BELOW = 18.0
 Window = tuple[float, float]
 
 
 @dataclass(frozen=True)
 class NumberLine:
-    """The positive numbers of a dtype, and one value as it holds it. `lands` is infinite, or NaN,
-    where it cannot."""
+    """The positive numbers of a dtype, and the number to which one value is rounded. `lands` is
+    infinite or NaN if there is no such number."""
 
     name: str
     smallest: float
@@ -53,7 +56,7 @@ class NumberLine:
     lands: float
 
     def spacing(self, value: float) -> float:
-        """Return how far `value` is from the next number further from zero."""
+        """Return the distance from `value` to the next number further from zero."""
         magnitude = min(max(abs(value), self.normal), self.largest)
         return ldexp(1.0, frexp(magnitude)[1] - 1) / self.steps
 
@@ -64,22 +67,23 @@ class NumberLine:
         return int(copysign(magnitude / self.spacing(magnitude) + doubled * self.steps, number))
 
     def ends(self, window: Window) -> Window:
-        """Return the lowest and the highest of its numbers in the window: the first is higher if
-        there is none."""
+        """Return the lowest and the highest number of the dtype in the window; the first is
+        higher if there is none."""
         low, high = (self.spacing(end) for end in window)
         first = ceil(window[0] / low) * low
         last = floor(window[1] / high) * high
         return max(first, -self.largest), min(last, self.largest)
 
     def many(self, window: Window) -> int:
-        """Return how many of its numbers are in the window."""
+        """Return how many numbers of the dtype are in the window."""
         first, last = self.ends(window)
         return self.from_zero(last) - self.from_zero(first) + 1 if first <= last else 0
 
     def within(self, window: Window, max_numbers: int) -> list[float]:
-        """Return its numbers from the first end of the window to the second, the lowest `most` of
-        them."""
-        (value, last), boxes_of_code = self.ends(window), list[float]()
+        """Return the lowest `max_numbers` numbers of the dtype from the beginning of the window
+        to its end."""
+        value, last = self.ends(window)
+        boxes_of_code = list[float]()
         while value <= last and len(boxes_of_code) < max_numbers:
             boxes_of_code.append(value)
             # below zero, the next one is nearer to it: half as far where a power of two begins
@@ -112,7 +116,9 @@ def _line(dtype: Any, value: float) -> NumberLine:
     steps = 2**grid.mantissa_bits
     lands = scale * float(grid.round(np.array([value / scale]))[0])
     normal = 2.0**grid.least_exponent * scale
-    return NumberLine(dtype.__name__, normal / steps, normal, grid.largest * scale, steps, lands)
+    return NumberLine(
+        dtype.__name__, normal / steps, normal, grid.largest * scale, steps=steps, lands=lands
+    )
 
 
 def _scene(lines: list[NumberLine], value: float) -> Scene:
@@ -140,7 +146,7 @@ def _scene(lines: list[NumberLine], value: float) -> Scene:
         f"{value:.9g} on {counted(len(lines), 'number line')}: {description}.",
         foot=22,
         codes=CODES,
-        stills=(Still(f"where {value:.9g} lands", description, 0, 0, True),),
+        stills=(Still(f"where {value:.9g} lands", description, 0, 0, first=True),),
         table=(
             ("dtype", *row),
             ((line.name, *(f"{v:.9g}" for v in _row(line, value))) for line in lines),
@@ -150,7 +156,7 @@ def _scene(lines: list[NumberLine], value: float) -> Scene:
 
 
 def _title(lines: list[NumberLine], value: float) -> str:
-    """Return how far from the value it lands, on the line that is furthest off."""
+    """Return the title: the dtype whose number is furthest from the value, and the distance."""
     worst = max(lines, key=lambda line: abs(line.lands - value))
     if worst.lands == value:
         return f"{value:.9g} is a number of {', '.join(line.name for line in lines)}"
@@ -183,7 +189,7 @@ DtypeRow = tuple[str, list[tuple[int, float, float]]]
 
 
 def _reach(line: NumberLine, low: int, span: int) -> DtypeRow:
-    """From which power of two to which."""
+    """Return the range of a dtype in powers of two."""
     begin, normal, end = (round(log2(v)) - low for v in (line.smallest, line.normal, line.largest))
     description = f"{line.name}: 2^{begin + low} to 2^{end + low}; {line.steps:,} numbers each"
     parts = ((EVEN, begin, normal - begin), (GROWING, normal, end - normal))
@@ -191,8 +197,8 @@ def _reach(line: NumberLine, low: int, span: int) -> DtypeRow:
 
 
 def _around(line: NumberLine, window: Window) -> DtypeRow:
-    """Return a mark for each number in the window, or one bar where they are too close; and where
-    the value lands."""
+    """Return a mark for each number in the window, or one bar if they are too close to each
+    other, and a mark for the number to which the value is rounded."""
 
     def mark(code: int, number: float, wide: float) -> tuple[int, float, float]:
         return code, (number - window[0]) / (window[1] - window[0]) - wide / 2, wide
@@ -208,7 +214,7 @@ def _around(line: NumberLine, window: Window) -> DtypeRow:
 
 
 def _rows(name: str, heading: str, rows: list[DtypeRow], ticks: list[tuple[float, str]]) -> Painted:
-    """Return a row of boxes for each dtype, with its text above, over an axis."""
+    """Return a mark with a row of boxes for each dtype, its text above the row, and an axis."""
     high = PITCH * len(rows)
     shapes = list[Shape]()
     for i, (description, boxes) in enumerate(rows):
@@ -221,7 +227,11 @@ def _rows(name: str, heading: str, rows: list[DtypeRow], ticks: list[tuple[float
             ]
             shapes.append(Boxes(code, np.array(boxes_of_code)))
         shapes.append(Words(0, top - 5, description, 11))
-    shapes += [Words(WIDE * x, high + 14, text, 11, "middle", "soft") for x, text in ticks]
+    shapes += [
+        Words(WIDE * x, high + 14, text, 11, anchor="middle", ink="soft") for x, text in ticks
+    ]
     places = rectangles(0, PITCH * np.arange(len(rows)), WIDE, PITCH)
     texts = tuple(description for description, _ in rows)
-    return painted(name, heading, WIDE, high, [shapes], places, texts, "{label}.")
+    return painted(
+        name, heading, WIDE, high, pictures=[shapes], places=places, labels=texts, say="{label}."
+    )

@@ -23,19 +23,19 @@ Pair = tuple[int, int]  # from a tile to a tile
 
 
 class Names:
-    """Variables, codelets and streams by number, in the order in which they come up; with the
-    shapes of those that have one."""
+    """Numbers for variables, codelets and streams, in the order in which they are first used.
+    Each has a name, and a shape if it has elements."""
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[str, tuple[int, ...]], int] = {}
 
     def __call__(self, name: str, shape: tuple[int, ...] = ()) -> int:
-        """The number of a name."""
+        """Return the number of a name, which gets the next number if it is new."""
         return self._numbers.setdefault((name, shape), len(self._numbers))
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All of them."""
+        """The names, in the order of their numbers."""
         return tuple(name for name, _ in self._numbers)
 
     def element(self, number: int, index: int) -> str:
@@ -44,16 +44,17 @@ class Names:
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Return the shapes of a name's parts; () for an object without any."""
+        """The shapes of the names, in the order of their numbers; () for a name without
+        elements."""
         return tuple(shape for _, shape in self._numbers)
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """The effect of a step on some elements, by their numbers. `comes` has, by (from, to), the
-    elements exchanged before it computes, `goes` those that it writes and sends. With `after`, the
-    incoming elements have their values at the end of the step. `by_host`: the host sends or
-    receives."""
+    """The effect of a compiled step on some elements, which are given by their numbers. `comes`
+    has, by (from tile, to tile), the elements that are exchanged before the step computes;
+    `goes` has those that it writes and then sends. With `after`, incoming elements have their
+    values at the end of the step. `by_host` means that the host sends or receives."""
 
     reads: Array
     writes: Array
@@ -69,8 +70,8 @@ NONE: Array = np.zeros(0, np.int64)
 
 
 class Elements:
-    """Some elements, by the byte `address` of each; `tile` has their tiles. Only exchanges between
-    tiles in `seen` are recorded."""
+    """Some elements, given by the byte `address` of each, and what compiled steps do with them.
+    `tile` has their tiles. Only exchanges between the tiles in `seen` are recorded."""
 
     def __init__(self, model: CostModel, address: Array, names: Names, seen: Array) -> None:
         self.model = model
@@ -87,8 +88,8 @@ class Elements:
         return np.array([v.start for v in self.graph.variables], np.int64)
 
     def named(self, address: Array) -> tuple[Array, Array]:
-        """(number of the name, element) of bytes, as the learner calls them: an element of a
-        variable."""
+        """Return (the number of the variable's name, the flat index in that variable) of each
+        byte address."""
         which = np.searchsorted(self._starts, address, "right") - 1
         variables = self.graph.variables
         size = np.array([v.dtype.size for v in variables], np.int64)
@@ -99,13 +100,15 @@ class Elements:
         return name, (address - self._starts[which]) // size[which]
 
     def within(self, start: Array, stop: Array) -> tuple[Array, Array]:
-        """(number of the interval, element) of every one of them in byte intervals."""
+        """Return (the number of the interval, the element) for every element in the byte
+        intervals."""
         low, high = np.searchsorted(self._sorted, start), np.searchsorted(self._sorted, stop)
         which, place = expand(low, high - low)
         return which, self._order[place]
 
     def step(self, number: int, compute_set: int) -> Step:
-        """Return what compiled step `number` does, which executes `compute_set`, or (-1) none."""
+        """Return the effect of compiled step `number`, which executes `compute_set`; -1 means
+        none."""
         if compute_set >= 0:
             does = self._execute(self.graph.compute_sets[compute_set].tables)
             besides = self._copy(p.moves(self.model.compiled_step(number)))
@@ -180,13 +183,13 @@ class Elements:
         return Step(*_touched(phrase, True, reads, written), _crossing(comes), {}, True)
 
     def _outside(self, tensor: Tensor, into: bool, name: str, noun: str) -> Step:
-        """Return what comes from the host, or goes there."""
+        """Return the effect of a step that copies from the host or to the host."""
         positions = tensor.positions().reshape(-1) * tensor.dtype.size
         which, cell = self.within(positions, positions + 1)
         away = np.full(len(cell), HOST)
         if not into:
             crossing_out = _crossing([(self.tile[cell], away, cell)])
-            return Step(np.unique(cell), NONE, (), {}, crossing_out, by_host=True)
+            return Step(np.unique(cell), NONE, (), {}, goes=crossing_out, by_host=True)
         named = np.full(len(cell), self.names(name))
         phrase = f"element {{index}} of {noun} {{name}}"
         comes = _crossing([(away, self.tile[cell], cell)])
@@ -197,14 +200,15 @@ class Elements:
 def _touched(
     phrase: str, element: bool, reads: list[Array], written: list[tuple[Array, Array, Array, Array]]
 ) -> tuple[Array, Array, tuple[Origins, ...]]:
-    """Return (the elements that are read, those that are written, where these come from)."""
+    """Return (the elements that are read, those that are written, the origins of the written
+    ones)."""
     cell, *columns = (np.concatenate(column) for column in zip(*written, strict=True))
     origins = (Origins(phrase, element, cell, *columns),) if len(cell) else ()
     return np.unique(np.concatenate(reads)), np.unique(cell), origins
 
 
 def _all(steps: list[Step]) -> Step:
-    """Return the steps of one kind that are done at once, as one."""
+    """Return steps that run at the same time as one step."""
     reads, writes = (
         np.unique(np.concatenate(sides))
         for sides in zip(*((s.reads, s.writes) for s in steps), strict=True)
@@ -224,7 +228,7 @@ def _all(steps: list[Step]) -> Step:
 
 
 def _crossing(parts: list[tuple[Array, Array, Array]]) -> dict[Pair, Array]:
-    """By (from, to) the elements that go from one tile to another, each once."""
+    """Return, by (from tile, to tile), the elements that go from one tile to another, each once."""
     source, to, element = (np.concatenate(column) for column in zip(*parts, strict=True))
     rows = np.unique(np.stack((source, to, element), axis=1)[source != to], axis=0)
     first = np.flatnonzero(

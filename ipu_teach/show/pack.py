@@ -25,8 +25,8 @@ ALPHABET = np.frombuffer(
 
 
 def pack(values: Array) -> int | str:
-    """Return `values` (whole numbers, any shape, read row by row) in the shortest of the forms; ""
-    if there are none."""
+    """Return whole numbers of any shape, read row by row, as a string in the shortest of the
+    forms; "" for none."""
     flat = np.asarray(values, np.int64).reshape(-1)
     if not len(flat):
         return ""

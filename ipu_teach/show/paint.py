@@ -75,11 +75,9 @@ COLUMNS = 320  # of the raster of a tape
 def paint(
     scene: Scene, frame: int, progress: float | None = None, is_whole: bool = False
 ) -> Iterator[Shape]:
-    """Yield the shapes of frame number `frame` when `progress` (0 to 1) of it is over, left out
-    where a step stops.
-
-    `whole` shows all of its lanes.
-    """
+    """Yield the shapes of frame number `frame` when a share `progress` (0 to 1) of it is over;
+    by default, the share at which a step stops. With `is_whole`, all lanes of the frame are
+    shown."""
     still = scene.stills[int(scene.frames[frame])]
     progress = still.at if progress is None else progress
     for mark in scene.marks:
@@ -87,9 +85,9 @@ def paint(
             case Cells():
                 yield from _cells(scene, mark, still, progress)
             case Lanes():
-                yield from _lanes(scene, mark, still, progress, is_whole)
+                yield from _lanes(scene, mark, still, progress, is_whole=is_whole)
             case Flows():
-                yield from _flows(scene, mark, still, frame, progress)
+                yield from _flows(scene, mark, still, frame, progress=progress)
             case Track():
                 yield from _track(scene, mark, frame, progress)
             case Flame():
@@ -128,8 +126,8 @@ def paint(
 
 
 def cell_codes(mark: Cells, still: Still, progress: float) -> Array:
-    """Return int[count]: the code of each cell. A cell keeps its first code until its time is over,
-    then it has the second."""
+    """Return int[count]: the code of each cell. A cell has its first code until its time is
+    over, and its second code after that."""
     code, until, then = still.cells[mark.name]
     now = progress * still.cycles
     until = np.broadcast_to(np.asarray(until), mark.count)
@@ -154,7 +152,7 @@ def _cells(scene: Scene, mark: Cells, still: Still, progress: float) -> Iterator
             pixels = np.full((rows, mark.columns), -1)
             pixels.flat[: len(part)] = part
             row_left, top = map(float, mark.place(np.array(first)))
-            yield Raster(row_left, top, mark.columns * mark.side, rows * mark.side, pixels)
+            yield Raster(row_left, top, mark.columns * mark.side, rows * mark.side, codes=pixels)
         return
     x, y = mark.place(np.arange(mark.count))
     for code in np.unique(codes):
@@ -163,7 +161,8 @@ def _cells(scene: Scene, mark: Cells, still: Still, progress: float) -> Iterator
 
 
 def _cell_labels(scene: Scene, mark: Cells, codes: Array) -> Iterator[Shape]:
-    """Yield the label of each cell and the letter of its code, or of a small cell one of them."""
+    """Yield the label of each cell and the letter of its code; a small cell has only one of
+    them."""
     x, y = mark.place(np.arange(mark.count))
     tall = mark.side >= 2 * SMALLEST_LABEL
     two = mark.side >= TWO_LINES * SMALLEST_LABEL
@@ -177,10 +176,14 @@ def _cell_labels(scene: Scene, mark: Cells, codes: Array) -> Iterator[Shape]:
         text = name if fits and (both or not letter) else letter
         middle = float(x[i] + mark.side * 0.47)
         part = 0.42 if both else 0.6 if tall else 0.47 + 4 / mark.side
-        lines.append(Words(middle, float(y[i] + mark.side * part), text, size, "middle", code))
+        lines.append(
+            Words(middle, float(y[i] + mark.side * part), text, size, anchor="middle", ink=code)
+        )
         if both:
             lines.append(
-                Words(middle, float(y[i] + mark.side * 0.78), letter, size, "middle", code)
+                Words(
+                    middle, float(y[i] + mark.side * 0.78), letter, size, anchor="middle", ink=code
+                )
             )
     yield from sorted(lines, key=lambda w: (str(w.ink), w.size, w.y))
 
@@ -218,15 +221,15 @@ def _lane_labels(mark: Lanes | Tape) -> Iterator[Shape]:
     every = next((n for n in (1, 2, 5, 10, 20, 50) if n * pitch >= 9), 0)
     for i in range(0, mark.count, every) if every and not mark.ends else ():
         words = mark.labels[i] if mark.labels else f"{i}"
-        yield Words(mark.x - 5, mark.y + (i + 0.72) * pitch, words, 11, "end", "soft")
+        yield Words(mark.x - 5, mark.y + (i + 0.72) * pitch, words, 11, anchor="end", ink="soft")
     for k, words in enumerate(mark.ends):  # the first at the top, the last at the bottom
         down = 9 + k * (mark.height - 10) / (len(mark.ends) - 1)
-        yield Words(mark.x - 5, mark.y + down, words, 11, "end", "soft")
+        yield Words(mark.x - 5, mark.y + down, words, 11, anchor="end", ink="soft")
 
 
 def _layers(drawing: Drawing, count: int) -> Iterator[tuple[bool, Array, Array, Array]]:
-    """Return (whether on top, code, begin, end) of the boxes for every bar: the rest that follows
-    it, then the bar itself."""
+    """Yield (whether it is on top, code, begin, end) of the boxes of every bar: the rest that
+    follows the bar, then the bar."""
     for bar in drawing.bars:
         code, begin, middle = bar.of(count)
         if bar.rest >= 0:
@@ -235,14 +238,12 @@ def _layers(drawing: Drawing, count: int) -> Iterator[tuple[bool, Array, Array, 
 
 
 def pixels_in_turn(spent: Array) -> Array:
-    """Return int[rows, columns]: for each row and column the code that is owed most of `spent`,
-    float[rows, codes, columns].
-
-    A pixel pays for a column's width, so along each row every code has its share, however short its
-    pieces are.
-    """
+    """Return int[rows, columns]: the code of each pixel, such that every code of a row gets its
+    share of the pixels, however short its pieces are. `spent` is float[rows, codes, columns];
+    each pixel takes the code that is owed most."""
     rows, _, columns = spent.shape
-    pixels, owed = np.zeros((rows, columns), np.int64), np.zeros(spent.shape[:2])
+    pixels = np.zeros((rows, columns), np.int64)
+    owed = np.zeros(spent.shape[:2])
     for column in range(columns):
         owed += spent[:, :, column]
         # never what the column has nothing of
@@ -255,7 +256,7 @@ def pixels_in_turn(spent: Array) -> Array:
 def _flows(scene: Scene, mark: Flows, still: Still, frame: int, progress: float) -> Iterator[Shape]:
     cells = scene.mark(mark.between)
     if isinstance(cells, Board):
-        yield from paint_packets(scene, mark.name, cells, frame, progress)
+        yield from paint_packets(scene, mark.name, cells, frame, progress=progress)
         return
     assert isinstance(cells, Cells)
     messages = still.flows.get(mark.name, ())
@@ -273,7 +274,7 @@ def _message(cells: Cells, message: Message, width: float, folded: bool) -> Iter
     x, y = (float(v) + half for v in cells.place(np.array(message.source)))
     to_x, to_y = ((v + half).tolist() for v in cells.place(message.receivers))
     if folded:  # the sender gets a frame, each receiver a dot
-        yield from rim(x - half, y - half, 2 * half, 2 * half, 1.5)
+        yield from rim(x - half, y - half, 2 * half, 2 * half, thick=1.5)
         dot = cells.side * 0.15
         yield from (
             Stroke(((u - dot, v), (u + dot, v)), 2 * dot) for u, v in zip(to_x, to_y, strict=True)
@@ -296,8 +297,8 @@ def _message(cells: Cells, message: Message, width: float, folded: bool) -> Iter
 def _toward(
     start: tuple[float, float], end: tuple[float, float], reach: float
 ) -> tuple[float, float]:
-    """From `start` towards `end` as far as the rim of a square that is `reach` wide to each side,
-    at most to the end."""
+    """Return the point on the way from `start` to `end` at the edge of a square around `start`,
+    which reaches `reach` to each side; at most `end`."""
     x = end[0] - start[0]
     y = end[1] - start[1]
     part = min(1.0, reach / (max(abs(x), abs(y)) or 1))
@@ -305,20 +306,20 @@ def _toward(
 
 
 def bend(x: float, y: float, to_x: float, to_y: float) -> tuple[float, float]:
-    """Return the control point of a curve that leaves the straight line a little to its left, so
-    that both directions are seen."""
+    """Return the control point of a curve that runs slightly to the left of the straight line,
+    so that both directions can be seen."""
     return (x + to_x) / 2 + 0.18 * (to_y - y), (y + to_y) / 2 - 0.18 * (to_x - x)
 
 
 def track_edges(scene: Scene) -> Array:
-    """Return float[frames + 1]: where each frame begins on the track, from 0 to 1. A frame without
-    cycles has no width."""
+    """Return float[frames + 1]: the beginning of each frame on the track, 0 to 1. A frame
+    without cycles has no width."""
     edges = scene.begins
     return edges / edges[-1] if edges[-1] else np.linspace(0, 1, len(edges))
 
 
 def pieces(scene: Scene) -> tuple[Array, Array]:
-    """Return (code, cycles) of every piece of the run: the phases of its frames where a tape has
+    """Return (code, cycles) of every piece of the run: the phases of its frames if a tape has
     their drawings, else its frames."""
     if scene.clock is not None:
         return np.array([s.code for s in scene.stills])[scene.frames], np.diff(scene.clock)
@@ -355,7 +356,11 @@ def _track(scene: Scene, mark: Track, frame: int, progress: float) -> Iterator[S
         ]
         pixels = stacked_pixels(np.array(spent) * columns / ends[-1] * rows, rows)
         yield Raster(
-            mark.x, mark.y, mark.width, mark.height, np.where(pixels < 0, -1, pieces_found[pixels])
+            mark.x,
+            mark.y,
+            mark.width,
+            mark.height,
+            codes=np.where(pixels < 0, -1, pieces_found[pixels]),
         )
     else:
         row_left = mark.x + ends * mark.width / (ends[-1] or 1)
@@ -368,12 +373,12 @@ def _track(scene: Scene, mark: Track, frame: int, progress: float) -> Iterator[S
     below = mark.bottom + 16
     is_whole = f"{number(ends[-1])} modelled cycles"
     yield Words(mark.x, below, "0", 11, ink="soft")
-    yield Words(mark.right, below, is_whole, 11, "end", "soft")
+    yield Words(mark.right, below, is_whole, 11, anchor="end", ink="soft")
 
 
 def _strip(mark: Track, edges: Array, codes: Array, cycles: Array) -> Iterator[Shape]:
-    """Yield a long run in columns between `edges`, each with its shares one above the other. Equal
-    neighbours are one box."""
+    """Yield the columns of a long run between `edges`. Each column shows its shares above each
+    other; equal neighbours are one box."""
     ends = np.append(0.0, np.cumsum(cycles))
     known = np.unique(codes)
     parts = np.array(
@@ -386,7 +391,8 @@ def _strip(mark: Track, edges: Array, codes: Array, cycles: Array) -> Iterator[S
     new = np.abs(np.diff(tops, axis=1)).max(axis=0) * mark.height > 0.01
     firsts = np.flatnonzero(np.append(True, new))
     x = mark.x + edges * mark.width / (ends[-1] or 1)
-    row_left, right = x[firsts], x[np.append(firsts[1:], parts.shape[1])]
+    row_left = x[firsts]
+    right = x[np.append(firsts[1:], parts.shape[1])]
     for i, code in enumerate(known.tolist()):
         top = tops[i, firsts] * mark.height
         high = parts[i, firsts] * mark.height
@@ -404,7 +410,9 @@ def _flame(scene: Scene, mark: Flame) -> Iterator[Shape]:
     span = mark.span or float(before[end] - before[begin]) or 1
     yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
     for row, name in enumerate(mark.rows):
-        yield Words(mark.x - 5, mark.y + (row + 0.68) * mark.pitch, name, 11, "end", "soft")
+        yield Words(
+            mark.x - 5, mark.y + (row + 0.68) * mark.pitch, name, 11, anchor="end", ink="soft"
+        )
     ends = (mark.first, mark.last) if mark.timed else (before[mark.first], before[mark.last])
     shown = [np.clip((end - before[begin]) / span, 0, 1) for end in ends]
     row_left, right = (mark.x + mark.width * part for part in shown)
@@ -424,7 +432,7 @@ def _flame(scene: Scene, mark: Flame) -> Iterator[Shape]:
             continue
         x = float(row_left[i]) + 4
         y = float(top[i] + mark.pitch * 0.68)
-        lines.append(Words(x, y, words, 11, "start", int(mark.code[i])))
+        lines.append(Words(x, y, words, 11, anchor="start", ink=int(mark.code[i])))
     yield from sorted(lines, key=lambda w: w.ink)
 
 
@@ -433,7 +441,8 @@ def _tape(scene: Scene, mark: Tape, frame: int, progress: float) -> Iterator[Sha
     frames = frames[slice(*scene.data.get("window", (0, None)))]
     before = scene.begins - scene.begins[frames[0]]
     scale = mark.width / (mark.span or before[frames[-1] + 1] or 1)
-    yield Words(mark.x, mark.y - 8 - 28 * (mark.named > 0), mark.heading, ink="soft")
+    names = 28 if mark.named > 0 else 0
+    yield Words(mark.x, mark.y - 8 - names, mark.heading, ink="soft")
     if "window" in scene.data:
         first, last = (number(scene.begins[at]) for at in scene.data["window"])
         words = f"cycles {first} to {last}"
@@ -453,7 +462,7 @@ def _tape(scene: Scene, mark: Tape, frame: int, progress: float) -> Iterator[Sha
         drawn = [(float(before[frame]), drawing) for frame, drawing in run]
         yield from _lane_boxes(mark, drawn, scale)
     else:
-        yield from _tape_raster(mark, run, before, scale, len(scene.codes))
+        yield from _tape_raster(mark, run, before, scale, codes=len(scene.codes))
     yield from _lane_labels(mark)
     if frame in frames:
         cursor = float(
@@ -465,9 +474,9 @@ def _tape(scene: Scene, mark: Tape, frame: int, progress: float) -> Iterator[Sha
 def _lane_boxes(
     mark: Lanes | Tape, drawings: list[tuple[float, Drawing]], scale: float, shown: float = np.inf
 ) -> Iterator[Shape]:
-    """Yield the bars of drawings from some cycle on, as far as `shown`. Equal neighbours are one
-    box, with lines of paper between lanes. The rest of a bar is drawn under it, as wide as both,
-    which takes less data."""
+    """Yield the bars of drawings from a cycle on, up to `shown`. Equal neighbours are one box,
+    with lines in the colour of the paper between lanes. The rest of a bar is drawn below it,
+    as wide as both, which takes less data."""
     pitch = mark.height / mark.count
     gap = pitch * 0.08 if pitch > 5 else 0.0
     within: set[int] = set()  # lanes that begin within a box
@@ -500,8 +509,8 @@ def _lane_boxes(
 def _tape_raster(
     mark: Tape, run: list[tuple[int, Drawing]], before: Array, scale: float, codes: int
 ) -> Iterator[Shape]:
-    """Return the raster of a run too long to draw bar by bar; every lane has the shares of its
-    whole run."""
+    """Return the raster of a run that is too long to be drawn bar by bar. Every lane has the
+    shares of its whole run."""
     first = run[0][0]
     last = run[-1][0] + 1
     wide = before[last] * scale
@@ -510,7 +519,8 @@ def _tape_raster(
     # the frame of each edge
     within = np.clip(np.searchsorted(before[first : last + 1], at, "right") - 1, 0, len(run) - 1)
     rasters: dict[int, Array] = {}  # by drawing: float[lanes, codes], the time of each code
-    spent, total = np.zeros((mark.count, codes, columns + 1)), np.zeros((mark.count, codes))
+    spent = np.zeros((mark.count, codes, columns + 1))
+    total = np.zeros((mark.count, codes))
     edges_of = np.split(np.arange(columns + 1), np.searchsorted(within, np.arange(1, len(run))))
     for (frame, drawing), edges in zip(run, edges_of, strict=True):
         if len(edges):
@@ -523,15 +533,15 @@ def _tape_raster(
     pixels = pixels_in_turn(np.diff(spent, axis=2))
     pitch = mark.height / mark.count
     if total.sum(axis=1).all():
-        yield Raster(mark.x, mark.y, wide, mark.height, pixels)
+        yield Raster(mark.x, mark.y, wide, mark.height, codes=pixels)
         return
     for lane in np.flatnonzero(total.sum(axis=1)).tolist():  # the others are those of another tape
-        yield Raster(mark.x, mark.y + lane * pitch, wide, pitch, pixels[lane : lane + 1])
+        yield Raster(mark.x, mark.y + lane * pitch, wide, pitch, codes=pixels[lane : lane + 1])
 
 
 def _spent(drawing: Drawing, count: int, codes: int, until: Array) -> Array:
-    """Return float[lanes, codes, times]: how long each lane has had each code until some time of
-    the drawing."""
+    """Return float[lanes, codes, times]: the time that each lane has had each code, up to some
+    times of the drawing."""
     pieces_found = np.zeros((count, codes, len(until)))
     lanes = np.arange(count)
     for bar in drawing.bars:
@@ -543,7 +553,7 @@ def _spent(drawing: Drawing, count: int, codes: int, until: Array) -> Array:
 
 
 def _steps(mark: Curve, values: Array) -> Array:
-    """Return float[2n, 2]: the points of a line that keeps each value for the width of a frame."""
+    """Return float[2n, 2]: the points of a line that keeps each value over the width of a frame."""
     edges = mark.x + np.arange(len(values) + 1) * (mark.width / mark.count)
     x = np.repeat(edges, 2)[1:-1]
     return np.stack(
@@ -553,8 +563,10 @@ def _steps(mark: Curve, values: Array) -> Array:
 
 def _curve(scene: Scene, mark: Curve, frame: int) -> Iterator[Shape]:
     yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
-    yield Words(mark.x - 5, mark.y + 9, f"{number(mark.top)} {mark.unit}", 11, "end", "soft")
-    yield Words(mark.x - 5, mark.y + mark.height, f"0 {mark.unit}", 11, "end", "soft")
+    yield Words(
+        mark.x - 5, mark.y + 9, f"{number(mark.top)} {mark.unit}", 11, anchor="end", ink="soft"
+    )
+    yield Words(mark.x - 5, mark.y + mark.height, f"0 {mark.unit}", 11, anchor="end", ink="soft")
     for series in mark.series:
         upper = _steps(mark, series.values)
         if series.base is None:
@@ -568,27 +580,40 @@ def _curve(scene: Scene, mark: Curve, frame: int) -> Iterator[Shape]:
         yield Stroke(((mark.x, y), (mark.x + mark.width, y)), 1.5)
     bottom = mark.bottom
     yield Stroke(((mark.x, bottom), (mark.right, bottom)), 1, "line")
-    ticks = min(mark.count, int(mark.width / TICK)) if mark.named else 0
-    places = [mark.count * k // ticks for k in range(ticks)]
-    for i, following in zip(places, (*places[1:], mark.count), strict=False):
+    gap = -(-mark.count // max(1, min(mark.count, int(mark.width / TICK))))
+    for i in range(0, mark.count, gap) if mark.named else ():
         name = scene.stills[int(scene.frames[i])].label.split(" ", 1)[-1]
-        where = number(round(i * mark.each)) if mark.each else i + 1
-        text = label(f"{where} {name}", int((following - i) * mark.width / mark.count / LETTER))
+        where = number(round(i * mark.each)) if mark.each else f"{i + 1}"
+        text = f"{where} {name}"
+        if LETTER * len(text) > min(gap, mark.count - i) * mark.width / mark.count:
+            text = where  # a name that has no room is left out, not cut
         yield Words(mark.x + i * mark.width / mark.count, bottom + 12, text, 11, ink="soft")
     if len(scene.frames) > 1:
         x = mark.x + (frame + 0.5) * mark.width / mark.count
         yield Stroke(((x, mark.y - 3), (x, bottom + 3)), 1.5)
 
 
+def bar_width(mark: Tree) -> float:
+    """Return the width of the longest bar of a tree: the room beside its texts, at most half of
+    the tree. static/tree.js has the same formula."""
+    columns = len(mark.columns)
+    words = zip(mark.labels, mark.depth.tolist(), strict=True)
+    longest = max(NAME * len(text) + 14 * depth + 14 for text, depth in words)
+    lead = max(52, 30 + NAME * max(map(len, mark.cells[::columns])))
+    room = mark.width - longest - lead - mark.column * (columns - 1) - 12
+    return float(min(max(BAR, room), mark.width / 2))
+
+
 def _tree(mark: Tree) -> Iterator[Shape]:
     right = mark.x + mark.width
+    bar = bar_width(mark)
     starts = [
-        right - BAR - 12 - mark.column * (len(mark.columns) - 1 - i)
+        right - bar - 12 - mark.column * (len(mark.columns) - 1 - i)
         for i in range(len(mark.columns))
     ]
     yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
     for x, words in zip(starts, mark.columns, strict=True):
-        yield Words(x, mark.y - 8, words, 12, "end", "soft")
+        yield Words(x, mark.y - 8, words, 12, anchor="end", ink="soft")
     rows = mark.visible()
     inner = mark.has_children()
     first = max(54, NAME * max(map(len, mark.cells[:: len(starts)])))
@@ -600,11 +625,13 @@ def _tree(mark: Tree) -> Iterator[Shape]:
         room = int((starts[0] - first - 16 - x) / NAME)
         yield Words(x + 14, top + mark.pitch * 0.7, label(mark.labels[i], room), 12)
         for k, start in enumerate(starts):
-            yield Words(start, top + mark.pitch * 0.7, mark.cells[i * len(starts) + k], 12, "end")
-    row_left: Array = np.full(len(rows), right - BAR)
+            yield Words(
+                start, top + mark.pitch * 0.7, mark.cells[i * len(starts) + k], 12, anchor="end"
+            )
+    row_left: Array = np.full(len(rows), right - bar)
     upper = mark.y + (np.arange(len(rows)) + 0.2) * mark.pitch
     for code, part in mark.parts.items():
-        wide = BAR * part[rows] / 1000
+        wide = bar * part[rows] / 1000
         yield Boxes(int(code), rectangles(row_left, upper, wide, mark.pitch * 0.6)[wide > 0])
         row_left = row_left + wide
 
@@ -618,13 +645,12 @@ def headline(scene: Scene) -> Iterator[Words]:
 
 
 def headline_height(scene: Scene) -> float:
-    """Return how much room the title takes above the drawing."""
+    """Return the height of the title above the drawing."""
     return 10 + TITLE_LINE * len(wrap(scene.title, OF_TITLE, max_lines=2, placeholder=" …"))
 
 
 def caption(scene: Scene, frame: int) -> Iterator[Shape]:
-    """Yield the shapes below the drawing: the frame in words, and the meaning of the codes that the
-    scene uses."""
+    """Yield the shapes below the drawing: a description of the frame, and the legend."""
     still = scene.stills[int(scene.frames[frame])]
     y = scene.height + 14
     head = f"{still.label}, {number(still.cycles)} modelled cycles" if still.cycles else still.label
@@ -646,7 +672,7 @@ MOST_LINES = 3  # lines of the note
 
 
 def legend_words(scene: Scene, code: int) -> str:
-    """Return a code as the legend names it."""
+    """Return the letter and the name of a code, as the legend shows them."""
     return f"{scene.codes[code].letter} {scene.codes[code].name}".strip()
 
 
@@ -666,7 +692,7 @@ def legend_places(scene: Scene) -> list[tuple[int, float, int]]:
 
 
 def caption_height(scene: Scene) -> float:
-    """Return the height of the words and the legend below the drawing."""
+    """Return the height of the texts and the legend below the drawing."""
     return (
         50
         + LINE * note_lines(scene)
@@ -675,8 +701,8 @@ def caption_height(scene: Scene) -> float:
 
 
 def note_lines(scene: Scene) -> int:
-    """Return how many lines the longest note takes: the same for every frame, so that nothing moves
-    from one to the next."""
+    """Return the number of lines of the longest note. Every frame has that many, so that nothing
+    moves between frames."""
     return max(1, *(len(_lines(still.note, MOST_LINES)) for still in scene.stills))
 
 

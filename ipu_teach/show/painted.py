@@ -28,7 +28,7 @@ class Once:
         self._number: dict[str, int] = {}
 
     def picture(self, shapes: Sequence[Shape]) -> list[Any]:
-        """Return [how many, the numbers of these shapes]."""
+        """Return [the number of shapes, the number of each shape in `all`]."""
         numbers = [self._of(_together(list(group))) for _, group in groupby(shapes, _style)]
         return [len(numbers), pack(np.array(numbers))]
 
@@ -39,7 +39,7 @@ class Once:
 
 
 def tenths(values: Any) -> Array:
-    """int64: lengths in tenths of a unit."""
+    """Return int64: lengths in tenths of a unit."""
     return np.round(np.asarray(values, np.float64) * 10).astype(np.int64)
 
 
@@ -100,7 +100,7 @@ def _together(shapes: list[Any]) -> list[Any]:
 
 
 def beside(pictures: Sequence[Sequence[Shape]]) -> int:
-    """Return how far words reach to the left of where their mark begins."""
+    """Return how far texts reach to the left of the beginning of their mark."""
     words = (shape for picture in pictures for shape in picture if isinstance(shape, Words))
     reach = (LETTER * len(w.text) * ANCHORS.index(w.anchor) / 2 - w.x for w in words if w.x < 0)
     return round(max(reach, default=0))

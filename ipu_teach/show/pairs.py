@@ -14,8 +14,8 @@ from ipu_teach.types import Array
 
 
 def paired(scene: Scene) -> Scene:
-    """Return the same of a scene with two tapes of as many lanes. Both are in one place then, where
-    each has every other lane."""
+    """Return a scene with two tapes of equally many lanes as one tape, in which the lanes of the
+    two runs alternate."""
     tapes = [mark for mark in scene.marks if isinstance(mark, Tape)]
     first = tapes[0]
     lanes = tapes[0].count
@@ -57,7 +57,7 @@ def paired(scene: Scene) -> Scene:
 
 
 def _differs(scene: Scene) -> tuple[str, int]:
-    """Return (which step takes another time in the second run, and by how much, a frame that shows
+    """Return (a text with the step whose time differs most between the runs, a frame that shows
     it)."""
     spent: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
     frames: dict[str, int] = {}  # by step: the last run that has it
@@ -74,14 +74,16 @@ def _differs(scene: Scene) -> tuple[str, int]:
 
 
 def _spread(values: Any, which: int, lanes: int, base_value: Any) -> Array:
-    """Return the values in every other one of twice as many lanes, and `other` in those between."""
+    """Return twice as many lanes: `values` in every second lane, from lane `which` on, and
+    `base_value` in the others."""
     spread = np.empty((lanes, 2), np.int64)
-    spread[:, which], spread[:, 1 - which] = values, base_value
+    spread[:, which] = values
+    spread[:, 1 - which] = base_value
     return spread.reshape(-1)
 
 
 def _every_other(drawing: Drawing, which: int, lanes: int) -> Drawing:
-    """Return the same in every other lane; those between are empty."""
+    """Return a drawing with its bars in every second lane; the lanes between them are empty."""
     bars = []
     for bar in drawing.bars:
         begin = _spread(bar.start, which, lanes, bar.end)

@@ -38,7 +38,9 @@ from ipu_teach.target import Target
 from ipu_teach.types import Array
 
 # where panels begin and end; above the first there is room for its heading
-LEFT, RIGHT, TOP = 16.0, 704.0, 34.0
+LEFT = 16.0
+RIGHT = 704.0
+TOP = 34.0
 ENDS = ("slowest", "fastest")  # of lanes that are sorted
 BROAD, NAMED = 52.0, 14.0  # an IPU with its number above it, and the room for that
 
@@ -50,9 +52,9 @@ Piece = tuple[int, int, int]  # code, start, length
 
 
 class Panels:
-    """Marks as they are put, from the top on. `y` is where the next ones begin; `lanes` are the
-    bars of all that were given with them, for a `Still` that shows them whole; `notes` say what was
-    left out."""
+    """The marks of a picture, which are placed from the top to the bottom. `y` is where the next
+    ones begin. `lanes` are the bars that were given with marks, for a `Still` that shows all
+    of them. `notes` tell what the picture leaves out."""
 
     def __init__(self) -> None:
         self.y = self.bottom = TOP
@@ -71,8 +73,8 @@ class Panels:
         down: float = 0,
         drawing: Drawing | None = None,
     ) -> None:
-        """Place a mark from `left` to `right`, `high` units tall, as far as it has no size of its
-        own, and `down` from `y`. `drawing`: its bars, which it shows whole."""
+        """Place a mark from `left` to `right`, `down` below `y`, and `high` units high, unless
+        the mark has a size of its own. `drawing` has the bars that the mark shows."""
         y = self.y + down
         where: dict[str, Any] = {"x": left, "y": y}
         if not isinstance(mark, Cells | Painted):
@@ -100,9 +102,8 @@ class Panels:
         say: str,
         without: int = -1,
     ) -> None:
-        """Put lanes by their labels, with their pieces, below the other panels. `say` may quote
-        "long", the length of the pieces without those of the code `without`, and "pieces", their
-        number."""
+        """Put lanes with their pieces below the other panels. `say` may quote "long", the length
+        of the pieces without those of the code `without`, and "pieces", their number."""
         long = [sum(n for code, _, n in pieces if code != without) for pieces in rows.values()]
         values = {
             "long": np.array(long),
@@ -122,11 +123,11 @@ class Panels:
         self.put(mark, left=left, high=pitch * len(rows), drawing=drawing)
 
     def below(self, gap: float = 36) -> None:
-        """Go on below all that was put, if there is any."""
+        """Continue below all marks that were put, if there are any."""
         self.y = self.bottom + gap if self.marks else self.y
 
     def first(self, shown: int, of: int, noun: str, whose: str = "The picture shows") -> None:
-        """Add a note that only the first `shown` of `of` items are shown, if that is so."""
+        """Add a note that only the first `shown` of `of` items are shown, if some are left out."""
         if shown < of:
             self.notes.append(f"{whose} the first {shown:,} of {of:,} {noun}.")
 
@@ -142,11 +143,13 @@ class Panels:
         frames: Array | None = None,
         **rest: Any,
     ) -> Scene:
-        """Return the scene of these panels, `foot` higher than their content. `rest` are fields of
-        `Scene`; its frames are its stills by default."""
+        """Return the scene of these panels, which is `foot` higher than their content. `rest`
+        are fields of `Scene`. By default, each still is a frame."""
         height = max(self.y, self.bottom) + foot
         notes = tuple(dict.fromkeys((*self.notes, *rest.pop("notes", ()))))
-        drawings, stills, (heads, rows) = tuple(self.drawings), tuple(stills), table
+        drawings = tuple(self.drawings)
+        stills = tuple(stills)
+        heads, rows = table
         return Scene(
             view,
             title,
@@ -163,7 +166,7 @@ class Panels:
 
 
 def bars(rows: Sequence[Sequence[Piece]]) -> tuple[Bar, ...]:
-    """Return the first piece of every lane, the second of every lane, and so on."""
+    """Return the bars of lanes: bar k has the k-th piece of every lane."""
     longest = max(map(len, rows))
     pieces: Array = np.array([[*row] + [(0, 0, 0)] * (longest - len(row)) for row in rows])
     return tuple(Bar(pieces[:, i, 0], pieces[:, i, 1], pieces[:, i, 2], 0) for i in range(longest))
@@ -179,11 +182,13 @@ def grid(
     largest: float = np.inf,
     **options: Any,
 ) -> Cells:
-    """Return the tiles of a machine in a square of side `room`, IPU by IPU, each under its number
-    where there is room; of each `each_ipu` cells, left out one for each tile."""
+    """Return the tiles of a machine as a square of side `room`, IPU by IPU, each IPU below its
+    number if there is room. `each_ipu` is the number of cells of an IPU; by default, each
+    tile has a cell."""
     ipus = target.num_ipus
     cells = each_ipu or target.tiles_per_ipu
-    across, columns = int(np.ceil(np.sqrt(ipus))), int(np.ceil(np.sqrt(cells)))
+    across = int(np.ceil(np.sqrt(ipus)))
+    columns = int(np.ceil(np.sqrt(cells)))
     named = ipus > 1 and room / across >= BROAD
     gap = NAMED * (across - 1) if named else 0.0
     side = room / (across * columns + GAP * (across - 1))
@@ -213,7 +218,7 @@ def flame(
     timed: bool,
     beside: tuple[str, ...] = (),
 ) -> Flame:
-    """Return nested boxes: for each its row, begin, end, title and code."""
+    """Return nested boxes, each given by its row, begin, end, title and code."""
     names: dict[str, int] = {}
     rows = [
         (row, first, last, names.setdefault(label(noun, 48), len(names)), code)
@@ -245,7 +250,7 @@ def boxes_in_rows(
     rows: Sequence[str],
     cells: Sequence[Cell],
 ) -> Painted:
-    """Return a box in each cell, with the names of the rows beside them."""
+    """Return a mark with a box for each cell, and the names of the rows beside them."""
     wide = width / columns
     codes = np.array([cell[2] for cell in cells])
     places = np.array([(c * wide, r * pitch, 0.94 * wide, 0.9 * pitch) for r, c, *_ in cells])
@@ -255,9 +260,18 @@ def boxes_in_rows(
         at = (column + 0.47) * wide, (row + 0.45) * pitch + 4
         shapes += [Words(*at, text, 11 if wide > 36 else 9, "middle", code)] * bool(text)
     for row in range(0, len(rows), int(np.ceil(12 / pitch))):
-        shapes.append(Words(-6, (row + 0.45) * pitch + 4, rows[row], 11, "end"))
+        shapes.append(Words(-6, (row + 0.45) * pitch + 4, rows[row], 11, anchor="end"))
     cell_texts = [cell[-1] for cell in cells]
-    return painted(name, heading, width, pitch * len(rows), [shapes], places, cell_texts, "{label}")
+    return painted(
+        name,
+        heading,
+        width,
+        pitch * len(rows),
+        pictures=[shapes],
+        places=places,
+        labels=cell_texts,
+        say="{label}",
+    )
 
 
 def painted(
@@ -271,8 +285,9 @@ def painted(
     say: str = "",
     **options: Any,
 ) -> Painted:
-    """Return fixed shapes, in pictures, with the `places` of their parts, the label of each part,
-    and the text about one. `options` are fields of `Painted`."""
+    """Return a mark of fixed shapes, with a tuple of shapes for each picture. `places` and
+    `labels` are those of the parts that can be pointed at, and `say` is the text about a
+    part. `options` are fields of `Painted`."""
     places = side_by_side(0, width, height) if places is None else places
     options |= {"pictures": tuple(map(tuple, pictures)), "count": len(places), "places": places}
     options |= {"width": width, "height": height, "labels": tuple(labels), "say": say}
@@ -286,7 +301,7 @@ def side_by_side(count: int, width: float, height: float) -> Array:
 
 
 def tall(mark: Cells | Rows | Painted) -> float:
-    """Return the height of a mark that has one of its own, as it shows at first."""
+    """Return the height of a mark whose content decides it, as the mark is shown at first."""
     if isinstance(mark, Painted):
         return mark.height
     if isinstance(mark, Cells):

@@ -15,13 +15,13 @@ from ipu_teach.types import Array
 
 
 def paint_matrix(scene: Scene, mark: Matrix, still: Still) -> Iterator[Shape]:
-    """Yield the squares, the bars above and beside them, the ticks and the diagonal."""
+    """Yield the squares of a matrix, the bars above and beside it, its ticks and its diagonal."""
     side = mark.width / mark.bins
     drawing = scene.drawings[still.lanes[mark.name][0]]
     codes = np.broadcast_to(still.cells[mark.name][0], mark.count).reshape(mark.bins, mark.bins)
     yield Words(mark.x, mark.y - MARGIN - 16, mark.heading, ink="soft")
     if mark.count > MOST_RECTANGLES:
-        yield Raster(mark.x, mark.y, mark.width, mark.height, codes)
+        yield Raster(mark.x, mark.y, mark.width, mark.height, codes=codes)
     else:
         for code in np.unique(codes):
             row, column = np.nonzero(codes == code)
@@ -58,25 +58,25 @@ def paint_matrix(scene: Scene, mark: Matrix, still: Still) -> Iterator[Shape]:
         if mark.ipu:
             name = f"IPU {text}"
             at = (int(text) + 0.5) * block
-        yield Words(mark.x + at, bottom + 14, name, 11, "middle", "soft")
-        yield Words(mark.x - 5, mark.y + at + 4, name, 11, "end", "soft")
+        yield Words(mark.x + at, bottom + 14, name, 11, anchor="middle", ink="soft")
+        yield Words(mark.x - 5, mark.y + at + 4, name, 11, anchor="end", ink="soft")
     by = "IPU" if mark.ipu else "tile"
-    yield Words(right, bottom + 30, f"senders, by {by}", 12, "end", "soft")
-    yield Words(mark.x - 5, mark.y - 8, "receivers", 11, "end", "soft")
+    yield Words(right, bottom + 30, f"senders, by {by}", 12, anchor="end", ink="soft")
+    yield Words(mark.x - 5, mark.y - 8, "receivers", 11, anchor="end", ink="soft")
 
 
 def links(mark: Matrix, codes: Array) -> Array:
-    """Return int[n, 2]: pairs of IPUs of which the first gets something from the other over a
-    link."""
+    """Return int[n, 2]: the pairs (receiver, sender) of IPUs that communicate over a link."""
     ipus = mark.bins // mark.ipu
     sectors = np.asarray(codes.reshape(ipus, mark.ipu, ipus, mark.ipu).any(axis=(1, 3)))
     return np.argwhere(sectors & ~np.eye(ipus, dtype=bool))
 
 
 def around(sizes: Array, middle: int) -> list[tuple[int, int, int]]:
-    """Return (partner, bytes from it, bytes to it) of bin `middle` of a matrix of bytes, those with
-    most first."""
-    received, sent = sizes[middle], sizes[:, middle]
+    """Return (partner, bytes from it, bytes to it) for the partners of bin `middle`, those with
+    the most bytes first."""
+    received = sizes[middle]
+    sent = sizes[:, middle]
     both = received + sent
     both[middle] = 0
     order = np.argsort(-both, kind="stable")
@@ -84,20 +84,20 @@ def around(sizes: Array, middle: int) -> list[tuple[int, int, int]]:
 
 
 def busiest(drawing: Drawing) -> int:
-    """Return the bin that sends and receives most."""
+    """Return the bin that sends and receives the most bytes."""
     sent, received = (np.asarray(bar.length) for bar in drawing.bars)
     return int(np.argmax(sent + received))
 
 
 def bin_name(mark: Matrix, which: int) -> str:
-    """Return the tiles of a row or column."""
+    """Return the tiles of a row or a column, as a text."""
     first = which * mark.each
     last = min((which + 1) * mark.each, mark.tiles) - 1
     return f"{first:,}" if first == last else f"{first:,} to {last:,}"
 
 
 def paint_partners(scene: Scene, mark: Partners, still: Still) -> Iterator[Shape]:
-    """Yield the busiest tile in the middle, its partners in a column to each side."""
+    """Yield the busiest tile in the middle, and its partners in a column on each side."""
     matrix = scene.mark(mark.of)
     assert isinstance(matrix, Matrix)
     middle = busiest(scene.drawings[still.lanes[matrix.name][0]])
@@ -143,8 +143,10 @@ def paint_partners(scene: Scene, mark: Partners, still: Still) -> Iterator[Shape
         for line, text in enumerate(lines):
             up = v + 4 + 13 * (line - (len(lines) - 1) / 2)
             anchor = "end" if way < 0 else "start"
-            yield Words(edge, up, text, 11 if line else 12, anchor, "soft" if line else "ink")
-    yield Words(x, y + 5, bin_label, 14, "middle")
+            yield Words(
+                edge, up, text, 11 if line else 12, anchor=anchor, ink="soft" if line else "ink"
+            )
+    yield Words(x, y + 5, bin_label, 14, anchor="middle")
     if len(sectors) > len(shown):
         rest = f"and {len(sectors) - len(shown):,} others"
-        yield Words(mark.right, mark.bottom + 12, rest, 12, "end", "soft")
+        yield Words(mark.right, mark.bottom + 12, rest, 12, anchor="end", ink="soft")

@@ -27,8 +27,13 @@ CODES = (
     OTHERWISE.lettered("B", "in this window and in the one before"),
     replace(NOWHERE, name="a constant around the image", letter="0"),
 )
-MOST_ELEMENTS, MOST_ROWS = 256, 36
-WIDE, MATRIX, SIDE, LANE, EDGE = 688.0, 372.0, 20.0, 18.0, 52.0
+MOST_ELEMENTS = 256
+MOST_ROWS = 36
+WIDE = 688.0
+MATRIX = 372.0
+SIDE = 20.0
+LANE = 18.0
+EDGE = 52.0
 SWITCH = ("c", "Channels the other way", "shows the other layout and back", False)
 
 
@@ -109,7 +114,8 @@ class _Windows:
 
     def told(self, row: int) -> tuple[str, str]:
         """Return where a window is, and which elements it covers."""
-        (own_cells, shared), (_, down, across, channels) = self.seen(row), self.x.shape
+        own_cells, shared = self.seen(row)
+        _, down, across, channels = self.x.shape
         _, i, j, _ = np.unravel_index(own_cells, (1, down, across, channels))
         where = "constants alone"
         if len(own_cells):
@@ -161,8 +167,12 @@ class _Windows:
             pitch = (WIDE - EDGE) / lies.each
             line = np.searchsorted(tiles, lies.tile)
             memory.append((np.stack((EDGE + pitch * lies.place, low + 40 * line), 1), pitch))
-        still = [Words(0, -6, "the image, a square for each channel", 11, "start", "soft")]
-        still += [Words(MATRIX, -6, "the matrix: a row for each window", 11, "start", "soft")]
+        still = [
+            Words(0, -6, "the image, a square for each channel", 11, anchor="start", ink="soft")
+        ]
+        still += [
+            Words(MATRIX, -6, "the matrix: a row for each window", 11, anchor="start", ink="soft")
+        ]
         still += [Words(0, low + 40 * n + 13, f"tile {t}", 11) for n, t in enumerate(tiles)]
         squares = rectangles(image[:, 0], image[:, 1], 0.94 * side, 0.94 * side)
         pictures = [
@@ -177,7 +187,15 @@ class _Windows:
         high = low + 40 * len(tiles)
         switches = (SWITCH,) * (len(memory) - 1)
         mark = painted(
-            "patches", "", WIDE, high, pictures, squares, labels, "{label}", switches=switches
+            "patches",
+            "",
+            WIDE,
+            high,
+            pictures=pictures,
+            places=squares,
+            labels=labels,
+            say="{label}",
+            switches=switches,
         )
         panels.put(mark)
         stills = (
@@ -213,9 +231,11 @@ class _Windows:
         them."""
         own_cells, shared = self.seen(row)
         kind = np.full(len(squares), PLAIN)
-        kind[own_cells], kind[shared] = NEW, SHARED
+        kind[own_cells] = NEW
+        kind[shared] = SHARED
         boxes = rectangles(memory[:, 0], memory[:, 1], 0.9 * pitch, LANE)
-        (wide, high), numbers = cell, self.rows[row]
+        wide, high = cell
+        numbers = self.rows[row]
         x = MATRIX + wide * np.arange(len(numbers))
         own_boxes = rectangles(x, high * row, 0.9 * wide, 0.9 * high)
         lit = np.where(numbers < 0, ZERO, kind[numbers])

@@ -24,8 +24,10 @@ from ipu_teach.show.streaming import LEFT, MOST_STEPS, WAITING, merged, put_lane
 from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
 
-MOST_TICKS, MOST_STAGES = 128, 32
-WIDE, HIGH = 554.0, 240.0
+MOST_TICKS = 128
+MOST_STAGES = 32
+WIDE = 554.0
+HIGH = 240.0
 NARROWER = 0.47  # the factor by which a narrow page shrinks it; words keep their size
 GOES = {FORWARD: len(STATES), BACKWARD: len(STATES) + 1}
 BUBBLE = len(STATES) + 2
@@ -75,8 +77,8 @@ def pipeline(ticks: Iterable[Iterable[tuple[str, int, int]]], report: Report | N
 
 
 def held(every: Ticks, stages: int) -> Array:
-    """Return int64[stages, ticks]: how many micro-batches a stage holds, the one at work
-    included."""
+    """Return int64[stages, ticks]: the number of micro-batches that each stage holds, including
+    the one at work."""
     stashed = np.zeros((stages, len(every)), np.int64)
     back = {(s, b) for now in every for kind, s, b in now if kind == BACKWARD}
     for t, now in enumerate(every):
@@ -93,7 +95,8 @@ def _scene(every: Ticks, report: Report | None, max_ticks: int) -> Scene:
     works = sum(map(len, every))
     most_held = stash(every, stages)
     holds = held(every, stages)
-    ticks, rows = min(len(every), max_ticks, MOST_TICKS), min(stages, MOST_STAGES)
+    ticks = min(len(every), max_ticks, MOST_TICKS)
+    rows = min(stages, MOST_STAGES)
     panels = Panels()
     panels.first(ticks, len(every), "ticks")
     panels.first(rows, stages, "stages")
@@ -114,14 +117,17 @@ def _scene(every: Ticks, report: Report | None, max_ticks: int) -> Scene:
             cells[s, t] = s, t, GOES[kind], texts, description
     heading = "the schedule: a column for each tick, in each box the micro-batch"
     names = [f"stage {s}" for s in range(rows)]
-    boxes = boxes_in_rows("ticks", heading, WIDE, high, ticks, names, [*cells.values()])
+    boxes = boxes_in_rows(
+        "ticks", heading, WIDE, high, columns=ticks, rows=names, cells=[*cells.values()]
+    )
     panels.put(boxes, left=LEFT)
     panels.below(34)
-    unit, (row, tick) = 0.88 * high / max(most_held), np.nonzero(holds[:rows, :ticks])
+    unit = 0.88 * high / max(most_held)
+    row, tick = np.nonzero(holds[:rows, :ticks])
     tall = unit * holds[row, tick]
     bars = rectangles(tick * wide, (row + 0.94) * high - tall, wide + 0.2, tall)
     sides = [
-        Words(-6, (s + 0.45) * high + 4, f"stage {s}: at most {most_held[s]}", 11, "end")
+        Words(-6, (s + 0.45) * high + 4, f"stage {s}: at most {most_held[s]}", 11, anchor="end")
         for s in range(rows)
     ]
     places = rectangles(0, np.arange(rows) * high, WIDE, 0.94 * high)
@@ -129,7 +135,17 @@ def _scene(every: Ticks, report: Report | None, max_ticks: int) -> Scene:
     heading = "micro-batches that a stage holds, with the one at work"
     say = "{label} holds {n} {n|micro-batch|micro-batches} at most"
     values = {"n": np.array(most_held[:rows])}
-    mark = painted("held", heading, WIDE, high * rows, [picture], places, names, say, values=values)
+    mark = painted(
+        "held",
+        heading,
+        WIDE,
+        high * rows,
+        pictures=[picture],
+        places=places,
+        labels=names,
+        say=say,
+        values=values,
+    )
     panels.put(mark, left=LEFT)
     batches = 1 + max(work.micro_batch for now in every for work in now)
     sentence = (
@@ -140,7 +156,7 @@ def _scene(every: Ticks, report: Report | None, max_ticks: int) -> Scene:
     )
     if report is not None:
         sentence += f" {_run(panels, report, max_ticks)}"
-    still = Still("the whole schedule", sentence, BUBBLE, 0, True, lanes=panels.lanes)
+    still = Still("the whole schedule", sentence, BUBBLE, 0, first=True, lanes=panels.lanes)
     return panels.scene(
         "pipeline",
         f"{100 - 100 * works / stages / len(every):.1f} % of the schedule is bubble",
@@ -160,7 +176,7 @@ def _scene(every: Ticks, report: Report | None, max_ticks: int) -> Scene:
 
 
 def _run(panels: Panels, report: Report, max_ticks: int) -> str:
-    """Put a lane for each IPU, and say how much of its time it waits."""
+    """Put a lane for each IPU, and return a text with the share of its time that it waits."""
     names = report.target.sets
     pieces = defaultdict[tuple[int, int], list[tuple[int, int]]](list)
     panels.first(max_ticks, report.num_steps, "supersteps", "The run shows")
@@ -188,7 +204,9 @@ def _run(panels: Panels, report: Report, max_ticks: int) -> str:
             for c, pieces_of_code in by_code.items()
             for a, b in pieces_of_code.tolist()
         ]
-    put_lanes(panels, "run", "the run; grey: an IPU waits", lanes, shown, "modelled cycles")
+    put_lanes(
+        panels, "run", "the run; grey: an IPU waits", lanes, span=shown, unit="modelled cycles"
+    )
     waits = 100 * (1 - float(np.mean([row.busy for row in report.ipus])))
     return (
         f"In its run, {number(report.total_cycles)} modelled cycles, the IPUs wait {waits:.1f} % "

@@ -11,7 +11,7 @@ import base64
 import html
 import io
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
@@ -20,7 +20,20 @@ from ipu_teach.errors import InvalidOptionError, shown
 from ipu_teach.types import Array
 
 if TYPE_CHECKING:
+    from matplotlib.colors import Colormap
     from matplotlib.figure import Figure
+
+
+HEAT_COLOURS = 48
+INK = "#777777"  # of titles: readable on light pages and on dark ones
+
+
+class _Colours(TypedDict, total=False):
+    """The arguments of matplotlib's `imshow` that choose colours."""
+
+    cmap: str | Colormap
+    vmin: float
+    vmax: float
 
 
 class Picture:
@@ -52,47 +65,85 @@ def picture(figure: Figure, alt: str) -> Picture:
         raise InvalidOptionError(
             f"picture() was given {shown(figure)}.", next_step="give a matplotlib figure."
         )
+    return Picture(_png(figure), alt)
+
+
+def _png(figure: Figure, *, transparent: bool = False) -> bytes:
+    """Return a figure as a PNG file, of 80 pixels an inch."""
     buffer = io.BytesIO()
-    # Without this the file would carry matplotlib's version, and two runs would differ for nothing.
-    figure.savefig(buffer, format="png", dpi=80, bbox_inches="tight", metadata={"Software": None})
-    return Picture(buffer.getvalue(), alt)
+    figure.savefig(
+        buffer,
+        format="png",
+        dpi=80,
+        bbox_inches="tight",
+        transparent=transparent,
+        # otherwise the file would carry matplotlib's version, and two runs would differ
+        metadata={"Software": None},
+    )
+    return buffer.getvalue()
 
 
 @flagged
 def images(
-    pictures: Array, alt: str, titles: Sequence[Any] | None = None, *, diverging: bool = False
+    pictures: Array,
+    alt: str,
+    titles: Sequence[object] | None = None,
+    *,
+    diverging: bool = False,
+    heat: bool = False,
 ) -> Picture:
-    """Return a row or two of grey images, or (`diverging`) of signed values: red below zero, blue
-    above, white at zero.
+    """Return images in rows of up to five: grey, and black where an image has its highest value.
 
-    `pictures`: (n, height, width). `titles`: one for each, printed above it.
+    `pictures` has shape (n, height, width). `alt` says what the images show. `titles` has a title
+    for each, which is printed above it. With `diverging`, values below zero are red, those above
+    zero blue, and zero is white. With `heat`, all images share a scale from black over red to
+    yellow, and a bar beside them shows its values.
+
+    :raises InvalidOptionError: if the text is empty; if `pictures` or `titles` have another shape;
+        or if `diverging` and `heat` are both True.
     """
+    if diverging and heat:
+        raise InvalidOptionError(
+            "images() was given diverging=True and heat=True.", next_step="give one of them."
+        )
     _check_alt(alt)
     stack = _stack(pictures)
     if titles is not None and np.asarray(titles, object).shape[:1] != (len(stack),):
         raise InvalidOptionError(f"""images() was given {shown(titles)} as titles of {len(stack)}
             pictures.
             next:  give one for each.""")
+    from matplotlib import colormaps
     from matplotlib.figure import Figure
 
     columns = min(len(stack), 5)
     rows = -(-len(stack) // columns)
-    figure = Figure(figsize=(1.5 * columns, 1.7 * rows), layout="constrained")
-    image_options: dict[str, Any] = {"cmap": "gray_r"}
+    side = min(2.2, 9.2 / columns)  # inches
+    figure = Figure(figsize=(side * columns, 1.13 * side * rows), layout="constrained")
+    known = stack[np.isfinite(stack)].astype(np.float64)
+    colours: _Colours = {"cmap": "gray_r"}
     if diverging:
-        limit = float(np.abs(stack[np.isfinite(stack)].astype(np.float64)).max(initial=0)) or 1.0
-        image_options = {"cmap": "RdBu", "vmin": -limit, "vmax": limit}
+        limit = float(np.abs(known).max(initial=0)) or 1.0
+        colours = {"cmap": "RdBu", "vmin": -limit, "vmax": limit}
+    elif heat and known.size:
+        colours = {"vmin": float(known.min()), "vmax": float(known.max())}
+        # with fewer colours, the file of a smooth image is a third as large
+        colours["cmap"] = colormaps["inferno"].resampled(HEAT_COLOURS)
+    drawn = []
     for i, image in enumerate(stack):
         axes = figure.add_subplot(rows, columns, i + 1)
-        axes.imshow(image, **image_options)
+        drawn.append(axes.imshow(image, interpolation="nearest", **colours))
         axes.set_axis_off()
         if titles is not None:
-            axes.set_title(str(titles[i]), fontsize=10)
-    return picture(figure, alt)
+            axes.set_title(str(titles[i]), fontsize=10, color=INK)
+    if heat:
+        bar = figure.colorbar(drawn[0], ax=figure.axes, fraction=0.05, pad=0.02)
+        bar.ax.tick_params(labelsize=9, labelcolor=INK, color=INK)
+    return Picture(_png(figure, transparent=True), alt)
 
 
 def _stack(pictures: Array) -> Array:
-    """Return the pictures as an array of numbers with three dimensions, none of them empty."""
+    """Return the pictures as an array of numbers with three dimensions; raise an error if it is
+    empty or of another shape."""
     try:
         stack = np.asarray(pictures)
     except ValueError:

@@ -15,8 +15,8 @@ LONGEST_BLOCK = 65_535  # bytes of a stored block (RFC 1951, 3.2.4)
 
 
 def indexed_png(codes: Array, colours: Sequence[str]) -> bytes:
-    """Return the picture whose pixel (row, column) has the colour `colours[codes[row, column]]`; at
-    most 16 colours, as "#rrggbb"."""
+    """Return a PNG file whose pixel (row, column) has the colour `colours[codes[row, column]]`.
+    There are at most 16 colours, given as "#rrggbb"."""
     height, width = codes.shape
     nibbles = np.zeros((height, -(-width // 2) * 2), np.uint8)
     nibbles[:, :width] = codes
@@ -41,7 +41,7 @@ def _chunk(kind: bytes, data: bytes) -> bytes:
 
 
 def _stored(data: bytes) -> bytes:
-    """Return a zlib stream that stores its data as it is."""
+    """Return a zlib stream that contains its data uncompressed."""
     blocks = [data[i : i + LONGEST_BLOCK] for i in range(0, len(data), LONGEST_BLOCK)] or [b""]
     stream = b"".join(
         struct.pack("<BHH", i == len(blocks) - 1, len(block), len(block) ^ 0xFFFF) + block

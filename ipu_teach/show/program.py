@@ -27,6 +27,7 @@ from ipu_teach.types import Array
 
 MOST_ROWS = 1000
 FIRST_ROWS = 28  # that are unfolded at first
+LONGEST_TITLE = 60  # characters
 PITCH = 20.0
 
 
@@ -124,22 +125,22 @@ def _scene(report: Report, walk: Walk, all_places: list[WalkPlace]) -> Scene:
     return panels.scene(
         "program",
         titled(report, _title(all_places, total, spent)),
-        _sentence(walk, all_places, total, spent, report.target),
+        _sentence(walk, all_places, total, spent, target=report.target),
         foot=10,
         codes=palette.PHASES,
-        stills=(Still(programs, note, 0, 0, True),),
+        stills=(Still(programs, note, 0, 0, first=True),),
         table=(("part", "depth", *columns, *named, *ipus), rows),
     )
 
 
 def _numbered(places: Sequence[WalkPlace]) -> dict[int, str]:
-    """By the id of a place its title. Steps beside each other that are called the same are counted:
-    Copy 2 of 3."""
+    """Return the title of each place by its id. Steps next to each other with one title are
+    numbered: Copy 2 of 3."""
     titles = {id(place): place.title for place in places}
     for place in places:
         same_title = Counter(child.title for child in place.children if child.node.step < 0)
         for child in place.children:
-            if same_title[child.title] > 1 and child.title == child.node.kind:  # it has no name
+            if same_title[child.title] > 1:
                 titles[id(child)] = _by_content(child)
         steps = [child for child in place.children if child.node.step >= 0]
         often = Counter(child.title for child in steps)
@@ -154,16 +155,32 @@ def _numbered(places: Sequence[WalkPlace]) -> dict[int, str]:
 
 
 def _by_content(place: WalkPlace) -> str:
-    """Return the title of a part without a name, by the first of its steps: Sequence: forward0,
-    …"""
-    names = list(dict.fromkeys(leaf.title for leaf in place.walk() if leaf.node.step >= 0))
-    named = [name for name in names if name.startswith("Execute ")] or names
-    first = named[0].removeprefix("Execute ") if named else "nothing"
-    return f"{place.title}: {label(first, 36)}{', …' * (len(names) > 1)}"
+    """Return the title of a part by its steps, such as "Sequence: forward0, backward3".
+
+    Of names such as "forward0/multiply" the first word counts. If the part's own name, or all of
+    its steps, have that word, the next one counts.
+    """
+    steps = list(dict.fromkeys(leaf.title for leaf in place.walk() if leaf.node.step >= 0))
+    executed = [step.removeprefix("Execute ") for step in steps if step.startswith("Execute ")]
+    paths = [name.split("/") for name in executed] or [[step] for step in steps]
+    while all(len(path) > 1 for path in paths) and (
+        {path[0] for path in paths} == {place.node.name}
+    ):
+        paths = [path[1:] for path in paths]
+    words = list(dict.fromkeys(path[0] for path in paths)) or ["nothing"]
+    title = f"{place.title}: {label(words[0], 36)}"
+    for place_of, word in enumerate(words[1:], start=1):
+        longer = f"{title}, {word}"
+        is_last = place_of + 1 == len(words)
+        if len(longer) > (LONGEST_TITLE if is_last else LONGEST_TITLE - len(", …")):
+            return f"{title}, …"
+        title = longer
+    return title
 
 
 def _whose(cycles: Sequence[float], sets: Sequence[str]) -> str:
-    """Return which IPU has most to do, or how many have."""
+    """Return the name of the IPU with the most cycles, or how many IPUs have that many; "" if
+    there are no cycles."""
     busiest = [
         ipu for ipu, cycles_per_ipu in enumerate(cycles) if cycles_per_ipu == max(cycles) > 0
     ]
@@ -174,7 +191,8 @@ def _whose(cycles: Sequence[float], sets: Sequence[str]) -> str:
 
 
 def _opened(depth: Array, counts: Array) -> Array:
-    """Return bool[parts], as numbers: unfolded level by level while at most `FIRST_ROWS` show."""
+    """Return int[parts]: 1 for each part that is unfolded. Levels are unfolded as long as at
+    most `FIRST_ROWS` rows show."""
     level = 0
     while (depth <= level + 1).sum() <= FIRST_ROWS and level < depth.max():
         level += 1
@@ -219,41 +237,50 @@ def _pieces(kinds: list[Counter[str]], total: float) -> dict[str, Array]:
     return {f"{code}": parts[:, code] for code in np.flatnonzero(parts.any(axis=0)).tolist()}
 
 
-def _title(
-    places: list[WalkPlace], total: float, spent: Mapping[WalkPlace, Sequence[float]]
-) -> str:
-    """Return which step takes most of the cycles."""
-    leaves = [place for place in places if place.node.step >= 0]
-    if not total or not leaves:
+Spent = Mapping[WalkPlace, Sequence[float]]  # cycles of each place, on each of several IPUs
+
+
+def _by_title(places: Sequence[WalkPlace], spent: Spent) -> dict[str, Array]:
+    """Return the cycles of the steps of one name, together, on each IPU."""
+    by_title: dict[str, Array] = {}
+    for place in places:
+        if place.node.step >= 0:
+            by_title[place.title] = by_title.get(place.title, 0) + np.array(spent[place])
+    return by_title
+
+
+def _title(places: Sequence[WalkPlace], total: float, spent: Spent) -> str:
+    """Return which step takes most of the cycles; steps of one name count together."""
+    by_title = _by_title(places, spent)
+    if not total or not by_title:
         return "Nothing that takes time has run"
-    worst = max(leaves, key=lambda place: max(spent[place]))
-    share = 100 * max(spent[worst]) / total
-    return f"{label(worst.title, 48)} takes most, {share:.1f} % of the cycles"
+    worst = max(by_title, key=lambda title: float(by_title[title].max()))
+    share = 100 * float(by_title[worst].max()) / total
+    return f"{label(worst, 48)} takes most, {share:.1f} % of the cycles"
 
 
 def _sentence(
-    walk: Walk,
-    places: list[WalkPlace],
-    total: float,
-    spent: Mapping[WalkPlace, Sequence[float]],
-    target: Target,
+    walk: Walk, places: Sequence[WalkPlace], total: float, spent: Spent, target: Target
 ) -> str:
-    """Return `spent`: of each place its cycles, on each of several IPUs."""
-    leaves = [place for place in places if place.node.step >= 0]
+    """Return how large the programs are, and which step takes most of the busiest IPU's cycles."""
     clocks = [sum(clock) for clock in zip(*(spent[root] for root in walk.roots), strict=True)]
     ipu = clocks.index(max(clocks))
-    several = len(clocks) > 1
     text = (
-        f"{counted(len(walk.roots), 'program')} of {counted(len(places), 'part')}, {number(total)} "
-        f"modelled cycles{f' on {target.num_ipus} IPUs' * (target.num_ipus > 1)}"
+        f"{counted(len(walk.roots), 'program')} of {counted(len(places), 'part')}, "
+        f"{number(total)} modelled cycles"
     )
+    if target.num_ipus > 1:
+        text += f" on {target.num_ipus} IPUs"
     if not total:
         return f"{text}: nothing that takes time has run."
-    worst = max(leaves, key=lambda place: spent[place][ipu])
-    busiest = (
-        f"most of those of {target.sets[ipu]}, which has most to do," if several else "most of them"
-    )
+    by_title = _by_title(places, spent)
+    worst = max(by_title, key=lambda title: float(by_title[title][ipu]))
+    cycles = float(by_title[worst][ipu])
+    runs = sum(p.runs for p in places if p.node.step >= 0 and p.title == worst)
+    busiest = "most of them"
+    if len(clocks) > 1:
+        busiest = f"most of those of {target.sets[ipu]}, which has most to do,"
     return (
-        f"{text}; {busiest} in {label(worst.title, 48)}: {number(spent[worst][ipu])} in "
-        f"{counted(worst.runs, 'run')}, {100 * spent[worst][ipu] / total:.1f} %."
+        f"{text}; {busiest} in {label(worst, 48)}: {number(cycles)} in {counted(runs, 'run')}, "
+        f"{100 * cycles / total:.1f} %."
     )

@@ -31,11 +31,15 @@ CODES = (
     palette.STEADY.lettered("N", "until the next layer has it"),
     palette.COMPUTE.lettered("R", "computed again"),
     palette.CHOSEN.lettered("!", "this choice"),
-    Code("no other is smaller and quicker", "B", "#009e73", "#1cb288", "."),
+    Code("no other is smaller and quicker", "B", "#009e73", "#1cb288", pattern="."),
     palette.GAPS.lettered("O", "another is smaller and quicker"),
 )
 MOST = 64  # choices
-WIDE, HIGH, UNDER, LEFT, RIGHT = 280.0, 180.0, 32.0, 40.0, 414.0
+WIDE = 280.0
+HIGH = 180.0
+UNDER = 32.0
+LEFT = 40.0
+RIGHT = 414.0
 
 
 def recompute(
@@ -76,9 +80,19 @@ def recompute(
     pitch = HIGH / layers
     rows = rectangles(0, np.arange(layers) * pitch, WIDE, pitch * 0.9)
     pictures = [_triangle(live, len(p), layers) for live, p in zip(lives, plans, strict=True)]
-    say, heading = "the input of layer {label}", "inputs that are alive, step by step"
+    say = "the input of layer {label}"
+    heading = "inputs that are alive, step by step"
     numbers = map(str, range(layers))
-    inputs = painted("alive", heading, WIDE, HIGH + UNDER, pictures, rows, numbers, say)
+    inputs = painted(
+        "alive",
+        heading,
+        WIDE,
+        HIGH + UNDER,
+        pictures=pictures,
+        places=rows,
+        labels=numbers,
+        say=say,
+    )
     x, up = (0.06 + 0.88 * (v - v.min()) / max(1, int(np.ptp(v))) for v in (costs, peaks))
     x = WIDE * x
     y = HIGH * (1 - up)
@@ -93,12 +107,20 @@ def recompute(
     )
     places = rectangles(x - 6, y - 6, 12.0, 12.0)
     dots = np.stack((x, y, costs, peaks))
-    pictures = [_dots(dots, beaten, names, i, title_text[1]) for i in range(len(names))]
+    pictures = [_dots(dots, beaten, names, i, unit=title_text[1]) for i in range(len(names))]
     say = f"{{label}}: {{peak}} {title_text[0]}, {{cost}} {title_text[1]}"
     heading = " over ".join(title_text)
     values = {"peak": peaks, "cost": costs}
     choices = painted(
-        "choices", heading, WIDE, HIGH + UNDER, pictures, places, names, say, values=values
+        "choices",
+        heading,
+        WIDE,
+        HIGH + UNDER,
+        pictures=pictures,
+        places=places,
+        labels=names,
+        say=say,
+        values=values,
     )
     panels.put(inputs, left=LEFT)
     panels.put(choices, left=RIGHT)
@@ -114,7 +136,7 @@ def recompute(
             f" ({', '.join(f'{r:+.1f} %' for r in ratios)} of {names[base]})" if i != base else ""
         )
     stills = [
-        Still(name, note, CHOSEN, 0, True, pictures={"alive": i, "choices": i})
+        Still(name, note, CHOSEN, 0, first=True, pictures={"alive": i, "choices": i})
         for i, (name, note) in enumerate(zip(names, texts, strict=True))
     ]
     cheapest = int(np.lexsort((costs, peaks))[0])
@@ -142,8 +164,8 @@ def recompute(
 
 
 def alive(layers: int, plan: Collection[Step]) -> list[tuple[int, int, int, int]]:
-    """Return (layer, from, to, code) of the inputs of a chain by half steps of its plan: the result
-    of a step exists from its middle on, and its last operand up to its end."""
+    """Return (layer, from, to, code) for the input of each layer, in half steps of the plan. The
+    result of a step exists from its middle on, and its last operand up to its end."""
     again = {layer + 1 for kind, layer in plan if kind == RECOMPUTE}
     since = {0: (0, KEPT)}
     alive_spans = list[tuple[int, int, int, int]]()
@@ -170,15 +192,15 @@ def _triangle(live: list[tuple[int, int, int, int]], steps: int, layers: int) ->
         ]
         shapes += [Boxes(code, np.array(boxes))] * bool(boxes)
     for i in (0, layers - 1):
-        shapes.append(Words(-4, (i + 0.7) * pitch, f"{i}", 11, "end", "soft"))
-    return (*shapes, Words(WIDE, HIGH + 14, counted(steps, "step"), 11, "end", "soft"))
+        shapes.append(Words(-4, (i + 0.7) * pitch, f"{i}", 11, anchor="end", ink="soft"))
+    return (*shapes, Words(WIDE, HIGH + 14, counted(steps, "step"), 11, anchor="end", ink="soft"))
 
 
 def _dots(
     dots: Array, beaten: list[bool], names: list[str], chosen: int, unit: str
 ) -> tuple[Shape, ...]:
-    """Return a dot for each choice, and a line through those that no other beats. `dots`: x, y,
-    cost and peak of each."""
+    """Return a dot for each choice, and a line through the choices that no other beats in both
+    memory and cost. `dots` has x, y, cost and peak of each."""
     x, y, costs, peaks = dots
     low = ((0.0, HIGH), (WIDE, HIGH))
     lower_left = ((0.0, 0.0), (0.0, HIGH))
@@ -198,5 +220,7 @@ def _dots(
         where = float(x[which]), HIGH + 14
         shapes.append(Words(*where, f"{costs[which]:,.0f}", 11, "middle", "soft"))
     for which in (int(np.argmin(y)), int(np.argmax(y))):
-        shapes.append(Words(-5, float(y[which]) + 4, f"{peaks[which]:,.0f}", 11, "end", "soft"))
-    return (*shapes, Words(WIDE, HIGH + 28, unit, 11, "end", "soft"))
+        shapes.append(
+            Words(-5, float(y[which]) + 4, f"{peaks[which]:,.0f}", 11, anchor="end", ink="soft")
+        )
+    return (*shapes, Words(WIDE, HIGH + 28, unit, 11, anchor="end", ink="soft"))

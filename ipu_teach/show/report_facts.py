@@ -3,6 +3,7 @@ codelets."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -28,8 +29,11 @@ MOST_SHARES = 8  # IPUs with their share of work in words
 
 
 def checked(report: object, call: str, must_have_run: bool = True) -> Report:
-    """`report`, if it is one, and with `ran` if something has run in it. Raises
-    `InvalidOptionError`."""
+    """Return `report`.
+
+    :raises InvalidOptionError: if it is not a report, or if nothing has run and `must_have_run` is
+    True.
+    """
     if not isinstance(report, Report):
         raise InvalidOptionError(f"""show.{call}() was given {shown(report)}, which is not a report.
             next:  give it engine.report.""")
@@ -133,11 +137,12 @@ def resting(view: str, stills: Sequence[Still], report: Report, at: At, **option
     chosen = frames_at(stills, report, at, **options)
     if not chosen.any():
         names = {report.step_cost(n).name for n in np.unique(report.step_numbers).tolist()}
+        forms = 'from 0 on, the name of a step, or a kind of phase, say "exchange"'
+        if "parts" in options:
+            forms = "from 0 on, or the name of a step"
         raise InvalidOptionError(f"""show.{view}() was given at={shown(at)}, which the picture
             does not show.
-            next:  {did_you_mean(at, names)}give the number of a superstep, from 0 on,
-            {"or " * ("parts" in options)}the name of a
-            step{', or a kind of phase, say "exchange"' * ("parts" not in options)}.""")
+            next:  {did_you_mean(at, names)}give the number of a superstep, {forms}.""")
     return int(np.argmax(np.where(chosen, [still.cycles for still in stills], -1)))
 
 
@@ -212,24 +217,25 @@ def run_names(report: Report, program: int | None = None) -> str:
 
 
 def titled(report: Report, subject: str) -> str:
-    """Return the title of a picture of a run: `what` it is, after the names of the runs."""
+    """Return the title of a picture of a run: `subject`, after the names of the runs if they
+    have names."""
     names = run_names(report)
     return f"{names}: {subject}" if names else subject
 
 
 def step_name(report: Report, step: int, longest: int = 48) -> str:
-    """Return a compiled step by its kind and its name."""
+    """Return the kind and the name of a compiled step."""
     cost = report.step_cost(step)
     return label(f"{cost.kind} {cost.name}".strip(), longest)
 
 
 def state_of(phases: Sequence[Phase]) -> int:
-    """Return the code of the longest of some phases, that of rest if there are none."""
+    """Return the code of the longest phase, or the code of rest if there are no phases."""
     return STATE[max(phases, key=lambda phase: phase.cycles).kind] if phases else 0
 
 
 def phase_cycles(phases: Sequence[Phase]) -> str:
-    """Return how long each of some phases takes."""
+    """Return the kind and the cycles of each phase, as a text."""
     return ", ".join(f"{phase.kind} {number(phase.cycles)}" for phase in phases)
 
 
@@ -241,7 +247,8 @@ def tiles_of(report: Report) -> str:
 
 
 def run_of(report: Report) -> str:
-    """Return how a sentence about a run begins."""
+    """Return the beginning of a sentence about a run: its supersteps, its machine and its
+    cycles."""
     return (
         f"A run of {counted(report.num_steps, 'superstep')} on {tiles_of(report)}, "
         f"{number(report.total_cycles)} modelled cycles"
@@ -271,7 +278,7 @@ def waited_for(phase: Phase, ipu_part: Array | slice = slice(None)) -> str:
 
 
 def waits_title(phase: Phase) -> str:
-    """Return which tiles of a phase make how many others wait, as the beginning of a title."""
+    """Return the beginning of a title: which tiles of a phase make how many others wait."""
     assert phase.busy is not None
     longest = np.flatnonzero(phase.busy == phase.busy.max())
     others = len(phase.busy) - len(longest)
@@ -286,16 +293,21 @@ def ipus_title(report: Report) -> str:
     rows = report.ipus
     sets = report.target.sets
     longest_held = rows.largest("held_cycles", 1)[0]
-    busy = 100 * float(np.mean([row.busy for row in rows]))
     if not longest_held.held_cycles:
-        return f"No IPU waits for another; they are at work {busy:.1f} % of the time"
+        spent = Counter[str]()
+        for n, times in zip(*np.unique(report.step_numbers, return_counts=True), strict=True):
+            for phase in report.phases(int(n)):
+                spent[phase.kind] += int(times) * phase.cycles
+        kind, cycles = spent.most_common(1)[0]
+        share = 100 * cycles / (sum(spent.values()) or 1)
+        return f"No IPU waits for another; {share:.1f} % of the time is {kind}"
     step = f" in {label(longest_held.held_by, 32)}" if longest_held.held_by else ""
     return f"{sets[longest_held.ipu]} makes the others wait longest{step}"
 
 
 def ipus_at_work(report: Report) -> str:
-    """Return how much of a run each of several IPUs is at work, and whose steps hold up the
-    others."""
+    """Return a sentence with the share of the run for which each IPU works, and the step that
+    makes the others wait longest."""
     rows = report.ipus
     sets = report.target.sets
     shares = ", ".join(f"{sets[row.ipu]} {100 * row.busy:.1f} %" for row in rows[:MOST_SHARES])
@@ -317,8 +329,8 @@ def ipus_at_work(report: Report) -> str:
 
 
 def sources(report: Report, number: int) -> tuple[tuple[str, str], ...]:
-    """Return (class and method, its text) of every codelet that compiled step `number` executes,
-    where the text is to be had."""
+    """Return (class and method, its source text) of every codelet that compiled step `number`
+    executes and whose text is known."""
     codelets = dict.fromkeys(part.codelet for part in report.profile.parts(number))
     return tuple(
         source for codelet in codelets for source in report.profile.codelets[codelet].sources

@@ -33,8 +33,13 @@ from ipu_teach.show.shapes import Boxes, Shape, Stroke, Words, rectangles
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
-MOST_ROUNDS, MOST_PAIRS, MOST_TOLD, MOST_TRACED = 32, 32, 4, 256
-SIDE, LEFT, WIDE = 264.0, 400.0, 304.0
+MOST_ROUNDS = 32
+MOST_PAIRS = 32
+MOST_TOLD = 4
+MOST_TRACED = 256
+SIDE = 264.0
+LEFT = 400.0
+WIDE = 304.0
 SAY = "IPU {i} sends {sends} bytes and hears {hears}"
 HEADINGS = (
     "round",
@@ -263,6 +268,7 @@ class _RingScene:
             foot=12,
             codes=(*codes, REST),
             stills=map(self._still, range(shown)),
+            poster=self._poster(),
             group="round",
             table=(HEADINGS, self._rows()),
         )
@@ -291,7 +297,7 @@ class _RingScene:
         ipus = Boxes(len(codes), places)
         pictures = [self._round(k, middles, ipus, ipus_per_code) for k in range(shown)]
         heading = "a round: chunks between the IPUs"
-        panels.put(painted("ring", heading, SIDE, SIDE, pictures, places))
+        panels.put(painted("ring", heading, SIDE, SIDE, pictures=pictures, places=places))
 
     def _put_rounds(
         self, panels: Panels, shown: int, codes: tuple[Code, ...], ipus_per_code: int
@@ -310,9 +316,17 @@ class _RingScene:
                     texts = (f"{round_.sizes[pair]:,}", origin)
                     description = f"round {k + 1}: {self._message(k, pair)}"
                     cells.append((row, k, code, texts, description))
+        complete = [
+            (row, k)
+            for row, k, *_ in cells
+            if (chunk := self._largest(k, pairs[row])) is not None and chunk.complete
+        ]
+        heading = "all rounds: bytes in the colour of the chunk"
+        if complete:
+            heading += "; framed: a complete sum"
         table = boxes_in_rows(
             "rounds",
-            "all rounds: bytes in the colour of the chunk",
+            heading,
             width=WIDE,
             pitch=pitch,
             columns=shown,
@@ -323,8 +337,7 @@ class _RingScene:
         cursors = (Stroke(((k * wide, low), ((k + 0.94) * wide, low)), 4) for k in range(shown))
         borders = [
             shape
-            for row, k, *_ in cells
-            if (chunk := self._largest(k, pairs[row])) is not None and chunk.complete
+            for row, k in complete
             for shape in rim(k * wide, row * pitch, 0.94 * wide, 0.9 * pitch, thick=1.5)
         ]
         pictures = tuple((*table.pictures[0], *borders, cursor) for cursor in cursors)
@@ -351,15 +364,27 @@ class _RingScene:
         began = "" if chunk.began < 0 else f"{chunk.began}"
         return began, "complete" if chunk.complete else "", f"{chunk.size:,}"
 
-    def _title(self) -> str:
-        """Return the round after which the sums are complete, else the number of rounds."""
-        complete = [
+    def _complete(self) -> list[bool]:
+        """Return, for each round, whether all chunks in it are complete sums."""
+        return [
             bool(messages) and all(c.complete for chunks in messages.values() for c in chunks)
             for messages in self.chunks
         ]
+
+    def _poster(self) -> int:
+        """Return the first round with complete sums, else the first round."""
+        complete = self._complete()[:MOST_ROUNDS]
+        return complete.index(True) if True in complete else 0
+
+    def _title(self) -> str:
+        """Return the round after which the sums are complete, else the number of rounds."""
+        complete = self._complete()
         rounds = counted(len(self.rounds), "round")
         if True in complete and (first := complete.index(True)):
-            begins = f"Round {first} completes the sums"
+            begins = f"After round {first} the sums are complete"
+            owners = {c.began for chunks in self.chunks[first].values() for c in chunks}
+            if owners == self.ipus:
+                begins += ", one chunk on each IPU"
             last = next((k for k in range(first, len(complete)) if not complete[k]), len(complete))
             hand = "hands" if last == first + 1 else "hand"
             return f"{begins}; {counted(last - first, 'more round')} {hand} them on"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -19,6 +19,7 @@ from ipu_teach.cost.phases import COMPUTE, EXCHANGE, HOST, LINKS, STREAMING, SYN
 from ipu_teach.cost.transfers import Transfers
 from ipu_teach.errors import InvalidOptionError, counted, shown
 from ipu_teach.graph.tensor import Tensor
+from ipu_teach.graph.variable_table import without_replica
 from ipu_teach.report import Recording
 from ipu_teach.report.recording import HOST as BY_HOST, Track as Recorded
 from ipu_teach.show import palette
@@ -32,7 +33,7 @@ from ipu_teach.show.report_facts import (
     At,
     model_of,
     numbered,
-    rests,
+    resting,
     sources,
     step_name,
     tiles_of,
@@ -60,7 +61,8 @@ from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
 BEATS = (*STATES, palette.CHANGE)
-WAIT, CHANGE = BEATS.index(palette.WAIT), BEATS.index(palette.CHANGE)
+WAIT = BEATS.index(palette.WAIT)
+CHANGE = BEATS.index(palette.CHANGE)
 UNWRITTEN = len(BEATS)
 STEPS = UNWRITTEN + 2  # the first code of the values
 
@@ -100,11 +102,10 @@ def run(recording: Recording, *tensors: Tensor, at: At = None) -> View:
         raise InvalidOptionError(f"""show.run() was asked for {len(tracks)} tensors.
             next:  name at most {MOST_TENSORS} of them: show.run(recording, a, b).""")
     for per, changes in SIZES:
-        scene = _Maker(recording, tracks, per).scene(changes)
+        scene = _Maker(recording, tracks, per).scene(changes, at)
         if len(scene.json()) <= MOST_BYTES:
             break
-    order = recording.report.step_numbers
-    return View(rests(scene, recording.report, at, begins=np.arange(recording.first, len(order))))
+    return View(scene)
 
 
 class _Maker:
@@ -116,11 +117,23 @@ class _Maker:
         self.report = recording.report
         self.tracks = tracks
         self.names = Names()
-        tiles = [
-            recording.compiled.graph.tile_map.at(track.address).astype(np.int64) for track in tracks
-        ]
         self.ipus = self.report.target.num_ipus
         self.per_ipu = self.report.target.tiles_per_ipu
+        self.stills: list[Still] = []
+        self.sources: dict[str, int] = {}
+        # by still: whether tiles send to tiles in it, and the bytes of its messages
+        self.moved: dict[int, tuple[bool, int]] = {}
+        self.rounds: dict[int, int] = {}  # by still, the step that a Repeat runs, if it begins one
+        self._choose_cells(per)
+        self._count_rounds()
+        self.gains = self._gains()  # how much longer each recorded step makes the run
+        # The values that the host wrote before the first step are there when it begins.
+        self.begins = int(recording.steps[0] == BY_HOST)
+
+    def _choose_cells(self, per: int) -> None:
+        """Choose the tiles and the elements that are drawn, at most `per` of a tensor on a tile."""
+        tile_map = self.recording.compiled.graph.tile_map
+        tiles = [tile_map.at(track.address).astype(np.int64) for track in self.tracks]
         distinct_tiles = np.unique(np.concatenate(tiles))
         self.held = distinct_tiles[distinct_tiles >= 0]
         ipu = self.held // self.per_ipu
@@ -136,26 +149,32 @@ class _Maker:
         self.per = np.minimum(per, counts.max(axis=0))
         self.left = np.maximum(counts - self.per, 0)
         self.own: list[Array] = []  # for each tensor the drawn elements, tile by tile
-        box = []
-        row = []
-        place = []
-        for which, tile in enumerate(tiles):
+        boxes = []
+        rows = []
+        places = []
+        for row, tile in enumerate(tiles):
             order = np.argsort(tile, kind="stable")
             order = order[np.isin(tile[order], self.tiles)]
             within = np.arange(len(order)) - np.searchsorted(tile[order], tile[order])
-            within_box = order[within < per]
-            self.own.append(within_box)
-            box.append(np.searchsorted(self.tiles, tile[within_box]))
-            row.append(np.full(len(within_box), which))
-            place.append(within[within < per])
-        self.box, self.row, self.place = (np.concatenate(parts) for parts in (box, row, place))
+            drawn = order[within < per]
+            self.own.append(drawn)
+            boxes.append(np.searchsorted(self.tiles, tile[drawn]))
+            rows.append(np.full(len(drawn), row))
+            places.append(within[within < per])
+        self.box = np.concatenate(boxes)
+        self.row = np.concatenate(rows)
+        self.place = np.concatenate(places)
+        self._name_cells()
+
+    def _name_cells(self) -> None:
+        """Number the elements of all tensors, and name those that are drawn."""
         self.elements = Elements(
             model_of(self.report, "run"),
-            np.concatenate([t.address for t in tracks]),
+            np.concatenate([track.address for track in self.tracks]),
             self.names,
             self.tiles,
         )
-        before = np.cumsum([0, *(len(track.address) for track in tracks)])
+        before = np.cumsum([0, *(len(track.address) for track in self.tracks)])
         drawn = np.concatenate(
             [first + own_cells for first, own_cells in zip(before, self.own, strict=False)]
         )
@@ -163,107 +182,45 @@ class _Maker:
         self.cell = np.full(before[-1], -1)
         self.cell[drawn] = np.arange(len(drawn))
         self.named, self.index = self.elements.named(self.elements.address[drawn])
-        self.rows = [self.named[self.row == which] for which in range(len(tracks))]
-        self.titles = [
-            " and ".join(self.names.names[i] for i in np.unique(row).tolist()) for row in self.rows
+        names_by_row = [
+            [self.names.names[i] for i in np.unique(self.named[self.row == row]).tolist()]
+            for row in range(len(self.tracks))
         ]
-        self.size = np.repeat([track.tensor.dtype.size for track in tracks], np.diff(before))
-        self.stills: list[Still] = []
-        self.sources: dict[str, int] = {}
-        # by still: whether tiles send to tiles in it, and the bytes of its messages
-        self.moved: dict[int, tuple[bool, int]] = {}
-        # By still: which step it is, of those that a Repeat runs. And how much of the time of the
-        # run each recorded step is.
-        self.rounds: dict[int, int] = {}
+        self.titles = [_joined(names) for names in names_by_row]
+        self.size = np.repeat([track.tensor.dtype.size for track in self.tracks], np.diff(before))
+
+    def _count_rounds(self) -> None:
+        """Find the steps that a Repeat runs, and how often each runs: before the recording, and in
+        all."""
         profile = self.report.profile
         nodes = [node for program in profile.programs for _, node in program.walk()]
         loops = [node for node in nodes if node.kind.startswith("Repeat")]
         self.repeated = {below.step for node in loops for _, below in node.walk()}
-        # By such a step, how often it had run when the recording began, and how often in all.
         leaves = [profile.leaf(n).step for n in range(len(profile.steps))]
         steps_run = np.array(leaves, np.int64)[self.report.step_numbers].tolist()
-        earlier = Counter(steps_run[: recording.first])
+        earlier = Counter(steps_run[: self.recording.first])
         self.times = {
             leaf: (earlier[leaf], count)
             for leaf, count in Counter(steps_run).items()
             if leaf in self.repeated
         }
-        self.gains = self._gains()
-        # Values that the host wrote before the first step are there when it begins.
-        self.begins = int(recording.steps[0] == BY_HOST)
 
-    def scene(self, max_frames: int) -> Scene:
+    def scene(self, max_frames: int, at: At = None) -> Scene:
+        """Return the scene, of as many supersteps as change `max_frames` cells, at rest `at` a
+        superstep."""
         frames, changed_in, device_steps, clock = self._frames(max_frames)
         numbers = self._numbers(changed_in)
         spans, bounds, ramp = self._ramp(numbers)
-        middle = len(frames) // 2  # of beats that move the same amount, the one nearest to it
-        known = self._known(numbers, len(frames))
-        enough = known >= known.max() / 2  # a beat that writes little shows little
-
-        def rank(f: int) -> tuple[bool, bool, int, int]:
-            moves, size = self.moved.get(int(frames[f]), (False, 0))
-            return moves, bool(enough[f]), size, -abs(f - middle)
-
-        poster = max(range(len(frames)), key=rank)
-        often = np.bincount(numbers.cell, minlength=len(self.box))
-        focus = int(np.flatnonzero(often == often.max())[-1])
-        across = min(
-            len(self.tiles), 2 if len(self.tiles) <= 4 else 4 if len(self.tiles) <= 16 else 8
-        )
+        poster = self._poster(frames, numbers, at)
         tensors = " and ".join(dict.fromkeys(self.titles))
         rims = tuple(
             replace(rim, name=f"{label(name, 24)} (its rim), {span}")
             for name, span, rim in zip(self.titles, spans, palette.RIMS, strict=False)
         )
         codes = (*BEATS, palette.UNWRITTEN, palette.NOT_A_NUMBER, *ramp, *rims)
-        edge = 456 + GUTTER * (self.ipus > 1)
-        board = Board(
-            "board",
-            counted(len(self.tiles), "tile")
-            + (f"; {label(self.titles[0], 32)}, {spans[0]}" if len(self.titles) == 1 else ""),
-            width=edge - LEFT,
-            count=len(self.box),
-            tiles=tuple(self.tiles.tolist()),
-            across=across,
-            high=HEAD + ROW * len(self.tracks) + FOOT,
-            per=tuple(self.per.tolist()),
-            box=self.box,
-            row=self.row,
-            place=self.place,
-            named=self.named,
-            index=self.index,
-            names=self.names.names,
-            shapes=self.names.shapes,
-            rims=tuple(range(len(codes) - len(rims), len(codes))),
-            left=self.left,
-            bounds=bounds,
-            steps=STEPS,
-            unwritten=UNWRITTEN,
-            focus=focus,
-            block=self.per_ipu if self.ipus > 1 else 0,
-        )
-        board_high = Places(board).tall
         panels = Panels()
-        tall = max(board_high, 200.0)
-        panels.put(board, right=edge, high=board_high)
-        image = self._sheet(edge + 24)
-        if image is not None:
-            panels.put(image, left=edge + 24, high=image.height)
-        down = 0.0 if image is None else image.height + 26
-        listed = LINE * int(np.bincount(self.box).max()) + 4
-        panels.put(
-            Detail("detail", of="board"),
-            left=edge + 24,
-            down=down,
-            high=max(5.0 * LINE, min(tall - down, listed)),
-        )
-        tall = max(tall, panels.bottom - panels.y)
-        panels.marks.append(Flows("messages", "board"))
-        panels.bottom = panels.y + tall
-        panels.below(32)
-        panels.put(Trail("trail", of="board"), high=34)
-        panels.below(20)
-        panels.put(Track(), high=18)
+        board = self._board(numbers, spans, bounds, range(len(codes) - len(rims), len(codes)))
+        self._put(panels, board)
         panels.notes += self._notes(device_steps)
         return panels.scene(
             "run",
@@ -280,6 +237,86 @@ class _Maker:
             data={"rounds": self.rounds, "times": self.times},
             clock=clock if self.report.target.num_sets > 1 else None,
         )
+
+    def _poster(self, frames: Array, numbers: CellTexts, at: At) -> int:
+        """Return the frame at which the picture rests: the longest one `at` a superstep, or by
+        default the one in which most data moves between tiles."""
+        if at is not None:
+            stills = [self.stills[i] for i in frames.tolist()]
+            begins = np.arange(self.recording.first, len(self.report.step_numbers))
+            return resting("run", stills, self.report, at, begins=begins)
+        middle = len(frames) // 2  # of beats that move the same amount, the one nearest to it
+        known = self._known(numbers, len(frames))
+        enough = known >= known.max() / 2  # a beat that writes little shows little
+
+        def rank(frame: int) -> tuple[bool, bool, int, int]:
+            moves, size = self.moved.get(int(frames[frame]), (False, 0))
+            return moves, bool(enough[frame]), size, -abs(frame - middle)
+
+        return max(range(len(frames)), key=rank)
+
+    def _board(
+        self,
+        numbers: CellTexts,
+        spans: Sequence[str],
+        bounds: tuple[tuple[float, ...], ...],
+        rims: Iterable[int],
+    ) -> Board:
+        """Return the boxes of the tiles; `spans` are the ranges of the tensors' values, `rims` the
+        codes of their rims."""
+        often = np.bincount(numbers.cell, minlength=len(self.box))
+        count = len(self.tiles)
+        heading = counted(count, "tile")
+        if count < len(self.held):
+            heading = f"{count} of {counted(len(self.held), 'tile')}"
+        if len(self.titles) == 1:
+            heading += f"; {label(self.titles[0], 32)}, {spans[0]}"
+        return Board(
+            "board",
+            heading,
+            count=len(self.box),
+            tiles=tuple(self.tiles.tolist()),
+            across=min(count, 2 if count <= 4 else 4 if count <= 16 else 8),
+            high=HEAD + ROW * len(self.tracks) + FOOT,
+            width=456 - LEFT + (GUTTER if self.ipus > 1 else 0.0),
+            per=tuple(self.per.tolist()),
+            box=self.box,
+            row=self.row,
+            place=self.place,
+            named=self.named,
+            index=self.index,
+            names=self.names.names,
+            shapes=self.names.shapes,
+            rims=tuple(rims),
+            left=self.left,
+            bounds=bounds,
+            steps=STEPS,
+            unwritten=UNWRITTEN,
+            focus=int(np.flatnonzero(often == often.max())[-1]),
+            block=self.per_ipu if self.ipus > 1 else 0,
+        )
+
+    def _put(self, panels: Panels, board: Board) -> None:
+        """Put the board, beside it the image of its tensor and the list of a tile, and below them
+        the history of one element and the whole run."""
+        edge = LEFT + board.width
+        board_high = Places(board).tall
+        tall = max(board_high, 200.0)
+        panels.put(board, right=edge, high=board_high)
+        image = self._sheet(edge + 24)
+        if image is not None:
+            panels.put(image, left=edge + 24, high=image.height)
+        down = 0.0 if image is None else image.height + 26
+        listed = LINE * int(np.bincount(self.box).max()) + 4
+        high = max(5.0 * LINE, min(tall - down, listed))
+        panels.put(Detail("detail", of="board"), left=edge + 24, down=down, high=high)
+        tall = max(tall, panels.bottom - panels.y)
+        panels.marks.append(Flows("messages", "board"))
+        panels.bottom = panels.y + tall
+        panels.below(32)
+        panels.put(Trail("trail", of="board"), high=34)
+        panels.below(20)
+        panels.put(Track(), high=18)
 
     def _sheet(self, left: float) -> Sheet | None:
         """Return the one tensor as an image, if it has two dimensions and all of it is drawn."""
@@ -360,7 +397,7 @@ class _Maker:
         first = len(self.stills)
         if step == BY_HOST:
             self.stills.append(
-                Still("change: the host writes between two runs", "", CHANGE, 0, False)
+                Still("change: the host writes between two runs", "", CHANGE, 0, first=False)
             )
             return [], first
         cost = self.report.step_cost(step)
@@ -394,8 +431,8 @@ class _Maker:
                     note,
                     STATE[phase.kind],
                     phase.cycles,
-                    len(self.stills) == first,
-                    {"board": (code[self.tiles], busy[self.tiles], WAIT)},
+                    first=len(self.stills) == first,
+                    cells={"board": (code[self.tiles], busy[self.tiles], WAIT)},
                     flows={"messages": messages} if messages else {},
                     source=source,
                     at=0.9 if messages else 1,
@@ -411,8 +448,8 @@ class _Maker:
                 "what was written is there",
                 CHANGE,
                 0,
-                last == first,
-                {"board": (0, 1, 0)},
+                first=last == first,
+                cells={"board": (0, 1, 0)},
                 source=source,
                 touches={"board": (np.zeros(0, np.int64), self._drawn(does.writes))},
                 origins=self._origins(does.origins),
@@ -447,7 +484,16 @@ class _Maker:
             is_drawn = self._drawn(cells)
             size = int(self.size[cells].sum())
             end = phase.cycles if phase.busy is None else int(phase.busy[tiles[to]])
-            yield Message(source, np.array([to]), size, 0, end, is_drawn, len(cells), after)
+            yield Message(
+                source,
+                np.array([to]),
+                size,
+                0,
+                end=end,
+                cells=is_drawn,
+                count=len(cells),
+                after=after,
+            )
 
     def _undrawn(self, step: int, phase: Phase, messages: tuple[Message, ...]) -> str:
         """Return, in words, how much of the data that arrives in a phase is in none of its
@@ -490,14 +536,11 @@ class _Maker:
         runs."""
         profile = self.report.profile
         facts = profile.steps[step]
-        parts = profile.compute_sets[facts.compute_set].parts if facts.compute_set >= 0 else ()
-        lines = dict.fromkeys(line for line in (facts.line, *(part.line for part in parts)) if line)
-        text = "\n".join(
-            (
-                *lines,
-                *(numbered(*messages_by_pair) for messages_by_pair in sources(self.report, step)),
-            )
-        )
+        lines = [facts.line]
+        if facts.compute_set >= 0:
+            lines += [part.line for part in profile.compute_sets[facts.compute_set].parts]
+        codelets = [numbered(name, source) for name, source in sources(self.report, step)]
+        text = "\n".join([*dict.fromkeys(line for line in lines if line), *codelets])
         return self.sources.setdefault(text, len(self.sources)) if text else -1
 
     # Numbers
@@ -522,7 +565,8 @@ class _Maker:
                 if place > last >= self.begins:
                     break
                 if place < self.begins:
-                    start[at], start_written[at] = values, written
+                    start[at] = values
+                    start_written[at] = written
                 elif place in changed_in and (has_cells := cell[at] >= 0).any():
                     number_of = of(values[has_cells], written[has_cells])
                     frame = np.full(len(number_of), changed_in[place])
@@ -533,7 +577,7 @@ class _Maker:
         frame, changed, value = messages_by_pair[
             np.lexsort((messages_by_pair[:, 1], messages_by_pair[:, 0]))
         ].T
-        return CellTexts(tuple(texts), np.concatenate(first), frame, changed, value)
+        return CellTexts(tuple(texts), np.concatenate(first), frame, changed, value=value)
 
     def _known(self, numbers: CellTexts, frames: int) -> Array:
         """Return int64[frames]: how many of the drawn cells are written in each frame."""
@@ -549,31 +593,33 @@ class _Maker:
     def _ramp(
         self, numbers: CellTexts
     ) -> tuple[list[str], tuple[tuple[float, ...], ...], tuple[palette.Code, ...]]:
-        """(from where to where the values of each tensor go, the bounds between its steps, a code
-        for each step). Each tensor has a scale of its own; with values below zero near it is white.
+        """Return (the range of each tensor's values, the bounds between its colours, the colours).
+
+        Each tensor has a scale of its own. With values below zero, those near zero are white.
         """
         cells = np.append(np.arange(len(self.row)), numbers.cell)
         values = np.array([value(text) for text in numbers.texts])
         values = values[np.append(numbers.first, numbers.value)]
-        subset = [
-            values[(self.row[cells] == row) & np.isfinite(values)] for row in range(len(self.own))
-        ]
-        ends = [
-            (float(own_cells.min()), float(own_cells.max())) if len(own_cells) else (0.0, 0.0)
-            for own_cells in subset
-        ]
-        spans = [f"{low:,.6g} to {high:,.6g}" for low, high in ends]
-        if min(low for low, _ in ends) < 0:
-            sides = np.array([-5, -3, -1, 1, 3, 5]) / 7
-            edges = [(max(-low, high) or 1) * sides for low, high in ends]
+        ranges = []
+        for row in range(len(self.tracks)):
+            known = values[(self.row[cells] == row) & np.isfinite(values)]
+            ranges.append((float(known.min()), float(known.max())) if len(known) else (0.0, 0.0))
+        whole = [track.tensor.dtype.numpy.kind in "iu" for track in self.tracks]
+        if min(low for low, _ in ranges) < 0:
+            edges = [
+                _signed_bounds(low, high, whole_numbers)
+                for (low, high), whole_numbers in zip(ranges, whole, strict=True)
+            ]
             colours = (*palette.BELOW, *palette.NEAR_ZERO, *palette.ABOVE)
-            words = ["far below 0", "below 0", "just below 0", "near 0"]
+            zero = "0" if all(whole) else "near 0"
+            words = ["far below 0", "below 0", "just below 0", zero]
             words += ["just above 0", "above 0", "far above 0"]
         else:
-            edges = [low + (high - low or 1) * np.arange(1, 4) / 4 for low, high in ends]
+            edges = [low + (high - low or 1) * np.arange(1, 4) / 4 for low, high in ranges]
             colours = (*palette.NEAR_ZERO, *palette.ABOVE)
             words = ["lowest quarter of its tensor", "second", "third", "highest quarter"]
-        bounds = tuple(tuple(float(f"{e:.6g}") for e in own_cells.tolist()) for own_cells in edges)
+        spans = [f"{low:,.6g} to {high:,.6g}" for low, high in ranges]
+        bounds = tuple(tuple(float(f"{edge:.6g}") for edge in row.tolist()) for row in edges)
         ramp = (replace(colour, name=name) for colour, name in zip(colours, words, strict=True))
         return spans, bounds, tuple(ramp)
 
@@ -642,7 +688,8 @@ class _Maker:
         known = sorted((value(text), text) for text in numbers.texts if np.isfinite(value(text)))
         span = f" Values go from {known[0][1]} to {known[-1][1]}." if known else ""
         steps_run = len(self.recording.steps) - self.recording.steps.count(BY_HOST)
-        changes, elements = counted(len(numbers.cell), "change"), counted(len(self.box), "element")
+        changes = counted(len(numbers.cell), "change")
+        elements = counted(len(self.box), "element")
         return (
             f"The numbers of {tensors} in {counted(steps_run, 'superstep')} on "
             f"{tiles_of(self.report)}, "
@@ -657,8 +704,36 @@ class _Maker:
         for frame, cell, text in zip(
             numbers.frame.tolist(), numbers.cell.tolist(), numbers.value.tolist(), strict=True
         ):
-            old, now[cell] = now[cell], numbers.texts[text]
+            old = now[cell]
+            now[cell] = numbers.texts[text]
             steps_run = f"{superstep[frame]:,}"
             tile = f"{self.tiles[self.box[cell]]}"
             rows.append((steps_run, tile, board.said(cell), old, now[cell]))
         return ("superstep", "tile", "element", "old", "new"), tuple(rows)
+
+
+def _joined(names: Sequence[str]) -> str:
+    """Return the names of the variables of a tensor; a variable of all replicas is named once."""
+    members: dict[tuple[str, int], list[str]] = {}
+    for name in names:
+        members.setdefault(without_replica(name), []).append(name)
+    parts: list[str] = []
+    for (plain, replicas), full_names in members.items():
+        is_complete = len(full_names) == replicas > 1
+        parts += [f"{plain} of {replicas} replicas"] if is_complete else full_names
+    return " and ".join(parts)
+
+
+def _signed_bounds(low: float, high: float, whole_numbers: bool) -> Array:
+    """Return float[6]: the bounds between the seven colours of values from `low` to `high`.
+
+    Of floats both signs share a scale. Of whole numbers each sign has its own, and only 0 is in the
+    middle: a mark such as -1 then differs from 0.
+    """
+    sides = np.array([1, 3, 5]) / 7
+    if not whole_numbers:
+        furthest = max(-low, high) or 1
+        return np.append(-furthest * sides[::-1], furthest * sides)
+    below = np.sort([-0.5, *(min(low, -1) * sides[1:])])
+    above = np.sort([0.5, *(max(high, 1) * sides[1:])])
+    return np.append(below, above)

@@ -148,7 +148,8 @@ class Span:
 
 
 def at_work(report: Report, step: int) -> Array:
-    """Return bool[ipus]: whether each has a part in a compiled step; all True if none has."""
+    """Return bool[ipus]: whether each IPU has a part in a compiled step; all are True if none
+    has."""
     works: Array = (report.overlap.lasts[step] > 0) & (report.overlap.idle[step] == 0)
     return works | ~works.any()
 
@@ -168,7 +169,7 @@ def parts(report: Report, step: int, clocks: list[int] | None = None) -> list[IP
     works = at_work(report, step).tolist()
     if is_of_all:
         idle = tuple(ipu for ipu, has_part in enumerate(works) if not has_part)
-        entries = [IPUStep(step, None, max(now), lasts[0], idle)]
+        entries = [IPUStep(step, None, max(now), lasts[0], idle=idle)]
     else:
         entries = [
             IPUStep(step, ipu, now[ipu], lasts[ipu])
@@ -180,13 +181,14 @@ def parts(report: Report, step: int, clocks: list[int] | None = None) -> list[IP
 
 
 def cuts(report: Report) -> Array:
-    """Return int64[stretches]: the superstep of the run with which each begins."""
+    """Return int64[stretches]: the superstep of the run with which each stretch begins."""
     has_several = report.target.num_sets > 1
     return report.overlap.cuts if has_several else np.arange(len(report.step_numbers))
 
 
 def segments(report: Report, steps: int) -> tuple[list[Segment], Array]:
-    """Return (the distinct stretches, int64: their numbers in order) of the first `steps` steps."""
+    """Return (the distinct stretches, int64: the number of the stretch at each place of the run)
+    of the first `steps` steps."""
     order = report.step_numbers[:steps]
     ipus = report.target.num_sets
     if ipus == 1:
@@ -317,7 +319,7 @@ class LanesOf:
         in_phase = span.tiles[self._starts[self._ipu]]
         if in_phase.all():
             rest = -1 if phase.busy is None else WAIT
-            return [Bar(code, start, busy, start + phase.cycles, rest)]
+            return [Bar(code, start, busy, start + phase.cycles, rest=rest)]
         end = start + (phase.cycles if is_last else 0)
         bars = [Bar(code, start, np.where(in_phase, busy, 0), end)]
         idle = np.where(in_phase, phase.cycles - busy, 0)

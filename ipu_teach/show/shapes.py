@@ -14,8 +14,8 @@ LETTER = 6.2  # width of a letter of 11 units, about
 
 @dataclass(frozen=True, eq=False)
 class Boxes:
-    """Rectangles of one code and of one height, or if `upright` of one width: float[n, 4] of x, y,
-    width, height."""
+    """Rectangles of one code: float[n, 4] of x, y, width and height. All have one height, or
+    with `upright` one width."""
 
     code: int
     boxes: Array
@@ -35,8 +35,8 @@ class Raster:
 
 @dataclass(frozen=True)
 class Words:
-    """Text anchored at its left end, middle or right end (`anchor`: "start", "middle", "end");
-    `ink`: "ink", "soft", or on a code."""
+    """A text. `anchor` ("start", "middle" or "end") is the part of it at x; `ink` is "ink",
+    "soft", or the code behind it."""
 
     x: float
     y: float
@@ -48,8 +48,8 @@ class Words:
 
 @dataclass(frozen=True)
 class Stroke:
-    """A curve through a start, a control point and an end; with a head if it is an arrow. `role`:
-    "ink", "line" or "paper"."""
+    """A curve through a start, a control point and an end, with a head if it is an arrow. `role`
+    is "ink", "line" or "paper"."""
 
     points: tuple[tuple[float, float], ...]
     width: float
@@ -60,7 +60,7 @@ class Stroke:
 @dataclass(frozen=True, eq=False)
 class Outline:
     """Straight lines through points, float[n, 2], in the colour of a code: an area if `filled`,
-    else a line `width` thick."""
+    else a line of this width."""
 
     code: int
     points: Array
@@ -74,13 +74,14 @@ Shape = Boxes | Raster | Words | Stroke | Outline
 def rectangles(
     x: Array | float, y: Array | float, width: Array | float, height: Array | float
 ) -> Array:
-    """Return float[n, 4]: rectangles by their columns; what all of them share is one number."""
+    """Return float[n, 4]: rectangles, given by x, y, width and height. A single number holds for
+    all."""
     columns = np.broadcast_arrays(*map(np.atleast_1d, (x, y, width, height)))
     return np.stack(columns, axis=1).astype(np.float64)
 
 
 def moved(shape: Shape, x: float, y: float) -> Shape:
-    """Return the same shape, so much further right and down."""
+    """Return a shape, moved to the right and down."""
     match shape:
         case Boxes():
             return replace(shape, boxes=shape.boxes + (x, y, 0, 0))
@@ -92,7 +93,7 @@ def moved(shape: Shape, x: float, y: float) -> Shape:
 
 
 def colours_of(shapes: Sequence[Shape]) -> tuple[set[int], set[int]]:
-    """Return (the codes that occur in some shapes, those behind words)."""
+    """Return (the codes of the shapes, the codes behind texts)."""
     codes: set[int] = set()
     inks = {
         shape.ink for shape in shapes if isinstance(shape, Words) and isinstance(shape.ink, int)

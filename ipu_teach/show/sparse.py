@@ -32,11 +32,16 @@ CODES = (
     palette.SO.lettered("H", "in its own bucket"),
     palette.OTHERWISE.lettered("S", "spilled into another"),
     palette.CHOSEN.lettered("!", "no room yet"),
-    Code("steps done", "D", "#009e73", "#1cb288", "."),
+    Code("steps done", "D", "#009e73", "#1cb288", pattern="."),
     palette.REST.lettered("C", "steps to come"),
 )
 BINS, MOST, DROPS, STEPS = 64, 128, 8, 24  # of a matrix; buckets; frames of dropping, of steps
-SIDE, LEFT, RIGHT, WIDE, HIGH, BAR = 236.0, 40.0, 324.0, 372.0, 220.0, 24.0
+SIDE = 236.0
+LEFT = 40.0
+RIGHT = 324.0
+WIDE = 372.0
+HIGH = 220.0
+BAR = 24.0
 
 
 def sparse(partitioner: Partitioner, csr: CSRMatrix) -> View:
@@ -80,28 +85,32 @@ def sparse(partitioner: Partitioner, csr: CSRMatrix) -> View:
     for frame, step in moments:
         state = np.where(far == 0, OWN, np.where(far <= step, GUEST, OVER))
         states.append(np.where(turn > frame, WAITS, state))
-        matrices.append(_matrix(cut, csr, row, column, states[-1]))
-        rings.append(_ring(cut, part, bucket, states[-1], top))
+        matrices.append(_matrix(cut, csr, row, column, state=states[-1]))
+        rings.append(_ring(cut, part, bucket, states[-1], top=top))
         bars.append(_steps(cut, rounds, step if frame == drops else -1))
     shares = [
-        np.stack([_each(state, code, part, bucket, count) for code in (OWN, GUEST, OVER)])
+        np.stack([_each(state, code, part, bucket, count=count) for code in (OWN, GUEST, OVER)])
         for state in states
     ]
     panels = Panels()
     shown_ = min(count, MOST)
-    b, (m, k) = cut.b, csr.shape
+    b = cut.b
+    m, k = csr.shape
     heading = f"{m:,} x {k:,} in blocks of {b} x {b}"
     tall = SIDE * min(1, m / k)
-    panels.put(painted("matrix", heading, SIDE, tall, matrices), left=LEFT)
+    panels.put(painted("matrix", heading, SIDE, tall, pictures=matrices), left=LEFT)
     heading = f"{counted(count, 'bucket')} with room for {cut.slots}"
     labels = [f"bucket {i} on tile {cut.tiles[i, 0]}" for i in range(shown_)]
     places = side_by_side(shown_, WIDE, HIGH)
-    panels.put(painted("buckets", heading, WIDE, HIGH + 30, rings, places, labels), left=RIGHT)
+    panels.put(
+        painted("buckets", heading, WIDE, HIGH + 30, pictures=rings, places=places, labels=labels),
+        left=RIGHT,
+    )
     panels.first(shown_, count, "buckets")
     panels.below()
     total = cut.cycles + rounds * cut.step_cycles
     heading = f"the first multiplication, and {counted(rounds, 'step')} of buckets"
-    panels.put(painted("steps", heading, RIGHT + WIDE - LEFT, BAR + 18, bars), left=LEFT)
+    panels.put(painted("steps", heading, RIGHT + WIDE - LEFT, BAR + 18, pictures=bars), left=LEFT)
     say = "{label}: {own} of its own, {guests} of others, {over} beside it"
     stills = []
     for i, ((frame, step), share) in enumerate(zip(moments, shares, strict=True)):
@@ -111,7 +120,7 @@ def sparse(partitioner: Partitioner, csr: CSRMatrix) -> View:
         values = dict(zip(("own", "guests", "over"), share[:, :shown_], strict=True))
         pictures = dict.fromkeys(("matrix", "buckets", "steps"), i)
         about = {"buckets": (say, values)}
-        stills.append(Still(name, note, OWN, 0, True, about=about, pictures=pictures))
+        stills.append(Still(name, note, OWN, 0, first=True, about=about, pictures=pictures))
     own_share, guests, _ = shares[-1]
     sentence = (
         f"{counted(csr.num_blocks, 'block')} of {b} x {b} in {counted(count, 'bucket')} "
@@ -182,7 +191,7 @@ def _ring(cut: Cut, part: Array, bucket: Array, state: Array, top: int) -> tuple
     shapes: list[Shape] = []
     low: Array = np.zeros(count)
     for code in (OWN, GUEST, OVER):
-        many = _each(state, code, part, bucket, count)
+        many = _each(state, code, part, bucket, count=count)
         tall = many * unit
         x = np.arange(count) * pitch + 0.1 * pitch
         boxes = rectangles(x, HIGH - low - tall, 0.8 * pitch, tall)[:MOST]
@@ -192,11 +201,11 @@ def _ring(cut: Cut, part: Array, bucket: Array, state: Array, top: int) -> tuple
     shapes += [
         Stroke(((0, HIGH), (WIDE, HIGH)), 1, "line"),
         Stroke(((0, line), (WIDE, line)), 1.5),
-        Words(WIDE, HIGH + 28, "buckets in their ring", 11, "end", "soft"),
+        Words(WIDE, HIGH + 28, "buckets in their ring", 11, anchor="end", ink="soft"),
     ]
     label_step = -(-int(LETTER * len(str(count)) + 6) // max(1, int(pitch)))
     for i in range(0, min(count, MOST), max(1, label_step)):
-        shapes.append(Words((i + 0.5) * pitch, HIGH + 14, f"{i}", 11, "middle", "soft"))
+        shapes.append(Words((i + 0.5) * pitch, HIGH + 14, f"{i}", 11, anchor="middle", ink="soft"))
     return tuple(shapes)
 
 
@@ -211,8 +220,11 @@ def _steps(cut: Cut, rounds: int, done: int) -> tuple[Shape, ...]:
         text = "multiply" if i == 0 else f"{i}"
         shapes.append(Boxes(code, rectangles(begin, 0, max(end - begin - 3, 0.5), BAR)))
         if LETTER * len(text) + 4 < end - begin:
-            shapes.append(Words((begin + end) / 2, 16, text, 11, "middle", code))
-    return (*shapes, Words(wide, BAR + 14, "modelled cycles, planned", 11, "end", "soft"))
+            shapes.append(Words((begin + end) / 2, 16, text, 11, anchor="middle", ink=code))
+    return (
+        *shapes,
+        Words(wide, BAR + 14, "modelled cycles, planned", 11, anchor="end", ink="soft"),
+    )
 
 
 @checks("unit")
@@ -256,16 +268,27 @@ def crossing(cycles: Mapping[str, Mapping[float, float]], unit: str = "modelled 
     y = 10 + (HIGH - 20) * (logs.max() - logs) / max(1e-9, np.ptp(logs))
     panels = Panels()
     heading = f"{unit} by density, both by powers of two"
-    pictures = [_curves(x, y, names, labels, i) for i in range(many)]
+    ends = [
+        Words(-4, at_y + 4, _axis_text(value), 11, anchor="end", ink="soft")
+        for at_y, value in ((y.min(), table.max()), (y.max(), table.min()))
+    ]
+    pictures = [(*_curves(x, y, names, labels, position=i), *ends) for i in range(many)]
     places = side_by_side(many, wide, HIGH)
-    panels.put(painted("curves", heading, wide, HIGH + 34, pictures, places, labels), left=LEFT)
+    panels.put(
+        painted(
+            "curves", heading, wide, HIGH + 34, pictures=pictures, places=places, labels=labels
+        ),
+        left=LEFT,
+    )
     stills = []
     for i, (d, column) in enumerate(zip(labels, table.T.tolist(), strict=True)):
         words = "; ".join(f"{n}: {number(v)}" for n, v in zip(names, column, strict=True))
         about = {"curves": ("density {label}", dict[str, Array]())}
-        stills.append(Still(f"density {d}", words, 0, 0, True, about=about, pictures={"curves": i}))
+        stills.append(
+            Still(f"density {d}", words, 0, 0, first=True, about=about, pictures={"curves": i})
+        )
     codes = tuple(
-        Code(label(name, 24), "", hue.light, hue.dark, hue.pattern, True)
+        Code(label(name, 24), "", hue.light, hue.dark, pattern=hue.pattern, listed=True)
         for name, hue in zip(names, palette.HUES, strict=False)
     )
     last = max((labels.index(won[0]) for won in wins if won), default=0)
@@ -290,6 +313,11 @@ def crossing(cycles: Mapping[str, Mapping[float, float]], unit: str = "modelled 
     )
 
 
+def _axis_text(value: float) -> str:
+    """Return a figure for an axis, in millions where it has seven digits or more."""
+    return number(value) if value < 1e6 else f"{value / 1e6:.3g} M"
+
+
 def _above_0(n: object) -> bool:
     return isinstance(n, (int, float, np.number)) and bool(isfinite(n) and n > 0)
 
@@ -308,6 +336,13 @@ def _curves(
         shapes.append(Words(wide + 6, line[-1] + 4, label(names[code], 24), 11))
     for i, d in enumerate(labels):
         shapes.append(
-            Words(float(x[i]), HIGH + 15, d, 11, "middle", "ink" if i == position else "soft")
+            Words(
+                float(x[i]),
+                HIGH + 15,
+                d,
+                11,
+                anchor="middle",
+                ink="ink" if i == position else "soft",
+            )
         )
-    return (*shapes, Words(wide, HIGH + 30, "density", 11, "end", "soft"))
+    return (*shapes, Words(wide, HIGH + 30, "density", 11, anchor="end", ink="soft"))

@@ -38,9 +38,9 @@ def stacks(
     pitch = width / count
     rows = np.arange(count)
     wide = stack_width(pitch)
-    shapes.append(Words(width, -8, f"to {number(round(top))} {unit}", 12, "end", "soft"))
+    shapes.append(Words(width, -8, f"to {number(round(top))} {unit}", 12, anchor="end", ink="soft"))
     if count > MOST_RECTANGLES:
-        shapes.append(Raster(0, 0, width, height, stack_raster(parts, top)))
+        shapes.append(Raster(0, 0, width, height, codes=stack_raster(parts, top)))
     else:
         begin: Array = np.zeros(count)
         for code, heights in parts:
@@ -61,37 +61,38 @@ def stacks(
         y = height - limit * scale
         shapes += (
             Stroke(((0, y), (width, y)), 2),
-            Words(width, y + 13, f"limit {number(limit)}", 11, "end"),
+            Words(width, y + 13, f"limit {number(limit)}", 11, anchor="end"),
         )
     if pitch >= SMALLEST_LABEL:
         return (
             *shapes,
             *(
-                Words(i * pitch + wide / 2, height + 14, f"{i}", 11, "middle", "soft")
+                Words(i * pitch + wide / 2, height + 14, f"{i}", 11, anchor="middle", ink="soft")
                 for i in range(count)
             ),
         )
     return (
         *shapes,
-        Words(0, height + 14, ends[0], 11, "start", "soft"),
-        Words(width, height + 14, ends[1], 11, "end", "soft"),
+        Words(0, height + 14, ends[0], 11, anchor="start", ink="soft"),
+        Words(width, height + 14, ends[1], 11, anchor="end", ink="soft"),
     )
 
 
 def stack_places(count: int, width: float, height: float) -> Array:
-    """Return float[count, 4]: the places where each of `count` stacks can be pointed at."""
+    """Return float[count, 4]: x, y, width and height of the part of each stack that can be
+    pointed at."""
     pitch = width / count
     return rectangles(np.arange(count) * pitch, 0, stack_width(pitch), height)
 
 
 def stack_width(pitch: float) -> float:
-    """Return how wide a stack is, of `pitch` from one to the next: even, so that its middle is on a
-    whole unit, where it is wide."""
+    """Return the width of a stack, whose neighbours are `pitch` apart. A wide one has an even
+    width, so that its middle is at a whole unit."""
     return float(2 * int(pitch * 0.43)) if pitch >= 8 else pitch * (0.86 if pitch > 4 else 1)
 
 
 def stack_raster(parts: Sequence[tuple[int, Array]], top: float) -> Array:
-    """Return the codes by (row, column), upright."""
+    """Return int[rows, columns]: the code of each pixel, with row 0 at the top."""
     codes: Array = np.array([code for code, _ in parts])
     pixels = stacked_pixels(np.array([heights for _, heights in parts]) * ROWS / (top or 1), ROWS)
     # From below: the empty rows, which come first, are on top.
@@ -109,7 +110,8 @@ def stacked_pixels(amounts: Array, rows: int) -> Array:
     """
     # first what stays empty
     amounts = np.concatenate((rows - amounts.sum(axis=0, keepdims=True), amounts))
-    pixels, owed = np.zeros((rows, amounts.shape[1]), np.int64), np.zeros(len(amounts))
+    pixels = np.zeros((rows, amounts.shape[1]), np.int64)
+    owed = np.zeros(len(amounts))
     for column in range(amounts.shape[1]):
         owed += amounts[:, column]
         given: Array = np.maximum(np.floor(owed), 0).astype(np.int64)

@@ -27,9 +27,11 @@ from ipu_teach.types import Array
 
 MOST_STEPS = 3000  # supersteps of the run
 MOST_ROWS = 32  # with a lane of their own
-LEFT, PITCH = 150.0, 15.0
+LEFT = 150.0
+PITCH = 15.0
 HELD = palette.FILL[2].lettered("T", "what the tiles hold")
-MOVING, WAITING = STATES.index(palette.STREAMING), STATES.index(palette.WAIT)
+MOVING = STATES.index(palette.STREAMING)
+WAITING = STATES.index(palette.WAIT)
 
 
 def streaming(given: Report | Recording) -> View:
@@ -54,8 +56,8 @@ def streaming(given: Report | Recording) -> View:
 
 
 def merged(pieces: Iterable[tuple[int, int]]) -> Array:
-    """Return int64[n, 2]: what some stretches of time, from .. to, cover, in order and apart from
-    each other."""
+    """Return int64[n, 2]: the (begin, end) of the stretches of time that some stretches cover
+    together, in order."""
     intervals: list[list[int]] = []
     for begin, end in sorted(pieces):
         if intervals and begin <= intervals[-1][1]:
@@ -66,7 +68,8 @@ def merged(pieces: Iterable[tuple[int, int]]) -> Array:
 
 
 class _Run:
-    """When the first `most` supersteps of a run moved rows, and what else they did."""
+    """The times at which the first supersteps of a run move rows, and the work beside the
+    transfers."""
 
     def __init__(self, report: Report, max_pieces: int) -> None:
         self.report = report
@@ -120,7 +123,8 @@ class _Run:
         needed: dict[int, Array] = {}  # by variable, bool[steps]: at which it is live
         again: dict[int, int] = {}  # by variable: the superstep that loads it next
         for move in reversed(self.moves):
-            (begin, end), sentence_head = self.spans[move.index], move.what
+            begin, end = self.spans[move.index]
+            sentence_head = move.what
             if sentence_head.variable not in needed:
                 always = memory.liveness.always[sentence_head.variable]
                 live = needed[sentence_head.variable] = np.full(
@@ -146,16 +150,18 @@ class _Run:
 
     @property
     def bytes(self) -> int:
-        """Bytes of all rows that moved, each once."""
+        """The bytes of all rows that move, each counted once."""
         return sum(sums[2] for sums in self.sums.values())
 
     def sentence(self) -> str:
-        """Return what of the run is transfer, and what of that is hidden."""
+        """Return a sentence with the share of the run that is transfer, and the share of that
+        which is hidden."""
         moving = self.moving
         total = self.total
         sentence_head = "Rows of streaming memory move"
         if self.rows:
-            rows, buffers = counted(len(self.rows), "row"), counted(len(self.buffers), "buffer")
+            rows = counted(len(self.rows), "row")
+            buffers = counted(len(self.buffers), "buffer")
             sentence_head = (
                 f"{rows} of {buffers} move, {counted(self.bytes, 'byte')} of streaming memory"
             )
@@ -198,14 +204,14 @@ def _scene(run: _Run, max_pieces: int) -> Scene:
         "work": cut([*work, *of(WAITING, run.bare)]),
         "stores": cut(of(MOVING, merged(run.lanes["stores"]))),
     }
-    heading = "what goes on at the same time; grey: all wait for a transfer"
-    put_lanes(panels, "lanes", heading, lanes, shown, "modelled cycles")
+    heading = "what runs at once; grey: all wait"
+    put_lanes(panels, "lanes", heading, lanes, span=shown, unit="modelled cycles")
     rows = {f"{label(b, 16)}, row {r:,}": cut(run.rows[b, r]) for b, r in sorted(run.rows)}
     if rows:
         few = dict(list(rows.items())[:MOST_ROWS])
         panels.first(len(few), len(rows), "rows", "Lanes have")
-        heading = "rows on the chip, from their load to their last use"
-        put_lanes(panels, "rows", heading, few, shown, "modelled cycles")
+        heading = "rows on the chip, from load to last use"
+        put_lanes(panels, "rows", heading, few, span=shown, unit="modelled cycles")
     else:
         panels.notes.append("Which rows these were is not known: the report's file is older.")
     colours = [
@@ -220,8 +226,8 @@ def _scene(run: _Run, max_pieces: int) -> Scene:
     limit = report.target.bytes_per_tile * report.target.num_tiles
     sizes = {"rows that moved": [(MOVING, 0, off)], tiles_of(report): [(num_codes, 0, on)]}
     heading = f"bytes, to scale: the tiles have {limit:,}"
-    put_lanes(panels, "bytes", heading, sizes, max(off, limit), "bytes")
-    still = Still("the whole run", run.sentence(), MOVING, 0, True, lanes=panels.lanes)
+    put_lanes(panels, "bytes", heading, sizes, span=max(off, limit), unit="bytes")
+    still = Still("the whole run", run.sentence(), MOVING, 0, first=True, lanes=panels.lanes)
     heads = ("buffer", "row", "loads", "stores", "bytes", "modelled cycles", "hidden cycles")
     return panels.scene(
         "streaming",

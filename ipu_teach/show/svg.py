@@ -31,8 +31,8 @@ STROKES = {
 
 
 def svg(scene: Scene, frame: int | None = None) -> str:
-    """Return the SVG source of a frame at its end. Left out, it is the poster: the chosen frame,
-    with all of its superstep's lanes."""
+    """Return the SVG source of the end of a frame; by default, of the frame at which the picture
+    rests, with all lanes of its superstep."""
     chosen = scene.poster if frame is None else frame
     above = headline_height(scene)
     title = "".join(
@@ -73,7 +73,8 @@ ARROW = (
 
 
 def _visible(shape: Shape) -> Shape | None:
-    """Return a shape without what is too small to be seen, or None if that is all of it."""
+    """Return a shape without its parts that are too small to be seen, or None if nothing is
+    left."""
     if not isinstance(shape, Boxes):
         return shape
     is_visible = np.round(shape.boxes[:, 2:], 1).min(axis=1) > 0
@@ -136,7 +137,7 @@ def _thick(shape: Boxes) -> str:
 
 
 def _together(shapes: list[Shape], codes: Sequence[Code]) -> str:
-    """Return the neighbours of one kind say their style once."""
+    """Return the elements of neighbouring shapes of one kind, with their style written once."""
     first = shapes[0]
     if isinstance(first, Boxes):
         # A box is a thick stroke along its middle, which takes half as many letters as its outline.
@@ -173,16 +174,16 @@ def _together(shapes: list[Shape], codes: Sequence[Code]) -> str:
 
 
 def _line(words: list[Words]) -> str:
-    """Return the words on a line: several of one character are one element, with the place of each
-    character."""
+    """Return the texts on a line. Several of one character are one element, which has the place
+    of each character."""
     places = " ".join(_n(w.x) for w in words)
     text = "".join(w.text for w in words)
     return f'<text x="{places}" y="{_n(words[0].y)}">{escape(text)}</text>'
 
 
 def dashed(shape: Boxes) -> dict[str, list[list[float]]]:
-    """Return the boxes by the dashes with which they are drawn: four or more of a length, equally
-    far apart in a row, are one."""
+    """Return boxes, grouped by the dashes with which they are drawn: four or more of equal
+    length and equally far apart in a row are one."""
     along = int(shape.upright)
     values = dict[str, list[list[float]]]()
     boxes = shape.boxes.tolist()
@@ -210,8 +211,8 @@ def dashed(shape: Boxes) -> dict[str, list[list[float]]]:
 
 
 def _middles(boxes: list[list[float]], upright: bool) -> str:
-    """Return the middles of boxes as a path, each from that end, and said from there or from the
-    last, that is shorter."""
+    """Return the middles of boxes as a path. Each begins at the end that is nearer, and is
+    written in absolute or relative numbers, whichever is shorter."""
     path = ""
     pen = (0.0, 0.0)
     stroke = "v" if upright else "h"
@@ -230,8 +231,8 @@ def _middles(boxes: list[list[float]], upright: bool) -> str:
 
 
 def _path(*lines: Sequence[Sequence[float]]) -> str:
-    """Return the straight lines, each through its points; one that begins where the last ends goes
-    on."""
+    """Return straight lines as a path. A line that begins where the previous one ends continues
+    it."""
     path = ""
     pen = ("", "")
     for line in lines:
@@ -278,7 +279,7 @@ def _shape(shape: Shape, codes: Sequence[Code]) -> str:
 
 
 def raster_png(pixels: Array, codes: Sequence[Code], dark: bool) -> bytes:
-    """Return a raster of codes as PNG; -1 is paper. At most 15 codes may occur."""
+    """Return a raster of codes as a PNG file. Code -1 is paper; at most 15 codes may occur."""
     values = np.unique(pixels)
     colours = [
         (DARK if dark else LIGHT)["paper"] if c < 0 else codes[c].colour(dark)

@@ -88,7 +88,7 @@ def sweep(
             "show.sweep() was given nothing that has run.", next_step="give it a report at least."
         )
     notes = (f"The picture shows {MOST} of {len(runs):,}.",) if len(runs) > MOST else ()
-    return View(_scene(runs[:MOST], parameter, unit, notes, weak))
+    return View(_scene(runs[:MOST], parameter, unit, notes, weak=weak))
 
 
 def _checked(run: object) -> Report | float:
@@ -184,9 +184,24 @@ def _scene(runs: list[Run], parameter: str, unit: str, notes: tuple[str, ...], w
     panels = Panels()
     places = side_by_side(len(runs), WIDE, HIGH + 18)
     shapes = trend(
-        heights, top * scale, bars, values, marked, WIDE, HIGH, axis, parameter, said, ideal
+        heights,
+        top * scale,
+        bars,
+        values,
+        marked=marked,
+        width=WIDE,
+        height=HIGH,
+        axis=axis,
+        foot=parameter,
+        large=said,
+        ideal=ideal,
     )
-    panels.put(painted("runs", head, WIDE, HIGH, [shapes], places, told, "{label}"), left=34)
+    panels.put(
+        painted(
+            "runs", head, WIDE, HIGH, pictures=[shapes], places=places, labels=told, say="{label}"
+        ),
+        left=34,
+    )
     columns = ("run", unit, *PARTS) if part_names else ("run", unit)
     columns += (f"ideal, {law}",) if ideal is not None else ()
     title = f"{counted(len(runs), 'run')} side by side"
@@ -197,7 +212,7 @@ def _scene(runs: list[Run], parameter: str, unit: str, notes: tuple[str, ...], w
         )
     notes += ("Under the line stands each run as its average tile spends it.",) * bool(part_names)
     table = columns, (row[: len(columns)] for row in rows)
-    still = Still("the runs", note, 0, 0, True)
+    still = Still("the runs", note, 0, 0, first=True)
     codes = tuple(PARTS.values()) if part_names else (palette.PAPER,)
     return panels.scene(
         "sweep",
@@ -212,11 +227,11 @@ def _scene(runs: list[Run], parameter: str, unit: str, notes: tuple[str, ...], w
 
 
 def _above(maximum: float) -> float:
-    """Return a round number that leaves room for words above the highest point."""
+    """Return a round number above the highest point, with room for texts."""
     step = 10.0 ** floor(log10(maximum)) / 2 if maximum else 1.0
     return -(-1.15 * maximum // step) * step or 1.0
 
 
 def _figure(value: float) -> str:
-    """Return a figure like `number`, with four digits if it is small."""
+    """Return a figure as text, with four digits if it is small and not whole."""
     return number(value) if value >= 1000 or float(value).is_integer() else f"{value:.4g}"

@@ -24,6 +24,7 @@ from ipu_teach.graph.variable_table import without_replica
 from ipu_teach.report import Report
 from ipu_teach.show import palette
 from ipu_teach.show.code import CODES, COLUMNS, PART, CodeRow, line_rows, row, tree, why
+from ipu_teach.show.formula import formula_of
 from ipu_teach.show.pack import pack
 from ipu_teach.show.panels import Panels
 from ipu_teach.show.report_facts import linked, model_of, titled
@@ -48,13 +49,15 @@ HUES = [palette.RIMS[i] for i in (3, 1, 4, 2, 5)]
 SAY = (
     "worker {i} runs {vertices} of the vertices, and is at work {busy} modelled cycles of the tile"
 )
-MOST_STEPS, MOST_BLOCKS, MOST_CODELETS = 24, 12, 3
+MOST_STEPS = 24
+MOST_BLOCKS = 12
+MOST_CODELETS = 3
 
 
 class Held(NamedTuple):
-    """A vertex of the tile: its number in the compute set, group and row, tile cycles (-1:
-    unknown), the worker that runs it (-1: it has the tile to itself), and after how many tile
-    cycles it starts."""
+    """A vertex of the tile: its number in the compute set, its group and row, its tile cycles
+    (-1 if unknown), the worker that runs it (-1 if it has the tile to itself), and the tile
+    cycle at which it starts."""
 
     number: int
     group: Group
@@ -106,14 +109,18 @@ def tile(report: Report, tile: int | None = None, step: str | int | None = None)
     frames = {n: i for i, n in enumerate(taken)}
     return View(
         linked(
-            _scene(report, model, where, taken, first, len(steps)), report, (), frames, tile=where
+            _scene(report, model, where, taken, first=first, of=len(steps)),
+            report,
+            (),
+            frames,
+            tile=where,
         )
     )
 
 
 def held_by(model: CostModel, step: int, tile: int) -> list[Held]:
-    """Return the vertices of a tile in a step, in the order in which they start; those that have it
-    to themselves come last."""
+    """Return the vertices of a tile in a step, in the order in which they start. Those that have
+    the tile to themselves come last."""
     groups_found = list[tuple[int, Group, int, int]]()
     workers = model.target.num_worker_contexts
     for group, cycles in model.vertices(step):
@@ -133,7 +140,7 @@ def held_by(model: CostModel, step: int, tile: int) -> list[Held]:
     ):
         cycles = workers * spent if spent > 0 else spent
         begin = before + workers * start
-        vertices_held.append(Held(number, group, row_, cycles, worker, begin))
+        vertices_held.append(Held(number, group, row_, cycles, worker=worker, start=begin))
         end = max(end, vertices_held[-1].start + max(0, vertices_held[-1].cycles))
     for vertex in groups_found:
         if vertex[1].table.codelet.context != "worker":
@@ -143,7 +150,8 @@ def held_by(model: CostModel, step: int, tile: int) -> list[Held]:
 
 
 def _moves(cost: StepCost, tile: int, target: Target) -> tuple[int, int]:
-    """Tile cycles of moving edges into their places before the vertices, and out of them after."""
+    """Return (tile cycles of moving edges into their places before the vertices, and out of them
+    after)."""
     before, *after = (int(t.copy_cycles(target)[0][tile]) for t in cost.exchange)
     return before, sum(after)
 
@@ -180,11 +188,20 @@ def _scene(
         busy = np.array([sum(max(0, vertex.cycles) for vertex in lane) for lane in by_worker])
         values = {"vertices": np.array(list(map(len, by_worker))), "busy": busy}
         name = label(f"{cost.name} on tile {tile}", 60)
-        why_ = _cause(cost, tile, vertices_held, by_worker, report.target)
+        why_ = _cause(cost, tile, vertices_held, by_worker, target=report.target)
         stills.append(
-            Still(name, why_, 0, cost.compute_duration, True, lanes=lanes, say=SAY, values=values)
+            Still(
+                name,
+                why_,
+                0,
+                cost.compute_duration,
+                first=True,
+                lanes=lanes,
+                say=SAY,
+                values=values,
+            )
         )
-        panels.drawings.append(_drawing(cost, tile, by_worker, used, report.target))
+        panels.drawings.append(_drawing(cost, tile, by_worker, used, target=report.target))
         numbers.append(
             [
                 [len(lane), pack(np.array([vertex.number for vertex in lane], np.int64))]
@@ -227,7 +244,7 @@ def _scene(
 
 
 def _title(report: Report, tile: int, step: int) -> str:
-    """Return how long a tile works in a step, and which waits for which."""
+    """Return the cycles of a tile in a step, and whether it waits or makes others wait."""
     cost = report.step_cost(step)
     own_cycles = int(cost.compute_cycles[tile])
     name = label(cost.name, 32)
@@ -241,9 +258,9 @@ def _title(report: Report, tile: int, step: int) -> str:
 def _drawing(
     cost: StepCost, tile: int, by_worker: list[list[Held]], used: list[Any], target: Target
 ) -> Drawing:
-    """Return the slots of the workers until the slowest tile is done: the first vertices of all,
-    the second ones, and so on."""
-    (before, after) = _moves(cost, tile, target)
+    """Return the slots of the workers up to the end of the slowest tile. Bar k has the k-th
+    vertex of every worker."""
+    before, after = _moves(cost, tile, target)
     own_cycles = int(cost.compute_cycles[tile])
     span = cost.compute_duration
     bars = [
@@ -252,7 +269,7 @@ def _drawing(
             0,
             own_cycles,
             span,
-            BASE.index(palette.WAIT) if own_cycles < span else -1,
+            rest=BASE.index(palette.WAIT) if own_cycles < span else -1,
         )
     ]
     bars += [
@@ -262,8 +279,11 @@ def _drawing(
     ]
     for k in range(max(map(len, by_worker))):
         kth = [lane[k] if k < len(lane) else None for lane in by_worker]
+        odd = k % 2  # every second vertex of a worker is hatched
         shade = [
-            len(BASE) + 2 * used.index(vertex.group.table.codelet) + k % 2 * (vertex.worker >= 0)
+            len(BASE)
+            + 2 * used.index(vertex.group.table.codelet)
+            + (odd if vertex.worker >= 0 else 0)
             if vertex
             else 0
             for vertex in kth
@@ -280,7 +300,7 @@ def _cause(
     by_worker: list[list[Held]],
     target: Target,
 ) -> str:
-    """Return why the tile takes as long as it does."""
+    """Return a text that explains the cycles of the tile by its busiest worker."""
     own_cycles = int(cost.compute_cycles[tile])
     slowest = int(np.argmax(cost.compute_cycles))
     workers = len(by_worker)
@@ -295,10 +315,8 @@ def _cause(
         f"{counted(len(vertices_held), 'vertex', 'vertices')}"
     )
     text += f" on {counted(workers, 'worker')}"
-    free, missing = (
-        sum(not lane for lane in by_worker),
-        sum(vertex.cycles < 0 for vertex in vertices_held),
-    )
+    free = sum(not lane for lane in by_worker)
+    missing = sum(vertex.cycles < 0 for vertex in vertices_held)
     text += (
         f", {free} of them without one: {free} more of up to {per_worker:,} cycles would take no "
         "longer"
@@ -314,8 +332,8 @@ def _cause(
 
 
 def _blocks(report: Report, tile: int) -> tuple[tuple[str, ...], Array, Array]:
-    """Return (names, codes, bytes) of the content of the tile at its peak: its variables, then the
-    rest by category."""
+    """Return (names, codes, bytes) of the content of the tile at its peak: its variables, then
+    the other categories."""
     memory = report.memory
     vertices_held = list(report.memory.at_fullest(tile).items())
     blocks = [
@@ -332,13 +350,13 @@ def _blocks(report: Report, tile: int) -> tuple[tuple[str, ...], Array, Array]:
     blocks += [(c.lower(), palette.MEMORY[c], size) for c, size in others.items()]
     blocks.append(("gaps", palette.GAPS, int(memory.gaps_per_tile[tile])))
     names, codes, sizes = zip(*([b for b in blocks if b[2]] or blocks[-1:]), strict=True)
-    texts = tuple(f"{label(name, 20)} {size:,}" for name, size in zip(names, sizes, strict=True))
+    texts = tuple(f"{label(name, 18)} {size:,}" for name, size in zip(names, sizes, strict=True))
     return texts, np.array([BASE.index(code) for code in codes]), np.array(sizes)
 
 
 def _code(model: CostModel, used: list[Any], vertices_held: list[Held]) -> list[CodeRow]:
-    """Return the codelets of the tile that take longest, each by that of its vertices which
-    does."""
+    """Return the rows of the codelets that take longest on the tile, each for its slowest
+    vertex."""
     worst = [
         max(
             (vertex for vertex in vertices_held if vertex.group.table.codelet is c),
@@ -359,4 +377,9 @@ def _code(model: CostModel, used: list[Any], vertices_held: list[Held]) -> list[
             vertex for vertex in rows_of_codelet if vertex[0] < 2 and any(vertex[2])
         ]  # show.code has more
         rows += counted_ or [row(1, why(codelet), None, total, total, PART)]
+        formula = formula_of(codelet, vertex.group.shapes, model.target)
+        if formula is not None and not counted_:
+            rows[-1] = row(1, formula.named_sizes, None, total, total, PART)
+            text = f"{formula.text} = {total:,} cycles"
+            rows.append((2, text, ("",) * len(COLUMNS), 0.0, CODES.index(PART)))
     return rows

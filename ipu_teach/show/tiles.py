@@ -45,6 +45,7 @@ LINE = 32  # elements of a one-dimensional tensor in a row of the picture
 LARGEST = 36.0  # side of a cell
 PANEL_HEIGHT = 230.0
 _NOTHING = replace(palette.REST, name="tiles without any of it", listed=True)
+LONGEST_HEADING = 64  # characters
 TILES = 190.0  # side of the square that holds the tiles
 
 
@@ -120,9 +121,18 @@ def _scene(tensors: list[Tensor]) -> Scene:
     words = " and ".join(map(_words, tensors))
     cells_ = {**channels, "tiles": _still(codes_held)}
     shown_: dict[str, Any] = {"values": values, "say": say}
-    still = Still(words, _note(sizes), int(codes_held[0]), 0, True, cells_, panels.lanes, **shown_)
+    still = Still(
+        words,
+        _note(sizes),
+        int(codes_held[0]),
+        0,
+        first=True,
+        cells=cells_,
+        lanes=panels.lanes,
+        **shown_,
+    )
     names = " and ".join(map(_name, tensors))
-    title = f"Where {names} live{'s' * (len(tensors) == 1)}"
+    title = f"Where {names} {'lives' if len(tensors) == 1 else 'live'}"
     return panels.scene(
         "tiles",
         _title(tensors, names, sizes),
@@ -135,7 +145,7 @@ def _scene(tensors: list[Tensor]) -> Scene:
 
 
 def _title(tensors: list[Tensor], names: str, sizes: Array) -> str:
-    """On how many tiles tensors are, and how evenly."""
+    """Return the number of tiles that the tensors are on, and the range of their bytes."""
     codes_held = sizes[sizes > 0]
     verb = "is" if len(tensors) == 1 else "are"
     tiles = counted(len(sizes), "tile")
@@ -173,7 +183,12 @@ def _elements(tensor: Tensor, name: str, room: float, notes: list[str]) -> tuple
             wide += 1
         tall = wide
         channels = shape[axes[-3]]
-        heading += f": sheets of {down:,} x {across:,}, by dimensions {axes[-2]} and {axes[-1]}"
+        sheets_of = f"sheets of {down:,} x {across:,}"
+        by = f"by dimensions {axes[-2]} and {axes[-1]}"
+        if len(f"{heading}: {sheets_of}, {by}") <= LONGEST_HEADING:
+            heading += f": {sheets_of}, {by}"
+        else:  # a narrow page has no room for all of it
+            notes.append(f"{_name(tensor)} is drawn as {sheets_of}, {by}.")
     if wide * tall > 1:
         notes.append(
             f"A cell of {_name(tensor)} stands for up to {tall:,} x {wide:,} elements and shows "
@@ -190,7 +205,7 @@ def _elements(tensor: Tensor, name: str, room: float, notes: list[str]) -> tuple
     where = tensor.graph.tile_map().at(byte).astype(np.int64)
     block = min(len(chosen), rows * columns)
     side, beside = max(
-        (_side(sheets, n, rows, columns, room), n)
+        (_side(sheets, n, rows, columns, room=room), n)
         for n in range(1, sheets + 1)
         if channels == 1 or channels % n == 0
     )
@@ -240,7 +255,8 @@ def _positions(tensor: Tensor, chosen: Array) -> Array:
 
 
 def bytes_by_tile(tensors: list[Tensor]) -> Array:
-    """Return int64[tiles]: bytes of the memory behind the tensors on each tile, each byte once."""
+    """Return int64[tiles]: the bytes of the memory of the tensors on each tile; a byte that two
+    tensors share counts once."""
     graph = tensors[0].graph
     start, stop = (
         np.concatenate(ends) for ends in zip(*(t.byte_extent() for t in tensors), strict=True)
@@ -263,8 +279,8 @@ def _code(where: Array, per_tile: int) -> Array:
 
 
 def _name(tensor: Tensor) -> str:
-    """Return the tensor as a learner may have written it: its variable, and the view of it where
-    one call says which."""
+    """Return the expression of a tensor: its variable, and the view of it if one call can say
+    it."""
     graph = tensor.graph
     layout = tensor.layout
     text = graph.describe(tensor).replace("'", "")
@@ -304,11 +320,13 @@ def _words(tensor: Tensor) -> str:
 
 
 def _note(sizes: Array) -> str:
-    """Return how evenly the bytes are spread."""
-    total, holding = int(sizes.sum()), int((sizes > 0).sum())
+    """Return a text with the bytes, and the tiles with the most and the least."""
+    total = int(sizes.sum())
+    holding = int((sizes > 0).sum())
     if not holding:
         return "none of it is on a tile yet"
-    largest, smallest = int(sizes.max()), int(sizes[sizes > 0].min())
+    largest = int(sizes.max())
+    smallest = int(sizes[sizes > 0].min())
     fullest = np.flatnonzero(sizes == largest)
     text = f"{total:,} bytes on {counted(holding, 'tile')}"
     if smallest == largest:

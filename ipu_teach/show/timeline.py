@@ -58,7 +58,8 @@ MOST_ROWS = 12  # of nested programs
 MOST_IPUS = 16  # with a row of their own
 MOST_READ = 100  # supersteps of a run that is shown as a whole at first
 MOST_PARTS = 5  # of a round, in words
-X, PITCH = 64.0, 17.0
+X = 64.0
+PITCH = 17.0
 WHICH = ("block_filter", "program_filter")
 
 
@@ -118,8 +119,11 @@ def timeline(
 
 def _below(first: Scene, second: Scene) -> Scene:
     """Return two runs, one below the other, on the scale of the longer one."""
-    stills, count, drawings = len(first.stills), len(first.frames), len(first.drawings)
-    first_end, two = float(first.begins[-1]), float(second.begins[-1])
+    stills = len(first.stills)
+    count = len(first.frames)
+    drawings = len(first.drawings)
+    first_end = float(first.begins[-1])
+    two = float(second.begins[-1])
     marks = list[Mark]()
     rows = list[tuple[str, ...]]()
     for which, (name, scene) in enumerate((("first", first), ("second", second))):
@@ -138,7 +142,7 @@ def _below(first: Scene, second: Scene) -> Scene:
     for still in second.stills:
         named = {f"{name} of the second": place for name, place in still.lanes.items()}
         lanes = {name: (n + drawings, a, b) for name, (n, a, b) in named.items()}
-        source = still.source + len(first.sources) * (still.source >= 0)
+        source = still.source + len(first.sources) if still.source >= 0 else still.source
         moved.append(replace(still, lanes=lanes, source=source))
     less = f"{abs(100 - 100 * two / first_end):.1f} % {'less' if two <= first_end else 'more'}"
     return replace(
@@ -278,7 +282,9 @@ class _Maker:
 
     def _flame(self, spans: list[Span]) -> Flame:
         runs = {r.first: f"{r.name}: " for r in self.report.runs if r.name}
-        labels = [runs.get(s.first, "") * (s.place.depth == 0) + _short(s.place) for s in spans]
+        labels = [
+            (runs.get(s.first, "") if s.place.depth == 0 else "") + _short(s.place) for s in spans
+        ]
         codes = [REST if s.place.node.step < 0 else self._code(s.place.node.step) for s in spans]
         boxes = [
             (s.place.depth, s.first, s.last, label_text, code)
@@ -343,7 +349,7 @@ class _Maker:
             note,
             REST if longest is None else self._code(longest.step, longest.ipu),
             stretch.cycles,
-            True,
+            first=True,
             lanes={"tiles": (place, 0, stretch.cycles)},
             values=values,
             say=f"{lane}: {parts_said} in this {'superstep' if alone else 'stretch'}",
@@ -411,24 +417,34 @@ class _Maker:
         """Return the title: where most of the time goes."""
         if self.several:
             return ipus_title(self.report)
-        spent = {n: times * self.report.step_cost(n).cycles for n, times in self.runs.items()}
-        worst = max(spent, key=spent.__getitem__)
-        share = 100 * spent[worst] / sum(spent.values())
+        spent, _ = self._by_name()
+        worst, cycles = spent.most_common(1)[0]
+        share = 100 * cycles / spent.total()
         shown = f"the first {self.steps:,} supersteps" if self.steps < self.report.num_steps else ""
-        return f"{share:.1f} % of {shown or 'the time'} goes to {step_name(self.report, worst)}"
+        return f"{share:.1f} % of {shown or 'the time'} goes to {worst}"
+
+    def _by_name(self) -> tuple[Counter[str], Counter[str]]:
+        """Return (the cycles, the supersteps) of the steps of each name."""
+        spent = Counter[str]()
+        supersteps = Counter[str]()
+        for step, times in self.runs.items():
+            name = step_name(self.report, step)
+            spent[name] += times * self.report.step_cost(step).cycles
+            supersteps[name] += times
+        return spent, supersteps
 
     def _sentence(self) -> str:
         report = self.report
         if self.several:
             return f"{run_of(report)}. {ipus_at_work(report)}"
-        spent = {step: times * report.step_cost(step).cycles for step, times in self.runs.items()}
-        worst = max(spent, key=spent.__getitem__)
+        spent, supersteps = self._by_name()
+        worst, cycles = spent.most_common(1)[0]
         part = self.steps < report.num_steps
         max_steps = f"In the first {self.steps:,}, most" if part else "Most"
         return (
-            f"{run_of(report)}. {max_steps} of the time goes to {step_name(report, worst)}: "
-            f"{number(spent[worst])} in {counted(self.runs[worst], 'superstep')}, "
-            f"{100 * spent[worst] / sum(spent.values()):.1f} %."
+            f"{run_of(report)}. {max_steps} of the time goes to {worst}: "
+            f"{number(cycles)} in {counted(supersteps[worst], 'superstep')}, "
+            f"{100 * cycles / spent.total():.1f} %."
         )
 
     def _table(self) -> Table:

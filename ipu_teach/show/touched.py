@@ -76,7 +76,7 @@ def touched(graph: Graph, compute_set: ComputeSet, vertices: Sequence[int]) -> V
         f"{title} in compute set {label(compute_set.name, 24)}: {'; '.join(words)}. {note}",
         foot=-14,
         codes=CODES,
-        stills=(Still(title, note, 0, 0, True, channels),),
+        stills=(Still(title, note, 0, 0, first=True, cells=channels),),
         table=(("vertex", "reads", "writes"), tuple(table)),
     )
     return View(scene)
@@ -94,7 +94,8 @@ def _deeds(graph: Graph, compute_set: ComputeSet, vertex: int, variable: Variabl
                     at = table.offsets[name][row] + delta + part.positions.reshape(-1)
                     at = (at * field.dtype.size - variable.start) // size
                     at = at[(at >= 0) & (at < len(clashes))]
-                    clashes[at] |= READS * (field.kind != "output") | WRITES * field.written
+                    clashes[at] |= READS if field.kind != "output" else 0
+                    clashes[at] |= WRITES if field.written else 0
     return clashes
 
 

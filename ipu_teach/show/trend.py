@@ -40,7 +40,7 @@ def trend(
     pitch = width / count
     middle = (np.arange(count) + 0.5) * pitch
     is_positive = heights >= 0
-    shapes.append(Words(width, -8, axis, 12, "end", "soft"))
+    shapes.append(Words(width, -8, axis, 12, anchor="end", ink="soft"))
     below: Array = np.zeros(count)
     wide = 0.7 * pitch
     cut = heights > top
@@ -84,18 +84,19 @@ def trend(
         ):
             continue
         placed.append((x, y, half))
-        shapes.append(Words(x, y, words, 11, "middle"))
+        shapes.append(Words(x, y, words, 11, anchor="middle"))
     label_step = -(-int(LETTER * max(map(len, labels)) + 8) // max(1, int(pitch)))
     for k in range(0, count, max(1, label_step)):
         x = _within(width, points[k][0], labels[k])
         words = labels[k]
-        shapes.append(Words(x, height + 14, words, 11, "middle", "soft"))
-    return (*shapes, Words(width, height + 29, foot, 12, "end", "soft"))
+        shapes.append(Words(x, height + 14, words, 11, anchor="middle", ink="soft"))
+    return (*shapes, Words(width, height + 29, foot, 12, anchor="end", ink="soft"))
 
 
 def _into(point: tuple[float, float], toward: tuple[float, float]) -> tuple[float, float]:
     """Return a point that is above the box, as far down towards the other as to be in it."""
-    (x, y), (u, v) = point, toward
+    x, y = point
+    u, v = toward
     return (x + (u - x) * y / (y - v), 0.0) if y < 0 <= v else point
 
 

@@ -132,7 +132,7 @@ def turns(source: Any, element: Any = None, target: Any = None, /, **values: Any
     if wrote:
         turn = max(wrote, key=lambda stored_value: stored_value.depth)
         title = f"Turn {turn.number:,} of line {turn.line.number} wrote {place}"
-    scene = rows_scene("turns", title, sentence, CODES, mark, table)
+    scene = rows_scene("turns", title, sentence, CODES, mark=mark, table=table)
     if run is not None and report is not None:
         scene = linked(scene, report, (), {run.compiled: 0}, tile=run.tile, only=run.step)
     return View(scene)

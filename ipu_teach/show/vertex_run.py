@@ -77,7 +77,9 @@ def ran(recording: Recording, vertex: object, step: int | None = None) -> Vertex
             run{at} while it was recorded.
             next:  give a vertex of the graph, or (name of a compute set, number), and no step or
             one that executes it.""")
-    [(table, row, cycles)], place, memory = candidates, upto[-1], Memory(graph, Backend())
+    [(table, row, cycles)] = candidates
+    place = upto[-1]
+    memory = Memory(graph, Backend())
     tile = int(table.tiles[row])
     who = f"vertex {number} of {label(name, 24)}"
     where = {name: _places(graph, table, row, name) for name in table.fields}
@@ -122,7 +124,11 @@ def ran(recording: Recording, vertex: object, step: int | None = None) -> Vertex
             own.""")
     title = f"{who} on tile {tile}, in step {counts[place]:,} of the run"
     return VertexRun(
-        title, tile, recording.steps[place], int(counts[place]), replace(observation, cycles=cycles)
+        title,
+        tile,
+        recording.steps[place],
+        int(counts[place]),
+        seen=replace(observation, cycles=cycles),
     )
 
 

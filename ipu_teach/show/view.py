@@ -42,10 +42,8 @@ def fitting(scene_of: Callable[[int], Scene], max_frames: int, min_frames: int =
 
 @flagged
 class View:
-    """A picture of a program or a run. A notebook shows it as the last value of a cell; `repr` says
-    it in a sentence.
-
-    `text`: what `repr` says instead."""
+    """A picture of a program or a run. A notebook shows it as the last value of a cell. `repr`
+    returns a sentence, or `text` if that is given."""
 
     def __init__(self, scene: Scene, text: str = "") -> None:
         self.scene = scene
@@ -61,7 +59,7 @@ class View:
 
     @property
     def data(self) -> list[dict[str, str]]:
-        """The table beside the picture, a dictionary for each row."""
+        """The rows of the table beside the picture, each a dictionary."""
         headings, rows = self.scene.table
         return [dict(zip(headings, row, strict=True)) for row in rows]
 
@@ -70,7 +68,7 @@ class View:
 
     @checks("role")
     def html(self, role: str = "") -> str:
-        """Return the view as an HTML element; `role` is one more class for it."""
+        """Return the view as an HTML element; `role` is an additional class of that element."""
         # An end of an element within an attribute is what cleaners of pages take for an attack.
         poster = quote(svg(self.scene).replace('"', "'"), safe=PLAIN).replace("</", "%3C/")
         image = (
@@ -150,9 +148,10 @@ def page(view: View) -> str:
 
 
 def table(scene: Scene) -> str:
-    """Return the table of a scene, folded away, with notes on what the picture leaves out below it.
+    """Return the folded table of a scene as HTML, with notes on what the picture leaves out below
+    it.
 
-    HTML lets rows and cells end by themselves, which saves a tenth of the whole.
+    Rows and cells have no end tags, which HTML allows and which saves a tenth of the size.
     """
     headings, rows = scene.table
     head = "".join(f'<th scope="col">{escape(h)}' for h in headings)
@@ -178,8 +177,8 @@ Function("r","d",await t.text()+"\\nlive(r,d)")(r,d)})\
 
 
 def script(scene: Scene) -> str:
-    """Return the element that brings a scene to life: the data, the compressed script, and what
-    unpacks it."""
+    """Return the HTML element that starts the player: the data, the compressed script, and the
+    code that unpacks it."""
     plain = "painted" if any(isinstance(mark, Painted) for mark in scene.marks) else "player"
     packed = base64.b64encode(compressed(scene.view, plain)).decode("ascii")
     return f'{OPEN}{scene.json()},"{packed}")</script>'
@@ -187,8 +186,8 @@ def script(scene: Scene) -> str:
 
 @cache
 def compressed(view: str, plain: str = "player") -> bytes:
-    """Return the player with the additions of a view, else `plain`, as compressed by
-    `static/make_scripts.py`."""
+    """Return the player with the additions of a view, compressed by `static/make_scripts.py`. A
+    view without additions gets `plain`."""
     static = resources.files("ipu_teach.show").joinpath("static")
     script_file = static.joinpath(f"{view}.js.gz")
     return (
@@ -202,12 +201,12 @@ def player() -> str:
 
 
 def with_scripts() -> list[str]:
-    """Return the views that add something to the player."""
+    """Return the views that have additions to the player."""
     names = (file.name for file in resources.files("ipu_teach.show").joinpath("static").iterdir())
     view_names = {name.removesuffix(".js.gz") for name in names if name.endswith(".js.gz")}
     return sorted(view_names - {"player", "widget", "puzzle"})
 
 
 def own_script(view: str) -> str:
-    """Return what a view, or "widget", adds to the player; "" if that is nothing."""
+    """Return the additions of a view, or of "widget", to the player; "" if there are none."""
     return gzip.decompress(compressed(view)).decode("utf-8").removeprefix(player())

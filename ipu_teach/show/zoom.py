@@ -15,9 +15,9 @@ SMALLEST = 3.0  # a part that is smaller than this is one of many
 
 
 def paint_zoom(mark: Zoom, still: Still, level: int) -> Iterator[Shape]:
-    """Yield the parts of one size, the first of them opened up, and the pipes beside them."""
+    """Yield the parts of one size, the first of them opened, and the pipes beside them."""
     yield Words(mark.x, mark.y - 8, mark.names[level], ink="soft")
-    yield from _parts(mark, level, mark.x, mark.y, SIDE)
+    yield from _parts(mark, level, mark.x, mark.y, side=SIDE)
     left = mark.x + SIDE + 14
     right = mark.x + mark.width
     largest_rate = max(1, int(still.values["rate"].max()))
@@ -38,8 +38,8 @@ def paint_zoom(mark: Zoom, still: Still, level: int) -> Iterator[Shape]:
 
 
 def _parts(mark: Zoom, level: int, x: float, y: float, side: float) -> Iterator[Shape]:
-    """Yield a square of equal parts, row by row, with lines of paper between them; in the first one
-    its own, while that is large."""
+    """Yield a square of equal parts, row by row, with lines in the colour of the paper between
+    them. The first part shows its own parts while it is large."""
     count = mark.counts[level]
     columns = int(np.ceil(np.sqrt(mark.counts[level])))
     full, rest, cell = *divmod(count, columns), side / columns
@@ -56,4 +56,4 @@ def _parts(mark: Zoom, level: int, x: float, y: float, side: float) -> Iterator[
         side = cell * 0.88
         yield Boxes(mark.first, rectangles(x, y, side, side))
         if side > 12:
-            yield from _parts(mark, level - 1, x + 2, y + 2, side - 4)
+            yield from _parts(mark, level - 1, x + 2, y + 2, side=side - 4)

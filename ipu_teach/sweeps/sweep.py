@@ -14,12 +14,12 @@ IPUs needs another tile mapping, so a sweep builds the program again for each.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import partial
 from html import escape
-from typing import Any
+from typing import TypeAlias
 
 from ipu_teach._support.flags import flagged
 from ipu_teach._support.outcomes import Outcome, check_travels, outcomes
@@ -28,10 +28,15 @@ from ipu_teach.device import Device, IPUModel
 from ipu_teach.engine.engine import Engine
 from ipu_teach.engine.executable import Executable
 from ipu_teach.errors import GraphMemoryAllocationError, InvalidOptionError, counted, shown
+from ipu_teach.graph import Graph
 from ipu_teach.graph.layouts import is_whole
+from ipu_teach.program import Program
 from ipu_teach.report import Report
 from ipu_teach.report.html import tabled
+from ipu_teach.target import Setting
 
+# What `build` returns: a program that is ready to run, or the report of one that has run.
+Built: TypeAlias = tuple[Graph, Program | Sequence[Program]] | Engine | Executable | Report
 COLUMNS = (
     "modelled cycles",
     "time",
@@ -48,13 +53,13 @@ COLUMNS = (
 class Sweep:
     """The reports of a sweep, one for each machine, and a table of them.
 
-    `num_tiles`, `num_ipus`, `reports` and `fits` have an entry for each machine. `fits` is False
-    for a program that does not fit; its report is that of the compiled program, of which nothing
-    has run. `failed` maps the numbers with which `build` failed to their errors, and `left` has the
-    numbers that Ctrl-C left undone; they have no entry.
+    `num_tiles`, `num_ipus`, `reports` and `fits` have an entry for each machine. `fits` is False if
+    the program does not fit the machine; its report is then that of the compiled program, and
+    nothing has run. `failed` maps the numbers for which `build` or the run failed to their errors,
+    and `left` has the numbers that Ctrl-C left undone; these have no entry.
     """
 
-    num_tiles: tuple[int, ...]  # on each IPU
+    num_tiles: tuple[int, ...]  # the tiles of each IPU
     reports: tuple[Report, ...]
     fits: tuple[bool, ...]
     failed: Mapping[int, Exception] = field(default_factory=dict)
@@ -92,7 +97,7 @@ class Sweep:
         return [self._row(i, first) for i in range(len(self))]
 
     def _row(self, number: int, first: float) -> tuple[str, ...]:
-        """Return the cells of one machine; `first` is the time of the first machine in seconds."""
+        """Return the cells of machine `number`; `first` is the time of the first one in seconds."""
         report = self.reports[number]
         fullest = f"{int(report.memory.held_per_tile.max()) / report.target.bytes_per_tile:.1%}"
         if not self.fits[number]:
@@ -124,7 +129,7 @@ class Sweep:
         return "\n".join([*lines, *self._missing()])
 
     def _missing(self) -> list[str]:
-        """Return a line of text for each number that has no row."""
+        """Return a line of text for each number of tiles or IPUs that has no row."""
         messages = {
             count: f"{type(error).__name__}: {error}".split("\n")[0]
             for count, error in self.failed.items()
@@ -141,14 +146,14 @@ class Sweep:
 
 @flagged
 def sweep(
-    build: Callable[[Device], Any],
+    build: Callable[[Device], Built],
     num_tiles: Iterable[int] | None = None,
     *,
     num_ipus: int | Iterable[int] = 1,
     version: str = "ipu2",
     progress: bool = True,
     executor: Executor | None = None,
-    **fields: Any,
+    **fields: Setting,
 ) -> Sweep:
     """Build, compile and run a program for each number of tiles or IPUs, and return a `Sweep`.
 
@@ -175,7 +180,7 @@ def sweep(
             next:  give a function of a device that returns (graph, program) or an Engine.""")
     unit = "tile"
     example = "num_tiles=[13, 46, 1472]"
-    numbers: object = num_tiles
+    numbers: int | Iterable[int] | None = num_tiles
     if not is_whole(num_ipus):
         unit = "IPU"
         example = "num_ipus=[1, 2, 4]"
@@ -194,14 +199,16 @@ def sweep(
     return _sweep_of(list(zip(counts, results, strict=True)), unit)
 
 
-def _counts(numbers: object, unit: str, example: str) -> list[int]:
-    """Return the numbers of tiles or IPUs.
+def _counts(numbers: int | Iterable[int] | None, unit: str, example: str) -> list[int]:
+    """Return the numbers of tiles or IPUs as integers.
+
+    `unit` and `example` are for the error.
 
     :raises InvalidOptionError: if they are not a list of positive integers.
     """
     is_listed = isinstance(numbers, Iterable) and getattr(numbers, "ndim", 1) > 0
     is_listed = is_listed and not isinstance(numbers, (str, bytes, set, frozenset))
-    counts = list(numbers) if is_listed else []  # type: ignore[call-overload]
+    counts = list(numbers) if is_listed and isinstance(numbers, Iterable) else []
     if not counts or not all(is_whole(n) and n > 0 for n in counts):
         raise InvalidOptionError(f"""sweep() was given the numbers of {unit}s {shown(numbers)}.
             next:  give a list of whole numbers, 1 or more: {example}.""")
@@ -234,9 +241,9 @@ def _sweep_of(results: list[tuple[int, Outcome | None]], unit: str) -> Sweep:
 
 
 def _run(
-    build: Callable[[Device], Any],
+    build: Callable[[Device], Built],
     version: str,
-    fields: Mapping[str, Any],
+    fields: Mapping[str, Setting],
     unit: str,
     count: int,
 ) -> tuple[Report, bool]:
@@ -251,7 +258,7 @@ def _run(
         return error.report, False
 
 
-def _report(built: Any, device: Device) -> Report:
+def _report(built: Built, device: Device) -> Report:
     """Return the report of an object that `build` returned, after running it if necessary."""
     if isinstance(built, tuple) and len(built) == 2:
         # with this option, only loading fails, and there is a report

@@ -1,10 +1,13 @@
-"""The numbers of a tile machine: element types, rounding, 8-bit floats, and random numbers.
+"""The numbers of a tile machine: element types, rounding, 8-bit floats and random numbers.
 
-Beside `tiny`, whose elements are numpy's, this package has the element types of graphs (`dtypes`),
-with Poplar's names, sizes and ranges. `half`, `quarter` and `generator` are plain functions on
-numpy arrays: rounding as the chip does it, also stochastic, 8-bit floats with their scales, and
-the random number generator of the workers, bit for bit. `numbers` shows which of some values a
-dtype would lose, and finds the best scale.
+Compared with `tiny`, which uses numpy's element types, the module `dtypes` has types with Poplar's
+names, sizes and ranges. All graphs but those of `tiny` use them. The other modules are functions on
+numpy arrays and know nothing of graphs:
+
+* `half`: rounding to half precision as the chip does it, to nearest or stochastically
+* `quarter`: 8-bit floats and their scales
+* `generator`: the random number generator of the worker threads, bit for bit
+* `numbers`: the values that a dtype would lose, and the best scale for them
 """
 
 from ipu_teach.types.dtypes import (

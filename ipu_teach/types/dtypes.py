@@ -1,11 +1,11 @@
-"""The element types of the machine: FLOAT, HALF, INT, and the rest.
+"""The element types of the machine: FLOAT, HALF, INT and others.
 
-A dtype is a class that is never instantiated. `FLOAT.numpy` is the numpy dtype that holds its
-values, `FLOAT.size` its size in bytes. Each is also a descriptor, so that a vertex may declare
-plain state as `bias: FLOAT` and type checkers know that `self.bias` is a number.
+A dtype is a class that is never instantiated. `FLOAT.numpy` is the numpy dtype of its values, and
+`FLOAT.size` is their size in bytes. Each dtype is also a descriptor: a vertex can declare plain
+state as `bias: FLOAT`, and type checkers know that `self.bias` is a number.
 
-There is no double precision on a tile. Sizes: the Poplar API's type sizes,
-https://docs.graphcore.ai, "Types".
+A tile has no double precision. Sizes: the Poplar API's type sizes, https://docs.graphcore.ai,
+"Types".
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from contextvars import ContextVar
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -33,33 +33,36 @@ from ipu_teach.types.quarter import (
     QuarterMetadata,
     to_quarter,
 )
-from ipu_teach.types.rounding import Array
+from ipu_teach.types.rounding import AnyDType, Array
 
-DOUBLE: np.dtype[Any] = np.dtype(np.float64)
-# True while a check runs an answer in float64, to tell rounding errors from wrong logic
+DOUBLE = np.dtype(np.float64)
+# True while a check runs an answer in float64, to tell rounding errors from wrong logic.
 IN_DOUBLE = ContextVar("float64 holds FLOAT and HALF", default=False)
 
 
 class _DTypeMeta(type):
-    """The class of dtypes, which print as their names and cannot be instantiated."""
+    """The metaclass of dtypes: they print as their names and cannot be instantiated."""
 
     def __repr__(cls) -> str:
         return cls.__name__
 
-    def __call__(cls, *args: object, **kwargs: object) -> Any:
+    def __call__(cls, *args: object, **kwargs: object) -> NoReturn:
         raise PoplarTypeError(f"""{cls.__name__} is a dtype and is never instantiated.
             next:  pass the class itself, as in graph.add_variable({cls.__name__}, (4,)); for a host
             value use numpy.""")
 
 
 class DType(metaclass=_DTypeMeta):
-    """The base of all dtypes. `numpy` is the numpy dtype of the values, `size` their bytes each."""
+    """The base class of all dtypes.
 
-    numpy: ClassVar[np.dtype[Any]] = np.dtype(np.uint8)
+    `numpy` is the numpy dtype of the values, and `size` is the size of one value in bytes.
+    """
+
+    numpy: ClassVar[AnyDType] = np.dtype(np.uint8)
     size: ClassVar[int] = 1
 
-    # For type checkers only: the annotated fields of a vertex class become the descriptors of
-    # graph/vertex.py.
+    # For type checkers only. The annotated fields of a vertex class become the descriptors of
+    # graph/vertex.py, which replace these methods.
     def __get__(self, vertex: object, owner: type) -> Any: ...
     def __set__(self, vertex: object, value: Any) -> None: ...
 
@@ -67,10 +70,10 @@ class DType(metaclass=_DTypeMeta):
 class _Held:
     """The numpy dtype of a dtype's values, or float64 while `IN_DOUBLE` is True."""
 
-    def __init__(self, own: Any) -> None:
-        self.own: np.dtype[Any] = np.dtype(own)
+    def __init__(self, dtype: type[np.generic]) -> None:
+        self.own: AnyDType = np.dtype(dtype)
 
-    def __get__(self, dtype: object, owner: type) -> np.dtype[Any]:
+    def __get__(self, dtype: object, owner: type) -> AnyDType:
         return DOUBLE if IN_DOUBLE.get() else self.own
 
 
@@ -82,14 +85,14 @@ class FLOAT(DType):
 
 
 class HALF(DType):
-    """IEEE 754 half precision, 2 bytes. The result of every operation is rounded to half."""
+    """IEEE 754 half precision, 2 bytes. The result of each operation is rounded to half."""
 
     numpy = _Held(np.float16)
     size = 2
 
 
 class BOOL(DType):
-    """True or false, 1 byte."""
+    """True or False, 1 byte."""
 
     numpy = np.dtype(np.bool_)
     size = 1
@@ -131,14 +134,14 @@ class UNSIGNED_SHORT(DType):
 
 
 class INT(DType):
-    """Signed 32-bit integer, 4 bytes; wraps on overflow."""
+    """Signed 32-bit integer, 4 bytes. Overflow wraps around."""
 
     numpy = np.dtype(np.int32)
     size = 4
 
 
 class UNSIGNED_INT(DType):
-    """Unsigned 32-bit integer, 4 bytes; wraps on overflow."""
+    """Unsigned 32-bit integer, 4 bytes. Overflow wraps around."""
 
     numpy = np.dtype(np.uint32)
     size = 4
@@ -159,15 +162,17 @@ class UNSIGNED_LONGLONG(DType):
 
 
 class _QuarterMeta(_DTypeMeta):
-    """The class of QUARTER, for which QUARTER[QuarterFormat.F143, -2] is a dtype."""
+    """The metaclass of QUARTER, which makes `QUARTER[QuarterFormat.F143, -2]` a dtype."""
 
-    def __getitem__(cls, given: Any) -> type[QUARTER]:
-        if isinstance(given, QuarterMetadata):
-            return _quarter(given)
+    def __getitem__(
+        cls, metadata: QuarterMetadata | QuarterFormat | tuple[QuarterFormat, int]
+    ) -> type[QUARTER]:
+        if isinstance(metadata, QuarterMetadata):
+            return _quarter(metadata)
         return _quarter(
-            QuarterMetadata(*given)
-            if isinstance(given, tuple) and len(given) <= 2
-            else QuarterMetadata(given)
+            QuarterMetadata(*metadata)
+            if isinstance(metadata, tuple) and len(metadata) <= 2
+            else QuarterMetadata(metadata)
         )
 
 
@@ -175,11 +180,13 @@ class QUARTER(DType, metaclass=_QuarterMeta):
     """An 8-bit float, 1 byte, with a format and a scale: `QUARTER[QuarterFormat.F143, -2]`.
 
     `QUARTER[metadata]` works too. In Poplar, format and scale are metadata of each tensor and may
-    change while a program runs. Here they are part of the dtype, so tensors with different formats
-    or scales have different dtypes and no copy can confuse them. Graphs can store, copy and stream
-    such tensors; to compute, convert them to HALF or FLOAT with `popops.cast`. The host reads them
-    as uint8 codes, and `from_quarter(codes, tensor.get_metadata())` returns the numbers. When the
-    host writes, uint8 arrays are codes, and all other arrays are numbers, rounded to nearest.
+    change while a program runs. Here they are part of the dtype: tensors with different formats or
+    scales have different dtypes, so no copy can confuse them.
+
+    Graphs can store, copy and stream such tensors; to compute, convert them to HALF or FLOAT with
+    `popops.cast`. The host reads them as uint8 codes, and `from_quarter(codes,
+    tensor.get_metadata())` returns the numbers. When the host writes, uint8 arrays are codes; all
+    other arrays are numbers, which are rounded to nearest.
     """
 
     numpy = np.dtype(np.uint8)
@@ -213,9 +220,10 @@ ALL: tuple[type[DType], ...] = (
 
 
 def as_dtype(value: object, subject: str) -> type[DType]:
-    """Return `given` if it is a dtype of the kit.
+    """Return `value` if it is a dtype of the kit.
 
-    Else raise `PoplarTypeError`, which names the call, `what`, and suggests a dtype.
+    Otherwise raise `PoplarTypeError`, which names `subject` (the call or the object) and suggests a
+    dtype.
     """
     if value is QUARTER:
         raise PoplarTypeError(f"""{subject} was given QUARTER without a format and a scale.
@@ -229,7 +237,10 @@ def as_dtype(value: object, subject: str) -> type[DType]:
 
 
 def dtype_named(name: str) -> type[DType] | None:
-    """Return the dtype that prints as `name`, such as "FLOAT" or "QUARTER[F143, -2]", or None."""
+    """Return the dtype that prints as `name`, such as "FLOAT" or "QUARTER[F143, -2]".
+
+    Return None if there is no such dtype.
+    """
     match = re.fullmatch(r"QUARTER\[(F143|F152), (-?[0-9]{1,2})\]", name)
     if match is None:
         return next((t for t in ALL if t.__name__ == name), None)
@@ -240,7 +251,7 @@ def dtype_named(name: str) -> type[DType] | None:
 
 
 def _meant(value: object) -> str:
-    """Return the advice for an object that is not a dtype of the kit."""
+    """Return the next step for an error about `value`, which is not a dtype of the kit."""
     names = {t.__name__: t for t in ALL}
     if isinstance(value, str) and value.upper() in names:
         return f"write {value.upper()} without quotes; it is imported from ipu_teach."
@@ -261,8 +272,7 @@ def _meant(value: object) -> str:
 def metadata_of(dtype: type[DType], where: str) -> QuarterMetadata:
     """Return the format and scale of an 8-bit dtype.
 
-    Raises `TensorMetadataError` for other dtypes. `where` is the place that the error message
-    names.
+    Raises `TensorMetadataError` for all other dtypes; `where` is the location in its message.
     """
     if issubclass(dtype, QUARTER):
         return dtype.metadata
@@ -271,8 +281,8 @@ def metadata_of(dtype: type[DType], where: str) -> QuarterMetadata:
         next:  only 8-bit floats have a format and a scale: QUARTER[QuarterFormat.F143, 0].""")
 
 
-def poison(dtype: type[DType]) -> Any:
-    """Return the value of unwritten memory: NaN, the smallest integer, or True."""
+def poison(dtype: type[DType]) -> float:
+    """Return the value that fills unwritten memory: NaN, the smallest integer, or True."""
     if dtype.numpy.kind == "f":
         return np.nan
     if issubclass(dtype, QUARTER):
@@ -288,9 +298,9 @@ def to_host_array(
 ) -> Array:
     """Return `values` as a new numpy array of `dtype`.
 
-    Floats are rounded to nearest for a narrower float type. For a QUARTER, uint8 values are codes.
-    Raises `error`, which names `what`, for integers out of range, for floats that are not integers
-    if the dtype is an integer type, and for finite numbers that would become infinite.
+    Floats are rounded to nearest if the dtype is a narrower float type. For a QUARTER, uint8 values
+    are codes. Raises `error`, which names `subject`, for integers out of range, for floats that are
+    not integers if the dtype is an integer type, and for finite numbers that would become infinite.
     """
     try:
         array = np.asarray(values)
@@ -300,7 +310,7 @@ def to_host_array(
     want = dtype.numpy
     if array.dtype == want or array.size == 0:
         return array.astype(want)
-    # whole numbers beyond 64 bits
+    # integers of more than 64 bits
     huge = array.dtype.kind == "O" and all(type(v) is int for v in array.flat)
     if array.dtype.kind not in "buif" and not huge:
         odd = f"holds {_kind(array)}, not numbers" if array.ndim else "is not a number"
@@ -319,7 +329,10 @@ def to_host_array(
 
 
 def _converted(array: Array, dtype: type[DType], huge: bool) -> tuple[Array, Array]:
-    """Return `array` in the dtype, and a BOOL array that is True where a value does not fit."""
+    """Return `array` in the dtype, and a bool array that is True where a value does not fit.
+
+    `huge` is True if the array has dtype object and contains Python integers of any size.
+    """
     want = dtype.numpy
     with np.errstate(all="ignore"):
         if huge and (want.kind == "f" or issubclass(dtype, QUARTER)):
@@ -336,7 +349,7 @@ def _converted(array: Array, dtype: type[DType], huge: bool) -> tuple[Array, Arr
             return array.astype(want), (array != 0) & (array != 1)
         bounds = np.iinfo(want)
         outside = (array < bounds.min) | (array > bounds.max)
-        if array.dtype.kind == "f":  # float64 holds bounds.max + 1 exactly, but not 2**63 - 1
+        if array.dtype.kind == "f":  # float64 represents bounds.max + 1 exactly, but not 2**63 - 1
             outside = (
                 (array < bounds.min)
                 | (array >= float(bounds.max + 1))
@@ -347,7 +360,7 @@ def _converted(array: Array, dtype: type[DType], huge: bool) -> tuple[Array, Arr
 
 
 def _kind(array: Array) -> str:
-    """Return the kind of elements of an array that does not hold numbers, as text."""
+    """Return, as text, the kind of elements of an array that does not contain numbers."""
     if array.dtype.kind in "US":
         return "text"
     if array.dtype.kind == "O":

@@ -1,13 +1,13 @@
-"""xoroshiro128aox, the random number generator that every worker of the chip has in hardware.
+"""xoroshiro128aox, the random number generator that each worker thread of the chip has in hardware.
 
 A state has 128 bits: two uint64 (s0, s1) on the last axis of an array. The other axes, such as
-(tile, worker), number independent streams. Functions that draw advance the state in place.
+(tile, worker), are independent streams. Functions that draw numbers advance the state in place.
 
 The generator, its three shifts and its output function are published: James Hanlon, "The hardware
 pseudorandom number generator of the Graphcore IPU" (2022), with the code in
-jameshanlon/prng-testing. The conversion of a seed to a state is that of the register $PRNG_SEED in
-graphcore/ipu_assembly_support. The hardware's conversion of bits to uniform and normal numbers is
-not published; the docstring of each function describes the one used here.
+jameshanlon/prng-testing. A seed is converted to a state as by the register $PRNG_SEED in
+graphcore/ipu_assembly_support. How the hardware converts bits to uniform and normal numbers is not
+published; the docstring of each function describes the conversion used here.
 """
 
 from __future__ import annotations
@@ -25,14 +25,17 @@ WARM_UP = 12  # draws that are discarded after seeding, as in jameshanlon/prng-t
 STREAM_BITS = 64  # the streams of two workers start 2**64 draws apart
 
 _GOLDEN = np.uint64(0x9E37_79B9_7F4A_7C15)  # SplitMix64's step
-_SHIFT_A, _SHIFT_B, _SHIFT_C = 55, 14, 36
-_MOST_LOOPED = 64  # more draws of a stream are divided into pieces that are drawn in parallel
+_SHIFT_A = 55
+_SHIFT_B = 14
+_SHIFT_C = 36
+# above this number of draws, a stream is divided into pieces that are drawn in parallel
+_MOST_LOOPED = 64
 
 
 def seeded(value: ArrayLike) -> Array:
     """Return the state of a worker after `value` was written to $PRNG_SEED: uint64[..., 2].
 
-    `value`: integers of 32 bits, of any shape.
+    `value` contains 32-bit integers, of any shape.
     """
     low = np.asarray(value, np.uint32).astype(np.uint64)
     mask = np.uint64(0xFFFF_FFFF)
@@ -45,10 +48,10 @@ def seeded(value: ArrayLike) -> Array:
 def worker_states(seed: int, tiles: int, workers: int) -> Array:
     """Return the states of all workers of a machine: uint64[tiles, workers, 2].
 
-    `workers` is the number on each tile, six on every IPU. Worker w of tile t starts
-    (workers t + w) * 2**64 draws after the first one. So no two streams overlap, and the stream of
-    a worker does not depend on the number of tiles. This is the kit's choice; that of PopLibs is
-    not published.
+    `workers` is the number on each tile: six on every IPU. Worker w of tile t starts (workers t +
+    w) * 2**64 draws after the first worker. So no two streams overlap, and the stream of a worker
+    does not depend on the number of tiles. This is the kit's choice; that of PopLibs is not
+    published.
     """
     first = advance(seeded(seed), WARM_UP)
     return _spaced(first, 1 << STREAM_BITS, tiles * workers).reshape(tiles, workers, 2)
@@ -58,8 +61,8 @@ def keyed(*keys: ArrayLike) -> Array:
     """Return a state for each combination of keys: uint64[..., 2].
 
     The keys are integers of at most 64 bits, which are broadcast. They identify a stream by its
-    purpose, and not by a worker. Each key in turn is added to the bits so far and mixed by
-    SplitMix64 (Steele, Lea and Flood, 2014). The next two words of it are the state, as Vigna
+    purpose, and not by a worker. Each key in turn is added to the bits so far, and the sum is mixed
+    by SplitMix64 (Steele, Lea and Flood, 2014). SplitMix64's next two words are the state, as Vigna
     advises for this family of generators.
     """
     bits = key(*keys)
@@ -77,9 +80,10 @@ def key(*keys: ArrayLike) -> Array:
 def counted(keys: Array, first: ArrayLike, count: int) -> Array:
     """Return `count` 32-bit words of the stream of each key: uint32[..., count].
 
-    The words begin at the stream's 64-bit word number `first`. Word i of a key is the word of
-    SplitMix64 after i steps from it, low half first. So its number alone determines a word. `keys`
-    is uint64 of any shape, made by `key`; `first` is one number, or one for each key.
+    The words begin at the stream's 64-bit word number `first`, which is one number, or one for each
+    key. `keys` is uint64 of any shape, as `key` returns it. Word i of a key is the word of
+    SplitMix64 after i steps from the key, low half first, so a word depends only on its key and
+    number.
     """
     steps = np.arange(-(-count // 2), dtype=np.uint64)
     bits = (keys + np.asarray(first, np.uint64) * _GOLDEN)[..., None] + steps * _GOLDEN
@@ -89,7 +93,7 @@ def counted(keys: Array, first: ArrayLike, count: int) -> Array:
 def advance(state: Array, steps: int) -> Array:
     """Return the states after `steps` draws, without drawing. `state` does not change.
 
-    `steps` is from 0 to 2**128 - 1.
+    `steps` is at least 0 and below 2**128.
     """
     for bit in range(steps.bit_length()):
         if steps >> bit & 1:
@@ -125,10 +129,10 @@ def uniform(state: Array, count: int, low: ArrayLike = 0.0, high: ArrayLike = 1.
 def normal(state: Array, count: int, mean: ArrayLike = 0.0, deviation: ArrayLike = 1.0) -> Array:
     """Return the next `count` nearly normal numbers of every stream: float32[..., count].
 
-    `state` is advanced. Each word gives one number: the sum of its lowest twelve groups of 5 bits,
-    less 186, divided by 32. It is a multiple of 1/32 from -5.8125 to 5.8125, and the standard
-    deviation is sqrt(1023) / 32 = 0.9995. An early PopLibs models the hardware's f32v2grand in this
-    way, and says that the model is not exact (copies of poprand's codelets).
+    `state` is advanced. Each word gives one number: the sum of its twelve lowest groups of 5 bits,
+    minus 186, divided by 32. It is a multiple of 1/32 from -5.8125 to 5.8125, and the standard
+    deviation is sqrt(1023) / 32 = 0.9995. An early version of PopLibs models the hardware's
+    f32v2grand in this way, and states that the model is not exact (copies of poprand's codelets).
     """
     words = draw(state, count)
     total = np.zeros(words.shape, np.int64)
@@ -142,10 +146,10 @@ def normal(state: Array, count: int, mean: ArrayLike = 0.0, deviation: ArrayLike
 def bernoulli(state: Array, count: int, probability: ArrayLike) -> Array:
     """Return `count` booleans of every stream, True with `probability`: bool[..., count].
 
-    `state` is advanced. Each word gives four booleans, one for each of its 16-bit parts, which is
-    True if the part is below probability * 65536, rounded to an integer. The chip's f16v4rmask
-    keeps elements in this way (graphcore/ipu_assembly_support). The order of the parts is not
-    published; here the lowest is first.
+    `state` is advanced. Each word gives four booleans, one for each of its 16-bit parts: True if
+    the part is below probability * 65536, rounded to an integer. The chip's f16v4rmask selects
+    elements in this way (graphcore/ipu_assembly_support). The order of the parts is not published;
+    here the lowest is first.
     """
     parts = draw(state, -(-count // 4)).astype("<u8").view("<u2")[..., :count]
     answers: Array = parts < np.rint(np.multiply(probability, 65536)).astype(np.uint32)
@@ -157,7 +161,7 @@ def _single(value: ArrayLike) -> Array:
 
 
 def _mixed(bits: Array) -> Array:
-    """Return SplitMix64's word for each state."""
+    """Return the word of SplitMix64 that follows each state in `bits`."""
     mixed: Array = bits + _GOLDEN
     shifted = mixed >> 30
     for factor, shift in (
@@ -181,7 +185,8 @@ def _loop(state: Array, count: int) -> Array:
         words[..., i] = mixed ^ (_rotated(both, 1) | _rotated(both, 2))
         s0 = _rotated(s0, _SHIFT_A) ^ mixed ^ mixed << _SHIFT_B
         s1 = _rotated(mixed, _SHIFT_C)
-    state[..., 0], state[..., 1] = s0, s1
+    state[..., 0] = s0
+    state[..., 1] = s1
     return words
 
 
@@ -190,9 +195,9 @@ def _rotated(words: Array, by: int) -> Array:
     return rotated
 
 
-# The next state is a linear function of the bits of the state: a matrix over {0, 1}, whose powers
-# advance by many draws. A matrix is stored as the 128 states that follow the single bits:
-# uint64[128, 2].
+# The next state is a linear function of the bits of the state: a matrix over {0, 1}. A power of the
+# matrix advances the state by many draws. A matrix is stored as the 128 states that follow the
+# states with a single bit set: uint64[128, 2].
 
 
 @cache
@@ -212,7 +217,7 @@ def _apply(matrix: Array, state: Array) -> Array:
     bits = (state[..., None] >> np.arange(64, dtype=np.uint64) & np.uint64(1)).reshape(
         *state.shape[:-1], 128
     )
-    xor: Any = np.bitwise_xor  # its type stubs differ between versions of numpy
+    xor: Any = np.bitwise_xor  # The type stubs differ between versions of numpy.
     result: Array = xor.reduce(bits[..., None] * matrix, axis=-2)
     return result
 

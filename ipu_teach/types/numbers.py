@@ -1,15 +1,14 @@
 """The values that a dtype would lose, and the scale that fits values into an 8-bit float.
 
-A scale is a power of two for a whole tensor, chosen by its largest magnitude. Source: Perez, Zhang,
-Briggs, Blake, Levy-Kramer, Balanca, Luschi, Barlow and Fitzgibbon, "Training and inference of large
-language models using 8-bit floating point" (arXiv:2309.17224).
+A scale is a power of two for a whole tensor, which depends on the tensor's largest magnitude.
+Source: Perez, Zhang, Briggs, Blake, Levy-Kramer, Balanca, Luschi, Barlow and Fitzgibbon, "Training
+and inference of large language models using 8-bit floating point" (arXiv:2309.17224).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import frexp, ldexp
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,17 +21,19 @@ from ipu_teach.types.rounding import Array, Grid
 
 FLOAT_GRID = Grid(mantissa_bits=23, least_exponent=-126, largest=(2 - 2.0**-23) * 2.0**127)
 
-HELD, SUBNORMAL, LOST, LARGE = range(4)  # the fates of a value that is rounded
+HELD, SUBNORMAL, LOST, LARGE = range(4)  # the possible results of rounding a value, as in `fates`
 
 
 @dataclass(frozen=True)
 class Histogram:
     """A histogram of values by powers of two, and the shares that `dtype` would lose.
 
-    `counts[k]` values have a magnitude from 2**`powers[k]` to below the next power of two, and
-    `zeros` values are 0. The shares are from 0 to 1: `underflow` for values that become 0 and are
-    not, `subnormal` for values below the smallest normal number, where the steps no longer shrink,
-    and `overflow` for values that are too large.
+    `counts[k]` values have a magnitude of at least 2**`powers[k]` and less than the next power of
+    two; `zeros` values are 0. The shares are from 0 to 1:
+
+    * `underflow`: nonzero values that become 0
+    * `subnormal`: values below the smallest normal number, where the steps no longer shrink
+    * `overflow`: values that are too large
     """
 
     dtype: type[DType]
@@ -50,11 +51,11 @@ class Histogram:
         return f"as {self.dtype.__name__} {text}"
 
 
-def grid_of(dtype: Any, subject: str) -> tuple[Grid, int]:
+def grid_of(dtype: object, subject: str) -> tuple[Grid, int]:
     """Return the grid and the scale of FLOAT, HALF or QUARTER[format, scale].
 
     The numbers of the dtype are those of the grid times 2**scale. Raises `PoplarTypeError`, which
-    names the call, `what`, for any other dtype.
+    names the call, `subject`, for any other dtype.
     """
     if dtype is FLOAT or dtype is HALF:
         return (FLOAT_GRID if dtype is FLOAT else HALF_GRID), 0
@@ -84,7 +85,10 @@ def histogram(values: ArrayLike, dtype: type[DType]) -> Histogram:
 
 
 def fates(sizes: Array, dtype: type[DType]) -> Array:
-    """Return the fate of each magnitude above 0: `HELD`, `SUBNORMAL`, `LOST` or `LARGE`."""
+    """Return the fate of each magnitude above 0: `HELD`, `SUBNORMAL`, `LOST` or `LARGE`.
+
+    `LOST` values become 0, and `LARGE` values become infinite.
+    """
     grid, scale = grid_of(dtype, "fates()")
     rounded = grid.round(np.ldexp(sizes, -scale))
     fates_found: Array = np.where(rounded < 2.0**grid.least_exponent, SUBNORMAL, HELD)
@@ -96,7 +100,7 @@ def best_scale(values: ArrayLike, format: QuarterFormat) -> int:
 
     It is the smallest scale from -32 to 31 at which no value is too large, or 0 if all values are
     0. `values` are finite numbers of any shape. Raises `TensorMetadataError` if `format` is not a
-    `QuarterFormat`, or if the largest value is not a normal number at any scale. Raises
+    `QuarterFormat`, or if at no scale the largest value is a normal number. Raises
     `InvalidOptionError` if there are no values, or if one is NaN or infinite.
     """
     if not isinstance(format, QuarterFormat):
@@ -117,13 +121,13 @@ def best_scale(values: ArrayLike, format: QuarterFormat) -> int:
 def fitting_power(largest: float, end: float) -> int:
     """Return the largest p for which `largest` * 2**p is at most `end`, or 0 if `largest` is 0."""
     power = frexp(end)[1] - frexp(largest)[1]
-    return (power - (ldexp(largest, power) > end)) * (largest > 0)
+    return power - (ldexp(largest, power) > end) if largest > 0 else 0
 
 
 def sizes_of(values: ArrayLike, subject: str) -> Array:
     """Return the magnitudes of finite numbers: float64[values].
 
-    Raises `InvalidOptionError`, which names the call, `what`, for anything else.
+    Raises `InvalidOptionError`, which names the call, `subject`, for anything else.
     """
     array = np.asarray(values)
     if array.dtype.kind not in "iuf" or not array.size:

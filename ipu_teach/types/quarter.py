@@ -3,12 +3,12 @@
 F143 has 4 exponent bits, 3 mantissa bits and bias 8, for numbers from 2**-10 to 240. F152 has 5
 exponent bits, 2 mantissa bits and bias 16, for numbers from 2**-17 to 57,344. The value of a byte
 is its number times 2**scale, with a scale from -32 to 31. There is one zero and no infinity. The
-byte 0x80, which would be minus zero, is NaN. Negative numbers that round to zero become that zero.
-A number that is too large becomes NaN, or the largest number if the chip's bit NANOO is off;
-infinities and NaN always become NaN. Of the hardware, only the IPU21 has these formats.
+byte 0x80, which would be minus zero, is NaN. Negative numbers that round to zero become this one
+zero. A number that is too large becomes NaN, or the largest number if the chip's bit NANOO is off;
+infinities and NaN always become NaN. Only the IPU21 has these formats in hardware.
 
 Sources: graphcore/poplibs, tests/popops/QuarterTypeArithmeticTests.cpp; osmarks/ipu-stack,
-docs/FP8.md. The same codes are known elsewhere as float8_e4m3fnuz and float8_e5m2fnuz.
+docs/FP8.md. The same codes are also known as float8_e4m3fnuz and float8_e5m2fnuz.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ from functools import cache, lru_cache
 from typing import Annotated, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ipu_teach.arguments import Numbers, Taken, checked, is_numeric
 from ipu_teach.errors import TensorMetadataError, shown
 from ipu_teach.types.rounding import Array, Grid, Overflow
 
 NAN_CODE = 0x80
-LEAST_SCALE, LARGEST_SCALE = -32, 31  # 6 bits with a sign
+LEAST_SCALE = -32  # a scale has 6 bits, one of them a sign
+LARGEST_SCALE = 31
 
 
 class QuarterFormat(Enum):
@@ -52,8 +53,8 @@ class QuarterMetadata:
     """The format and the scale of an 8-bit tensor.
 
     The value of a byte is its number in the format times 2**scale. (PopART's `log2_scale` has the
-    opposite sign: it multiplies before the cast.) Raises `TensorMetadataError` if the scale is not
-    an integer from -32 to 31.
+    opposite sign, as it multiplies before the cast.) Raises `TensorMetadataError` if the scale is
+    not an integer from -32 to 31.
     """
 
     format: QuarterFormat = QuarterFormat.F143
@@ -79,7 +80,7 @@ def _refused(problem: str, advice: str) -> TensorMetadataError:
     return TensorMetadataError(problem, next_step=advice)
 
 
-def _is_bytes(value: Any) -> bool:
+def _is_bytes(value: object) -> bool:
     if not is_numeric(value):
         return False
     array = np.asarray(value)
@@ -88,14 +89,15 @@ def _is_bytes(value: Any) -> bool:
     )
 
 
+def _is_unsigned_array(value: object) -> bool:
+    return isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind == "u"
+
+
 Words = Annotated[
     Any,
-    Taken(
-        lambda v: isinstance(v, (np.ndarray, np.generic)) and v.dtype.kind == "u",
-        "give an array of uint32, a random word for each value.",
-    ),
+    Taken(_is_unsigned_array, "give an array of uint32, a random word for each value."),
 ]
-Codes = Annotated[Any, Taken(_is_bytes, "give whole numbers from 0 to 255.")]
+Codes = Annotated[ArrayLike, Taken(_is_bytes, "give whole numbers from 0 to 255.")]
 
 
 @checked(_refused)
@@ -109,9 +111,9 @@ def to_quarter(
     """Return `values` (numbers of any shape) as uint8 codes of the same shape.
 
     Each value / 2**scale is rounded once: to nearest, ties to even, or stochastically with `words`
-    (uint32, one random word for each value), see `Grid.round`. `overflow` is NAN or SATURATE.
-    INFINITY raises `TensorMetadataError`, as the formats have no infinity. float16 values use a
-    table of all 65,536 halves, which the first call makes.
+    (uint32, one random word for each value); see `Grid.round`. `overflow` is NAN or SATURATE.
+    INFINITY raises `TensorMetadataError`, as the formats have no infinity. For float16 values, the
+    first call builds a table of all 65,536 halves.
     """
     if overflow is Overflow.INFINITY:
         raise TensorMetadataError("""to_quarter() was asked for infinities, which no 8-bit float
@@ -162,7 +164,7 @@ def _codes(
     magnitude = np.where(beyond, grid.largest, np.abs(rounded))
     smallest = 2.0**grid.least_exponent
     # In float64, too, the mantissa follows the exponent, so a shift gives the code of a normal
-    # number. The code of a smaller number is its number of steps.
+    # number. The code of a subnormal number is its number of steps.
     normal = (magnitude.view(np.int64) >> (52 - grid.mantissa_bits)) - (
         1022 + grid.least_exponent << grid.mantissa_bits
     )

@@ -1,21 +1,25 @@
-"""Arrays for regions of a vertex that differ from numpy's: unsigned integers, and ONE_PTR."""
+"""Vertex regions that numpy arrays cannot represent: unsigned integers, and ONE_PTR fields."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from ipu_teach.errors import CodeletError
+from ipu_teach.types.rounding import AnyDType, Array
+
+# The region of a field, or the regions of a list of vectors.
+FieldArrays: TypeAlias = Array | list[Array]
 
 
-def to_unsigned(values: Any, dtype: np.dtype[Any]) -> Any:
+def to_unsigned(values: Any, dtype: AnyDType) -> Any:
     """Return `values` as unsigned integers of `dtype`, if they are floats.
 
-    Floats are truncated toward 0, and their lowest bits are kept. NaN becomes 0, and so do numbers
-    outside -2**63 to 2**64. numpy leaves these cases to the processor, whose scalar and vector
-    instructions differ. Values that are not floats are returned unchanged.
+    Floats are truncated toward 0, and their lowest bits are the result. NaN becomes 0, as do
+    numbers outside -2**63 to 2**64. numpy leaves these cases to the processor, whose scalar and
+    vector instructions differ. Values that are not floats are returned unchanged.
     """
     array = np.asarray(values)
     if array.dtype.kind != "f":
@@ -26,7 +30,7 @@ def to_unsigned(values: Any, dtype: np.dtype[Any]) -> Any:
 
 
 class Sized:
-    """A region that has a length, unless its layout is ONE_PTR."""
+    """A base class for regions: `len` works unless the layout of the field is ONE_PTR."""
 
     without_size: str = ""  # the name of the ONE_PTR field; "" for views and computed arrays
 
@@ -41,18 +45,20 @@ class Sized:
         return super().__iter__()  # type: ignore[misc, no-any-return]
 
 
-class OnePtrArray(Sized, np.ndarray[Any, np.dtype[Any]]):
-    """An array without a length. Arrays that are computed from it are ordinary arrays."""
+class OnePtrArray(Sized, np.ndarray[Any, AnyDType]):
+    """An array without a length. Arrays that are computed from it have one."""
 
-    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
-        if array is self:  # the result of an in-place operator
+    def __array_wrap__(
+        self, array: Array, context: object = None, return_scalar: bool = False
+    ) -> Any:
+        if array is self:  # true for the result of an in-place operator
             return self
         plain = array.view(np.ndarray)
         return plain[()] if return_scalar else plain
 
 
 class UnsignedArray(OnePtrArray):
-    """An array that converts assigned floats with `to_unsigned`, and so do its views.
+    """An array that converts assigned floats with `to_unsigned`, as do its views.
 
     It has a length unless its layout is ONE_PTR.
     """
@@ -62,14 +68,14 @@ class UnsignedArray(OnePtrArray):
 
 
 def unsigned(region: Any) -> Any:
-    """Return a region, or a list of regions, that converts assigned floats as the machine does."""
+    """Return a region, or a list of regions, that converts assigned floats with `to_unsigned`."""
     if isinstance(region, list):
         return type(region)(unsigned(part) for part in region)
     return region.view(UnsignedArray) if isinstance(region, np.ndarray) else region
 
 
 def without_size(region: Any, name: str) -> Any:
-    """Return `region` so that len() raises an error, which calls the field `name`."""
+    """Return `region` as an array whose `len` raises an error that names the field `name`."""
     if isinstance(region, np.ndarray) and not isinstance(region, OnePtrArray):
         region = region.view(OnePtrArray)
     region.without_size = name

@@ -2,21 +2,24 @@
 
 Stochastic rounding goes up or down at random, to the nearer neighbour with the higher probability,
 so that the mean of many results is the value itself. The chip does this in hardware when it
-converts single precision to half (Graphcore, "IPU Programmer's Guide"; its FP_CTL register has the
-bit ESR, https://github.com/graphcore/ipu_assembly_support). Which random bits the chip uses for
-which value is not published; `Grid.round` describes the choice made here.
+converts single precision to half (Graphcore, "IPU Programmer's Guide"; the bit ESR of its FP_CTL
+register, https://github.com/graphcore/ipu_assembly_support). It is not published which random bits
+the chip uses for which value; `Grid.round` describes the choice made here.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[Any]
+# The dtype of most arrays is known only when a program runs, and numpy's stubs accept arithmetic on
+# arrays of unknown dtype only if the dtype is Any.
+Array: TypeAlias = NDArray[Any]
+AnyDType: TypeAlias = np.dtype[Any]
 
 _EXPONENT_BITS = np.uint64(0x7FF0_0000_0000_0000)  # bits of a float64
 
@@ -24,8 +27,9 @@ _EXPONENT_BITS = np.uint64(0x7FF0_0000_0000_0000)  # bits of a float64
 class Overflow(Enum):
     """The result of rounding a finite value that is too large for its format.
 
-    INFINITY is the result of IEEE 754. The chip's bit NANOO chooses between NAN, and SATURATE for
-    the largest number of the same sign. Source: Poplar API, FloatingPointBehaviour, `nanoo`.
+    INFINITY is the result that IEEE 754 requires. The chip's bit NANOO chooses between NAN, and
+    SATURATE for the largest number of the same sign. Source: Poplar API, FloatingPointBehaviour,
+    `nanoo`.
     """
 
     INFINITY = "infinity"
@@ -35,7 +39,7 @@ class Overflow(Enum):
 
 @dataclass(frozen=True)
 class Grid:
-    """The numbers of a format, with `mantissa_bits` bits after the point.
+    """The numbers of a format with `mantissa_bits` bits after the point.
 
     The smallest normal number is 2**`least_exponent`; smaller numbers are equally spaced down to 0.
     `largest` is the largest number.
@@ -57,18 +61,20 @@ class Grid:
         """Return `values` (float64, any shape) rounded to numbers of the format, as float64.
 
         Values that are too large become infinite. Signs do not change, and neither do numbers of
-        the format. Without `words`, values are rounded to nearest, ties to even. With `words`
-        (uint32 of the same shape), they are rounded stochastically to one of the two neighbours:
-        the upper one if the fraction of the way to it plus word / 2**32 is 1 or more. The
-        probabilities are exact to one part in 2**32, also below the normal numbers. Values between
-        `largest` and `limit` always become `largest`, so a value that is nearest to a finite number
-        never becomes infinite.
+        the format.
+
+        Without `words`, values are rounded to nearest, ties to even. With `words` (uint32 of the
+        same shape), they are rounded stochastically to one of the two neighbours: to the upper one
+        if word / 2**32 plus the fraction of the way to it is 1 or more. The probabilities are exact
+        to one part in 2**32, also for subnormal numbers. Values between `largest` and `limit`
+        always become `largest`, so a value that is nearest to a finite number never becomes
+        infinite.
         """
         with np.errstate(invalid="ignore", over="ignore"):
             magnitude = np.abs(np.asarray(values, np.float64))
             power = np.maximum(_power(magnitude), 2.0**self.least_exponent)
             quantum = power * 2.0**-self.mantissa_bits
-            steps = magnitude / quantum  # a division by a power of two: exact
+            steps = magnitude / quantum  # exact, as it is a division by a power of two
             if words is None:
                 whole_steps = np.rint(steps)
             else:
@@ -82,7 +88,11 @@ class Grid:
 
 
 def overflowed(rounded: Array, values: Array, overflow: Overflow, largest: float) -> Array:
-    """Return `rounded` with the infinities that rounding made replaced as `overflow` says."""
+    """Return `rounded` after applying `overflow` to the infinities that rounding produced.
+
+    `values` are the numbers before rounding, and `largest` is the largest finite number of the
+    format.
+    """
     if overflow is Overflow.INFINITY:
         return rounded
     lost = np.isinf(rounded) & np.isfinite(values)
@@ -92,9 +102,10 @@ def overflowed(rounded: Array, values: Array, overflow: Overflow, largest: float
     return np.where(lost, instead, rounded).astype(rounded.dtype)
 
 
-def _power(magnitude: Any) -> Any:
+def _power(magnitude: Array | float) -> Array:
     """Return the largest power of two that is at most each magnitude.
 
     It is 0 below the normal numbers of float64, and infinite for infinities and NaN.
     """
-    return (np.asarray(magnitude, np.float64).view(np.uint64) & _EXPONENT_BITS).view(np.float64)
+    bits: Array = np.asarray(magnitude, np.float64).view(np.uint64) & _EXPONENT_BITS
+    return bits.view(np.float64)

@@ -1,6 +1,6 @@
-"""A real browser and a real JupyterLab, for the tests that look at a view as a person does.
+"""A real browser and a real JupyterLab, for tests that see a view as people do.
 
-They need the extra `e2e` (Playwright) and Chromium on PATH, and skip where one is missing.
+They need the extra `e2e` (Playwright) and Chromium on PATH; otherwise these tests skip.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def chromium() -> Iterator[Any]:
 
 @pytest.fixture
 def page(chromium: Any) -> Iterator[Any]:
-    """A page that may speak to this machine only, and whose errors are those of the test."""
+    """A page that can only reach this machine; an error on it fails the test."""
     context = chromium.new_context(viewport={"width": 1200, "height": 1400})
     opened = context.new_page()
     opened.set_default_timeout(20_000)
@@ -74,7 +74,7 @@ def _is_here(url: str) -> bool:
 
 
 def violations(page: Any) -> list[Any]:
-    """What axe-core finds inside our outputs: [rule, the elements]."""
+    """Return the findings of axe-core inside our outputs: [rule, the elements]."""
     page.add_script_tag(path=os.environ["IPU_TEACH_AXE"])
     script = (
         "axe.run('.ipu-view').then(r => r.violations.map(v => [v.id, v.nodes.map(n => n.html)]))"
@@ -88,14 +88,14 @@ PROMPTS = "[...document.querySelectorAll('.jp-Notebook .jp-CodeCell .jp-InputPro
 
 
 class Lab:
-    """A running JupyterLab: its folder, and how to open a notebook of it."""
+    """A running JupyterLab: its folder, and methods that write, open and run notebooks in it."""
 
     def __init__(self, folder: Path, address: str) -> None:
         self.folder = folder
         self.address = address
 
     def write(self, name: str, cells: list[str], outputs: list[list[Any]] | None = None) -> Path:
-        """A notebook of code cells, with outputs where they are given."""
+        """Write a notebook of code cells, with stored outputs if given."""
         notebook = nbformat.v4.new_notebook(
             cells=[nbformat.v4.new_code_cell(source) for source in cells]
         )
@@ -111,22 +111,21 @@ class Lab:
         return path
 
     def open(self, page: Any, name: str) -> None:
-        """Open the notebook and wait until its kernel is there, and idle."""
+        """Open a notebook, and wait until its kernel has started and is idle."""
         page.goto(f"{self.address}/lab/tree/{name}?reset")
         page.wait_for_selector(".jp-Notebook .jp-Cell")
-        # The notebook says idle before it has a kernel too; each cell that is run then asks which
-        # one to take.
+        # The notebook shows "idle" before it has a kernel, too; then each cell that runs asks for
+        # one.
         page.wait_for_function(
             f"{KERNEL}?.connectionStatus === 'connected' && {KERNEL}.status === 'idle'",
             timeout=90_000,
         )
 
     def run(self, page: Any, what: str = "Run All Cells") -> None:
-        """Choose an entry of the menu Run, and wait until every cell in sight has been run that
-        will be.
+        """Choose an entry of the menu Run, and wait until the visible cells have run.
 
-        What is asked of a kernel that has only just come up may be lost; then it is asked again, as
-        a person would.
+        A kernel that has just started may lose a request. Then the request is repeated, as a person
+        would do.
         """
         for _ in range(3):
             page.get_by_role("menuitem", name="Run", exact=True).click()
@@ -182,7 +181,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 
 def free_port() -> int:
-    """A port on which nothing listens."""
+    """Return a port on which nothing listens."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return int(free.getsockname()[1])

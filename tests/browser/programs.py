@@ -1,4 +1,4 @@
-"""Programs that the browser tests run twice: here, and in a notebook's kernel."""
+"""Programs that the browser tests run twice: here and in the kernel of a notebook."""
 
 from __future__ import annotations
 
@@ -44,8 +44,10 @@ def uneven(
     name: str = "total",
     called: str | None = None,
 ) -> Report:
-    """Rows of different lengths are summed; the sums go to other tiles, and a vector from one tile
-    to all."""
+    """Return the report of sums of rows of different lengths.
+
+    The sums are copied to other tiles, and a vector is copied from one tile to all.
+    """
     device = IPUModel("ipu2", tiles_per_ipu=tiles).create_device()
     graph = Graph(device.target)
     matrix, sums = (
@@ -82,8 +84,10 @@ def uneven(
 
 
 def some_wait(tiles: int) -> Report:
-    """Every third tile sums a row, which takes a while; the others wait. A row goes to its
-    neighbour before."""
+    """Return the report of a program in which every third tile computes and the others wait.
+
+    Before, a row is copied to the neighbouring tile.
+    """
     device = IPUModel("ipu2", tiles_per_ipu=tiles).create_device()
     graph = Graph(device.target)
     rows, sums = (
@@ -106,8 +110,7 @@ def some_wait(tiles: int) -> Report:
 
 @dataclass(frozen=True)
 class Seen:
-    """A phase on a picture, in units of the drawing, and the share of it that waits as the words
-    say."""
+    """A phase in a picture, in units of the drawing, and its share of waiting by the caption."""
 
     left: float
     right: float
@@ -117,7 +120,7 @@ class Seen:
 
 
 def the_wait(scene: Scene, view: str) -> Seen:
-    """Where a picture of `some_wait` shows the computing."""
+    """Return the phase of computing in a picture of `some_wait`."""
     mark = scene.mark("lanes" if view == "bsp" else "tiles")
     assert isinstance(mark, (Lanes, Tape))
     drawing = scene.drawings[0]
@@ -134,11 +137,10 @@ def the_wait(scene: Scene, view: str) -> Seen:
 def waiting_seen(
     pixels: Array, scene: Scene, where: Seen, scale: float, dark: bool = False
 ) -> float:
-    """The share of a part of a picture (float[height, width, 3], 0 to 1) that has the colour of
-    waiting.
+    """Return the share of a part of a picture that has the colour of waiting.
 
-    A pattern darkens some pixels of a colour, so a pixel has that code whose line from itself to
-    darker is nearest.
+    `pixels` are float[height, width, 3] from 0 to 1. A pattern darkens some pixels of a colour, so
+    the code of a pixel is the one whose line from its colour to darker ones is nearest.
     """
     part = pixels[
         round(where.top * scale) : round(where.bottom * scale),
@@ -152,12 +154,12 @@ def waiting_seen(
         along = np.clip(flat @ colour / (colour @ colour), 0.6, 1)
         far.append(np.abs(flat - along[:, None] * colour).max(axis=1))
     near = np.array(far)
-    known = near.min(axis=0) < 0.08  # the rest is paper between lanes
+    known = near.min(axis=0) < 0.08  # all other pixels are background between lanes
     return float((near.argmin(axis=0) == [c.name for c in codes].index("waiting"))[known].mean())
 
 
 class Down(Vertex):
-    """Counts down, and says whether something is left, and whether that is odd."""
+    """Counts down, and outputs whether anything is left, and whether that is odd."""
 
     count: InOut[INT]
     left: Output[INT]
@@ -179,8 +181,10 @@ class Note(Vertex):
 
 
 def branching(start: int = 5, outer: int = 2) -> tuple[Report, dict[str, int]]:
-    """A program with every kind of node; and how often each of its compute sets ran, as the device
-    itself counted."""
+    """Return the report of a program with every kind of node.
+
+    Return also how often each compute set ran, as counters on the device show.
+    """
     device = IPUModel("ipu2", tiles_per_ipu=4).create_device()
     graph = Graph(device.target)
     state = {name: graph.add_variable(INT, (), name) for name in ("count", "left", "odd", "first")}
@@ -228,7 +232,7 @@ def _run(
 
 
 def by_rows(name: str = "matrix") -> Tensor:
-    """A matrix of 8 by 12 with two rows on each of the first four tiles."""
+    """Return a matrix of 8 x 12 elements with two rows on each of the first four tiles."""
     graph = Graph(IPUModel("ipu2", tiles_per_ipu=13).create_device().target)
     matrix = graph.add_variable(FLOAT, (8, 12), name)
     for row in range(8):
@@ -237,7 +241,7 @@ def by_rows(name: str = "matrix") -> Tensor:
 
 
 def patches() -> tuple[Tensor, Tensor, Tensor]:
-    """An image, the matrix of its patches, and the image with its channels first."""
+    """Return an image, the matrix of its patches, and the image with its channels first."""
     graph = Graph(IPUModel("ipu2", tiles_per_ipu=2).create_device())
     x, planes = graph.add_variable(FLOAT, (1, 5, 5, 2)), graph.add_variable(FLOAT, (1, 2, 5, 5))
     for tensor in (x, planes):

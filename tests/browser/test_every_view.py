@@ -8,7 +8,6 @@ and schemes among them. A new view is a row of `VIEWS`.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -16,78 +15,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ipu_course.lesson12.checks import drawn
-from ipu_teach import FLOAT, HALF, show
-from ipu_teach.graph.vertex_table import VertexRef
-from ipu_teach.report import Recording
-from ipu_teach.show.view import View
-from tests.test_gcl import reduced
-from tests.test_overlap import uneven
-from tests.test_pipeline_view import trained
-from tests.test_run_view import handed_on
-from tests.test_sparse_views import partitioner
-from tests.test_streaming_view import ran as streamed
-from tests.test_tile_views import Mixed, kept, ran
-
-from . import programs
 from .conftest import violations
-from .test_views_more import press, reduce_motion, words
+from .every_view import FURTHER_VIEWS, VIEWS
+from .player import canvas_texts, press, reduce_motion
 
-VIEWS: dict[str, Callable[[], View]] = {
-    "bsp": lambda: show.bsp(programs.uneven()),
-    "bsp of the chip": lambda: show.bsp(programs.some_wait(1472)),
-    "bsp of two IPUs": lambda: show.bsp(uneven()),
-    "balance of two IPUs": lambda: show.balance(uneven()),
-    "program of two IPUs": lambda: show.program(uneven()),
-    "bsp of two": lambda: show.bsp(programs.uneven(), programs.uneven(rows=39)),
-    "timeline": lambda: show.timeline(programs.uneven()),
-    "timeline of two": lambda: show.timeline(programs.uneven(), programs.uneven(rows=39)),
-    "timeline of blocks": lambda: show.timeline(programs.branching()[0], blocks=1),
-    "balance": lambda: show.balance(programs.some_wait(64)),
-    "balance with causes": lambda: show.balance(
-        programs.uneven(), why=programs.uneven().why("waiting")
-    ),
-    "exchange": lambda: show.exchange(programs.uneven()),
-    "memory": lambda: show.memory(programs.uneven()),
-    "liveness": lambda: show.liveness(programs.uneven()),
-    "liveness of two": lambda: show.liveness(
-        programs.uneven(), programs.branching()[0], always=False, axis="cycles"
-    ),
-    "program": lambda: show.program(programs.branching()[0]),
-    "tiles": lambda: show.tiles(programs.by_rows()),
-    "sweep": lambda: show.sweep(
-        {"13 rows": programs.uneven(rows=13), "39 rows": programs.uneven(rows=39)}
-    ),
-    "host": lambda: show.host(programs.uneven()),
-    "recompute": lambda: show.recompute(8, {"all": range(8), "every 3rd": range(0, 8, 3)}),
-    "streaming": lambda: show.streaming(streamed("SINGLE_PIPELINE")),
-    "pipeline": lambda: trained("grouped", 2, 4)[1],
-    "ring": lambda: show.ring(reduced(4, 520, "clockwise_ring")),
-    "patches": lambda: show.patches(*programs.patches()),
-    "numbers": lambda: show.numbers(FLOAT, HALF, value=0.1),
-    "formats": lambda: show.formats([3.0, 0.001, 250], HALF, coin=0.1),
-    "sparse": lambda: show.sparse(partitioner(), drawn(15, 16, 4, 48, 1, range(6))),
-    "crossing": lambda: show.crossing({"dense": {0.5: 9, 0.25: 9}, "sparse": {0.5: 10, 0.25: 5}}),
-    "machine": lambda: show.machine(reduced(4, 520, "clockwise_ring")),
-}
-# These have tests of their own in the suite, and are taken only where all of it is.
-BESIDES: dict[str, Callable[[], View]] = {
-    "tile": lambda: show.tile(ran()),
-    "code": lambda: show.code(ran(), Mixed),
-    "turns of a vertex of a run": lambda: show.turns(*kept_vertex(), 3),
-    "bsp with what messages carry": lambda: show.bsp(kept("x", "y")[0]),
-    "exchange with what messages carry": lambda: show.exchange(handed_on()),
-}
 PAGES = list(product((380, 1280), ("light", "dark")))
 
 
-def kept_vertex() -> tuple[Recording, VertexRef]:
-    recording, vertices = kept("x", "y")
-    return recording, vertices[0]
-
-
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    every = [(name, *page) for name in (*VIEWS, *BESIDES) for page in PAGES]
+    every = [(name, *page) for name in (*VIEWS, *FURTHER_VIEWS) for page in PAGES]
     spread = [(name, *PAGES[i % len(PAGES)]) for i, name in enumerate(VIEWS)]
     metafunc.parametrize(
         ("name", "width", "scheme"), every if metafunc.config.getoption("--browser-all") else spread
@@ -99,7 +35,7 @@ def at(page: Any) -> float:
 
 
 def test_a_view_can_be_used(page: Any, tmp_path: Path, name: str, width: int, scheme: Any) -> None:
-    view = (VIEWS | BESIDES)[name]()
+    view = (VIEWS | FURTHER_VIEWS)[name]()
     scene, count = view.scene, len(view.scene.frames)
     stops = [0.0, *(i + scene.stills[still].at for i, still in enumerate(scene.frames.tolist()))]
     page.set_viewport_size({"width": width, "height": 900})
@@ -114,7 +50,7 @@ def test_a_view_can_be_used(page: Any, tmp_path: Path, name: str, width: int, sc
     colour = page.evaluate("getComputedStyle(document.querySelector('.ipu-live')).backgroundColor")
     assert colour == ("rgb(255, 255, 255)" if scheme == "light" else "rgb(20, 23, 26)")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    assert len([w for w in words(page) if w.strip()]) >= 3
+    assert len([w for w in canvas_texts(page) if w.strip()]) >= 3
     picture = page.locator(".ipu-live > canvas").screenshot()
     press(page, "ArrowDown")
     said = page.locator(".ipu-live p.soft").first

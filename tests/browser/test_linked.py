@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from recorded_programs import kept_recording
 
 from ipu_teach import Report, show
 from ipu_teach.show.view import View
-from tests.test_tile_views import kept
 
 from . import programs
-from .test_views_more import press
+from .player import press
 
 
 def together(page: Any, folder: Path, views: list[View]) -> list[Any]:
@@ -109,7 +109,7 @@ def test_lanes_that_are_no_tiles_follow_no_tile(page: Any, tmp_path: Path, tiles
 
 
 def test_what_is_about_one_tile_tells_of_it_and_goes_along(page: Any, tmp_path: Path) -> None:
-    report, (recording, vertices) = programs.uneven(), kept("x", "y")
+    report, (recording, vertices) = programs.uneven(), kept_recording("x", "y")
     assert recording.report is not None
     views = [show.bsp(report), show.tile(report, 1), show.code(report, "Total")]
     views += [show.bsp(recording.report), show.turns(recording, vertices[1], 2, step=2)]

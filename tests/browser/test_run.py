@@ -10,20 +10,27 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from recorded_programs import (
+    CELLS,
+    TILES,
+    halo_recording,
+    large_recording,
+    merged_copy_recording,
+    ring_recording,
+    smoothed_by_hand,
+    smoothing_program,
+)
 
 from ipu_teach import show
 from ipu_teach.report import Recording
-from tests.test_recording import CELLS, TILES, by_hand, smoothing
-from tests.test_run_view import halo, joined, large, ring
 
 from .conftest import violations
-from .test_views import place, playing, status
-from .test_views_more import press, reduce_motion, said, words
+from .player import canvas_texts, description, is_playing, position, press, reduce_motion, status
 
 
 @pytest.fixture(scope="module")
 def recording() -> Recording:
-    engine, u, v, device = smoothing(4)
+    engine, u, v, device = smoothing_program(4)
     recording = engine.record(u, v)
     engine.load(device)
     engine.run()
@@ -42,7 +49,7 @@ def open_view(page: Any, tmp_path: Path, recording: Recording, width: int = 1100
 
 def listed(page: Any) -> dict[str, str]:
     """The list of the chosen tile, as it is written on the canvas."""
-    written = words(page)
+    written = canvas_texts(page)
     start = next(i for i, text in enumerate(written) if re.fullmatch(r"tile \d+ holds", text))
     found, name = {}, ""
     for text in written[start + 1 :]:
@@ -70,7 +77,7 @@ def test_every_tile_holds_what_a_plain_loop_gives_both_ways(
     page: Any, tmp_path: Path, recording: Recording
 ) -> None:
     open_view(page, tmp_path, recording)
-    expected = by_hand(4)
+    expected = smoothed_by_hand(4)
 
     def check(step: int) -> None:
         u, v = expected[step]
@@ -85,7 +92,7 @@ def test_every_tile_holds_what_a_plain_loop_gives_both_ways(
             press(page, "]")
 
     press(page, "ArrowDown")
-    assert said(page) == "u[0] on tile 0: 0.0, as at the beginning."
+    assert description(page) == "u[0] on tile 0: 0.0, as at the beginning."
     for step in range(8):
         press(page, "PageDown")
         while "change: " not in status(page):
@@ -104,20 +111,22 @@ def test_every_tile_holds_what_a_plain_loop_gives_both_ways(
 def test_a_number_leaves_a_tile_arrives_on_another_and_says_where_it_came_from(
     page: Any, tmp_path: Path
 ) -> None:
-    made, _, _ = halo()
+    made, _, _ = halo_recording()
     open_view(page, tmp_path, made)
     while "exchange: Copy" not in status(page) or "host" in status(page):
         press(page, "ArrowRight")
-    assert place(page) % 1 == pytest.approx(0.9)  # nearly there, beside no name
+    assert position(page) % 1 == pytest.approx(0.9)  # nearly there, beside no name
     assert story(page) == "b[0] = 0.75 and 1 more comes from tile 1 to tile 3."
-    assert "8 B" in words(page)
+    assert "8 B" in canvas_texts(page)
     while "change: Execute" not in status(page):
         press(page, "ArrowRight")
     for _ in range(7):
         press(page, "ArrowDown")
-        if said(page).startswith("b[0]"):
+        if description(page).startswith("b[0]"):
             break
-    assert said(page) == "b[0] on tile 3: 0.75, since superstep 2, copied from a[0] on tile 1."
+    assert (
+        description(page) == "b[0] on tile 3: 0.75, since superstep 2, copied from a[0] on tile 1."
+    )
     press(page, "b")  # back to where it got it
     assert "Superstep 2 of 3" in status(page) and "change: Copy 'a' to 'b'" in status(page)
     assert listed(page)["b[0]"] == "0.75"
@@ -126,9 +135,9 @@ def test_a_number_leaves_a_tile_arrives_on_another_and_says_where_it_came_from(
     press(page, "End")
     for _ in range(7):
         press(page, "ArrowDown")
-        if said(page).startswith("sum"):
+        if description(page).startswith("sum"):
             break
-    assert said(page) == (
+    assert description(page) == (
         "sum on tile 0: -1.25, since superstep 3, written by vertex 0 of Sums on tile 2."
     )
     code = page.locator(".ipu-live pre")
@@ -138,12 +147,12 @@ def test_a_number_leaves_a_tile_arrives_on_another_and_says_where_it_came_from(
 def test_a_number_that_a_joined_copy_brought_says_where_it_is_from(
     page: Any, tmp_path: Path
 ) -> None:
-    open_view(page, tmp_path, joined())
+    open_view(page, tmp_path, merged_copy_recording())
     press(page, "End")
     told = {}
     for _ in range(5):
         press(page, "ArrowDown")
-        told[said(page).split(" ")[0]] = said(page)
+        told[description(page).split(" ")[0]] = description(page)
     assert told["b[0]"] == "b[0] on tile 3: 0.75, since superstep 1, copied from a[0] on tile 1."
     assert (
         told["sum"]
@@ -157,17 +166,21 @@ def test_it_plays_stops_where_it_is_told_and_goes_anywhere(
     stops = open_view(page, tmp_path, recording)
     frames = len(stops) - 1
     press(page, "ArrowDown", "ArrowDown", "ArrowDown", "ArrowDown", "ArrowDown")
-    assert said(page).startswith("u[4] on tile 1: 3.0")
+    assert description(page).startswith("u[4] on tile 1: 3.0")
     page.get_by_label("Stop when the watched cell, or any").select_option("it is below")
     page.get_by_label("Number to compare with").fill("1.2")
-    expected = next(step for step, (u, _) in enumerate(by_hand(4)) if u[4] < 1.2)
+    expected = next(step for step, (u, _) in enumerate(smoothed_by_hand(4)) if u[4] < 1.2)
     page.locator(".ipu-live").focus()
     press(page, "+", "+", " ")
     page.wait_for_function("!document.querySelector('.ipu-live').ipuPlayer.playing", timeout=60_000)
     assert status(page).startswith(f"Superstep {expected + 1} of 8, ") and "change: Copy" in status(
         page
     )
-    assert float(said(page).split(": ")[1].split(",")[0]) == by_hand(4)[expected][0][4] < 1.2
+    assert (
+        float(description(page).split(": ")[1].split(",")[0])
+        == smoothed_by_hand(4)[expected][0][4]
+        < 1.2
+    )
     page.get_by_label("Stop when the watched cell, or any").select_option("never")
     page.get_by_role("button", name="Last change").click()
     assert status(page).startswith("Superstep 2 of 8, ")
@@ -179,18 +192,18 @@ def test_it_plays_stops_where_it_is_told_and_goes_anywhere(
         "Round 3 of 4 of this step."
     )
     page.locator(".ipu-live input[type=range]").fill("3")
-    assert place(page) == pytest.approx(stops[3], abs=1e-4)
+    assert position(page) == pytest.approx(stops[3], abs=1e-4)
     page.locator(".ipu-live").focus()
     press(page, "Escape", " ")
     page.wait_for_function(
         f"document.querySelector('.ipu-live').ipuPlayer.at === {frames}", timeout=60_000
     )
-    assert not playing(page)
+    assert not is_playing(page)
     reduce_motion(page)
     press(page, "Home", " ")
     page.wait_for_function("document.querySelector('.ipu-live').ipuPlayer.at > 1")
     # from still to still: messages are nearly there
-    assert min(abs(place(page) - stop) for stop in stops) < 1e-4
+    assert min(abs(position(page) - stop) for stop in stops) < 1e-4
     press(page, " ")
     page.emulate_media(reduced_motion="no-preference")
     press(page, "Home", "ArrowDown", "ArrowDown", "ArrowDown", "ArrowDown", "ArrowDown")
@@ -200,7 +213,7 @@ def test_it_plays_stops_where_it_is_told_and_goes_anywhere(
     assert status(page).startswith("Superstep 8 of 8, ")  # where u[4] changed last
     box = page.evaluate("document.querySelector('.ipu-live').ipuPlayer.marks.board")
     canvas.hover(position={"x": box["x"] + 10, "y": box["y"] + 20 + 7})
-    assert said(page).startswith("u[0] on tile 0: ")
+    assert description(page).startswith("u[0] on tile 0: ")
     canvas.hover(position={"x": trail["x"], "y": trail["y"]})
     assert watched(page).startswith("Watching u[4] on tile 1: ")  # what was reached by keys stays
     canvas.click(position={"x": box["x"] + 10, "y": box["y"] + 20 + 7})
@@ -214,11 +227,13 @@ def test_it_plays_stops_where_it_is_told_and_goes_anywhere(
 def test_ipus_stand_apart_with_links_between_them_and_buttons_stay_in_sight(
     page: Any, tmp_path: Path
 ) -> None:
-    made, _ = ring()
+    made, _ = ring_recording()
     open_view(page, tmp_path, made, 480)
     while "exchange between IPUs" not in status(page):
         press(page, "ArrowRight")
-    assert {"IPU 0", "IPU 1", "IPU 2"} <= set(words(page)) and words(page).count("96 B") == 3
+    assert {"IPU 0", "IPU 1", "IPU 2"} <= set(canvas_texts(page)) and canvas_texts(page).count(
+        "96 B"
+    ) == 3
     assert story(page).startswith("Round 1 of 2 of this step. b[1, 0, 0] = ")
     assert " and 23 more comes from IPU 0 to IPU 1; " in story(page)
     page.set_viewport_size({"width": 900, "height": 700})
@@ -253,9 +268,9 @@ def test_it_fits_the_page_and_axe_finds_nothing(
 def test_a_large_board_draws_fast_enough_and_says_what_it_leaves_out(
     page: Any, tmp_path: Path
 ) -> None:
-    open_view(page, tmp_path, large(40, 400, 3), 380)
+    open_view(page, tmp_path, large_recording(40, 400, 3), 380)
     assert "elements on these tiles" in page.locator(".ipu-live").inner_text() or "+" in "".join(
-        words(page)
+        canvas_texts(page)
     )
     press(page, "ArrowRight", "ArrowRight")
     assert "exchange: Execute add" in status(page)

@@ -19,9 +19,9 @@ from typing import Any
 from urllib.parse import unquote, urlparse
 
 import pytest
+from site_names import LIBRARIES, public_names, top_names
 
 from ipu_course.checking.gaps import gaps_in, read_notebook, source_of
-from tests.test_site import LIBRARIES, public_names, top_names
 
 from .conftest import ROOT
 

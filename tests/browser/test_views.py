@@ -19,23 +19,11 @@ from ipu_teach.show.paint import headline_height
 from ipu_teach.show.scene import number
 
 from . import programs
-from .conftest import ROOT, Lab, violations
+from .conftest import Lab, violations
+from .player import HOSTILE, SETUP, is_playing, position, status
 
-SETUP = (
-    f"import sys; sys.path.insert(0, {str(ROOT)!r})\nfrom ipu_teach import show\nfrom "
-    "tests.browser import programs"
-)
 BSP = "show.bsp(programs.uneven())"
 TILES = "matrix = programs.by_rows()\nshow.tiles(matrix, matrix.transpose())"
-HOSTILE = "<script>hacked = 1</script> \"quotes\" 'more' & 😀 " + "long " * 2_000
-
-
-def playing(page: Any) -> bool:
-    return bool(page.evaluate("document.querySelector('.ipu-live').ipuPlayer.playing"))
-
-
-def place(page: Any) -> float:
-    return float(page.evaluate("document.querySelector('.ipu-live').ipuPlayer.at"))
 
 
 def mark(page: Any, name: str) -> dict[str, float]:
@@ -44,11 +32,6 @@ def mark(page: Any, name: str) -> dict[str, float]:
         "name => document.querySelector('.ipu-live').ipuPlayer.marks[name]", name
     )
     return found
-
-
-def status(page: Any) -> str:
-    said = str(page.locator(".ipu-live p").first.inner_text())
-    return said.replace("\u00a0", " ")  # before a percent sign
 
 
 def test_a_run_in_jupyterlab(lab: Lab, page: Any) -> None:
@@ -65,39 +48,39 @@ def test_a_run_in_jupyterlab(lab: Lab, page: Any) -> None:
     # The keys, and nothing but the keys: JupyterLab's own would insert, cut and run cells.
     box.focus()
     page.keyboard.press("Home")
-    assert place(page) == 0
+    assert position(page) == 0
     stops = [0.0, *(f + scene.stills[n].at for f, n in enumerate(scene.frames.tolist()))]
     assert stops[3] < 3  # a step lands within an exchange
     for step in range(1, 4):
         page.keyboard.press("ArrowRight")
-        assert place(page) == pytest.approx(stops[step], abs=1e-4)
+        assert position(page) == pytest.approx(stops[step], abs=1e-4)
         still = scene.stills[int(scene.frames[step - 1])]
         assert f"{still.label}, {number(still.cycles)} modelled cycles" in status(page)
     page.keyboard.press("ArrowLeft")
-    assert place(page) == stops[2] == 2
+    assert position(page) == stops[2] == 2
     for key in ("a", "b", "x", "d", "d", "y", "m", "Enter", "z"):
         page.keyboard.press(key)
     assert page.locator(".jp-Notebook .jp-Cell").count() == cells
     page.keyboard.press("End")
-    assert place(page) == frames
+    assert position(page) == frames
     page.keyboard.press("PageUp")
     firsts = [f for f in range(frames) if scene.stills[int(scene.frames[f])].first]
-    assert place(page) == firsts[-1] + 1
+    assert position(page) == firsts[-1] + 1
     page.keyboard.press("PageUp")
-    assert place(page) == firsts[-2] + 1
+    assert position(page) == firsts[-2] + 1
     page.keyboard.press("PageDown")
     # the last phase of the superstep before, an exchange
-    assert place(page) == pytest.approx(stops[firsts[-1]], abs=1e-4)
+    assert position(page) == pytest.approx(stops[firsts[-1]], abs=1e-4)
 
     # Buttons say the same.
     page.get_by_role("button", name="Step").click()
-    assert place(page) == firsts[-1] + 1
+    assert position(page) == firsts[-1] + 1
     page.get_by_role("button", name="Back").click()
-    assert place(page) == pytest.approx(stops[firsts[-1]], abs=1e-4)
+    assert position(page) == pytest.approx(stops[firsts[-1]], abs=1e-4)
     page.get_by_role("button", name="More").click()
     page.get_by_role("button", name="Previous superstep").click()
     page.get_by_role("button", name="Next superstep").click()
-    assert place(page) == pytest.approx(stops[firsts[-1]], abs=1e-4)
+    assert position(page) == pytest.approx(stops[firsts[-1]], abs=1e-4)
 
     # Play goes forward in time, and pause stops where it is.
     page.keyboard.press("Tab")
@@ -108,37 +91,37 @@ def test_a_run_in_jupyterlab(lab: Lab, page: Any) -> None:
     assert page.get_by_label("Speed", exact=True).input_value() == "4"
     page.keyboard.press(" ")
     page.wait_for_function("document.querySelector('.ipu-live').ipuPlayer.at > 2")
-    assert playing(page)
+    assert is_playing(page)
     page.keyboard.press(" ")
-    stopped = place(page)
-    assert not playing(page) and 2 < stopped < frames
+    stopped = position(page)
+    assert not is_playing(page) and 2 < stopped < frames
     page.wait_for_timeout(300)
-    assert place(page) == stopped
+    assert position(page) == stopped
     page.keyboard.press(" ")
     page.wait_for_function(
         f"document.querySelector('.ipu-live').ipuPlayer.at === {frames}", timeout=60_000
     )
-    assert not playing(page)
+    assert not is_playing(page)
 
     # The slider goes anywhere, and so does a click on the strip of the whole run.
     slider = page.locator(".ipu-live input[type=range]")
     slider.fill("5")
-    assert place(page) == pytest.approx(stops[5], abs=1e-4)
+    assert position(page) == pytest.approx(stops[5], abs=1e-4)
     canvas = page.locator(".ipu-live > canvas")
     track = mark(page, "track")
     canvas.click(position={"x": track["x"] + track["width"] - 2, "y": track["y"] + 10})
-    assert place(page) == frames
+    assert position(page) == frames
 
     # Reduced motion stops what moves.
     box.focus()
     page.keyboard.press("Home")
     page.keyboard.press(" ")
-    assert playing(page)
+    assert is_playing(page)
     page.emulate_media(reduced_motion="reduce")
     page.wait_for_function("!document.querySelector('.ipu-live').ipuPlayer.playing")
     page.keyboard.press(" ")
     page.wait_for_timeout(400)
-    assert min(abs(place(page) - stop) for stop in stops) < 1e-4  # it goes from still to still
+    assert min(abs(position(page) - stop) for stop in stops) < 1e-4  # it goes from still to still
     page.emulate_media(reduced_motion="no-preference")
 
     # The buttons stay in sight of a picture that is taller than the window.
@@ -280,7 +263,7 @@ def test_an_exported_page_plays_with_no_kernel_and_no_network(page: Any, tmp_pat
     page.locator(".ipu-live").first.focus()
     page.keyboard.press("Home")
     page.keyboard.press("ArrowRight")
-    assert place(page) == 1 and status(page).startswith("Superstep 1 of ")
+    assert position(page) == 1 and status(page).startswith("Superstep 1 of ")
 
 
 def test_an_untrusted_notebook_shows_a_picture(lab: Lab, page: Any) -> None:

@@ -14,7 +14,8 @@ import nbformat
 import numpy as np
 import pytest
 from PIL import Image
-from test_overlap import uneven as two_ipus
+from two_tile_ipus import uneven_ipus
+from view_programs import Mixed, Prefix, mixed_report
 
 from ipu_teach import HALF, Engine, Graph, IPUModel, show
 from ipu_teach.program import Sequence
@@ -24,44 +25,21 @@ from ipu_teach.show.panels import Panels
 from ipu_teach.show.scene import Curve, Flame, Lanes, Matrix, Painted, Still, Tape, Tree, number
 from ipu_teach.show.shapes import Boxes, Outline, Raster, Stroke, Words
 from ipu_teach.show.view import View
-from tests.test_tile_views import Mixed, Prefix, ran
 
 from . import programs
 from .conftest import Lab, violations
-from .test_views import HOSTILE, SETUP, place, status
+from .player import (
+    HOSTILE,
+    SETUP,
+    canvas_texts,
+    description,
+    position,
+    press,
+    status,
+)
 
 NAMES = ("timeline", "memory", "liveness", "program")
 Opener = Callable[[View], Any]
-
-
-def said(page: Any) -> str:
-    return str(page.locator(".ipu-live p.soft").first.inner_text())
-
-
-def words(page: Any) -> list[str]:
-    """What is written on the canvas in one drawing of it."""
-    script = """() => {
-        const box = document.querySelector('.ipu-live'), pen = box.querySelector(':scope > canvas').getContext('2d');
-        const found = [], old = pen.fillText;
-        pen.fillText = function (text, ...rest) { found.push(text); return old.call(this, text, ...rest); };
-        box.ipuPlayer.draw();
-        delete pen.fillText;
-        return found;
-    }"""
-    found: list[str] = page.evaluate(script)
-    return [text.replace("\u00a0", " ") for text in found]  # before a percent sign
-
-
-def press(page: Any, *keys: str) -> None:
-    for key in keys:
-        page.keyboard.press(key)
-
-
-def reduce_motion(page: Any) -> None:
-    """Asks for less motion, and waits until the page has heard of it: it pauses what plays when it
-    does."""
-    page.emulate_media(reduced_motion="reduce")
-    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 
 @pytest.fixture
@@ -87,7 +65,7 @@ def point(canvas: Any, x: float, y: float, act: str = "hover") -> None:
 
 def window(page: Any) -> list[float]:
     """The cycles that are shown, [from, to]; the whole run is []."""
-    shown = next(w for w in words(page) if w == "the whole run" or w.startswith("cycles "))
+    shown = next(w for w in canvas_texts(page) if w == "the whole run" or w.startswith("cycles "))
     return (
         [float(part.replace(",", "")) for part in shown.removeprefix("cycles ").split(" to ")]
         if " to " in shown
@@ -141,7 +119,7 @@ def test_a_number_at_the_end_of_the_axis_is_whole(page: Any, opened: Opener) -> 
     report = programs.uneven(repeats=37)
     assert 50_000 < report.total_cycles < 50_200
     opened(show.timeline(report))
-    assert "50,000" in words(page)
+    assert "50,000" in canvas_texts(page)
     assert page.evaluate(OUTSIDE) == []
 
 
@@ -149,7 +127,7 @@ def test_millions_of_bytes_beside_a_curve_are_whole(page: Any, opened: Opener) -
     opened(show.liveness(programs.uneven(tiles=640, rows=640)))
     page.set_viewport_size({"width": 380, "height": 900})
     page.wait_for_function("document.querySelector('.ipu-live > canvas').clientWidth < 380")
-    assert any(word.count(",") == 2 and word.endswith(" bytes") for word in words(page))
+    assert any(word.count(",") == 2 and word.endswith(" bytes") for word in canvas_texts(page))
     assert page.evaluate(OUTSIDE) == []
 
 
@@ -184,7 +162,7 @@ def test_the_mouse_moves_and_zooms_the_timeline(page: Any, opened: Opener) -> No
         tape.y + 30,
         "click",
     )
-    assert place(page) == 5 and f"{step.kind} {step.name}" in status(page)
+    assert position(page) == 5 and f"{step.kind} {step.name}" in status(page)
 
 
 def test_the_timeline_says_numbers_and_shows_the_codelet(page: Any, opened: Opener) -> None:
@@ -198,7 +176,7 @@ def test_the_timeline_says_numbers_and_shows_the_codelet(page: Any, opened: Open
         press(page, "ArrowDown")
         first, last = int(flame.first[i]), int(flame.last[i])
         name = flame.names[int(flame.title[i])]
-        assert said(page).startswith(
+        assert description(page).startswith(
             f"{name}: {number(round(starts[last] - starts[first], 1))} modelled cycles, from "
         )
     press(page, "ArrowDown")
@@ -210,7 +188,7 @@ def test_the_timeline_says_numbers_and_shows_the_codelet(page: Any, opened: Open
         "Total.compute"
     )
     profile = next(c for c in report.compute_sets if c.name == "total")
-    assert said(page).startswith(f"tile 0: {profile.cycles_per_tile[0]:,} cycles of compute")
+    assert description(page).startswith(f"tile 0: {profile.cycles_per_tile[0]:,} cycles of compute")
     assert "codelet Total.compute" in status(page)
 
 
@@ -218,7 +196,7 @@ def test_the_blocks_of_a_tile_one_by_one(page: Any, opened: Opener) -> None:
     report, _ = programs.branching()
     blocks = report.execution.blocks(1, program_filter="down|even")
     opened(show.timeline(report, blocks=1, program_filter="down|even"))
-    assert "the blocks on tile 1" in words(page)
+    assert "the blocks on tile 1" in canvas_texts(page)
     for block in blocks[:4]:
         press(page, "ArrowDown")
         cycles, start, end = (
@@ -226,18 +204,20 @@ def test_the_blocks_of_a_tile_one_by_one(page: Any, opened: Opener) -> None:
             number(block.cycles_from),
             number(block.cycles_to),
         )
-        assert said(page) == f"{block.name}: {cycles} modelled cycles, from {start} to {end}."
+        assert (
+            description(page) == f"{block.name}: {cycles} modelled cycles, from {start} to {end}."
+        )
 
 
 def test_the_rows_of_two_ipus_say_what_each_does_and_for_which_it_waits(
     page: Any, opened: Opener
 ) -> None:
-    opened(show.timeline(two_ipus()))
-    assert "the IPUs, each with its steps" in words(page)
+    opened(show.timeline(uneven_ipus()))
+    assert "the IPUs, each with its steps" in canvas_texts(page)
     told = []
     for _ in range(3):
         press(page, "ArrowDown")
-        told.append(said(page))
+        told.append(description(page))
     assert told == [
         "IPU 0: quick: 160 modelled cycles, from 0 to 160.",
         "IPU 1: slow: 400 modelled cycles, from 0 to 400.",
@@ -285,7 +265,7 @@ def test_a_range_says_its_sum_and_a_name_is_found(page: Any, opened: Opener) -> 
     for nth, frame in enumerate((3, 5, 7), start=1):
         find.press("Enter")
         assert region.inner_text().startswith(f"{nth} of 3 with this name.")
-        assert said(page).startswith("everywhere: ") and place(page) == frame
+        assert description(page).startswith("everywhere: ") and position(page) == frame
     find.press("s")  # is a letter here
     assert page.get_by_role("button", name="Select nothing").is_visible()
 
@@ -298,7 +278,7 @@ def test_two_runs_below_each_other_have_one_axis(page: Any, opened: Opener) -> N
     step = second.steps()[1]
     middle = below.x + (step.start + step.cycles / 2) / first.total_cycles * below.width
     canvas.click(position={"x": middle, "y": below.y + 30})
-    assert place(page) == 7 + 2 and f"{step.kind} {step.name}, {step.cycles:,}" in status(page)
+    assert position(page) == 7 + 2 and f"{step.kind} {step.name}, {step.cycles:,}" in status(page)
     press(page, "z")
     start, stop = window(page)
     assert start < step.start and stop > step.start + step.cycles
@@ -318,23 +298,23 @@ def test_the_memory_says_every_tile(page: Any, opened: Opener) -> None:
             ledger.bytes_per_tile[tile] + ledger.gaps_per_tile[tile],
             ledger.always_live_bytes_per_tile[tile],
         )
-        assert said(page).startswith(
+        assert description(page).startswith(
             f"tile {tile}: {used:,} of 638,976 bytes, {always:,} of them always live; "
         )
-        assert f"stacks {ledger.by_category(tile)['Stacks']:,}" in said(page)
+        assert f"stacks {ledger.by_category(tile)['Stacks']:,}" in description(page)
     stack = scene.marks[-1]
     assert isinstance(stack, Painted)
     point(canvas, stack.x + 3.5 * stack.width / 13, stack.y + stack.height - 10)
-    assert said(page).startswith("tile 3: ")
-    assert not any(w.startswith("limit ") for w in words(page))
+    assert description(page).startswith("tile 3: ")
+    assert not any(w.startswith("limit ") for w in canvas_texts(page))
     page.locator(".ipu-live").focus()
     press(page, "m")
-    assert "limit 638,976" in words(page)
+    assert "limit 638,976" in canvas_texts(page)
     button = page.get_by_role("button", name="Scale to the limit")
     assert button.get_attribute("aria-pressed") == "true" and is_dark(page, "Scale to the limit")
     button.click()
     assert not is_dark(page, "Scale to the limit")
-    assert not any(w.startswith("limit ") for w in words(page))
+    assert not any(w.startswith("limit ") for w in canvas_texts(page))
 
 
 def fits(page: Any) -> bool:
@@ -432,14 +412,17 @@ def test_what_has_no_partner_lights_alone(page: Any, opened: Opener) -> None:
     canvas = opened(show.liveness(report))
     before = len(calls(page, "strokeRect"))
     point(canvas, 160, 60)
-    assert said(page).startswith("Step 1, ") and len(calls(page, "strokeRect")) == before + 1
+    assert description(page).startswith("Step 1, ") and len(calls(page, "strokeRect")) == before + 1
     view = show.memory(report)
     gauge = view.scene.mark("gauge")
     assert isinstance(gauge, Lanes)
     canvas = opened(view)
     before = len(calls(page, "strokeRect"))
     point(canvas, gauge.x + 20, gauge.y + 10)
-    assert said(page).startswith("fullest, tile ") and len(calls(page, "strokeRect")) == before + 1
+    assert (
+        description(page).startswith("fullest, tile ")
+        and len(calls(page, "strokeRect")) == before + 1
+    )
 
 
 def test_gaps_can_be_left_out(page: Any, opened: Opener) -> None:
@@ -480,17 +463,19 @@ def test_liveness_goes_step_by_step(page: Any, opened: Opener) -> None:
     assert isinstance(curve, Curve)
     point(canvas, curve.x + curve.width / 2, curve.y + 50)
     coming = curve.series[1].values - curve.series[0].values
-    assert f"variables that come and go {coming[1]:,}" in said(page)
+    assert f"variables that come and go {coming[1]:,}" in description(page)
     point(canvas, curve.x + 10, curve.y + 50, "click")
-    assert place(page) == 1
+    assert position(page) == 1
     page.locator(".ipu-live").focus()
-    assert f"{int(curve.top):,} bytes" in words(page)
+    assert f"{int(curve.top):,} bytes" in canvas_texts(page)
     press(page, "a")
     most = int((curve.series[-1].values - curve.series[0].values).max())
-    assert f"{most:,} bytes" in words(page) and f"{int(curve.top):,} bytes" not in words(page)
+    assert f"{most:,} bytes" in canvas_texts(
+        page
+    ) and f"{int(curve.top):,} bytes" not in canvas_texts(page)
     assert is_dark(page, "Leave out what is always live")
     page.get_by_role("button", name="Leave out what is always live").click()
-    assert f"{int(curve.top):,} bytes" in words(page)
+    assert f"{int(curve.top):,} bytes" in canvas_texts(page)
     assert not is_dark(page, "Leave out what is always live")
 
 
@@ -528,7 +513,7 @@ def test_two_reports_have_no_button_for_what_is_always_live(page: Any, opened: O
     curve, canvas = view.scene.marks[0], opened(view)
     assert isinstance(curve, Curve)
     point(canvas, curve.x + 100.5 / 300 * curve.width, curve.y + 50)
-    assert said(page).startswith(f"Cycle {round(100 * curve.each):,}, ")
+    assert description(page).startswith(f"Cycle {round(100 * curve.each):,}, ")
     head = page.locator(".ipu-live pre").inner_text()
     assert head.startswith(f"First report, live at cycle {round(100 * curve.each):,}, bytes:")
     assert page.get_by_role("button", name="Leave out").count() == 0
@@ -548,25 +533,25 @@ def test_the_tree_folds_by_keyboard_and_mouse(page: Any, opened: Opener) -> None
     high = canvas.bounding_box()["height"]
 
     def seen() -> list[str]:
-        written = words(page)
+        written = canvas_texts(page)
         return [name for name in dict.fromkeys(tree.labels) if name in written]
 
     everything = seen()
     press(page, "ArrowDown")
-    assert said(page).startswith("Repeat 2, level 1: runs 1, modelled cycles ") and said(
-        page
-    ).endswith("21 below.")
+    assert description(page).startswith(
+        "Repeat 2, level 1: runs 1, modelled cycles "
+    ) and description(page).endswith("21 below.")
     press(page, "ArrowLeft")
-    assert "folded, 21 below" in said(page) and seen() == ["Repeat 2"]
+    assert "folded, 21 below" in description(page) and seen() == ["Repeat 2"]
     assert canvas.bounding_box()["height"] < high
     press(page, "ArrowRight", "ArrowRight", "ArrowRight")
-    assert said(page).startswith("Copy 'first' to 'count', level 3: runs 2")
+    assert description(page).startswith("Copy 'first' to 'count', level 3: runs 2")
     press(page, "ArrowLeft")
-    assert said(page).startswith("Sequence, level 2")
+    assert description(page).startswith("Sequence, level 2")
     press(page, "Enter")
     assert seen() == ["Repeat 2", "Sequence"]
     press(page, "End", "Home")
-    assert said(page).startswith("Repeat 2, level 1")
+    assert description(page).startswith("Repeat 2, level 1")
     page.get_by_role("button", name="Unfold all").click()
     assert seen() == everything and canvas.bounding_box()["height"] == high
     page.get_by_role("button", name="Fold all", exact=True).click()
@@ -577,7 +562,7 @@ def test_the_tree_folds_by_keyboard_and_mouse(page: Any, opened: Opener) -> None
     page.get_by_role("button", name="Unfold all").click()
     page.locator(".ipu-live").focus()
     press(page, "End", "ArrowUp")
-    assert f"runs {runs['Execute always']}" in said(page)
+    assert f"runs {runs['Execute always']}" in description(page)
 
 
 # --- balance --------------------------------------------------------------------------------------
@@ -603,9 +588,9 @@ def test_the_balance_goes_from_worst_to_next_worst(page: Any, opened: Opener) ->
     bars = view.scene.mark("histogram")
     assert isinstance(bars, Painted)
     point(canvas, bars.x + bars.width - 4, bars.y + 20)
-    still = view.scene.stills[int(view.scene.frames[round(place(page)) - 1])]
+    still = view.scene.stills[int(view.scene.frames[round(position(page)) - 1])]
     most = int(still.about["histogram"][1]["n"][-1])
-    assert said(page).startswith(f"{most} tile")
+    assert description(page).startswith(f"{most} tile")
 
 
 # --- exchange -------------------------------------------------------------------------------------
@@ -621,21 +606,23 @@ def test_the_matrix_says_who_sends_to_whom(page: Any, opened: Opener) -> None:
     assert "broadcast, tile 0 sends to 12 tiles" in status(page)
     side = matrix.width / 13
     point(canvas, matrix.x + 0.5 * side, matrix.y + 4.5 * side)
-    assert said(page) == (
+    assert description(page) == (
         "From tile 0 to tile 4: 256 bytes in 1 message. In all, 0 sends 256 and 4 receives 256 "
         "bytes."
     )
-    assert "bytes between tile 4 and others" in words(page) and "256 in" in words(page)
+    assert "bytes between tile 4 and others" in canvas_texts(page) and "256 in" in canvas_texts(
+        page
+    )
     point(canvas, matrix.x + 3.5 * side, matrix.y + 4.5 * side)
-    assert said(page).startswith("From tile 3 to tile 4: nothing. ")
+    assert description(page).startswith("From tile 3 to tile 4: nothing. ")
     page.locator(".ipu-live").focus()
     press(page, "Escape", "Home", "ArrowRight", "s")
     still = view.scene.stills[0]
     sent = view.scene.drawings[still.lanes["matrix"][0]].bars[0].length
-    assert said(page).startswith(f"From tile {int(np.argmax(sent))} to tile ")
+    assert description(page).startswith(f"From tile {int(np.argmax(sent))} to tile ")
     press(page, "ArrowDown", "Shift+ArrowRight")
     row = still.values["bytes"].reshape(13, 13)[:, int(np.argmax(sent))].nonzero()[0][0] + 1
-    assert said(page).startswith(f"From tile {int(np.argmax(sent)) + 1} to tile {row}: ")
+    assert description(page).startswith(f"From tile {int(np.argmax(sent)) + 1} to tile {row}: ")
 
 
 # --- everywhere -----------------------------------------------------------------------------------
@@ -769,11 +756,11 @@ def test_names_are_text_and_axe_finds_nothing(page: Any, tmp_path: Path, dark: b
 
 
 def test_a_tile_plays_through_its_steps(page: Any, opened: Opener) -> None:
-    report = ran()
+    report = mixed_report()
     made = show.tile(report, 0)
     scene = made.scene
     canvas = opened(made)
-    assert place(page) == scene.poster + 1
+    assert position(page) == scene.poster + 1
     for still in scene.stills[scene.poster :]:
         assert (
             status(page).split(". ", 1)[1]
@@ -788,7 +775,7 @@ def test_a_tile_plays_through_its_steps(page: Any, opened: Opener) -> None:
     )
     press(page, " ", "Home", "ArrowRight", "ArrowDown")
     still = scene.stills[0]
-    assert said(
+    assert description(
         page
     ) == f"worker 0 runs {still.values['vertices'][0]} of the vertices, and is at work " + (
         f"{still.values['busy'][0]:,} modelled cycles of the tile"
@@ -805,19 +792,19 @@ def test_a_tile_plays_through_its_steps(page: Any, opened: Opener) -> None:
             f"worker {row['worker']}, vertex {row['vertex']} of {row['codelet']}: {cycles:,} of "
             "the tile's modelled cycles"
         )
-        assert said(page) == f"{told}, from {start:,} to {start + cycles:,}."
+        assert description(page) == f"{told}, from {start:,} to {start + cycles:,}."
         press(page, "Escape")
         x = workers.x + (start + cycles / 2) / span * workers.width
         point(canvas, x, workers.y + (int(row["worker"]) + 0.5) * workers.height / 6)
-        assert said(page).startswith(told)
+        assert description(page).startswith(told)
     memory = scene.mark("memory")
     assert isinstance(memory, Lanes)
     point(canvas, memory.x + 5, memory.y + memory.height / memory.count / 2)
-    assert said(page) == f"{memory.labels[0]} bytes"
+    assert description(page) == f"{memory.labels[0]} bytes"
     tree = next(m for m in scene.marks if isinstance(m, Tree))
     point(canvas, tree.x + 40, tree.y + tree.pitch / 2, "click")  # folds the first codelet
-    assert said(page).endswith("; folded, 1 below.")
-    assert words(page).count(tree.labels[1]) == tree.labels.count(tree.labels[1]) - 1
+    assert description(page).endswith("; folded, 1 below.")
+    assert canvas_texts(page).count(tree.labels[1]) == tree.labels.count(tree.labels[1]) - 1
 
 
 def test_lanes_in_pairs_say_whose_they_are(page: Any, opened: Opener) -> None:
@@ -831,7 +818,7 @@ def test_lanes_in_pairs_say_whose_they_are(page: Any, opened: Opener) -> None:
         point(canvas, tape.x + 20, tape.y + (lane + 0.5) * tape.height / tape.count)
         spent = f"{busy[lane]:,}" if lane % 2 else "none"
         assert (
-            said(page)
+            description(page)
             == f"tile 3 {'ab'[lane % 2]}: {spent} modelled cycles of compute in this superstep"
         )
 
@@ -860,34 +847,36 @@ def test_columns_of_large_numbers_do_not_meet(page: Any, opened: Opener, width: 
     mark = tree("Large", ("times", "compiled", "by hand", "share"), rows)
     opened(View(rows_scene("code", "Large", "Large.", CODES, mark, (("line",), ()))))
     page.set_viewport_size({"width": width, "height": 900})
-    assert "100.0 %" in words(page) and page.evaluate(COLLIDING) == []
+    assert "100.0 %" in canvas_texts(page) and page.evaluate(COLLIDING) == []
     press(page, "ArrowDown")
-    assert "compiled 987,654,321" in said(page)
+    assert "compiled 987,654,321" in description(page)
 
 
 @pytest.mark.parametrize("width", [380, 1280])
 def test_lines_and_turns_by_keys(page: Any, opened: Opener, width: int) -> None:
-    made = show.code(ran(), Mixed)
+    made = show.code(mixed_report(), Mixed)
     opened(made)
     page.set_viewport_size({"width": width, "height": 1400})
     for number_of, row in enumerate(made.data[:5]):
         press(page, "ArrowDown")
-        told = " ".join(said(page).split())  # a line keeps its indentation
+        told = " ".join(description(page).split())  # a line keeps its indentation
         assert (
             told.startswith(f"{' '.join(row['line'].split())}, level ")
             and (f"compiled {row['compiled']}" if row["compiled"] else "no cycles") in told
         ), number_of
-    drawn = words(page)
+    drawn = canvas_texts(page)
     assert {row["share"] for row in made.data} - {""} <= set(drawn) and "52" in drawn
     assert not any(word.endswith("…") for word in drawn)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     press(page, "ArrowUp", "ArrowLeft", "ArrowLeft")
-    assert said(page).startswith("Mixed, level 1")
+    assert description(page).startswith("Mixed, level 1")
     opened(show.turns(Prefix, 2, x=[1, 2, 3, 4], y=4))
     press(page, "w")
-    assert said(page) == "3: total = 6.0; i = 2; stores y[2] = 6.0, level 1: line 3, cycles 6."
+    assert (
+        description(page) == "3: total = 6.0; i = 2; stores y[2] = 6.0, level 1: line 3, cycles 6."
+    )
     page.get_by_role("button", name="Next that wrote it").click()
-    assert said(page).startswith("3: total")
+    assert description(page).startswith("3: total")
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
@@ -895,7 +884,7 @@ def test_axe_finds_nothing_in_a_tile_and_its_code(page: Any, tmp_path: Path, dar
     if "IPU_TEACH_AXE" not in os.environ:
         pytest.skip("IPU_TEACH_AXE is unset: it names axe-core's axe.min.js")
     page.emulate_media(color_scheme="dark" if dark else "light", reduced_motion="reduce")
-    report = ran(name=HOSTILE)
+    report = mixed_report(name=HOSTILE)
     for made in (
         show.tile(report),
         show.code(report, Mixed),
@@ -957,17 +946,17 @@ def painted() -> View:
 def test_what_is_painted_is_drawn_said_and_turned(page: Any, opened: Opener, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 700})
     canvas = opened(painted())
-    there = words(page)
+    there = canvas_texts(page)
     assert "first" in there and "second" not in there and "at the end" in there
     assert any(w.startswith("a heading") and w.endswith("…") for w in there)
     assert len(calls(page, "fillRect")) == 2 and len(calls(page, "drawImage")) == 1
     press(page, "ArrowDown")
-    assert said(page) == "one has 1 part"
+    assert description(page) == "one has 1 part"
     press(page, "ArrowDown")
-    assert said(page) == "two has 2 parts" and len(calls(page, "strokeRect")) == 1
+    assert description(page) == "two has 2 parts" and len(calls(page, "strokeRect")) == 1
     (x, y, wide, high), *_ = calls(page, "strokeRect")
     canvas.click(position={"x": x + wide / 2, "y": y + high / 2})
-    assert said(page) == "two has 2 parts"
+    assert description(page) == "two has 2 parts"
     press(page, "t")
     assert not calls(page, "drawImage")
     assert page.get_by_role("button", name="Turn").get_attribute("aria-pressed") == "true"

@@ -1,2 +1,4 @@
-"""The fuzzer of record: random programs on every way of running, against the judge. `python3 run.py
-fuzz --minutes 5`."""
+"""Compare random programs, on every path of the engine, with the judge.
+
+python3 run.py fuzz --minutes 5
+"""

@@ -1,30 +1,31 @@
-"""python3 run.py fuzz [--minutes N] [--graphs N | --codelets N | --costs N | --collectives N |
---layers N | --sparse N | --operations N | --pipelines N | --faces N | --tests N [--only NAME] |
-    --arguments N [--only MODULE] | --torch-samples N [--only NAME] | --threads N | --replicas N |
-    --files [--count N]] [--seed S] [--compiled]
+"""Compare random programs on every path of the engine with the judge: python3 run.py fuzz [options]
 
-Random graphs, layouts, codelets and programs run on every way of the engine and on the judge:
-values, what is defined, races, bytes and cycles. Each tenth program is spoiled, and must end with
-an error of the kit. With --codelets loops over elements are drawn anew, and run by CPython (and by
-numba) and in the plain vertex loop. The first that differs is made smaller, line by line, and
-printed as code; the exit status is then 1. With --replicas programs are replicated, and compared
-with as many runs of one replica. With --costs the laws of the model of time are tried on
-random programs and machines: sums, whole cycles, nothing besides makes a step faster, and merged
-copies change no value. With --collectives those of gcl are compared with numpy, with --layers
-pooling and norms with torch, with --sparse sparse products with scipy, with --operations those of
-the frontends with float64, and stacks of layers with torch, with --pipelines pipelines with one
-micro-batch after the other in float64. With --torch-samples the PyTorch face
-runs N of torch's own sample inputs of each operation and dtype, forward and backward, beside torch
-in float64: each is equal, or refused. With --tests the random
-tests of the suite run, by turns, each on the draws of a seed of its own. With --files damaged and
-hostile files are given to all that read one, within 4 GB of memory, and now and then to a command: each is read, or refused by an error that names it;
-nothing is lost, and nothing in it is run. With --arguments the calls that the suite makes of public
-functions are made again, each with one argument spoiled: an error of the kit that says what to do
-next, and no hang, no traceback of Python's and no silence. With --threads answers are checked whose threads still print
-when the check is over, each in a process of its own. With --faces random modules of torch run on
-the modelled machine and in torch, with edge values and all transforms: a case is one call with one
-set of inputs, of which all outputs, and after a training step all parameters and buffers, are
-compared. Ctrl-C ends it with what was done.
+Random graphs, layouts, codelets and programs run on every path of the engine and on the judge:
+values, definedness, races, bytes and cycles must be equal. Each tenth program is spoiled, and must
+end with an error of the kit. The first program that differs is reduced line by line and printed as
+code; the exit status is then 1. Ctrl-C ends the run with a summary.
+
+Other options compare other things:
+
+--codelets       random loops over elements, by CPython and by numba, with the vertex loop
+--replicas       replicated programs with as many runs of one replica
+--costs          the cost model with its laws, on random programs and machines
+--collectives    collectives of gcl with numpy
+--layers         pooling and norms with torch
+--sparse         sparse products with scipy
+--operations     operations of the frontends with float64, and stacks of layers with torch
+--pipelines      pipelines with one micro-batch after the other in float64
+--torch-samples  torch's own sample inputs, forward and backward, on the PyTorch frontend: each
+                 result equals torch's in float64, or the kit refuses the sample
+--faces          random modules of torch with edge values and all transforms: all outputs and,
+                 after a step of training, all parameters and buffers are compared
+--tests          the suite's random tests, in turn, each on its own seed
+--files          damaged and hostile files, within 4 GB of memory, and for some of them commands:
+                 each file is read, or refused by an error that names it; nothing of the learner's
+                 is lost, and no code in a file runs
+--arguments      the suite's calls of public functions, each with one argument spoiled: an error of
+                 the kit with a next step, no hang, no Python traceback, and no silent acceptance
+--threads        answers whose threads still print after the check, each in its own process
 """
 
 from __future__ import annotations
@@ -63,15 +64,15 @@ from fuzz import (
     writer,
 )
 
-EACH = 4000  # of so many files one goes to a command
-MEMORY = 4 << 30  # bytes that reading damaged files may take
+EACH = 4000  # one in so many files goes to a command
+MEMORY = 4 << 30  # bytes of memory for reading damaged files
 
-# from a seed: how it ended, and what is wrong in words, "" if nothing
+# Returns from a seed how the case ended, and what is wrong in words ("" if nothing).
 One = Callable[[int], tuple[str, str]]
 
 
 def tried(lines: list[str], ways: list[str], spoiled: bool = False) -> compare.Wrong | None:
-    """What is wrong with a program; nothing, if it cannot be built."""
+    """Return what is wrong with a program; None if nothing is, or if it cannot be built."""
     try:
         return compare.difference(lines, *ways, spoiled=spoiled)[1]
     except Exception:
@@ -79,8 +80,7 @@ def tried(lines: list[str], ways: list[str], spoiled: bool = False) -> compare.W
 
 
 def smaller(lines: list[str], wrong: compare.Wrong, ways: list[str], spoiled: bool = False) -> str:
-    """A failing program, made as small as it gets, as code with the text of the codelets that were
-    drawn for it."""
+    """Return the code of a failing program, reduced as far as possible, with its codelets."""
 
     def fails(rest: list[str]) -> bool:
         found = tried(rest, ways, spoiled)
@@ -99,7 +99,7 @@ def smaller(lines: list[str], wrong: compare.Wrong, ways: list[str], spoiled: bo
 
 
 def one_program(seed: int, compiled: bool) -> tuple[str, str]:
-    """Program number `seed`, on its ways."""
+    """Compare program number `seed` on its paths."""
     lines, spoiled = writer.program(seed)
     ways = [
         "batched",
@@ -115,7 +115,7 @@ def one_program(seed: int, compiled: bool) -> tuple[str, str]:
 
 
 def one_codelet(seed: int, compiled: bool) -> tuple[str, str]:
-    """Codelet number `seed`, by CPython and by numba."""
+    """Compare codelet number `seed`, by CPython and by numba."""
     source, ways = loops.source_of(seed), [loops.PYTHON, *([compare.COMPILED] if compiled else [])]
     ended, wrong = loops.difference(source, seed, *ways)
     if wrong is None:
@@ -125,7 +125,7 @@ def one_codelet(seed: int, compiled: bool) -> tuple[str, str]:
     def fails(rest: list[str]) -> bool:
         try:
             found = loops.difference("\n".join(rest), seed, *ways)[1]
-        except Exception:  # no program any more
+        except Exception:  # it is no longer a program
             return False
         return found is not None and found.kind == kind
 
@@ -133,7 +133,7 @@ def one_codelet(seed: int, compiled: bool) -> tuple[str, str]:
 
 
 def one_replicated(seed: int, compiled: bool) -> tuple[str, str]:
-    """Program number `seed`, replicated."""
+    """Compare program number `seed`, replicated."""
     lines, rng = replicas.program(seed), Random(seed)
     how = {"merge": rng.random() < 0.5, "way": rng.choice(list(compare.WAYS))}
     ended, wrong = replicas.difference(lines, seed, **how)
@@ -143,7 +143,7 @@ def one_replicated(seed: int, compiled: bool) -> tuple[str, str]:
     def fails(rest: list[str]) -> bool:
         try:
             found = replicas.difference([*lines[:2], *rest], seed, **how)[1]
-        except Exception:  # no program any more
+        except Exception:  # it is no longer a program
             return False
         return found is not None and found.kind == wrong.kind
 
@@ -152,18 +152,18 @@ def one_replicated(seed: int, compiled: bool) -> tuple[str, str]:
 
 
 def one_cost(seed: int, compiled: bool) -> tuple[str, str]:
-    """The laws of the model of time, on program and machine number `seed`."""
+    """Check the laws of the cost model on program and machine number `seed`."""
     return "lawful", "\n".join(costs.broken(seed))
 
 
 def one_collective(seed: int, compiled: bool) -> tuple[str, str]:
-    """Collective number `seed`, beside numpy."""
+    """Compare collective number `seed` with numpy."""
     drawn = collectives.draw(seed)
     return drawn.kind, collectives.differs(drawn)
 
 
 def one_layer(seed: int, compiled: bool) -> tuple[str, str]:
-    """Pooling or norm number `seed`, beside torch."""
+    """Compare pooling or norm number `seed` with torch."""
     if seed % 2:
         normed = layers.draw_norm(seed)
         return normed.kind, layers.norm_differs(normed)
@@ -172,24 +172,26 @@ def one_layer(seed: int, compiled: bool) -> tuple[str, str]:
 
 
 def one_sparse(seed: int, compiled: bool) -> tuple[str, str]:
-    """Sparse product number `seed`, beside scipy."""
+    """Compare sparse product number `seed` with scipy."""
     drawn = sparse.draw(seed)
     return drawn.kind, sparse.differs(drawn)
 
 
 def one_operation(seed: int, compiled: bool) -> tuple[str, str]:
-    """Operation number `seed` of the frontends, or a stack of layers."""
+    """Compare operation number `seed` of the frontends, or a stack of layers."""
     return operations.one_operation(seed)
 
 
 def one_pipeline(seed: int, compiled: bool) -> tuple[str, str]:
-    """Pipeline number `seed` of the frontends, beside numpy."""
+    """Compare pipeline number `seed` of the frontends with numpy."""
     return pipelines.one_pipeline(seed)
 
 
 def one_file(seed: int, kit: Path) -> tuple[str, str]:
-    """Damaged file number `seed`, read in this process; each `EACH`th by a command of the copy of
-    the kit."""
+    """Read damaged file number `seed` in this process.
+
+    A command of the copy of the kit reads each `EACH`-th one.
+    """
     if seed % EACH == 0:
         return commands.one_command(seed // EACH, kit)
     kinds = list(files.PARSERS)
@@ -198,18 +200,18 @@ def one_file(seed: int, kit: Path) -> tuple[str, str]:
 
 
 def one_test(seed: int, compiled: bool) -> tuple[str, str]:
-    """A random test of the suite, on what `seed` draws."""
+    """Run a random test of the suite on the values that `seed` draws."""
     return suite.one_test(seed)
 
 
 def one_of_threads(seed: int, compiled: bool) -> tuple[str, str]:
-    """A process in which an answer's thread outlives its check."""
+    """Run a process in which a thread of an answer outlives its check."""
     status = threads.still_printing()
     return "fine", f"status {status}" if status else ""
 
 
 SMALLEST = "differs; as small as it gets"
-# By option: what a seed stands for, the noun for several, and what is said of one that goes wrong.
+# By option: the function of a seed, the plural of its cases, and the description of a failure.
 KINDS = {
     "graphs": (one_program, "programs", SMALLEST),
     "codelets": (one_codelet, "codelets", SMALLEST),
@@ -226,8 +228,10 @@ KINDS = {
 
 
 def run(one: One, noun: str, first: int, most: float, seconds: float, fault: str = SMALLEST) -> int:
-    """Let `one` have a seed after the other, from `first` on; `fault` says what went wrong. Returns
-    the exit status."""
+    """Call `one` with seeds from `first` on; return the exit status.
+
+    `fault` describes what went wrong, in the output.
+    """
     found: Counter[str] = Counter()
     begin, seed, told = time.monotonic(), first, 0.0
     try:
@@ -254,7 +258,7 @@ def run(one: One, noun: str, first: int, most: float, seconds: float, fault: str
 
 
 def limit_memory() -> None:
-    """No more than `MEMORY` for this process and those it starts, where the system can say so."""
+    """Limit this process and its children to `MEMORY`, if the system supports limits."""
     with contextlib.suppress(ImportError, ValueError, OSError):
         import resource
 
@@ -388,7 +392,7 @@ def main() -> int:
                 lambda seed: one_file(seed, kit), "files", first, until, seconds, "went wrong"
             )
         if options.codelets is not None:
-            os.environ["IPU_TEACH_CACHE"] = cache  # nobody will run these loops again
+            os.environ["IPU_TEACH_CACHE"] = cache  # no other process will use these loops
         return run(lambda seed: one(seed, options.compiled), noun, first, until, seconds, fault)
 
 

@@ -1,12 +1,12 @@
-"""Every public function of a module, with one argument in turn replaced by a bad value.
+"""Call every public function of a module with one argument replaced by a bad value.
 
-The valid calls are recorded: a test of the suite calls a function, and before that call runs, a
-process forked from the test makes it again and again, each time with one argument spoiled. So a bad
-value arrives where a learner's would, and the test goes on as if nothing had happened.
+The valid calls come from the suite: before a test calls a function, a forked process makes the same
+call many times, each time with one argument spoiled. So a bad value arrives where a learner's
+would, and the test then continues undisturbed.
 
-A call ends well if it raises an error of the kit that says what to do next, or if the value is one
-that the parameter may have. It ends badly in any other exception, in a hang, in too much memory, or
-if a value of a wrong kind is accepted.
+A call ends well if it raises an error of the kit that gives a next step, or if the parameter may
+have the value. Any other exception, a hang, too much memory, or a value of a wrong kind that is
+accepted is a failure.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-ALL = 150_000  # about as many calls as there are of all groups
-SECONDS = 8.0  # of this process's time for one call; ten times as much by the clock
-MEMORY = 2 << 30  # bytes that a call may ask for beyond what the process has
+ALL = 150_000  # about the number of calls of all groups
+SECONDS = 8.0  # CPU seconds for one call; ten times as many by the clock
+MEMORY = 2 << 30  # bytes that a call may allocate in addition
 # By group: the modules whose functions are attacked, and the tests that make valid calls of them.
 GROUPS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "ir": (
@@ -80,7 +80,7 @@ GROUPS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 
 class Bad(NamedTuple):
-    """A bad value: its name, what kind of value it is, and what makes it."""
+    """A bad value: its name, its kind, and the function that makes it."""
 
     name: str
     kind: str
@@ -166,7 +166,7 @@ BAD = [
     Bad("a value of another graph", "value", _foreign_value),
     Bad("a tensor of another graph", "tensor", _foreign_tensor),
 ]  # fmt: skip
-# Words of an annotation, and the kinds of values that may do where they stand.
+# Words in annotations, and the kinds of values that they permit.
 LEGAL: dict[str, set[str]] = {
     "bool": {"flag"},
     "int": {"whole", "huge"},
@@ -226,9 +226,9 @@ LEGAL: dict[str, set[str]] = {
     "At": {"whole", "text", "none"},
     "Setting": {"wholes", "texts", "list"},
 }  # fmt: skip
-# Parameters annotated with Any or object, and what they take; for those not listed all is taken.
+# Parameters annotated with Any or object, and the kinds they accept; all others accept everything.
 TAKEN: dict[str, str] = {}
-# Parameters that ignore what they are given, or take anything: with the reason.
+# Parameters that ignore their value or accept any, with the reason.
 ANYTHING: dict[str, str] = {
     "poplibs.popops.fused.map.expression": "a number is an expression",
     "poplibs.popops.host_slices.create_host_transferable_tensor.shape": "a number is a shape",
@@ -256,7 +256,7 @@ ANYTHING: dict[str, str] = {
 
 @dataclass
 class Ended:
-    """How the calls of a group ended, by ending, and each bad one in words."""
+    """How the calls of a group ended: a count of each ending, and the text of each failure."""
 
     count: Counter[str] = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)
@@ -275,13 +275,13 @@ WHOLES = {"int", "float", "Count", "Natural", "Size"}
 
 
 def _legal(annotation: Any, default: Any) -> set[str] | None:
-    """The kinds of values that a parameter may have; None if it may have any."""
+    """Return the kinds of values that a parameter may have; None if any."""
     text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
     text = text or str(annotation)
     words = set(_words(text))
     if text.startswith("Callable"):
         return LEGAL["Callable"] | ({"none"} if "None" in words else set())
-    if "Any" in words or "object" in words or annotation is inspect.Parameter.empty:
+    if {"Any", "object", "Attribute"} & words or annotation is inspect.Parameter.empty:
         return None
     legal = set[str]().union(*(LEGAL.get(w, set()) for w in words))
     if {"Sequence", "Iterable", "Collection", "tuple"} & words and WHOLES & words:
@@ -294,7 +294,7 @@ def _legal(annotation: Any, default: Any) -> set[str] | None:
 
 
 def _like(value: Any) -> set[str] | None:
-    """The kinds of values that may do in the place of one that was given by name."""
+    """Return the kinds of values that may replace one that was given by name."""
     if isinstance(value, bool):
         return {"flag"}
     if isinstance(value, int):
@@ -319,8 +319,11 @@ def _words(text: str) -> Iterator[str]:
 
 
 def _is_offered(member: Any, name: str, module: Any) -> bool:
-    """Return whether a name is for a learner: of the libraries, one that a module or its package
-    lists; of the views, one that their package lists."""
+    """Return whether a name is for learners.
+
+    A name of the libraries is, if its module or package lists it; one of the views, if their
+    package does.
+    """
     if module.__name__.startswith("ipu_teach.show."):
         return name in sys.modules["ipu_teach.show"].__all__
     if not module.__name__.startswith("ipu_teach.poplibs."):
@@ -330,7 +333,7 @@ def _is_offered(member: Any, name: str, module: Any) -> bool:
     return not listed or name in listed
 
 
-# Classes whose objects a learner gets, and does not make; and methods that the kit calls.
+# Classes that learners do not instantiate themselves, and methods that only the kit calls.
 MADE_BY_THE_KIT = {
     "frontends.ir.values.Op",
     "frontends.ir.values.Value",
@@ -345,10 +348,10 @@ MADE_BY_THE_KIT = {
 
 
 class Attacker:
-    """Records the valid calls of a group's functions, and spoils them.
+    """Records the valid calls of a group's functions, and makes spoiled ones.
 
-    `limit`: how many spoiled calls at most; `share`: the part of the values that is tried of each
-    argument. `reports`: where each function's name and endings are printed.
+    `limit` is the maximum number of spoiled calls, `share` the part of the bad values that each
+    argument gets. `reports`: print the endings of each function.
     """
 
     def __init__(
@@ -372,7 +375,7 @@ class Attacker:
                 self._hook_module(module, ended)
 
     def remove(self) -> None:
-        """Put back what was hooked."""
+        """Remove the hooks."""
         for owner, name, original in reversed(self._undo):
             setattr(owner, name, original)
         self._undo.clear()
@@ -462,7 +465,7 @@ class Attacker:
         return {next(iter(k)).split()[-1] for t, k in self.seen if t == title and len(k) == 1}
 
     def _places(self, bound: Any, skip: int) -> Iterator[tuple[str, Any]]:
-        """The name of each parameter, and which of its values where it has several."""
+        """Yield the name of each parameter, and the index of each value of those with several."""
         for name, parameter in [*bound.signature.parameters.items()][skip:]:
             if parameter.kind is parameter.VAR_POSITIONAL:
                 yield from ((name, i) for i in range(min(len(bound.arguments.get(name, ())), 4)))
@@ -507,7 +510,7 @@ class Attacker:
 
 
 def spoiled(function: Any, bound: Any, name: str, place: Any, value: Any) -> tuple[str, str]:
-    """How a call with one argument spoiled ends, and the words of what it raised."""
+    """Return how a call with one spoiled argument ends, and the text of its error."""
     given = {**bound.arguments}
     kind = bound.signature.parameters[name].kind
     if kind is inspect.Parameter.VAR_POSITIONAL:
@@ -546,7 +549,7 @@ def _ending(function: Any, args: Any, kwargs: Any) -> tuple[str, str]:
 
 
 def function_raised(error: BaseException) -> bool:
-    """Whether an error is one of a function that the call was given, and no fault of the kit."""
+    """Return whether the error comes from a function among the arguments, not from the kit."""
     frames = inspect.getinnerframes(error.__traceback__) if error.__traceback__ else []
     own = frames and "/ipu_teach/" not in frames[-1].filename and "/tests/" in frames[-1].filename
     return bool(own and frames[-1].filename != __file__) or "len() takes" in str(error)
@@ -555,7 +558,7 @@ def function_raised(error: BaseException) -> bool:
 def _in_a_child(
     attacker: Attacker, call: Callable[[Any], tuple[str, str]], values: list[Bad]
 ) -> Iterator[tuple[Bad, str, str]]:
-    """Each value with its ending; a child that dies of one is followed by another for the rest."""
+    """Yield each value with its ending; after a crash, a new child handles the remaining values."""
     start = 0
     while start < len(values):
         reading, writing = os.pipe()
@@ -616,7 +619,7 @@ def _limit_memory() -> None:
 
 
 def _modules(names: tuple[str, ...]) -> Iterator[Any]:
-    """Modules by name; a name that ends in a dot stands for all below it."""
+    """Yield modules by name; a name that ends in a dot means all modules below it."""
     for name in names:
         module = import_module(f"ipu_teach.{name.rstrip('.')}")
         yield module
@@ -627,13 +630,13 @@ def _modules(names: tuple[str, ...]) -> Iterator[Any]:
 
 
 class _Plugin:
-    """What pytest asks while it runs the tests of a group."""
+    """The plugin of pytest for the tests of a group."""
 
     def __init__(self, attacker: Attacker) -> None:
         self.attacker = attacker
 
     def pytest_runtest_setup(self, item: Any) -> None:
-        """Skip what is left once enough calls were made."""
+        """Skip the remaining tests once enough calls were made."""
         import pytest
 
         if self.attacker.done >= self.attacker.limit:
@@ -655,9 +658,10 @@ def attack_group(group: str, share: float, seed: int, limit: int = ALL) -> Ended
 
 
 def attack_all(count: int, seed: int, only: str = "") -> int:
-    """Spoil about `count` calls, of all groups or of those with `only` in their name, each group in
-    a process of its own. Prints a table, and each call that ended badly. Returns the exit
-    status."""
+    """Spoil about `count` calls of all groups with `only` in their name; return the exit status.
+
+    Each group runs in a process of its own. A table and all failures are printed.
+    """
     root = Path(__file__).resolve().parents[2]
     env = {
         **os.environ,

@@ -1,5 +1,7 @@
-"""Random collectives beside numpy: shapes, dtypes, operators, groups, methods and layouts, across
-replicas and within one."""
+"""Compare random collectives with numpy, across replicas and within one.
+
+Shapes, dtypes, operators, groups, methods and layouts are random.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Drawn:
-    """A collective: `ranks` replicas of `each` IPUs, or IPUs, in groups of `size`."""
+    """A collective: `ranks` replicas of `each` IPUs, or `ranks` IPUs, in groups of `size`."""
 
     seed: int
     kind: str
@@ -86,7 +88,7 @@ def draw(seed: int) -> Drawn:
 
 
 def _placed(graph: Graph, drawn: Drawn, name: str, first: int, tiles: int, rng: Any) -> Tensor:
-    """A tensor in a layout of its own on some tiles."""
+    """Return a tensor with a random layout on some tiles."""
     made = graph.add_variable(drawn.dtype, drawn.shape, name)
     flat = made.flatten()
     graph.set_tile_mapping(flat, first + np.sort(rng.integers(0, tiles, flat.num_elements)))
@@ -95,7 +97,7 @@ def _placed(graph: Graph, drawn: Drawn, name: str, first: int, tiles: int, rng: 
 
 
 def expected(drawn: Drawn, values: Any) -> Any:
-    """What each rank has in the end: [ranks, …], of values [ranks, …]."""
+    """Return the result of each rank: [ranks, …] for values [ranks, …]."""
     rows = [None] * drawn.ranks
     many = drawn.ranks // drawn.size
     for r in range(drawn.ranks):
@@ -120,7 +122,7 @@ def expected(drawn: Drawn, values: Any) -> Any:
 
 
 def differs(drawn: Drawn) -> str:
-    """What is wrong with a collective, in words; nothing, if it gives what numpy does."""
+    """Return how a collective differs from numpy, or ""."""
     rng = np.random.default_rng(drawn.seed)
     tiles = drawn.tiles
     target = IPUModel("ipu2", tiles_per_ipu=tiles, num_ipus=drawn.ranks * drawn.each).target
@@ -151,7 +153,7 @@ def differs(drawn: Drawn) -> str:
             graph.create_host_read(f"read {k} {r}", tensor)
     engine = Engine(graph, prog)
     engine.load(Device(target))
-    top = 2 if drawn.op == "MUL" or drawn.dtype is BOOL else 9  # so that sums are exact
+    top = 2 if drawn.op == "MUL" or drawn.dtype is BOOL else 9  # small, so that sums are exact
     low = 1 if drawn.op == "MUL" else 0
     values = rng.integers(
         low, top + (drawn.dtype is not BOOL), (drawn.several, drawn.ranks, *drawn.shape)
@@ -169,8 +171,8 @@ def differs(drawn: Drawn) -> str:
             else [engine.read_tensor(f"read {k} {r}") for r in range(drawn.ranks)]
         )
         want = expected(drawn, values[k])
-        got = got.reshape(want.shape)  # one replica has no axis of its own
-        # a mean by thirds is rounded once more
+        got = got.reshape(want.shape)  # one replica has no axis for replicas
+        # A mean of three is rounded once more.
         loose = drawn.op == "MEAN" and KINDS[drawn.kind]
         within = (1e-6 if drawn.dtype is FLOAT else 2e-3) if loose else 0
         if not np.allclose(got.astype(np.float64), want.astype(np.float64), within, 0):

@@ -1,5 +1,4 @@
-"""Damaged files given to the commands of `ipu-teach`, each in a process of its own, from a copy of
-the kit."""
+"""Give damaged files to the commands of `ipu-teach`, in processes that use a copy of the kit."""
 
 from __future__ import annotations
 
@@ -14,10 +13,9 @@ from random import Random
 from fuzz import files
 
 LONGEST = 120  # seconds for one command; `run` starts a kernel
-PERMITTED = (0, 1, 2)  # ways to end that are a command's own
+PERMITTED = (0, 1, 2)  # the exit statuses that commands use
 
-# The kind of file, where it goes, the words of the command, and what of its words must be in what
-# it says if it refuses.
+# The kind of file, its place, the arguments of the command, and a word that its refusal must contain.
 COMMANDS: list[tuple[str, str, list[str]]] = [
     ("digits", "datasets/digits8.npz", ["doctor"]),
     ("IDX", f"data/mnist/{files.IMAGES}.gz", ["doctor"]),
@@ -26,7 +24,7 @@ COMMANDS: list[tuple[str, str, list[str]]] = [
     ("solved notebook", "own.ipynb", ["run", "own.ipynb"]),
     ("learner's notebook", "notebooks/01_x.ipynb", ["learner", "--check"]),
     ("learner's notebook", "notebooks/01_x.ipynb", ["learner"]),
-    # which JupyterLab says instead of opening a browser
+    # JupyterLab prints this instead of opening a browser.
     ("learner's copy", "work/01_x.ipynb", ["lab", "01", "--version"]),
     ("learner's copy", "work/01_x.ipynb", ["reset", "01", "--progress"]),
     ("progress", "work/progress.json", ["reset", "01", "--progress"]),
@@ -41,8 +39,10 @@ COMMANDS: list[tuple[str, str, list[str]]] = [
 
 
 def course(folder: Path) -> Path:
-    """A copy of the kit in `folder`, with one lesson: notebooks and digits of a checkout are where
-    its package lies."""
+    """Make a copy of the kit in `folder`, with one lesson.
+
+    As in a checkout, the notebooks and the digits are beside the package.
+    """
     shutil.copytree(
         files.ROOT / "ipu_teach", folder / "ipu_teach", ignore=shutil.ignore_patterns("__pycache__")
     )
@@ -51,8 +51,10 @@ def course(folder: Path) -> Path:
 
 
 def one_command(seed: int, kit: Path) -> tuple[str, str]:
-    """Command and mutant number `seed`, with `kit` as `course` made it: how it ended, and what is
-    wrong with that."""
+    """Run command number `seed` on a damaged file; `kit` is a copy that `course` made.
+
+    Return how it ended, and what is wrong with that ("" if nothing).
+    """
     kind, path, words = COMMANDS[seed % len(COMMANDS)]
     content = files.PARSERS[kind][1](Random(seed))
     for made in (

@@ -1,5 +1,4 @@
-"""Run the lines of a program on the judge and on every way of the engine, and say where they
-differ."""
+"""Run the lines of a program on the judge and on every path of the engine, and compare."""
 
 from __future__ import annotations
 
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple
 
 import graphs
 import numpy as np
+from engine_parts import peek
 from graphs import differences, random_values
 from judge import Judge
 
@@ -31,13 +31,15 @@ WAYS: dict[str, dict[str, Any]] = {
     "shuffled": {"shuffle": 5},
     "threads": {"threads": 3},
 }
-# as batched, with loops over elements compiled from the start: some seconds for each codelet, once
+# As "batched", with loops over elements compiled from the start. This takes seconds per codelet, once.
 COMPILED = "compiled"
 
 
 class Outcome(NamedTuple):
-    """The error that stopped a run, "" if none; values by name, what came from streams, bytes that
-    tiles received, cycles."""
+    """The end of a run: the error that stopped it ("" if none), values by name, and more.
+
+    These are the arrays that came from streams, the bytes that tiles received, and the cycles.
+    """
 
     error: str
     values: dict[str, Any] = {}
@@ -47,18 +49,20 @@ class Outcome(NamedTuple):
 
 
 def built(lines: list[str]) -> dict[str, Any]:
-    """What the lines build. Raises what they raise."""
+    """Return the names that the lines define. Raise the errors that they raise."""
     names = {name: getattr(ipu_teach, name) for name in ipu_teach.__all__} | vars(programs) | NAMES
     names |= {"Random": Random, "random_values": random_values, "np": np}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Python's own, of a program that is spoiled
+        warnings.simplefilter("ignore")  # warnings of Python about a spoiled program
         exec("\n".join(lines), names)
     return names
 
 
 def stopped(run: Callable[[], Outcome]) -> Outcome:
-    """What a run gives, or the error that stopped it: the kit's by name, any other with its
-    text."""
+    """Return the outcome of `run`, or that of the error that stopped it.
+
+    Errors of the kit are given by name, all others with their message.
+    """
     try:
         return run()
     except IPUTeachError as error:
@@ -68,7 +72,7 @@ def stopped(run: Callable[[], Outcome]) -> Outcome:
 
 
 def escaped(error: Exception) -> bool:
-    """True if something in the kit raised `error`, which is not the kit's own."""
+    """Return whether code of the kit raised `error`, although it is not an error of the kit."""
     frames = [] if isinstance(error, IPUTeachError) else traceback.extract_tb(error.__traceback__)
     return any(Path(frame.filename).is_relative_to(KIT) for frame in frames)
 
@@ -104,7 +108,7 @@ def ran(names: dict[str, Any], executable: Executable, how: dict[str, Any]) -> O
         for cost in costs
         if cost.exchange and not cost.host_bytes
     ]
-    values = {name: engine._peek(name) for name, _ in tensors(names)}
+    values = {name: peek(engine, name) for name, _ in tensors(names)}
     kept = {handle: arrays for handle, arrays in drains.items() if arrays}
     return Outcome(
         "",
@@ -117,13 +121,13 @@ def ran(names: dict[str, Any], executable: Executable, how: dict[str, Any]) -> O
 
 @contextmanager
 def chosen(way: str) -> Iterator[None]:
-    """Let loops over elements run in the way that has this name, where it is one of theirs."""
+    """Let loops over elements run as `way` says, if it is one of their ways."""
     with scalar_run.chosen(way if way in ("python", COMPILED) else scalar_run.CHOSEN.get()):
         yield
 
 
 def ran_by(way: str, names: dict[str, Any], executable: Executable) -> Outcome:
-    """`ran`, in one of `WAYS` or `COMPILED`."""
+    """Return the outcome of `ran`, in one of `WAYS` or `COMPILED`."""
     with chosen(way):
         return ran(names, executable, WAYS.get(way, {}))
 
@@ -137,22 +141,22 @@ def tensors(names: dict[str, Any]) -> list[tuple[str, Tensor]]:
 
 
 class Wrong(NamedTuple):
-    """What is not as the judge says: `kind` in a few words without figures, and all of it."""
+    """A difference from the judge: `kind` in a few words without numbers, and the full text."""
 
     kind: str
     text: str
 
 
 def difference(lines: list[str], *ways: str, spoiled: bool = False) -> tuple[str, Wrong | None]:
-    """(how the program ended, what is wrong with it if anything). Raises what building it raises.
+    """Return how the program ended, and what is wrong with it, if anything.
 
-    Of a `spoiled` program only this is wrong: that what is not the kit's own leaves it, and that
-    its ways differ.
+    Building it may raise an error. A `spoiled` program must end with an error of the kit, the
+    same on all paths; nothing else of it is compared.
     """
     try:
         names = built(lines)
         for name in ("device", "graph", "program", "feeds"):
-            names[name]  # a KeyError, where a line is missing
+            names[name]  # raises a KeyError if a line is missing
         for name, tensor in tensors(names):
             names["graph"].create_host_read(name, tensor)
     except Exception as error:
@@ -205,7 +209,7 @@ def difference(lines: list[str], *ways: str, spoiled: bool = False) -> tuple[str
 
 
 def leaving(error: Exception) -> Wrong | None:
-    """What is wrong with an error, if it is not the kit's own and came from there."""
+    """Return what is wrong with an error: that it left the kit, but is not one of its own."""
     return (
         Wrong(f"{type(error).__name__} leaves the kit", "".join(traceback.format_exception(error)))
         if escaped(error)
@@ -214,8 +218,10 @@ def leaving(error: Exception) -> Wrong | None:
 
 
 def _refused(error: Exception, spoiled: bool) -> tuple[str, Wrong | None]:
-    """A program that cannot be built or compiled. Raises the error, if it is as it should be and
-    the program is not spoiled."""
+    """Return how a program ends that cannot be built or compiled.
+
+    Raise the error again if it is one of the kit's and the program is not spoiled.
+    """
     wrong = leaving(error)
     if wrong is None and not spoiled:
         raise error
@@ -225,7 +231,7 @@ def _refused(error: Exception, spoiled: bool) -> tuple[str, Wrong | None]:
 def _difference(right: Outcome, came: Outcome) -> Wrong | None:
     if ":" in came.error:
         return Wrong(f"{came.error.partition(':')[0]} leaves the kit", came.error)
-    # What a codelet raises comes to the judge as it is, and from the kit as CodeletError.
+    # The judge passes on the error of a codelet; the kit raises CodeletError instead.
     if right.error != came.error and not (":" in right.error and came.error == "CodeletError"):
         judged_for = right.error.partition(":")[0] or "nothing"
         kind = (

@@ -1,9 +1,10 @@
-"""Laws of the model of time, on a random program and a random machine.
+"""Check the laws of the cost model on a random program and a random machine.
 
-One IPU takes the sum of its steps; cycles are whole and not negative; the parts of each tile's time
-are not negative and add up to the total, at other rates too; nothing that is done besides, and no
-slower rate, makes a step faster; copies that are merged change no value; and no tile holds more than
-the bound by which programs are let pass.
+* One IPU takes the sum of its steps. Cycles are integers and not negative.
+* The parts of each tile's time are not negative and add up to the total, at other rates, too.
+* Additional work or a slower rate never makes a step faster.
+* Merging copies changes no value.
+* No tile holds more than the bound by which programs are accepted.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from random import Random
 from typing import Any
 
 import numpy as np
+from engine_parts import peek
 from graphs import Space, View, add, random_copy, random_superstep
 
 from ipu_teach import BOOL, FLOAT, HALF, INT, Device, Engine, IPUModel, Report, compile_graph
@@ -40,7 +42,7 @@ QUICK: dict[str, Any] = {
     "sync_pattern": "SINGLE_PIPELINE",
 }
 LINK_RATES = ("host_bytes_per_second", "streaming_bytes_per_second")
-LARGE = {  # each makes one part of a tile's memory the most of it
+LARGE = {  # each makes one part of a tile's memory its largest
     "data_path_width": 10**7,
     "worker_stack_bytes": 10**6,
     "supervisor_stack_bytes": 10**6,
@@ -56,8 +58,7 @@ LARGE = {  # each makes one part of a tile's memory the most of it
 
 
 def some_machine(rng: Random) -> Device:
-    """One to three IPUs of up to 24 tiles, which stand in columns of as few as one row, at rates of
-    their own."""
+    """Return one to three IPUs of up to 24 tiles, with random columns and random rates."""
     tiles = rng.choice([1, 2, 3, 5, 8, 24])
     return IPUModel(
         rng.choice(["ipu1", "ipu2"]),
@@ -76,7 +77,7 @@ def some_machine(rng: Random) -> Device:
 
 
 def broken(seed: int) -> Iterator[str]:
-    """Which laws do not hold, in words."""
+    """Yield the laws that do not hold, in words."""
     rng = Random(seed)
     space = Space(some_machine(rng), rng)
     for _ in range(rng.randint(1, 4)):
@@ -101,8 +102,10 @@ def broken(seed: int) -> Iterator[str]:
 
 
 def _slower(space: Space, pairs: list[tuple[str, Program, Program]]) -> Iterator[str]:
-    """Of pairs of programs of one step each, the second with something besides: where that is
-    faster."""
+    """Yield the pairs in which the second program, which does more, is faster.
+
+    Each program is one step.
+    """
     executable = compile_graph(
         space.graph, [program for _, *pair in pairs for program in pair], strict=False
     )
@@ -124,7 +127,7 @@ def _without_last(space: Space, step: Any) -> tuple[Program, Program]:
 
 
 def _longer(rng: Random, x: View, y: View, step: int) -> tuple[Program, Program]:
-    # so that the longest ends within the 60 elements
+    # The longest one ends within the 60 elements.
     a, b, n = rng.randrange(6), rng.randrange(6), rng.randint(1, 15)
     both = (slice(a, a + step * size, step) for size in (n, n + rng.randint(1, 3)))
     return tuple(  # type: ignore[return-value]
@@ -157,7 +160,7 @@ def _ran(rng: Random, space: Space, parts: list[Program]) -> Iterator[str]:
         engine.connect_stream("in", np.ones(into.tensor.num_elements, np.float32))
         engine.connect_stream("out", np.empty(into.tensor.num_elements, np.float32))
         engine.run()
-        memories.append({name: engine._peek(name).tobytes() for name in space.variables})
+        memories.append({name: peek(engine, name).tobytes() for name in space.variables})
         reports.append(engine.report)
     yield from (
         f"merging changes {name}" for name in memories[0] if memories[0][name] != memories[1][name]
@@ -199,8 +202,11 @@ def _quicker(report: Report, name: str) -> Report:
 
 
 def laws(report: Report) -> Iterator[str]:
-    """Of any report: what it was told it says again, read from a file as well, and nothing is
-    quicker if all IPUs wait for a transfer of one."""
+    """Yield the laws that a report breaks.
+
+    Read from its file, it gives the same answers; and it is not faster if all IPUs wait for the
+    transfers of one.
+    """
     told = [report, report.what_if(), Report.deserialize(report.serialize())]
     if len({one.digest() for one in told}) > 1 or len({tuple(one.ipus) for one in told}) > 1:
         yield "what_if() or a file changes the report"
@@ -215,8 +221,7 @@ def laws(report: Report) -> Iterator[str]:
 
 
 def _parts(report: Report) -> Iterator[str]:
-    """The parts of each tile's time, which add up to the total, and what the report says of
-    waiting."""
+    """Yield what is wrong with the parts of each tile's time, their sum and the waiting time."""
     links = report.link_cycles_per_tile
     parts = {
         "compute": report.compute_cycles_per_tile,
@@ -240,7 +245,7 @@ def _parts(report: Report) -> Iterator[str]:
 
 
 def _waits_of(report: Report) -> float:
-    """How many cycles a tile waits for others, as why() says it in percent."""
+    """Return the cycles that a tile waits for others, as why() gives them in percent."""
     text = report.why("waiting").causes[0].text
     return float(text.partition(" %")[0]) / 100 * report.total_cycles
 

@@ -1,9 +1,9 @@
-"""Files that were damaged, or made to do harm, given to everything in the kit that reads one.
+"""Give damaged and hostile files to everything in the kit that reads a file.
 
-A mutant is a good file of which bytes, text or values are others. Whoever reads it either does, or
-raises an error of the kit that names the file and says what to do. Nothing else may come: no other
-error, no hang, nothing of the learner's lost, and nothing that stands in a file is run, for which
-each carries code that would leave a mark.
+A mutant is a good file in which some bytes, texts or values are changed. A reader must either read
+it or raise an error of the kit that names the file and gives a next step. Any other error, a hang,
+or a loss of the learner's data is a failure. No code in a file may run: each mutant carries code
+that would leave a mark.
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+import pytest
 from codelets import Sum
 from damage import lied, parts, whole
+from dataset_files import use_digits, use_small_mnist
 
 from ipu_course import hint, lab
 from ipu_course.checking import gaps, learner, notebooks, overview, state
@@ -51,8 +53,8 @@ from ipu_teach.frontends.ir.saved import graph_to_bytes
 from ipu_teach.program import Copy, Execute, Repeat, Sequence
 
 ROOT = Path(__file__).resolve().parents[2]
-LONGEST = 60  # seconds for one file, on a busy machine too
-MARK = "was_run"  # the file that code in a mutant would make
+LONGEST = 60  # seconds for one file, also on a busy machine
+MARK = "was_run"  # the file that code in a mutant would write
 HOSTILE: list[Any] = [
     *(
         -1,
@@ -94,14 +96,14 @@ HOSTILE: list[Any] = [
 
 
 class Hung(BaseException):
-    """A file took longer than `LONGEST`."""
+    """Reading a file took longer than `LONGEST`."""
 
 
-# What is done to bytes, to text, and to what stands in a file
+# Faults in bytes, in texts, and in the content of files
 
 
 def bitten(data: bytes, rng: Random) -> bytes:
-    """Some bytes are others, gone, doubled or too many."""
+    """Return the data with some bytes changed, removed, doubled or added."""
     made = bytearray(data)
     for _ in range(rng.choice([1, 1, 2, 8])):
         at, most = rng.randrange(len(made) + 1), rng.choice([1, 4, 64, 4096])
@@ -149,7 +151,7 @@ NONSENSE = [
 
 
 def misspelt(text: str, rng: Random) -> bytes:
-    """JSON with nonsense in place of one of its values, or in another encoding."""
+    """Return JSON with nonsense in place of one of its values, or in another encoding."""
     if rng.randrange(8) == 0:
         return text.encode(rng.choice(["utf-16", "utf-8-sig", "utf-32", "cp037"]), "replace")
     places = list(re.finditer(r'"(?:[^"\\]|\\.)*"|-?\d+|null|true|false|[\[\]{},:]', text))
@@ -158,7 +160,7 @@ def misspelt(text: str, rng: Random) -> bytes:
 
 
 def damaged_json(value: dict[str, Any], rng: Random) -> bytes:
-    """A JSON file of which something is not as it should be."""
+    """Return a JSON file with a fault."""
     way = rng.randrange(6)
     if way == 0:
         return bitten(json.dumps(value).encode(), rng)
@@ -170,7 +172,7 @@ def damaged_json(value: dict[str, Any], rng: Random) -> bytes:
 
 
 def damaged_file(data: bytes, rng: Random) -> bytes:
-    """A saved report or executable: as damaged JSON in a good container, or the other way round."""
+    """Return a damaged report or executable: damaged JSON in a good container, or vice versa."""
     if rng.randrange(3) == 0:
         return bitten(data, rng)
     header, arrays = parts(data)
@@ -184,7 +186,7 @@ def damaged_file(data: bytes, rng: Random) -> bytes:
 
 
 def explosive() -> bytes:
-    """A pickle that leaves a mark where it is loaded."""
+    """Return a pickle that leaves a mark when it is loaded."""
 
     class Bomb:
         def __reduce__(self) -> Any:
@@ -194,23 +196,23 @@ def explosive() -> bytes:
 
 
 def claims(shape: tuple[int, ...], dtype: str) -> bytes:
-    """The beginning of an array in a file: that shape and dtype, and no values."""
+    """Return the header of an array file with this shape and dtype, without values."""
     text = f"{{'descr': {dtype!r}, 'fortran_order': False, 'shape': {shape!r}}}\n".encode()
     return b"\x93NUMPY\x01\0" + struct.pack("<H", len(text)) + text
 
 
-# The good files
+# Good files and their mutants
 
 
 @cache
 def digits() -> dict[str, np.ndarray[Any, Any]]:
-    """The arrays of the digits."""
+    """Return the arrays of the digits."""
     with np.load(ROOT / "datasets" / "digits8.npz") as file:
         return {name: file[name] for name in file.files}
 
 
 def member(array: np.ndarray[Any, Any]) -> bytes:
-    """An array as a file."""
+    """Return an array as a file."""
     out = io.BytesIO()
     np.save(out, array, allow_pickle=False)
     return out.getvalue()
@@ -218,14 +220,17 @@ def member(array: np.ndarray[Any, Any]) -> bytes:
 
 @cache
 def compressed_zeros() -> bytes:
-    """64 MB of zeros as they stand in a zip file."""
+    """Return 64 MB of zeros, compressed as in a zip file."""
     packer = zlib.compressobj(9, zlib.DEFLATED, -15)
     return b"".join(packer.compress(bytes(1 << 20)) for _ in range(64)) + packer.flush()
 
 
 def damaged_digits(rng: Random) -> bytes:
-    """The digits with another shape, dtype, value or count, with a member that is none, or in a
-    container that lies."""
+    """Return the digits with a fault.
+
+    They have another shape, dtype, value or count, a member that is not an array, or a container
+    with a wrong header.
+    """
     arrays = dict(digits())
     name = rng.choice(list(arrays))
     old = arrays[name]
@@ -283,7 +288,7 @@ def damaged_digits(rng: Random) -> bytes:
             file.writestr(key, content)
     data = bytearray(out.getvalue())
     way = rng.randrange(10)
-    if way == 0:  # said to be encrypted, packed in a way that nobody knows, or of another size
+    if way == 0:  # marked as encrypted, with an unknown compression, or with another size
         offset, content = rng.choice(
             [(6, b"\1\0"), (8, b"\x63\0"), (22, b"\xff\xff\xff\x7f"), (18, b"\xff\xff\xff\x7f")]
         )
@@ -302,7 +307,7 @@ def damaged_digits(rng: Random) -> bytes:
 
 
 def zip_bomb(name: str) -> bytes:
-    """A zip file whose one member unpacks to 64 MB."""
+    """Return a zip file whose single member unpacks to 64 MB."""
     packed, long = compressed_zeros(), zlib.crc32(bytes(64 << 20))
     fields = struct.pack("<HHHHHIIIHH", 20, 0, 8, 0, 33, long, len(packed), 64 << 20, len(name), 0)
     local = b"PK\3\4" + fields + name.encode() + packed
@@ -318,7 +323,7 @@ def zip_bomb(name: str) -> bytes:
 
 
 def idx(array: np.ndarray[Any, Any]) -> bytes:
-    """An IDX file of unsigned bytes."""
+    """Return an IDX file of unsigned bytes."""
     return (
         bytes([0, 0, 8, array.ndim])
         + struct.pack(f">{array.ndim}I", *array.shape)
@@ -330,7 +335,10 @@ IMAGES, LABELS = "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"
 
 
 def damaged_idx(rng: Random) -> bytes:
-    """Images of a small MNIST: packed or not, with another header, other values, or other bytes."""
+    """Return damaged images of a small MNIST: another header, other values or other bytes.
+
+    They are packed or not.
+    """
     shape = rng.choice(
         [(20, 28, 28)] * 3 + [(19, 28, 28), (20, 28), (20, 27, 28), (0, 28, 28), (1,) * 32]
     )
@@ -348,7 +356,7 @@ def damaged_idx(rng: Random) -> bytes:
 
 
 def cell(kind: str, source: Any, **besides: Any) -> dict[str, Any]:
-    """A cell of a notebook."""
+    """Return a cell of a notebook."""
     code = {"outputs": [], "execution_count": 1} if kind == "code" else {}
     return {
         "cell_type": kind,
@@ -408,8 +416,10 @@ SPOILT_LINES = [
 
 
 def damaged_notebook(rng: Random) -> bytes:
-    """A solved notebook that is no JSON, has a cell of the wrong type, or text that is not a
-    program."""
+    """Return a damaged solved notebook.
+
+    It is not JSON, or has a cell of the wrong type, or text that is not a program.
+    """
     if rng.randrange(3):
         return damaged_json(SOLVED, rng)
     made = json.loads(json.dumps(SOLVED))
@@ -423,13 +433,15 @@ def damaged_notebook(rng: Random) -> bytes:
 
 
 def good_notebook() -> bytes:
-    """The solved notebook as it should be."""
+    """Return the undamaged solved notebook."""
     return json.dumps(SOLVED).encode()
 
 
 def edited(rng: Random) -> bytes:
-    """A learner's copy after a day's work: cells deleted, split, of another kind, doubled, merged,
-    moved, filled."""
+    """Return a learner's copy after a day's work.
+
+    Cells are deleted, split, doubled, merged, moved, filled, or of another type.
+    """
     book = json.loads(
         rng.choice(sorted((ROOT / "notebooks").glob("0*.ipynb"))).read_text(encoding="utf-8")
     )
@@ -449,7 +461,7 @@ def edited(rng: Random) -> bytes:
             case 2:
                 cells[at] = cell(rng.choice(["code", "markdown", "raw"]), source)
             case 3:
-                # its id too, as some editors do
+                # with the same id, as some editors do
                 cells.insert(rng.randrange(len(cells) + 1), cells[at])
             case 4:
                 cells[at : at + 2] = [
@@ -488,7 +500,7 @@ PROGRESS = {"format": 1, "name": "Ada", "records": RECORDS}
 
 @cache
 def compiled() -> tuple[bytes, bytes]:
-    """A small report and a small executable."""
+    """Return a small report and a small executable."""
     graph = Graph(IPUModel(tiles_per_ipu=2).create_device().target)
     values, out = (
         graph.add_variable(FLOAT, (4, 3), "values"),
@@ -507,12 +519,18 @@ def compiled() -> tuple[bytes, bytes]:
     return engine.report.serialize(), engine.executable.serialize()
 
 
-# Whoever reads them
+# Readers
+
+
+def forget_progress() -> None:
+    """Let the course read the learner's progress from its file again."""
+    state._kept.cache_clear()
 
 
 def read_digits(file: Path) -> None:
-    """As every lesson that trains does."""
-    with mock.patch.object(datasets, "_DIGITS_FILE", file):
+    """Read the digits, as every lesson that trains does."""
+    with pytest.MonkeyPatch.context() as patch:
+        use_digits(patch, file)
         found = datasets.digits()
     assert found.train_images.shape == (1500, 28, 28) and found.test_images.shape == (
         297,
@@ -523,22 +541,25 @@ def read_digits(file: Path) -> None:
 
 
 def read_images(file: Path) -> None:
-    """As MNIST is read, with the labels that belong to them."""
+    """Read images of MNIST, with matching labels."""
     labels = file.with_name(LABELS)
     labels.write_bytes(idx(np.arange(20) % 10))
-    with mock.patch.object(datasets, "_COUNTS", {"t10k": 20}):
+    with pytest.MonkeyPatch.context() as patch:
+        use_small_mnist(patch)
         images, _ = datasets._read_half({IMAGES: file, LABELS: labels}, "t10k")
     assert images.shape == (20, 28, 28) and images.dtype == np.uint8, "wrong shape"
 
 
 def read_solved(file: Path) -> None:
-    """As `learner` and `learner --check` do, and `given`; a refusal leaves the learner's notebook
-    as it was."""
+    """Read a solved notebook, as `learner`, `learner --check` and `given` do.
+
+    If it is refused, the learner's notebook must stay unchanged.
+    """
     target, before = file.parents[1] / file.name, b"the notebook of a learner"
     target.write_bytes(before)
     try:
         with mock.patch.object(notebooks, "NOTEBOOKS", file.parents[1]):
-            gaps._references.cache_clear()
+            gaps._references.cache_clear()  # the solved notebook is another one now
             gaps.reference("01.1")
             learner.write()
             assert learner.check() == 0, "what was just written is refused"
@@ -554,7 +575,7 @@ def read_solved(file: Path) -> None:
 
 
 def read_learners(file: Path) -> None:
-    """As `learner --check` reads what somebody edited."""
+    """Read a notebook that somebody edited, as `learner --check` does."""
     (file.parent / "solutions").mkdir(exist_ok=True)
     (file.parent / "solutions" / file.name).write_text(json.dumps(SOLVED), encoding="utf-8")
     with mock.patch.object(notebooks, "NOTEBOOKS", file.parent):
@@ -562,8 +583,10 @@ def read_learners(file: Path) -> None:
 
 
 def keep_copy(file: Path) -> None:
-    """As `lab`, `reset`, `learner`, `progress()` and `class --fresh` do: what the learner made is
-    kept through all of them."""
+    """Check that no command loses the learner's work.
+
+    These are `lab`, `reset`, `learner`, `progress()` and `class --fresh`.
+    """
     book, work, mine = file.parents[1] / "notebooks", file.parent, file.read_bytes()
     (book / "solutions").mkdir(parents=True)
     (book / "solutions" / file.name).write_text(json.dumps(SOLVED), encoding="utf-8")
@@ -582,7 +605,7 @@ def keep_copy(file: Path) -> None:
         assert learner.reset("01") == 0 and learner.check() == 0, "reset or learner does not go on"
         assert file.read_bytes() == (book / file.name).read_bytes(), "the fresh copy is not fresh"
         lab.lab("01", [])
-        state._kept.cache_clear()
+        forget_progress()
         assert repr(overview.progress()).startswith("1 of "), "progress is lost"
         begin_afresh([str(work)], True)
     kept = [path.read_bytes() for path in work.rglob("*.ipynb")]
@@ -590,14 +613,16 @@ def keep_copy(file: Path) -> None:
 
 
 def read_progress(file: Path) -> None:
-    """As a lesson and a class do: what is no progress is kept beside, and what was not changed
-    stays in."""
+    """Read progress, as a lesson and the class page do.
+
+    A file that is not progress is kept under another name; unchanged entries stay in the file.
+    """
     before = file.read_bytes()
     found = roster.called([str(file.parent)])
     shown = board.text(board.tables(found)) + board.html(board.tables(found)) + board.to_csv(found)
     assert shown.encode("utf-8", "replace"), "nothing is shown"
     with mock.patch.dict(os.environ, {"IPU_TEACH_WORK": str(file.parent)}):
-        state._kept.cache_clear()
+        forget_progress()
         repr(overview.progress())
         overview.progress()._repr_html_().encode("utf-8", "replace")
         hint("01.1")
@@ -617,7 +642,7 @@ def read_progress(file: Path) -> None:
 
 
 def read_report(file: Path) -> None:
-    """As `ipu-teach report` does."""
+    """Read a report, as `ipu-teach report` does."""
     report = Report.open(file)
     if report.target.num_tiles < 1000 and report.num_steps < 1000:
         print_profile_summary(
@@ -628,13 +653,13 @@ def read_report(file: Path) -> None:
 
 
 def read_executable(file: Path) -> None:
-    """As `Executable.load` does."""
+    """Read an executable, as `Executable.load` does."""
     repr(Executable.load(file, codelets=[Sum]))
 
 
 @cache
 def model() -> bytes:
-    """A small network that is trained, as a file."""
+    """Return a file of a small network with its training."""
     graph = ir.Ir()
     x, y = graph.input((2, 2, 6, 6), "x"), graph.input((2,), "y", UNSIGNED_INT)
     h = ir.conv(graph, x, graph.variable(np.ones((4, 2, 3, 3), np.float32), "w"), lower=1)
@@ -646,11 +671,11 @@ def model() -> bytes:
 
 
 def read_model(file: Path) -> None:
-    """As `ir.load` does; what is read can be written again."""
+    """Read a model, as `ir.load` does, and write it again."""
     graph_to_bytes(ir.load(file))
 
 
-# the file's path, a mutant, and who reads it
+# the path of the file, its mutants, and its reader
 Parser = tuple[str, Callable[[Random], bytes], Callable[[Path], None]]
 PARSERS: dict[str, Parser] = {
     "digits": ("digits8.npz", damaged_digits, read_digits),
@@ -667,7 +692,7 @@ PARSERS: dict[str, Parser] = {
 
 @contextlib.contextmanager
 def bounded(seconds: float) -> Iterator[None]:
-    """Raises `Hung` within what takes longer, where the system has alarms."""
+    """Raise `Hung` if the block takes longer, on systems with alarms."""
 
     def ring(*_: object) -> None:
         raise Hung
@@ -685,15 +710,17 @@ def bounded(seconds: float) -> Iterator[None]:
 
 
 def one_file(name: str, seed: int, folder: Path) -> tuple[str, str]:
-    """Mutant number `seed` of a kind of file, read in an empty `folder`: how it ended, and what is
-    wrong with that."""
+    """Read mutant number `seed` of a kind of file in an empty `folder`.
+
+    Return how it ended, and what is wrong with that ("" if nothing).
+    """
     path, mutant, read = PARSERS[name]
     content = mutant(Random(seed))
     file = folder / path
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(content)
     ended, wrong, here = f"{name} read", "", os.getcwd()
-    os.chdir(folder)  # where what is run would leave its mark
+    os.chdir(folder)  # code that runs would leave its mark here
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         try:
             with bounded(LONGEST):

@@ -1,4 +1,4 @@
-"""Pooling and norms with random parameters, forward and gradients, beside torch."""
+"""Compare pooling and norms with random parameters with torch, forward and backward."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def draw_pool(seed: int) -> Pooled:
 
 
 def placed(graph: Graph, shape: Any, dtype: Any, last: bool, values: Array) -> Tensor:
-    """A tensor spread over the tiles, channels last in memory or not."""
+    """Return a tensor over all tiles; with `last`, channels are last in memory."""
     order = [0, *range(2, len(shape)), 1] if last else list(range(len(shape)))
     made = graph.add_variable(dtype, [shape[d] for d in order])
     poputil.map_tensor_linearly(graph, made, 1, 1)
@@ -57,7 +57,7 @@ def placed(graph: Graph, shape: Any, dtype: Any, last: bool, values: Array) -> T
 
 
 def ran(tiles: int, build: Any, vertex_loop: bool = False, **how: Any) -> list[Array]:
-    """What `build(graph, prog)` returns, as float64."""
+    """Return the values of the tensors that `build(graph, prog)` returns, in float64."""
     graph, prog = Graph(IPUModel("ipu2", tiles_per_ipu=tiles).create_device()), Sequence()
     made = build(graph, prog)
     for i, tensor in enumerate(made):
@@ -69,16 +69,16 @@ def ran(tiles: int, build: Any, vertex_loop: bool = False, **how: Any) -> list[A
 
 
 def close(got: Array, want: Array, dtype: Any, times: float = 1) -> bool:
-    """Whether FLOAT agrees to 1e-5, HALF to 2^-9, of the largest element or of 1."""
+    """Return whether FLOAT agrees to 1e-5 and HALF to 2^-9, of the largest element or of 1."""
     within = (1e-5 if dtype is FLOAT else 2.0**-9) * times * max(1.0, float(np.abs(want).max()))
     return got.shape == want.shape and bool(np.all(np.abs(got - want) <= within))
 
 
 def pool_differs(drawn: Pooled, **how: Any) -> str:
-    """What is wrong with a pooling or its gradient, in words; nothing, if it gives what torch
-    does."""
+    """Return how a pooling or its gradient differs from torch, or ""."""
     params, rng = drawn.params, np.random.default_rng(drawn.seed)
-    few = rng.integers(-3, 4, params.input_shape).astype(np.float64)  # so that there are ties
+    # few different values, so that there are ties
+    few = rng.integers(-3, 4, params.input_shape).astype(np.float64)
     x = few if rng.random() < 0.6 else rng.standard_normal(params.input_shape)
     x, dy = (a.astype(params.dtype.numpy) for a in (x, rng.standard_normal(params.output_shape)))
     maximal = params.kind is pooling.PoolingType.MAX
@@ -100,7 +100,7 @@ def pool_differs(drawn: Pooled, **how: Any) -> str:
 
 
 def pool_of_torch(params: Any, x: Array, dy: Array, ties: str) -> tuple[Array, Array]:
-    """(pooled, gradient at the input) in double precision, of windows that torch unfolds."""
+    """Return the pooled values and the gradient of the input, in float64, from torch's windows."""
     import torch
 
     maximal = params.kind is pooling.PoolingType.MAX
@@ -169,7 +169,7 @@ def draw_norm(seed: int) -> Normed:
 
 
 def norm_differs(drawn: Normed, **how: Any) -> str:
-    """What is wrong with a norm or its gradients, in words; nothing, if it gives what torch does."""
+    """Return how a norm or its gradients differ from torch, or ""."""
     import torch
 
     rng, shape = np.random.default_rng(drawn.seed), drawn.shape
@@ -205,7 +205,7 @@ def norm_differs(drawn: Normed, **how: Any) -> str:
     whole, batch = wide[0], shape[0]
     count = {"bn": 0, "gn": drawn.groups, "ln": 1, "in_": shape[1]}[drawn.kind]
     order = np.arange(shape[1])
-    if drawn.kind == "gn" and drawn.grouping == "strided":  # those of a group side by side
+    if drawn.kind == "gn" and drawn.grouping == "strided":  # the channels of a group side by side
         order = np.argsort(order % count, kind="stable")
     rows = whole[:, order].reshape(batch * count, -1) if count else whole.transpose(0, 1).flatten(1)
     variance, mean = torch.var_mean(rows, 1, unbiased=drawn.unbiased)
@@ -217,7 +217,7 @@ def norm_differs(drawn: Normed, **how: Any) -> str:
         white = white.reshape(whole.transpose(0, 1).shape).transpose(0, 1)
     plain, channel = (drawn.groups if drawn.kind == "gn" else 0), (-1, *[1] * (len(shape) - 2))
     out = white * wide[1].reshape(channel) + wide[2].reshape(channel)
-    if plain and drawn.grouping == "correct" and not drawn.unbiased:  # torch's own says the same
+    if plain and drawn.grouping == "correct" and not drawn.unbiased:  # torch's function agrees
         own = torch.nn.functional.group_norm(whole, plain, wide[1], wide[2], 1e-3)
         assert torch.allclose(out, own)
     elif drawn.kind == "bn" and not drawn.unbiased:

@@ -1,5 +1,4 @@
-"""Random codelets of branches and loops, each drawn anew: by CPython and by numba, against the
-plain vertex loop."""
+"""Compare random codelets of branches and loops, by CPython and by numba, with the vertex loop."""
 
 from __future__ import annotations
 
@@ -9,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from codelets import BRANCHING, branching, random_branching
+from engine_parts import peek, written_bytes
 from graphs import Placed, Space, add, differences, regions
 
 from fuzz.compare import Wrong, chosen, leaving
@@ -21,8 +21,7 @@ DEVICE = IPUModel(tiles_per_ipu=3).create_device()
 
 
 class Ran(NamedTuple):
-    """The error that stopped it, "" if none, or what there is in memory and what is written, and
-    the cycles."""
+    """The end of a run: its error ("" if none), the memory, the written bytes and the cycles."""
 
     error: str
     values: dict[str, Any] = {}
@@ -30,7 +29,7 @@ class Ran(NamedTuple):
 
 
 def source_of(seed: int) -> str:
-    """The text of the codelet number `seed`."""
+    """Return the source of codelet number `seed`."""
     rng = Random(seed)
     return random_branching(
         rng, rng.choice([FLOAT, FLOAT, HALF, INT]), rng.randint(1, 3), _size(seed)
@@ -42,8 +41,7 @@ def _size(seed: int) -> int:
 
 
 def difference(source: str, seed: int, *ways: str) -> tuple[str, Wrong | None]:
-    """(how vertices of this codelet run, or the error that stops them; what differs from the plain
-    loop)."""
+    """Return how vertices of the codelet run, or their error, and what differs from the loop."""
     codelet, rng = branching(source), Random(seed)
     space, count = Space(DEVICE, rng), rng.choice([1, 2, 7, 40])
     shapes: dict[str, tuple[int, ...]] = {"n": (_size(seed),), "": ()}
@@ -66,17 +64,17 @@ def difference(source: str, seed: int, *ways: str) -> tuple[str, Wrong | None]:
             executable = compile_graph(space.graph, program, strict={"estimates": False})
         except Exception as error:
             return type(error).__name__, leaving(error)
-        right = _ran(executable, space, vertex_loop=True)
+        right = outcome_of(executable, space, vertex_loop=True)
         for way in ways:
             with chosen(way):
-                came = _ran(executable, space)
+                came = outcome_of(executable, space)
             wrong = _wrong(came, right)
             if wrong:
                 return right.error, Wrong(f"{way}: {wrong.partition(':')[0]}", f"{way}: {wrong}")
     return right.error or executable.report.ways()[codelet.__name__], None
 
 
-def _ran(executable: Executable, space: Space, **how: Any) -> Ran:
+def outcome_of(executable: Executable, space: Space, **how: Any) -> Ran:
     engine = Engine(executable, **how)
     try:
         engine.load(DEVICE)
@@ -85,16 +83,14 @@ def _ran(executable: Executable, space: Space, **how: Any) -> Ran:
         return Ran(type(error).__name__)
     except Exception as error:
         return Ran(f"{type(error).__name__} leaves the kit: {error}")
-    machine = engine._machine
-    assert machine is not None and machine._defined is not None
-    written = {"what is written": machine._defined.defined.view(np.uint8) != 0}
+    written = {"what is written": written_bytes(engine).view(np.uint8) != 0}
     report = engine.report
     cycles = (
         report.total_cycles,
         report.cycles_by_codelet(),
         report.compute_cycles_per_tile.tolist(),
     )
-    return Ran("", {name: engine._peek(name) for name in space.variables} | written, cycles)
+    return Ran("", {name: peek(engine, name) for name in space.variables} | written, cycles)
 
 
 def _wrong(came: Ran, right: Ran) -> str:

@@ -1,5 +1,8 @@
-"""Operations of the frontends with random shapes and attributes: their values beside an interpreter
-in float64, their gradients beside finite differences; and stacks of layers beside torch."""
+"""Compare operations of the frontends, with random shapes and attributes, with float64.
+
+An interpreter gives the values, finite differences the gradients. Stacks of layers are compared
+with torch.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ Case = Callable[["Draw"], Value]
 
 
 class Draw:
-    """A graph whose variables are drawn: `x(3, 4)` is a new one, between `low` and `high`."""
+    """A graph with random variables: `x(3, 4)` is a new one, between `low` and `high`."""
 
     def __init__(self, seed: int = 5) -> None:
         self.graph, self.rng, self.any = Ir(), np.random.default_rng(seed), Random(seed)
@@ -45,7 +48,7 @@ class Draw:
         return tuple(self.n(1, longest) for _ in range(self.n(least, most)))
 
     def partner(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """A shape that broadcasts to `shape`."""
+        """Return a random shape that broadcasts to `shape`."""
         kept = shape[self.n(0, len(shape)) :] if self.any.random() < 0.3 else shape
         return tuple(self.any.choice([n, n, 1]) for n in kept)
 
@@ -55,13 +58,13 @@ class Draw:
 
 
 def total(d: Draw, y: Value) -> Value:
-    """The sum of a value's elements, each weighed."""
+    """Return the sum of the elements of a value, with random weights."""
     weights = d.graph.constant(d.rng.uniform(-1, 1, y.shape), FLOAT)
     return ir.reduced(d.graph, "sum", d.op("mul", y, weights))
 
 
 def unlike(got: Any, want: Any, tolerance: float) -> str:
-    """How two arrays differ by more than that part of the largest, or of 1; "" if they do not."""
+    """Return how two arrays differ by over `tolerance` of the largest element or of 1, or ""."""
     got, want = np.asarray(got, np.float64), np.asarray(want, np.float64)
     most = tolerance * max(1.0, float(np.abs(want).max(initial=0)))
     near = np.allclose(got, want, tolerance, most, equal_nan=True)
@@ -69,12 +72,11 @@ def unlike(got: Any, want: Any, tolerance: float) -> str:
 
 
 def differs(graph: Ir, loss: Value, tiles: int = 13, lowering: Any = ir.Lowering) -> str:
-    """What of a graph's outputs and gradients is not that of float64, and which gradient is not a
-    slope; "" if none."""
+    """Return how outputs and gradients of a graph differ from float64, or ""."""
     step, grads = ir.autodiff(graph, loss)
     for value, slope in grads.items():
         step.output(f"d {value.name}", slope)
-    # what is learnt from the batch is changed by it: differences want it as it was
+    # A batch changes the running statistics; finite differences need the old ones.
     variables = {n: np.asarray(v.initial, np.float64) for n, v in graph.variables.items()}
     env = ir_numpy.interpret(step, {}, {n: a.copy() for n, a in variables.items()})
     env |= {v: ir_numpy.constant(v) for v in step.outputs.values() if v.kind == "constant"}
@@ -87,9 +89,9 @@ def differs(graph: Ir, loss: Value, tiles: int = 13, lowering: Any = ir.Lowering
     ways = {v: rng.uniform(-1, 1, v.shape) for v in grads}
 
     def astray(some: Iterable[Value]) -> str:
-        """How the gradients of some variables are not the slope along their ways."""
+        """Return how the gradients of some variables differ from finite differences, or ""."""
         want, wrong = sum((env[grads[v]] * ways[v]).sum() for v in some), ""
-        for h in (1e-6, 1e-7):  # a kink that lies in between says nothing
+        for h in (1e-6, 1e-7):  # a smaller step may avoid a kink between the two points
             ends = []
             for s in (h, -h):
                 moved = {n: a.copy() for n, a in variables.items()}
@@ -363,7 +365,7 @@ CASES: dict[str, Case] = {
 
 
 def one_row(seed: int) -> tuple[str, str]:
-    """A row with what `seed` draws."""
+    """Check the operation that `seed` chooses."""
     d = Draw(seed)
     kind = [*CASES][seed % len(CASES)]
     y = d.graph.output(kind, CASES[kind](d))
@@ -377,7 +379,7 @@ def one_row(seed: int) -> tuple[str, str]:
 
 
 def stack(rng: Random) -> tuple[Any, tuple[int, ...]]:
-    """Some layers of torch, and the shape that they are fed."""
+    """Return some layers of torch, and the shape of their input."""
     from torch import nn
 
     plain: list[Any] = [nn.ReLU, nn.Tanh, nn.GELU, nn.SiLU, nn.Sigmoid, nn.ELU, nn.Softplus]
@@ -419,7 +421,7 @@ def _first() -> Any:
     from torch import nn
 
     class First(nn.Module):
-        """Of what a recurrent layer returns, the outputs."""
+        """Returns the outputs of a recurrent layer without its states."""
 
         def forward(self, given: Any) -> Any:
             return given[0]
@@ -431,7 +433,7 @@ First = _first
 
 
 def one_stack(seed: int) -> tuple[str, str]:
-    """Layers with what `seed` draws: two steps on the device, and in plain torch."""
+    """Compare two steps of the layers that `seed` chooses with plain torch."""
     import torch
     from torch import nn
 
@@ -478,5 +480,5 @@ def one_stack(seed: int) -> tuple[str, str]:
 
 
 def one_operation(seed: int) -> tuple[str, str]:
-    """Row number `seed`, and each tenth time layers of torch's."""
+    """Check operation number `seed`; each tenth time, a stack of layers."""
     return one_stack(seed // 10) if seed % 10 == 9 else one_row(seed - seed // 10)

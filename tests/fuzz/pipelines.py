@@ -1,4 +1,8 @@
-"""Random pipelines of the frontends' graph beside numpy in float64: stages of work, of views or of nothing, values that skip stages, frozen parameters, state, and all schedules and transforms."""
+"""Compare random pipelines of the frontends' graph with numpy in float64.
+
+They have stages of work, of views or of nothing, values that skip stages, frozen parameters and
+state, and run with all schedules and transforms.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +25,7 @@ WORK = ("tanh", "relu", "add", "mul", "linear", "shared", "broadcast", "state", 
 
 
 def view(graph: Ir, kind: str, x: Value) -> Value:
-    """A value in the memory of `x`, of its shape."""
+    """Return a value in the memory of `x`, of its shape."""
     if kind == "reverse":
         return graph.op("reverse", x, dim=1)
     if kind == "reshape":
@@ -119,7 +123,7 @@ class Draw:
 
 
 def expected(graph: Ir, fed: dict[str, Any], replicas: int) -> tuple[dict[str, Any], Any]:
-    """The outputs of micro-batches one after the other, and the variables behind the update."""
+    """Return the outputs of micro-batches in sequence, and the variables after the update."""
     body = graph.but(ops=[op for op in graph.ops if op.part != UPDATE])
     update = graph.but(ops=[op for op in graph.ops if op.part == UPDATE])
     outputs: dict[str, list[Any]] = {name: [] for name in graph.outputs}
@@ -138,8 +142,10 @@ def expected(graph: Ir, fed: dict[str, Any], replicas: int) -> tuple[dict[str, A
 def differences_of(
     plain: Ir, graph: Ir, schedule: str, tiles: int = 1, replicas: int = 1, seed: int = 0
 ) -> list[str]:
-    """How a pipeline of `graph` differs from `plain` in float64: its outputs, and its variables
-    where it trains on one replica. Random inputs are of `seed`."""
+    """Return how a pipeline of `graph` differs from `plain` in float64.
+
+    Outputs count, and variables if it trains on one replica. `seed` chooses the inputs.
+    """
     rng = np.random.default_rng(seed)
     count = graph.accumulation * replicas
     fed = {
@@ -167,7 +173,7 @@ def differences_of(
 
 
 def one_pipeline(seed: int) -> tuple[str, str]:
-    """How pipeline number `seed` ended, and how it differs, "" if it does not."""
+    """Return how pipeline number `seed` ended, and how it differs ("" if it does not)."""
     rng = Random(seed)
     stages = rng.randint(2, 4)
     draw = Draw(rng, stages)

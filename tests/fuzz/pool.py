@@ -1,5 +1,4 @@
-"""The codelets that random programs are made of: those of the other tests, and some hundreds drawn
-once from a seed."""
+"""The codelets of random programs: those of other tests, and some hundreds from a fixed seed."""
 
 from __future__ import annotations
 
@@ -13,13 +12,13 @@ from graphs import FAMILY, MAY_BE_EMPTY, TAKES_LISTS
 from ipu_teach import BOOL, FLOAT, HALF, INT, InOut, Input, MultiVertex, Output, Vector, Vertex
 from ipu_teach.types import DType
 
-DRAWN = 120  # of each of the two kinds
-# of the codelets, which are the same in every run: another seed makes other programs of them
+DRAWN = 120  # codelets of each of the two kinds
+# The seed of the codelets; they are the same in every run, and programs combine them.
 SEED = 20
 
 
 class Workers(MultiVertex):
-    """Each of six workers has every sixth element, behind a branch."""
+    """Each of six workers handles every sixth element, in a branch."""
 
     x: Input[Vector[HALF]]
     out: Output[Vector[HALF]]
@@ -35,7 +34,7 @@ class Workers(MultiVertex):
 
 
 class Racing(MultiVertex):
-    """Workers look at neighbours' numbers and store into each other's, where the numbers are so."""
+    """Depending on the data, workers read the numbers of their neighbours and store to them."""
 
     x: Input[Vector[INT]]
     w: InOut[Vector[INT]]
@@ -51,7 +50,7 @@ class Racing(MultiVertex):
 
 
 class Kept(Vertex):
-    """Stores an element where it is told to."""
+    """Stores an element at a given index."""
 
     x: Input[Vector[FLOAT]]
     keep: Input[Vector[BOOL]]
@@ -64,7 +63,7 @@ class Kept(Vertex):
 
 
 class Refusing(Vertex):
-    """Raises errors of its own, and of Python's, where the numbers are so."""
+    """Depending on the data, raises errors of its own or of Python."""
 
     x: Input[Vector[INT]]
     out: Output[INT]
@@ -76,7 +75,7 @@ class Refusing(Vertex):
 
 
 class CountDown(Vertex):
-    """What while loops are made of."""
+    """Counts down, to end while loops."""
 
     left: InOut[INT]
     more: Output[INT]
@@ -87,10 +86,10 @@ class CountDown(Vertex):
 
 
 class Entry(NamedTuple):
-    """A codelet under the name that programs have for it, and how large its fields are.
+    """A codelet, the name that programs use for it, and the sizes of its fields.
 
-    Of a field: "" is one element, "n" and "k" are lengths that a vertex's fields share, "kn" a
-    matrix. `sizes`: what n may be.
+    The size of a field is "" for one element, "n" or "k" for lengths that the fields of a vertex
+    share, or "kn" for a matrix. `sizes` are the possible values of n.
     """
 
     name: str
@@ -121,8 +120,7 @@ def _drawn(number: int) -> Entry:
 
 
 def _works(entry: Entry) -> bool:
-    """Whether a codelet that was drawn runs at all: some mix types that numpy refuses to mix,
-    whatever the numbers are."""
+    """Return whether a random codelet runs at all; some mix types that numpy refuses to mix."""
     n = entry.sizes[-1]
     shapes: dict[str, tuple[int, ...]] = {"": (), "n": (n,), "k": (2,), "kn": (2, n)}
     kinds = {name: entry.codelet.fields[name].kind for name in entry.fields}
@@ -143,7 +141,7 @@ def _works(entry: Entry) -> bool:
         )
     except TypeError:
         return False
-    except Exception:  # these numbers do not suit it
+    except Exception:  # the numbers do not fit the codelet
         pass
     return True
 

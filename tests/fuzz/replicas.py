@@ -1,5 +1,7 @@
-"""A random program replicated, beside as many runs of it that are not: each replica has values and
-feeds of its own, and at the end something crosses over."""
+"""Compare a replicated random program with as many runs of one replica.
+
+Each replica has its own values and feeds. At the end, they exchange values.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +13,7 @@ from random import Random
 from typing import Any
 
 import numpy as np
+from engine_parts import peek
 from graphs import differences, random_values
 
 from fuzz.compare import WAYS, Outcome, Wrong, built, escaped, leaving, stopped, tensors
@@ -23,7 +26,7 @@ INTO = re.compile(r"(add_host_to_device_fifo\([^()]*)\)")
 
 
 def program(seed: int) -> list[str]:
-    """The lines of a program that is there `COUNT` times, and once with another number there."""
+    """Return the lines of a program with `COUNT` replicas; `alone` makes it one replica."""
     rng, lines = Random(f"replicas {seed}"), Writer(seed).lines
     replicas = rng.choice([2, 2, 3, 5])
     lines[0] = MACHINE.sub(r"num_ipus=\1 * COUNT", lines[0])
@@ -41,12 +44,12 @@ def program(seed: int) -> list[str]:
 
 
 def alone(lines: list[str]) -> list[str]:
-    """The same program for one replica."""
+    """Return the same program for one replica."""
     return ["COUNT = 1", "MOVES = {0: 0}", *lines[2:]]
 
 
 def difference(lines: list[str], seed: int, *, merge: bool, way: str) -> tuple[str, Wrong | None]:
-    """(how the program ended, what is wrong with it if anything)."""
+    """Return how the program ended, and what is wrong with it, if anything."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         names = built(lines)
@@ -80,10 +83,10 @@ def difference(lines: list[str], seed: int, *, merge: bool, way: str) -> tuple[s
         expected = np.stack(parts, axis=1) if parts[0].size else parts[0]
         if differences({handle: np.array(received)}, {handle: expected}):
             return "", Wrong("streams", f"{handle}: {received}, alone {expected.tolist()}")
-    if merge:  # alone, what crosses over goes with other copies
+    if merge:  # in one replica, the last exchange merges with other copies
         return "", None
     tiles = names["graph"].target.num_tiles
-    for step, moved in enumerate(came.received[:-1]):  # in the last it crosses over
+    for step, moved in enumerate(came.received[:-1]):  # in the last step, replicas exchange values
         expected = np.concatenate([each.received[step] for each in right])
         if not np.array_equal(moved, expected) or len(moved) != tiles * len(right):
             return "", Wrong("bytes", f"step {step}: {moved}, alone {expected}")
@@ -93,8 +96,10 @@ def difference(lines: list[str], seed: int, *, merge: bool, way: str) -> tuple[s
 
 
 def _given(names: dict[str, Any], seed: int) -> Iterator[tuple[str, Array]]:
-    """What the host writes to each replica: in place of some initial values, so that what nothing
-    wrote stays so."""
+    """Yield what the host writes to each replica in place of some initial values.
+
+    The other variables stay unwritten.
+    """
     rng, graph = Random(seed), names["graph"]
     first = {tensor.offset for tensor, _ in graph.initial_values}
     for name, tensor in tensors(names):
@@ -114,7 +119,7 @@ def _engine(names: dict[str, Any], given: dict[str, Array], how: dict[str, Any])
 def _ran(
     names: dict[str, Any], engine: Engine, given: dict[str, Array], replica: int | None
 ) -> Outcome:
-    """All replicas, or one alone."""
+    """Return the outcome of all replicas, or of one alone."""
     graph, feeds, drains = names["graph"], names["feeds"], {}
     engine.load(names["device"])
     for name, values in given.items():
@@ -134,5 +139,5 @@ def _ran(
     costs = [report.step_cost(number) for number in report.step_numbers.tolist()]
     moved = [np.sum([t.received for t in cost.exchange], axis=0) for cost in costs]
     zero = np.zeros(graph.target.num_tiles * len(replicas), np.int64)
-    values = {name: engine._peek(name) for name, _ in tensors(names)}
+    values = {name: peek(engine, name) for name, _ in tensors(names)}
     return Outcome("", values, drains, [zero + each for each in moved])

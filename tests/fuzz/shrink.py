@@ -1,4 +1,4 @@
-"""Make a failing program smaller: leave out lines, as long as it still fails."""
+"""Make a failing program smaller: leave out lines for as long as it still fails."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ ASSIGNED = re.compile(r"(\w+) = ")
 
 
 def smallest(lines: list[str], fails: Callable[[list[str]], bool]) -> list[str]:
-    """`lines` with as many left out as may be, in larger pieces first, so that `fails` still says
-    true of the rest.
+    """Return `lines` without as many lines as possible, so that `fails` is still true.
 
-    With a line that names something go those that use the name. Ctrl-C ends it with what it has.
+    Larger pieces go first. With a line that defines a name, the lines that use it go, too. Ctrl-C
+    returns the smallest program so far.
     """
     try:
         for rest in _shorter(lines, fails):

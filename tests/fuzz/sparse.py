@@ -1,5 +1,4 @@
-"""Sparse products of random patterns, static and dynamic, beside scipy's; gradients beside masked
-dense ones."""
+"""Compare products of random sparse matrices with scipy, and gradients with masked dense ones."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ PATTERNS = ("even", "even", "even", "empty rows", "full", "one block", "first ro
 
 @dataclass(frozen=True)
 class Drawn:
-    """A product of a sparse [m, k] in blocks of b and a dense [k, n], on so many tiles."""
+    """A product of a sparse [m, k] matrix in blocks of b with a dense [k, n] one, on some tiles."""
 
     seed: int
     kind: str
@@ -48,7 +47,7 @@ def draw(seed: int) -> Drawn:
 
 
 def pattern(drawn: Drawn, kind: str, rng: np.random.Generator) -> CSRMatrix:
-    """A matrix of which the blocks lie as `kind` says."""
+    """Return a matrix whose blocks are arranged as `kind` says."""
     (m, k, _), b = drawn.sizes, drawn.b
     there = rng.random((m // b, k // b)) < drawn.density
     if kind == "full":
@@ -67,7 +66,7 @@ def pattern(drawn: Drawn, kind: str, rng: np.random.Generator) -> CSRMatrix:
 
 
 def of_scipy(csr: CSRMatrix, x: Array) -> Array:
-    """csr times x, in double precision."""
+    """Return the product of `csr` and `x`, in float64."""
     from scipy.sparse import bsr_array
 
     parts = csr.values.astype(np.float64), csr.columns, csr.row_offsets
@@ -76,8 +75,10 @@ def of_scipy(csr: CSRMatrix, x: Array) -> Array:
 
 
 def close(got: Array, want: Array, dtype: Any, sums: Any) -> bool:
-    """Whether FLOAT agrees to 1e-5, HALF to 2^-9, with sums of HALF 2^-6, of the largest element or
-    of 1."""
+    """Return whether two products agree, relative to the largest element or 1.
+
+    The tolerance is 1e-5 for FLOAT, 2^-9 for HALF, and 2^-6 with sums in HALF.
+    """
     within = 1e-5 if dtype is FLOAT else 2.0**-9 if sums is FLOAT else 2.0**-6
     most = max(1.0, float(np.abs(want).max(initial=0)))
     return got.shape == want.shape and bool(np.all(np.abs(got - want) <= within * most))
@@ -95,12 +96,12 @@ def machine(drawn: Drawn) -> tuple[Graph, Sequence]:
 
 
 def differs(drawn: Drawn, **how: Any) -> str:
-    """What is wrong with a product, in words; nothing, if it gives what scipy does."""
+    """Return how a product differs from scipy's, or ""."""
     return (_static if drawn.kind == "static" else _dynamic)(drawn, **how)
 
 
 def _static(drawn: Drawn, **how: Any) -> str:
-    """One pattern, planned or not, and two sets of values."""
+    """Check one pattern, planned or not, with two sets of values."""
     rng = np.random.default_rng(drawn.seed)
     csr = pattern(drawn, drawn.patterns[0], rng)
     x = rng.standard_normal(drawn.sizes[1:]).astype(drawn.dtype.numpy)
@@ -130,8 +131,7 @@ def _static(drawn: Drawn, **how: Any) -> str:
 
 
 def _dynamic(drawn: Drawn, **how: Any) -> str:
-    """Several patterns through one engine: the product, transposed too, and a layer's
-    gradients."""
+    """Check several patterns in one engine: the product, its transpose, a layer's gradients."""
     rng = np.random.default_rng(drawn.seed)
     (m, k, n), dtype = drawn.sizes, drawn.dtype
     all_of_them = [pattern(drawn, kind, rng) for kind in drawn.patterns]

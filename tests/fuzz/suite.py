@@ -1,5 +1,4 @@
-"""The suite's own random tests, on as many seeds as one likes: hypothesis draws some dozens of
-each."""
+"""Run the suite's own random tests on any number of seeds; hypothesis draws only some dozens."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ Test = Callable[[Random], None]
 
 @cache
 def random_tests() -> dict[str, Test]:
-    """By file and name the tests of which all that is random is drawn from one `rng`."""
+    """Return the tests whose random values all come from one `rng`, by file and name."""
     found: dict[str, Test] = {}
     for file in sorted(TESTS.glob("test_*.py")):
         if "st.randoms(" in file.read_text(encoding="utf-8"):
@@ -39,8 +38,10 @@ def random_tests() -> dict[str, Test]:
 
 
 def one_test(seed: int, only: str = "") -> tuple[str, str]:
-    """A test with what `seed` draws: its file, and what is wrong; each with `only` in its name has
-    its turn."""
+    """Run one of the tests with `only` in its name on the values that `seed` draws.
+
+    Return the file of the test, and what is wrong.
+    """
     names = [name for name in random_tests() if only in name]
     name = names[seed % len(names)]
     try:
@@ -53,6 +54,6 @@ def one_test(seed: int, only: str = "") -> tuple[str, str]:
             random_tests()[name](Random(seed))
     except (UnsatisfiedAssumption, pytest.skip.Exception):
         return "not for this draw", ""
-    except (Exception, pytest.fail.Exception):  # the second of pytest.raises, and no Exception
+    except (Exception, pytest.fail.Exception):  # the second, of pytest.raises, is no Exception
         return name, f"{name}\n\n{traceback.format_exc()}"
     return name.partition("::")[0], ""

@@ -1,5 +1,8 @@
-"""An answer whose thread still prints when its check is over, in a process of its own: Python's
-print() does not hold on to the stream that it writes to, and one that is gone ends the process."""
+"""Check an answer whose thread still prints after its check, in a process of its own.
+
+Python's print() holds no reference to the stream that it writes to. A stream that is freed
+meanwhile ends the process.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,9 @@ import os
 import subprocess
 import sys
 
-# Each print() has its stream, and waits for its words until the check is over; then it asks the
-# stream for write once more, for the end of the line. PYTHONMALLOC=debug overwrites what was freed,
-# so that a stream that is gone is never found by chance.
+# Each print() gets its stream, and waits for its text until the check is over. Then it writes the end
+# of the line to the stream. PYTHONMALLOC=debug overwrites freed memory, so that a freed stream is
+# never readable by chance.
 SCRIPT = """
 import gc, threading
 from ipu_course import check
@@ -42,7 +45,7 @@ raise SystemExit(0 if all(verdicts) and threads else 3)
 
 
 def still_printing() -> int:
-    """The exit status of such a process; 0 where all went well."""
+    """Run such a process; return its exit status, which is 0 if all went well."""
     run = [sys.executable, "-c", SCRIPT]
     debug = os.environ | {"PYTHONMALLOC": "debug"}
     return subprocess.run(

@@ -1,5 +1,4 @@
-"""A random program as the lines of code that build it, so that it can be made smaller line by line
-and printed."""
+"""Write a random program as lines of code, to be made smaller line by line and printed."""
 
 from __future__ import annotations
 
@@ -81,8 +80,10 @@ def joined(views: Sequence[View], dim: int) -> View:
 
 
 class Writer:
-    """Writes one program. `lines` build `device`, `graph`, `program`, and the dict `feeds` of what
-    goes into its streams."""
+    """Writes one program.
+
+    Its `lines` define `device`, `graph`, `program`, and the dict `feeds` for the input streams.
+    """
 
     def __init__(self, seed: int) -> None:
         self.rng = rng = Random(seed)
@@ -101,8 +102,8 @@ class Writer:
         ]
         self.known: dict[str, list[View]] = {}  # variables, by dtype
         self.elements = self.numbers = 0
-        self.careful = rng.random() < 0.85  # no races
-        self.sure = rng.random() < 0.6  # everything has a value from the start
+        self.careful = rng.random() < 0.85  # the program has no races
+        self.sure = rng.random() < 0.6  # all variables have initial values
         for _ in range(rng.randint(1, 4)):
             self.variable(
                 rng.choice(TYPES),
@@ -119,7 +120,7 @@ class Writer:
         self.numbers += 1
         return f"{letter}{self.numbers}"
 
-    # What there is
+    # Tensors
 
     def variable(self, dtype: str, shape: tuple[int, ...]) -> View:
         name, rng = self.name("t"), self.rng
@@ -142,8 +143,10 @@ class Writer:
         return random_view(self.rng, view)
 
     def region(self, dtype: str, shape: tuple[int, ...], avoid: set[int]) -> View:
-        """Some elements in this shape, none of them in `avoid`: of what there is, or of a new
-        variable."""
+        """Return elements in this shape, none of them in `avoid`.
+
+        They belong to old variables or to a new one.
+        """
         size, rng = int(np.prod(shape, dtype=int)), self.rng
         for _ in range(2 if self.known.get(dtype) else 0):
             flat = self.view(rng.choice(self.known[dtype])).flat()
@@ -155,7 +158,7 @@ class Writer:
         return self.laid(dtype, shape)
 
     def laid(self, dtype: str, shape: tuple[int, ...]) -> View:
-        """A new region, laid out in one of the ways in which graphs lay regions out."""
+        """Return a new region, arranged in one of the ways that graphs use."""
         rng, way = self.rng, self.rng.randrange(5)
         if way == 0:
             return self.variable(dtype, (rng.randint(1, 3), *shape))[(0,)]
@@ -174,7 +177,7 @@ class Writer:
             )
         return self.variable(dtype, shape)
 
-    # What runs
+    # Programs
 
     def part(self, into: str, depth: int) -> None:
         """Append a random program to the Sequence `into`."""
@@ -191,7 +194,7 @@ class Writer:
             dtype = rng.choice(list(self.known))
             some = self.region(dtype, (rng.randint(1, 12),), set())
             self.add(f"{into}.add(WriteUndef({some.text}))")
-            if rng.random() < 0.7:  # it has values again, or a part of it has
+            if rng.random() < 0.7:  # it is written again, at least in part
                 self.copy(into, dtype, some if rng.random() < 0.5 else self.view(some).flat())
         elif kind == 7:
             condition = self.single("INT", 0 if rng.random() < 0.8 else 7)
@@ -229,7 +232,10 @@ class Writer:
         return name
 
     def single(self, dtype: str, value: object) -> str:
-        """One element that decides something. Nothing else writes it, so that loops end."""
+        """Return an element that decides a branch or a loop.
+
+        Nothing else writes it, so loops end.
+        """
         name = self.name("s")
         self.add(f"{name} = graph.add_variable({dtype}, (), {name!r})")
         self.add(f"graph.set_tile_mapping({name}, {self.rng.randrange(self.tiles)})")
@@ -341,14 +347,13 @@ class Writer:
 
 
 def program(seed: int) -> tuple[list[str], bool]:
-    """(the lines of program number `seed`, whether it is spoiled): each tenth is."""
+    """Return the lines of program number `seed`, and whether it is spoiled: each tenth is."""
     lines = Writer(seed).lines
     return (spoiled(lines, Random(seed)), True) if seed % 10 == 9 else (lines, False)
 
 
 def spoiled(lines: list[str], rng: Random) -> list[str]:
-    """A program with one or two arguments that do not belong where they stand. What makes a loop
-    end stays."""
+    """Return the program with one or two wrong arguments; loops still end."""
     lines = list(lines)
     kept = ("random_", "RepeatWhile", "CountDown")
     for _ in range(rng.randint(1, 2)):

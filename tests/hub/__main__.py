@@ -1,12 +1,12 @@
-"""How a class fares on the hub: real JupyterHub, real proxy, scripted learners.
+"""Measure how a class fares on the hub: real JupyterHub, real proxy, scripted learners.
 
     python3 run.py hub [--learners 30]
 
-Each goes through lesson 01 over the kernels' own websocket protocol, at ten times the pace of
-people: she reads, answers each exercise wrong once and then right, and saves. Printed are kernels
-lost, how long cells took beside the same cells alone, and memory. `--trouble` lets one of them take
-all the memory she can get, and restarts the hub while they work. Wants what `pip install -e
-'.[lab,hub]'` and `npm install configurable-http-proxy` bring. Linux only.
+Each learner works through lesson 01 over the kernels' own websocket protocol, at ten times the pace
+of people: they read, answer each exercise wrong once and then right, and save. The output shows
+lost kernels, how long cells took compared with the same cells alone, and memory. With `--trouble`
+one learner takes all the memory that the hub allows, and the hub restarts meanwhile. It needs
+`pip install -e '.[lab,hub]'` and `npm install configurable-http-proxy`, and Linux.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from ipu_course.checking.learner_calls import DONE
 from ipu_course.checking.state import FILE, NoProgress, read
 
 LESSON = "01"
-ALONE = 3  # runs by one learner alone
-HASTE = 25.0  # how much faster than the class she is
-GOAL = 5.0  # times the same cell alone, for the 95th percentile
-SPARE = 2.5  # GB that must stay free when the next learner comes
-SPREAD = 60.0  # seconds of people between the first and the last to begin
+ALONE = 3  # runs of a single learner
+HASTE = 25.0  # how much faster than the class this learner is
+GOAL = 5.0  # the goal for the 95th percentile: so many times the same cell alone
+SPARE = 2.5  # GB that must be free when the next learner starts
+SPREAD = 60.0  # seconds, at the pace of people, between the first and the last start
 BOMB = "held = []\nwhile True:\n    held.append(bytearray(64 << 20))"
-Seen = dict[str, list[tuple[int, Answer]]]  # by learner: step, and what came of it
+Seen = dict[str, list[tuple[int, Answer]]]  # by learner: steps and their answers
 MARK = "a_name_of_hers = 2 * 21"  # is there at the end, or the kernel is another one
 
 
@@ -225,12 +225,12 @@ async def verdict(
 
 
 def loaded() -> str:
-    """How busy this machine is, with others' work too."""
+    """Return how busy this machine is, including other work."""
     return f"load average {os.getloadavg()[0]:.1f}"
 
 
 def told(cells: Cells) -> str:
-    """What cells took, in words."""
+    """Return the times of cells, in words."""
     both = zip(cells.seconds, cells.times, strict=True)
     middle, high, longest = (
         f"{seconds:.2f} s ({times:.1f} times alone)" for seconds, times in both
@@ -242,7 +242,7 @@ def told(cells: Cells) -> str:
 
 
 def solved_by(room: Room, one: Learner) -> int:
-    """How many exercises the learner's own file of progress holds as solved."""
+    """Return how many solved exercises the learner's own progress file has."""
     try:
         data = read(room.homes / one.name / "work" / FILE)
     except (OSError, NoProgress):
@@ -255,15 +255,17 @@ def solved_by(room: Room, one: Learner) -> int:
 
 
 def learners(word: str) -> int:
-    """Return how many learners a word stands for."""
+    """Return the number of learners that a word stands for."""
     if not word.isdecimal() or not 1 <= int(word) <= 100:
         raise argparse.ArgumentTypeError(f"{word!r} is not a number from 1 to 100")
     return int(word)
 
 
 def main(words: list[str]) -> int:
-    """Do what the words ask; 0 where the goal was met, 1 where it was missed, 2 where the hub
-    cannot run here."""
+    """Run the command.
+
+    Return 0 if the goal was met, 1 if it was missed, and 2 if the hub cannot run here.
+    """
     parser = argparse.ArgumentParser(
         prog="python3 run.py hub",
         description=__doc__,

@@ -1,4 +1,4 @@
-"""The arithmetic of the load: what a class waited, beside one who was alone."""
+"""Compare the waiting times of a class with those of a single learner."""
 
 from __future__ import annotations
 
@@ -8,21 +8,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-HIGH = 0.95  # the quantile that the goal is about
+HIGH = 0.95  # the quantile of the goal
 
 
 def quantile(values: Sequence[float], share: float) -> float:
-    """The smallest value that at least `share` of the values do not exceed."""
+    """Return the smallest value that at least `share` of the values do not exceed."""
     return sorted(values)[max(math.ceil(share * len(values)), 1) - 1]
 
 
 @dataclass(frozen=True)
 class Cells:
-    """Answers of a class: seconds and times alone of the middle one, of the 95th percentile and of
-    the worst.
+    """The times of a class, in seconds and as factors: median, 95th percentile and maximum.
 
-    `worst_cell` is the step whose own 95th percentile is furthest from what it takes alone, and
-    that factor.
+    A factor is relative to the same cell alone. `worst_cell` is the step whose own 95th percentile
+    has the largest factor, and that factor.
     """
 
     answers: int
@@ -32,8 +31,7 @@ class Cells:
 
 
 def compared(alone: Mapping[int, Sequence[float]], seen: Iterable[tuple[int, float]]) -> Cells:
-    """Seconds of each step in a class, beside the median of the seconds that the same step took
-    alone."""
+    """Return the times of each step in a class, relative to the median of the same step alone."""
     base = {step: median(seconds) for step, seconds in alone.items()}
     pairs = list(seen)
     ratios = defaultdict(list)

@@ -1,5 +1,4 @@
-"""A scripted learner: she comes to the hub, opens a lesson, and runs cells over the kernels' own
-websocket protocol."""
+"""A scripted learner, who opens a lesson on the hub and runs cells over the websocket protocol."""
 
 from __future__ import annotations
 
@@ -16,24 +15,26 @@ from room import AWAY, Room, fetch
 from tornado.httpclient import HTTPRequest
 from tornado.websocket import WebSocketClientConnection, WebSocketClosedError, websocket_connect
 
-ARRIVAL = 600.0  # seconds for a server to come up
+ARRIVAL = 600.0  # seconds for a server to start
 LONGEST = 180.0  # seconds for a cell
 UNHEARD, LOST = "unheard", "kernel lost"
-SILENCE = 3.0  # seconds after which she sees that a cell which she ran is not running
-AUTOSAVE = 120.0  # seconds of people between two of JupyterLab's own saves
-LARGEST = 64 << 20  # bytes of a message
+SILENCE = 3.0  # seconds after which the learner notices that a cell does not run
+AUTOSAVE = 120.0  # seconds, at the pace of people, between two saves by JupyterLab
+LARGEST = 64 << 20  # the largest message, in bytes
 
 
 @dataclass
 class Asked:
-    """A cell that runs: what came of it so far. It is done when the kernel has replied, and said
-    that it is idle again."""
+    """A cell that runs, and its outputs so far.
+
+    It is done when the kernel has replied and has reported that it is idle again.
+    """
 
     done: asyncio.Future[str]
     outputs: list[dict[str, Any]]
     replied: str = ""
     idle: bool = False
-    heard: bool = False  # anything of it, so the kernel has got it
+    heard: bool = False  # whether the kernel has sent anything about the cell
 
     def settle(self, status: str) -> None:
         if not self.done.done():
@@ -42,8 +43,10 @@ class Asked:
 
 @dataclass
 class Answer:
-    """What a cell came to: when it began, seconds, its outputs, and "ok", "error", or what became
-    of the kernel."""
+    """The result of a cell: its start, seconds, outputs, and how it ended.
+
+    It ends with "ok", "error", or what happened to the kernel.
+    """
 
     began: float
     seconds: float
@@ -52,7 +55,7 @@ class Answer:
 
     @property
     def text(self) -> str:
-        """All that the outputs say in plain text."""
+        """The outputs as plain text."""
         parts = []
         for output in self.outputs:
             said = (
@@ -65,7 +68,7 @@ class Answer:
 
 
 class Learner:
-    """One learner on the hub of `room`, at `pace` times the pace of people."""
+    """A learner on the hub of `room`, at `pace` times the pace of people."""
 
     def __init__(self, room: Room, name: str, pace: float) -> None:
         self.room, self.name, self.pace = room, name, pace
@@ -125,7 +128,7 @@ class Learner:
             self._socket.close()
             self._socket = None
         if self._kernel:
-            with suppress(*AWAY):  # a kernel that was lost is none to stop
+            with suppress(*AWAY):  # a lost kernel cannot be stopped
                 await self._server("DELETE", f"/api/kernels/{self._kernel}")
             self._kernel = ""
 
@@ -223,7 +226,10 @@ class Learner:
                 assert self._socket is not None
                 await self._socket.write_message(json.dumps(whole))
                 return
-            except (OSError, WebSocketClosedError):  # closed: the listener opens it again
+            except (
+                OSError,
+                WebSocketClosedError,
+            ):  # the connection closed; the listener opens it again
                 await asyncio.sleep(0.2)
         self._asked[message].settle(LOST)
 

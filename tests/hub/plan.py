@@ -1,8 +1,7 @@
-"""What people do in a lesson, and how long they take: steps of a scripted learner, from the lesson
-itself.
+"""The steps of a scripted learner in a lesson, and how long people take for them.
 
-Reading is 200 words a minute, a warm-up two minutes and a prediction one; the exercises share what is
-left of the lesson's own minutes.
+Reading is 200 words a minute, a warm-up two minutes and a prediction one. The exercises share the
+remaining minutes of the lesson.
 """
 
 from __future__ import annotations
@@ -18,14 +17,13 @@ from ipu_course.checking.mistakes import all_mistakes
 
 ROOT = Path(__file__).resolve().parents[2]
 
-WORDS = 200.0  # read in a minute
+WORDS = 200.0  # words read in a minute
 WARM_UP, PREDICTION = 2.0, 1.0  # minutes
 
 
 @dataclass(frozen=True)
 class Step:
-    """One cell that is run: its number, its code, minutes of people before it, and the exercise
-    that it belongs to, or ""."""
+    """A cell that is run: its number, its code, the minutes before it, and its exercise or ""."""
 
     cell: int
     code: str
@@ -35,13 +33,13 @@ class Step:
 
 
 def solved(lesson: str) -> Path:
-    """The solved notebook of a lesson."""
+    """Return the solved notebook of a lesson."""
     (path,) = (ROOT / "notebooks" / "solutions").glob(f"{lesson}_*.ipynb")
     return path
 
 
 def exercises(lesson: str) -> tuple[str, ...]:
-    """The exercises of a lesson, in order."""
+    """Return the exercises of a lesson, in order."""
     return next(
         tuple(one.name for one in found.exercises)
         for found in catalogue()
@@ -50,15 +48,14 @@ def exercises(lesson: str) -> tuple[str, ...]:
 
 
 def wrongs(exercise: str) -> list[str]:
-    """Code of wrong answers to an exercise: those that are refused with a reason, in their
-    order."""
+    """Return the code of wrong answers to an exercise that are refused with a reason, in order."""
     return [
         one.code for one in all_mistakes() if one.exercise == exercise and one.kind == "not yet"
     ]
 
 
 def steps(lesson: str, wrong_first: int = 1) -> Iterator[Step]:
-    """The steps of one who does a whole lesson, with so many wrong answers before each right one.
+    """Yield the steps through a lesson, with `wrong_first` wrong answers before each right one.
 
     Each answer runs the cell of the gap, and then the cell that checks it.
     """
@@ -96,7 +93,7 @@ def steps(lesson: str, wrong_first: int = 1) -> Iterator[Step]:
 
 
 def _minutes_of_an_exercise(lesson: str, cells: list[dict[str, Any]]) -> float:
-    """What is left of a lesson's minutes for each of its exercises."""
+    """Return the minutes for each exercise: an equal share of what remains."""
     (known,) = (one for one in catalogue() if one.number == lesson)
     words = sum(len(source_of(c).split()) for c in cells if c["cell_type"] == "markdown")
     warm = sum(".w" in exercise.name for exercise in known.exercises)
@@ -110,5 +107,5 @@ def _minutes_of_an_exercise(lesson: str, cells: list[dict[str, Any]]) -> float:
 
 
 def _first(sources: list[str], text: str) -> int:
-    """The first cell that holds a text at the beginning of a line."""
+    """Return the number of the first cell with the text at the beginning of a line."""
     return next(number for number, source in enumerate(sources) if f"\n{text}" in f"\n{source}")

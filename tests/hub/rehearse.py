@@ -1,11 +1,11 @@
-"""Half a day, rehearsed: three scripted learners of different speed on the hub.
+"""Rehearse half a day: three scripted learners of different speed on the hub.
 
     python3 run.py rehearsal [--pace 20]
 
-The minutes are those of the timetable in docs/workshop.md, the answers, wrong and right, those of
-tests/lessons. Where the timetable moves on, so does everybody, done or not. At each break, and at
-the end, the class page is looked at as the instructor sees it, and kept as a picture if Playwright
-and Chromium are here. Wants what `python3 run.py hub` does.
+The minutes are those of the timetable in docs/workshop.md; the answers, wrong and right, are those
+in tests/lessons. When the timetable moves on, all learners do, finished or not. At each break and
+at the end, the instructor's class page is checked, and saved as a picture if Playwright and
+Chromium are installed. It needs the same as `python3 run.py hub`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from ipu_course.checking.naming import LESSON
 from ipu_course.classroom.board import tables, text
 from ipu_course.classroom.roster import called
 
-# What the half day takes of each lesson, as the timetable says it in words.
+# The exercises of each lesson in the half day, which the timetable gives in words.
 TAKEN = {
     "00": ("00.1", "00.3"),
     "01": ("01.1", "01.2", "01.3", "01.4"),
@@ -42,13 +42,12 @@ TAKEN = {
     "04": ("04.1", "04.2", "04.3"),
     "07": ("07.2", "07.3"),
 }
-AHEAD = {"07": ("07.4",)}  # for whoever is done early
+AHEAD = {"07": ("07.4",)}  # for learners who are done early
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of learner: minutes that she takes for one of the plan's, and wrong answers before a
-    right one."""
+    """A kind of learner: a factor on the plan's minutes, and wrong answers before a right one."""
 
     name: str
     slowness: float
@@ -60,7 +59,7 @@ KINDS = (Kind("ada", 0.7, 0), Kind("ben", 1.0, 1), Kind("cleo", 1.7, 3))
 
 @dataclass(frozen=True)
 class Slot:
-    """A row of the timetable: from minute to minute, and the lesson, "" for anything else."""
+    """A row of the timetable: its first and last minute, and its lesson, "" for anything else."""
 
     begin: int
     end: int
@@ -68,7 +67,7 @@ class Slot:
 
 
 def timetable(page: str, title: str = "Half a day") -> list[Slot]:
-    """The rows of the timetable under a title, from the text of docs/workshop.md."""
+    """Return the rows of the timetable with this title in the text of docs/workshop.md."""
     rows = re.findall(
         rf"^\| (\d+) \| ({LESSON})?", page.split(f"## {title}\n")[1].split("\n## ")[0], re.MULTILINE
     )
@@ -80,8 +79,10 @@ def timetable(page: str, title: str = "Half a day") -> list[Slot]:
 
 
 def taken(lesson: str, kind: Kind) -> Iterator[Step]:
-    """What a learner of a kind does in a lesson: the exercises of the day; of others she runs the
-    cells and leaves the gaps."""
+    """Yield the steps of a kind of learner in a lesson.
+
+    They solve the exercises of the day. For the others they run the cells and leave the gaps.
+    """
     blank = [
         source_of(cell) for cell in read_notebook(ROOT / "notebooks" / solved(lesson).name)["cells"]
     ]
@@ -172,8 +173,7 @@ async def half_day(given: argparse.Namespace, room: Room) -> bool:
 
 
 class Eye:
-    """The instructor's browser: it logs in once, leaves the class page open, and takes pictures of
-    it."""
+    """The instructor's browser: it logs in once, keeps the class page open, and takes pictures."""
 
     def __init__(self, room: Room, pictures: Path) -> None:
         self.room, self.pictures, self.saw = room, pictures, 0
@@ -186,7 +186,7 @@ class Eye:
             await self._open()
         if self._page is None:
             return
-        await asyncio.sleep(6)  # the page asks for itself every five seconds
+        await asyncio.sleep(6)  # the page reloads its data every five seconds
         for scheme, width in (("light", 1280), ("dark", 400)):
             await self._page.emulate_media(color_scheme=scheme)
             await self._page.set_viewport_size({"width": width, "height": 800})
@@ -216,8 +216,10 @@ class Eye:
 
 
 def main(words: list[str]) -> int:
-    """Do what the words ask; 0 where all went well, 1 where not, 2 where the hub cannot run
-    here."""
+    """Run the command.
+
+    Return 0 if all went well, 1 if not, and 2 if the hub cannot run here.
+    """
     parser = argparse.ArgumentParser(
         prog="python3 run.py rehearsal",
         description=__doc__,

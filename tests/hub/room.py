@@ -1,8 +1,7 @@
-"""The real hub of `deploy/jupyterhub` and its proxy, on loopback, in a folder of its own; nothing
-of it stays.
+"""The real hub of `deploy/jupyterhub` and its proxy, on loopback, in a temporary folder.
 
-Every process that the hub starts carries the folder's name in its environment: so they are counted,
-weighed and ended.
+Every process that the hub starts has the folder's name in its environment. By that name they are
+counted, measured and ended.
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ from ipu_course.checking.notebooks import install_line
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = ROOT / "deploy" / "jupyterhub" / "jupyterhub_config.py"
-START = 120.0  # seconds for the hub to come up
-LIMIT = 30 * 60.0  # seconds for all of it
-AWAY = (OSError, HTTPClientError)  # what a request meets while the hub or its proxy is not there
+START = 120.0  # seconds for the hub to start
+LIMIT = 30 * 60.0  # seconds for the full run
+AWAY = (OSError, HTTPClientError)  # errors of a request while the hub or its proxy is down
 
-# What the scripted clients need beside the real configuration: somebody who may bring learners and
-# take them away.
+# The scripted clients need one addition to the real configuration: a service that may add and remove
+# learners.
 ADDED = """load_subconfig({config!r})
 c.JupyterHub.services.append({{"name": "clients", "api_token": {token!r}}})
 c.JupyterHub.load_roles.append(
@@ -50,8 +49,7 @@ class NotHere(Exception):
 
 
 class Room:
-    """The hub as a process: started, asked, restarted, and cleared away with all that it
-    started."""
+    """The hub as a process, which can be started, queried, restarted and removed."""
 
     def __init__(self, memory: str = "") -> None:
         if not shutil.which("configurable-http-proxy"):
@@ -136,7 +134,7 @@ next:  {install_line("ipu_teach[hub]")}""")
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def last_words(self) -> str:
-        """The end of what the hub said."""
+        """Return the end of the hub's log."""
         return "\n".join(
             (self.folder / "hub.log")
             .read_text(encoding="utf-8", errors="replace")
@@ -146,8 +144,10 @@ next:  {install_line("ipu_teach[hub]")}""")
     # --- what it started --------------------------------------------------------------------------
 
     def processes(self) -> Iterator[tuple[int, str]]:
-        """(process, learner) of all that runs in this room; learner "" for the hub, its proxy and
-        its services."""
+        """Yield (process, learner) for all processes of this room.
+
+        The learner is "" for the hub, its proxy and its services.
+        """
         mark, home = os.fsencode(self.folder), b"HOME=" + os.fsencode(self.homes) + b"/"
         for entry in Path("/proc").iterdir():
             if entry.name.isdecimal() and int(entry.name) != os.getpid():
@@ -158,8 +158,10 @@ next:  {install_line("ipu_teach[hub]")}""")
                         yield int(entry.name), os.fsdecode(homes[0]) if homes else ""
 
     def memory(self) -> dict[str, float]:
-        """MB by learner, "" for the hub and what belongs to it: proportional set size, so that
-        shared pages count once."""
+        """Return MB by learner, and under "" those of the hub.
+
+        This is the proportional set size, so that shared pages count once.
+        """
         found: dict[str, float] = {}
         for pid, learner in self.processes():
             with suppress(OSError):
@@ -169,8 +171,10 @@ next:  {install_line("ipu_teach[hub]")}""")
         return found
 
     def address_space(self) -> float:
-        """GB of address space that the largest process of a learner has taken at most; the limit is
-        on that."""
+        """Return the peak address space, in GB, of a learner's largest process.
+
+        The hub limits it.
+        """
         largest = 0
         for pid, learner in self.processes():
             with suppress(OSError):
@@ -221,7 +225,7 @@ async def status_of(url: str, token: str) -> int:
 
 
 def free_ports(number: int) -> list[int]:
-    """Ports of loopback that nobody uses at this moment."""
+    """Return ports of loopback that are free now."""
     sockets = [socket.socket() for _ in range(number)]
     try:
         for one in sockets:
@@ -233,16 +237,18 @@ def free_ports(number: int) -> list[int]:
 
 
 def free_memory() -> float:
-    """GB that this machine can still give."""
+    """Return the GB of memory that are available on this machine."""
     lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")) / 2**20
 
 
 def held(given: Namespace, whole: Callable[[Namespace, Room], Awaitable[bool]]) -> int:
-    """Run `whole` in a room of its own, within `LIMIT`; the exit status. Whatever happens, the room
-    is cleared."""
+    """Run `whole` in a room of its own, within `LIMIT`; return the exit status.
+
+    The room is cleared in any case.
+    """
     room = None
-    sys.stdout.reconfigure(line_buffering=True)  # a figure is seen when it is there, in a file too
+    sys.stdout.reconfigure(line_buffering=True)  # print each figure at once, to a file, too
     # What a service manager or a closed terminal sends is to end it as Ctrl-C does, or processes
     # would stay.
     for number in (signal.SIGTERM, signal.SIGHUP):

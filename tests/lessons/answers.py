@@ -1,17 +1,21 @@
-"""Where the exercises' tests get answers from: the solved lessons, cell by cell."""
+"""The cells and definitions of the solved lessons, and the verdicts on answers that run among them."""
 
 from __future__ import annotations
 
 import io
 import linecache
+from collections.abc import Callable
 from contextlib import redirect_stdout
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ipu_course import check
 from ipu_course.checking.exercise import catalogue
 from ipu_course.checking.gaps import read_notebook, reference, source_of, without_check
 from ipu_course.checking.learner import learners_form
+from ipu_course.checking.learner_calls import Verdict
+from ipu_course.checking.mistakes import Mistake
 from ipu_course.checking.naming import lesson_of
 from ipu_course.classroom.replay import definitions as defined_in
 
@@ -19,6 +23,7 @@ SOLUTIONS = Path(__file__).resolve().parents[2] / "notebooks" / "solutions"
 EXERCISES = [exercise for lesson in catalogue() for exercise in lesson.exercises]
 
 Names = dict[str, Any]
+NamesOf = Callable[[str], Names]  # from the number of a lesson
 
 
 def blank_cell(exercise: str) -> str:
@@ -47,3 +52,11 @@ def run_cell(code: str, names: Names, exercise: str) -> tuple[Any, ...]:
     linecache.cache[file] = (len(code), None, code.splitlines(keepends=True), file)
     exec(compile(code, file, "exec"), names)
     return tuple(eval(answer, names) for answer in reference(exercise).answers)
+
+
+def verdict_on(answer: Mistake, names_of: NamesOf) -> Verdict:
+    """Return the verdict on a known answer, run among the names that its lesson defines."""
+    names = names_of(lesson_of(answer.exercise))
+    if answer.exercise == "02.4":  # imported by the cell of the exercise, in the gap
+        exec("from ipu_teach.program import RepeatWhileFalse", names)
+    return check(answer.exercise, *run_cell(answer.code, names, answer.exercise))

@@ -7,9 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from answers import Names
-from test_exercises import verdict_on
-from wrong import WRONG
+from answers import Names, verdict_on
+from attempts import WRONG
 
 from ipu_course.checking import judging
 from ipu_course.checking.learner_calls import Verdict
@@ -40,7 +39,7 @@ CASES = [
     ("01.2", "round robin", r"fullest tile works (?P<n>[\d,]+) cycles", "is the slowest, {n} modelled"),
     ("01.2", "longest first, in sorted order", r"works (?P<n>[\d,]+) cycles", "the slowest, {n} modelled"),
     ("01.5", "two readers", r"'shift', 3, 4", "vertex 3 reads 3 to 4; vertex 4 reads 4 to 5. Nothing"),
-    ("01.5", "another order is not a race", r"'mirror', 0, 12", "vertex 0 writes 12; vertex 12 writes 0."),
+    ("01.5", "another order is no race", r"'mirror', 0, 12", "vertex 0 writes 12; vertex 12 writes 0."),
     ("02.1", "leaves a tail", r"(?P<n>49) elements on no tile, the first", "208 bytes on 13 tiles"),
     ("02.3", "b on one tile", r"52 of 52|of 52 elements cross", "a and b.transpose() live"),
     ("03.2", "everything on one tile", r"holds (?P<n>676) of 676", "2,704 bytes on 1 tile"),

@@ -1,8 +1,8 @@
-"""Every exercise: a blank is not attempted, what is right passes, with nothing tried on it, and known
-mistakes fail, each in words of its own; written otherwise they get the same reason.
+"""The verdicts on known answers: a blank is not attempted, right answers pass with no mistake tried on
+them, and each known mistake is refused with its own reason.
 
-An answer of a lesson's file always matches itself. So `lessonNN/variants.py`, which has the same form,
-has the same mistakes with other loops, names and builds; `# like:` says which each is.
+A known mistake always matches itself. So `lessonNN/attempts.py` repeats mistakes with other loops, names
+and helpers: they have to get the same reason.
 """
 
 from __future__ import annotations
@@ -10,12 +10,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
-from answers import EXERCISES, Names, blank_cell, run_cell
-from wrong import RIGHT, WRONG, Right, said
+from answers import EXERCISES, NamesOf, blank_cell, run_cell, verdict_on
+from attempts import REFUSED, RIGHT, VARIANTS, WRONG, says_expected
 
 from ipu_course import check, progress
 from ipu_course.checking import learner_calls, mistakes
@@ -29,24 +28,10 @@ from ipu_course.checking.shared import line_for
 from ipu_teach import FLOAT, Graph, Input, Output, Tensor, Vector, Vertex, show
 from ipu_teach.poplibs import poputil
 
-NamesOf = Callable[[str], Names]
-
-VARIANTS = [
-    variant
-    for path in sorted(Path(__file__).parent.glob("lesson*/variants.py"))
-    for variant in mistakes.read(path)
-]
-ENOUGH = 12  # of a lesson
+ENOUGH = 12  # variants of mistakes in each lesson
 
 # What a known mistake is told, why and what next, by its exercise and what it is about: each is judged once.
 REASONS: dict[tuple[str, str], tuple[str, str]] = {}
-
-
-def verdict_on(answer: Mistake | Right, names_of: NamesOf) -> Verdict:
-    names = names_of(lesson_of(answer.exercise))
-    if answer.exercise == "02.4":
-        exec("from ipu_teach.program import RepeatWhileFalse", names)
-    return check(answer.exercise, *run_cell(answer.code, names, answer.exercise))
 
 
 def reason(verdict: Verdict) -> tuple[str, str]:
@@ -65,7 +50,7 @@ def test_a_blank_is_not_attempted(name: str, names_of: NamesOf) -> None:
 def tried(monkeypatch: pytest.MonkeyPatch) -> list[Mistake]:
     """The known mistakes that a check tries."""
     found: list[Mistake] = []
-    monkeypatch.setattr(Mistake, "like", property(found.append))
+    monkeypatch.setattr(Mistake, "answer", property(found.append))
     return found
 
 
@@ -92,9 +77,11 @@ def test_a_known_mistake_is_called_by_its_own_name(wrong: Mistake, names_of: Nam
     REASONS[wrong.exercise, wrong.about] = reason(verdict)
     text = " ".join(repr(verdict).split())
     assert verdict.kind.value == wrong.kind, text
-    assert said(wrong, text), text
+    assert says_expected(wrong, text), text
     assert not verdict and text.startswith(f"{wrong.exercise} ")
-    same = [other for other in WRONG if other.exercise == wrong.exercise and said(other, text)]
+    same = [
+        other for other in WRONG if other.exercise == wrong.exercise and says_expected(other, text)
+    ]
     others = [other.about for other in same if other.says not in wrong.says]
     assert others == [], f"{wrong.about} is answered like {others}: {text}"
 
@@ -118,13 +105,23 @@ def test_a_mistake_written_otherwise_gets_the_same_reason(
 
 @pytest.mark.parametrize("lesson", [lesson.number for lesson in catalogue()])
 def test_every_lesson_has_enough_of_them(lesson: str) -> None:
-    found = sum(lesson_of(variant.exercise) == lesson for variant in VARIANTS)
-    assert found >= ENOUGH, f"{ENOUGH} or more in tests/lessons/lesson{lesson}/variants.py"
+    count = sum(lesson_of(variant.exercise) == lesson for variant in VARIANTS)
+    assert count >= ENOUGH, (
+        f"at least {ENOUGH} `# like:` in tests/lessons/lesson{lesson}/attempts.py"
+    )
+
+
+@pytest.mark.parametrize("attempt", REFUSED, ids=lambda a: f"{a.exercise} {a.about}")
+def test_other_wrong_answers_are_refused(attempt: Mistake, names_of: NamesOf) -> None:
+    verdict = verdict_on(attempt, names_of)
+    text = " ".join(repr(verdict).split())
+    assert verdict.kind.value == attempt.kind and not verdict, text
+    assert says_expected(attempt, text), text
 
 
 @pytest.mark.parametrize("right", RIGHT, ids=lambda r: f"{r.exercise} {r.about}")
 def test_right_answers_of_other_kinds_pass(
-    right: Right, names_of: NamesOf, tried: list[Mistake]
+    right: Mistake, names_of: NamesOf, tried: list[Mistake]
 ) -> None:
     verdict = verdict_on(right, names_of)
     assert passes(verdict) and right.says in " ".join(repr(verdict).split()), repr(verdict)
@@ -137,7 +134,7 @@ def test_every_exercise_has_enough_of_both(name: str) -> None:
     wrong, right = (2, 1) if ".w" in name else (6, 3)
     there = [sum(known.exercise == name for known in found) for found in (WRONG, RIGHT)]
     assert there[0] >= wrong, "known mistakes: ipu_course/lessonNN/mistakes.py"
-    assert there[1] >= right, "right answers of other kinds: tests/lessons/lessonNN/right.txt"
+    assert there[1] >= right, "right answers of other kinds: tests/lessons/lessonNN/attempts.py"
 
 
 @pytest.mark.parametrize("lesson", catalogue(), ids=lambda lesson: lesson.number)

@@ -121,7 +121,7 @@ ODD = {
     "deep recursion": (deep, "RecursionError"),
     "hostile": (lambda *_: Hostile(), "no"),
     "nonsense": (lambda *_: Nonsense(), "<Nonsense>, which is not a number"),
-    "nonsense that is called": (Nonsense(), "no number"),
+    "nonsense that is called": (Nonsense(), "not a number"),
     "a number that is none": (lambda *_: Number(1), ""),
     "a list that holds itself": (lambda *_: itself(), "[[...]], which is not a number"),
     "an argument made hostile": (changes_its_list, ""),

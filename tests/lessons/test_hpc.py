@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from answers import run_cell
-from wrong import RIGHT
+from attempts import RIGHT
 
 from ipu_course.lesson14 import checks as lesson
 from ipu_teach import FLOAT, Engine, Graph, IPUModel

@@ -7,13 +7,15 @@ import ast
 import json
 import os
 import re
+import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ipu_course import cli, given, lab
-from ipu_course.checking import notebooks
+from ipu_course.checking import minutes, notebooks
 from ipu_course.checking.exercise import Exercise, asked_again_in, catalogue
 from ipu_course.checking.gaps import (
     blanked,
@@ -520,3 +522,25 @@ def names_bound(cell: str, code: list[str]) -> set[str]:
             }
             names |= {getattr(statement, "name", "")}
     return names
+
+
+def test_the_minutes_of_words_md_are_written_where_learners_read_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copies = tmp_path / "notebooks"
+    shutil.copytree(NOTEBOOKS / "solutions", copies / "solutions")
+    for file, target in (
+        (NOTEBOOKS / "index.ipynb", copies),
+        (NOTEBOOKS.parent / "README.md", tmp_path),
+    ):
+        shutil.copy(file, target)
+    monkeypatch.setattr(notebooks, "NOTEBOOKS", copies)
+    assert minutes.write_minutes() == []  # README, the index and the lessons agree with words.md
+    longer = [replace(lesson, minutes=lesson.minutes + 1) for lesson in catalogue()]
+    monkeypatch.setattr(minutes, "catalogue", lambda: longer)
+    assert len(minutes.write_minutes()) == len(longer) + 2
+    readme = (tmp_path / "README.md").read_text("utf-8")
+    for lesson in longer:
+        assert f"| {lesson.number} {lesson.title} | {lesson.minutes} |" in readme
+        (solved,) = copies.glob(f"solutions/{lesson.number}_*.ipynb")
+        assert f'"*{lesson.minutes} minutes.' in solved.read_text("utf-8")

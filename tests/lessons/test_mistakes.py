@@ -66,11 +66,11 @@ def test_a_cell_is_a_mistake(path: Path) -> None:
         == function.says
         == "it is {much} too much, and these words go on in a second line."
     )
-    assert function.told(much=3) == (
+    assert function.reason(much=3) == (
         "it is 3 too much, and these words go on in a second line.",
         "take 3 away.",
     )
-    assert function.like(1) == pytest.approx(4.14, abs=0.01) and value.like == (1, 2)
+    assert function.answer(1) == pytest.approx(4.14, abs=0.01) and value.answer == (1, 2)
     assert (quoted.exercise, quoted.kind, quoted.says, quoted.why) == (
         "00.2",
         "error in the answer",
@@ -78,7 +78,7 @@ def test_a_cell_is_a_mistake(path: Path) -> None:
         "",
     )
     with pytest.raises(ZeroDivisionError) as caught:
-        error.like(1)
+        error.answer(1)
     last = caught.traceback[-1]
     assert str(last.path) == str(path) and FILE.splitlines()[last.lineno].strip() == "return x / 0"
 

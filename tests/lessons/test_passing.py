@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from answers import EXERCISES, Names
-from test_exercises import verdict_on
-from wrong import RIGHT
+from answers import EXERCISES, Names, verdict_on
+from attempts import RIGHT
 
 from ipu_course import check, share, verify
 from ipu_course.checking import learner_calls

@@ -24,7 +24,7 @@ def test_every_known_mistake_leads_to_another_place() -> None:
         for found in (held.max(axis=0), held.sum(axis=1)):
             assert np.sort(found)[-1] > 1.04 * np.sort(found)[-2]
         right, report = (tile, step, case.largest(case.live[step], case.bytes)), case.report()
-        answers = [mistake.like(report) for mistake in suspects("06.1")]
+        answers = [mistake.answer(report) for mistake in suspects("06.1")]
         # one that counts variables alone is right here, and one that looks a step later may be
         answers = [answer for answer in answers if answer != right]
         wrong = [next(i for i in range(3) if answer[i] != right[i]) for answer in answers]

@@ -207,12 +207,12 @@ BETTER = {
         # the longest come first: deal them out in turn; and do without remainders
         ("pair * target.num_tiles // len(lengths)", "pair % target.num_tiles"),
         (
-            "            now, last, before = d % 3, (d - 1) % 3, (d - 2) % 3\n",
+            "            now = d % 3\n            last = (d - 1) % 3\n            before = (d - 2) % 3\n",
             "            now, last, before = before, now, last\n",
         ),
         (
-            "        best, remaining, d = 0, 1, 0\n",
-            "        best, remaining, d = 0, 1, 0\n        now, last, before = 0, 2, 1\n",
+            "        d = 0\n",
+            "        d = 0\n        now, last, before = 0, 2, 1\n",
         ),
     ),
     "kalman": (

@@ -4,8 +4,7 @@
     python3 run.py verdicts FILE 05 12.1             only these lessons and exercises
     python3 run.py verdicts FILE --against OTHER     print what differs between two records
 
-The answers are the blanks, the references, the known mistakes, their variants and the right answers
-of every exercise. A change that should keep the verdicts is shown to keep them by a record before
+The answers are the blanks, the references, the known mistakes and the attempts of every exercise. A change that should keep the verdicts is shown to keep them by a record before
 and one after it: kind, text and HTML are compared. With --against, the exit status is 1 if any
 verdict differs or is missing.
 """
@@ -31,19 +30,16 @@ Answer = tuple[str, str, str, str, dict[str, Any]]
 def answers() -> Iterator[Answer]:
     """Yield every answer that the tests have, by exercise."""
     from answers import EXERCISES, blank_cell
-    from wrong import RIGHT, WRONG
+    from attempts import REFUSED, RIGHT, VARIANTS, WRONG
 
     from ipu_course.checking import mistakes
     from ipu_course.checking.gaps import reference
 
-    folder = Path(__file__).parent
-    variants = [
-        v for path in sorted(folder.glob("lesson*/variants.py")) for v in mistakes.read(path)
-    ]
+    sources = {"mistake": WRONG, "variant": VARIANTS, "right": RIGHT, "wrong": REFUSED}
     for name in (exercise.name for exercise in EXERCISES):
         yield name, "blank", "", blank_cell(name), {}
         yield name, "reference", "", reference(name).cell, {}
-        for source, known in (("mistake", WRONG), ("variant", variants), ("right", RIGHT)):
+        for source, known in sources.items():
             for answer in (a for a in known if a.exercise == name):
                 given = mistakes.given(answer.path) if source == "variant" else {}
                 yield name, source, answer.about, answer.code, given

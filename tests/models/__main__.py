@@ -1,11 +1,13 @@
-"""python3 run.py models [--only NAME] [--list]: small models of published packages, on the
-modelled machine and in torch on the CPU.
+"""Compare small models of published packages with torch.
 
-Each has random weights. What it returns in `eval`, and the losses and the state after three steps
-of SGD and of Adam, are compared with torch in float64, with torch's own float32 error as the scale.
-A table says of each: equal (with the error of values and losses), refused (with the message),
-ill-conditioned (torch itself has other losses with other rounding), or differs; a package that is not
-installed is skipped. The exit status is 1 if one differs.
+    python3 run.py models [--only NAME] [--list]
+
+Each model has random weights and runs on the modelled machine and in torch on the CPU. Its values
+in `eval`, and its losses and its state after three steps of SGD and of Adam, are compared with
+torch in float64; torch's own float32 error sets the scale. A table gives the result of each: equal
+(with the error of values and losses), refused (with the message), ill-conditioned (torch's own
+losses change with other rounding), or differs. A package that is not installed is skipped. The exit
+status is 1 if one differs.
 """
 
 from __future__ import annotations
@@ -46,7 +48,9 @@ OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
     "SGD": lambda parameters: torch.optim.SGD(parameters, lr=0.05),
     "Adam": lambda parameters: torch.optim.Adam(parameters, lr=0.01),
 }
-CONDITIONED = 1e-3  # torch's own losses differ more with other rounding: no test of a model
+CONDITIONED = (
+    1e-3  # if torch's own losses differ by more with other rounding, the model tests nothing
+)
 FLOOR = 1e-5  # of the largest element of a tensor
 Tensors = dict[str, torch.Tensor]
 
@@ -109,9 +113,11 @@ def options() -> Any:
 
 
 def difference(actual: Tensors, reference: Callable[[torch.dtype], Tensors]) -> tuple[float, str]:
-    """Return the largest error of values and losses, as a part of the largest one, and what
-    differs. Parameters are judged too, but those whose gradient is 0 but for rounding, as the
-    bias of keys in attention, move at random under Adam, in torch as well."""
+    """Return the largest relative error of values and losses, and what differs.
+
+    Parameters count, too, but not those whose gradient is 0 except for rounding, such as the bias
+    of keys in attention: they move at random under Adam, in torch as well.
+    """
     narrow = reference(torch.float32)
     try:
         wide = reference(torch.float64)
@@ -175,7 +181,7 @@ def tried(name: str) -> dict[str, str]:
     model, inputs = build()
     model.eval()
     with torch.no_grad():
-        for parameter in model.parameters():  # some begin with zeros, which hide faults
+        for parameter in model.parameters():  # some are initially 0, which hides faults
             parameter.add_(0.05 * torch.randn_like(parameter))
         target = torch.randn_like(model(*inputs))
     ends = {
@@ -198,7 +204,7 @@ def version(package: str) -> str:
 
 
 def main() -> int:
-    """The command."""
+    """Run the command, and return its exit status."""
     parser = argparse.ArgumentParser(prog="python3 run.py models", description=__doc__)
     parser.add_argument("--only", default="", help="those with this in their name or package")
     parser.add_argument("--list", action="store_true", help="name the models, and run none")

@@ -1,7 +1,7 @@
-"""Small models of published packages, with random weights, and inputs for them.
+"""Small models of published packages with random weights, and inputs for them.
 
-A builder returns a module and its inputs; `forward` of what `BUILDERS` holds returns one tensor.
-Packages are imported inside, so that one that is not installed is skipped.
+A builder returns a module and its inputs. The modules in `BUILDERS` return a single tensor.
+Builders import their packages themselves, so that a package that is not installed is skipped.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BUILDERS: dict[str, tuple[str, Callable[[], Built]]] = {}  # by name: package, b
 
 
 class First(nn.Module):  # type: ignore[misc]
-    """A module of which the first tensor that it returns counts; `keywords` go with each call."""
+    """Returns only the first tensor of a module; `keywords` are passed with each call."""
 
     def __init__(self, inner: nn.Module, names: tuple[str, ...] = (), **keywords: Any) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ def first(result: Any) -> torch.Tensor:
 
 
 def model(package: str, name: str) -> Callable[[Callable[[], Built]], Callable[[], Built]]:
-    """Enter a builder in the table."""
+    """Return a decorator that enters a builder in the table."""
 
     def entered(build: Callable[[], Built]) -> Callable[[], Built]:
         BUILDERS[name] = package, build

@@ -1,6 +1,5 @@
-"""Whole programs, each in the shape of one of Poplar's tutorials or of a public recipe, written for
-this kit.
+"""Complete programs, each like one of Poplar's tutorials or like a public recipe.
 
-Every module has a `main()` that builds a graph, runs it and returns what came out. They are there
+Every module has a `main()` that builds a graph, runs it and returns the results. They are written
 to be read and ported from; tests/test_programs.py runs them.
 """

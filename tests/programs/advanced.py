@@ -1,5 +1,4 @@
-"""Four programs in one engine: write the inputs, add with a vertex, add with a library reduction,
-read the result.
+"""Four programs in one engine: write inputs, add by a vertex, add by the library, read the result.
 
 The compiled program can be saved to a file and loaded by another process, which then builds no
 graph.
@@ -47,7 +46,7 @@ class VectorAdd(Vertex):
 
 
 def build(graph: Graph) -> list[Program]:
-    """Put everything into `graph`; the programs in the order of `Programs`."""
+    """Add everything to `graph`; return the programs in the order of `Programs`."""
     x, y, z = (graph.add_variable(FLOAT, 4, name) for name in "xyz")
     for tile, tensor in enumerate((x, y, z)):
         graph.set_tile_mapping(tensor, tile)
@@ -57,8 +56,8 @@ def build(graph: Graph) -> list[Program]:
     graph.set_tile_mapping(vertex, 0)
     graph.set_perf_estimate(vertex, 20)
 
-    # The same sum by the library: the two vectors side by side as a [4, 2] view, reduced along its
-    # rows.
+    # The same sum by the library: the two vectors are the columns of a [4, 2] view, whose rows are
+    # reduced.
     side_by_side = concat([x.reshape((4, 1)), y.reshape((4, 1))], 1)
     reduction = Sequence()
     total = popops.reduce(graph, side_by_side, [1], reduction, "ADD")
@@ -73,7 +72,7 @@ def build(graph: Graph) -> list[Program]:
 
 
 def execute(engine: Engine) -> list[np.ndarray]:
-    """z (float32 [4]) by the vertex and by the library, from a loaded engine."""
+    """Return z (float32 [4]) by the vertex and by the library, from a loaded engine."""
     engine.connect_stream("write_x", np.array([1, 2, 3, 4], np.float32))
     engine.connect_stream("write_y", np.array([4, 3, 2, 1], np.float32))
     engine.connect_stream("write_z", np.full(4, -1, np.float32))
@@ -88,13 +87,13 @@ def execute(engine: Engine) -> list[np.ndarray]:
 
 
 def save(path: Path) -> None:
-    """Compile, and write the executable; no device is needed."""
+    """Compile, and write the executable; this needs no device."""
     graph = Graph(IPUModel("ipu2", tiles_per_ipu=4).create_device().target)
     compile_graph(graph, build(graph)).save(path)
 
 
 def load(path: Path) -> list[np.ndarray]:
-    """Load the executable and run it on a device of its target's shape."""
+    """Load the executable, and run it on a device of the shape of its target."""
     executable = Executable.load(path, codelets=[VectorAdd])
     engine = Engine(executable)
     engine.load(IPUModel("ipu2", tiles_per_ipu=executable.target.tiles_per_ipu).create_device())

@@ -1,8 +1,8 @@
-"""Append one value a step to an array that is spread over the tiles.
+"""Append one value in each step to an array that is distributed over the tiles.
 
-Every vertex counts the steps in a state field of its own and stores the value only when the count
-falls into its part. State lives from run to run, as the array does; loading the engine anew starts
-both over.
+Every vertex counts the steps in a state field of its own, and stores the value only when the count
+is in its part of the array. State and array keep their values from run to run; loading the engine
+again starts both from the beginning.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ipu_teach.program import Execute, Repeat, Sequence
 
 
 class NextValue(Vertex):
-    """A stand-in for whatever the program works out in a step: 1, 3, 7, 15, …"""
+    """A placeholder for the values that a program computes: 1, 3, 7, 15, …"""
 
     value: InOut[FLOAT]
 
@@ -25,8 +25,8 @@ class NextValue(Vertex):
 class AppendValue(Vertex):
     value: Input[FLOAT]
     part: Output[Vector[FLOAT]]
-    start: INT  # where this vertex's part begins in the whole array
-    index: INT = 0  # steps so far; each vertex has its own, and all agree
+    start: INT  # the first index of this vertex's part in the array
+    index: INT = 0  # steps so far; each vertex has its own count, and all are equal
 
     def compute(self):
         if self.start <= self.index < self.start + len(self.part):
@@ -34,13 +34,15 @@ class AppendValue(Vertex):
         self.index += 1
 
     def cycles(self, target):
-        # the place of the store depends on data, so its cost cannot be counted from a trace
+        # The index of the store depends on data, so a trace cannot count its cost.
         return 12
 
 
 def main(capacity: int = 12, tiles: int = 4) -> list[np.ndarray]:
-    """The array (float32 [capacity]) after three steps, after three more, and three steps after
-    loading again."""
+    """Return the array (float32 [capacity]) after three steps, after six, and after a new load.
+
+    After the new load, three steps run.
+    """
     device = IPUModel("ipu2", tiles_per_ipu=tiles).create_device()
     graph = Graph(device.target)
     value = graph.add_variable(FLOAT, (), "value")

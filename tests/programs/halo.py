@@ -1,10 +1,9 @@
-"""A stencil on a grid of tiles: each tile owns a block and reads a ring of cells from its eight
-neighbours.
+"""A stencil on a grid of tiles: each tile owns a block and reads cells of its eight neighbours.
 
-The grid wraps round. There are two buffers: a step reads one and writes the other, the next step
-goes back. No vertex reads what another writes in the same superstep, so no field is InOut and
-nothing races. Each block's ring is a *view*, sliced from its neighbours and concatenated; the
-compiler turns it into exchange, and no step of the program copies it.
+The grid wraps around. There are two buffers: one step reads the first and writes the second, the
+next step goes back. No vertex reads what another writes in the same superstep, so no field is InOut
+and there is no race. The ring of cells around a block is a *view*, sliced from its neighbours and
+concatenated. The compiler turns it into exchange; no step of the program copies it.
 """
 
 from __future__ import annotations
@@ -26,14 +25,15 @@ from ipu_teach import (
 )
 from ipu_teach.program import Execute, Repeat, Sequence
 
-# North-west to south-east. No two are equal, so that a ring put together wrongly cannot go
-# unnoticed.
+# From north-west to south-east. All are different, so that a wrong ring changes the result.
 WEIGHTS = np.array([[0.05, 0.12, 0.07], [0.10, 0.30, 0.11], [0.06, 0.13, 0.06]], np.float32)
 
 
 class Stencil(Vertex):
-    """out = weighted mean of each cell and its eight neighbours; `padded` has one more row and
-    column on every side."""
+    """out = the weighted mean of each cell and its eight neighbours.
+
+    `padded` has one more row and column on every side.
+    """
 
     padded: Input[Vector[Vector[FLOAT]]]
     weights: Input[Vector[Vector[FLOAT]]]
@@ -49,11 +49,10 @@ class Stencil(Vertex):
 
 
 def with_ring(blocks: list[list[Tensor]], i: int, j: int) -> Tensor:
-    """Block (i, j) with the ring of cells around it: [b, b] becomes [b + 2, b + 2]."""
+    """Return block (i, j) with the ring of cells around it: [b, b] becomes [b + 2, b + 2]."""
     rows, columns = len(blocks), len(blocks[0])
     last, first, whole = slice(-1, None), slice(0, 1), slice(None)
-    # From above comes a block's last row, from the left its last column, from a corner the one cell
-    # that touches.
+    # The block above gives its last row, the left one its last column, a corner one its nearest cell.
     parts = {-1: last, 0: whole, 1: first}
     return concat(
         [
@@ -71,7 +70,7 @@ def with_ring(blocks: list[list[Tensor]], i: int, j: int) -> Tensor:
 
 
 def grid(graph: Graph, rows: int, columns: int, block: int, name: str) -> list[list[Tensor]]:
-    """rows x columns blocks of [block, block]; block (i, j) lies on tile i * columns + j."""
+    """Return rows x columns blocks of [block, block]; block (i, j) is on tile i * columns + j."""
     blocks = []
     for i in range(rows):
         blocks.append(
@@ -85,7 +84,7 @@ def grid(graph: Graph, rows: int, columns: int, block: int, name: str) -> list[l
 def step(
     graph: Graph, source: list[list[Tensor]], into: list[list[Tensor]], weights: Tensor, name: str
 ) -> Execute:
-    """One step of the whole grid: reads `source`, writes `into`."""
+    """Return one step of the full grid, which reads `source` and writes `into`."""
     compute_set = graph.add_compute_set(name)
     for i, row in enumerate(into):
         for j, out in enumerate(row):
@@ -97,14 +96,14 @@ def step(
 
 
 def joined(blocks: list[list[Tensor]]) -> Tensor:
-    """The blocks as one matrix, a view."""
+    """Return the blocks as one matrix, a view."""
     return concat([concat(row, 1) for row in blocks], 0)
 
 
 def main(
     start: np.ndarray, rows: int = 3, columns: int = 4, pairs: int = 2
 ) -> tuple[np.ndarray, Report]:
-    """`start` (float32 [rows * b, columns * b]) after 2 * `pairs` steps, and the report."""
+    """Return `start` (float32 [rows * b, columns * b]) after 2 * `pairs` steps, and the report."""
     block = start.shape[0] // rows
     device = IPUModel("ipu2", tiles_per_ipu=rows * columns).create_device()
     graph = Graph(device.target)
@@ -129,8 +128,10 @@ def main(
 
 
 def racing() -> Engine:
-    """The same with a single buffer, which is refused: tiles would read cells that their neighbours
-    are writing."""
+    """Return the same with a single buffer.
+
+    It is refused: tiles would read cells that their neighbours are writing.
+    """
     graph = Graph(IPUModel("ipu2", tiles_per_ipu=4).create_device().target)
     blocks = grid(graph, 2, 2, 3, "grid")
     weights = graph.add_constant(FLOAT, (3, 3), WEIGHTS, "weights")
@@ -139,7 +140,7 @@ def racing() -> Engine:
 
 
 def reference(cells: np.ndarray, steps: int) -> np.ndarray:
-    """The same by numpy on the whole grid, in the same order of additions."""
+    """Return the same by numpy on the full grid, with additions in the same order."""
     for _ in range(steps):
         total = WEIGHTS[0, 0] * np.roll(cells, (1, 1), (0, 1))
         for k in range(1, 9):

@@ -1,5 +1,7 @@
-"""Layers of which only one or two are on the chip: their weights lie in streaming memory, a row a
-layer, and come as they are needed."""
+"""Layers whose weights are in streaming memory, a row for each layer, and are loaded when needed.
+
+Only one or two layers are on the chip at a time.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,10 @@ def placed(graph: Graph, shape: tuple[int, ...], name: str) -> Tensor:
 
 
 def one_resident(x: Any, weights: Any) -> tuple[Any, Report]:
-    """On one IPU: load the next layer's weights, work, and so on. What comes out, and the
-    report."""
+    """Run on one IPU: load the weights of a layer, compute it, load the next.
+
+    Return the output and the report.
+    """
     layers, width = len(weights), weights.shape[-1]
     device = IPUModel("ipu2", tiles_per_ipu=TILES).create_device()
     graph = Graph(device)
@@ -46,8 +50,10 @@ def one_resident(x: Any, weights: Any) -> tuple[Any, Report]:
 
 
 def ping_pong(x: Any, weights: Any, **machine: Any) -> tuple[Any, Report]:
-    """On two IPUs by turns: while one computes a layer, the other loads the next; then the
-    activations cross."""
+    """Run on two IPUs that alternate: one computes a layer while the other loads the next.
+
+    Then the activations are copied to the other IPU. Return the output and the report.
+    """
     layers, width = len(weights), weights.shape[-1]
     device = IPUModel("ipu2", tiles_per_ipu=TILES, num_ipus=2, **machine).create_device()
     graph = Graph(device)

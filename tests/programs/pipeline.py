@@ -1,4 +1,4 @@
-"""Layers y = tanh(x w), one an IPU, as a pipeline and one after another: inference."""
+"""Inference of layers y = tanh(x w), one on each IPU, as a pipeline and in sequence."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ipu_teach.program import Copy, Sequence
 from ipu_teach.schedules import Stage, pipeline, pipeline_schedule
 
 TILES = 13
-FREE = 1e15  # bytes a second: a host that nobody waits for
+FREE = 1e15  # bytes a second: so fast that no IPU waits for the host
 
 
 def main(schedule: str, x: Any, weights: Any, host: float = FREE) -> tuple[Any, Report]:
-    """What `x` [micro-batches, rows, width] becomes, and the report."""
+    """Return the output for `x` [micro-batches, rows, width], and the report."""
     count, (batches, rows, width) = len(weights), x.shape
     device = IPUModel(
         "ipu2", tiles_per_ipu=TILES, num_ipus=count, host_bytes_per_second=host

@@ -1,7 +1,7 @@
-"""A pipeline that trains: stages y = tanh(x * w), one an IPU, forward and backward.
+"""A pipeline that trains: stages y = tanh(x * w), one on each IPU, forward and backward.
 
-Weights change once, after all micro-batches, whose gradients are added up: so all schedules give
-the same bits. The host is made free, and keeps nobody waiting but the first IPU.
+Weights change once, after all micro-batches, whose gradients are added. So all schedules give the
+same bits. The host is so fast that only the first IPU waits for it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def variable(graph: Graph, shape: tuple[int, ...], name: str) -> Tensor:
 
 
 def stage(graph: Graph, s: int, last: bool, w: Tensor, total: Tensor) -> Stage:
-    """The loss is half the sum of squares, so that the gradient of the last y is y itself."""
+    """Return a stage. The loss is half the sum of squares, so the gradient of the last y is y."""
     names = ("x", "y", "grad_y", "grad_x")
     x, y, grad_y, grad_x = (variable(graph, w.shape, f"{name}{s}") for name in names)
     forward, backward = Sequence(), Sequence()
@@ -44,7 +44,7 @@ def stage(graph: Graph, s: int, last: bool, w: Tensor, total: Tensor) -> Stage:
 
 
 def main(ticks: Ticks, weights: Any, samples: Any) -> tuple[Any, Report]:
-    """The gradients [stages, n] of the sum over `samples` [micro-batches, n], and the report."""
+    """Return the gradients [stages, n] summed over `samples` [micro-batches, n], and the report."""
     count, n = weights.shape
     free = {"host_bytes_per_second": 1e15, "sync_pattern": "SINGLE_PIPELINE"}
     device = IPUModel("ipu2", tiles_per_ipu=TILES, num_ipus=count, **free).create_device()

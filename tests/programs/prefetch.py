@@ -1,5 +1,7 @@
-"""A stream fed by a callback that fills the next transfer ahead of its use, and is exchanged
-between runs."""
+"""A stream whose callback fills the next transfer before it is needed.
+
+The callback is exchanged between runs.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from ipu_teach.program import Copy, Execute, Repeat, Sequence
 
 
 class Increment(Vertex):
-    # One InOut: the same tensor on an Input and on an Output of one vertex is refused.
+    # InOut, as the kit refuses one tensor on both an Input and an Output of a vertex.
     x: InOut[Vector[FLOAT]]
 
     def compute(self):
@@ -18,7 +20,7 @@ class Increment(Vertex):
 
 
 class Fill(StreamCallback):
-    """Fills every transfer with one value, and writes down what it was asked for."""
+    """Fills every transfer with one value, and records its calls."""
 
     def __init__(self, value: float, calls: list[tuple[str, float]]) -> None:
         self.value = value
@@ -43,7 +45,7 @@ class Fill(StreamCallback):
 def main(
     values: tuple[float, ...] = (1, 3, 3, 9, 9), elements: int = 8, repeats: int = 5
 ) -> tuple[list[float], list[tuple[str, float]]]:
-    """(for each run what came out, the calls that the callbacks got)."""
+    """Return the results of each run, and the calls of the callbacks."""
     device = IPUModel("ipu2", tiles_per_ipu=1).create_device()
     graph = Graph(device)
     data = graph.add_variable(FLOAT, elements, "data")

@@ -1,6 +1,6 @@
-"""A chain of layers, y = tanh(x * w), forward and backward by a list of steps.
+"""A chain of layers, y = tanh(x * w), forward and backward, by a list of steps.
 
-A layer's backward needs its input, so that a chain keeps all of them, or computes some again. The
+The backward pass of a layer needs its input. So the chain saves all inputs, or recomputes some. The
 gradients have the same bits either way.
 """
 
@@ -26,7 +26,10 @@ def variable(graph: Graph, n: int, name: str) -> Tensor:
 
 
 def main(keep: Collection[int], weights: Any, x0: Any) -> tuple[Any, Report]:
-    """The gradients of the sum of the outputs by the weights, a row a layer, and the report."""
+    """Return the gradients of the sum of the outputs by the weights, and the report.
+
+    The gradients have one row for each layer.
+    """
     device = IPUModel("ipu2", tiles_per_ipu=TILES).create_device()
     graph, (layers, n) = Graph(device), weights.shape
     w = [variable(graph, n, f"w{i}") for i in range(layers)]
@@ -42,7 +45,7 @@ def main(keep: Collection[int], weights: Any, x0: Any) -> tuple[Any, Report]:
             x[i + 1] = popops.mul(graph, x[i], w[i], prog, f"{kind}{i}/mul")
             popops.tanh_in_place(graph, x[i + 1], prog, f"{kind}{i}/tanh")
             continue
-        if slope is None:  # of the last output's sum: tanh' is 1 - y * y
+        if slope is None:  # the gradient of the last output is 1, and tanh' is 1 - y * y
             square = popops.mul(graph, x[layers], x[layers], prog, "loss/square")
             slope = popops.sub(graph, 1.0, square, prog, "loss/slope")
         popops.mul_with_output(graph, slope, x[i], dw[i], prog, f"backward{i}/dw")

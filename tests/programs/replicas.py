@@ -1,5 +1,7 @@
-"""Data-parallel training by a replicated graph: R replicas with a batch of b each learn what one with
-a batch of R * b does."""
+"""Data-parallel training with a replicated graph.
+
+R replicas with a batch of b each learn the same as one replica with a batch of R * b.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +18,16 @@ FEATURES, OUTPUTS, STEPS, RATE = 52, 10, 4, 0.05
 
 
 class Result(NamedTuple):
-    weights: Array  # of each replica
+    weights: Array  # those of each replica
     expected: Array
     report: Report
 
 
 def main(replicas: int, batch: int, together: bool = True) -> Result:
-    """Four steps of a linear regression. Without `together` no replica learns from the others."""
+    """Run four steps of a linear regression.
+
+    Without `together`, each replica learns only from its own data.
+    """
     device = IPUModel("ipu2", tiles_per_ipu=13, num_ipus=replicas).create_device()
     graph = Graph(device, replication_factor=replicas)
     popops.add_codelets(graph)
@@ -62,7 +67,7 @@ def main(replicas: int, batch: int, together: bool = True) -> Result:
 
 
 def all_reduce(graph: Graph, tensor: Tensor, program: Sequence) -> None:
-    """Make `tensor` the sum over all replicas in each: everything to replica 0, and back."""
+    """Make `tensor` the sum over all replicas, by way of replica 0."""
     whole, top = graph.get_non_replicated_tensor(tensor), graph.get_top_level_graph()
     total = whole[0]
     for row in (whole[r] for r in range(1, len(whole))):

@@ -1,8 +1,8 @@
-"""Training on four IPUs whose weights and momentum lie in streaming memory: all of them for each
-IPU, or a quarter.
+"""Training on four IPUs with weights and momentum in streaming memory.
 
-With shards, each IPU loads its own, the weights are gathered, gradients are summed and scattered,
-and each updates and stores its quarter. Both halves go round a ring of links, a chunk at a time.
+Each IPU has all of them there, or a quarter. With quarters (shards), each IPU loads its own, the
+weights are gathered, gradients are reduced and scattered, and each IPU updates and stores its
+quarter. Gather and scatter go around a ring of links, one chunk at a time.
 """
 
 from __future__ import annotations
@@ -15,20 +15,22 @@ from ipu_teach import FLOAT, Engine, Graph, IPUModel, Report, Tensor, concat
 from ipu_teach.poplibs import popops, poputil
 from ipu_teach.program import Copy, Sequence
 
-TILES, RING = 13, (0, 1, 3, 2)  # neighbours are joined by a link
+TILES, RING = 13, (0, 1, 3, 2)  # a link joins each IPU with the next
 COUNT = len(RING)
-OWNED = [(place + 1) % COUNT for place in range(COUNT)]  # by place the chunk that it sums up
+OWNED = [
+    (place + 1) % COUNT for place in range(COUNT)
+]  # by position in the ring, the chunk that this IPU sums
 
 
 class Places:
-    """Variables that each place of the ring has for itself."""
+    """Variables of which each IPU in the ring has its own."""
 
     def __init__(self, graph: Graph, width: int) -> None:
         self.width = width
         self.parts = [graph.create_virtual_graph(ipu * TILES, (ipu + 1) * TILES) for ipu in RING]
 
     def add(self, name: str, chunks: int = COUNT) -> list[Tensor]:
-        """At each place so many chunks, each on all of its tiles."""
+        """Return a tensor for each IPU in the ring: `chunks` chunks, each on all of its tiles."""
         made = []
         for place, part in enumerate(self.parts):
             tensor = part.add_variable(FLOAT, (chunks, self.width), f"{name}{place}")
@@ -39,7 +41,7 @@ class Places:
 
 
 def scatter(graph: Graph, summed: list[Tensor], inbox: list[Tensor], prog: Sequence) -> None:
-    """Sum the chunks on their way round, until each place has one whole."""
+    """Send the chunks around the ring and add them, until each IPU has one complete sum."""
     for k in range(COUNT - 1):
         out = [summed[i][(i - k) % COUNT] for i in range(COUNT)]
         prog.add(Copy(concat(out), concat([inbox[(i + 1) % COUNT][0] for i in range(COUNT)])))
@@ -48,7 +50,7 @@ def scatter(graph: Graph, summed: list[Tensor], inbox: list[Tensor], prog: Seque
 
 
 def gather(whole: list[Tensor], prog: Sequence) -> None:
-    """Hand on the chunks until each place has all."""
+    """Send the chunks around the ring, until each IPU has all."""
     for k in range(COUNT - 1):
         out = [whole[i][(i + 1 - k) % COUNT] for i in range(COUNT)]
         into = [whole[(i + 1) % COUNT][(i + 1 - k) % COUNT] for i in range(COUNT)]
@@ -58,8 +60,10 @@ def gather(whole: list[Tensor], prog: Sequence) -> None:
 def main(
     weights: Any, data: Any, steps: int, sharded: bool, rate: float = 0.5, momentum: float = 0.9
 ) -> tuple[Any, Report]:
-    """The weights after so many steps, and the report. The gradient at place i is weights * data[i];
-    what does not fill the last shard is zeros."""
+    """Return the weights after `steps` steps, and the report.
+
+    The gradient at position i in the ring is weights * data[i]. Zeros pad the last shard.
+    """
     width = -(-len(weights) // COUNT)
     device = IPUModel("ipu2", tiles_per_ipu=TILES, num_ipus=COUNT).create_device()
     graph, prog = Graph(device), Sequence()
@@ -71,7 +75,7 @@ def main(
         padded[: len(weights)] = data[place]
         graph.set_initial_value(tensor, padded.reshape(COUNT, width))
     home = [OWNED.index(chunk) for chunk in range(COUNT)]
-    if sharded:  # a row of a buffer is all chunks, each at home
+    if sharded:  # a row of a buffer has all chunks, each on its IPU
         here = concat([w[home[chunk]][chunk] for chunk in range(COUNT)])
         moments = concat([state[home[chunk]].flatten() for chunk in range(COUNT)])
     else:

@@ -21,7 +21,7 @@ def main() -> Results:
     device = IPUModel("ipu2").create_device()
     graph = Graph(device.target)
 
-    # Memory first: four variables, and a tile for each element of each of them.
+    # Memory first: four variables, and a tile for each of their elements.
     v1 = graph.add_variable(FLOAT, 4, "v1")
     v2 = graph.add_variable(FLOAT, 4, "v2")
     v3 = graph.add_variable(FLOAT, (4, 4), "v3")
@@ -38,7 +38,7 @@ def main() -> Results:
     prog.add(PrintTensor("v1", v1))
     prog.add(Copy(v1, v2))
     prog.add(PrintTensor("v2", v2))
-    prog.add(Copy(v1.slice(0, 3), v3[1, 1:4]))  # three elements into the end of row 1
+    prog.add(Copy(v1.slice(0, 3), v3[1, 1:4]))  # three elements to the end of row 1
 
     graph.create_host_write("v3-write", v3)
     graph.create_host_read("v3-read", v3)
@@ -53,7 +53,7 @@ def main() -> Results:
     printed = io.StringIO()
     engine.set_print_tensor_stream(printed)
     engine.write_tensor("v3-write", np.zeros((4, 4), np.float32))
-    # three transfers of ten, then round again
+    # three transfers of ten elements, then from the beginning
     engine.connect_stream("v4-input", np.arange(30, dtype=np.int32))
     engine.run(0)
     return Results(printed.getvalue(), engine.read_tensor("v3-read"))

@@ -1,5 +1,7 @@
-"""Using PopLibs: a library call adds variables, vertices and steps, and returns a tensor. Nothing
-runs yet."""
+"""Use PopLibs: a library call adds variables, vertices and steps, and returns a tensor.
+
+Nothing runs yet at that point.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from ipu_teach.program import PrintTensor, Sequence
 
 
 def main() -> tuple[dict[str, np.ndarray], str]:
-    """The three sums by name, and what PrintTensor wrote."""
+    """Return the three sums by name, and the output of PrintTensor."""
     device = IPUModel("ipu2").create_device()
     graph = Graph(device.target)
     v1 = graph.add_variable(FLOAT, (2, 2), "v1")
@@ -28,7 +30,7 @@ def main() -> tuple[dict[str, np.ndarray], str]:
     prog = Sequence()
     v3 = popops.add(graph, v1, v2, prog, "add")
     v4 = popops.add(graph, v3, v2, prog, "add_again")
-    # a transpose is a view: no step of its own
+    # A transpose is a view, and needs no step.
     v5 = popops.add(graph, v1, v2.transpose(), prog, "add_transposed")
     named = {"v3": v3, "v4": v4, "v5": v5}
     for name, tensor in named.items():

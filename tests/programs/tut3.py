@@ -1,5 +1,4 @@
-"""Writing vertex code: four vertices, each of which sums the rest of a vector from its own element
-on."""
+"""Write vertex code: each of four vertices sums the rest of a vector, from its own element on."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ class SumVertex(Vertex):
 
 
 def main() -> tuple[np.ndarray, Report]:
-    """The four sums, and the report of the run."""
+    """Return the four sums, and the report of the run."""
     device = IPUModel("ipu2", tiles_per_ipu=4).create_device()
     graph = Graph(device.target)
     v1 = graph.add_variable(FLOAT, 4, "v1")

@@ -1,4 +1,4 @@
-"""Profiling: three matrices multiplied in a chain on the whole chip, and the summary of the run."""
+"""Profile a program: the product of three matrices on the full chip, and the summary of the run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def inputs(seed: int = 0) -> list[np.ndarray]:
 
 
 def main(matrices: list[np.ndarray]) -> tuple[np.ndarray, Report, str]:
-    """The product of the three matrices (float32), the report, and the profile summary."""
+    """Return the product of the matrices (float32), the report, and the profile summary."""
     device = IPUModel("ipu2").create_device()
     graph = Graph(device.target)
     prog = Sequence()
@@ -46,7 +46,7 @@ def main(matrices: list[np.ndarray]) -> tuple[np.ndarray, Report, str]:
 
 
 def too_large(tiles: int = 1472) -> Engine:
-    """A product of [9000, 7500] and [7500, 300], compiled and neither loaded nor run."""
+    """Return the compiled product of [9000, 7500] and [7500, 300], neither loaded nor run."""
     graph = Graph(IPUModel("ipu2", tiles_per_ipu=tiles).create_device().target)
     a = graph.add_variable(FLOAT, (9000, 7500), "a")
     b = graph.add_variable(FLOAT, (7500, 300), "b")

@@ -1,4 +1,4 @@
-"""Matrix-vector multiplication, one vertex for each row, and how many modelled cycles it takes."""
+"""Multiply a matrix and a vector with one vertex for each row, and count modelled cycles."""
 
 from __future__ import annotations
 
@@ -30,8 +30,10 @@ class Results:
 
 
 def build(graph: Graph, prog: Sequence, matrix, x, out) -> None:
-    """Add out = matrix x to `prog`, the rows spread evenly over the tiles, each beside its element
-    of the result."""
+    """Add out = matrix x to `prog`.
+
+    The rows are distributed evenly over the tiles, each on the tile of its element of the result.
+    """
     compute_set = graph.add_compute_set("mul")
     rows, tiles = matrix.dim(0), graph.target.num_tiles
     for row in range(rows):
@@ -43,7 +45,7 @@ def build(graph: Graph, prog: Sequence, matrix, x, out) -> None:
 
 
 def main(matrix: np.ndarray, x: np.ndarray, tiles: int = 1472) -> Results:
-    """matrix x, both float32; modelled cycles of the compute set; the report."""
+    """Return matrix x (both float32), the modelled cycles of the compute set, and the report."""
     device = IPUModel("ipu2", tiles_per_ipu=tiles, relative_sync_delay="NO_DELAY").create_device()
     graph = Graph(device.target)
     rows, columns = matrix.shape
@@ -75,8 +77,10 @@ def main(matrix: np.ndarray, x: np.ndarray, tiles: int = 1472) -> Results:
 
 
 def sequential(matrix: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """What one worker computes for each row: products added first to last, each step rounded to
-    float32."""
+    """Return what one worker computes for each row.
+
+    Products are added from first to last, and each step is rounded to float32.
+    """
     total = np.zeros(len(matrix), np.float32)
     for column in range(len(x)):
         total += matrix[:, column] * x[column]

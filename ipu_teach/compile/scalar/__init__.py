@@ -2,21 +2,22 @@
 
     code = scalar_code(DotProduct)        # a `ScalarCode`, or the reason why there is none
 
-One walk over the source gives operations, which the engine prints as two texts: one for CPython,
+One walk over the source produces operations, which the engine prints as two texts: one for CPython,
 and one for a compiler. Both texts count cycles, mark stores and check indices at the same places.
-Where the compiled text cannot go on (an index out of range, an integer beyond 61 bits, a number
-that does not fit), it returns the line, and CPython's text runs that vertex. If that fails, the
-plain loop runs it and raises the error.
+Where the compiled text cannot continue (an index out of range, an integer of more than 61 bits, a
+number that does not fit), it returns the line, and CPython's text runs that vertex. If that fails
+too, the plain loop runs the vertex and raises the error.
 
 `values` defines the values in a walk, and `operations` its result; `writer` collects the
 operations. `arithmetic`, `variable_walk`, `regions`, `arrays`, `array_functions`, `functions`,
 `calls`, `expressions`, `statements`, `loops` and `comprehensions` each add the part of the language
-that they are named after.
+after which they are named.
 
-A number is *free* if it consists of constants, lengths, worker ids, loop counters and state that
-nothing assigns: work on it costs nothing, as in a trace. It is *data* if it comes from memory, or
-was assigned where data decide. Work on data costs cycles: 1 for an element's load or store, the
-operation's price, 1 for a decision, and 2 for an iteration of a range whose ends are data.
+A number is *free* if it consists of constants, lengths, worker ids, loop counters, and state that
+is never assigned: work on it costs nothing, as in a trace. It is *data* if it comes from memory, or
+was assigned in a branch that depends on data. Work on data costs cycles: 1 for an element's load or
+store, the operation's price, 1 for a decision, and 2 for an iteration of a range whose ends are
+data.
 """
 
 from __future__ import annotations
@@ -27,7 +28,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from operator import is_
 from types import FunctionType
-from typing import Any
 
 from ipu_teach.compile.scalar.calls import outside, scope_of, tree_of
 from ipu_teach.compile.scalar.comprehensions import Comprehensions
@@ -39,7 +39,8 @@ from ipu_teach.compile.trace import place
 from ipu_teach.graph.vertex import Field, Vertex
 from ipu_teach.types import DType
 
-MOST_WALKS = 6  # walks of the whole text, until the types in lists are known
+# maximum number of walks over the complete source, until the types in lists are known
+MOST_WALKS = 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,17 +48,17 @@ class ScalarCode:
     """The result of the walk over a codelet's source.
 
     * `operations`: see `operations`
-    * `pieces`, `rates`: their costs (see `writer`)
-    * `loops`: numpy's own loops that the compiled text calls by address: (function, its types)
+    * `pieces`, `rates`: the costs of the operations (see `writer`)
+    * `loops`: numpy's own loops that the compiled text calls by address, as (function, its types)
     * `tables`: lists of constants
     * `slots`: variables of the compiled text, with their initial values
-    * `vectors`: whether there is work on whole regions
-    * `answers`: whether compute() returns whether it is done
-    * `endless`: whether a vertex may run forever, and so asks now and then whether to stop
+    * `vectors`: whether there is work on complete regions
+    * `answers`: whether the return value of compute() matters
+    * `endless`: whether a vertex may run forever, and therefore checks regularly whether to stop
     * `lists`: the fields that are lists of vectors
     * `lines`, `heads`: statements, and loops with the prefix of their variables (see `writer`)
-    * `uncompiled`: the line and the text of what cannot be compiled with the same bits; then only
-      CPython's text runs
+    * `uncompiled`: the line and the text of code that cannot be compiled with the same bits, so
+      that only CPython's text runs; or ""
     """
 
     codelet: type[Vertex]
@@ -78,7 +79,7 @@ class ScalarCode:
 
     @property
     def multi(self) -> bool:
-        """Whether every worker of a tile runs it."""
+        """Whether every worker of a tile runs the code."""
         return self.codelet.context == "multi"
 
     @property
@@ -89,30 +90,33 @@ class ScalarCode:
         )
 
 
-WalkedCode = tuple[ScalarCode | str, dict[tuple[Any, str], Any]]
+WalkedCode = tuple[ScalarCode | str, dict[tuple[object, str], tuple[object, tuple[object, ...]]]]
 _known: dict[tuple[type[Vertex], frozenset[str]], WalkedCode] = {}
-MOST_KNOWN = 1024  # codelets whose walk is cached
+MOST_KNOWN = 1024  # maximum number of codelets whose walk is cached
 
 
 def scalar_code(codelet: type[Vertex], lists: frozenset[str] = frozenset()) -> ScalarCode | str:
     """Return the scalar loop of `codelet`, or the line and the reason why it is not translated.
 
-    `lists` are its fields that are lists. A walk is cached as long as all values that it used from
-    outside the source stay the same.
+    `lists` are the fields of the codelet that are lists of vectors. The result of a walk is cached
+    as long as all values that it used from outside the source stay the same.
     """
     cached = _known.pop((codelet, lists), None)
     if cached is None or not all(
         _is_unchanged(owner, name, before) for (owner, name), before in cached[1].items()
     ):
         cached = _walk(codelet, lists)
-    _known[codelet, lists] = cached  # the latest at the end
+    _known[codelet, lists] = cached  # moves the latest use to the end
     if len(_known) > MOST_KNOWN:
         del _known[next(iter(_known))]
     return cached[0]
 
 
-def _is_unchanged(owner: Any, name: str, before: tuple[Any, tuple[Any, ...]]) -> bool:
-    """Return whether a name still has its value, and a list its items."""
+def _is_unchanged(owner: object, name: str, before: tuple[object, tuple[object, ...]]) -> bool:
+    """Return whether a name of `owner` still has its value, and a list its items.
+
+    `before` is (value, items of a list).
+    """
     now = (
         outside(owner).get(name)
         if isinstance(owner, FunctionType)
@@ -125,7 +129,10 @@ def _is_unchanged(owner: Any, name: str, before: tuple[Any, tuple[Any, ...]]) ->
 
 
 def _walk(codelet: type[Vertex], lists: frozenset[str]) -> WalkedCode:
-    """Return (the code, the outer values used: (owner, name) -> (value, the items of a list))."""
+    """Return (the code, the outer values that it used).
+
+    The outer values map (owner, name) to (value, the items of a list).
+    """
     compute = codelet.compute
     walk = _Walk(codelet, lists)
     code = _code(codelet, compute, walk)
@@ -136,7 +143,7 @@ def _walk(codelet: type[Vertex], lists: frozenset[str]) -> WalkedCode:
     }
 
 
-def _code(codelet: type[Vertex], compute: Any, walk: _Walk) -> ScalarCode | str:
+def _code(codelet: type[Vertex], compute: object, walk: _Walk) -> ScalarCode | str:
     """Return the code of one walk, or the reason why there is none."""
     if not isinstance(compute, FunctionType):
         return (
@@ -163,7 +170,7 @@ def _code(codelet: type[Vertex], compute: Any, walk: _Walk) -> ScalarCode | str:
 
 
 class _Walk(Comprehensions):
-    """The walk over a whole codelet."""
+    """The walk over a complete codelet."""
 
     def run(self, compute: FunctionType) -> ScalarCode:
         """Return the code of `compute`, walked until the types in lists no longer change."""

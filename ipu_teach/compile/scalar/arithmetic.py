@@ -1,4 +1,4 @@
-"""Operators on numbers: types by numpy's rules, and exact arithmetic in the compiled text."""
+"""Operators on numbers: result types by numpy's rules, exact arithmetic in the compiled text."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from ipu_teach.compile.scalar.kinds import (
     numpys,
     reach,
 )
-from ipu_teach.compile.scalar.values import LIMIT, Known, Num, Refused, StaticValue
+from ipu_teach.compile.scalar.values import LIMIT, Constant, Known, Num, Refused, StaticValue
 from ipu_teach.compile.scalar.writer import FUSED, Make, Writer
 
-# By operator: its sign, its function of Python's numbers, and numpy's name of it.
+# By operator: its sign, its function of Python's numbers, and numpy's name for it.
 BINARY: dict[type, tuple[str, Function, str]] = {
     ast.Add: ("+", operator.add, "add"),
     ast.Sub: ("-", operator.sub, "subtract"),
@@ -61,7 +61,7 @@ class Arithmetic(Writer):
     """Binary and unary operators, conversions, and the rounding of stores."""
 
     def convert(self, text: str, t: str, to: str, node: ast.AST) -> str:
-        """Return `text` of type t as an operand of a calculation in type `to`."""
+        """Return `text`, a number of type `t`, as an operand of a calculation in type `to`."""
         if t == to:
             return text
         if to in FLOATS:
@@ -90,7 +90,7 @@ class Arithmetic(Writer):
         return f"np.uint64({text})" if to == "u8" else text
 
     def wrapped(self, text: str, t: str) -> str:
-        """Return the result of a calculation, rounded or wrapped to type t."""
+        """Return the text of a calculation, rounded or wrapped to type `t`."""
         if t in ("f4", "f8", "wf", "i8", "u8", "b1", "wb"):
             return f"np.float32({text})" if t == "f4" else text
         if t == "f2":
@@ -98,14 +98,15 @@ class Arithmetic(Writer):
         return f"wrap({text}, {8 * int(t[1])}, {t[0] == 'i'})"
 
     def put(self, x: str, t: str, to: str, node: ast.AST) -> str:
-        """Return the text of a number as an element of type `to`, as numpy assigns it.
+        """Return the text of number `x` of type `t` as an element of type `to`.
 
-        A value that does not fit is left to the plain loop.
+        The number is converted as by an assignment in numpy. A value that does not fit is left to
+        the plain loop.
         """
         if to in FLOATS or to in BOOLS:
             return self.convert(x, t, to, node)
         if t in FLOATS:
-            if to[0] == "u":  # for values that do not fit, processors differ
+            if to[0] == "u":  # processors differ for values that do not fit
                 self.bail(f"not ({x} > -1 and {x} < {2.0 ** min(8 * int(to[1]), 61)})", node)
             else:
                 self.bail(
@@ -143,7 +144,7 @@ class Arithmetic(Writer):
         return x
 
     def storing(self, t: str, node: ast.AST) -> Make:
-        """Return the function that `dispatch` calls to store a number in an element of type t."""
+        """Return a function for `dispatch` that stores a number in an element of type `t`."""
 
         def make(ts: list[str], xs: list[str]) -> tuple[str, str]:
             return t, self.put(xs[0], ts[0], t, node)
@@ -151,7 +152,7 @@ class Arithmetic(Writer):
         return make
 
     def converting(self, t: str, node: ast.AST) -> Make:
-        """Return the function that `dispatch` calls to use a number as an operand of type t."""
+        """Return a function for `dispatch` that uses a number as an operand of type `t`."""
 
         def make(ts: list[str], xs: list[str]) -> tuple[str, str]:
             return t, self.convert(xs[0], ts[0], t, node)
@@ -159,15 +160,17 @@ class Arithmetic(Writer):
         return make
 
     def arith(
-        self, op: str, fn: Function, node: ast.AST, const: list[Any], bounds: list[int | None]
+        self, op: str, fn: Function, node: ast.AST, const: list[Constant], bounds: list[int | None]
     ) -> Make:
-        """Return the function that `dispatch` calls for an operator.
+        """Return a function for `dispatch` that computes an operator.
 
-        It returns (type of the result, found by example; its text).
+        `op` is the operator's sign, and `fn` its function. `const` and `bounds` contain the
+        operands' constants and bounds, or None. The function returns (type of the result, text);
+        the type is found by computing an example.
         """
 
         def make(ts: list[str], xs: list[str]) -> tuple[str, str]:
-            known: list[Any] = list(ts)
+            known: list[str | Constant] = list(ts)
             if op == "**" and ts[1] in INTS and ts[0] in INTS | {"wb"}:
                 if not isinstance(const[1], int):
                     self.bail(f"{xs[1]} < 0", node)
@@ -203,7 +206,7 @@ class Arithmetic(Writer):
         return f"({a} {op} {b})"
 
     def _floats(self, op: str, r: str, a: str, b: str, node: ast.AST) -> str:
-        """Return the text of an operator on floats of type r."""
+        """Return the text of an operator on floats of type `r`."""
         if r == "wf" and op in ("/", "//", "%"):
             self.bail(f"{b} == 0.0", node)
         if op in ("//", "%"):
@@ -214,14 +217,17 @@ class Arithmetic(Writer):
         return self.wrapped(f"({a} {op} {b})", r)
 
     def loop_at(self, ufunc: Function, types: str) -> str:
-        """Return the text of the addresses of one of numpy's own loops and of its data."""
+        """Return the text of the addresses of one of numpy's own loops and of its data.
+
+        `types` are the loop's types, such as "ff->f".
+        """
         if (ufunc, types) not in self.loops:
             self.loops.append((ufunc, types))
         k = 2 * self.loops.index((ufunc, types))
         return f"loops[{k}], loops[{k + 1}]"
 
     def by_loop(self, ufunc: Function, t: str, xs: list[str]) -> str:
-        """Return the text of numpy's own loop, called for one element, or two, of type t."""
+        """Return the text of a call of numpy's own loop for one or two elements of type `t`."""
         letter = dtype_of(t).char
         is_half = t == "f2"
         arguments = ", ".join(f"half_bits({x})" if is_half else x for x in xs)
@@ -232,7 +238,11 @@ class Arithmetic(Writer):
     def _integers(
         self, op: str, r: str, ab: tuple[str, str], ts: list[str], xs: list[str], node: ast.AST
     ) -> str:
-        """Return the text of an operator on numpy's integers of type r, which wrap around."""
+        """Return the text of an operator on numpy's integers of type `r`, which wrap around.
+
+        `ab` are the converted operands; `ts` and `xs` are the types and texts before the
+        conversion.
+        """
         (a, b) = ab
         bits = 8 * int(r[1])
         self.refuse_if(
@@ -251,7 +261,7 @@ class Arithmetic(Writer):
         return self.wrapped(f"({a} {op} {b})", r) if op in "+-*" else f"({a} {op} {b})"
 
     def _python_int(self, op: str, a: str, b: str, bounds: list[int | None], node: ast.AST) -> str:
-        """Return the text of an operator on Python's integers, int64 within 61 bits."""
+        """Return the text of an operator on Python's integers: int64 of at most 61 bits."""
         if op in ("//", "%"):
             self.bail(f"{b} == 0", node)
             return _by_power(op, a, b) or f"{_DIVISION[op]}({a}, {b})"
@@ -278,7 +288,7 @@ class Arithmetic(Writer):
         return name
 
     def priced(self, name: str, types: dict[str, str], data: bool) -> None:
-        """Count an operation by the type of its result, numpy's own type if there is one."""
+        """Count an operation by the type of its result: numpy's own type if there is one."""
         if data:
             self.spend(name, dtype_of(_strong(types)).name)
 
@@ -291,7 +301,7 @@ class Arithmetic(Writer):
                 with np.errstate(all="raise"):
                     return self.constant(fn(a.const, b.const))
             except (ArithmeticError, ValueError, TypeError, Refused):
-                pass  # an error is raised at run time, if the place is reached
+                pass  # the error is raised at run time, if the operation is reached
         slots, tag = self.dispatch(
             [a, b], self.arith(sign, fn, node, const=[a.const, b.const], bounds=[a.bound, b.bound])
         )
@@ -349,14 +359,14 @@ class Arithmetic(Writer):
         slots, _ = self.dispatch([a], lambda ts, xs: ("wb", text(ts[0], xs[0])), none=True)
         return slots["wb"]
 
-    def known_ahead(self, value: Any) -> Num | StaticValue:
+    def known_ahead(self, value: object) -> Num | StaticValue:
         """Return a value from outside the learner's function: a number, or a `StaticValue`."""
         return self.constant(value) if is_number(value) else StaticValue(value)
 
     def constant(self, value: Any) -> Num:
-        """Return a number that is known ahead.
+        """Return a number that is known in advance.
 
-        :raises Refused: if it is of a type that is not translated, or an integer beyond 61 bits.
+        :raises Refused: if its type is not translated, or it is an integer of more than 61 bits.
         """
         t = kind_of(value)
         if t not in SAMPLES:
@@ -388,12 +398,12 @@ class Arithmetic(Writer):
 
 
 def _strong(types: dict[str, str]) -> str:
-    """Return the first of the types that is numpy's; if there is none, the first type."""
+    """Return the first of the types that is numpy's, or the first type if none is."""
     return next((t for t in types if t not in WEAK), next(iter(types)))
 
 
 def _of_product(node: ast.AST, a: Num, b: Num, types: dict[str, str]) -> bool:
-    """Return whether an operand is a product written in place, so that nothing else uses it."""
+    """Return whether an operand is a product that is written in place, and so is used only here."""
     parts = (
         (node.left, node.right)
         if isinstance(node, ast.BinOp)
@@ -409,14 +419,14 @@ def _of_product(node: ast.AST, a: Num, b: Num, types: dict[str, str]) -> bool:
 
 
 def _by_power(op: str, a: str, b: str) -> str:
-    """Return the text of `a // b` or `a % b` of integers if b is a known power of two; else ""."""
+    """Return the text of `a // b` or `a % b` of integers if b is a known power of two, or ""."""
     if not isinstance(b, Known) or int(b) <= 0 or int(b).bit_count() != 1:
         return ""
     return f"({a} >> {int(b).bit_length() - 1})" if op == "//" else f"({a} & {int(b) - 1})"
 
 
 def _affine(sign: str, a: Num, b: Num) -> tuple[str, int] | None:
-    """Return the sum of a loop's counter and a constant as (counter, constant), or None."""
+    """Return (loop counter, constant) if the result is their sum, or None."""
     if a.affine is not None and b.const is not None and sign in "+-":
         return a.affine[0], a.affine[1] + (b.const if sign == "+" else -b.const)
     if b.affine is not None and a.const is not None and sign == "+":
@@ -425,7 +435,7 @@ def _affine(sign: str, a: Num, b: Num) -> tuple[str, int] | None:
 
 
 def _bound(sign: str, a: int | None, b: int | None, types: dict[str, str]) -> int | None:
-    """Return the bound of an operator's integer result, None if it is unknown."""
+    """Return the bound of an operator's integer result, or None if it is unknown."""
     limit = reach(types)
     if "wi" not in types:
         return limit

@@ -1,4 +1,4 @@
-"""numpy's functions of whole arrays in a scalar loop, and those of matrices."""
+"""numpy's functions of complete arrays and of matrices in a scalar loop."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from ipu_teach.compile.scalar.values import (
     Factors,
     Num,
     StaticValue,
+    Value,
     Vec,
 )
 from ipu_teach.compile.scalar.writer import (
@@ -38,7 +39,9 @@ from ipu_teach.compile.trace import DENSE, ELEMENTWISE, LAPACK, place
 class ArrayFunctions(Arrays):
     """Calls of numpy's functions of arrays."""
 
-    def by_numpy(self, f: Function, args: list[Any], named: dict[str, Any], node: ast.AST) -> Any:
+    def by_numpy(
+        self, f: Function, args: list[Any], named: dict[str, Value], node: ast.AST
+    ) -> Value:
         """Return the result of a numpy function of arrays that only CPython's text can call.
 
         The functions in DENSE are compiled too.
@@ -78,7 +81,8 @@ class ArrayFunctions(Arrays):
         if not sizes:
             self.priced(f.__name__, {t: ""}, any(isinstance(a, Num) and a.data for a in args))
         else:
-            has_price = f in ELEMENTWISE or isinstance(f, np.ufunc)  # has a price of its own
+            # whether the function has its own price
+            has_price = f in ELEMENTWISE or isinstance(f, np.ufunc)
             self.spend_on_all("vec", longest, f.__name__ if has_price else "each", t)
         if sizes:
             self.end_loop()
@@ -87,11 +91,13 @@ class ArrayFunctions(Arrays):
             return Arr(name, t, dims=(("-1", "1"),) * sample.ndim, off="0", py=name, local=True)
         return Num({t: ZERO[SLOT[t]]}, name, data=True, bound=reach([t]))
 
-    def _dense(self, f: Function, operands: list[Vec], name: str, t: str, node: ast.AST) -> Any:
-        """Return the result of a function of a matrix, with its price.
+    def _dense(
+        self, f: Function, operands: list[Vec], name: str, t: str, node: ast.AST
+    ) -> Num | Arr:
+        """Return the result of a function of a matrix, and count its price.
 
         `name` is the result in CPython's text. The compiled text calls numpy's own loop, which
-        works in doubles.
+        computes in double precision.
         """
         self.emit(None, f"{name} = {self._noting_call(f)}, {', '.join(v.py for v in operands)})")
         (n, width) = operands[0].dims
@@ -120,14 +126,14 @@ class ArrayFunctions(Arrays):
         if not dims:
             x = self.named(self.convert(f"{out}[0]", "f8", t, node))
             return Num({t: x}, name, data=True)
-        # numpy raises an error, or an argument contains a NaN
+        # true if numpy raises an error, or an argument contains a NaN
         self.bail(f"{out}[0] != {out}[0]", node)
         return self._result_array(Vec(dims, "f8", lambda k: f"{out}[{k}]", name), t, node)
 
     def _factors(self, a: Vec, t: str, node: ast.AST) -> Factors:
         """Return the factors of np.linalg.qr.
 
-        numpy's first loop leaves R in the upper triangle of the matrix, and below it the vectors
+        numpy's first loop leaves R in the upper triangle of the matrix. Below it are the vectors
         from which the second loop computes Q.
         """
         (m, n) = a.dims
@@ -174,7 +180,7 @@ class ArrayFunctions(Arrays):
         return f"call_noting(np.linalg.{f.__name__}, {place(self.codelet, self.line)!r}"
 
     def _bail_if_unsuitable(self, f: Function, buf: str, m: str, n: str, node: ast.AST) -> None:
-        """Leave the compiled text at a matrix with a fault, so that CPython's text can note it."""
+        """Leave the compiled text if a matrix has a fault, which CPython's text can note."""
         k = self.new("i")
         fault = "{0}[{1}] != {0}[{1}]"
         if f is np.linalg.cholesky:
@@ -186,7 +192,7 @@ class ArrayFunctions(Arrays):
             self.bail(fault.format(buf, k, n, ASYMMETRY), node)
 
     def _result_array(self, v: Vec, t: str, node: ast.AST) -> Arr:
-        """Return the result of one of numpy's loops as an array; it is `v.py` in CPython's text."""
+        """Return the result of a numpy loop as an array, called `v.py` in CPython's text."""
         self.temporaries[v.py] = self.loops_over
         steps = (*v.dims[1:], "1")
         dims = tuple(zip(v.dims, steps, strict=True))
@@ -200,7 +206,7 @@ class ArrayFunctions(Arrays):
 
         return self._materialised(replace(v, type=to, item=item), False).buf
 
-    def _sample(self, value: Any, node: ast.AST) -> tuple[str, Any]:
+    def _sample(self, value: Value, node: ast.AST) -> tuple[str, Any]:
         """Return (CPython's text of an argument, a sample of its type)."""
         if isinstance(value, (Arr, Vec)):
             v = self.as_vec(value, node)

@@ -1,9 +1,10 @@
-"""Whole arrays in a scalar loop: operators, functions, stores, reductions and products."""
+"""Complete arrays in a scalar loop: operators, functions, stores, reductions and products."""
 
 from __future__ import annotations
 
 import ast
 import operator
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -25,6 +26,7 @@ from ipu_teach.compile.scalar.values import (
     Arr,
     Num,
     StaticValue,
+    Value,
     Vec,
 )
 from ipu_teach.compile.scalar.writer import (
@@ -38,7 +40,7 @@ from ipu_teach.compile.scalar.writer import (
 )
 from ipu_teach.compile.trace import REDUCTIONS
 
-# By numpy's reduction: its initial value, and the text of adding one number. A reduction without an
+# By numpy's reduction: its initial value, and the text that adds one number. A reduction without an
 # initial value starts with the first number.
 REDUCED = {
     "add": ("np.int64(0)", "{} + np.int64({})"),
@@ -53,10 +55,11 @@ REDUCED = {
 class Arrays(Regions):
     """Statements over all elements of arrays."""
 
-    def as_vec(self, a: Any, node: ast.AST, load: str = "") -> Vec:
-        """Return an operand of a statement over whole regions.
+    def as_vec(self, a: Value, node: ast.AST, load: str = "") -> Vec:
+        """Return an operand of a statement over complete regions.
 
-        `load` is the price name of its load; by default, it is found here.
+        `load` is the name of the price of its load. By default, it is AGAIN if the current loop has
+        already loaded the region.
         """
         if isinstance(a, Vec):
             return a
@@ -116,10 +119,10 @@ class Arrays(Regions):
         (_, s), (n, t) = array.dims
         return f"{array.off} + {k} // {n} * {s} + {k} % {n} * {t}"
 
-    def vector(self, kind: type, a: Any, b: Any, node: ast.AST) -> Vec:
-        """Return the result of an operator on whole regions, computed in a loop where it is stored.
+    def vector(self, kind: type, a: Value, b: Value, node: ast.AST) -> Vec:
+        """Return the result of an operator on complete regions.
 
-        Except for powers, IEEE fixes the bits of each element.
+        It is computed where it is stored. Except for powers, IEEE fixes the bits of each element.
         """
         sign, fn, name = BINARY[kind]
         a, b = (
@@ -149,11 +152,18 @@ class Arrays(Regions):
         )
 
     def mapped(
-        self, f: Function, args: list[Any], make: Make | None, name: str, form: str, node: ast.AST
+        self,
+        f: Function,
+        args: Sequence[Value],
+        make: Make | None,
+        name: str,
+        form: str,
+        node: ast.AST,
     ) -> Vec:
-        """Return the result of a function of numbers, applied to whole regions.
+        """Return the result of a function of numbers, applied to complete regions.
 
-        `form` is CPython's text. Without `make`, the compiled text cannot compute it.
+        `form` is a format of CPython's text. If `make` is None, the compiled text cannot compute
+        the function.
         """
         parts = [self.as_vec(a, node) for a in args]
         longest = max(parts, key=lambda v: len(v.dims))
@@ -191,7 +201,7 @@ class Arrays(Regions):
         )
 
     def _fits(self, v: Vec, to: Vec, node: ast.AST) -> None:
-        """Check that two shapes are equal; broadcasting is left to numpy."""
+        """Check that two shapes are equal. Broadcasting is left to numpy."""
         if v.dims and len(v.dims) < len(to.dims):
             self.require_python(node)
         for n, m in zip(v.dims, to.dims, strict=False):
@@ -199,9 +209,9 @@ class Arrays(Regions):
                 self.bail(f"{n} != {m}", node)
 
     def _as_one_type(
-        self, a: Any, other: Any, fn: Function, is_right_operand: bool, node: ast.AST
-    ) -> Any:
-        """Return a number of several types as the one type that it takes beside an array.
+        self, a: Value, other: Value, fn: Function, is_right_operand: bool, node: ast.AST
+    ) -> Value:
+        """Return a number of several types as the one type that it takes next to an array.
 
         Any other value is returned unchanged.
         """
@@ -217,8 +227,8 @@ class Arrays(Regions):
         slots, _ = self.dispatch([a], self.converting(r, node))
         return Num(slots, a.py, data=a.data)
 
-    def fill(self, to: Arr, value: Any, node: ast.AST) -> None:
-        """Store a value into a whole region."""
+    def fill(self, to: Arr, value: Value, node: ast.AST) -> None:
+        """Store a value in a complete region."""
         if not to.writable:
             self._read_only(to, node)
         self.refuse_if(to.rows or to.box, node, "this assignment to a list", "a loop")
@@ -250,7 +260,7 @@ class Arrays(Regions):
         self.end_loop()
 
     def reduced(self, f: Function, value: Any, node: ast.AST) -> Num:
-        """Return np.sum, np.any and the like of a whole region, as a number.
+        """Return np.sum, np.any or another reduction of a complete region, as a number.
 
         Floats are reduced by numpy's own loop, which sums pairwise.
         """
@@ -268,7 +278,7 @@ class Arrays(Regions):
             self.bail(f"{v.n} == 0", node)
         is_float_loop = v.type in FLOATS and t == v.type
         is_half = v.type == "f2"
-        # a local array of halves contains singles
+        # elements of a local array of halves are stored as singles
         is_local_half = is_half and is_float_loop and (isinstance(value, Vec) or value.local)
         if len(v.dims) > 1 or self.multi or is_local_half or "u8" in (t, v.type):
             self.require_python(node)
@@ -297,9 +307,10 @@ class Arrays(Regions):
         )
         return Num({t: self.named(f"half_value({call})" if is_half else call)}, py, data=True)
 
-    def product(self, a: Any, b: Any, form: str, node: ast.AST) -> Any:
+    def product(self, a: Value, b: Value, form: str, node: ast.AST) -> Num | Arr:
         """Return a @ b of vectors and matrices, computed by numpy's own loop."""
-        x, y = self.as_vec(a, node, OF_PRODUCT), self.as_vec(b, node, OF_PRODUCT)
+        x = self.as_vec(a, node, OF_PRODUCT)
+        y = self.as_vec(b, node, OF_PRODUCT)
         self.refuse_if(not x.dims or not y.dims, node, "@ of a number")
         t = self.type_of(operator.mul, [x.type, y.type], node)
         py = form.format(x.py, y.py)
@@ -357,8 +368,9 @@ class Arrays(Regions):
     def _emit_product(
         self, left: tuple[Vec, Arr], right: tuple[Vec, Arr], name: str, t: str, node: ast.AST
     ) -> None:
-        """Write the call of numpy's loop for a product of type t into the new array `name`."""
-        (x, a), (y, b) = left, right
+        """Write the call of numpy's loop for a product of type `t` into the new array `name`."""
+        (x, a) = left
+        (y, b) = right
         letter = np.dtype(t).char
         loop = self.loop_at(np.matmul, f"{letter}{letter}->{letter}")
         n = self.named(x.dims[-1])
@@ -375,7 +387,7 @@ class Arrays(Regions):
         self.emit(f"product_loop({loop}, {ends}, {m}, {n}, {p}, {steps})")
 
     def end_loop(self, result: Vec | None = None) -> None:
-        """Count the end of a loop over vectors; with `result`, of one loop per element of it."""
+        """Count the end of a loop over vectors. With `result`, count one loop per element of it."""
         if result is None:
             self.spend(LOOP)
         else:

@@ -34,6 +34,7 @@ from ipu_teach.compile.scalar.values import (
     Refused,
     Scope,
     StaticValue,
+    Value,
     Vec,
 )
 from ipu_teach.compile.trace import DENSE, ELEMENTWISE, REDUCTIONS, STATIC_SHAPE
@@ -47,13 +48,13 @@ BY_NUMPY = (
     | ELEMENTWISE
     | {*DENSE, np.arange, np.linspace, np.power, np.arctan2, np.hypot, np.astype}
 )
-MOST_CALLS = 8  # nested calls of the learner's functions
+MOST_CALLS = 8  # maximum depth of nested calls of the learner's functions
 
 
 class Calls(Functions):
     """The results of calls."""
 
-    def v_Call(self, node: ast.Call) -> Any:
+    def v_Call(self, node: ast.Call) -> Value:
         function = self.value(node.func)
         if isinstance(function, Inner):
             return self._inline(function, node)
@@ -64,8 +65,8 @@ class Calls(Functions):
             node,
             "a call with *",
         )
-        bound: list[Any] = []
-        if isinstance(f, tuple):  # a method of an array
+        bound: list[Value] = []
+        if isinstance(f, tuple):  # true for a method of an array
             bound = [f[1]]
             f = f[0]
         if not isinstance(f, Hashable) or not callable(f):
@@ -78,9 +79,12 @@ class Calls(Functions):
         return self._number_call(f, node, bound, named) if result is None else result
 
     def _array_call(
-        self, f: Function, node: ast.Call, bound: list[Any], named: dict[str, ast.expr]
-    ) -> Any:
-        """Return the result of a function that makes, reshapes or reduces an array, or None."""
+        self, f: Function, node: ast.Call, bound: list[Value], named: dict[str, ast.expr]
+    ) -> Value | None:
+        """Return the result of a function that makes, reshapes or reduces an array, or None.
+
+        `bound` contains the array of a method call.
+        """
         if f in MAKERS:
             return self._new_array(f, node, named)
         if (
@@ -121,9 +125,9 @@ class Calls(Functions):
         return None
 
     def _number_call(
-        self, f: Function, node: ast.Call, bound: list[Any], named: dict[str, ast.expr]
-    ) -> Any:
-        """Return the result of any other function, of numbers or of whole arrays."""
+        self, f: Function, node: ast.Call, bound: list[Value], named: dict[str, ast.expr]
+    ) -> Value:
+        """Return the result of any other function, of numbers or of complete arrays."""
         if named and f not in BY_NUMPY:
             self.refuse(
                 node,
@@ -147,7 +151,7 @@ class Calls(Functions):
             return self.by_numpy(f, args, {k: self.value(v) for k, v in named.items()}, node)
         return self.of_numbers(f, args, node)
 
-    def _divmod(self, a: Num, b: Num, node: ast.Call) -> list[Any]:
+    def _divmod(self, a: Num, b: Num, node: ast.Call) -> list[Value]:
         """Return the quotient and the remainder of integers."""
         self.refuse_if(
             not (a.alts.keys() | b.alts.keys()) <= INTS, node, "divmod() of floats", "// and %"
@@ -164,7 +168,7 @@ class Calls(Functions):
         return self.constant(len(items))
 
     def _better(self, f: Function, best: Num, item: Num, node: ast.AST) -> Num:
-        """Return the builtin max or min: `item` where it is strictly better than `best`."""
+        """Return the result of the builtin max or min: `item` if it is better than `best`."""
         is_better = self.binary(ast.Gt if f is max else ast.Lt, item, best, node)
         var = "." + self.new("l")
         data = item.data or best.data
@@ -175,7 +179,7 @@ class Calls(Functions):
         self.loaded |= loaded
         result: Num = self.state.pop(var)
         self.priced("where", result.alts, data)
-        self.spend(data=data)  # a trace reads the single element of np.where's result
+        self.spend(data=data)  # a trace counts a read of the single element that np.where returns
         return result
 
     def _new_array(self, f: Function, node: ast.Call, named: dict[str, ast.expr]) -> Arr:
@@ -234,7 +238,7 @@ class Calls(Functions):
         return str(t)
 
     def _array_of(self, numbers: ast.List | ast.Tuple, kind: ast.expr | None, node: ast.AST) -> Arr:
-        """Return np.array([a, b, c]), or an array of such rows, of computed numbers."""
+        """Return np.array([a, b, c]) of computed numbers, or an array of such rows."""
         rows = [x.elts for x in numbers.elts if isinstance(x, (ast.List, ast.Tuple))]
         self.refuse_if(
             rows
@@ -265,7 +269,7 @@ class Calls(Functions):
         return replace(array, dims=tuple(dims))
 
     def store_all(self, array: Arr, values: list[Num], py: str, node: ast.AST) -> None:
-        """Store numbers one by one in an array that CPython's text makes in one expression."""
+        """Store numbers one by one in an array that CPython's text makes by the expression `py`."""
         with self.compiled_alone():
             for k, value in enumerate(values):
                 self.write(array, [self.constant(k)], value, node)
@@ -273,7 +277,7 @@ class Calls(Functions):
 
     # The learner's own functions
 
-    def _inline(self, f: FunctionType | Inner, node: ast.Call) -> Any:
+    def _inline(self, f: FunctionType | Inner, node: ast.Call) -> Value:
         """Return the result of a method or function, inlined as a loop of one iteration.
 
         So `return` becomes a `break`.
@@ -337,9 +341,9 @@ class Calls(Functions):
             return False
         return not isinstance(inspect.getattr_static(self.codelet, f.attr), staticmethod)
 
-    def _arguments(self, f: FunctionType | Inner, node: ast.Call) -> dict[str, Any]:
-        """Return the values of the function's arguments by name, defaults included."""
-        try:  # the defaults of a function inside compute() must be literals
+    def _arguments(self, f: FunctionType | Inner, node: ast.Call) -> dict[str, Value]:
+        """Return the values of the function's arguments by name, including defaults."""
+        try:  # The defaults of a function inside compute() must be literals.
             function = (
                 eval(f"lambda {ast.unparse(f.tree.args)}: 0", {}) if isinstance(f, Inner) else f
             )
@@ -353,7 +357,7 @@ class Calls(Functions):
             )
         except TypeError as error:
             self.refuse(node, str(error))
-        values: dict[str, Any] = {}
+        values: dict[str, Value] = {}
         for name, parameter in list(signature.parameters.items())[len(first) :]:
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
                 self.refuse(
@@ -382,7 +386,8 @@ def tree_of(f: FunctionType) -> ast.FunctionDef:
         tree = ast.parse(
             "\n" * (f.__code__.co_firstlineno - 1) + dedent(inspect.getsource(f))
         ).body[0]
-    except (OSError, TypeError, SyntaxError):  # typed at a prompt, or made by exec
+    # the function was typed at a prompt, or created by exec
+    except (OSError, TypeError, SyntaxError):
         raise Refused(
             f"{f.__qualname__}, whose text is not to be had,",
             0,
@@ -396,7 +401,10 @@ def tree_of(f: FunctionType) -> ast.FunctionDef:
 
 
 def scope_of(f: FunctionType, me: str, codelet: type[Vertex], prefix: str) -> Scope:
-    """Return the scope of a function, with its local and its outer names."""
+    """Return the scope of a function, with its local and its outer names.
+
+    `me` is the function's name for the vertex, and `prefix` begins the names of its variables.
+    """
     names = outside(f)
     if me:
         names[me] = codelet
@@ -404,7 +412,7 @@ def scope_of(f: FunctionType, me: str, codelet: type[Vertex], prefix: str) -> Sc
     return Scope(f, me=me, names=names, local=local, prefix=prefix, file=f.__code__.co_filename)
 
 
-def outside(f: FunctionType) -> dict[str, Any]:
+def outside(f: FunctionType) -> dict[str, object]:
     """Return the current values of a function's outer names."""
     names = {**vars(builtins), **f.__globals__}
     for name in f.__code__.co_freevars:

@@ -57,9 +57,9 @@ class Comprehensions(Loops):
         return result
 
     def generated(self, text: str, names: dict[str, ast.expr], node: ast.AST) -> ast.Module:
-        """Return statements from `text`, with expressions in place of names.
+        """Return statements from `text`, with expressions in place of `names`.
 
-        The variables that they assign become those of the walked function.
+        The variables that they assign become variables of the walked function.
         """
         substitution = Substitution(names)
         module = ast.Module([substitution.visit(part) for part in ast.parse(text).body], [])
@@ -71,7 +71,10 @@ class Comprehensions(Loops):
         return module
 
     def reduction_loop(self, f: Function, node: ast.Call, named: dict[str, ast.expr]) -> Num:
-        """Return sum, any, all, max or min of an iterable, written as a loop."""
+        """Return sum, any, all, max or min of an iterable, written as a loop.
+
+        `named` contains the keyword arguments of the call.
+        """
         generator = node.args[0]
         prefix = self.new("g_")
         if isinstance(generator, ast.ListComp) and f in (any, all):
@@ -164,8 +167,8 @@ def _renamed_parts(
 ) -> tuple[dict[str, ast.expr], list[ast.expr]]:
     """Return (names, conditions) of a comprehension or generator.
 
-    `names` maps T to its variables, E to its element, I to its iterable, and each of `letters`
-    to a new variable. All these variables begin with `prefix`.
+    `names` maps T to its variables, E to its element, I to its iterable, and each of `letters` to a
+    new variable. All these variables begin with `prefix`.
     """
     (part,) = generator.generators
     rename = Substitution(
@@ -187,7 +190,7 @@ def _renamed_parts(
 
 
 class _Line(ast.stmt):
-    """A line of CPython's text only."""
+    """A line that only CPython's text has."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

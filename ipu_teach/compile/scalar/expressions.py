@@ -1,4 +1,4 @@
-"""Expressions: the value of each, with the statements that it needs."""
+"""Expressions: the value of each, and the statements that it needs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -21,20 +21,89 @@ from ipu_teach.compile.scalar.regions import nested_text
 from ipu_teach.compile.scalar.values import (
     INSTEAD,
     Arr,
+    Constant,
     Factors,
     Inner,
     Known,
     Num,
     StaticValue,
     Unreached,
+    Value,
     Vec,
     in_words,
 )
 from ipu_teach.compile.scalar.writer import Price
 from ipu_teach.compile.trace import METHODS
 
+Item = TypeVar("Item")
 
-class Expressions(Calls):
+
+class Lists(Calls):
+    """New lists of numbers, which the compiled text stores as arrays."""
+
+    def list_of(self, values: list[Num], node: ast.AST, shape: tuple[int, ...] = ()) -> Arr:
+        """Return a new list of numbers."""
+        values = [self.fixed(x) for x in values]
+        self.boxes.setdefault(place_of(node), set()).update(*(x.alts for x in values))
+        array = self.listed([self.constant(n) for n in shape or (len(values),)], "", node)
+        flat = replace(array, dims=((Known(len(values)), "1"),))
+        self.store_all(
+            flat, values, nested_text([x.py for x in values], shape or (len(values),), "[]"), node
+        )
+        return array
+
+    def filled(self, node: ast.BinOp, rows: ast.expr | None = None) -> Arr:
+        """Return `[a] * n`, or a list of such lists with `rows` rows."""
+        fill = self.fixed(self.num(node.left.elts[0]))  # type: ignore[attr-defined]
+        sizes = [
+            self.not_none(n)
+            for n in self.nums([node.right] if rows is None else [rows, node.right])
+        ]
+        self.refuse_if(
+            any(not set(n.alts) <= INTS - {"u8"} for n in sizes), node, "this size of a list"
+        )
+        py = f"[{fill.py}] * {sizes[-1].py}"
+        self.boxes.setdefault(place_of(node), set()).update(fill.alts)
+        return self.listed(
+            sizes, py if rows is None else f"[{py} for _ in range({sizes[0].py})]", node, fill
+        )
+
+    def listed(self, sizes: list[Num], py: str, node: ast.AST, fill: Num | None = None) -> Arr:
+        """Return a new list of numbers.
+
+        `py` is the expression for it in CPython's text, and `fill` is the value of its elements.
+        """
+        place = place_of(node)
+        name = self.new("a")
+        self.boxes.setdefault(place, set())
+        counts = [
+            n.only[1]
+            if isinstance(n.const, int) and n.const >= 0
+            else self.named(f"max(0, {self.int64_text(n)})")
+            for n in sizes
+        ]
+        array = Arr(
+            name,
+            "?",
+            dims=tuple(zip(counts, (*counts[1:], "1"), strict=True)),
+            off="0",
+            py=name,
+            local=True,
+            box=place,
+        )
+        begin: dict[str, str] = {}
+        if fill is not None:
+            begin = {f"_{SLOT[t]}": x for t, x in fill.alts.items()}
+            begin["_tag"] = fill.tag if len(fill.alts) > 1 else str(CODES[fill.only[0]])
+        for part in self.parts(array):
+            kind = HELD[part[1]] if part != "_tag" else "np.int8"
+            self.emit(f"{name}{part} = np.full({' * '.join(counts)}, {kind}({begin.get(part, 0)}))")
+        if py:
+            self.emit(None, f"{name} = {py}")
+        return array
+
+
+class Expressions(Lists):
     """One method for each kind of expression."""
 
     def value(self, node: ast.expr) -> Any:
@@ -44,8 +113,8 @@ class Expressions(Calls):
             self.refuse(node, *in_words(node))
         try:
             return method(node)
-        # If the vertex never reaches this expression, the plain loop raises nothing; so this is not
-        # an error.
+        # This is not an error yet: if the vertex never reaches the expression, the plain loop
+        # raises nothing.
         except (TypeError, ValueError, ArithmeticError, LookupError) as error:
             self.refuse(node, f"`{ast.unparse(node)}`, which ends with {type(error).__name__},")
 
@@ -53,7 +122,7 @@ class Expressions(Calls):
         """Return the value of an expression that must be a number."""
         return self.single(self.value(node), node)
 
-    def single(self, value: Any, node: ast.expr) -> Num:
+    def single(self, value: Value, node: ast.expr) -> Num:
         """Return `value`, which must be a number."""
         if not isinstance(value, Num):
             instead = "an element of it" if isinstance(value, Arr) else ""
@@ -63,10 +132,10 @@ class Expressions(Calls):
         return value
 
     def nums(self, nodes: list[ast.expr]) -> list[Num]:
-        """Return the values of expressions that must be numbers, as `operands`."""
+        """Return the values of expressions that must be numbers, in the way of `operands`."""
         return self.operands(nodes, self.num)
 
-    def operands(self, nodes: list[ast.expr], read: Callable[[ast.expr], Any]) -> list[Any]:
+    def operands(self, nodes: list[ast.expr], read: Callable[[ast.expr], Item]) -> list[Item]:
         """Return the values of expressions, from left to right.
 
         A value whose CPython text would be evaluated too late is stored in a variable.
@@ -75,7 +144,8 @@ class Expressions(Calls):
         for node in nodes:
             at = len(self.operations)
             values.append(read(node))
-            # a later operand needs statements: the earlier operands are evaluated before them
+            # If a later operand needs statements, the earlier operands must be evaluated before
+            # them.
             if not all(
                 isinstance(operation, Line) and operation.python is None
                 for operation in self.operations[at:]
@@ -92,10 +162,10 @@ class Expressions(Calls):
                         at += 1
         return values
 
-    def v_Constant(self, node: ast.Constant) -> Any:
+    def v_Constant(self, node: ast.Constant) -> Value:
         return self.known_ahead(node.value)
 
-    def v_Name(self, node: ast.Name) -> Any:
+    def v_Name(self, node: ast.Name) -> Value:
         scope = self.scope
         while node.id not in scope.local and scope.outer is not None:
             scope = scope.outer
@@ -113,7 +183,7 @@ class Expressions(Calls):
             self.bail(f"{scope.prefix}{node.id}_tag == -1", node)
         return value if node.id not in self.known else replace(value, data=False)
 
-    def v_Attribute(self, node: ast.Attribute) -> Any:
+    def v_Attribute(self, node: ast.Attribute) -> Value:
         owner = self.value(node.value)
         if (
             isinstance(owner, StaticValue)
@@ -154,8 +224,8 @@ class Expressions(Calls):
         """Return whether an expression is the name of the vertex."""
         return isinstance(node, ast.Name) and node.id == self.scope.me
 
-    def _vertex_attribute(self, node: ast.Attribute) -> Any:
-        """Return self.name: a field, or an attribute of the class."""
+    def _vertex_attribute(self, node: ast.Attribute) -> Value:
+        """Return the value of self.name: a field, or an attribute of the class."""
         if node.attr == "num_workers" and self.multi:
             return Num({"wi": "workers"}, "workers", bound=64)
         declared = self.codelet.fields.get(node.attr)
@@ -199,7 +269,7 @@ class Expressions(Calls):
             return self.table(value.value, node)
         return value
 
-    def v_BinOp(self, node: ast.BinOp) -> Any:
+    def v_BinOp(self, node: ast.BinOp) -> Value:
         if (
             isinstance(node.op, ast.Mult)
             and isinstance(node.left, ast.List)
@@ -208,8 +278,8 @@ class Expressions(Calls):
             return self.filled(node)
         return self._operator(type(node.op), node.left, node.right, node)
 
-    def _operator(self, kind: type, left: ast.expr, right: ast.expr, node: ast.AST) -> Any:
-        """Return `left op right`, of numbers or of whole regions."""
+    def _operator(self, kind: type, left: ast.expr, right: ast.expr, node: ast.AST) -> Value:
+        """Return `left op right`, of numbers or of complete regions."""
         a, b = self.operands([left, right], self.value)
         if kind is ast.MatMult:
             return self.product(a, b, "({} @ {})", node)
@@ -217,7 +287,7 @@ class Expressions(Calls):
             return self.vector(kind, a, b, node)
         return self.binary(kind, self.single(a, left), self.single(b, right), node)
 
-    def v_UnaryOp(self, node: ast.UnaryOp) -> Any:
+    def v_UnaryOp(self, node: ast.UnaryOp) -> Value:
         a = self.value(node.operand)
         if isinstance(a, (Arr, Vec)) and not isinstance(node.op, ast.Not):
             sign, fn, name = UNARY[type(node.op)]
@@ -236,7 +306,7 @@ class Expressions(Calls):
         """Return `not a`."""
         return Num({"wb": self.named(f"not {self.truth(a)}")}, f"(not {a.py})", data=a.data)
 
-    def v_Compare(self, node: ast.Compare) -> Any:
+    def v_Compare(self, node: ast.Compare) -> Value:
         if len(node.ops) == 1 and isinstance(node.ops[0], (ast.Is, ast.IsNot, ast.In, ast.NotIn)):
             return (
                 self._is(node)
@@ -279,7 +349,7 @@ class Expressions(Calls):
         )
 
     def _is_in(self, node: ast.Compare) -> Num:
-        """Return `a in (1, 2, 3)`: compared one by one, until one is equal."""
+        """Return `a in (1, 2, 3)`, which compares the items one by one until one is equal."""
         (items,) = node.comparators
         is_positive = isinstance(node.ops[0], ast.In)
         values = (
@@ -295,22 +365,26 @@ class Expressions(Calls):
         )
         a = self.fixed(self.num(node.left))
 
-        def is_equal(value: Any) -> Num:
+        def is_equal(value: Constant) -> Num:
             return self.binary(ast.Eq, a, self.constant(value), node)
 
         result = self._logic([partial(is_equal, value) for value in values], False, node)
         return result if is_positive else self._not(result)
 
-    def v_BoolOp(self, node: ast.BoolOp) -> Any:
+    def v_BoolOp(self, node: ast.BoolOp) -> Value:
         parts: list[Callable[[], Num]] = [partial(self.num, value) for value in node.values]
         return self._logic(parts, isinstance(node.op, ast.And), node)
 
     def _logic(self, parts: list[Callable[[], Num]], is_and: bool, node: ast.AST) -> Num:
-        """Return `and` or `or`; a part is evaluated only if the earlier ones do not decide."""
+        """Return `and` or `or` of `parts`.
+
+        A part is evaluated only if the earlier parts do not decide.
+        """
         var = "." + self.new("l")
         value = parts[0]()
         self.assign(var, value, node)
-        skipped: list[Counter[Price]] = []  # the costs to count where the rest is skipped
+        # the costs to count where the remaining parts are skipped
+        skipped: list[Counter[Price]] = []
         data = False
         for part in parts[1:]:
             a: Num = self.state[var]
@@ -338,7 +412,7 @@ class Expressions(Calls):
         result: Num = self.state.pop(var)
         return result
 
-    def v_IfExp(self, node: ast.IfExp) -> Any:
+    def v_IfExp(self, node: ast.IfExp) -> Value:
         var = "." + self.new("l")
 
         def assign(part: ast.expr) -> None:
@@ -347,7 +421,8 @@ class Expressions(Calls):
         self.fork(node.test, partial(assign, node.body), partial(assign, node.orelse))
         if var not in self.state:
             raise Unreached
-        return self.state.pop(var)
+        result: Value = self.state.pop(var)
+        return result
 
     def v_NamedExpr(self, node: ast.NamedExpr) -> Any:
         self.bind(node.target.id, self.value(node.value), node)
@@ -363,73 +438,15 @@ class Expressions(Calls):
 
     # Lists
 
-    def v_Tuple(self, node: ast.Tuple) -> list[Any]:
+    def v_Tuple(self, node: ast.Tuple) -> list[Value]:
         return self.operands(list(node.elts), self.value)
 
-    def v_List(self, node: ast.List) -> Any:
+    def v_List(self, node: ast.List) -> Value:
         if is_constant(node):
             return StaticValue(ast.literal_eval(node))
         return self.list_of(
             [self.single(x, node) for x in self.operands(node.elts, self.value)], node
         )
-
-    def list_of(self, values: list[Num], node: ast.AST, shape: tuple[int, ...] = ()) -> Arr:
-        """Return a new list of numbers."""
-        values = [self.fixed(x) for x in values]
-        self.boxes.setdefault(place_of(node), set()).update(*(x.alts for x in values))
-        array = self.listed([self.constant(n) for n in shape or (len(values),)], "", node)
-        flat = replace(array, dims=((Known(len(values)), "1"),))
-        self.store_all(
-            flat, values, nested_text([x.py for x in values], shape or (len(values),), "[]"), node
-        )
-        return array
-
-    def filled(self, node: ast.BinOp, rows: ast.expr | None = None) -> Arr:
-        """Return `[a] * n`, or a list of such lists."""
-        fill = self.fixed(self.num(node.left.elts[0]))  # type: ignore[attr-defined]
-        sizes = [
-            self.not_none(n)
-            for n in self.nums([node.right] if rows is None else [rows, node.right])
-        ]
-        self.refuse_if(
-            any(not set(n.alts) <= INTS - {"u8"} for n in sizes), node, "this size of a list"
-        )
-        py = f"[{fill.py}] * {sizes[-1].py}"
-        self.boxes.setdefault(place_of(node), set()).update(fill.alts)
-        return self.listed(
-            sizes, py if rows is None else f"[{py} for _ in range({sizes[0].py})]", node, fill
-        )
-
-    def listed(self, sizes: list[Num], py: str, node: ast.AST, fill: Num | None = None) -> Arr:
-        """Return a new list of numbers; `py` makes it in CPython's text, `fill` is its content."""
-        place = place_of(node)
-        name = self.new("a")
-        self.boxes.setdefault(place, set())
-        counts = [
-            n.only[1]
-            if isinstance(n.const, int) and n.const >= 0
-            else self.named(f"max(0, {self.int64_text(n)})")
-            for n in sizes
-        ]
-        array = Arr(
-            name,
-            "?",
-            dims=tuple(zip(counts, (*counts[1:], "1"), strict=True)),
-            off="0",
-            py=name,
-            local=True,
-            box=place,
-        )
-        begin: dict[str, str] = {}
-        if fill is not None:
-            begin = {f"_{SLOT[t]}": x for t, x in fill.alts.items()}
-            begin["_tag"] = fill.tag if len(fill.alts) > 1 else str(CODES[fill.only[0]])
-        for part in self.parts(array):
-            kind = HELD[part[1]] if part != "_tag" else "np.int8"
-            self.emit(f"{name}{part} = np.full({' * '.join(counts)}, {kind}({begin.get(part, 0)}))")
-        if py:
-            self.emit(None, f"{name} = {py}")
-        return array
 
 
 def _append_result(results: list[Num], part: Callable[[], Num]) -> None:
@@ -447,5 +464,5 @@ def is_constant(node: ast.List | ast.Tuple) -> bool:
 
 
 def place_of(node: ast.AST) -> str:
-    """Return a text that identifies the place where a list is made."""
+    """Return a text that identifies the place in the source where a list is made."""
     return f"{getattr(node, 'lineno', 0)}:{getattr(node, 'col_offset', 0)}:{ast.unparse(node)}"

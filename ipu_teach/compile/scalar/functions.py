@@ -10,9 +10,11 @@ from __future__ import annotations
 import ast
 import inspect
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ipu_teach.compile.scalar.arithmetic import BINARY
 from ipu_teach.compile.scalar.array_functions import ArrayFunctions
@@ -27,7 +29,7 @@ from ipu_teach.compile.scalar.kinds import (
     kind_of,
     numpys,
 )
-from ipu_teach.compile.scalar.values import INSTEAD, Arr, Num, Vec
+from ipu_teach.compile.scalar.values import INSTEAD, Arr, Constant, Num, Value, Vec
 from ipu_teach.compile.scalar.writer import Make
 from ipu_teach.compile.trace import ROUNDED
 
@@ -62,8 +64,8 @@ LOGICAL: dict[Function, str] = {
     np.logical_xor: "({} != {})",
     np.logical_not: "(not {})",
 }
-# The larger or the smaller of two numbers. The last two ignore NaN; for floats they are numpy's
-# loop.
+# The larger or the smaller of two numbers. The last two ignore NaN; for floats, numpy's loop
+# computes them.
 EXTREMES: dict[Function, str] = {
     np.maximum: "np_max",
     np.minimum: "np_min",
@@ -71,7 +73,7 @@ EXTREMES: dict[Function, str] = {
     np.fmin: "np_min",
 }
 BY_OPERATOR = {getattr(np, name): sign for sign, _, name in BINARY.values() if sign != "**"}
-# Functions that numpy computes in its own way: its own loop is called.
+# Functions for which numpy's own loop is called, because its results differ from other libraries'.
 BY_LOOP = frozenset(
     (
         np.exp,
@@ -109,7 +111,7 @@ BY_LOOP = frozenset(
         np.heaviside,
     )
 )
-# Functions of `math` for which numba has one with the same bits.
+# Functions of `math` for which numba has a function with the same bits.
 MATH = frozenset(
     (
         math.sqrt,
@@ -142,9 +144,9 @@ DOMAIN = {
 }
 _NO_POLE = "({0} > 0.0 or {0} != np.floor({0}))"
 _DIVIDES = "abs({0}) < np.inf and {1} != 0.0"
-# Functions of `math` that are called directly, and the condition under which they raise nothing;
-# otherwise CPython's text runs. Some take fewer arguments than in Python; those since 3.11 are
-# added where they exist.
+# Functions of `math` that are called directly, each with the condition under which it raises no
+# error; otherwise CPython's text runs. Some take fewer arguments than in Python. Functions that are
+# new in Python 3.11 are added if they exist.
 CALLED: dict[Function, str] = {
     math.erf: "",
     math.erfc: "",
@@ -169,10 +171,10 @@ CALLED |= {
     for name, condition in (("exp2", "abs({0}) < 1000.0"), ("cbrt", ""))
     if hasattr(math, name)
 }
-MOST_ARGUMENTS = 3  # the most arguments of a function in CALLED
+MOST_ARGUMENTS = 3  # maximum number of arguments of a function in CALLED
 # Functions that return integers.
 WHOLE = {math.floor: "np.floor", math.ceil: "np.ceil", math.trunc: "np.trunc", round: "np.rint"}
-# numpy's names of Python's functions, by which they are priced
+# numpy's names of Python's functions, under which they are priced
 NUMPYS = {
     "acos": "arccos",
     "acosh": "arccosh",
@@ -191,13 +193,16 @@ NUMBERS = frozenset(type(sample) for sample in SAMPLES.values())
 class Functions(ArrayFunctions):
     """The results of functions of single numbers in a scalar loop."""
 
-    def is_compiled(self, f: Function, args: list[Any]) -> bool:
+    def is_compiled(self, f: Function, args: list[Value]) -> bool:
         """Return whether `f`, one of numpy's functions of arrays, has a form for these numbers."""
         count = {np.round: 1, np.where: 3, np.clip: 3}.get(f, getattr(f, "nin", 0))
         return len(args) == count and all(isinstance(a, Num) for a in args)
 
-    def of_numbers(self, f: Function, args: list[Any], node: ast.Call) -> Any:
-        """Return the result of a function of Python or numpy, the latter also of whole regions."""
+    def of_numbers(self, f: Function, args: list[Value], node: ast.Call) -> Num | Vec:
+        """Return the result of a function of Python or numpy.
+
+        numpy's functions also take complete regions.
+        """
         make = self._make_of(f, args, node)
         is_ufunc = f is abs or isinstance(f, np.ufunc)
         if make is None or len(args) != (getattr(f, "nin", 1) if is_ufunc else len(node.args)):
@@ -223,7 +228,7 @@ class Functions(ArrayFunctions):
         slots, tag = self.dispatch(nums, make)
         data = any(a.data for a in nums)
         bound = nums[0].bound if f in (abs, int) else None
-        if f is int and FLOATS & nums[0].alts.keys():  # the bound is one of integers
+        if f is int and FLOATS & nums[0].alts.keys():  # bounds exist only for integers
             bound = None
         if is_ufunc:
             self.priced(name, slots, data)
@@ -236,14 +241,14 @@ class Functions(ArrayFunctions):
         return Num(slots, form.format(*(a.py for a in nums)), tag, data, bound=bound)
 
     def _make_of(self, f: Function, args: list[Any], node: ast.AST) -> Make | None:
-        """Return the function that writes the compiled text, or None if there is no form."""
+        """Return the function that writes the compiled text, or None if there is none for `f`."""
         if f in EXACT:
             return lambda ts, xs: self._exact(f, ts[0], xs[0], node)
         if f in TESTS:
             return lambda ts, xs: self._test(f, ts[0], xs[0], node)
         if f in LOGICAL:
             return lambda ts, xs: self._logical(f, ts, xs, node)
-        if f in BY_OPERATOR:  # these also turn Python's numbers into numpy's
+        if f in BY_OPERATOR:  # numpy's functions also convert Python's numbers to numpy's
             return self.arith(BY_OPERATOR[f], f, node, const=[None, None], bounds=[None, None])
         if f in EXTREMES:
             return lambda ts, xs: self._extreme(f, ts, xs, node)
@@ -276,7 +281,9 @@ class Functions(ArrayFunctions):
         """Return (type, text) of round() to a number of decimals."""
         return self._python_only(f, [a.const or t for a, t in zip(args, ts, strict=True)], node)
 
-    def _python_only(self, f: Function, operands: list[Any], node: ast.AST) -> tuple[str, str]:
+    def _python_only(
+        self, f: Function, operands: Sequence[str | Constant], node: ast.AST
+    ) -> tuple[str, str]:
         """Return the type and a placeholder for a result that only CPython's text computes."""
         r = self.type_of(f, operands, node)
         self.refuse_if(r not in SAMPLES, node, f"{text_of(f)} of {operands[0]}")
@@ -310,7 +317,7 @@ class Functions(ArrayFunctions):
         return r, TESTS[f][0].format(x)
 
     def _bail_if_nan(self, x: str, node: ast.AST) -> None:
-        """Leave a NaN to CPython's text: its sign depends on the code that computed it."""
+        """Leave a NaN to CPython's text, because its sign depends on the code that computed it."""
         self.bail(f"{x} != {x}", node)
 
     def _with_sign(
@@ -331,8 +338,8 @@ class Functions(ArrayFunctions):
         return r, self._better_of(EXTREMES[f], r, a, b, node)
 
     def _better_of(self, name: str, r: str, a: str, b: str, node: ast.AST) -> str:
-        """Return the text of `np_max` or `np_min` of two numbers."""
-        if r in FLOATS:  # the choice between 0 and -0 depends on the processor
+        """Return the text of `np_max` or `np_min` (`name`) of two numbers of type `r`."""
+        if r in FLOATS:  # processors differ in the choice between 0 and -0
             self.bail(f"{a} == 0 and {b} == 0 and np.signbit({a}) != np.signbit({b})", node)
         return f"{name}({a}, {b})"
 
@@ -390,12 +397,12 @@ class Functions(ArrayFunctions):
         name = self.named(
             f"{text} if {DOMAIN[f].format(xs[0])} else np.nan" if f in DOMAIN else text
         )
-        # errors and infinite results are left to Python
+        # Python handles errors and infinite results.
         self.bail(f"not ({name} - {name} == 0.0)", node)
         return "wf", name
 
 
-def chosen_number(condition: Any, a: Any, b: Any) -> Any:
+def chosen_number(condition: ArrayLike, a: ArrayLike, b: ArrayLike) -> Any:
     """Return np.where of numbers as a number."""
     return np.where(condition, a, b)[()]
 

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import DTypeLike
 
-Function = Callable[..., Any]  # one of numbers or arrays, Python's or numpy's
+from ipu_teach.types.rounding import AnyDType
+
+# A function of numbers or arrays, Python's or numpy's, whose stubs type most results as Any.
+Function: TypeAlias = Callable[..., Any]
+Constant: TypeAlias = bool | int | float | np.generic | None
 SAMPLES: dict[str, Any] = {
     "wb": True,
     "wi": 1,
@@ -32,8 +37,8 @@ INTS = frozenset(("wi", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"))
 FLOATS = frozenset(("wf", "f2", "f4", "f8"))
 BOOLS = frozenset(("b1", "wb"))
 WEAK = frozenset(("wb", "wi", "wf"))
-# By type: its slot, the type that variables of the compiled text have. Integers are int64, except
-# the largest; halves are singles.
+# By type: its slot, which is the type of its variables in the compiled text. Integers are int64,
+# except uint64; halves are singles.
 SLOT = {
     **dict.fromkeys(INTS, "i"),
     "u8": "u",
@@ -45,32 +50,33 @@ SLOT = {
     "wb": "b",
     "no": "b",
 }
-# The text of zero, and that of the dtype, by slot.
+# By slot: the text of zero, and that of the dtype.
 ZERO = {"i": "np.int64(0)", "u": "np.uint64(0)", "f": "np.float32(0)", "d": "0.0", "b": "False"}
 HELD = {"i": "np.int64", "u": "np.uint64", "f": "np.float32", "d": "np.float64", "b": "np.bool_"}
 
 
-def kind_of(value: Any) -> str:
+def kind_of(value: object) -> str:
     """Return the type of a number; "no" for None, and "?" for anything else."""
     if value is None:
         return "no"
-    if isinstance(value, np.generic):  # first, because np.float64 is a float too, but not weak
+    # tested first, because np.float64 is also a float, but not weak
+    if isinstance(value, np.generic):
         return str(value.dtype.str[1:])
     return "w" + type(value).__name__[0] if type(value) in (bool, int, float) else "?"
 
 
 @lru_cache(None, typed=True)
-def gives(f: Function, *operands: Any) -> str:
-    """Return the type of `f` of operands of these types, by example.
+def gives(f: Function, *operands: str | Constant) -> str:
+    """Return the type of `f` of operands of these types, found by computing an example.
 
-    An operand may also be a number.
+    An operand may also be a number instead of a type.
     """
     with np.errstate(all="ignore"):
         return kind_of(f(*(SAMPLES[x] if isinstance(x, str) else x for x in operands)))
 
 
-def is_number(value: Any) -> bool:
-    """Return whether a value is a number that the walk can represent, or None."""
+def is_number(value: object) -> bool:
+    """Return whether a value is None or a number that the walk can represent."""
     return kind_of(value) in SAMPLES
 
 
@@ -80,12 +86,15 @@ def reach(types: Iterable[str]) -> int | None:
     return None if max(sizes, default=0) > 32 else 2 ** max(sizes, default=0)
 
 
-def dtype_of(t: str) -> Any:
-    """Return numpy's dtype for a type; for Python's numbers, the dtype that represents them."""
+def dtype_of(t: str) -> AnyDType:
+    """Return numpy's dtype for a type.
+
+    For Python's numbers, it is the dtype that represents them.
+    """
     return np.dtype({"wb": "?", "wi": "i8", "wf": "f8"}.get(t, t))
 
 
-def numpys(dtype: Any) -> str:
+def numpys(dtype: DTypeLike) -> str:
     """Return the text of a dtype."""
     return f"np.{np.dtype(dtype).name.replace('bool', 'bool_')}"
 

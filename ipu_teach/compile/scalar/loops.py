@@ -1,4 +1,4 @@
-"""Loops: for and while, and the sequences of a for."""
+"""Loops: for and while, and the sequences over which a for iterates."""
 
 from __future__ import annotations
 
@@ -23,10 +23,12 @@ from ipu_teach.compile.scalar.values import (
     Num,
     State,
     StaticValue,
+    Value,
 )
 from ipu_teach.compile.scalar.variable_walk import is_same_knowledge, is_same_state
 
-MOST_WALKS = 12  # of one loop, until the knowledge at its head no longer changes
+# maximum number of walks of a loop, until the knowledge at its head no longer changes
+MOST_WALKS = 12
 
 
 class Loops(Statements):
@@ -35,10 +37,9 @@ class Loops(Statements):
     def loop(self, head: Callable[[list[State]], bool], node: ast.For | ast.While) -> None:
         """Walk a loop until the knowledge at its head no longer changes.
 
-        The text of the last walk is kept.
-
-        `head` writes the loop's first line, records the states in which it leaves the loop, and
-        returns whether data decide the number of iterations.
+        The text of the last walk remains. `head` writes the loop's first line, appends the states
+        in which it leaves the loop to its argument, and returns whether the number of iterations
+        depends on data.
         """
         if node.orelse:
             self.refuse(node.orelse[0], "a loop's else", "a flag that is set before the break")
@@ -49,7 +50,7 @@ class Loops(Statements):
         cached = next(
             (at_head for walked, at_head in settled if is_same_state(walked, before)), None
         )
-        if cached is not None:  # it was walked before, with the same knowledge
+        if cached is not None:  # true if the loop was walked before with the same knowledge
             entry = {
                 n: before[n] if n in before and is_same_knowledge(v, before[n]) else v
                 for n, v in cached.items()
@@ -64,16 +65,16 @@ class Loops(Statements):
             after, exits = self._walk_once(head, node, dict(entry))
             self.dry = dry
             merged = self.joined(entry, after) if after is not None else entry
-            for name, v in merged.items():  # a bound that grows is dropped
+            for name, v in merged.items():  # drops bounds that grow
                 old = entry.get(name)
                 if isinstance(v, Num) and isinstance(old, Num) and v.bound != old.bound:
                     merged[name] = replace(v, bound=None)
             done = is_same_state(merged, entry)
             if done and (dry or not lenient or self.missed == start[2]):
                 break
-            lenient = not done  # in the last walk, a name that no iteration assigns is refused
+            lenient = not done  # the last walk refuses a name that no iteration assigns
             del self.operations[start[0] :]
-            _, self.count, self.missed = start  # generated names are then the same again
+            _, self.count, self.missed = start  # so that generated names are the same again
             self.cost.clear()
             entry = merged
         else:
@@ -90,10 +91,10 @@ class Loops(Statements):
 
     def _walk_once(
         self, head: Callable[[list[State]], bool], node: ast.For | ast.While, state: State
-    ) -> tuple[Any, list[State]]:
-        """Walk a loop once.
+    ) -> tuple[State | None, list[State]]:
+        """Walk a loop once, and return (state at its end, states in which it is left).
 
-        Return (state at its end or None, states in which it is left).
+        The state at its end is None if no iteration ends.
         """
         scope = self.scope
         flag = self.new("q")
@@ -120,7 +121,7 @@ class Loops(Statements):
                 self.flush()
         self.notify_watch(f"leave({self.head()})")
         scope.loops.pop()
-        if has_return:  # a return of an inlined function leaves the enclosing loops too
+        if has_return:  # a return of an inlined function also leaves the enclosing loops
             with self.under(f"if {flag}:", f"if {flag}:"):
                 if scope.loops:
                     self.both(f"{scope.loops[-1][1]} = True")
@@ -159,7 +160,7 @@ class Loops(Statements):
     def _may_stop(self, node: ast.stmt, endless: bool = True) -> None:
         """Write the checks at a loop's head.
 
-        The compiled text of an `endless` loop asks whether it is to stop. CPython's text asks
+        The compiled text of an `endless` loop checks whether it must stop. CPython's text checks
         whether it has become too slow for the vertex.
         """
         if endless:
@@ -197,7 +198,7 @@ class Loops(Statements):
                 self.ranges.pop(counter, None)
                 if bounds and isinstance(bounds[0], Known) and bounds[2] == "1":
                     self.ranges[counter] = bounds[:2]
-                # a loop counter is control flow of the chip, and no data
+                # a loop counter is control flow on the chip, and not data
                 control, self.control = self.control, 0
                 self.store(node.target, item, node)
                 self.control = control
@@ -214,7 +215,7 @@ class Loops(Statements):
         self.refuse(node, "this loop variable")
 
     def _sequence(self, node: ast.expr) -> LoopSequence:
-        """Return the sequence that a `for` iterates over."""
+        """Return the sequence over which a `for` iterates."""
         if isinstance(node, ast.Call):
             f = self.value(node.func)
             f = f.value if isinstance(f, StaticValue) else None
@@ -244,7 +245,7 @@ class Loops(Statements):
                 self.emit(f"{n} = {inner.count}", f"{n} = {inner.size}")
                 item_of = inner.item
 
-                def item(k: str) -> Any:
+                def item(k: str) -> Value:
                     index = self.new()
                     self.both(f"{index} = {n} - 1 - {k}")
                     return item_of(index)
@@ -267,7 +268,8 @@ class Loops(Statements):
             self.bail(f"{sequence.count} != {n}", node)
             self.emit(None, f"assert {sequence.size} == {size}")
         text = f"zip({', '.join(i.py for i in inner)})"
-        data, counted = any(i.data for i in inner), any(i.counted for i in inner)
+        data = any(i.data for i in inner)
+        counted = any(i.counted for i in inner)
         return LoopSequence(
             n, lambda k: [i.item(k) for i in inner], py=text, size=size, data=data, counted=counted
         )
@@ -324,7 +326,7 @@ class Loops(Statements):
         (n, s) = array.dims[0]
         size = f"len({array.py})"
 
-        def item(k: str) -> Any:
+        def item(k: str) -> Value:
             if len(array.dims) == 1:
                 self.ranges[k] = "0", n
                 return self.load(array, [Num({"wi": k}, k, affine=(k, 0))], node)
@@ -336,9 +338,9 @@ class Loops(Statements):
 
 
 def numbered(inner: LoopSequence, start: str) -> LoopSequence:
-    """Return enumerate() of a sequence."""
+    """Return the sequence of enumerate(inner, start)."""
 
-    def item(k: str) -> list[Any]:
+    def item(k: str) -> list[Value]:
         number = k if start == "0" else f"({k} + {start})"
         return [Num({"wi": number}, number, bound=SMALL), inner.item(k)]
 

@@ -1,4 +1,4 @@
-"""The result of a walk: operations in sequence and nested. The engine prints them in two texts.
+"""The result of a walk: a sequence of nested operations, which the engine prints as two texts.
 
 Most operations are lines whose text the walk writes. An operation that depends on the target, or on
 later parts of the source, gets its text when it is printed.
@@ -11,15 +11,16 @@ from dataclasses import dataclass, field
 
 
 class Operation:
-    """An operation at a place of the texts."""
+    """An operation at one place of the texts."""
 
 
 @dataclass(frozen=True)
 class Line(Operation):
     """A statement of the compiled text, of CPython's text, or of both.
 
-    `watched` replaces CPython's statement when the run is watched. `tag` names the variable for
-    which the statement sets a type; it is not needed if the type is the same everywhere.
+    `watched` replaces CPython's statement in a run that is watched. `tag` is the variable whose
+    type the statement records; the statement is not needed if the variable has the same type
+    everywhere.
     """
 
     compiled: str | None
@@ -40,7 +41,7 @@ class Block(Line):
     counter: str = ""
 
     def all(self) -> Iterator[Operation]:
-        """Yield all operations in it, at any depth."""
+        """Yield all operations in the body, at any depth."""
         for operation in self.body:
             yield operation
             if isinstance(operation, Block):
@@ -49,17 +50,17 @@ class Block(Line):
 
 @dataclass(frozen=True)
 class Count(Operation):
-    """Counts the cycles of a straight piece, by its number."""
+    """Counts the cycles of straight-line code, by the number of its piece."""
 
     piece: int
 
 
 @dataclass(frozen=True)
 class CountRegion(Operation):
-    """Counts the cycles of an operation on a whole region, by the number of its rate.
+    """Counts the cycles of an operation on a complete region, by the number of its rate.
 
-    `elements` and `times` are the number of elements and of repetitions, in the compiled text and
-    in CPython's.
+    `elements` and `times` are the number of elements and of repetitions, each in the compiled text
+    and in CPython's.
     """
 
     counter: str
@@ -72,7 +73,8 @@ class CountRegion(Operation):
 class Finish(Operation):
     """The end of compute().
 
-    `answer` is what it returns, in the compiled text and in CPython's; None if it is always true.
+    `answer` is its return value in the compiled text and in CPython's, or None if it is always
+    true.
     """
 
     answer: tuple[str, str] | None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NoReturn
 
@@ -26,6 +27,7 @@ from ipu_teach.compile.scalar.values import (
     Fixed,
     Known,
     Num,
+    Value,
     Vec,
 )
 from ipu_teach.compile.scalar.variable_walk import VariableWalk
@@ -34,10 +36,11 @@ from ipu_teach.compile.scalar.writer import (
 )
 from ipu_teach.graph.vector_layout import VectorLayout
 from ipu_teach.graph.vertex import Field
+from ipu_teach.types import Array
 
-# By the size of an element: its mark when stored, with the lowest bit of each byte set.
+# By the size of an element in bytes: its mark after a store, with the lowest bit of each byte set.
 MARKS = {1: 1, 2: 0x0101, 4: 0x01010101, 8: 0x0101010101010101}
-MOST_NUMBERS = 1 << 12  # in a table of constants
+MOST_NUMBERS = 1 << 12  # the maximum size of a table of constants
 
 
 class Regions(VariableWalk):
@@ -52,7 +55,7 @@ class Regions(VariableWalk):
         readable = declared.kind != "output" or declared.depth > 0
         sized = VectorLayout.ONE_PTR not in declared.layouts[:1]
         rows = f"f_{name}_t" if name in self.lists else ""
-        # a constant of the vertex, so that work on it costs nothing
+        # a constant of the vertex, on which work costs nothing
         free = declared.kind == "state" and not declared.depth and name not in self.assigned
         return Arr(
             buf=f"f_{name}",
@@ -78,7 +81,7 @@ class Regions(VariableWalk):
     # Elements
 
     def keys(self, owner: Arr, node: ast.expr) -> list[Num] | None:
-        """Return the numbers of an index that selects a single element, else None."""
+        """Return the numbers of an index that selects a single element, or else None."""
         parts = node.elts if isinstance(node, ast.Tuple) else [node]
         if (
             len(parts) != len(owner.dims)
@@ -97,7 +100,10 @@ class Regions(VariableWalk):
         return at
 
     def _index(self, key: Num, n: str, node: ast.AST) -> str:
-        """Return the compiled text of an index, counted from the front and range-checked."""
+        """Return the compiled text of an index, counted from the front and range-checked.
+
+        `n` is the text of the length of the axis.
+        """
         key = self.not_none(key)
         self.refuse_if(
             not set(key.alts) <= INTS,
@@ -118,9 +124,9 @@ class Regions(VariableWalk):
     def _checked_ahead(self, counter: str, extra: int, n: str, node: ast.AST) -> bool:
         """Return whether an index is checked once for all iterations of a loop.
 
-        A compiler can then vectorise the loop. This is done only if every iteration reaches the
-        index: otherwise a vertex could return to CPython, which is slow, for an element that it
-        never accesses.
+        The index is `counter` + `extra`, on an axis of length `n`. A compiler can then vectorise
+        the loop. This is possible only if every iteration reaches the index: otherwise, a vertex
+        could return to CPython, which is slow, because of an element that it never accesses.
         """
         first, end = self.ranges.get(counter, ("", ""))
         check = f"if {end} > {first} and {end} + {extra} > {n}:"
@@ -153,15 +159,15 @@ class Regions(VariableWalk):
         return self.dispatch([a], make)[0]["i8"]
 
     def _element_text(self, array: Arr, at: str) -> str:
-        """Return the compiled text of an element of a buffer, as calculations have it."""
-        # an unsigned index, because numba wraps negative ones around once more
+        """Return the compiled text of an element of a buffer, in the type used for calculations."""
+        # The index is unsigned, because numba wraps negative indices around.
         raw = f"{array.buf}[np.uintp({at})]"
         if array.type == "f2" and not array.local:
             return f"half_value({raw})"
         return f"np.int64({raw})" if array.type in INTS and array.type != "u8" else raw
 
     def load(self, array: Arr, keys: list[Num], node: ast.AST) -> Num:
-        """Return an element of an array, with the code that reads it."""
+        """Return an element of an array, and write the code that reads it."""
         if not array.readable:
             self.refuse(
                 node,
@@ -175,7 +181,7 @@ class Regions(VariableWalk):
         if array.box:
             table = self.tables.get(array.box)
             types = sorted(self.boxes[array.box])
-            if not types:  # nothing has been stored in it so far
+            if not types:  # no number has been stored in the list so far
                 return self.not_none(Num({"no": "False"}, "None"))
             if (
                 table is not None
@@ -198,7 +204,7 @@ class Regions(VariableWalk):
             return Num(
                 {t: values[SLOT[t]] for t in types}, f"{array.py}[{key}]", tag, data, bound=bound
             )
-        is_preloaded = not keys and not array.writable  # a scalar field was read before the loop
+        is_preloaded = not keys and not array.writable  # a scalar field is read before the loop
         name = (
             Fixed(f"{array.buf}_v") if is_preloaded else self.named(self._element_text(array, at))
         )
@@ -208,7 +214,7 @@ class Regions(VariableWalk):
         return Num({array.type: name}, py, data=data, bound=reach([array.type]))
 
     def write(self, array: Arr, keys: list[Num], value: Any, node: ast.AST) -> None:
-        """Store an element."""
+        """Store a number in an element."""
         self.refuse_if(not isinstance(value, Num), node, "what is stored is not a single number")
         if not array.writable:
             self._read_only(array, node)
@@ -221,7 +227,7 @@ class Regions(VariableWalk):
             f"{array.py}[{key}] = "
             f"{f'to_unsigned({value.py}, {array.py}.dtype)' if cut else value.py}",
         )
-        # memory is written in words, so smaller stores take more instructions
+        # Memory is written in words, so smaller stores take more instructions.
         is_word = array.box or int(array.type[1]) >= 4
         self.spend("", *(("", 1) if is_word else (WORD, 3)))
         if array.box:
@@ -245,13 +251,13 @@ class Regions(VariableWalk):
         return "|= wbit" if self.multi else f"= {MARKS[int(t[1])]}"
 
     def _stored(self, array: Arr, x: str) -> str:
-        """Return the compiled text of a number as the buffer stores it."""
+        """Return the compiled text of a number in the form in which the buffer stores it."""
         return f"half_bits({x})" if array.type == "f2" and not array.local else x
 
     # Rows and slices
 
     def view(self, owner: Arr, index: ast.expr, node: ast.AST) -> Arr:
-        """Return what an index selects that is not a single element: rows, slices, or both."""
+        """Return the rows, slices, or both that an index selects."""
         parts = index.elts if isinstance(index, ast.Tuple) else [index]
         if len(parts) > len(owner.dims) or (
             (owner.rows or owner.box) and (len(parts) > 1 or isinstance(index, ast.Slice))
@@ -282,7 +288,10 @@ class Regions(VariableWalk):
 
     @staticmethod
     def offset_of(owner: Arr, off: str, first: str, step: str) -> str:
-        """Return the offset of item `first` of an axis; a list of vectors has a table of them."""
+        """Return the offset of item `first` of an axis.
+
+        A list of vectors has a table of offsets.
+        """
         if owner.rows:
             return f"{off} + dims[{owner.rows} + 2 * {first}]"
         return f"{off} + {first} * {step}"
@@ -292,14 +301,14 @@ class Regions(VariableWalk):
     ) -> Arr:
         """Return the array at offset `off`, which is owner[key] in CPython's text.
 
-        For a list of vectors it is vector number `first`, whose length is read from the table.
+        For a list of vectors, it is vector number `first`, whose length is in the table.
         """
         if owner.rows:
             dims = ((self.named(f"dims[{owner.rows} + 2 * {first} + 1]"), "1"),)
         mark = owner.mark and owner.mark + key
         return replace(owner, dims=dims, off=self.named(off), py=owner.py + key, mark=mark, rows="")
 
-    def reshaped(self, owner: Any, *shape: Any, node: ast.expr) -> Arr:
+    def reshaped(self, owner: Any, *shape: Value, node: ast.expr) -> Arr:
         """Return a vector or matrix in another shape, with the same elements in row-major order."""
         owner = self._materialised(owner) if isinstance(owner, Vec) else owner
         dimensions = shape[0] if shape and isinstance(shape[0], list) else shape
@@ -347,7 +356,10 @@ class Regions(VariableWalk):
         self.refuse(node, f"the Input {array.buf[2:]} is assigned", "an InOut")
 
     def _slice(self, part: ast.Slice, n: str, node: ast.AST) -> tuple[str, str, str, str]:
-        """Return (first index, number of items, step, CPython's text) of first:last:step."""
+        """Return (first index, number of items, step, CPython's text) of first:last:step.
+
+        `n` is the text of the length of the axis.
+        """
         nodes = (part.lower, part.upper, part.step)
         numbers = iter([self.not_none(a) for a in self.nums([e for e in nodes if e is not None])])
         values = ["", "", "1"]
@@ -375,10 +387,10 @@ class Regions(VariableWalk):
 
     # Tables and lists
 
-    def table(self, value: Any, node: ast.AST) -> Arr:
-        """Return the array of numbers that are known ahead.
+    def table(self, value: Sequence[object] | Array, node: ast.AST) -> Arr:
+        """Return the array of numbers that are known in advance.
 
-        They are a list, tuple or array of the codelet or its module, or a literal.
+        `value` is a list, tuple or array of the codelet or its module, or a literal.
         """
         numbers = value if isinstance(value, np.ndarray) else np.array(value, object)
         is_list = numbers.dtype == object

@@ -20,18 +20,19 @@ from ipu_teach.compile.scalar.values import (
     Num,
     Refused,
     StaticValue,
+    Value,
     in_words,
 )
 from ipu_teach.compile.scalar.writer import Price
 
-MOST_UNROLLED = 64  # items of a generator that one assignment unpacks
+MOST_UNROLLED = 64  # maximum number of items of a generator that one assignment unpacks
 
 
 class Statements(Expressions):
     """One method for each kind of statement."""
 
     def block(self, body: list[ast.stmt]) -> None:
-        """Walk statements, until one that the end of is not reached."""
+        """Walk statements in order, up to the first whose end is never reached."""
         for node in body:
             if not self.live:
                 break
@@ -59,7 +60,7 @@ class Statements(Expressions):
                 self.emit(None, value.py)
 
     def _prints(self, node: ast.expr) -> bool:
-        """Return whether a call is print(), which costs nothing, because a tile has no screen.
+        """Return whether a call is print(), which costs nothing because a tile has no screen.
 
         The plain loop prints. A print() that calls the learner's functions is refused.
         """
@@ -134,14 +135,14 @@ class Statements(Expressions):
         self.store(target, self.binary(kind, a, b, node), node)
 
     def _store_target(self, target: ast.Subscript, node: ast.AST) -> tuple[Arr, list[Num] | None]:
-        """Return the target of x[k] = value: (array, the index's numbers), or (its part, None)."""
+        """Return the target of x[k] = value: (array, numbers of the index) or (part, None)."""
         array = self.value(target.value)
         self.refuse_if(not isinstance(array, Arr), node, "this assignment")
         keys = self.keys(array, target.slice)
         return (self.view(array, target.slice, node), None) if keys is None else (array, keys)
 
     def _augment_region(self, array: Arr, node: ast.AugAssign) -> None:
-        """Walk `region += value` and the like."""
+        """Walk `region += value` and similar statements."""
         value = self.vector(type(node.op), array, self.value(node.value), node)
         self.refuse_if(
             not np.can_cast(value.type, array.type, "same_kind"),
@@ -150,7 +151,7 @@ class Statements(Expressions):
         )
         self.fill(array, value, node)
 
-    def store(self, target: ast.expr, value: Any, node: ast.AST) -> None:
+    def store(self, target: ast.expr, value: Value, node: ast.AST) -> None:
         """Assign a value to the target of an assignment."""
         if isinstance(target, ast.Name):
             if (
@@ -198,8 +199,8 @@ class Statements(Expressions):
     def unrolled(self, node: ast.expr) -> ast.expr:
         """Return the elements of a generator, comprehension or map() over constants as a tuple.
 
-        It is for an assignment to several names. Any other expression is returned unchanged. The
-        elements cost the same as if they were written one after the other.
+        It is used for an assignment to several names. Any other expression is returned unchanged.
+        The elements cost the same as if they were written one after the other.
         """
         if (
             isinstance(node, ast.Call)
@@ -239,18 +240,18 @@ class Statements(Expressions):
         return any(self.value(node.func) == StaticValue(function) for function in functions)
 
     def _constants(self, node: ast.expr) -> list[Any] | None:
-        """Return the items of a range or a sequence of constants; None for anything else."""
+        """Return the items of a range or a sequence of constants, or None for anything else."""
         if isinstance(node, (ast.Tuple, ast.List)) and is_constant(node):
             return list(ast.literal_eval(node))
         if not isinstance(node, ast.Call) or node.keywords or not self._calls(node, range):
             return None
         try:
             items = range(*(ast.literal_eval(argument) for argument in node.args))
-        except (TypeError, ValueError):  # an argument is not a constant, or no whole number
+        except (TypeError, ValueError):  # an argument is not a constant, or is not an integer
             return None
         return list(items) if len(items) <= MOST_UNROLLED else None
 
-    def unpacked(self, value: Any, count: int, node: ast.AST) -> list[Any]:
+    def unpacked(self, value: Any, count: int, node: ast.AST) -> list[Value]:
         """Return the values that an assignment to `count` names unpacks."""
         if isinstance(value, StaticValue) and isinstance(value.value, (list, tuple)):
             value = self.table(value.value, node)
@@ -265,7 +266,7 @@ class Statements(Expressions):
         return list(value)
 
     def _changes(self, name: str) -> bool:
-        """Return whether a list of that name may be changed: it is used as more than a table."""
+        """Return whether a list of that name is used as more than a table, and may be changed."""
         nodes = list(ast.walk(self.trees.get(self.scope.function, self.scope.function)))  # type: ignore[arg-type]
         written = {
             n.value
@@ -295,15 +296,15 @@ class Statements(Expressions):
     # Branches
 
     def fork(self, test: ast.expr, yes: Callable[[], None], no: Callable[[], None]) -> None:
-        """Walk one branch or the other, by the truth of an expression."""
+        """Walk one branch or the other, depending on the truth of an expression."""
         a = self.num(test)
         self.spend(data=a.data)
         self.branch(a, yes, no)
 
     def branch(self, a: Num, yes: Callable[[], None], no: Callable[[], None]) -> None:
-        """Walk one branch or the other, by the truth of a number."""
+        """Walk one branch or the other, depending on the truth of a number."""
         self.control += a.data
-        if a.const is not None:  # known ahead
+        if a.const is not None:  # the number is known in advance
             (yes if a.const else no)()
             self.control -= a.data
             return
@@ -341,7 +342,7 @@ class Statements(Expressions):
         self._leave(is_continue=True)
 
     def _leave(self, is_continue: bool) -> None:
-        """Walk a break or a continue of the learner's."""
+        """Walk a break or a continue in the learner's source."""
         self.flush()
         if self.control and not is_continue:
             self.scope.parted = True
@@ -349,7 +350,7 @@ class Statements(Expressions):
         self.leave("continue" if is_continue else "break")
 
     def leave(self, word: str = "break") -> None:
-        """Leave a loop, or go on to its next iteration."""
+        """Write a `break` or a `continue`, after which the code is not reached."""
         self.operations.append(Leave(word, word))
         self.live = False
 
@@ -370,7 +371,10 @@ class Statements(Expressions):
         self.bind(node.name, Inner(node, self.scope), node)
 
     def finish(self, answer: Num | None = None) -> None:
-        """End compute(). `answer` is what it returns; None, as no return at all, counts as true."""
+        """End compute().
+
+        `answer` is its return value. None, like no return statement, counts as true.
+        """
         self.flush()
         returned = None
         if answer is not None and "no" not in answer.alts and not answer.const:
@@ -389,7 +393,7 @@ READERS = ("len", "max", "min", "sum", "any", "all", "enumerate", "zip", "revers
 
 
 def mark_generated(module: ast.AST, node: ast.AST) -> None:
-    """Mark generated statements as such, at the place of `node`."""
+    """Mark statements as generated, and give them the position of `node`."""
     for part in ast.walk(module):
         ast.copy_location(part, node)
         if isinstance(part, ast.stmt):
@@ -397,7 +401,10 @@ def mark_generated(module: ast.AST, node: ast.AST) -> None:
 
 
 def _bindings(target: ast.expr, item: Any) -> dict[str, ast.expr] | None:
-    """Return the names' values in a loop's target for a constant item; None if it does not fit."""
+    """Return the values of the names in a loop's target for a constant item.
+
+    Return None if the item does not fit the target.
+    """
     if isinstance(target, ast.Name):
         return {target.id: ast.Constant(item)} if is_number(item) else None
     if not isinstance(target, (ast.Tuple, ast.List)) or not isinstance(item, (tuple, list)):
@@ -420,7 +427,7 @@ def _is_flat(element: ast.expr) -> bool:
 
 
 class Substitution(ast.NodeTransformer):
-    """Substitutes expressions for names."""
+    """Replaces names by expressions."""
 
     def __init__(self, names: dict[str, ast.expr]) -> None:
         self.names = names

@@ -1,9 +1,9 @@
 """The values in a walk: their possible types, and their names in the two texts.
 
-Types are numpy's, by two letters ("f4", "i2", "b1"), and three of Python's, which are weak: "wb",
-"wi", "wf" (a bool, int or float takes the type of the value it is combined with). There is no table
-of result types: the type of `a op b` is that of `op(sample, sample)`. "no" is the type of None,
-which a variable may have before its first number.
+Types are numpy's, with two letters ("f4", "i2", "b1"), and three of Python's, which are weak: "wb",
+"wi", "wf" (a bool, int or float takes the type of the value with which it is combined). There is no
+table of result types: the type of `a op b` is that of `op(sample, sample)`. "no" is the type of
+None, which a variable may have before its first number.
 """
 
 from __future__ import annotations
@@ -12,27 +12,33 @@ import ast
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import FunctionType
-from typing import Any
+from typing import Any, TypeAlias
 
-LIMIT = 2**61  # the compiled text has Python's integers as int64 up to here
+from ipu_teach.compile.scalar.kinds import Constant as Constant
+
+LIMIT = 2**61  # in the compiled text, Python's integers are int64 up to this magnitude
 SMALL = 2**40  # the largest loop counter
 LENGTH = 2**31  # the largest length
-SHORT = 2**20  # iterations of a loop that need not be stopped
+SHORT = 2**20  # a loop with fewer iterations need not check whether to stop
 
 
 class Fixed(str):
-    """The compiled text's name of an integer that never changes.
+    """The compiled text's name for an integer that never changes.
 
     It is a field's length, or a constant of the vertex.
     """
 
 
 class Known(Fixed):
-    """An integer that is known ahead: the text is its digits."""
+    """An integer that is known in advance: the text is its digits."""
 
 
 class Refused(Exception):
-    """A construct that is not translated, with its line (0: not known yet)."""
+    """A construct that is not translated.
+
+    `why` describes the construct. `line` is its line, or 0 if that is not known yet. `instead` is
+    what a learner could write instead, or "".
+    """
 
     def __init__(self, why: str, line: int = 0, instead: str = "") -> None:
         super().__init__(why)
@@ -42,9 +48,9 @@ class Refused(Exception):
 
 
 class Unreached(Exception):
-    """In the first walk of a loop: a name that only an earlier iteration assigns.
+    """Raised in the first walk of a loop at a name that only an earlier iteration assigns.
 
-    The first iteration does not take this branch.
+    The first iteration cannot take this branch.
     """
 
 
@@ -53,12 +59,13 @@ class Num:
     """A number.
 
     * `alts`: for each possible type, the compiled text of the number
-    * `tag`: the name of a variable that tells the type, if there are several
+    * `tag`: the name of the variable that contains the type, if there are several
     * `py`: CPython's text, which needs no types
-    * `data`: whether it depends on data, so that work on it costs cycles
-    * `bound`: the largest magnitude as a Python integer, None if unknown
+    * `data`: whether the number depends on data, so that work on it costs cycles
+    * `const`: its value, or None if that is not known in advance
+    * `bound`: the largest magnitude as a Python integer, or None if unknown
     * `maybe`: whether it may be unassigned
-    * `affine`: (a loop's counter, its difference from that counter)
+    * `affine`: (loop counter, difference from that counter), or None
     """
 
     alts: dict[str, str]
@@ -72,7 +79,7 @@ class Num:
 
     @property
     def only(self) -> tuple[str, str]:
-        """(type, text) of a number of one type."""
+        """(type, text) of a number that has one type."""
         return next(iter(self.alts.items()))
 
 
@@ -80,13 +87,13 @@ class Num:
 class Arr:
     """A field's region, a row or slice of it, a local array or list, or a table of constants.
 
-    * `dims`: (length, stride) of each axis in the compiled text, and `off`, the first element's
-      offset
-    * `mark`: CPython's text of the array that marks stores; empty if they are not marked
-    * `rows`: for a list of vectors, the index in `dims` where their offsets and lengths begin
-    * `box`: for a list, whose numbers may have several types, the place where it is made. Its
-      buffers are named `buf` with the slot of each type, and one contains the tags
-    * `free`: whether its numbers are known ahead
+    * `dims`: (length, stride) of each axis in the compiled text
+    * `off`: the first element's offset
+    * `mark`: CPython's text of the array that marks stores, or "" if they are not marked
+    * `rows`: for a list of vectors, the index in `dims` at which their offsets and lengths begin
+    * `box`: for a list, whose numbers may have several types, the place where it is made. For each
+      type's slot it has a buffer, named `buf` with the slot, and another buffer contains the tags
+    * `free`: whether its numbers are known in advance
     """
 
     buf: str
@@ -106,7 +113,7 @@ class Arr:
 
 @dataclass(frozen=True)
 class ConstantTable:
-    """Numbers that are known ahead: as CPython's text, and by name as compiled arrays."""
+    """Numbers that are known in advance: as CPython's text, and by name as compiled arrays."""
 
     py: str
     compiled: dict[str, str]
@@ -115,7 +122,10 @@ class ConstantTable:
 
 @dataclass(frozen=True)
 class StaticValue:
-    """A value that is known ahead and is not a number: a module, function, dtype, table or None."""
+    """A value that is known in advance and is not a number.
+
+    It is a module, a function, a dtype, a table or None.
+    """
 
     value: Any
 
@@ -126,11 +136,12 @@ class Factors(list[Arr]):
 
 @dataclass(frozen=True)
 class Vec:
-    """An expression over whole regions.
+    """An expression over complete regions.
 
-    `item(k)` emits the code for element k and returns its text. `dims` has the compiled text's
-    length of each axis, and none for a number; `size` is CPython's text of the number of elements.
-    `product`: it is the product of two others; `scaled`: one of those is a number.
+    `item(k)` writes the code for element k and returns its text. `dims` contains the compiled text
+    of the length of each axis; it is empty for a number. `size` is CPython's text of the number of
+    elements. `product` is True if the expression is a product of two others, and `scaled` if one of
+    those is a number.
     """
 
     dims: tuple[str, ...]
@@ -150,16 +161,15 @@ class Vec:
 
 @dataclass(frozen=True)
 class LoopSequence:
-    """A sequence that a `for` iterates over: `count` items, and `item(k)` for number k.
+    """A sequence over which a `for` iterates: `count` items, and `item(k)` for number k.
 
-    `py`: CPython's text of the sequence; `size`: that of the number
-    of items. `counted`: CPython's loop uses a counter too, and
-    gets its items by number. `bounds`: (first, end, step) if it is a plain range. `short`: it has
-    few iterations.
+    `py` is CPython's text of the sequence, and `size` that of the number of items. `counted` is
+    True if CPython's loop uses a counter, too, and gets its items by number. `bounds` is (first,
+    end, step) of a plain range. `short` is True if there are few iterations.
     """
 
     count: str
-    item: Callable[[str], Any]
+    item: Callable[[str], Value]
     py: str
     size: str
     data: bool = False
@@ -176,26 +186,29 @@ class Scope:
     """A function that is being walked: compute() itself, or one that is inlined."""
 
     function: FunctionType | ast.FunctionDef
-    me: str  # its name for the vertex; "" if it does not get it
-    names: dict[str, Any]
+    me: str  # its name for the vertex, or "" if it does not get the vertex
+    names: dict[str, object]
     local: frozenset[str]
-    prefix: str  # the beginning of its variables' names in the texts
+    prefix: str  # the names of its variables in the texts begin with this
     file: str
-    outer: Scope | None = None  # the function that contains its text
+    outer: Scope | None = None  # the function in which it is defined
     # by loop: ((states at breaks, states at continues), flag that a return sets)
     loops: list[tuple[tuple[list[State], ...], str]] = field(default_factory=list)
-    returns: str = ""  # the variable for its return value; "" for compute() itself
+    returns: str = ""  # the variable for its return value, or "" for compute() itself
     exits: list[State] = field(default_factory=list)
-    parted: bool = False  # data decide how many iterations one of its loops completes
+    parted: bool = False  # whether the number of completed iterations of a loop depends on data
 
 
 @dataclass(frozen=True)
 class Inner:
-    """A function defined inside another one."""
+    """A function that is defined inside another function."""
 
     tree: ast.FunctionDef
     scope: Scope = field(compare=False)
 
+
+# The value of an expression. A list contains the values of a tuple.
+Value: TypeAlias = "Num | Arr | Vec | StaticValue | Inner | list[Value] | list[Num] | list[Arr]"
 
 # Replacements for functions and methods that beginners use.
 INSTEAD = {
@@ -214,7 +227,7 @@ INSTEAD = {
 
 
 def in_words(node: ast.AST) -> tuple[str, str]:
-    """Return (description of an untranslated construct, its replacement or "")."""
+    """Return (description of an untranslated construct, what to write instead or "")."""
     counted = "np.zeros(n), with the keys as indices,"
     description = {
         ast.Try: ("a try", "an if before what may fail"),

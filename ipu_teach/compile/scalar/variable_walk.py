@@ -1,4 +1,4 @@
-"""Local variables: their values at a place of the source, and their joined state after branches."""
+"""Local variables: their values at a place in the source, and their joined state after branches."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 from ipu_teach.compile.scalar.arithmetic import Arithmetic
 from ipu_teach.compile.scalar.kinds import CODES, SLOT, ZERO
 from ipu_teach.compile.scalar.operations import Line
-from ipu_teach.compile.scalar.values import Arr, Num, Refused, State, Vec
+from ipu_teach.compile.scalar.values import Arr, Num, Refused, State, Value, Vec
 
 
 class VariableWalk(Arithmetic):
-    """Assignments to names, and the join of states."""
+    """Assignments to names, and the joining of states."""
 
-    def assign(self, name: str, value: Any, node: ast.AST) -> None:
-        """Assign a value to a variable: its slot, its tag for several types, and its state."""
+    def assign(self, name: str, value: Value, node: ast.AST) -> None:
+        """Assign a value to a variable: to its slot, its tag for several types, and its state."""
         if isinstance(value, Vec):
             value = self._materialised(value)
             self.temporaries[value.py] = self.loops_over
@@ -28,7 +28,10 @@ class VariableWalk(Arithmetic):
             self.state[name] = value
 
     def _number(self, name: str, s: str, value: Num) -> Num:
-        """Write the assignment of a number, and return the number as the variable has it."""
+        """Write the assignment of a number, and return the number of the variable.
+
+        `s` is the beginning of the variable's names in the texts.
+        """
         has_tag = len(value.alts) > 1
         for slot, text in {SLOT[t]: text for t, text in value.alts.items()}.items():
             self.emit(f"{s}_{slot} = {text}")
@@ -49,7 +52,10 @@ class VariableWalk(Arithmetic):
         )
 
     def _array(self, s: str, value: Arr) -> Arr:
-        """Write the assignment of an array, and return the array as the variable has it."""
+        """Write the assignment of an array, and return the array of the variable.
+
+        `s` is the beginning of the variable's names in the texts.
+        """
         self.emit(f"{s}_o = {value.off}", f"{s} = {value.py}")
         dims = []
         for k, (n, stride) in enumerate(value.dims):
@@ -71,7 +77,7 @@ class VariableWalk(Arithmetic):
         return replace(value, off=f"{s}_o", dims=tuple(dims), py=s, mark=mark, buf=buf)
 
     def parts(self, value: Arr) -> list[str]:
-        """Return the suffixes of the names of its buffers."""
+        """Return the suffixes of the names of an array's buffers."""
         if not value.box:
             return [""]
         types = self.boxes[value.box]
@@ -79,9 +85,9 @@ class VariableWalk(Arithmetic):
         return [*suffixes, "_tag"] if len(types) > 1 else suffixes
 
     def _materialised(self, value: Vec, python: bool = True) -> Arr:
-        """Return an expression over whole regions as a local array.
+        """Return an expression over complete regions as a local array.
 
-        Without `python`, it is in the compiled text only.
+        Without `python`, it exists only in the compiled text.
         """
         a = self.new("a")
         k = self.new("i")
@@ -100,7 +106,7 @@ class VariableWalk(Arithmetic):
             local=True,
         )
 
-    def bind(self, name: str, value: Any, node: ast.AST) -> None:
+    def bind(self, name: str, value: Value, node: ast.AST) -> None:
         """Assign to a name of the function that is being walked."""
         self.assign(self.scope.prefix + name, value, node)
 
@@ -137,7 +143,7 @@ class VariableWalk(Arithmetic):
                 for v in values
             ):
                 boxes = sorted({v.box for v in values})
-                # the lists share one set of types from here on
+                # from here on, the lists share one set of types
                 self.boxes |= dict.fromkeys(boxes, set().union(*(self.boxes[box] for box in boxes)))
                 result[name] = replace(values[0], box=boxes[0])
             else:
@@ -150,7 +156,10 @@ class VariableWalk(Arithmetic):
         return result
 
     def _joined_number(self, name: str, numbers: list[Num], is_missing: bool) -> Num:
-        """Return the number that a variable is after branches that give it these numbers."""
+        """Return the number of a variable after branches that assign these numbers to it.
+
+        `is_missing` is True if a branch does not assign it.
+        """
         alts = {t: x for v in numbers for t, x in v.alts.items()}
         maybe = is_missing or any(v.maybe for v in numbers)
         bounds = [v.bound for v in numbers]
@@ -182,13 +191,13 @@ def is_same_state(a: State, b: State) -> bool:
     )
 
 
-def _knowledge(a: Num) -> tuple[Any, ...]:
-    """Return what is known of a number, besides its texts."""
+def _knowledge(a: Num) -> tuple[object, ...]:
+    """Return what is known about a number, except its texts."""
     return a.alts.keys(), a.data, a.bound, a.maybe, a.affine
 
 
-def is_same_knowledge(a: Any, b: Any) -> bool:
-    """Return whether the same is known of two values."""
+def is_same_knowledge(a: Value, b: Value) -> bool:
+    """Return whether the same is known about two values."""
     if isinstance(a, Num) and isinstance(b, Num):
         return _knowledge(a) == _knowledge(b)
     return bool(a == b)

@@ -1,10 +1,12 @@
-"""Vertices that sort, merge and select. PopLibs orders rows by its CompareAndSwapAtDistance alone,
-and has no vertex that merges sorted runs; these formulas count the instructions of one.
+"""Vertices that sort, merge and select.
 
-The inner loop is of the kind of PopLibs' own
-(lib/popops/codelets/asm/CompareAndSwapAtDistanceKeyVal_float_unsigned.S): to load a key, to compare
-it, to bring the result of a comparison of floats to the integer side (`atom`), to branch, to store,
-and to count. NaN is behind all numbers: a run ends for the loop at its first NaN. Six workers share
+PopLibs orders rows by its CompareAndSwapAtDistance alone, and has no vertex that merges sorted
+runs; these formulas count the instructions of such a vertex.
+
+The inner loop is like PopLibs' own
+(lib/popops/codelets/asm/CompareAndSwapAtDistanceKeyVal_float_unsigned.S): it loads a key, compares
+it, moves the result of a comparison of floats to the integer side (`atom`), branches, stores, and
+counts. NaN comes after all numbers, so for the loop a run ends at its first NaN. Six workers share
 a merge: each finds by bisection where its share of the result begins in the two runs.
 """
 
@@ -18,10 +20,10 @@ from ipu_teach.cost.vertices.popnn import max_class
 from ipu_teach.target import Target
 from ipu_teach.types import DType
 
-_START = 20  # to read the vertex's pointers and counts: PopLibs' vertex takes 22 before its loop
+_START = 20  # reads pointers and counts; PopLibs' vertex takes 22
 _MERGE_START = 8  # two pointers, two ends, the two first keys, a count and the branch to the loop
 _BISECTION = 7  # a middle, two loads, a comparison, a branch, and a new end
-_INSERTION = 6  # a place in a list that is sorted: its end, and the smallest key that is kept
+_INSERTION = 6  # a place in a sorted list: its end, and the smallest key that is kept
 
 
 def compare_cycles(dtype: type[DType]) -> int:
@@ -30,8 +32,10 @@ def compare_cycles(dtype: type[DType]) -> int:
 
 
 def merge_cycles(dtypes: Sequence[type[DType]]) -> int:
-    """Return the worker cycles for an element of a merged run: its key and what goes along with it,
-    which are of these dtypes, the key's first."""
+    """Return the worker cycles for an element of a merged run: its key and its other parts.
+
+    `dtypes` are those of the key and of the parts.
+    """
     return 1 + compare_cycles(dtypes[0]) + sum(map(_move_cycles, dtypes)) - _load_cycles(dtypes[0])
 
 
@@ -40,22 +44,26 @@ def _load_cycles(dtype: type[DType]) -> int:
 
 
 def _move_cycles(dtype: type[DType]) -> int:
-    """To load an element and store it; memory is written by the word, so that of a smaller element
-    a word is read, changed and written."""
+    """Return the worker cycles to load an element and store it.
+
+    Memory is written in words. For a smaller element, a word is read, changed and written.
+    """
     return _load_cycles(dtype) + (3 if dtype.size < 4 else dtype.size // 4)
 
 
 def merge_runs(
     merges: int, outputs: int, length: int, dtypes: Sequence[type[DType]], target: Target
 ) -> int:
-    """Return the tile cycles of `merges` merges of two sorted runs of at most `length` elements,
-    each of which keeps its first `outputs` elements."""
+    """Return the tile cycles of `merges` merges of two sorted runs of at most `length` elements.
+
+    Each merge keeps its first `outputs` elements.
+    """
     workers = target.num_worker_contexts
     per_pair = merge_cycles(dtypes)
     alone = _MERGE_START + outputs * per_pair
     full, rest = divmod(merges, workers)
     worker = full * alone
-    if rest:  # the six share them; a share may end in one merge and begin in the next
+    if rest:  # the workers share them; a share may end in one merge and begin in the next
         begin = _MERGE_START + _BISECTION * length.bit_length()
         worker += min(alone, min(rest, 2) * begin + ceil_div(rest * outputs, workers) * per_pair)
     return _of_workers(worker, target)
@@ -64,15 +72,16 @@ def merge_runs(
 def sort_rows(
     rows: int, n: int, run: int, k: int, dtypes: Sequence[type[DType]], target: Target
 ) -> int:
-    """Tile cycles to bring the first `k` elements of each row of `n` to the front in order.
+    """Return the tile cycles to sort the first `k` elements of each row of `n` to its front.
 
-    Every `run` elements of a row are in order already; 1 if none are. The cheapest of these:
-    merging pairs of runs, round by round on all workers or each row on one; inserting; keeping the
-    first `k` while scanning; and for one element PopLibs' search for the largest.
+    Every `run` elements of a row are already in order (1: none are). The result is that of the
+    cheapest method: merging pairs of runs, round by round on all workers or each row on one;
+    inserting; keeping the first `k` while scanning; and for one element PopLibs' search for the
+    largest.
     """
     options = [
-        _merge_all(rows, n, run, k, dtypes, target),
-        _merge_apart(rows, n, run, k, dtypes, target),
+        _merge_all(rows, n, run, k=k, dtypes=dtypes, target=target),
+        _merge_apart(rows, n, run, k=k, dtypes=dtypes, target=target),
     ]
     if run == 1 and 0 < k < n:
         options.append(_select(rows, n, k, dtypes, target))
@@ -86,10 +95,10 @@ def _merge_all(
 ) -> int:
     runs = max(ceil_div(n, run), 1)
     length = min(run, k)
-    total = 0 if runs > 1 else merge_runs(rows, min(n, k), length, dtypes, target)
+    total = 0 if runs > 1 else merge_runs(rows, min(n, k), length, dtypes=dtypes, target=target)
     while runs > 1:
         retained = min(k, 2 * length)
-        total += merge_runs(rows * (runs // 2), retained, length, dtypes, target)
+        total += merge_runs(rows * (runs // 2), retained, length, dtypes=dtypes, target=target)
         runs = ceil_div(runs, 2)
         length = retained
     return total
@@ -98,7 +107,7 @@ def _merge_all(
 def _merge_apart(
     rows: int, n: int, run: int, k: int, dtypes: Sequence[type[DType]], target: Target
 ) -> int:
-    """Return each worker merges all runs of a row, or inserts its elements one by one."""
+    """Return the tile cycles if each worker merges all runs of a row, or inserts its elements."""
     workers = target.num_worker_contexts
     per_pair = merge_cycles(dtypes)
     runs = max(ceil_div(n, run), 1)
@@ -110,14 +119,17 @@ def _merge_apart(
         runs = ceil_div(runs, 2)
     if not row:
         row = _MERGE_START + n * per_pair
-    elif run == 1:  # half of the elements before each are larger, on average
+    elif run == 1:  # on average, half of the elements before each are larger
         row = min(row, n * (compare_cycles(dtypes[0]) + _INSERTION) + n * n // 4 * per_pair)
     return _of_workers(ceil_div(rows, workers) * row, target)
 
 
 def _select(rows: int, n: int, k: int, dtypes: Sequence[type[DType]], target: Target) -> int:
-    """Return each worker scans its share and keeps a sorted list. So many insertions as elements in
-    random order take on average, of which the one with number i passes with probability k / i."""
+    """Return the tile cycles if each worker scans its share and keeps a sorted list.
+
+    The number of insertions is the average for elements in random order: element i is inserted with
+    probability k / i.
+    """
     workers = target.num_worker_contexts
     parts = max(1, workers // rows)
     part = ceil_div(n, parts)
@@ -126,13 +138,17 @@ def _select(rows: int, n: int, k: int, dtypes: Sequence[type[DType]], target: Ta
     scan = part * compare_cycles(dtypes[0]) + passed * insertion
     total = SUPERVISOR_OVERHEAD + workers * (_START + ceil_div(rows * parts, workers) * scan)
     if parts > 1:
-        total += _merge_all(rows, parts * min(k, part), min(k, part), k, dtypes, target)
+        total += _merge_all(
+            rows, parts * min(k, part), min(k, part), k=k, dtypes=dtypes, target=target
+        )
     return total
 
 
 def _first(rows: int, n: int, dtypes: Sequence[type[DType]], target: Target) -> int:
-    """Return each worker searches a row; or a share of one, and then one worker the best of the
-    shares."""
+    """Return the tile cycles if each worker searches a row, or a share of a row.
+
+    In the second case one worker then selects the best of the shares.
+    """
     workers = target.num_worker_contexts
     move = sum(map(_move_cycles, dtypes))
     cycles = workers * ceil_div(rows, workers) * (int(max_class(n)) + move)
@@ -145,33 +161,35 @@ def _first(rows: int, n: int, dtypes: Sequence[type[DType]], target: Target) -> 
 
 
 def rank_pair(first: int, second: int, dtype: type[DType], target: Target) -> int:
-    """Return the tile cycles to walk through two sorted runs and count, for each key, those of the
-    other run that come before it."""
+    """Return the tile cycles to rank the keys of two sorted runs against each other.
+
+    A loop over both runs counts, for each key, the smaller keys of the other run.
+    """
     per_pair = compare_cycles(dtype) + 2  # a count, and the store of the other one
     begin = _MERGE_START + _BISECTION * min(first, second).bit_length()
     return _of_workers(begin + share(first + second, target) * per_pair, target)
 
 
 def sum_ranks(counts: int, n: int, target: Target) -> int:
-    """Return the tile cycles to add up the counts for each of `n` elements, and its position in its
-    run."""
+    """Return the tile cycles to add up the counts of `n` elements and their positions in a run."""
     return _of_workers(share(n, target) * (2 * counts + 2), target)
 
 
 def scatter_run(length: int, slots: int, dtype: type[DType], target: Target) -> int:
-    """Tile cycles to put those of `length` sorted elements that belong there into `slots`, by their
-    ranks, and zeros between them."""
+    """Return the tile cycles to store sorted elements in `slots` by rank, with zeros between.
+
+    Only those of the `length` elements that belong into these slots are stored.
+    """
     fill = share(ceil_div(slots * dtype.size, 8), target)
     moves = share(min(length, slots), target) * (2 + _move_cycles(dtype))
     return _of_workers(fill + _BISECTION * length.bit_length() + moves, target)
 
 
 def combine_runs(runs: int, n: int, dtype: type[DType], target: Target) -> int:
-    """Return the tile cycles to combine rows of `n` elements by OR; at most one of them is not
-    0."""
+    """Return the tile cycles to combine `runs` rows of `n` elements by OR; at most one is not 0."""
     return _of_workers(share(ceil_div(n * dtype.size, 4), target) * (2 * runs + 1), target)
 
 
 def _of_workers(cycles: int, target: Target) -> int:
-    """Return the tile cycles of a vertex whose slowest worker takes that long after its start."""
+    """Return the tile cycles of a vertex whose slowest worker takes `cycles` after its start."""
     return SUPERVISOR_OVERHEAD + target.num_worker_contexts * (_START + cycles)

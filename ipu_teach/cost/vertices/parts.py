@@ -1,8 +1,7 @@
-"""Parts of the estimators: sizes (one or many), shares of six workers, and costs of inner loops.
+"""Parts of the estimators: sizes (one or many), shares of workers, and costs of inner loops.
 
-A size is an int, or an int64 array with an entry for each vertex. The estimators use only
-whole-number arithmetic and the helpers here, so that one call costs one vertex or a million, and
-both ways give the same cycles.
+A size is an int, or an int64 array with an entry for each vertex. The estimators use only integer
+arithmetic and the helpers here. So one call works for one vertex or a million, with equal cycles.
 """
 
 from __future__ import annotations
@@ -19,11 +18,12 @@ from ipu_teach.types import BOOL, FLOAT, HALF, INT, LONGLONG, UNSIGNED_INT, Arra
 
 Size: TypeAlias = int | Array
 
-# Cycles of a tile's supervisor around a 1-D vertex: popops/PerformanceEstimation.cpp,
-# basicOpSupervisorOverhead.
+# cycles of a tile's supervisor around a 1-D vertex: popops/PerformanceEstimation.cpp,
+# basicOpSupervisorOverhead
 SUPERVISOR_OVERHEAD = 11
-# What is counted: work on single elements, the start of loops over vectors, what a store of less
-# than a word reads of it first; and side by side, work on vectors, its loads and its stores.
+# The kinds of counted work. Work on single elements, starts of loops over vectors, and reads of a
+# word before a part of it is stored follow each other. Work on vectors, its loads and its stores
+# overlap.
 STARTS, WORDS = "loop starts", "rest of words"
 BESIDE = ("vector", "loads", "stores")
 COUNTERS = ("scalar", STARTS, WORDS, *BESIDE)
@@ -55,33 +55,34 @@ def either(condition: Any, then: Size, otherwise: Size) -> Size:
 
 
 def larger(a: Size, b: Size) -> Size:
-    """Return the larger one."""
+    """Return the larger of two sizes, element by element."""
     return np.maximum(a, b) if isinstance(a, np.ndarray) or isinstance(b, np.ndarray) else max(a, b)
 
 
 def bit(n: Size, value: int) -> Size:
-    """Return 1 where the bit of that value is set in `n`, else 0."""
+    """Return 1 where the bit with the value `value` is set in `n`, else 0."""
     return n // value % 2
 
 
 def loop(n: Size, width: int, cycles: int) -> Size:
-    """Return `cycles` for every `width` elements: popops/PerformanceEstimation.cpp,
-    basicOpLoopCycles, which rounds the product."""
+    """Return `cycles` for every `width` elements, with the product rounded up.
+
+    Source: popops/PerformanceEstimation.cpp, basicOpLoopCycles.
+    """
     return cycles * (n + width - 1) // width
 
 
 def is_float(dtype: type[DType]) -> bool:
-    """Whether arithmetic on `dtype` is the floating point unit's."""
+    """Return whether the floating-point unit does the arithmetic on `dtype`."""
     return dtype in (FLOAT, HALF)
 
 
 @dataclass(frozen=True)
 class Rate:
-    """The cost of an inner loop: `cycles` for every `elements` of them; 0 elements means a data
-    path (2 FLOAT, 4 HALF).
+    """The cost of an inner loop: `cycles` for every `elements` elements.
 
-    `bare`: the library adds to the cycles the instructions around the loop, which belong to the
-    vertex.
+    0 elements stand for a data path (2 FLOAT, 4 HALF). With `bare`, the vertex adds the
+    instructions around the loop.
     """
 
     cycles: int
@@ -89,22 +90,22 @@ class Rate:
     bare: bool = True
 
     def width(self, dtype: type[DType], target: Target) -> int:
-        """Return the elements of one turn of the loop."""
+        """Return the elements of one iteration of the loop."""
         return self.elements or target.get_vector_width(dtype)
 
 
 def unrolled(cycles: int, elements: int) -> Rate:
-    """Return `cycles` for `elements`, the whole loop counted."""
+    """Return the rate of `cycles` for `elements` elements, including the entire loop."""
     return Rate(cycles, elements, bare=False)
 
 
 def vector(cycles: int) -> Rate:
-    """Return `cycles` for a data path of elements, and what the vertex's loop adds."""
+    """Return the rate of `cycles` for a data path, to which the vertex's loop is added."""
     return Rate(cycles, 0)
 
 
 def scalar(cycles: int) -> Rate:
-    """Return `cycles` for an element, and what the vertex's loop adds."""
+    """Return the rate of `cycles` for an element, to which the vertex's loop is added."""
     return Rate(cycles, 1)
 
 
@@ -112,10 +113,10 @@ Rates: TypeAlias = dict[tuple[str, type[DType]], Rate]
 
 
 def find(rates: Rates, op: str, dtype: type[DType], vertex: str) -> Rate:
-    """Return the rate of `op`; an integer type without a row of its own takes that of 32 or 64
-    bits.
+    """Return the rate of operation `op` on `dtype`.
 
-    Raises `MissingPerfEstimateError` for an operation, or a type, that PopLibs has no estimate of.
+    An integer type without its own row uses that of 32 or 64 bits. Raises
+    `MissingPerfEstimateError` for an operation or a type without an estimate in PopLibs.
     """
     substitutes: list[type[DType]] = [UNSIGNED_INT, INT]
     if dtype.size == 8:
@@ -134,7 +135,7 @@ T = TypeVar("T")
 
 
 def known_row(rows: Mapping[str, T], name: str, vertex: str) -> T:
-    """Return the row of that name. Raises `MissingPerfEstimateError` if PopLibs has none."""
+    """Return row `name`. Raises `MissingPerfEstimateError` if PopLibs has none."""
     if name in rows:
         return rows[name]
     raise MissingPerfEstimateError(f"""PopLibs has no estimate of {shown(name)}.

@@ -1,11 +1,12 @@
-"""Vertices of matrix products, and so of convolutions (graphcore/poplibs,
-lib/poplin/PerformanceEstimation.hpp). Tile cycles.
+"""Tile cycles of vertices of matrix products, and so of convolutions.
 
-The AMP units hold a panel of weights: as many columns as there are units, and 4 loads of the depth
-(16 HALF, 8 FLOAT). The weights of a panel are loaded, then the rows stream past, shared among the
-workers, one every 4 cycles (FLOAT: 8).
+Source: graphcore/poplibs, lib/poplin/PerformanceEstimation.hpp.
 
-Where a worker has two rows it takes longer than with three: PopLibs measured that.
+The AMP units hold a panel of weights. It has as many columns as there are units, and its depth is 4
+loads (16 HALF, 8 FLOAT). First the weights of a panel are loaded. Then the rows stream past it,
+shared among the workers, one every 4 cycles (FLOAT: 8).
+
+A worker takes longer for two rows than for three, as PopLibs measured.
 """
 
 from __future__ import annotations
@@ -21,14 +22,15 @@ from ipu_teach.types import FLOAT, HALF, DType
 
 
 def panel_depth(dtype: type[DType], target: Target) -> int:
-    """Return the elements of the depth in a panel of weights: the stages of the pipeline, each with
-    a load of 64 bits."""
+    """Return the depth of a panel of weights: the elements of a 64-bit load for each stage."""
     return target.conv_unit_pipeline_depth * target.get_vector_width(dtype)
 
 
 def conv_units(dtype: type[DType], partials: type[DType] | None, target: Target) -> int:
-    """Return the columns of a panel: AMP units of a tile for operands of `dtype` with sums of
-    `partials`."""
+    """Return the columns of a panel: the AMP units of a tile for operands of `dtype`.
+
+    `partials` is the type of the sums, None for that of the operands.
+    """
     if dtype is FLOAT:
         return target.conv_units_fp32
     return target.conv_units_fp16_sums_fp32 if partials is FLOAT else target.conv_units_fp16
@@ -41,10 +43,11 @@ def _weight_load(units: int, bytes_per_unit: int, target: Target, interleaved: b
 
 
 def _slowest(rows: Size, target: Target, worker: dict[int, int], further: int, idle: int) -> Size:
-    """Tile cycles of `rows` rows on all workers, each with none, one, two, or from three on
-    `further` for every one more.
+    """Return the tile cycles of `rows` rows on all workers.
 
-    PopLibs adds `idle` to the worker with the least to do, and takes the slowest.
+    `worker` has the cycles of a worker with none, one, two or three rows, and `further` those of
+    each further row. PopLibs adds `idle` to the worker with the least work, and returns the
+    slowest.
     """
     workers = target.num_worker_contexts
 
@@ -68,8 +71,7 @@ def conv_partial_1x1(
     groups: Size = 1,
     interleaved: bool = False,
 ) -> Size:
-    """Return the tile cycles of ConvPartial1x1: [rows, depth] times [depth, columns], and `groups`
-    of such products.
+    """Return the tile cycles of ConvPartial1x1: `groups` products [rows, depth] x [depth, columns].
 
     `partials` is the type of the sums, by default that of the operands. With `interleaved`, the
     weights are in memory that is read 128 bits at a time.
@@ -79,7 +81,7 @@ def conv_partial_1x1(
     deep, wide = ceil_div(depth, in_group), ceil_div(columns, units)
     load = _weight_load(units, in_group * dtype.size, target, interleaved)
     # HALF with all 16 units, or with FLOAT sums, keeps its state between calls; the other path is
-    # older and dearer.
+    # older and slower
     newer = partials is FLOAT or dtype is FLOAT or units == 16
     weights_kept = 7 if dtype is HALF and newer else 0
     add = _rows(rows, dtype, target, units, newer, weights_kept, False)
@@ -101,8 +103,10 @@ def _rows(
     weights_kept: int,
     overwrite: bool,
 ) -> Size:
-    """Tile cycles of all rows past one panel; `overwrite`: the first panel, which finds no sums to
-    add to."""
+    """Return the tile cycles of all rows past one panel.
+
+    With `overwrite`, the panel is the first one, so that there are no sums to add to.
+    """
     if dtype is HALF and newer:
         base = {
             n: cycles - overwrite - weights_kept
@@ -125,8 +129,10 @@ def conv_partial_1x1_quarter(
     groups: Size = 1,
     interleaved: bool = False,
 ) -> Size:
-    """Tile cycles of ConvPartial1x1 for operands of 8 bits, as the IPU21 of the C600 card has it:
-    16 units, panels 32 deep."""
+    """Return the tile cycles of ConvPartial1x1 for 8-bit operands, on the IPU21 of the C600 card.
+
+    It has 16 units, and panels are 32 deep.
+    """
     workers = target.num_worker_contexts
     units = 16
     in_group = 32
@@ -152,12 +158,14 @@ def conv_partial_1x1_quarter(
 
 
 def _dot_product(channels: Size, dtype: type[DType], partials: type[DType], target: Target) -> Size:
-    """Return the worker cycles of one dot product of the horizontal MAC, with as wide a step as
-    divides the channels."""
+    """Return the worker cycles of one dot product with the horizontal MAC.
+
+    It uses the widest step that divides the channels.
+    """
     width = target.get_vector_width(dtype)
     two_outputs = dtype is HALF and partials is HALF
     outputs = 2 if two_outputs else 1
-    cycles: Size = outputs + 2 * channels  # channels one by one
+    cycles: Size = outputs + 2 * channels  # channel by channel
     if width > 2:
         cycles = either(
             channels % (width // 2) == 0, outputs + 2 * (channels // (width // 2)), cycles
@@ -180,8 +188,10 @@ def conv_partial_horizontal_mac(
     out_groups: int = 1,
     groups: int = 1,
 ) -> Size:
-    """Tile cycles of ConvPartialHorizontalMac: dot products over `depth` channels, `columns` for
-    each of `rows` places."""
+    """Return the tile cycles of ConvPartialHorizontalMac.
+
+    It computes dot products over `depth` channels, `columns` of them for each of `rows` places.
+    """
     workers = target.num_worker_contexts
     sums = partials or dtype
     outputs = columns if sums is FLOAT else columns // 2  # two channels at a time
@@ -201,16 +211,16 @@ def conv_partial_horizontal_mac(
 
 
 def transpose_grain(dtype: type[DType]) -> int:
-    """Return the elements that a transpose moves together in each dimension, of 2 or of 4 bytes."""
+    """Return the elements that a transpose of 2 or 4 bytes moves together in each dimension."""
     return 4 if dtype.size == 2 else 2
 
 
 def transpose(matrices: Size, shape: tuple[int, int], dtype: type[DType], target: Target) -> Size:
-    """Tile cycles of transposing `matrices` matrices of `shape`, in grains of 4 x 4 (2 bytes) or 2
-    x 2 (4 bytes).
+    """Return the tile cycles of transposing `matrices` matrices of `shape`.
 
-    Raises `MissingPerfEstimateError` for shapes that are not whole grains: PopLibs transposes them
-    another way.
+    The vertex moves grains of 4 x 4 elements of 2 bytes, or 2 x 2 of 4 bytes. Raises
+    `MissingPerfEstimateError` for shapes that do not consist of whole grains, which PopLibs
+    transposes by another vertex.
     """
     grain = transpose_grain(dtype)
     if dtype.size not in (2, 4) or any(n % grain for n in shape) or not prod(shape):
@@ -232,11 +242,11 @@ def transpose(matrices: Size, shape: tuple[int, int], dtype: type[DType], target
 
 
 def split_transpose(shape: tuple[int, int], dtype: type[DType], target: Target) -> Size:
-    """Return the tile cycles of transposing one matrix of `shape` on all workers, as
-    SplitTranspose1D does.
+    """Return the tile cycles of transposing one matrix of `shape` on all workers.
 
-    Its rows of grains are distributed first, then its columns (popops/RearrangeInternal.cpp). A
-    worker's share costs what `transpose` costs for a matrix. A partial grain counts as a whole one.
+    SplitTranspose1D distributes the rows of grains first, then the columns
+    (popops/RearrangeInternal.cpp). A worker's share costs as much as `transpose` for a matrix. A
+    partial grain counts as a whole one.
     """
     grain = transpose_grain(dtype)
     workers = target.num_worker_contexts

@@ -1,5 +1,7 @@
-"""Vertices of neural networks (graphcore/poplibs, lib/popnn/popnnCycleEstimators.cpp and
-PerformanceEstimation.hpp)."""
+"""Vertices of neural networks.
+
+Source: graphcore/poplibs, lib/popnn/popnnCycleEstimators.cpp and PerformanceEstimation.hpp.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from ipu_teach.cost.vertices.reduce import reduce_contiguous
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, DType
 
-# (cycles to fill the pipeline, cycles a vector), FLOAT and HALF.
+# (cycles to fill the pipeline, cycles a vector) for FLOAT and for HALF
 _OP = {
     "RELU": ((1, 1), (1, 1)),
     "SIGMOID": ((5, 10), (2, 4)),
@@ -24,8 +26,10 @@ _GRADIENT = {"RELU": (3, 3), "SIGMOID": (3, 3), "TANH": (3, 3), "GELU": (10, 5),
 def non_linearity_1d(
     kind: str, n: Size, dtype: type[DType], target: Target, *, unpack: int = 0
 ) -> Size:
-    """Tile cycles of NonLinearity1D: `kind`, such as "GELU", of `n` elements. `unpack`: cycles to
-    unpack its pointers."""
+    """Return the tile cycles of NonLinearity1D: `kind`, such as "GELU", of `n` elements.
+
+    `unpack` is the number of cycles to unpack its pointers.
+    """
     first, turn = known_row(_OP, kind, "NonLinearity1D")[dtype is HALF]
     width = target.get_vector_width(dtype)
     steps = share(n // width, target)
@@ -40,7 +44,7 @@ def non_linearity_1d(
 
 
 def non_linearity_grad_1d(kind: str, n: Size, dtype: type[DType], target: Target) -> Size:
-    """Tile cycles of NonLinearityGrad1D: the gradient of `kind` for `n` elements."""
+    """Return the tile cycles of NonLinearityGrad1D: the gradient of `kind` for `n` elements."""
     turn = known_row(_GRADIENT, kind, "NonLinearityGrad1D")[dtype is HALF]
     width = target.get_vector_width(dtype)
     steps = share(n // width, target)
@@ -55,14 +59,13 @@ def non_linearity_grad_1d(kind: str, n: Size, dtype: type[DType], target: Target
 
 
 def softmax(rows: int, classes: int, dtype: type[DType], target: Target) -> Size:
-    """Return the worker cycles of the six steps of softmax on [rows, classes], one worker doing all
-    (popnn/NonLinearity.cpp).
+    """Return the worker cycles of the six steps of softmax on [rows, classes], all on one worker.
 
     The maximum of a row is subtracted, the exponentials are summed, and each is multiplied by the
-    inverse of the sum.
+    inverse of the sum. Source: popnn/NonLinearity.cpp.
     """
     regions = [classes] * rows
-    # its estimator takes one output off
+    # reduce_contiguous subtracts one output, as PopLibs does
     reduction = reduce_contiguous(rows + 1, classes, dtype, target)
     return (
         2 * reduction
@@ -74,13 +77,12 @@ def softmax(rows: int, classes: int, dtype: type[DType], target: Target) -> Size
 
 
 def loss_cross_entropy(n: Size, dtype: type[DType]) -> Size:
-    """Return the worker cycles of LossCrossEntropyTransform: loss and gradient of `n`
-    probabilities."""
+    """Return the worker cycles of LossCrossEntropyTransform for `n` probabilities."""
     return _loss(n, dtype, 6, 9)
 
 
 def loss_sum_squared(n: Size, dtype: type[DType]) -> Size:
-    """Return the worker cycles of LossSumSquaredTransform: loss and gradient of `n` values."""
+    """Return the worker cycles of LossSumSquaredTransform for `n` values."""
     return _loss(n, dtype, 5, 4)
 
 
@@ -96,8 +98,7 @@ def max_class(n: Size) -> Size:
 
 
 def calc_accuracy(rows: Size) -> Size:
-    """Return the worker cycles of CalcAccuracy: the class found against the class expected, for
-    each row of a batch."""
+    """Return the worker cycles of CalcAccuracy, which compares the classes of `rows` rows."""
     return 14 + 4 * rows
 
 
@@ -112,12 +113,12 @@ def pooling(
     groups: Size = 1,
     outputs: Size = 0,
 ) -> Size:
-    """Tile cycles of MaxPooling ("MAX"), SumPooling ("AVG") or MaxPoolingGrad ("GRAD")
-    (getPoolingCycles).
+    """Return the tile cycles of MaxPooling ("MAX"), SumPooling ("AVG") or MaxPoolingGrad ("GRAD").
 
-    The busiest worker has `rows` rows of the field, `items` places of the window in them that have
-    something to do, and `elements` in those. Each is gone through for `vectors` data paths in each
-    of `groups` groups of channels. `outputs`: places that the tile sets to nothing first.
+    The busiest worker has `rows` rows of the field. In these, `items` places of the window have
+    work, with `elements` elements in total. The worker processes each element in `vectors` data
+    paths, in each of `groups` groups of channels. The tile first sets `outputs` places to zero.
+    Source: getPoolingCycles.
     """
     start, turn = known_row({"MAX": (4, 3), "AVG": (5, 3), "GRAD": (7, 5)}, kind, "Pooling")
     average = kind == "AVG"

@@ -1,8 +1,8 @@
-"""Elementwise vertices: operations of one and two operands, scaled add, casts, fills
-(graphcore/poplibs, lib/popops).
+"""Elementwise vertices: operations of one and two operands, scaled add, casts and fills.
 
-Functions of one size cost a 1-D vertex in tile cycles: PopLibs runs it on all six workers. Those of
-a list of regions cost a 2-D vertex in worker cycles: it runs on one.
+Source: graphcore/poplibs, lib/popops. Functions of one size return the tile cycles of a 1-D vertex,
+which PopLibs runs on all six workers. Functions of a list of regions return the worker cycles of a
+2-D vertex, which runs on one.
 """
 
 from __future__ import annotations
@@ -43,7 +43,10 @@ _FAST = ("ADD", "SUBTRACT", "MULTIPLY")  # written in assembly for FLOAT and HAL
 def unary_op_1d(
     op: str, n: Size, dtype: type[DType], target: Target, *, in_place: bool = False
 ) -> Size:
-    """Tile cycles of UnaryOp1D or UnaryOp1DInPlace: `op`, such as "RELU", on `n` elements."""
+    """Return the tile cycles of UnaryOp1D or UnaryOp1DInPlace on `n` elements.
+
+    `op` is an operation such as "RELU".
+    """
     rate = find(UNARY_IN_PLACE if in_place else UNARY, op, dtype, "UnaryOp1D")
     base = 55 if in_place else 33 if op == "EXPONENT" else 17
     return target.num_worker_contexts * (base + _unary(rate, share(n, target), dtype, target)) + 20
@@ -69,8 +72,10 @@ def _unary(rate: Rate, n: Size, dtype: type[DType], target: Target) -> Size:
 def binary_op_1d(
     op: str, n: Size, dtype: type[DType], target: Target, *, in_place: bool = False
 ) -> Size:
-    """Tile cycles of BinaryOp1D or BinaryOp1DInPlace: `op`, such as "ADD", on two regions of `n`
-    elements."""
+    """Return the tile cycles of BinaryOp1D or BinaryOp1DInPlace on two regions of `n` elements.
+
+    `op` is an operation such as "ADD".
+    """
     base = 58 if in_place else 29 if dtype is FLOAT else 26
     inner = _binary(op, share(n, target), dtype, target, "BinaryOp1D")
     return target.num_worker_contexts * (base + inner) + SUPERVISOR_OVERHEAD
@@ -92,7 +97,7 @@ def _binary(op: str, n: Size, dtype: type[DType], target: Target, vertex: str) -
 
 
 def broadcast_scalar_1d(op: str, n: Size, dtype: type[DType], target: Target) -> Size:
-    """Tile cycles of BroadcastScalar1D, in place or not: `op` of `n` elements and one number."""
+    """Return the tile cycles of BroadcastScalar1D, in place or not, on `n` elements."""
     rate = find(BROADCAST, op, dtype, "BroadcastScalar1D")
     extra = (1 if op in _FAST else 4) if rate.bare else 0
     inner = ceil_div(share(n, target), rate.width(dtype, target)) * (rate.cycles + extra)
@@ -100,8 +105,10 @@ def broadcast_scalar_1d(op: str, n: Size, dtype: type[DType], target: Target) ->
 
 
 def select(regions: Sequence[Size]) -> Size:
-    """Return the worker cycles of Select: one of two values for each element of regions of these
-    sizes."""
+    """Return the worker cycles of Select, which chooses one of two values for each element.
+
+    `regions` are the sizes of the regions.
+    """
     return 5 + sum(6 + 5 * n for n in regions)
 
 
@@ -118,12 +125,11 @@ def scaled_add(
     memory_constrained: bool = False,
     scaled_pointer: bool = False,
 ) -> Size:
-    """Return the tile cycles of ScaledAddSupervisor for `n` elements of `dtype` and a second
-    operand of type `other`.
+    """Return the tile cycles of ScaledAddSupervisor for `n` elements of `dtype`.
 
-    `operation` is "ADD", "SUBTRACT" or "AXPBY", with a factor that is a tensor. With
-    `memory_constrained`, the operands are in different memory elements. As in PopLibs, the vectors
-    that do not fill all workers are left out.
+    `other` is the type of the second operand, by default the same. `operation` is "ADD", "SUBTRACT"
+    or "AXPBY", with a factor that is a tensor. With `memory_constrained`, the operands are in
+    different memory elements. As in PopLibs, the vectors that do not fill all workers are left out.
     """
     workers = target.num_worker_contexts
     width = target.get_vector_width(dtype)
@@ -139,7 +145,7 @@ def scaled_add(
     if memory_constrained:
         turn = either(steps >= 16, 1, 2)
     inner = either(steps == 0, 0, 6 + turn * (steps - 1))
-    # The rest: one FLOAT, or up to three HALF, two at a time.
+    # the remainder: one FLOAT, or up to three HALF, of which two are processed together
     tail = (
         8 * rest if dtype is FLOAT else either(rest == 0, 0, 5 + 7 * bit(rest, 2) + 6 * (rest // 3))
     )
@@ -150,7 +156,7 @@ def scaled_add(
 
 
 def cast_1d(n: Size, source: type[DType], destination: type[DType], target: Target) -> Size:
-    """Tile cycles of Cast1D: `n` elements, shared among the workers."""
+    """Return the tile cycles of Cast1D on `n` elements, which the workers share."""
     return 12 + target.num_worker_contexts * (
         18 + _cast(share(n, target), source, destination, target)
     )
@@ -159,8 +165,7 @@ def cast_1d(n: Size, source: type[DType], destination: type[DType], target: Targ
 def cast_loop(
     n: Size, source: type[DType], destination: type[DType], target: Target
 ) -> tuple[Size, Size]:
-    """Return the worker cycles to start Cast1D's inner loop, and those of the loop itself for `n`
-    elements.
+    """Return the worker cycles to start Cast1D's inner loop, and of the loop for `n` elements.
 
     The loop contains the loads of the operand and the stores of the result.
     """
@@ -169,8 +174,10 @@ def cast_loop(
 
 
 def _cast(n: Size, source: type[DType], destination: type[DType], target: Target) -> Size:
-    """Return the worker cycles of `n` conversions: limited by loads and stores for floats, one by
-    one for others."""
+    """Return the worker cycles of `n` conversions.
+
+    For floats, loads and stores limit the rate; other types are converted one by one.
+    """
     if destination in (LONGLONG, UNSIGNED_LONGLONG):
         return 3 + n * (5 if source.numpy.kind == "i" else 4)
     if source is UNSIGNED_CHAR and destination is HALF:
@@ -181,7 +188,7 @@ def _cast(n: Size, source: type[DType], destination: type[DType], target: Target
     eights = {(True, True): 13, (True, False): 28, (False, True): 37}.get(
         (_is_quarter(source), _is_quarter(destination))
     )
-    # PopLibs says nothing of the first eight
+    # PopLibs has no estimate of the first eight
     if eights is not None and source.size == destination.size == 1:
         return 4 + eights * ceil_div(n, 8)
     loads, stores = target.get_vector_width(source), target.get_vector_width(destination)
@@ -201,8 +208,10 @@ def _is_quarter(dtype: type[DType]) -> bool:
 
 
 def _in_fours(n: Size, first: int, further: int, tails: tuple[int, int, int, int]) -> Size:
-    """Return the worker cycles of a loop over fours that fills and drains a pipeline, and of the
-    rest of up to three."""
+    """Return the worker cycles of a loop over fours that fills and drains a pipeline.
+
+    `tails` has the cycles of a remainder of 0 to 3 elements.
+    """
     tail: Size = tails[0]
     for rest in (1, 2, 3):
         tail = either(n % 4 == rest, tails[rest], tail)

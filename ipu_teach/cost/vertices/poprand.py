@@ -1,6 +1,6 @@
-"""Vertices that draw random numbers (graphcore/poplibs, lib/poprand/poprandCycleEstimators.cpp).
+"""Tile cycles of vertices that generate `n` random numbers.
 
-Tile cycles for `n` elements.
+Source: graphcore/poplibs, lib/poprand/poprandCycleEstimators.cpp.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from ipu_teach.types import HALF, DType
 
 
 def set_seed(target: Target) -> int:
-    """Tile cycles of SetSeed: the generators of all workers."""
+    """Return the tile cycles of SetSeed, for the generators of all workers."""
     return 14 + 27 * target.num_worker_contexts
 
 
 def normal(n: Size, dtype: type[DType], target: Target) -> Size:
-    """Tile cycles of Normal."""
+    """Return the tile cycles of Normal."""
     width = target.get_vector_width(dtype)
     start, rest = (24, 12) if dtype is HALF else (22, 3)
     return (
@@ -25,8 +25,10 @@ def normal(n: Size, dtype: type[DType], target: Target) -> Size:
 
 
 def truncated_normal(n: Size, iterations: int, dtype: type[DType], target: Target) -> Size:
-    """Tile cycles of TruncatedNormal: numbers outside the bounds are drawn again, `iterations`
-    times."""
+    """Return the tile cycles of TruncatedNormal.
+
+    Numbers outside the bounds are generated again, `iterations` times.
+    """
     turn, start = (12, 28) if dtype is HALF else (11, 26)
     return (
         4
@@ -36,20 +38,23 @@ def truncated_normal(n: Size, iterations: int, dtype: type[DType], target: Targe
 
 
 def dropout(n: Size, dtype: type[DType], target: Target) -> Size:
-    """Tile cycles of Dropout."""
+    """Return the tile cycles of Dropout."""
     width = target.get_vector_width(dtype)
     rest = either(n % width == 0, 0, 9 if dtype is HALF else 1)
     return 6 + 24 * target.num_worker_contexts + loop(n, width, 2) + rest
 
 
 def _optimistic_width(dtype: type[DType]) -> int:
-    """Return PopLibs divides 64 by 4 and by 2 where bytes were meant to be bits: its two estimates
-    below are too low."""
+    """Return the vector width in PopLibs' estimates of Uniform and Bernoulli, which is too large.
+
+    PopLibs divides 64 by 4 and by 2, the bytes of a number, where it needs its bits. So the two
+    estimates below are too low.
+    """
     return 16 if dtype is HALF else 32
 
 
 def uniform(n: Size, dtype: type[DType], target: Target) -> Size:
-    """Tile cycles of Uniform, as optimistic as PopLibs'."""
+    """Return the tile cycles of Uniform, which are as optimistic as PopLibs'."""
     width = _optimistic_width(dtype)
     start, rest = (24, 12) if dtype is HALF else (22, 4)
     return (
@@ -58,7 +63,7 @@ def uniform(n: Size, dtype: type[DType], target: Target) -> Size:
 
 
 def bernoulli(n: Size, dtype: type[DType], target: Target) -> Size:
-    """Tile cycles of Bernoulli, as optimistic as PopLibs'."""
+    """Return the tile cycles of Bernoulli, which are as optimistic as PopLibs'."""
     width = _optimistic_width(dtype)
     start, rest = (23, 1) if dtype is HALF else (21, 9)
     return (

@@ -1,9 +1,11 @@
-"""Tile cycles of the sparse products' vertices, as PopLibs estimates them (graphcore/poplibs,
-lib/popsparse): of the static product in StaticMatMulPartitioner.cpp, of the dynamic one in
-PerformanceEstimation.hpp.
+"""Tile cycles of the vertices of sparse products, as PopLibs estimates them.
 
-`rows`: rows of blocks that a tile has blocks in; `blocks`: all of them; `n`: columns of the dense
-side. Sizes are ints or int64 arrays. Blocks are 1, 4, 8 or 16 square.
+Source: graphcore/poplibs, lib/popsparse: StaticMatMulPartitioner.cpp for the static product, and
+PerformanceEstimation.hpp for the dynamic one.
+
+`rows` is the number of rows of blocks in which a tile has blocks, `blocks` the number of its
+blocks, and `n` that of columns of the dense operand. Sizes are ints or int64 arrays. Blocks are
+squares of 1, 4, 8 or 16.
 """
 
 from __future__ import annotations
@@ -13,8 +15,8 @@ from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, DType
 
 BLOCKS = (1, 4, 8, 16)
-# Of a block of b x b: what the workers begin with, what a row adds to it, and cycles of a worker
-# for the first column and for each further one.
+# For a block of b x b: cycles of the workers at the start, and for each row; cycles of a worker for
+# the first column, and for each further one.
 _STATIC = {
     (4, HALF): (17, 1, 14, 1),
     (4, FLOAT): (13, 1, 12, 4),
@@ -28,7 +30,10 @@ _STATIC = {
 def static_product(
     rows: Size, blocks: Size, n: Size, block: int, dtype: type[DType], target: Target
 ) -> Size:
-    """matmulComputeCycles: a tile's part of a static product; a row has the mean of the blocks."""
+    """Return matmulComputeCycles: the tile cycles of a tile's part of a static product.
+
+    The estimate assumes that each row has the mean number of blocks.
+    """
     workers = target.num_worker_contexts
     if block == 1:
         return workers * _static_elements(ceil_div(rows, workers), ceil_div(blocks, rows), n, dtype)
@@ -44,7 +49,7 @@ def static_product(
 
 
 def _static_elements(rows: Size, per_row: Size, n: Size, dtype: type[DType]) -> Size:
-    """Return the cycles of the busiest worker, where a row has `each` values alone."""
+    """Return the cycles of the busiest worker for blocks of one value, `per_row` in each row."""
     further = per_row - 1
     if dtype is HALF:
         cycles = 11 + n // 8 * (14 + 3 * further) + either(n % 8 != 0, 9 + 2 * further, 0)
@@ -56,7 +61,7 @@ def _static_elements(rows: Size, per_row: Size, n: Size, dtype: type[DType]) -> 
 
 
 def zeroing(count: Size, dtype: type[DType], target: Target) -> Size:
-    """Return zeroingCycles: the cycles to set `count` partial sums to 0."""
+    """Return zeroingCycles: the tile cycles to set `count` partial sums to 0."""
     workers = target.num_worker_contexts
     return workers * (12 + ceil_div(count * dtype.size // 8, workers))
 
@@ -64,8 +69,7 @@ def zeroing(count: Size, dtype: type[DType], target: Target) -> Size:
 def static_reduction(
     outputs: Size, parts: Size, sums: type[DType], out: type[DType], target: Target
 ) -> Size:
-    """Return reductionCycleEstimate: the cycles to add up `parts` partial sums for each of a tile's
-    outputs."""
+    """Return reductionCycleEstimate: the tile cycles to add up `parts` sums for each output."""
     wide, turn = (8, 8 if out is HALF else 7) if sums is HALF else (4, 5)
     loops = ceil_div(ceil_div(outputs, target.num_worker_contexts), wide)
     return target.num_worker_contexts * (16 + loops * (turn + 6 + parts - 1))
@@ -74,11 +78,13 @@ def static_reduction(
 def dynamic_product(
     rows: Size, blocks: Size, n: Size, block: int, types: tuple[type[DType], ...], target: Target
 ) -> Size:
-    """sparseDenseBlockMultiply and sparseDenseElementwiseMultiply: a tile and the bucket that it
-    holds, of which all `blocks` are its own. `types`: of the operands, and of the sums.
+    """Return the tile cycles of a tile and its bucket of a dynamic product.
 
-    PopLibs estimates a column of 16 x 16 FLOAT at 4 cycles a load, thrice what the units can do;
-    here it is 8, as of its static vertex.
+    They are sparseDenseBlockMultiply and sparseDenseElementwiseMultiply, for a bucket with `blocks`
+    blocks of this tile. `types` are those of the operands and of the sums.
+
+    PopLibs estimates a column of 16 x 16 FLOAT at 4 cycles a load, three times the rate of the
+    units; here it is 8, as for its static vertex.
     """
     dtype, sums = types
     workers = target.num_worker_contexts
@@ -113,8 +119,11 @@ def _dynamic_elements(rows: Size, blocks: Size, n: Size, dtype: type[DType]) -> 
 def dynamic_gradient(
     rows: Size, blocks: Size, n: Size, block: int, types: tuple[type[DType], ...], target: Target
 ) -> Size:
-    """sparseDenseBlockMultiplyGradW and sparseDenseGradWElementwiseMultiply: the gradients of a
-    bucket's blocks, all of one tile's; without AMP, as for FLOAT."""
+    """Return the tile cycles of the gradients of a bucket's blocks, all of one tile.
+
+    They are sparseDenseBlockMultiplyGradW and sparseDenseGradWElementwiseMultiply, without the AMP
+    units, as for FLOAT.
+    """
     dtype, sums = types
     start = 37 + 38 + 26
     workers = target.num_worker_contexts

@@ -1,9 +1,8 @@
-"""Inner loops of PopLibs' elementwise operations (graphcore/poplibs,
-lib/popops/popopsCycleEstimators.hpp).
+"""Inner loops of PopLibs' elementwise operations.
 
-Operations have the names of PopLibs' enums. `unrolled(10, 2)` is ten cycles for two elements;
-`vector(1)` one cycle for a data path, `scalar(4)` four for an element, each and what the vertex
-adds for its loop.
+Source: graphcore/poplibs, lib/popops/popopsCycleEstimators.hpp. Operations have the names of
+PopLibs' enums. `unrolled(10, 2)` is ten cycles for two elements. `vector(1)` is one cycle for a
+data path and `scalar(4)` four for an element; the vertex adds cycles for its loop to these two.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 from ipu_teach.cost.vertices.parts import Rate, Rates, scalar, unrolled, vector
 from ipu_teach.types import BOOL, FLOAT, HALF, INT, LONGLONG, SHORT, UNSIGNED_INT, DType
 
-# FLOAT, HALF; where two more follow, those hold in place.
+# FLOAT and HALF; if there are two more rates, they are those of the operation in place
 _FLOATING: dict[str, tuple[Rate, ...]] = {
     "EXPONENT": (unrolled(6, 2), unrolled(4, 4)),
     "EXPONENT2": (unrolled(6, 2), unrolled(4, 4)),
@@ -118,7 +117,7 @@ BINARY: Rates = {
     ("LOGICAL_OR", BOOL): unrolled(5, 4),
 }
 
-BROADCAST: Rates = {  # operations not named here cost as much as with two regions
+BROADCAST: Rates = {  # operations that are not listed cost as much as with two regions
     **BINARY,
     **{(op, dtype): vector(1) for op in _ARITHMETIC for dtype in (FLOAT, HALF)},
     **{(op, INT): unrolled(6, 1) for op in (*_ARITHMETIC, *_BITWISE, *_SHIFTS)},

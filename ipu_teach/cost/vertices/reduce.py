@@ -1,9 +1,9 @@
-"""Vertices that reduce: rows of partial results to one (graphcore/poplibs,
-lib/popops/reduction/CycleEstimationFunctions.cpp).
+"""Vertices that reduce rows of partial results to one.
 
-Worker cycles, except `conv_reduce`, which runs on all workers of a tile. The arithmetic unit has
-accumulators of 128 bits, a load brings 64: "accumulators" and "loaded" below are elements of
-either.
+Source: graphcore/poplibs, lib/popops/reduction/CycleEstimationFunctions.cpp. The functions return
+worker cycles, except `conv_reduce`, which runs on all workers of a tile. The arithmetic unit has
+accumulators of 128 bits, and a load has 64 bits: "accumulators" and "loaded" below are the numbers
+of elements in each.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from ipu_teach.cost.vertices.parts import Size, bit, ceil_div, known_row, share
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, DType
 
-# Whether the general vertex is written in C++ for an operation, and whether it uses the
-# accumulators.
+# whether the general vertex is written in C++ for an operation, and whether it uses the
+# accumulators
 _REGION_OPS = {
     **dict.fromkeys(("LOG_ADD", "LOGICAL_AND", "LOGICAL_OR"), (True, False)),
     **dict.fromkeys(("ADD", "SQUARE_ADD"), (False, True)),
@@ -25,7 +25,7 @@ _LOG_ADD_CYCLES = {FLOAT: 23, HALF: 13}  # for a data path: maximum, minimum, ex
 
 
 def accumulator_width(dtype: type[DType]) -> int:
-    """Return the elements that the accumulators take at a time: 4 FLOAT, 8 HALF, one integer."""
+    """Return the elements that the accumulators add at a time: 4 FLOAT, 8 HALF, one integer."""
     return {FLOAT: 4, HALF: 8}.get(dtype, 1)
 
 
@@ -34,8 +34,7 @@ def _loaded(dtype: type[DType], target: Target) -> int:
 
 
 def reduce_to_scalar(parts: Size, dtype: type[DType], out: type[DType], target: Target) -> Size:
-    """Return the worker cycles of Reduce, scalar output and single input: one region of `parts`
-    elements to one element."""
+    """Return the worker cycles of Reduce of one region of `parts` elements to one element."""
     width = accumulator_width(dtype)
     loaded = _loaded(dtype, target)
     loads = width // loaded
@@ -53,11 +52,10 @@ def reduce_to_scalar(parts: Size, dtype: type[DType], out: type[DType], target: 
 def reduce_contiguous(
     outputs: Size, parts: Size, dtype: type[DType], target: Target, *, update: bool = False
 ) -> Size:
-    """Return the worker cycles of Reduce, all regions contiguous: `outputs` regions of `parts`
-    elements, each to one element.
+    """Return the worker cycles of Reduce for `outputs` contiguous regions of `parts` elements.
 
-    PopLibs' vertex holds the number of outputs less one, and its estimator takes that for the
-    number.
+    Each region is reduced to one element. PopLibs' vertex stores the number of outputs minus one,
+    and its estimator uses that as the number.
     """
     outs = outputs - 1
     return outs * (parts // _loaded(dtype, target)) + 2 * (parts % 2) + 12 * outs + 10 + update + 7
@@ -75,11 +73,10 @@ def reduce_strided(
     update: bool = False,
     outer_strides: Size = 1,
 ) -> Size:
-    """Return the worker cycles of Reduce, strided: `parts` rows, `stride` elements apart, of
-    `outputs` columns, summed by column.
+    """Return the worker cycles of a strided Reduce: `parts` rows of `outputs` columns, by column.
 
-    `op`: "ADD", "MAX", "MIN" or "LOG_ADD". `outer_strides`: groups of rows that follow each other
-    at another distance.
+    The rows are `stride` elements apart. `op` is "ADD", "MAX", "MIN" or "LOG_ADD". `outer_strides`
+    is the number of groups of rows, which are at another distance from each other.
     """
     per_part = known_row(
         {"ADD": 1, "MAX": 1, "MIN": 1, "LOG_ADD": _LOG_ADD_CYCLES[dtype]}, op, "Reduce, strided"
@@ -89,8 +86,10 @@ def reduce_strided(
 
 
 def _store(dtype: type[DType], out: type[DType], op: str, update: bool) -> int:
-    """Return the cycles after a column: the accumulators are read, converted, added to the present
-    values if `update`, and stored."""
+    """Return the cycles after a column, in which the accumulators are read, converted and stored.
+
+    With `update`, they are added to the present values.
+    """
     if dtype is HALF:
         written = {
             "ADD": (7, 9) if out is HALF else (6, 11),
@@ -113,11 +112,10 @@ def reduce_regions(
     update: bool = False,
     regions: Size = 1,
 ) -> Size:
-    """Return the worker cycles of Reduce, the general vertex: `parts` rows of `outputs` elements in
-    `regions` pieces, to one row.
+    """Return the worker cycles of the general Reduce: `parts` rows of `outputs` elements to one.
 
-    `op`: "ADD" and "SQUARE_ADD" use the accumulators, "MAX", "MIN" and "MUL" do not; "LOG_ADD",
-    "LOGICAL_AND" and "LOGICAL_OR" are written in C++.
+    The rows have `regions` pieces. The operations "ADD" and "SQUARE_ADD" use the accumulators,
+    "MAX", "MIN" and "MUL" do not; "LOG_ADD", "LOGICAL_AND" and "LOGICAL_OR" are written in C++.
     """
     in_c, accumulates = known_row(_REGION_OPS, op, "Reduce")
     if in_c:
@@ -162,12 +160,11 @@ def conv_reduce(
     interleaved: bool = False,
     single_input: bool = True,
 ) -> Size:
-    """Return the tile cycles of ConvReduce: `parts` rows of `outputs` partial sums to one
-    (poplin/PerformanceEstimation.hpp).
+    """Return the tile cycles of ConvReduce: `parts` rows of `outputs` partial sums to one row.
 
     With `single_input`, all rows are in one region. With `interleaved`, they are in memory that is
     read 128 bits at a time. If the last accumulators are not full, PopLibs has a separate
-    remainder; here it counts as an iteration of the loop.
+    remainder; here it counts as an iteration of the loop. Source: poplin/PerformanceEstimation.hpp.
     """
     accumulators = 4 if dtype is FLOAT else 8
     width = target.get_vector_width(dtype)

@@ -1,7 +1,7 @@
-"""Vertices of slices, order and whole-tensor questions.
+"""Vertices of slices, and of order and tests of entire tensors.
 
 Sources: graphcore/poplibs, lib/popops/PerformanceEstimation.cpp and popopsCycleEstimators.cpp.
-`columns` are the elements of one row on the tile; `lookups` the rows asked for.
+`columns` is the number of elements of one row on the tile, and `lookups` that of requested rows.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from ipu_teach.cost.vertices.parts import (
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, DType
 
-# A store writes these bytes without reading first: Target::getAtomicStoreGranularity.
+# the bytes that a store writes without a read before it: Target::getAtomicStoreGranularity
 _STORE_BYTES = 4
 
 
 def dynamic_slice_1d(columns: Size, rows: Size, dtype: type[DType], target: Target) -> Size:
-    """Tile cycles of DynamicSlice1D or DynamicUpdateSlice1D: `rows` rows of `columns` elements
-    moved, one after the other.
+    """Return the tile cycles of DynamicSlice1D or DynamicUpdateSlice1D.
 
-    The workers share the columns. As PopLibs does, it leaves out what does not fill a data path.
+    They move `rows` rows of `columns` elements, one after another, and the workers share the
+    columns. As in PopLibs, elements that do not fill a data path are left out.
     """
     words = share(columns * (2 if dtype.size == 8 else 1), target)
     start, turn, width = (72, 70, 4) if dtype.size == 1 else (35, 24, 4 if dtype.size == 2 else 2)
@@ -40,10 +40,10 @@ def dynamic_slice_1d(columns: Size, rows: Size, dtype: type[DType], target: Targ
 def multi_slice(
     columns: Size, lookups: Size, dtype: type[DType], target: Target, *, update: bool = False
 ) -> Size:
-    """Tile cycles of MultiSlice, or of MultiUpdate: PopLibs' worst case, in which one worker moves
-    all rows.
+    """Return the tile cycles of MultiSlice, or with `update` of MultiUpdate.
 
-    A single row is shared among the workers. Rows of 64-bit elements count as twice as many of 32.
+    It is PopLibs' worst case, in which one worker moves all rows. The workers share a single row.
+    Rows of 64-bit elements count as twice as many of 32 bits.
     """
     words = columns * (2 if dtype.size == 8 else 1)
     width, turn = {1: (4, 3), 2: (2, 2)}.get(dtype.size, (2, 2))
@@ -61,11 +61,10 @@ def multi_update_op(
     scaled: bool = False,
     wide_scale: bool = False,
 ) -> Size:
-    """Tile cycles of MultiUpdateOp, or of ScaledMultiUpdateOp if `scaled`: PopLibs' worst case, as
-    of `multi_slice`.
+    """Return the tile cycles of MultiUpdateOp, or of ScaledMultiUpdateOp if `scaled`.
 
-    `wide_scale`: the factor is FLOAT and the rows HALF. Rows that do not end with a 32-bit word are
-    stored element by element.
+    It is PopLibs' worst case, as for `multi_slice`. With `wide_scale`, the factor is FLOAT and the
+    rows are HALF. Rows that do not end with a 32-bit word are stored element by element.
     """
     four = dtype.size >= 4
     words = columns * (2 if dtype.size == 8 else 1)
@@ -83,8 +82,10 @@ def multi_update_op(
 def sequence_slice(
     columns: Size, rows: Size, pieces: int, dtype: type[DType], target: Target
 ) -> Size:
-    """Tile cycles of SequenceSlice: `pieces` runs of rows, together as many as the smaller tensor
-    has, `rows`."""
+    """Return the tile cycles of SequenceSlice: `pieces` runs of rows.
+
+    `rows` is the number of rows of the smaller tensor, which is the total of the runs.
+    """
     if not pieces:
         return 40
     words = rows * columns * dtype.size // 4
@@ -94,12 +95,12 @@ def sequence_slice(
 
 
 def circ_buf_incr_index() -> int:
-    """Return the worker cycles of CircBufIncrIndex: the place of the newest entry moves on."""
+    """Return the worker cycles of CircBufIncrIndex, which moves the index of the newest entry."""
     return 8
 
 
 def circ_offset() -> int:
-    """Return the worker cycles of CircOffset: the place of an older entry."""
+    """Return the worker cycles of CircOffset, which computes the index of an older entry."""
     return 10
 
 
@@ -109,20 +110,23 @@ def iota(regions: list[Size], dtype: type[DType], target: Target) -> Size:
 
 
 def clamp(regions: list[Size], dtype: type[DType], target: Target) -> Size:
-    """Return the worker cycles of Clamp, BroadcastClamp or either in place, on regions of these
-    sizes."""
+    """Return the worker cycles of Clamp or BroadcastClamp, in place or not, on `regions`."""
     return 5 + sum(6 + clamp_loop(n, dtype, target) for n in regions)
 
 
 def clamp_loop(n: Size, dtype: type[DType], target: Target) -> Size:
-    """Return the worker cycles of the loop of Clamp. PopLibs counts 7 an INT; other integers, which
-    it counts 1, cost as much here."""
+    """Return the worker cycles of the loop of Clamp.
+
+    PopLibs counts 7 for an INT. It counts 1 for other integers, which cost as much as INT here.
+    """
     return loop(n, target.get_vector_width(dtype), 2) if dtype in (FLOAT, HALF) else loop(n, 1, 7)
 
 
 def has_nan(n: Size, dtype: type[DType], target: Target, *, or_inf: bool = False) -> Size:
-    """Tile cycles of HasNaNOrInf1D: whether some of `n` elements, FLOAT or HALF, is NaN (or
-    infinite, with `or_inf`)."""
+    """Return the tile cycles of HasNaNOrInf1D: whether one of `n` elements, FLOAT or HALF, is NaN.
+
+    With `or_inf`, infinite elements count too.
+    """
     elements_of_worker = share(n, target)
     rest = 2 * bit(elements_of_worker, 2) + bit(elements_of_worker, 1)
     if dtype is FLOAT or not or_inf:

@@ -1,9 +1,9 @@
 """Run elementwise codelets without regard to the boundaries between vertices.
 
-If a codelet only has elementwise operations on whole regions, the bits of an element do not depend
-on the vertex that computes it. So where the regions of neighbouring vertices are adjacent in every
-field, they become one long region, whatever their sizes. It is divided again into pieces whose
-temporaries stay in a core's cache.
+If a codelet only has elementwise operations on complete regions, the bits of an element do not
+depend on the vertex that computes it. So where the regions of neighbouring vertices are adjacent in
+every field, they are joined to one long region, whatever their sizes. It is divided again into
+pieces whose temporaries fit a core's cache.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ipu_teach.types import Array
 def bind_across_vertices(sites: Sequence[Site]) -> list[Call] | None:
     """Return the calls that run all vertices of one table's groups.
 
-    They are None if the regions are not adjacent, or the codelet is not elementwise.
+    Return None if the regions are not adjacent, or the codelet is not elementwise.
     """
     groups = [site.group for site in sites]
     site = sites[0]
@@ -79,8 +79,7 @@ def bind_across_vertices(sites: Sequence[Site]) -> list[Call] | None:
 class _Pieces:
     """Long regions, divided into pieces that fit a core's cache.
 
-    Each piece runs as a vertex of that length.
-
+    Each piece runs as if it were a vertex of that length.
     """
 
     def __init__(self, site: Site, regions: dict[int, Region]) -> None:
@@ -101,8 +100,8 @@ class _Pieces:
     def bind(self, begins: Array, moving: list[int], length: int) -> None:
         """Append the calls for `length` elements.
 
-        `begins` is the start of each region; `moving` is 0 for regions of one element, and 1 for
-        others.
+        `begins` is the start of each region. `moving` is 0 for regions of one element, and 1 for
+        all others.
         """
         for start in range(0, length, self._limit):
             base = begins + np.array(moving) * start
@@ -132,7 +131,7 @@ class _Pieces:
 
 
 def _resize(trace: Trace, length: int) -> Trace:
-    """Return an elementwise trace as that of a vertex with `length` elements."""
+    """Return an elementwise trace changed to that of a vertex with `length` elements."""
     samples = list(trace.samples)
     for i, root in enumerate(trace.roots):
         if np.ndim(samples[i]):
@@ -158,7 +157,7 @@ def _elementwise(trace: Trace) -> bool:
 
 
 def _simple(trace: Trace, op: Op, shape: tuple[int, ...]) -> bool:
-    """Return whether an operation is elementwise on whole regions of this shape."""
+    """Return whether an operation is elementwise on complete regions of this shape."""
     if any(isinstance(a, np.ndarray) for a in op.args):
         return False
     if op.kind == "store":
@@ -181,7 +180,7 @@ def _simple(trace: Trace, op: Op, shape: tuple[int, ...]) -> bool:
         return False
     if op.kind == "view":
         return bool(sample.ctypes.data == trace.samples[op.args[0].id].ctypes.data)
-    if op.kind == "read":  # a single number that all vertices share
+    if op.kind == "read":  # the number must be one that all vertices share
         return np.ndim(trace.samples[op.args[0].id]) == 0
     return op.kind == "region" or (
         op.kind == "ufunc" and not op.kwargs and layout_independent(op.fn, np.asarray(sample).dtype)

@@ -1,6 +1,6 @@
-"""Turn a trace into a list of prebound array calls: one kernel for all vertices of a group.
+"""Convert a trace to a list of prebound array calls: one kernel for all vertices of a group.
 
-The calls are bound once, when the engine is loaded: then every view and every buffer is made. A
+The calls are bound once, when the engine is loaded; every view and every buffer is created then. A
 step is `for f, args in calls: f(*args)`. It allocates nothing, except for a gather of long regions.
 
 A region is used in place if its vertices form a nest (`views`) and if that cannot change a bit
@@ -8,8 +8,8 @@ A region is used in place if its vertices form a nest (`views`) and if that cann
 loop: for each vertex, every operand has the memory order of the trace's sample, and no sum is
 reordered. With `exact=False`, products of matrices may be joined (`joined_products`).
 
-Values have the axes of the nest first, then those of the vertex's own value. An axis along which
-all vertices share the value has length 1.
+The first axes of a value are those of the nest, followed by the axes of the vertex's own value. An
+axis along which all vertices share the value has length 1.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ from ipu_teach.engine.site import Site
 from ipu_teach.engine.views import Nest
 from ipu_teach.types import Array
 
-CHUNK_BYTES = 768 * 1024  # temporaries of one chunk, to fit a core's second-level cache
-# Vertices per chunk of single numbers, at least: with fewer, the calls cost more than their work.
+CHUNK_BYTES = 768 * 1024  # the temporaries of one chunk, which fit a core's second-level cache
+# The minimum of vertices per chunk of single numbers: with fewer, the calls cost more than their
+# work.
 LANES = 4096
 
 
@@ -101,7 +102,10 @@ class BatchPlan:
         return self.calls
 
     def _pack(self, nest: Nest) -> dict[int, Array]:
-        """Append the calls that copy, once per step, the regions that vertices of a nest share."""
+        """Append the calls that copy, once per step, the regions that vertices of a nest share.
+
+        Return the copies by root.
+        """
         packed: dict[int, Array] = {}
         for root in self.placement.regions:
             if self.placement.packs(root, nest):
@@ -111,7 +115,7 @@ class BatchPlan:
         return packed
 
     def _bytes_per_vertex(self) -> int:
-        """Return the bytes of a core's cache that a vertex needs; 0 if all is in place."""
+        """Return the bytes of a core's cache that a vertex needs, or 0 if all data is in place."""
         placement = self.placement
         copied = placement.copied_bytes()
         results = [
@@ -124,8 +128,8 @@ class BatchPlan:
         )
         if not (copied or results or drawn) or (direct and not copied and not drawn):
             return 0  # the only result is computed straight into its place
-        # Regions that are traversed element by element count too; a product divides its operands
-        # by itself.
+        # Regions that are traversed element by element count too. A product divides its operands by
+        # itself.
         through = placement.in_place if placement.model is not None else []
         return (
             copied

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import numpy as np
 
 from ipu_teach.compile.trace import Op, Ref, Trace, layout_independent
 from ipu_teach.engine.backend import Backend
 from ipu_teach.types import Array
+from ipu_teach.types.rounding import AnyDType
 
-BufferKey = tuple[np.dtype[Any], int]  # (dtype, elements per vertex)
+BufferKey = tuple[AnyDType, int]  # (dtype, elements per vertex)
 
 
 def by_stride(strides: Iterable[int]) -> list[int]:
-    """Return the axes, those with the longest strides first."""
+    """Return the axes in order of descending strides."""
     steps = list(strides)
     return sorted(range(len(steps)), key=lambda axis: -steps[axis])
 
@@ -24,7 +24,7 @@ def by_stride(strides: Iterable[int]) -> list[int]:
 class Buffers:
     """Buffers for values of at most `capacity` vertices.
 
-    `side_by_side`: the same element of all vertices is contiguous.
+    With `side_by_side`, the same element of all vertices is contiguous.
     """
 
     def __init__(self, xp: Backend, trace: Trace, last: dict[int, int], side_by_side: bool) -> None:
@@ -38,13 +38,15 @@ class Buffers:
         self._released: dict[int, list[int]] = defaultdict(list)
         for root, number in last.items():
             self._released[number].append(root)
-        # distances between the elements of values that have vertices between them
+        # by value: the distance between elements of one vertex, where other vertices are between
+        # them
         self.spread: dict[int, int] = {}
 
     def take(self, value: int, lead: tuple[int, ...], order: list[int]) -> Array:
-        """Return a buffer for a value of every vertex, in the sample's memory order.
+        """Return a buffer for a value of every vertex, in the memory order of its sample.
 
-        `order` is another order of all axes, used for values that have as many.
+        `lead` are the lengths of the vertices' axes. `order` is another order of all axes, which is
+        used for values with that many axes.
         """
         sample = np.asarray(self._trace.samples[value])
         inner = by_stride(sample.strides)
@@ -85,10 +87,10 @@ class Buffers:
         lead: tuple[int, ...],
         down: Mapping[int, int],
     ) -> None:
-        """Give back the buffer of an operand with its last use here.
+        """Give back the buffer of an operand whose last use is op `number`.
 
-        The result may take its place if the operation is elementwise. `down`: the values with an
-        order of axes of their own; see `GroupPlacement`.
+        The result may then take its place. This is done only if the operation is elementwise.
+        `down` contains the values with their own order of axes; see `GroupPlacement`.
         """
         sample = np.asarray(self._trace.samples[op.result])
         if op.kind != "ufunc" or not layout_independent(op.fn, sample.dtype):
@@ -109,7 +111,7 @@ class Buffers:
                 return
 
     def release(self, number: int) -> None:
-        """Give back the buffers last used by op `number`; those of regions stay until the end."""
+        """Give back the buffers last used by op `number`. Those of regions stay until the end."""
         for root in self._released.get(number, ()):
             if root in self._held and root not in self._trace.regions:
                 self._give_back(root)

@@ -18,17 +18,19 @@ from ipu_teach.types import Array
 if TYPE_CHECKING:
     from ipu_teach.engine.batch.batch_plan import BatchPlan
 
-WINDOW = 16  # elements from which a contiguous region is gathered as one window
+WINDOW = 16  # contiguous regions of at least this many elements are gathered as one window
 
 
 class Chunk(Operations):
     """The vertices of `piece`, a part of `nest`.
 
-    `packed` are regions that were copied for all of `nest`.
+    `packed` contains the regions that were copied once for all of `nest`.
     """
 
     def __init__(self, plan: BatchPlan, nest: Nest, piece: Nest, packed: dict[int, Array]) -> None:
-        super().__init__(plan.xp, plan.trace, plan.products, plan.calls, len(piece.shape))
+        super().__init__(
+            plan.xp, plan.trace, products=plan.products, calls=plan.calls, axes=len(piece.shape)
+        )
         self.plan = plan
         self.nest = nest
         self.piece = piece
@@ -37,7 +39,8 @@ class Chunk(Operations):
         self.buffers = plan.buffers
         self.lead = piece.shape
         self.rows = slice(piece.first, piece.first + piece.count)
-        self.order: list[int] = []  # the axes' memory order, if results are laid out as a region is
+        # the memory order of the axes, if results have the layout of a region
+        self.order: list[int] = []
         if self.placement.model is not None:
             self.order = by_stride(
                 map(abs, self.placement.place(self.placement.model, piece).strides)
@@ -49,7 +52,7 @@ class Chunk(Operations):
 
     def bind(self) -> None:
         """Append the calls for these vertices."""
-        done: set[int] = set()  # stores that the operation before them has done
+        done: set[int] = set()  # the numbers of stores that the operation before them has done
         for number, op in enumerate(self.trace.ops):
             if op.kind == "region":
                 self.values[op.result] = self._region(op.result)
@@ -86,7 +89,8 @@ class Chunk(Operations):
                     (self.xp.copyto, (self.placement.place(root, self.piece), buffer))
                 )
             else:
-                flat, index = self.plan.memory.flat(region.field.dtype), region.index(self.rows)
+                flat = self.plan.memory.flat(region.field.dtype)
+                index = region.index(self.rows)
                 wide = wide_items(flat, index, buffer, LEAST_PUT) if self.xp.on_host else None
                 if wide is not None:
                     self.calls.append((np.put, (*wide, "clip")))
@@ -94,7 +98,7 @@ class Chunk(Operations):
                     self.calls.append((scatter, (flat, self.xp.array(index), buffer)))
 
     def _result(self, number: int, op: Op, done: set[int]) -> Array:
-        """Append the call of a computation and return the place of its result.
+        """Append the call of a computation, and return the place of its result.
 
         A value that depends only on shared regions is computed once, on axes of length 1, unless it
         is written to later.
@@ -103,7 +107,7 @@ class Chunk(Operations):
         lead = np.broadcast_shapes(*leads) if leads else self.lead
         store = self._direct(number, op)
         if store is None and lead == self.lead:
-            self.buffers.hand_over(number, op, self.values, lead, self.placement.down)
+            self.buffers.hand_over(number, op, self.values, lead=lead, down=self.placement.down)
         if store is not None and lead == self.lead:
             done.add(store)
             out = self.values[self.trace.ops[store].args[0].id]
@@ -152,7 +156,7 @@ class Chunk(Operations):
     def _gather(self, root: int, region: Region, buffer: Array) -> None:
         """Append the call that copies a region of every vertex into a buffer."""
         flat = self.plan.memory.flat(region.field.dtype)
-        # rows that are next to each other for all vertices, unless vertices share a region
+        # true if the rows of all vertices are next to each other and no vertices share the region
         down = root in self.placement.down and buffer.shape[: self.axes] == self.lead
         if root in self.placement.column and not down:
             self.calls.append((self.xp.copyto, (buffer, self.placement.place(root, self.piece))))
@@ -168,7 +172,7 @@ class Chunk(Operations):
                 flat, (len(flat) - region.size + 1, region.size), (size, size)
             )
             self.calls.append((gather_windows, (windows, region.starts[self.rows], buffer)))
-        else:  # gather in the memory order of the buffer
+        else:  # The elements are gathered in the memory order of the buffer.
             order = by_stride(buffer.strides)
             index = np.ascontiguousarray(
                 region.index(self.rows).reshape(buffer.shape).transpose(order)
@@ -198,8 +202,8 @@ class Chunk(Operations):
         spread = self.buffers.spread.get(root, 1)
         distance = (sample.__array_interface__["data"][0] - start) // sample.itemsize * spread
         strides = (*steps, *(s * spread for s in sample.strides))
-        # The root as one row, from the view's first element on. This is address arithmetic only:
-        # the strides select the elements.
+        # The root as one row, beginning with the view's first element. This is address arithmetic
+        # only: the strides select the elements.
         anchor = self.xp.as_strided(base, (distance + 1,), (sample.itemsize,))[distance:]
         view: Array = self.xp.as_strided(anchor, (*lead, *sample.shape), strides)
         return view
@@ -277,7 +281,7 @@ class Chunk(Operations):
             else self.xp.array(np.asarray(value))
         )
         extra = source.ndim - place.ndim
-        # numpy drops leading axes of length 1 in an assignment, and so does this
+        # as in numpy, an assignment drops leading axes of length 1
         if isinstance(value, Ref) and extra > 0:
             source = source.reshape(*source.shape[: self.axes], *source.shape[self.axes + extra :])
         if "line" in op.kwargs:

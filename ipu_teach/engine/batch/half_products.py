@@ -4,8 +4,8 @@ numpy multiplies halves one by one: the products are exact, they are added in si
 the order of the terms, and the sum is rounded once. Single precision represents a product of two
 halves exactly. So any loop that adds the terms of each element in order, starting from zero, gives
 the same bits. numpy's einsum does so if its innermost loop runs along an axis that is not summed.
-Operands are copied as singles so that such an axis is innermost: the longest of rows, columns and
-vertices.
+Operands are copied as singles in such a way that such an axis is innermost: the longest of rows,
+columns and vertices.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ import numpy as np
 from ipu_teach.engine.backend import Call
 from ipu_teach.types import Array
 
-LONG = 16  # elements from which an innermost axis is worth the start of its loop
-BLOCK_BYTES = 512 * 1024  # copies of one block, to fit a core's second-level cache
+LONG = 16  # innermost axes of at least this length are worth the start of a loop
+BLOCK_BYTES = 512 * 1024  # the copies of one block, which fit a core's second-level cache
 
-# einsum's subscripts by innermost axis, columns or vertices, for the axes of the copies.
+# einsum's subscripts for the axes of the copies, by innermost axis.
 _SUMS = {"columns": "...ij,...jk->...ik", "vertices": "ij...,jk...->ik..."}
 
 
 class HalfProducts:
-    """Makes the calls for such products. Their copies share memory, as large as the largest.
+    """Makes the calls for products of matrices of halves.
 
+    The copies of all products share memory, of which there is as much as the largest copy needs.
     With `exact=False`, BLAS decides the order of the sums.
     """
 
@@ -40,18 +41,19 @@ class HalfProducts:
 
         Axes of length 1 are shared.
         """
-        if out.shape[-2] > out.shape[-1]:  # transposed, columns are the longer axis
+        if out.shape[-2] > out.shape[-1]:  # then transpose, so that columns are the longer axis
             left, right, out = (x.swapaxes(-1, -2) for x in (right, left, out))
         (m, n) = out.shape[-2:]
         k = left.shape[-1]
-        # with single sums, rearranging costs more than numpy's own loop
+        # with only one column, rearranging costs more than numpy's own loop
         if self._exact and n < 2:
             return [(np.matmul, (left, right, out))]
         calls: list[Call] = []
-        # an axis along which no operand varies is computed once
+        # Along an axis on which no operand depends, the product is computed once.
         lead = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
         limit = max(1, BLOCK_BYTES // (4 * (m * k + k * n + m * n) or 1))
-        shared: dict[tuple[int, str], Array] = {}  # copies of operands that all vertices share
+        # copies of operands that all vertices share, by (number of the operand, way)
+        shared: dict[tuple[int, str], Array] = {}
         for block in _blocks(lead, limit):
             place = out[_within(lead, block)]
             way = self._way(
@@ -89,7 +91,7 @@ class HalfProducts:
         return calls
 
     def _way(self, n: int, count: int) -> str:
-        """Return the innermost axis, "columns" or "vertices"; or "blas" for any order."""
+        """Return the innermost axis, "columns" or "vertices", or "blas" for any order."""
         if not self._exact:
             return "blas"
         return "vertices" if n < LONG and count > n else "columns"
@@ -104,7 +106,7 @@ class HalfProducts:
         return copy, (np.copyto, (copy, turned))
 
     def _buffer(self, name: str, shape: tuple[int, ...]) -> Array:
-        """Return the memory of that name in this shape, which is enlarged if necessary."""
+        """Return the memory with that name in this shape, enlarged if necessary."""
         size = prod(shape)
         if name not in self._scratch or len(self._scratch[name]) < size:
             self._scratch[name] = np.empty(size, np.float32)
@@ -118,12 +120,12 @@ def sum_products(form: str, left: Array, right: Array, out: Array) -> None:
 
 
 def _turned(array: Array, way: str) -> Array:
-    """Return a view with the axes of a copy."""
+    """Return a view of an operand with the axes of its copy."""
     return np.moveaxis(array, (-2, -1), (0, 1)) if way == "vertices" else array
 
 
 def _within(shape: tuple[int, ...], block: tuple[slice, ...]) -> tuple[slice, ...]:
-    """Return the part of an array of this shape that is in a block; axes of length 1 stay."""
+    """Return the part of an array of this shape that is in a block. Axes of length 1 stay."""
     return tuple(slice(None) if n == 1 else part for n, part in zip(shape, block, strict=False))
 
 

@@ -1,7 +1,7 @@
 """Join many small products of matrices into a few large ones.
 
 If the vertices along an axis of a nest share one operand, and the other operand and the result are
-one larger matrix in memory, the axis is joined with that matrix: blocks of rows or of columns
+each one larger matrix in memory, the axis is joined with that matrix: blocks of rows or of columns
 become a single product. BLAS then sums in another order. So this is done only with
 `Engine(exact=False)`, and depends only on the shapes.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 from ipu_teach.engine.backend import Backend
 from ipu_teach.types import Array
 
-# A narrow product gains nothing from its length: its blocks fit a cache, the joined matrix does
+# A narrow product gains nothing from its length: its blocks fit a cache, but the joined matrix does
 # not.
 NARROW = 16
 MOST_ELEMENTS = 1 << 20
@@ -60,10 +60,12 @@ def _follows(array: Array, axis: int, inner: int, n: int) -> bool:
 
 def _joined(xp: Backend, array: Array, axis: int, inner: int) -> Array:
     """Return the array with `axis` joined to the matrix's axis `inner`."""
-    shape, strides = list(array.shape), list(array.strides)
+    shape = list(array.shape)
+    strides = list(array.strides)
     if shape[inner] == 1:
         strides[inner] = strides[axis]
     shape[inner] *= shape[axis]
-    shape[axis], strides[axis] = 1, 0
+    shape[axis] = 1
+    strides[axis] = 0
     longer: Array = xp.as_strided(array, tuple(shape), tuple(strides))
     return longer

@@ -1,29 +1,38 @@
-"""The functions that a kernel's calls run, besides numpy's own."""
+"""The functions that a kernel's calls run, apart from numpy's own."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from types import EllipsisType
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from ipu_teach.compile.checks import vertex_name
 from ipu_teach.compile.freeze import FrozenTable
 from ipu_teach.compile.matrices import is_unsuitable, note, warn_of_noted
+from ipu_teach.compile.trace import Function
 from ipu_teach.compile.tracer import compute_error
+from ipu_teach.engine.backend import Operand
 from ipu_teach.graph.vertex import Vertex
 from ipu_teach.types import Array
 from ipu_teach.types.regions import to_unsigned
+from ipu_teach.types.rounding import AnyDType
+
+# (index within a vertex's value, values), or (None, a value that all vertices share)
+Argument: TypeAlias = tuple[tuple[EllipsisType, ...] | None, Any]
 
 
-def check_fits(numbers: Array, dtype: Any, line: str, table: FrozenTable, rows: Array) -> None:
+def check_fits(numbers: Array, dtype: AnyDType, line: str, table: FrozenTable, rows: Array) -> None:
     """Raise the plain loop's error if an integer element cannot hold a number stored in it.
 
-    `rows` are the vertices, in the order of `numbers`, which has one number for each.
+    `numbers` contains one number for each vertex, and `rows` the rows of the vertices in the same
+    order. `line` is the line of the store.
     """
     bounds = np.iinfo(dtype)
-    low, high = int(bounds.min), int(bounds.max)
+    low = int(bounds.min)
+    high = int(bounds.max)
     if numbers.dtype.kind == "f":
         truncated = np.trunc(numbers.astype(np.float64))
         fits = (truncated >= float(low)) & (truncated < float(high + 1))
@@ -44,7 +53,7 @@ def store_unsigned(place: Array, numbers: Array) -> None:
 
 
 def scatter(flat: Array, index: Array, buffer: Array) -> None:
-    """Write the elements of every vertex back to their places."""
+    """Write the elements of every vertex back to their positions `index` in memory."""
     flat[index] = buffer.reshape(index.shape)
 
 
@@ -54,26 +63,30 @@ def gather_windows(windows: Array, starts: Array, buffer: Array) -> None:
 
 
 def bits_unless(bits: Array, condition: Array, out: Array) -> None:
-    """Write numbers, as unsigned integers, where a condition is false, and 0 elsewhere."""
+    """Write the bits of numbers where a condition is false, and 0 elsewhere.
+
+    `bits` and `out` are views as unsigned integers.
+    """
     np.multiply(bits, np.logical_not(condition), out)
 
 
-def apply(fn: Callable[..., Any], args: list[Any], out: Array) -> None:
+def apply(fn: Function, args: list[Operand], out: Array) -> None:
     """Call a function that has no parameter `out`."""
     out[...] = fn(*args)
 
 
-def call_each(fn: Callable[..., Any], args: list[tuple[Any, Any]], out: Array, axes: int) -> None:
+def call_each(fn: Function, args: list[Argument], out: Array, axes: int) -> None:
     """Call `fn` vertex by vertex.
 
-    `args` are (index within a vertex's value, values), or (None, a value that all vertices share).
+    Each of `args` is (index within a vertex's value, values), or (None, a value that all vertices
+    share). The first `axes` axes are those of the vertices.
     """
     for vertex in np.ndindex(out.shape[:axes]):
         out[vertex] = fn(*(a if index is None else a[vertex + index] for index, a in args))
 
 
 def call_dense(
-    fn: Callable[..., Any],
+    fn: Function,
     args: list[Array],
     vectors: bool,
     out: Array,
@@ -83,8 +96,9 @@ def call_dense(
     """Call a function of matrices for all vertices.
 
     An error or a warning names the first vertex whose matrix the function refuses, or whose matrix
-    has a fault. `vectors`: the last argument and the result are vectors, which numpy would take for
-    matrices. `place`: the codelet, and the line. `vertex_name(i)` names a vertex.
+    has a fault. `vectors` is True if the last argument and the result are vectors, which numpy
+    would take for matrices. `place` is (codelet, line), and `name_vertex(i)` returns the name of
+    vertex i.
     """
     if vectors:
         args = [*args[:-1], args[-1][..., None]]
@@ -108,6 +122,6 @@ def call_dense(
         warn_of_noted(place[0], partial(name_vertex, first))
 
 
-def call_rows(fn: Callable[..., Any], values: Array, out: Array) -> None:
-    """Call `fn` for all vertices, each of which has one row."""
+def call_rows(fn: Function, values: Array, out: Array) -> None:
+    """Call `fn` once for all vertices, each of which has one row of `values`."""
     out[...] = fn(np.ascontiguousarray(values), axis=-1)

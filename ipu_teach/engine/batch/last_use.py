@@ -9,11 +9,12 @@ import numpy as np
 
 from ipu_teach.compile.trace import Op, Ref, Trace, item_of, layout_independent
 
-SCALAR_OPS = 4  # ops from which it pays to place the single numbers of all vertices side by side
+# from this many ops on, it pays to place the single numbers of all vertices side by side
+SCALAR_OPS = 4
 
 
 def last_uses(trace: Trace) -> tuple[dict[int, int], dict[int, list[int]]]:
-    """Return two dicts by root: the number of its last op, and those of its stores."""
+    """Return (number of the last op, numbers of the stores), each by root."""
     last: dict[int, int] = {}
     stores: dict[int, list[int]] = defaultdict(list)
     for number, op in enumerate(trace.ops):
@@ -24,7 +25,7 @@ def last_uses(trace: Trace) -> tuple[dict[int, int], dict[int, list[int]]]:
             stores[trace.roots[op.args[0].id]].append(number)
     if isinstance(trace.returned, Ref):
         last[trace.roots[trace.returned.id]] = len(trace.ops)
-    # A read may stay a view of its source, which must then live as long as the read.
+    # A read may be a view of its source, which must then live as long as the read.
     for op in reversed(trace.ops):
         if op.kind == "read":
             source = trace.roots[op.args[0].id]
@@ -66,11 +67,11 @@ def soft_roots(trace: Trace, exact: bool) -> set[int]:
 
 
 def summed_down(trace: Trace) -> dict[int, int]:
-    """Return the axis that comes first in memory where many vertices are side by side, by root.
+    """Return, by root, the axis that comes first in memory where many vertices are side by side.
 
-    These roots meet only operations on single elements and reductions over one axis that is not
-    their last. Such a reduction goes from one row to the next, whatever is between the rows. So
-    its bits are the same where the rows of all vertices are next to each other, which numpy adds
+    The roots are used only by operations on single elements, and by reductions over one axis that
+    is not their last. Such a reduction goes from one row to the next, whatever is between the rows.
+    So its bits are the same where the rows of all vertices are next to each other, which numpy adds
     in one long loop instead of many short ones.
     """
     hard: set[int] = set()
@@ -102,7 +103,8 @@ def summed_down(trace: Trace) -> dict[int, int]:
 
 def _goes_down(trace: Trace, op: Op) -> bool:
     """Return whether a reduction adds one row after the other."""
-    sample, axis = trace.samples[op.args[0].id], op.kwargs["axis"]
+    sample = trace.samples[op.args[0].id]
+    axis = op.kwargs["axis"]
     return (
         type(axis) is int
         and sample.ndim > 1
@@ -114,7 +116,7 @@ def _goes_down(trace: Trace, op: Op) -> bool:
 
 
 def live_bytes(trace: Trace, last: dict[int, int]) -> int:
-    """Return the largest number of bytes that the results of one vertex take at a time."""
+    """Return the maximum number of bytes that the results of one vertex occupy at the same time."""
     live = 0
     peak = 0
     ends: dict[int, int] = defaultdict(int)
@@ -129,9 +131,9 @@ def live_bytes(trace: Trace, last: dict[int, int]) -> int:
 
 
 def only_numbers(trace: Trace) -> bool:
-    """Return whether everything is computed on single elements, with enough operations.
+    """Return whether all work is on single elements, with enough operations.
 
-    Then it pays to place those of all vertices side by side.
+    If so, it pays to place the elements of all vertices side by side.
     """
     work = [op for op in trace.ops if op.kind in ("ufunc", "elementwise")]
     has_only_simple_ops = {op.kind for op in trace.ops} <= {
@@ -164,8 +166,8 @@ def alone_or_backwards(trace: Trace, op: Op) -> bool:
     return any(stride < 0 for sample in samples for stride in sample.strides)
 
 
-# Functions of one row whose bits are the same for many rows together, each passed as a row of its
-# own.
+# Functions of one row that give the same bits for many rows together, if each is passed as a
+# separate row.
 _BY_ROWS = {np.argmax, np.argmin, np.argsort, np.cumsum, np.mean, np.sort, np.std, np.var}
 _SUMMING = {np.mean, np.std, np.var}
 
@@ -173,7 +175,7 @@ _SUMMING = {np.mean, np.std, np.var}
 def along_an_axis(trace: Trace, op: Op) -> bool:
     """Return whether a function runs along one axis in order, for many vertices as for one.
 
-    These are running sums and the like, argmax and argmin.
+    Such functions are running sums and similar accumulations, argmax and argmin.
     """
     if op.kind != "each" or len(op.args) != 1 or not isinstance(op.args[0], Ref):
         return False
@@ -199,5 +201,5 @@ def by_rows(trace: Trace, op: Op) -> bool:
         and sample.size > 0
         and sample.flags.c_contiguous
     )
-    # A sum that converts the type is divided into pieces that do not end where rows do.
+    # A sum that converts the type is divided into pieces that do not end where rows end.
     return is_plain_row and (op.fn not in _SUMMING or sample.dtype in (np.float32, np.float64))

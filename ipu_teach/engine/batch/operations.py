@@ -13,8 +13,15 @@ from typing import Any
 import numpy as np
 
 from ipu_teach.compile.trace import ELEMENTWISE, Op, Ref, Trace, layout_independent
-from ipu_teach.engine.backend import Backend, Call
-from ipu_teach.engine.batch.kernels import apply, bits_unless, call_dense, call_each, call_rows
+from ipu_teach.engine.backend import Backend, Call, Operand
+from ipu_teach.engine.batch.kernels import (
+    Argument,
+    apply,
+    bits_unless,
+    call_dense,
+    call_each,
+    call_rows,
+)
 from ipu_teach.engine.batch.last_use import alone_or_backwards, along_an_axis, by_rows
 from ipu_teach.engine.batch.products import Products
 from ipu_teach.types import Array
@@ -23,7 +30,8 @@ from ipu_teach.types import Array
 class Operations:
     """Appends calls to `calls`.
 
-    `values` are by number in the trace; their first `axes` axes are those of the vertices.
+    `values` are indexed by their number in the trace. Their first `axes` axes are those of the
+    vertices.
     """
 
     def __init__(
@@ -37,7 +45,10 @@ class Operations:
         self.values: dict[int, Array] = {}
 
     def operand(self, value: Any, rank: int) -> Any:
-        """Return an argument with its axes aligned: the vertices' first, its own last."""
+        """Return an argument with its axes aligned: the vertices' axes first, its own axes last.
+
+        `rank` is the number of own axes that the result has at least.
+        """
         if not isinstance(value, Ref):
             return self.xp.operand(value)
         array = self.values[value.id]
@@ -46,7 +57,7 @@ class Operations:
 
     def within(self, values: Array, key: Any) -> Array:
         """Return values[key] of every vertex."""
-        inside: tuple[Any, ...] = key if isinstance(key, tuple) else (key,)
+        inside = key if isinstance(key, tuple) else (key,)
         result: Array = values[(slice(None),) * self.axes + inside]
         return result
 
@@ -125,7 +136,7 @@ class Operations:
             if not dense or sample.size == 0:
                 self._each(op, out)
                 return
-            # All elements of the vertex, in their order in memory, as numpy sums them.
+            # All elements of the vertex, in the order in memory in which numpy sums them.
             lead = array.shape[:axes]
             row = self.xp.as_strided(
                 array, (*lead, sample.size), (*array.strides[:axes], sample.itemsize)
@@ -158,7 +169,7 @@ class Operations:
     def _dense(self, op: Op, out: Array) -> None:
         """Append a call of a function of matrices for all vertices.
 
-        LAPACK takes each matrix by itself.
+        LAPACK processes each matrix separately.
         """
         args = [self.operand(a, 0) for a in op.args]
         vectors = np.ndim(self.trace.samples[op.result]) == 1
@@ -166,7 +177,7 @@ class Operations:
         self.calls.append((call_dense, (op.fn, args, vectors, out, place, self.vertex_name)))
 
     def vertex_name(self, number: int) -> str:
-        """Return the name of a vertex, by its number among these."""
+        """Return the name of a vertex, by its number among these vertices."""
         raise NotImplementedError
 
     def _each(self, op: Op, out: Array) -> None:
@@ -193,11 +204,11 @@ class Operations:
             value = np.broadcast_to(value, (*lead, *shape))
             self.calls.append((partial(op.fn, axis=axis, out=out), (value,)))
             return
-        args: list[tuple[Any, Any]] = []
+        args: list[Argument] = []
         for a in op.args:
             if isinstance(a, Ref):
-                # A 0-d array stays one: numpy computes differently with scalars, and with a single
-                # element whose stride is not that of a row.
+                # A 0-d array must stay a 0-d array: numpy computes differently with scalars, and
+                # with a single element whose stride is not that of a row.
                 sample = self.trace.samples[a.id]
                 value = self.values[a.id]
                 value = np.broadcast_to(value, (*lead, *value.shape[self.axes :]))
@@ -216,11 +227,11 @@ class Operations:
         self.calls.append((call_each, (fn, args, out, self.axes)))
 
 
-def _or_zero(condition: Array, one: Any, other: Any, out: Array) -> Call | None:
+def _or_zero(condition: Array, one: Operand, other: Operand, out: Array) -> Call | None:
     """Return the call for np.where(condition, one, other) if either is the number 0, else None.
 
-    The bits of a number times 1 or 0 are its own bits, or those of 0. numpy multiplies many at
-    once, and copies by a mask one after the other.
+    A number times 1 or 0 has its own bits, or those of 0. numpy multiplies many numbers at once,
+    but copies by a mask one by one.
     """
     for kept, zero, call in ((one, other, np.multiply), (other, one, bits_unless)):
         plain = isinstance(zero, (int, float, np.number)) and not isinstance(zero, bool)

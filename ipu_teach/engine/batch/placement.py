@@ -14,9 +14,9 @@ from ipu_teach.engine.tile_arrays import Memory
 from ipu_teach.engine.views import PREFIX, Nest, Region, find_nests, running_order
 from ipu_teach.types import Array
 
-# an operand that vertices share is copied once per step, up to this size
+# a region that vertices share is copied once per step if it has at most this size
 PACK_BYTES = 64 * 1024 * 1024
-# elements of a row: longer ones are summed in place as fast as they would be gathered
+# longer rows are summed in place as fast as they would be gathered
 SHORT_ROW = 8
 
 
@@ -24,13 +24,14 @@ SHORT_ROW = 8
 class GroupPlacement:
     """The places from which the regions of a group's vertices are taken.
 
-    * `nests`: the vertices as nests, and `column`: the number in them of each region that takes
-      part
-    * `in_place`: regions that are used in place, and `strided`: those of them that have gaps
-    * `running`: the order in which the vertices run, or None for their own
-    * `model`: the region whose layout the results have
-    * `side_by_side`: the same element of all vertices is contiguous
-    * `down`: by root, the axis that a reduction removes and that comes before the vertices' axes
+    * `nests`: the vertices as nests
+    * `column`: by root, the number in the nests of each region that takes part in them
+    * `in_place`: the roots of regions that are used in place
+    * `strided`: the regions in place that have gaps
+    * `running`: the order in which the vertices run, or None for their own order
+    * `model`: the root of the region whose layout the results have, or None
+    * `side_by_side`: whether the same element of all vertices is contiguous
+    * `down`: by root, the axis that a reduction removes, which comes before the vertices' axes
     """
 
     trace: Trace
@@ -46,8 +47,11 @@ class GroupPlacement:
     down: dict[int, int] = field(default_factory=dict)
 
     def order(self, value: int, axes: int) -> list[int]:
-        """Return the order in memory of the axes of a value's buffer: `axes` of vertices, then its
-        own. Empty where it is the sample's."""
+        """Return the order in memory of the axes of a value's buffer.
+
+        The first `axes` axes are those of the vertices. The result is empty if the buffer has the
+        order of the sample.
+        """
         axis = self.down.get(value)
         if axis is None:
             return []
@@ -57,7 +61,7 @@ class GroupPlacement:
     def packs(self, root: int, nest: Nest) -> bool:
         """Return whether a region is copied once for all vertices of a nest.
 
-        These are inputs that the vertices share, and that cannot be used in place.
+        Such regions are inputs that the vertices share, and that cannot be used in place.
         """
         region = self.regions[root]
         if (
@@ -72,7 +76,7 @@ class GroupPlacement:
         return count < nest.count and count * region.bytes <= PACK_BYTES
 
     def copied_bytes(self) -> int:
-        """Return the bytes of a vertex's regions that are copied for it."""
+        """Return the bytes of a vertex's regions that are copied for this vertex."""
         return sum(
             r.bytes
             for i, r in self.regions.items()
@@ -144,8 +148,8 @@ def place_group(site: Site) -> GroupPlacement:
                 continue
         placement.in_place.append(i)
     placement.strided = {i for i in placement.in_place if not regions[i].contiguous}
-    # If the layout does not matter, results get that of the strided region with most axes: numpy
-    # then traverses all of them row by row, across the boundaries between vertices.
+    # If the layout does not matter, results get that of the strided region with the most axes:
+    # numpy then traverses all arrays row by row, across the boundaries between vertices.
     if placement.strided and not placement.side_by_side and soft >= set(trace.roots):
         placement.model = max(placement.strided, key=lambda i: np.ndim(trace.samples[i]))
     return placement
@@ -154,13 +158,17 @@ def place_group(site: Site) -> GroupPlacement:
 def _nested(
     regions: dict[int, Region], trace: Trace, count: int
 ) -> tuple[list[Nest], dict[int, int]]:
-    """Return (nests, by region that takes part in them its number, the larger ones first)."""
+    """Return (nests, columns) of a group's vertices.
+
+    `columns` maps each region that takes part in the nests to its number in them. Larger regions
+    come first.
+    """
     candidates = [
         i
         for i, r in regions.items()
         if r.size and (r.contiguous or len(r.strides or ()) == np.ndim(trace.samples[i]) > 0)
     ]
-    # regions without an order are found quickly by a prefix
+    # a prefix is enough to recognise regions without an order
     ordered = (i for i in candidates if find_nests(regions[i].starts[None, :PREFIX]))
     candidates = sorted(ordered, key=lambda i: -regions[i].bytes)
     chosen = candidates
@@ -172,6 +180,6 @@ def _nested(
             if larger is not None:
                 chosen = [*chosen, i]
                 nests = larger
-    # a single nest of all vertices, without a region
+    # a single nest of all vertices, which contains no region
     row = Nest(0, (count,), np.zeros(0, np.int64), np.zeros((0, 1), np.int64))
     return nests or [row], {i: number for number, i in enumerate(chosen)}

@@ -1,8 +1,8 @@
-"""`a @ b` for many vertices: a choice between several ways.
+"""`a @ b` for many vertices: a choice between several methods.
 
-Two vectors are a dot product, with the bits of each vertex's own. If an operand is a matrix, it is
-a product of matrices: joined into larger ones where that is allowed (`joined_products`), in numpy's
-own order for halves (`half_products`), otherwise by BLAS.
+Two vectors are a dot product, with the bits of each vertex's own product. If an operand is a
+matrix, it is a product of matrices: joined into larger products where that is allowed
+(`joined_products`), in numpy's own order for halves (`half_products`), and otherwise by BLAS.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Products:
     ) -> list[Call]:
         """Return the calls for a @ b into out.
 
-        `ranks` are those of a vertex's own operands, 1 or 2. `joins`: neither operand is a
-        constant.
+        `ranks` are the ranks of a vertex's own operands, 1 or 2. `joins` is True if neither operand
+        is a constant.
         """
         if ranks == (1, 1) and self._exact:
             return [(self._xp.vecdot, (a, b, out))]

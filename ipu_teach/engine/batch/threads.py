@@ -1,7 +1,8 @@
 """Several threads for the vertices of a group: each has a share, with its own calls and buffers.
 
-No bit depends on it, because vertices are independent. It pays if a kernel computes more than it
-moves: numpy releases the interpreter while it works, but all threads share the memory bandwidth.
+No bit depends on the threads, because vertices are independent. Threads pay if a kernel computes
+more than it moves: numpy releases the interpreter while it works, but all threads share the memory
+bandwidth.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 from ipu_teach.engine.backend import Call, run_all
 from ipu_teach.engine.site import Site
 
-LEAST_SHARE = 256  # vertices; fewer are not worth a thread
+LEAST_SHARE = 256  # in vertices; a smaller share is not worth a thread
 
 
 def shares(site: Site) -> list[Site]:
@@ -48,5 +49,5 @@ def run_parallel(pool: ThreadPoolExecutor, lists: list[list[Call]]) -> None:
 
 
 def _run(calls: list[Call]) -> None:
-    with np.errstate(all="ignore"):  # it is set per thread
+    with np.errstate(all="ignore"):  # numpy's error state is set per thread
         run_all(calls)

@@ -1,7 +1,8 @@
-"""Gather and scatter several elements at once, where their positions follow one another.
+"""Gather and scatter several elements at once, where their positions are consecutive.
 
-numpy moves an item of up to 32 bytes as fast as an item of 4. Elements that are neighbours in both
-source and destination are therefore moved as one wide item. The values are the same either way.
+numpy moves an item of up to 32 bytes as fast as an item of 4 bytes. Elements that are neighbours in
+both source and destination are therefore moved as one wide item. The values are the same either
+way.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ import numpy as np
 
 from ipu_teach.types import Array
 
-WIDEST = 32  # bytes of the largest item that numpy moves by an instruction or two
-LEAST_PUT = 16  # bytes: below, np.put takes longer than an assignment by index
+WIDEST = 32  # in bytes; numpy moves items of up to this size by one or two instructions
+LEAST_PUT = 16  # in bytes; for narrower items, np.put takes longer than an assignment by index
 
 
 def wide_items(
@@ -19,10 +20,12 @@ def wide_items(
 ) -> tuple[Array, Array, Array] | None:
     """Return (`flat` as wide items, the positions of items, `buffer` as items), or None.
 
-    `index`: positions in `flat` of the elements of `buffer`, in the order of its memory. None where
-    the positions do not come in equal runs, or where items have fewer than `least` bytes.
+    `index` contains the positions in `flat` of the elements of `buffer`, in the order of its
+    memory. The result is None if the positions do not form equal runs, or if items would have fewer
+    than `least` bytes.
     """
-    size, index = flat.itemsize, index.reshape(-1)
+    size = flat.itemsize
+    index = index.reshape(-1)
     if not buffer.flags.c_contiguous or not len(index):
         return None
     follows = index[1:] == index[:-1] + 1

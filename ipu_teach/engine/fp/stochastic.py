@@ -1,15 +1,16 @@
 """Stochastic rounding of values that codelets store in halves, on tiles with the bit ESR.
 
 It applies where a codelet assigns results of single or higher precision to a HALF field. Values
-that are halves already are unchanged, including the results of arithmetic on halves. Python's own
+that are already halves are unchanged, including the results of arithmetic on halves. Python's own
 numbers, such as literals, are rounded to nearest.
 
 Every worker has a generator (`Registers.generators`). Each time a compute set runs in which a
-vertex may round stochastically, each worker draws one word. A vertex's random bits follow from such
-a word and the vertex's number n in the compute set: the word of worker n modulo 6 of its tile, or
-for a MultiVertex that of each worker. `types.generator.counted` defines how. Each store takes one
-32-bit word per element, in order, starting at the next whole 64-bit word. So no bit depends on the
-order in which vertices run, on their number at a time, or on the way they run.
+vertex may round stochastically, each worker draws one word. The random bits of a vertex follow from
+such a word and from the vertex's number n in the compute set. The word is that of worker n modulo 6
+of its tile; a MultiVertex uses the words of all workers. `types.generator.counted` defines how the
+bits follow. Each store takes one 32-bit word per element, in order, starting at the next complete
+64-bit word. So no bit depends on the order in which vertices run, on how many run at a time, or on
+the way they run.
 """
 
 from __future__ import annotations
@@ -24,14 +25,15 @@ from ipu_teach.engine.backend import Call
 from ipu_teach.graph.registers import ESR, Registers
 from ipu_teach.types import HALF, Array, generator, to_half
 from ipu_teach.types.regions import OnePtrArray
+from ipu_teach.types.rounding import AnyDType
 
 
 class StochasticRounding:
     """The random bits of one group's vertices.
 
-    `keys`: uint64[vertices, workers], new for each run of their compute set. `chosen`: which of the
-    vertices round stochastically, by their tiles. `watched`: an overflow raises
-    `FloatingPointError`.
+    `keys` is uint64[vertices, workers], and changes for each run of their compute set. `chosen` is
+    bool[vertices]: whether a vertex rounds stochastically, which depends on its tile. If `watched`,
+    an overflow raises `FloatingPointError`.
     """
 
     def __init__(self, group: Group, registers: Registers, watched: bool) -> None:
@@ -45,9 +47,9 @@ class StochasticRounding:
         self.watched = watched
 
     def begin(self, words: Array) -> None:
-        """Set the keys for another run of the compute set; `words` are the workers' draws.
+        """Set the keys for another run of the compute set.
 
-        They are uint64[tiles, workers].
+        `words` are the draws of the workers: uint64[tiles, workers].
         """
         workers = self._vertices % words.shape[1] if self._workers is None else self._workers
         self.keys[...] = generator.key(words[self._tiles, workers], self._vertices)
@@ -55,7 +57,8 @@ class StochasticRounding:
     def rounded(self, values: Array, members: Array | slice, worker: int, first: int) -> Array:
         """Return `values` (vertices, ...) as halves.
 
-        The vertices are `members` of the group, and their words start at `first`.
+        `members` are the indices of the vertices in the group, and their words start at number
+        `first`.
         """
         keys = self.keys[members, worker]
         words = generator.counted(keys, first, values.size // max(1, len(keys)))
@@ -78,7 +81,7 @@ def draw(registers: Registers, roundings: list[StochasticRounding]) -> None:
 class RoundedStores:
     """The stores of a batch that round stochastically.
 
-    `running` is the order in which the group's vertices run, or None for their own.
+    `running` is the order in which the group's vertices run, or None for their own order.
     """
 
     def __init__(
@@ -87,7 +90,7 @@ class RoundedStores:
         self._rounding = rounding
         self._worker = worker
         self._running = running
-        # the start of a store's words in the vertex's stream, by its number
+        # by number of a store: the start of its words in the vertex's stream
         self._words: dict[int, int] = {}
         taken = 0
         elements = 0
@@ -97,13 +100,13 @@ class RoundedStores:
                 size = trace.samples[op.args[0].id].size
                 taken = taken + words_of(size)
                 elements = elements + size
-        # Rounding uses 64-bit words, half as many as numbers, and some of 32 bits.
+        # Rounding uses half as many 64-bit words as numbers, and arrays of 32-bit words.
         self.bytes_per_vertex = 16 * elements
 
     def call(self, number: int, place: Array, source: Array, rows: slice) -> Call | None:
-        """Return the call that stores `source` into `place`; None if it rounds to nearest.
+        """Return the call that stores `source` into `place`, or None if it rounds to nearest.
 
-        `number` is that of the store in the trace; the first axes of `place` are those of the
+        `number` is the number of the store in the trace. The first axes of `place` are those of the
         vertices.
         """
         if number not in self._words:
@@ -130,15 +133,15 @@ class StoredHalf(OnePtrArray):
 
     Wider floats are rounded stochastically with words from `stream` (a key, and the number of the
     next word). If `overflows` has an entry since the last store, infinities become NaN, or raise
-    `FloatingPointError` if `stops`. If its layout is ONE_PTR, it has no length.
+    `FloatingPointError` if `stops` is True. If its layout is ONE_PTR, it has no length.
     """
 
     stream: Array | None = None
     overflows: list[str] | None = None
     stops: bool = False
 
-    def __array_finalize__(self, parent: Any) -> None:
-        if isinstance(parent, StoredHalf) and np.may_share_memory(self, parent):  # it is a view
+    def __array_finalize__(self, parent: object) -> None:
+        if isinstance(parent, StoredHalf) and np.may_share_memory(self, parent):  # true for views
             self.stream = parent.stream
             self.overflows = parent.overflows
             self.stops = parent.stops
@@ -187,7 +190,7 @@ def stochastic_rounding(
 ) -> StochasticRounding | None:
     """Return the stochastic rounding of `group` under the present floating-point behaviour.
 
-    It is None if none of its vertices rounds stochastically. `watched`: an overflow raises
+    Return None if none of its vertices rounds stochastically. If `watched`, an overflow raises
     `FloatingPointError`.
     """
     if not any(field.written and field.dtype is HALF for field in group.table.fields.values()):
@@ -211,8 +214,8 @@ def narrows(trace: Trace, op: Op) -> bool:
     return _wide(stored, np.asarray(stored).dtype)
 
 
-def _wide(value: Any, dtype: np.dtype[Any]) -> bool:
-    """Return whether a value is a float wider than half, and not Python's own.
+def _wide(value: object, dtype: AnyDType) -> bool:
+    """Return whether a value is a float wider than half, and not Python's own float.
 
     A numpy float64 is an instance of Python's float, so the exact type is compared.
     """

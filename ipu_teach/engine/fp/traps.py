@@ -1,7 +1,7 @@
 """Floating-point exceptions: stop a run, or replace the overflow of a half by NaN.
 
 They are controlled by bits of a tile's control register (`graph.registers`). INV, DIV0 and OFLO
-stop the run at an invalid operation, a division by zero, an overflow. With NANOO, a HALF field
+stop the run at an invalid operation, a division by zero, and an overflow. With NANOO, a HALF field
 receives NaN instead of infinity where halves overflow. Three options of the engine set these bits
 when a program is loaded, and `set_floating_point_behaviour` while it runs:
 
@@ -25,7 +25,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -41,11 +41,12 @@ from ipu_teach.errors import FloatingPointTrapError
 from ipu_teach.graph.registers import DIV0, INV, NANOO, OFLO, STOP_ON_NANOO, Registers
 from ipu_teach.graph.tile_map import joined
 from ipu_teach.types import FLOAT, HALF, Array
+from ipu_teach.types.regions import FieldArrays
 
 if TYPE_CHECKING:
     from ipu_teach.engine.site import Site
 
-# After this many batches in a row in which something was reported, vertices run one by one.
+# After this many batches in a row with a reported exception, vertices run one by one.
 MOST_ALARMS = 3
 
 
@@ -53,7 +54,7 @@ MOST_ALARMS = 3
 class FloatingPoint:
     """The exceptions that stop the run on a tile: `inv`, `div0`, `oflo`.
 
-    `nan`: halves that overflow become NaN; `stops`: that stops the run too.
+    With `nan`, halves that overflow become NaN. With `stops`, such an overflow also stops the run.
     """
 
     inv: bool
@@ -65,9 +66,9 @@ class FloatingPoint:
     @classmethod
     @cache
     def of(cls, bits: int) -> FloatingPoint | None:
-        """Return the meaning of the bits of FP_CTL; None for arithmetic that never traps."""
-        point = cls(*(bool(bits & bit) for bit in (INV, DIV0, OFLO, NANOO, STOP_ON_NANOO)))
-        return point if point != cls(False, False, False, False, False) else None
+        """Return the meaning of the bits of FP_CTL, or None for arithmetic that never traps."""
+        flags = [bool(bits & bit) for bit in (INV, DIV0, OFLO, NANOO, STOP_ON_NANOO)]
+        return cls(*flags) if any(flags) else None
 
     @property
     def looks_at_stores(self) -> bool:
@@ -75,7 +76,7 @@ class FloatingPoint:
         return self.oflo or self.nan
 
     def watch(self, overflows: list[str]) -> AbstractContextManager[object]:
-        """Return a context in which numpy raises errors or notes overflows in `overflows`.
+        """Return a context in which numpy raises errors, or notes overflows in `overflows`.
 
         Stores of halves remove these notes.
         """
@@ -110,9 +111,9 @@ class TrapWatch:
 
 
 def watch_of(group: Group, registers: Registers) -> TrapWatch | None:
-    """Return the exceptions that stop vertices of `group` as the registers now are.
+    """Return the exceptions that stop vertices of `group` with the present registers.
 
-    It is None if there are none, or if the vertices do not compute with floats.
+    Return None if there are none, or if the vertices do not compute with floats.
     """
     if group.is_bulk or not any(
         field.dtype in (FLOAT, HALF) for field in group.table.fields.values()
@@ -125,7 +126,7 @@ def watch_of(group: Group, registers: Registers) -> TrapWatch | None:
 class Guarded:
     """Batches of vertices that may trap.
 
-    Where numpy reports an exception, their changes are undone and the plain loop runs. It names the
+    If numpy reports an exception, their changes are undone and the plain loop runs. It names the
     vertex, stores NaN where necessary, or finds that there is no exception.
     """
 
@@ -175,7 +176,7 @@ def _alarms_after(call: Call) -> list[Call]:
     """Return the calls that check the result of a call for exceptions that it may not report.
 
     The vector forms of functions outside `ROUNDED` may not report exceptions that their scalar
-    forms do.
+    forms report.
     """
     function, args = call
     if function is apply:
@@ -199,11 +200,11 @@ def trap_error(
     error: FloatingPointError,
     line: str,
     compute_set: str,
-    values: Mapping[str, Any],
+    values: Mapping[str, tuple[FieldArrays, FieldArrays]],
 ) -> FloatingPointTrapError:
     """Return the error for a vertex that trapped, with the fields in the line.
 
-    `values` has (before, after) of its written fields, by name, as they are without traps.
+    `values` contains (before, after) of its written fields, by name, as they are without traps.
     """
     file = table.codelet.compute.__code__.co_filename
     lines = [
@@ -225,8 +226,8 @@ def trap_error(
         continues with infinity or NaN.""")
 
 
-def _first_not_finite(before: Any, after: Any) -> str:
-    """Return a text for the first element that is no longer finite; "" if all are."""
+def _first_not_finite(before: FieldArrays, after: FieldArrays) -> str:
+    """Return a text about the first element that is no longer finite, or "" if all are."""
     if isinstance(after, list):
         parts = zip(before, after, strict=True)
         return next(

@@ -1,9 +1,8 @@
 """Scalar loops as machine code, compiled by numba if it is installed, and cached in a folder.
 
-numba is imported when a loop is first compiled. If anything fails with the cache (a full disk, a
-read-only home, another process at the same time), the loop is compiled without it. A text contains
-no addresses and no data, so its name can be a hash of it. numba itself checks that the processor is
-the same.
+numba is imported when a loop is first compiled. If the cache fails (a full disk, a read-only home,
+another process at the same time), the loop is compiled without it. A text contains no addresses and
+no data, so its name can be a hash of it. numba itself checks that the processor is the same.
 
 `IPU_TEACH_NUMBA=0` switches numba off; `IPU_TEACH_CACHE` names another folder.
 """
@@ -26,12 +25,14 @@ import numpy as np
 from ipu_teach import datasets
 from ipu_teach._support.places import write_whole
 from ipu_teach._support.progress import working
+from ipu_teach.compile.trace import Function
 from ipu_teach.types import Array
 
 Loop = Callable[..., int]
+Arguments = Callable[[], Sequence[int | Array]]  # returns the arguments of a loop
 
-# Offsets in CPython's object and numpy's PyUFuncObject (numpy/ufuncobject.h): of its counts and of
-# its tables.
+# Offsets in CPython's object and numpy's PyUFuncObject (numpy/ufuncobject.h): those of its counts
+# and of its tables.
 _POINTER = ctypes.sizeof(ctypes.c_void_p)
 _NIN = 2 * _POINTER
 _FUNCTIONS = 32 if _POINTER == 8 else 0
@@ -71,10 +72,10 @@ def is_cached(text: str, folder: Path) -> bool:
         return False
 
 
-def loop_of(text: str, arguments: Callable[[], Sequence[Any]]) -> Loop | None:
+def loop_of(text: str, arguments: Arguments) -> Loop | None:
     """Return the function `run` of `text`, compiled, or None if that is impossible.
 
-    With the arguments that `arguments()` returns, nothing is run.
+    `arguments()` returns arguments with which `run` can be called without running a vertex.
     """
     if text not in _loaded:
         with working("numba compiles a loop"):
@@ -85,7 +86,7 @@ def loop_of(text: str, arguments: Callable[[], Sequence[Any]]) -> Loop | None:
     return _loaded[text]
 
 
-def _compiled(text: str, cached: bool, arguments: Callable[[], Sequence[Any]]) -> Loop | None:
+def _compiled(text: str, cached: bool, arguments: Arguments) -> Loop | None:
     """Return `run`, compiled with or without the cache, or None if that fails."""
     try:
         module = _imported(text) if cached else _executed(text)
@@ -94,7 +95,8 @@ def _compiled(text: str, cached: bool, arguments: Callable[[], Sequence[Any]]) -
         return run
     except (OSError, RuntimeError, EOFError, ImportError, ValueError):
         return None
-    except Exception as error:  # numba's own errors, which have no name without importing it
+    # numba's own errors, whose classes cannot be named without importing it
+    except Exception as error:
         if type(error).__module__.partition(".")[0] not in (
             "numba",
             "llvmlite",
@@ -106,7 +108,7 @@ def _compiled(text: str, cached: bool, arguments: Callable[[], Sequence[Any]]) -
 
 
 def _imported(text: str) -> ModuleType:
-    """Return the module of `text`, from a file in the cache, written whole or not at all."""
+    """Return the module of `text` from a file in the cache, which is written atomically."""
     folder = cache_folder()
     name = _name(text)
     path = folder / f"{name}.py"
@@ -131,7 +133,7 @@ def _executed(text: str) -> ModuleType:
 
 @cache
 def _version() -> str:
-    """Return the versions on which a compiled loop depends, besides its text."""
+    """Return the versions on which a compiled loop depends, apart from its text."""
     from importlib.metadata import version
 
     native = Path(__file__).with_name("native.py").read_bytes()
@@ -148,10 +150,10 @@ def _name(text: str) -> str:
 # numpy's own loops
 
 
-def addresses(loops: Sequence[tuple[Any, str]]) -> Array | None:
-    """Return int64: the addresses of numpy's inner loops, each followed by that of its data.
+def addresses(loops: Sequence[tuple[Function, str]]) -> Array | None:
+    """Return the addresses of numpy's inner loops, each followed by that of its data, as int64.
 
-    It is None if numpy's objects do not have the expected contents.
+    Return None if numpy's objects do not have the expected contents.
     """
     pairs = [_address(ufunc, types) for ufunc, types in loops]
     if any(pair is None for pair in pairs):
@@ -161,14 +163,15 @@ def addresses(loops: Sequence[tuple[Any, str]]) -> Array | None:
     )
 
 
-_callbacks: list[Any] = []  # these live as long as compiled loops may call them
+_callbacks: list[Any] = []  # must live as long as compiled loops may call them
 
 
 def _in_c(function: Callable[..., float], count: int) -> int:
     """Return the address of a C function of `count` doubles that calls a Python function.
 
     The Python function must be written in C, as those of `math` are: then no Python code runs
-    during the call, and no interruption is raised there. An error that it raised would be lost.
+    during the call, and no interruption is raised there. If it raised an error, the error would be
+    lost.
     """
     double = ctypes.c_double
     _callbacks.append(ctypes.CFUNCTYPE(double, *[double] * count)(function))
@@ -176,7 +179,7 @@ def _in_c(function: Callable[..., float], count: int) -> int:
 
 
 @cache
-def _address(ufunc: Any, types: str) -> tuple[int, int] | None:
+def _address(ufunc: Function, types: str) -> tuple[int, int] | None:
     """Return (function, data) of the loop of `ufunc` for `types`, or None.
 
     The object's fields are compared with the values that Python reports. A function that is not an
@@ -205,7 +208,7 @@ def _address(ufunc: Any, types: str) -> tuple[int, int] | None:
     return function, loop_data or 0
 
 
-def _agrees(ufunc: Any, types: str, function: int, data: int) -> bool:
+def _agrees(ufunc: np.ufunc, types: str, function: int, data: int) -> bool:
     """Return whether the loop's results equal numpy's, for some numbers."""
     dtype = np.dtype(types[-1])
     x = np.array([3, 1, 2] if dtype.kind in "iu" else [0.75, 0.25, 0.5], dtype)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -12,7 +11,6 @@ from ipu_teach.compile.workers import race_of
 from ipu_teach.cost.traced import UNIT, UNKNOWN
 from ipu_teach.engine.fp.vertex_floats import VertexFloats
 from ipu_teach.engine.scalar.fields import (
-    FieldArrays,
     elements,
     first_conflict,
     index_of,
@@ -21,10 +19,12 @@ from ipu_teach.engine.scalar.fields import (
 )
 from ipu_teach.engine.scalar.functions import FOREVER, program_of
 from ipu_teach.engine.site import Site
+from ipu_teach.types import Array
+from ipu_teach.types.regions import FieldArrays
 
 
 class Counting:
-    """The scalar loop of a group, run beside the plain loop."""
+    """The scalar loop of a group, which runs in addition to the plain loop."""
 
     def __init__(self, site: Site) -> None:
         group = site.group
@@ -43,12 +43,12 @@ class Counting:
         self,
         number: int,
         regions: Mapping[str, FieldArrays],
-        places: Mapping[str, Any],
+        places: Mapping[str, Sequence[slice | Array]],
         numbers: VertexFloats | None,
     ) -> None:
-        """Count vertex `number` on `regions`, which changes them.
+        """Count vertex `number` on `regions`, and change them.
 
-        `places` are the memory indices of their parts.
+        `places` are the positions in memory of their parts.
         """
         code = self.code
         workers = max(1, len(self.group.workers))
@@ -87,9 +87,10 @@ def marks_for(
 ) -> tuple[dict[str, FieldArrays], dict[str, FieldArrays]]:
     """Return two dicts of arrays, by name, for the regions of one vertex.
 
-    Stores are marked in the first; in the second, reads by the workers of a MultiVertex.
+    Stores are marked in the first dict. In the second, reads by the workers of a MultiVertex are
+    marked.
     """
-    size_of_mark = 1 if workers <= 8 else 8  # bytes; a bit for each worker
+    size_of_mark = 1 if workers <= 8 else 8  # in bytes; there is a bit for each worker
 
     def zeros(name: str) -> FieldArrays:
         size = size_of_mark if code.multi else code.fields[name].dtype.size

@@ -1,7 +1,7 @@
 """The fields of a group's vertices as scalar loops see them: buffers, with offsets and strides.
 
-A field stays in the machine's memory if it has strides there; otherwise it is copied into a buffer
-of its own before a run, and back after it. Stores into Outputs are marked in `defined`, which has a
+A field stays in the machine's memory if it has strides there; otherwise it is copied to its own
+buffer before a run, and back after it. Stores into Outputs are marked in `defined`, which has a
 byte for each byte of memory, at the same addresses.
 """
 
@@ -20,18 +20,17 @@ from ipu_teach.engine.fp.vertex_floats import VertexFloats
 from ipu_teach.engine.tile_arrays import Memory
 from ipu_teach.engine.views import regions_of
 from ipu_teach.types import Array
-
-FieldArrays = Array | list[Array]  # a field of one vertex: a region, or a list of them
+from ipu_teach.types.regions import FieldArrays as FieldArrays
 
 
 class FieldPlace:
     """One field of every vertex, with its place in a buffer.
 
-    `offsets` is int64[vertices], in `flat`; `dims` has (length, stride) of each axis, in elements.
-    `index` is int64[vertices, elements], the memory positions of a copied field; None for a field
-    that stays in memory, because it has the same strides for every vertex. A list of vectors is
-    always copied: `rows` has (start, length) of each vector, relative to the vertex's first
-    element.
+    `offsets` is int64[vertices], in `flat`. `dims` contains (length, stride) of each axis, in
+    elements. `index` is int64[vertices, elements], the positions in memory of a copied field. It is
+    None for a field that stays in memory, because the field has the same strides for every vertex.
+    A list of vectors is always copied: `rows` contains (start, length) of each vector, relative to
+    the vertex's first element.
     """
 
     def __init__(
@@ -65,17 +64,18 @@ class FieldPlace:
         self.span = self._span()
 
     def _span(self) -> slice:
-        """Return the part of the buffer that the field of all vertices spans."""
+        """Return the part of the buffer that the field spans over all vertices."""
         if 0 in self.shape or not self.count:
             return slice(0, 0)
         ends = [(n - 1) * step for n, step in self.dims]
-        low, high = sum(min(end, 0) for end in ends), sum(max(end, 0) for end in ends)
+        low = sum(min(end, 0) for end in ends)
+        high = sum(max(end, 0) for end in ends)
         return slice(int(self.offsets.min()) + low, int(self.offsets.max()) + high + 1)
 
     def put_back(self, flat: Array, before: Array, vertex: int) -> None:
         """Restore the elements of one vertex in `flat` from `before`, a copy of its `span`.
 
-        `flat` has an element for each of the buffer.
+        `flat` has as many elements as the buffer.
         """
         if before.size:
             self._of(flat, vertex, 0)[...] = self._of(before, vertex, self.span.start)
@@ -100,7 +100,9 @@ class FieldPlace:
             return np.zeros(self.shape, flat.dtype)
         offset = int(self.offsets[vertex]) - begin
         strides = tuple(step * flat.itemsize for _, step in self.dims)
-        view: Array = np.ndarray(self.shape, flat.dtype, flat, offset * flat.itemsize, strides)
+        view: Array = np.ndarray(
+            self.shape, flat.dtype, flat, offset=offset * flat.itemsize, strides=strides
+        )
         return view
 
     def load(self, vertex: int | None = None) -> None:
@@ -121,7 +123,7 @@ class FieldPlace:
 class Fields:
     """All fields of the vertices of a group.
 
-    `defined` has a byte for each byte of memory, which is not 0 if it was written.
+    `defined` has a byte for each byte of memory, which is not 0 if that byte was written.
     """
 
     def __init__(
@@ -132,15 +134,16 @@ class Fields:
         self.places: dict[str, FieldPlace] = {}
         for name, declared in code.fields.items():
             place = FieldPlace(group, graph, memory, name, packed=code.multi and declared.written)
-            # A sum reads memory from its lower end, whatever the stride's sign: copy the field, so
-            # that it has the layout of a single vertex.
+            # A sum reads memory from its lower end, whatever the sign of the stride. A copy gives
+            # the field the layout of a single vertex.
             if code.vectors and declared.depth and not (place.unit and declared.depth == 1):
                 place = FieldPlace(group, graph, memory, name, packed=True)
             self.places[name] = place
         self.defined = {
             name: elements(defined, self.places[name].flat.itemsize) for name in code.marked
         }
-        kind: Any = np.uint8 if len(group.workers) <= 8 else np.uint64  # a bit for each worker
+        # there is a bit for each worker
+        kind: Any = np.uint8 if len(group.workers) <= 8 else np.uint64
         self.marks = {name: self._marks(name, kind) for name in code.marked}
         self.reads = (
             {name: np.zeros(len(self.places[name].flat), kind) for name in code.marked}
@@ -149,7 +152,7 @@ class Fields:
         )
         written = [(place, place.flat) for place in self.places.values() if place.declared.written]
         marked = [(self.places[name], flat) for name, flat in self.marks.items()]
-        # The parts that are written in place, with a copy of their content before a run.
+        # The parts that are written in place, each with a copy of its content before a run.
         self.kept = [
             (p, flat, np.empty_like(flat[p.span]))
             for p, flat in [*written, *marked]
@@ -157,7 +160,7 @@ class Fields:
         ]
 
     def _marks(self, name: str, kind: Any) -> Array:
-        """Return the array that marks stores; `defined` itself for a field used in place."""
+        """Return the array that marks stores: `defined` itself for a field used in place."""
         place = self.places[name]
         if self.code.multi:
             return np.zeros(len(place.flat), kind)
@@ -171,7 +174,7 @@ class Fields:
         arguments = arguments if numbers is None else [numbers.stored(view) for view in arguments]
         for name, flat in [*self.marks.items(), *self.reads.items()]:
             view = self.places[name].view(flat, vertex)
-            # Python stores a single element faster through a memoryview; that of a matrix has no
+            # Python stores a single element faster through a memoryview. That of a matrix has no
             # rows.
             if isinstance(view, np.ndarray) and view.ndim < 2 and not self.code.vectors:
                 arguments.append(view.data)
@@ -190,7 +193,7 @@ class Fields:
             flat.fill(0)
 
     def restore(self, vertex: int | None = None) -> None:
-        """Restore the fields of one vertex, or of all, and their marks, as they were at `load`."""
+        """Restore the fields of one vertex, or of all, and their marks, to the state at `load`."""
         for place, flat, before in self.kept:
             if vertex is None:
                 flat[place.span] = before
@@ -231,12 +234,12 @@ class Fields:
 
 
 def parts_of(region: FieldArrays) -> list[Array]:
-    """Return the arrays of a field: one, or those of a list."""
+    """Return the arrays of a field: a single one, or those of a list."""
     return region if isinstance(region, list) else [region]
 
 
 def index_of(element: int, region: FieldArrays) -> list[int]:
-    """Return the index of an element, from its number among all of a field."""
+    """Return the index of an element from its number among all elements of a field."""
     for k, part in enumerate(parts_of(region)):
         if element < part.size:
             return [
@@ -248,9 +251,9 @@ def index_of(element: int, region: FieldArrays) -> list[int]:
 
 
 def first_conflict(written: Array, read: Array) -> int | None:
-    """Return the first element that one worker writes and another one writes or reads, or None.
+    """Return the first element that one worker writes and another writes or reads, or None.
 
-    In `written` and `read`, a bit is set for each worker that did so.
+    In `written` and `read`, the bit of each worker that did so is set.
     """
     conflicts = np.flatnonzero(
         ((written & (written - 1)) != 0) | ((written != 0) & ((read & ~written) != 0))

@@ -70,11 +70,11 @@ def compiled_text(
 ) -> str:
     """Return a module with `run(first, last, workers, starts, …, fields…, marks…, reads…)`.
 
-    All arguments of `run`: first, last, workers, starts, dims, stop, loops, cycles, returned,
+    All arguments of `run` are first, last, workers, starts, dims, stop, loops, cycles, returned,
     fields…, marks…, reads…. `starts` is int64[vertices, fields], the start of each field; for
-    `dims` see `dims_of`. `unit` are the fields whose last axis has stride 1. `small`: the marks of
-    workers are bytes. `run` returns the vertex at which it cannot go on or was stopped, else
-    `last`.
+    `dims` see `dims_of`. `unit` contains the fields whose last axis has stride 1. With `small`, the
+    marks of workers are bytes. `run` returns the vertex at which it cannot continue or was stopped,
+    or else `last`.
     """
     arrays = [*(f"f_{n}" for n in code.fields), *(f"m_f_{n}" for n in code.marked)]
     arrays += [f"r_f_{n}" for n in code.marked] if code.multi else []

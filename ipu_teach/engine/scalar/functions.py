@@ -1,9 +1,9 @@
-"""Turn the texts of scalar loops into functions, and estimate when it pays to compile one."""
+"""Convert the texts of scalar loops to functions, and estimate when it pays to compile one."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any
 
@@ -21,14 +21,17 @@ FOREVER = 1 << 62  # more cycles than a loop can ever count
 # CPU seconds until a compiled loop runs, not counting the time that it then takes. Measured on a
 # server, over the 43 codelets of `tests/student_codelets.py` that numba compiles: texts of 1,500 to
 # 8,000 characters took 0.26 to 2.1 seconds, and this estimate is 0.44 to 1.73 times that. IMPORT is
-# numba's import, and its work before its first loop.
-IMPORT, COMPILE, COMPILE_CHARACTER, READ = 1.4, 0.25, 0.000133, 0.02
+# for numba's import and its work before its first loop.
+IMPORT = 1.4
+COMPILE = 0.25
+COMPILE_CHARACTER = 0.000133
+READ = 0.02
 
 
 class CodeletFunctions:
     """The functions of a codelet on a target.
 
-    `spent` is the CPU time of CPython's function, in seconds.
+    `spent` is the CPU time that CPython's function has used, in seconds.
     """
 
     def __init__(self, code: ScalarCode, target: Target) -> None:
@@ -40,10 +43,10 @@ class CodeletFunctions:
         exec(compile(python_text(code, target), f"<{name}, counted>", "exec"), space)
         self.python: Callable[..., int] = space["vertex"]
         self._loops: Array | None = None
-        self.compiles = not code.uncompiled and compiled.numba_is_here()  # may still become False
+        self.compiles = not code.uncompiled and compiled.numba_is_here()  # may become False later
 
     def addresses(self) -> Array:
-        """Return the addresses of numpy's own loops that it calls.
+        """Return the addresses of numpy's own loops that the function calls.
 
         If one of them is not as expected, the codelet cannot be compiled.
         """
@@ -62,7 +65,8 @@ class CodeletFunctions:
     ) -> Caller:
         """Return a function that runs a vertex by CPython's text.
 
-        It returns the count of the slowest worker, inverted (~) if compute() returns false.
+        It returns the count of the slowest worker, inverted (~) if compute() returns false. `limit`
+        and `longer` are as in `python_text`.
         """
         by_worker = [
             partial(self.python, worker, workers, limit, longer, *regions)
@@ -93,10 +97,10 @@ class CodeletFunctions:
         to_compile = READ if is_cached else COMPILE + COMPILE_CHARACTER * len(text)
         return to_compile + (0 if "numba" in sys.modules else IMPORT)
 
-    def compiled(self, text: str, arguments: Callable[[], Sequence[Any]]) -> compiled.Loop | None:
+    def compiled(self, text: str, arguments: compiled.Arguments) -> compiled.Loop | None:
         """Return the loop of `text`, or None if it cannot be compiled here.
 
-        With the arguments that `arguments()` returns, nothing is run.
+        `arguments()` returns arguments with which the loop can be called without running a vertex.
         """
         self.addresses()
         loop = compiled.loop_of(text, arguments) if self.compiles else None
@@ -106,5 +110,5 @@ class CodeletFunctions:
 
 @lru_cache(1024)
 def program_of(code: ScalarCode, target: Target) -> CodeletFunctions:
-    """Return the functions of `code`, which are made once."""
+    """Return the functions of `code`, which are created once."""
     return CodeletFunctions(code, target)

@@ -1,7 +1,7 @@
 """Functions that compiled scalar loops call: exact parts of numpy's and Python's arithmetic.
 
 Only compiled texts import this module. The names are those that `compile.scalar` writes. Nothing
-here is fast math: a float operation is a single IEEE operation.
+here is fast math: every float operation is a single IEEE operation.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ exact = njit(error_model="numpy", nogil=True, inline="never")
 def stopped(typingctx, words):
     """Return whether the word is set.
 
-    The load is atomic, because a plain one is moved out of loops that store nothing.
+    The load is atomic, because a plain load would be moved out of loops that store nothing.
     """
 
     def codegen(context, builder, signature, args):
@@ -63,8 +63,8 @@ def _place(context, builder, kind, array, at):
 def _over(context, builder, signature, args, arrays, steps, counts):
     """Call numpy's inner loop of matrices.
 
-    `arrays` are the numbers of the arrays among the arguments. Each is followed by the number of
-    the matrix's first element, except the last. `steps` count elements.
+    `arrays` are the indices of the arrays among the arguments. Each array except the last is
+    followed by the index of the matrix's first element. `steps` count elements.
     """
     size = context.get_abi_sizeof(context.get_data_type(signature.args[2].dtype))
     begins = [*(args[k + 1] for k in arrays[:-1]), _whole(0)]
@@ -73,8 +73,15 @@ def _over(context, builder, signature, args, arrays, steps, counts):
         for k, at in zip(arrays, begins, strict=True)
     ]
     steps = [builder.mul(step, _whole(size)) for step in steps]
-    no_step = [_whole(0)] * len(arrays)  # there is one product
-    _called(builder, args[0], args[1], ends, [*no_step, *steps], [_whole(1), *counts])
+    no_step = [_whole(0)] * len(arrays)  # there is only one product
+    _called(
+        builder,
+        args[0],
+        args[1],
+        ends=ends,
+        steps=[*no_step, *steps],
+        counts=[_whole(1), *counts],
+    )
     return context.get_dummy_value()
 
 
@@ -94,7 +101,7 @@ def _one_element(context, builder, signature, args):
     for place, x in zip(places[:-1], args[2:], strict=True):
         builder.store(x, place)
     ends = [builder.bitcast(place, p8) for place in places]
-    _called(builder, args[0], args[1], ends, [_whole(0)] * len(ends), [_whole(1)])
+    _called(builder, args[0], args[1], ends=ends, steps=[_whole(0)] * len(ends), counts=[_whole(1)])
     return builder.load(places[-1])
 
 
@@ -154,7 +161,14 @@ def reduce_loop(typingctx, function, data, array, at, count, step, start):
         none = _whole(0)
         step = builder.mul(args[5], _whole(context.get_abi_sizeof(kind)))
         items = _place(context, builder, signature.args[2], args[2], args[3])
-        _called(builder, args[0], args[1], [total, items, total], [none, step, none], [args[4]])
+        _called(
+            builder,
+            args[0],
+            args[1],
+            ends=[total, items, total],
+            steps=[none, step, none],
+            counts=[args[4]],
+        )
         return builder.load(result)
 
     return start(
@@ -181,9 +195,8 @@ def product_loop(typingctx, function, data, x, xo, y, yo, out, m, n, p, xm, xn, 
 def matrix_loop(typingctx, function, data, x, xo, out, m, n):
     """Call numpy's inner loop of a function of a matrix.
 
-    The matrix is m x n and row-major, from element `xo` of x on.
-
-    The elements of a resulting vector are n apart.
+    The matrix is m x n and row-major, and begins at element `xo` of x. The elements of a resulting
+    vector are n apart.
     """
 
     def codegen(context, builder, signature, args):
@@ -199,7 +212,7 @@ def to_half(x):
     a = abs(x)
     if not a < 65520.0:
         return np.float32(x) if a != a else np.float32(np.copysign(np.inf, x))
-    if a < 6.103515625e-05:  # below the normal halves: multiples of 2**-24
+    if a < 6.103515625e-05:  # below the normal halves, the values are multiples of 2**-24
         a = (a + 402653184.0) - 402653184.0
         return np.float32(np.copysign(a, x))
     u = np.float64(a).view(np.int64)
@@ -248,21 +261,21 @@ def wrap(x, bits, signed):
 
 @exact
 def floordiv(a, b):
-    """Return a // b of integers; b is not 0."""
-    return -a if b == -1 else a // b  # division by -1 traps the processor for the smallest a
+    """Return a // b of integers. b must not be 0."""
+    return -a if b == -1 else a // b  # dividing the smallest integer by -1 would trap the processor
 
 
 @exact
 def mod(a, b):
-    """Return a % b of integers; b is not 0."""
+    """Return a % b of integers. b must not be 0."""
     return np.int64(0) if b == -1 else a % b
 
 
 @exact
 def shift(a, k, bits, left):
-    """Return numpy's shifts.
+    """Return numpy's shift of an integer.
 
-    By at least `bits` bits, or by a negative number, only the sign remains.
+    For a shift by at least `bits` bits, or by a negative number, only the sign remains.
     """
     if k < 0 or k >= bits:
         return np.int64(0) if left or a >= 0 else np.int64(-1)
@@ -271,7 +284,7 @@ def shift(a, k, bits, left):
 
 @exact
 def ipow(a, n):
-    """Return an integer to the power n, 0 or more."""
+    """Return an integer to the power n, which is 0 or more."""
     r = np.int64(1)
     while n > 0:
         if n & 1:
@@ -283,13 +296,13 @@ def ipow(a, n):
 
 @exact
 def np_max(a, b):
-    """Return np.maximum(a, b): NaN if one is NaN."""
+    """Return np.maximum(a, b), which is NaN if one of them is NaN."""
     return a if a >= b or a != a else b
 
 
 @exact
 def np_min(a, b):
-    """Return np.minimum(a, b): NaN if one is NaN."""
+    """Return np.minimum(a, b), which is NaN if one of them is NaN."""
     return a if a <= b or a != a else b
 
 

@@ -3,12 +3,12 @@
 A run starts with CPython's text, vertex by vertex, and measures processor time, which other
 programs on the machine do not lengthen. If the remaining vertices would take longer than compiling,
 the compiled loop continues from there. Vertices are independent, so a run may change between two of
-them. It may also change within a vertex of very many iterations, which is restored and started
+them. It may also change within a vertex of very many iterations, which is then restored and started
 again.
 
-If the compiled loop cannot go on with a vertex, that vertex is restored and CPython's text runs it.
-If that fails, the plain loop runs it, and raises the learner's own error. An interruption restores
-the fields of all vertices.
+If the compiled loop cannot continue with a vertex, that vertex is restored and CPython's text runs
+it. If that fails, the plain loop runs it, and raises the learner's own error. An interruption
+restores the fields of all vertices.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from contextvars import ContextVar
 from functools import cache
 from math import inf
 from time import perf_counter, process_time
-from typing import Any
 
 import numpy as np
 
@@ -36,21 +35,22 @@ from ipu_teach.engine.scalar.fields import Fields
 from ipu_teach.engine.scalar.function_text import compiled_text
 from ipu_teach.engine.scalar.functions import Caller, program_of
 from ipu_teach.engine.site import Site
+from ipu_teach.types import Array
 
-MOST_VIEWS = 1 << 12  # vertices whose views of fields are made once and kept
-LOOK = 1 << 20  # units of cycles after which a long vertex checks the time
-FIRST_LOOK = 0.002  # seconds after which the remaining time can be estimated
-# The short runs of a loop may take this many times as long as compiling, in all.
+MOST_VIEWS = 1 << 12  # maximum number of vertices whose views of fields are created once and stored
+LOOK = 1 << 20  # after this many units of cycles, a long vertex checks the time
+FIRST_LOOK = 0.002  # in seconds; after this time, the remaining time can be estimated
+# In total, the short runs of a loop may take this many times as long as compiling.
 PATIENCE = 1.0
-CHECK = 0.05  # seconds between two checks for an interruption
-PIECE = 1024  # vertices of a compiled loop that run at a time, at first
+CHECK = 0.05  # in seconds: the time between two checks for an interruption
+PIECE = 1024  # the number of vertices that a compiled loop runs at a time, at first
 # "python" or "compiled" to override the measurement; see `chosen`
 CHOSEN = ContextVar("way of scalar loops", default="")
 
 
 @contextmanager
 def chosen(way: str) -> Iterator[None]:
-    """Let scalar loops run by "python" or "compiled", whatever the time.
+    """Return a context in which scalar loops run by "python" or "compiled", whatever the time.
 
     It is for tests, and within checks.
     """
@@ -66,12 +66,12 @@ class _Long(BaseException):
 
 
 class _Patience:
-    """The processor time, `until`, up to which CPython's text may go on with a vertex."""
+    """The processor time, `until`, up to which CPython's text may continue with a vertex."""
 
     until = inf
 
     def longer(self, cycles: int) -> int:
-        """Return the cycle count of the next call; it is called at the heads of loops."""
+        """Return the cycle count at which to call this again. Loops call it at their heads."""
         if process_time() > self.until:
             raise _Long
         return cycles + LOOK
@@ -81,7 +81,7 @@ class _Patience:
 def _pool(process: int) -> ThreadPoolExecutor:
     """Return the thread pool of a process for compiled loops.
 
-    An interruption reaches the main thread, which waits.
+    An interruption reaches the main thread, which waits for the pool.
     """
     return ThreadPoolExecutor(thread_name_prefix="ipu_teach loop")
 
@@ -106,13 +106,15 @@ class ScalarRun:
         self.count = len(group.rows)
         self.cycles = np.zeros(self.count, np.int64) if site.cycles is None else site.cycles
         self.returned = np.ones(self.count, bool) if site.returned is None else site.returned
-        self.number = max(1, len(group.workers))  # the workers that share a vertex
+        self.number = max(1, len(group.workers))  # the number of workers that share a vertex
         self.endless = group.scalar.endless
         self.patience = _Patience()
         self.calls: dict[int, Caller] = {}
         unit = frozenset(name for name, place in self.fields.places.items() if place.unit)
         self.text = compiled_text(group.scalar, site.target, unit, self.number <= 8)
-        self.arguments: list[Any] = []  # arguments of the compiled loop, except the first two
+        self.arguments: list[
+            int | Array
+        ] = []  # arguments of the compiled loop, except the first two
 
     def run(self) -> None:
         """Run `compute()` of every vertex."""
@@ -147,20 +149,25 @@ class ScalarRun:
     def pays(self) -> bool:
         """Return whether to use the compiled loop at once.
 
-        It need not be waited for, or past runs took long enough to be worth waiting.
+        That is so if there is no wait for the compiler, or if past runs took long enough to be
+        worth it.
         """
         wait = self._wait()
         return wait == 0 or self.program.spent > PATIENCE * wait
 
     def _wait(self) -> float:
-        """Return the seconds until a compiled loop could run; infinity if none may run."""
+        """Return the seconds until a compiled loop could run, or infinity if none may run."""
         way = CHOSEN.get()
         if not self.plain or not self.program.compiles or way == "python":
             return inf
         return 0.0 if way else self.program.seconds_to_compile(self.text)
 
     def _by_python(self, first: int, last: int, wait: float = inf) -> int:
-        """Run some vertices; return the first left to a loop that runs after `wait` seconds."""
+        """Run the vertices from `first` to before `last` by CPython's text.
+
+        Return the first vertex that is left to a compiled loop, which could run after `wait`
+        seconds.
+        """
         begin = process_time()
         look = FIRST_LOOK
         end = first
@@ -192,7 +199,7 @@ class ScalarRun:
         return end
 
     def _call(self, v: int) -> Caller:
-        """Return the function that runs a vertex; those of the first vertices are kept.
+        """Return the function that runs a vertex; those of the first vertices are stored.
 
         It returns the count, inverted (~) if compute() returns false.
         """
@@ -206,13 +213,13 @@ class ScalarRun:
         return call
 
     def _warn(self, v: int) -> None:
-        """Warn of the faults of matrices in a vertex."""
+        """Show warnings about the faults of matrices in a vertex."""
         table = self.group.table
         row = int(self.group.rows[v])
         warn_of_noted(table.codelet, lambda: vertex_name(table, row))
 
     def _by_referee(self, v: int) -> None:
-        """Let the plain loop run a vertex with restored fields: it raises the learner's error."""
+        """Restore a vertex and let the plain loop run it, which raises the learner's error."""
         NOTED.faults.clear()
         self.fields.restore(v)
         self.fields.store(self.stored, v)
@@ -223,7 +230,7 @@ class ScalarRun:
     # By compiled code
 
     def _by_compiled(self, first: int) -> None:
-        """Run the vertices from `first` on; by CPython if they cannot be compiled after all."""
+        """Run the vertices from `first` on, by CPython's text if they cannot be compiled."""
         if not self.arguments:
             self._prepare()
         run = self.program.compiled(self.text, lambda: (0, 0, *self.arguments))
@@ -296,7 +303,7 @@ class ScalarRun:
         return first
 
     def _beside(self, run: Loop, first: int) -> int:
-        """Run a possibly endless loop in its own thread; this one waits for interruptions.
+        """Run a possibly endless loop in its own thread, while this thread waits for interruptions.
 
         Return the vertex at which it ended.
         """

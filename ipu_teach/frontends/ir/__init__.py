@@ -1,6 +1,6 @@
 """One graph for every front end: operations as data, their gradients, their lowering to PopLibs.
 
-A front end builds an `Ir`, and contains no rule of any operation:
+A front end builds an `Ir`. It contains no rules for operations:
 
     graph = ir.Ir()
     x = graph.input((16, 64), "x")                         # the host feeds it: one micro-batch
@@ -18,27 +18,28 @@ A front end builds an `Ir`, and contains no rule of any operation:
     run.write("rate", 1e-4)                                # the variable "rate": nothing compiles
     run.read("first.weight"), run.state(), run.restore(state), run.engine.report
 
-* `graph.op(kind, *values, **attributes)` returns one value. `graph.emit` returns a tuple: several
-  values for some rows ("norm", "cross_entropy"), and none for rows that change a variable in place
-  ("assign", "blend", "adam"). Numbers among the values become constants. Inputs that do not fit
-  raise a `ModelError` with the shapes, the module's path and the learner's line; an operation that
-  is not in the table raises an `UnknownOperationError`, which names the nearest.
-* Two dtypes never mix implicitly: `graph.op("cast", x, dtype=HALF)`. Class numbers and indices are
-  UNSIGNED_INT; if the host feeds them, `Run` refuses numbers that are no class.
+* `graph.op(kind, *values, **attributes)` adds an operation and returns its value. `graph.emit`
+  returns a tuple: several values for some kinds ("norm", "cross_entropy"), and none for kinds that
+  change a variable in place ("assign", "blend", "adam"). Numbers among the values become constants.
+* Unsuitable inputs raise a `ModelError` with the shapes, the module's path and the learner's line.
+  An unknown kind raises an `UnknownOperationError`, which names the nearest kind.
+* Dtypes are never converted implicitly: use `graph.op("cast", x, dtype=HALF)`. Class numbers and
+  indices are UNSIGNED_INT. `Run` checks those that the host feeds.
 * Each value has a `name`. `Op.name` is `path/kind`, as in `encoder.layer1/matmul`, and appears in
   the program tree, in reports and in pictures.
 * Loss scaling: `autodiff(graph, loss, scale=1024)`, and `optimise(…, scale=1024)`.
-* `register("leaky", Row(shape, lower, grad))` adds your own operation: see `Row`. Its `lower`
-  gets the `Lowering` (`low.graph`, `low.prog`, `low.name`) and tensors.
-* An operation that draws random numbers takes the seed as an input, `ir.seed(graph)`: a copy of a
-  variable "seed", which increases by one with each micro-batch. `ir.dropout` does all of this.
-* Transforms take and return a graph. Call `staged` before `autodiff`, `recompute` after it, and
-  after `optimise`, in this order, `accumulate`, `replicate`, `sharded`, `pipelined`, `off_chip`
-  and `phased`. Each keeps every value, but rounds sums over micro-batches and replicas differently.
-* `save(graph, path)` and `load(path)`: a versioned file of JSON and numbers.
-* A run takes `run.micro_batches` batches: iterations times accumulation times replicas, as in
-  `run.factors`. `Run.fed` refuses any other shape, and shows the product.
-* It needs only numpy and the kit.
+* `register("leaky", Row(shape, lower, grad))` adds an operation of your own: see `Row`. Its `lower`
+  gets the `Lowering`, with `low.graph`, `low.prog` and `low.name`, and the input tensors.
+* An operation that draws random numbers has the seed as an input, `ir.seed(graph)`. This is a copy
+  of the variable "seed", which increases by one with each micro-batch. `ir.dropout` does all this.
+* A transform takes a graph and returns another. Call `staged` before `autodiff` and `recompute`
+  after it. After `optimise`, call `accumulate`, `replicate`, `sharded`, `pipelined`, `off_chip` and
+  `phased`, in this order. Each computes the same values, except that sums over micro-batches and
+  replicas are rounded differently.
+* `save(graph, path)` and `load(path)` use a versioned file of JSON and arrays.
+* A run takes `run.micro_batches` batches: steps times accumulation times replicas, as in
+  `run.factors`. Any other number raises an error that shows this product.
+* The package needs only numpy and the kit.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The types of the attributes of operations: one table by name, shared by all rows of the kit.
+"""The types of operation attributes: one table by attribute name, for all rows of the kit.
 
-A row that uses an attribute's name with another meaning declares its own annotation, `Row(…,
-attributes={"kind": Annotated[str, Among(names)]})`. The annotations of a row's `shape` also count;
-the table does not apply to rows from outside the kit.
+A row in which an attribute has another type declares its own annotation: `Row(…,
+attributes={"kind": Annotated[str, Among(names)]})`. The annotations of the row's `shape` function
+count too. The table does not apply to rows that a learner registers.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
 from ipu_teach.arguments import (
     Among,
@@ -27,6 +27,14 @@ from ipu_teach.arguments import (
 from ipu_teach.errors import did_you_mean, shown
 from ipu_teach.types import BOOL, FLOAT, HALF, INT, UNSIGNED_INT, DType
 
+# The value of an attribute of an operation. Its type depends on the attribute, as in ATTRIBUTES.
+# With a union of these types, a row would need a cast wherever it uses an attribute.
+Attribute: TypeAlias = Any
+# An annotation. Besides classes, it may be a special form, such as Annotated or a union, and these
+# have no common type in Python.
+Hint: TypeAlias = object
+# A function of which only the signature is read.
+Function: TypeAlias = Callable[..., object]
 ELEMENTS = (FLOAT, HALF, INT, UNSIGNED_INT, BOOL)
 Element = Annotated[
     type[DType],
@@ -39,7 +47,7 @@ Sizes = Sequence[Count]
 Margins = Sequence[Natural]
 Keep = Annotated[float, Between(0, 1, is_above=True)]
 Word = Annotated[int, Between(0, 2**32 - 1)]
-ATTRIBUTES: dict[str, object] = {
+ATTRIBUTES: dict[str, Hint] = {
     "begin": Natural,
     "beta1": Fraction,
     "beta2": Fraction,
@@ -78,15 +86,18 @@ ATTRIBUTES: dict[str, object] = {
 
 
 class Attributes(NamedTuple):
-    """The kinds of a row's attributes, and the `names` that it accepts, or None for any."""
+    """The attributes of a row: the `kinds` of values by name, and the accepted `names`.
+
+    `names` is None if the row accepts any name.
+    """
 
     kinds: Mapping[str, Kind]
     names: frozenset[str] | None
 
 
 @cache
-def attributes_of(shape: Callable[..., object], lower: Callable[..., object]) -> Attributes:
-    """Return the attributes of a row, from the signatures of its `shape` and its `lower`."""
+def attributes_of(shape: Function, lower: Function) -> Attributes:
+    """Return the attributes of a row, read from the signatures of its `shape` and `lower`."""
     is_of_kit = getattr(shape, "__module__", "").startswith("ipu_teach.")
     hints = {**(ATTRIBUTES if is_of_kit else {}), **hints_of(shape)}
     names: set[str] = set()
@@ -106,11 +117,13 @@ _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONL
 
 
 def misfit(
-    attributes: Attributes, row_hints: Mapping[str, object], values: Mapping[str, object]
+    attributes: Attributes, row_hints: Mapping[str, Hint], values: Mapping[str, Attribute]
 ) -> tuple[str, str] | None:
-    """Return (what is wrong with attributes, as the end of a sentence, and what to do).
+    """Return (problem, advice) for the first attribute that a row does not accept, or None.
 
-    `row_hints` are the annotations in the row's `attributes`. Return None if all values fit.
+    `attributes` are those of the row, `row_hints` are the annotations that the row declares itself,
+    and `values` are the attributes of an operation. The problem is the end of a sentence whose
+    subject is the operation.
     """
     for name, value in values.items():
         if attributes.names is not None and name not in attributes.names and name not in row_hints:

@@ -1,4 +1,4 @@
-"""Gradients and optimisers as transforms: they return a graph with more operations."""
+"""Gradients and optimisers, as graph transforms: each returns a graph with more operations."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ from ipu_teach.poplibs import optim
 from ipu_teach.types import FLOAT
 
 Gradients = dict[Value, Value]
-STATE = {  # the variables of each optimiser for a parameter; "step" is one number
+# the names of each optimiser's state variables for a parameter; "step" is a single number
+STATE = {
     "sgd": (),
     "momentum": ("velocity",),
     "adam": ("first", "second", "step"),
@@ -40,12 +41,14 @@ Rate = Annotated[float, Taken(lambda v: is_finite(v) and v >= 0, "give a number 
 def autodiff(
     ir: Ir, loss: Value, of: Iterable[Value] | None = None, scale: Positive | Value = 1.0
 ) -> tuple[Ir, Gradients]:
-    """Return the graph with the gradients of `loss`, times `scale`, and a dict of the gradients.
+    """Return the graph extended by the gradients of `loss`, and these gradients in a dict.
 
-    The dict has a gradient for each value in `of` on which the loss depends; by default `of` is
-    all variables of floats. A gradient has the stage, phase, path and line of its operation.
+    The dict maps each value in `of` on which the loss depends to its gradient, times `scale`. By
+    default, `of` is all variables of floats. Each operation of the backward pass gets the stage,
+    phase, path and line of its forward operation.
 
-    Raises `ModelError` for an operation without a gradient, and for a loss that is not one float.
+    Raises `ModelError` if the loss is not a single float, if a value belongs to another graph, or
+    if the loss depends on `of` through an operation without a gradient.
     """
     if loss.size != 1 or not loss.floating:
         raise ModelError(f"""autodiff() was given a loss of {list(loss.shape)}
@@ -72,10 +75,10 @@ def autodiff(
 
 
 def _with_saved_state(ir: Ir, targets: set[Value]) -> list[Op]:
-    """Return the operations, with copies of variables that change after an operation reads them.
+    """Return the operations, with copies of variables that change after they are read.
 
-    Only operations through which a gradient passes read a copy, so that their gradients use the
-    same values as they did.
+    A copy lets the gradient of an operation use the value that the operation itself has used. Only
+    operations between `targets` and the loss read a copy, because only they have gradients.
     """
     last = {op.inputs[0]: place for place, op in enumerate(ir.ops) if OPS[op.kind].in_place}
     reached = set(targets)
@@ -93,10 +96,11 @@ def _with_saved_state(ir: Ir, targets: set[Value]) -> list[Op]:
 
 
 def add_gradients(ir: Ir, ops: Sequence[Op], grads: Gradients, targets: set[Value]) -> None:
-    """Add the gradients of operations that depend on `targets`, from the last to the first.
+    """Add the gradients of those operations in `ops` that depend on `targets` to the graph.
 
-    `grads` must contain the gradients of their results, and is extended by all others. Raises
-    `ModelError` for an operation without a gradient.
+    `grads` must contain the gradients of the results of `ops`; the gradients of all other values
+    are stored in it. Operations are processed from the last to the first. Raises `ModelError` for
+    an operation without a gradient, and if a gradient has another shape than its input.
     """
     reached = set(targets)
     for op in ops:
@@ -128,7 +132,10 @@ def add_gradients(ir: Ir, ops: Sequence[Op], grads: Gradients, targets: set[Valu
 
 
 def without_unused_backward(ir: Ir, targets: Iterable[Value]) -> list[Op]:
-    """Return the operations, without those of the backward that no target and no output needs."""
+    """Return the operations, without unused ones of the backward pass.
+
+    An operation is unused if neither a value in `targets` nor an output depends on it.
+    """
     needed = {*targets, *ir.outputs.values()}
     ops = []
     for op in reversed(ir.ops):
@@ -139,7 +146,7 @@ def without_unused_backward(ir: Ir, targets: Iterable[Value]) -> list[Op]:
 
 
 def _numbers_of(kind: str) -> list[str]:
-    """Return the names of an optimiser's numbers, such as "momentum"."""
+    """Return the names of the settings of an optimiser, such as "momentum"."""
     call = optim.sgd if kind in ("sgd", "momentum") else getattr(optim, kind)
     parameters = inspect.signature(call).parameters.values()
     return [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.name != "state"]
@@ -153,13 +160,15 @@ def optimise(
     scale: Positive = 1.0,
     **numbers: float | bool,
 ) -> Ir:
-    """Return the graph with an optimiser's step at its end for each variable in `grads`.
+    """Return the graph with an update of each variable in `grads` at its end.
 
-    `kind` is "sgd", "momentum", "adam", "adamw" or "lars", with its `numbers` as in
-    `poplibs.optim`; "sgd" with a momentum is "momentum". The optimiser's state becomes variables,
-    such as `weight.first` for "weight". A `rate` that is a number becomes the variable "rate",
-    which the host may write. Gradients are divided by `scale`, in FLOAT, to undo the scale of
-    `autodiff`. Raises `ModelError`.
+    `grads` maps variables to their gradients. `kind` is "sgd", "momentum", "adam", "adamw" or
+    "lars", and `numbers` are its settings, as in `poplibs.optim`; "sgd" with a momentum becomes
+    "momentum". The state of the optimiser becomes variables, such as `weight.first` for "weight". A
+    `rate` that is a number becomes the variable "rate", which the host may write. Gradients are
+    divided by `scale`, in FLOAT, to undo the scale of `autodiff`.
+
+    Raises `ModelError` for an unknown setting, and for a value of another graph.
     """
     for name in numbers:
         if name not in (known := _numbers_of(kind)):
@@ -190,7 +199,10 @@ def optimise(
 
 
 def _add_state(ir: Ir, parameter: Value, name: str) -> Value:
-    """Add a variable of zeros for an optimiser's state of a parameter, and return it."""
+    """Add a variable of zeros for one state of an optimiser, such as "velocity", and return it.
+
+    It has the shape of `parameter`; "step" is a single number.
+    """
     shape = () if name == "step" else parameter.shape
     zeros = ir.constant(0, FLOAT).initial
     state = Value(shape, FLOAT, f"{parameter.name}.{name}", kind=VARIABLE, initial=zeros)

@@ -1,4 +1,4 @@
-"""Layers, losses and other functions made of several operations, shared by all front ends."""
+"""Layers, losses and other functions that consist of several operations, for all front ends."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ Rowwise = Annotated[str, Among(("softmax", "log_softmax"))]
 
 
 def _axes(call: str, x: Value, dims: Ints) -> list[int]:
-    """Return the sorted dimensions, counted from the first, each once. Raises `ModelError`."""
+    """Return `dims` sorted, without duplicates and counted from 0.
+
+    Raises `ModelError` for a dimension that `x` does not have; `call` is the name of the caller.
+    """
     try:
         return axes(x, dims)
     except Unfit as error:
@@ -44,16 +47,17 @@ def _axes(call: str, x: Value, dims: Ints) -> list[int]:
 def linear(ir: Ir, x: Value, w: Value, b: Value | None = None) -> Value:
     """Return x times the transpose of w, plus b.
 
-    x is [..., in], w is [out, in] and b is [out].
+    The shapes are x [..., in], w [out, in] and b [out].
     """
     y = ir.op("matmul", x, turned(ir, w))
     return y if b is None else ir.op("add", y, b)
 
 
 def reduced(ir: Ir, kind: Extreme, x: Value, dims: Ints | None = None, keep: bool = False) -> Value:
-    """Return the "sum", "reduce_max", "reduce_min" or "reduce_prod" over `dims`, or over all.
+    """Return the "sum", "reduce_max", "reduce_min" or "reduce_prod" of `x` over `dims`.
 
-    With `keep`, the reduced dimensions remain, of length 1.
+    By default, `dims` are all dimensions. With `keep`, reduced dimensions remain, with length 1.
+    Raises `ModelError` for a dimension that `x` does not have.
     """
     reduced_dims = _axes("reduced", x, range(len(x.shape)) if dims is None else dims)
     y = ir.op(kind, x, dims=tuple(reduced_dims))
@@ -62,14 +66,14 @@ def reduced(ir: Ir, kind: Extreme, x: Value, dims: Ints | None = None, keep: boo
 
 
 def mean(ir: Ir, x: Value, dims: Ints | None = None, keep: bool = False) -> Value:
-    """Return the mean over `dims`, or over all dimensions."""
+    """Return the mean of `x` over `dims`, by default all dimensions; see `reduced`."""
     _axes("mean", x, () if dims is None else dims)
     y = reduced(ir, "sum", x, dims, keep=keep)
     return ir.op("mul", y, max(y.size, 1) / max(x.size, 1))
 
 
 def along(ir: Ir, kind: Rowwise, x: Value, dim: int) -> Value:
-    """Return the "softmax" or "log_softmax" along dimension `dim`."""
+    """Return the "softmax" or "log_softmax" of `x` along the dimension `dim`."""
     (axis,) = _axes("along", x, [dim])
     if axis == len(x.shape) - 1:
         return ir.op(kind, x)
@@ -77,7 +81,10 @@ def along(ir: Ir, kind: Rowwise, x: Value, dim: int) -> Value:
 
 
 def split(ir: Ir, x: Value, sizes: Sequence[Natural], dim: int = 0) -> list[Value]:
-    """Return parts of these sizes along `dim`, one after the other. Raises `ModelError`."""
+    """Return consecutive parts of `x` along `dim`, with these sizes.
+
+    Raises `ModelError` if the sum of the sizes is larger than the dimension.
+    """
     (axis,) = _axes("split", x, [dim])
     if sum(sizes) > x.shape[axis]:
         raise misuse(
@@ -93,7 +100,7 @@ def split(ir: Ir, x: Value, sizes: Sequence[Natural], dim: int = 0) -> list[Valu
 
 
 def softplus(ir: Ir, x: Value, beta: float = 1.0, threshold: float = 20.0) -> Value:
-    """Return log(1 + exp(beta x)) / beta, or x itself where beta x is above `threshold`."""
+    """Return log(1 + exp(beta x)) / beta, or `x` itself where beta x is above `threshold`."""
     scaled = x if beta == 1 else ir.op("mul", x, beta)
     y = ir.op("softplus", scaled)
     y = y if beta == 1 else ir.op("mul", y, 1 / beta)
@@ -104,14 +111,17 @@ def softplus(ir: Ir, x: Value, beta: float = 1.0, threshold: float = 20.0) -> Va
 
 
 def _per_channel(ir: Ir, row: Value, rank: int) -> Value:
-    """Return [channels] as [channels, 1, …], to broadcast to a tensor of that rank with a batch."""
+    """Return a vector [channels] as [channels, 1, …], with `rank` - 1 dimensions.
+
+    In this shape it broadcasts to [batch, channels, …].
+    """
     return ir.op("reshape", row, shape=(row.size, *(1,) * (rank - 2)))
 
 
 def sized(n: int, **sizes: Ints | int | None) -> dict[str, tuple[int, ...]]:
-    """Return sizes of `n` dimensions each; one size is repeated for all dimensions.
+    """Return each of the named sizes as a tuple with one entry for each of `n` dimensions.
 
-    An `upper` of None becomes equal to `lower`.
+    A single size is used for all dimensions. An `upper` of None becomes equal to `lower`.
     """
     if "upper" in sizes and sizes["upper"] is None:
         sizes["upper"] = sizes["lower"]
@@ -132,8 +142,8 @@ def conv(
 ) -> Value:
     """Return the convolution of x [batch, channels, *field] with w, plus b [out].
 
-    w is [out, channels / groups, *kernel]. `lower` and `upper` are the padding before and after
-    the field; `upper` is by default equal to `lower`.
+    The weights w are [out, channels / groups, *kernel]. `lower` and `upper` are the padding before
+    and after the field in each dimension; by default, `upper` is equal to `lower`.
     """
     sizes = sized(len(x.shape) - 2, stride=stride, lower=lower, upper=upper, dilation=dilation)
     y = ir.op("conv", x, w, groups=groups, **sizes)
@@ -152,8 +162,8 @@ def pool(
 ) -> Value:
     """Return the "max_pool" or "avg_pool" of x [batch, channels, *field].
 
-    `stride` is by default the kernel, and `upper` by default `lower`. With `count_padding`, padding
-    counts as zeros in the average.
+    By default, `stride` is equal to `kernel`, and `upper`, the padding after the field, is equal to
+    `lower`, the padding before it. With `count_padding`, an average counts the padding as zeros.
     """
     stride = kernel if stride is None else stride
     n = len(x.shape) - 2
@@ -173,25 +183,29 @@ def norm(
     eps: Epsilon = 1e-5,
     groups: Count = 1,
 ) -> Value:
-    """Return the "layer", "group", "instance" or "batch" norm of x.
+    """Return the "layer", "group", "instance" or "batch" norm of `x`.
 
-    "layer" normalises over the last dimension, the others over each channel or group of x [batch,
-    channels, …]. Without `gamma` and `beta`, the scale is 1 and the shift 0.
+    "layer" normalises over the last dimension. The others take x [batch, channels, …], and
+    normalise each channel or each group of channels. `gamma` and `beta` are a scale and a shift for
+    each channel; without them, the scale is 1 and the shift is 0.
     """
-    return _norm_results(ir, kind, x, gamma, beta, eps=eps, groups=groups)[0]
+    return _norm_results(ir, kind, x, gamma=gamma, beta=beta, eps=eps, groups=groups)[0]
 
 
 def _norm_results(
     ir: Ir,
     kind: str,
     x: Value,
+    *,
     gamma: Value | None,
     beta: Value | None,
-    *,
     eps: float,
     groups: int = 1,
 ) -> tuple[Value, ...]:
-    """Return the results of the operation "norm": y, whitened, mean and 1 / standard deviation."""
+    """Return the four results of the operation "norm".
+
+    They are y, the whitened x, the means, and 1 / the standard deviations.
+    """
     is_layer = kind == "layer"
     count = x.shape[-1] if is_layer else x.shape[1]
     rows = ir.op("reshape", x, shape=(-1, count)) if is_layer and len(x.shape) != 2 else x
@@ -215,12 +229,13 @@ def batch_norm(
 ) -> Value:
     """Return the batch norm of x [batch, channels, …].
 
-    In training, the mean and the unbiased variance of the batch are blended into the running ones:
-    `momentum` is the weight of the new value. Otherwise the running ones are used, as constants
-    without a gradient. If either is None, the batch's own statistics are used.
+    In training, the statistics are those of the batch, and the mean and the unbiased variance are
+    blended into `running_mean` and `running_var`, where `momentum` is the weight of the new value.
+    In inference, the running statistics are used, as constants without a gradient. If one of them
+    is None, the statistics of the batch are used here too.
     """
     if training or running_mean is None or running_var is None:
-        y, _, average, inverse = _norm_results(ir, "batch", x, gamma, beta, eps=eps)
+        y, _, average, inverse = _norm_results(ir, "batch", x, gamma=gamma, beta=beta, eps=eps)
         if running_mean is not None and running_var is not None:
             n = x.size // x.shape[1]
             variance = ir.op("to_variance", ir.cast(inverse, FLOAT), eps=eps)
@@ -238,10 +253,10 @@ def batch_norm(
 
 
 def seed(ir: Ir, number: Annotated[int, Between(0, 2**63 - 1)] = 42) -> Value:
-    """Return the seed of this micro-batch, UNSIGNED_INT[2].
+    """Return the seed for the random numbers of this micro-batch, UNSIGNED_INT[2].
 
     It is a copy of the variable "seed", which increases by one with each micro-batch. The first
-    call for a graph adds the variable, with the initial value `number`.
+    call for a graph adds this variable, with the initial value `number`.
     """
     if "seed" not in ir.variables:
         variable = ir.variable([number & 0xFFFFFFFF, number >> 32], "seed", UNSIGNED_INT)
@@ -252,9 +267,10 @@ def seed(ir: Ir, number: Annotated[int, Between(0, 2**63 - 1)] = 42) -> Value:
 
 
 def dropout(ir: Ir, x: Value, p: Fraction = 0.5, modifier: Natural | None = None) -> Value:
-    """Return x with elements set to 0 with probability `p`, and the others divided by 1 - p.
+    """Return `x` with each element set to 0 with probability `p`, and divided by 1 - p otherwise.
 
-    `modifier` makes operations draw different numbers from one seed; by default it counts them.
+    Operations with different `modifier` draw different random numbers from one seed. By default it
+    is the number of random operations before this one, plus 1.
     """
     if not p:
         return x
@@ -276,13 +292,13 @@ def attention(
     scale: float | None = None,
     p: Fraction = 0.0,
 ) -> Value:
-    """Return softmax(q kᵀ scale + mask) v, for q, k and v of [..., length, width].
+    """Return softmax(q kᵀ scale + mask) v, for q, k and v of shape [..., length, width].
 
-    `scale` is by default 1 / sqrt(width), and `p` the probability of dropout for the weights.
+    By default, `scale` is 1 / sqrt(width). `p` is the probability of dropout for the weights.
 
-    A `mask` of floats is added. A `mask` of BOOL is true where a query attends to a key; the result
-    is 0 for a query that attends to none. With `causal`, a query attends to the keys up to its own
-    place. Raises `ModelError` for both a mask and `causal`.
+    A `mask` of floats is added to the scores. A `mask` of BOOL is true where a query attends to a
+    key; a query that attends to no key has the result 0. With `causal`, a query attends to the keys
+    up to its own position. Raises `ModelError` if both a mask and `causal` are given.
     """
     if causal and mask is not None:
         raise misuse(
@@ -299,18 +315,18 @@ def attention(
         scores = scores if mask is None else ir.op("add", scores, mask)
         return ir.op("matmul", dropout(ir, ir.op("softmax", scores), p), v)
     hidden = ir.op("select", mask, scores, ir.constant(lowest, q.dtype))
-    # the second mask is for rows without any key, for which softmax returns equal weights
+    # masked a second time, because softmax returns equal weights for a query without any key
     weights = ir.op("select", mask, ir.op("softmax", hidden), ir.constant(0.0, q.dtype))
     return ir.op("matmul", dropout(ir, weights, p), v)
 
 
 def embedding(ir: Ir, table: Value, index: Value) -> Value:
-    """Return the rows of a table with the numbers in `index`."""
+    """Return the rows of `table` that the integers in `index` select."""
     return ir.op("gather", table, ir.classes(index, table.shape[0]))
 
 
 def _lstm_cell(g: Ir, gates: Value, recurrent_gates: Value, h: Value, c: Value) -> list[Value]:
-    """Return the next h and c. The gates are in the order input, forget, cell, output."""
+    """Return the next [h, c] of an LSTM; the gates are input, forget, cell and output."""
     i, f, new, o = split(g, g.op("add", gates, recurrent_gates), [h.shape[-1]] * 4, -1)
     i, f, o = (g.op("sigmoid", gate) for gate in (i, f, o))
     c = g.op("add", g.op("mul", f, c), g.op("mul", i, g.op("tanh", new)))
@@ -318,7 +334,7 @@ def _lstm_cell(g: Ir, gates: Value, recurrent_gates: Value, h: Value, c: Value) 
 
 
 def _gru_cell(g: Ir, gates: Value, recurrent_gates: Value, h: Value) -> list[Value]:
-    """Return the next h. The gates are in the order reset, update, new."""
+    """Return the next [h] of a GRU; the gates are in the order reset, update, new."""
     (r, z, new), (r2, z2, new2) = (
         split(g, v, [h.shape[-1]] * 3, -1) for v in (gates, recurrent_gates)
     )
@@ -328,7 +344,7 @@ def _gru_cell(g: Ir, gates: Value, recurrent_gates: Value, h: Value) -> list[Val
 
 
 def _plain_cell(activation: str, g: Ir, a: Value, b: Value, h: Value) -> list[Value]:
-    """Return the next h of a cell without gates."""
+    """Return the next [h] of a cell without gates: the activation of a + b."""
     return [g.op(activation, g.op("add", a, b))]
 
 
@@ -352,10 +368,11 @@ def recurrent(
 ) -> tuple[Value, list[Value]]:
     """Return the outputs [steps, batch, hidden] and the last state of a recurrent layer.
 
-    The `kind` is "lstm", "gru", or a plain cell of "tanh" or "relu". x is [steps, batch, in], and
-    `state` is h, for an lstm h and c, each [batch, hidden]. w [gates * hidden, in] and r [gates *
-    hidden, hidden] have their gates in torch's order; b is the bias added with w, and d the one
-    added with r. Raises `ModelError`.
+    `kind` is "lstm", "gru", or "tanh" or "relu" for a plain cell with this activation. The shapes
+    are x [steps, batch, in], w [gates * hidden, in] and r [gates * hidden, hidden], with the gates
+    in torch's order. `state` is [h], or [h, c] for an LSTM, each [batch, hidden]. `b` is the bias
+    that is added with w, and `d` the one that is added with r. Raises `ModelError` for another
+    number of states.
     """
     if len(state) != (count := 2 if kind == "lstm" else 1):
         raise misuse(
@@ -367,6 +384,7 @@ def recurrent(
         d = None
 
     def step(g: Ir, x: list[Value], before: list[Value]) -> tuple[list[Value], list[Value]]:
+        """Return the next state, and the next h as the output of the step."""
         after = CELLS[kind](g, x[0], linear(g, before[0], r, d), *before)
         return after, after[:1]
 
@@ -380,9 +398,9 @@ def recurrent(
 def _reduced_loss(
     ir: Ir, losses: Value, reduction: str, relevant_count: Value | None = None
 ) -> Value:
-    """Return the "mean" or "sum" of losses, or by "none" the losses themselves.
+    """Return the "mean" or the "sum" of `losses`, or with "none" the losses themselves.
 
-    The mean is over `relevant_count` rows, if it is given.
+    The divisor of the mean is `relevant_count`, by default the number of losses.
     """
     if reduction == "none":
         return losses
@@ -402,16 +420,16 @@ def _by_class(
     reduction: str,
     ignored: int | None,
 ) -> Value:
-    """Return the loss of x [batch, classes, …] and labels [batch, …], reduced.
+    """Return the loss of scores x [batch, classes, …] for labels [batch, …], reduced.
 
-    `loss` gets rows [n, classes] and labels [n], and returns [n]. A mean is over the rows whose
-    label is not `ignored`.
+    `loss` is a function of rows [n, classes] and labels [n] that returns losses [n]. A mean is over
+    the rows whose label is not `ignored`.
     """
     relevant_count = None
     shape = labels.shape
     dim = 1 if len(x.shape) > 1 else 0
     labels = ir.classes(labels, x.shape[dim], ignored)
-    if len(x.shape) > 2:  # move the classes to the end
+    if len(x.shape) > 2:  # the classes become the last dimension
         x = ir.op("permute", x, dims=(0, *range(2, len(x.shape)), 1))
     rows = ir.op("reshape", x, shape=(-1, x.shape[-1])) if len(x.shape) != 2 else x
     flat = ir.op("reshape", labels, shape=(rows.shape[0],)) if len(shape) != 1 else labels
@@ -427,10 +445,10 @@ def _by_class(
 def cross_entropy(
     ir: Ir, x: Value, labels: Value, reduction: Reduction = "mean", ignored: int | None = None
 ) -> Value:
-    """Return the cross entropy, FLOAT, of scores [batch, classes, …] and class numbers [batch, …].
+    """Return the cross entropy, in FLOAT, of scores [batch, classes, …] and labels [batch, …].
 
-    The scores are the inputs of the softmax. Rows with the label `ignored`, such as -100, do not
-    count.
+    The scores are the inputs of a softmax. Rows with the label `ignored`, such as -100, are left
+    out of the sum and of the mean.
     """
     loss = partial(ir.op, "cross_entropy")
     return _by_class(ir, loss, x, labels, reduction=reduction, ignored=ignored)
@@ -439,7 +457,10 @@ def cross_entropy(
 def nll(
     ir: Ir, x: Value, labels: Value, reduction: Reduction = "mean", ignored: int | None = None
 ) -> Value:
-    """Return the same loss as `cross_entropy`, of logarithms of probabilities instead of scores."""
+    """Return the negative log likelihood of `labels`, for logarithms of probabilities `x`.
+
+    Shapes, `reduction` and `ignored` are those of `cross_entropy`.
+    """
 
     def loss(x: Value, labels: Value) -> Value:
         return ir.op("neg", ir.cast(ir.op("pick", x, labels), FLOAT))
@@ -448,14 +469,15 @@ def nll(
 
 
 def squared_error(ir: Ir, x: Value, y: Value, reduction: Reduction = "mean") -> Value:
-    """Return the squared differences of x and y, reduced."""
+    """Return the squared differences of x and y, reduced to their mean, their sum or not at all."""
     return _reduced_loss(ir, ir.op("square", ir.op("sub", x, y)), reduction)
 
 
 def binary_cross_entropy(ir: Ir, x: Value, y: Value, reduction: Reduction = "mean") -> Value:
-    """Return the binary cross entropy of scores x and targets y, reduced, in FLOAT.
+    """Return the binary cross entropy, in FLOAT, of scores x and targets y, reduced.
 
-    It is max(x, 0) - x y + log(1 + exp(-|x|)): the scores are the inputs of the sigmoid.
+    The scores are the inputs of a sigmoid. The loss of an element is max(x, 0) - x y + log(1 +
+    exp(-|x|)).
     """
     return _reduced_loss(ir, ir.op("binary_cross_entropy", x, y), reduction)
 

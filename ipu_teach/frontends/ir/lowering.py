@@ -1,4 +1,4 @@
-"""Lower a graph to PopLibs calls: one program for a step, and `Run`, which executes it."""
+"""Lower a graph to PopLibs calls: `Lowering` builds the program, and `Run` executes it."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ from ipu_teach.frontends.ir.values import (
 )
 from ipu_teach.graph import Graph, RemoteBuffer, Tensor, concat
 from ipu_teach.poplibs import popops, poputil
+from ipu_teach.poplibs.options import Options
 from ipu_teach.program import Copy, Program, Repeat, Sequence as Programs
 from ipu_teach.register_steps import set_stochastic_rounding
 from ipu_teach.schedules import GROUPED, INTERLEAVED, Stage, pipeline, pipeline_schedule
@@ -46,9 +47,9 @@ Result = TypeVar("Result")
 
 
 def body_ops(op: Op) -> Body:
-    """Return the operations in the body of a scan, at the place of the scan.
+    """Return the operations in the body of a scan, or [] for any other operation.
 
-    They get its stage, part, phase and path. For any other operation, the list is empty.
+    They get the stage, part, phase and path of the scan.
     """
     body = op.attrs.get("body")
     if not isinstance(body, Ir):
@@ -62,12 +63,13 @@ def body_ops(op: Op) -> Body:
 class Lowering:
     """The program that runs `iterations` steps of a graph, on the Poplar graph `whole`.
 
-    Each stage has a virtual graph. The tile mapping of a variable is the one that the first
-    product, convolution or look-up that reads it asks for.
+    Each stage has a virtual graph, with the tiles of one IPU. A variable gets the tile mapping that
+    the first matrix product, convolution or look-up that reads it prefers. `options` are the
+    options of matrix products and convolutions.
 
-    `options` are those of products and convolutions. Rows use `call`, `new`, `constant`, `replica`,
-    `tensor_of`, `graph`, `prog`, `name`, `op`, `options` and `variable_name`. Raises `ModelError`,
-    and the errors of the libraries.
+    The `lower` functions of rows use `call`, `new`, `constant`, `replica`, `tensor_of`, `graph`,
+    `prog`, `name`, `op`, `options` and `variable_name`. Raises `ModelError` for a graph that the
+    device cannot run, and the errors of the libraries.
     """
 
     def __init__(
@@ -75,7 +77,7 @@ class Lowering:
         ir: Ir,
         target: Device,
         iterations: Count = 1,
-        options: Mapping[str, Any] | None = None,
+        options: Options | None = None,
     ) -> None:
         self.ir = ir = with_snapshots(ir)
         self.iterations = iterations
@@ -109,7 +111,7 @@ class Lowering:
         self.program = self._program()
 
     def _index(self, op: Op) -> None:
-        """Record the readers of an operation's inputs, and the stages of variables and results."""
+        """Record which operations read each value, and the stages of variables and results."""
         for place, value in enumerate(op.inputs):
             self._readers.setdefault(value, []).append((op, place))
             if value.kind == VARIABLE:
@@ -126,12 +128,15 @@ class Lowering:
         self.name = op.name
         self.graph = self.graphs[op.stage]
 
-    def call(self, function: Callable[..., Result], *operands: Any, **options: Any) -> Result:
-        """Call a library's function with the graph and the program, under the operation's name."""
+    def call(self, function: Callable[..., Result], *operands: object, **options: object) -> Result:
+        """Call a library function with the graph and the program, under the operation's name.
+
+        `function` gets the operands between these two, and the `options` by name.
+        """
         return function(self.graph, *operands, self.prog, debug_context=self.name, **options)
 
     def new(self, dtype: type[DType], shape: Sequence[Natural], name: str = "out") -> Tensor:
-        """Return a new variable, mapped linearly over the tiles."""
+        """Return a new variable for the current operation, mapped linearly over the tiles."""
         variable = self.graph.add_variable(dtype, tuple(shape), f"{self.name}/{name}")
         poputil.map_tensor_linearly(self.graph, variable)
         return variable
@@ -143,14 +148,14 @@ class Lowering:
         return constant
 
     def replica(self) -> Tensor:
-        """Return UNSIGNED_INT[1]: the number of the replica."""
+        """Return the number of the replica as a tensor, UNSIGNED_INT[1]."""
         if self._replica is None:
             self._replica = self.whole.add_replication_index_constant()
             self.whole.set_tile_mapping(self._replica, 0)
         return self._replica.reshape((1,))
 
     def tensor_of(self, value: Value) -> Tensor | None:
-        """Return the tensor that `value` has at this point of the lowering, or None."""
+        """Return the tensor of `value` at this point of the program, or None if it has none yet."""
         return self._fetched.get(value, self.tensor.get(value))
 
     # --- the program ---
@@ -158,8 +163,8 @@ class Lowering:
     def _check(self) -> None:
         """Raise `ModelError` for a graph that the device cannot run.
 
-        It has a tensor larger than all of an IPU's memory, or a variable that one stage changes
-        while another reads it.
+        Such a graph has a tensor that is larger than the memory of an IPU, or a variable that one
+        stage changes with each micro-batch while another stage reads it.
         """
         target = self.whole.target
         ipu_bytes = target.tiles_per_ipu * target.bytes_per_tile
@@ -188,7 +193,11 @@ class Lowering:
                 )
 
     def _check_stored(self, op: Op) -> None:
-        """Raise `ModelError` if stages that run other micro-batches share a remote variable."""
+        """Raise `ModelError` if a remote variable changes while another micro-batch uses it.
+
+        This is possible in a pipeline whose stages run different micro-batches at the same time.
+        `op` is the operation that changes the variable.
+        """
         for reader, _ in self._readers[op.inputs[0]]:
             is_same_section = (reader.stage, reader.part) == (op.stage, op.part)
             if self.ir.schedule in (GROUPED, INTERLEAVED) and not is_same_section:
@@ -200,7 +209,7 @@ class Lowering:
                 )
 
     def _program(self) -> Program:
-        """Return the program: `iterations` times the micro-batches of a step, then the update."""
+        """Return the complete program: `iterations` steps of micro-batches and one update each."""
         ir = self.ir
         body = [op for op in ir.ops if op.part != UPDATE]
         update = [op for op in ir.ops if op.part == UPDATE]
@@ -220,18 +229,18 @@ class Lowering:
         self._send(lambda v: self._part(v) == UPDATE, last)
         self.per_step = {n for n, v in ir.outputs.items() if self._part(v) == UPDATE}
         step = Programs(self.copies_program, micro_batches, last, name="step")
-        for value in ir.variables.values():  # variables that no operation has used
+        for value in ir.variables.values():  # add the variables that no operation reads
             if value not in self.tensor and value not in self.buffers:
                 self._variable(value, 0)
         return step if self.iterations == 1 else Repeat(self.iterations, step)
 
     def _part(self, value: Value) -> str:
-        """Return the part of the operation that makes `value`; "forward" if none makes it."""
+        """Return the part of the operation that produces `value`, by default "forward"."""
         maker = self._makers.get(value)
         return maker.part if maker else FORWARD
 
     def _lower(self, ops: Iterable[Op], into: Programs) -> None:
-        """Lower operations into a program, those of a module in a Sequence of its path."""
+        """Add `ops` to the program `into`, in one Sequence per module, named after its path."""
         self.feeds = Programs(name="inputs")
         into.add(self.feeds)
         section: tuple[str, int, int] | None = None
@@ -246,7 +255,11 @@ class Lowering:
                 self.lower_op(op)
 
     def lower_op(self, op: Op) -> None:
-        """Add an operation to the program. Raises `ModelError`."""
+        """Add an operation to the program.
+
+        Raises `ModelError` if its row cannot lower it, or returns tensors of other shapes than
+        declared.
+        """
         row = OPS[op.kind]
         self.start(op)
         if op.kind == "assign" and op.inputs[0].remote:
@@ -278,9 +291,9 @@ class Lowering:
                     self._store(value, self._fetched[value])
 
     def _operand(self, op: Op, row: Row, place: int) -> Tensor | float:
-        """Return the tensor of an input, or its number if the row takes numbers in its place.
+        """Return the tensor of an input of `op`, or its number if the row accepts one.
 
-        A number needs a tensor of the same dtype beside it that has the shape of the result.
+        A number is only possible if another input has the same dtype and the shape of the result.
         """
         value = op.inputs[place]
         if row.numbers and value.number is not None:
@@ -290,9 +303,10 @@ class Lowering:
         return self.get(value, op, place)
 
     def get(self, value: Value, op: Op, place: int) -> Tensor:
-        """Return a value's tensor in the stage of `op`, which reads it as input number `place`.
+        """Return the tensor of `value` in the stage of `op`, which reads it as input `place`.
 
-        Adds a variable, constant, stream or copy where the stage has none. Raises `ModelError`.
+        If the stage has no such tensor yet, this adds a variable, constant, stream or copy. Raises
+        `ModelError` if no earlier operation produces the value.
         """
         key = value, op.stage
         if key in self.copies:
@@ -316,7 +330,11 @@ class Lowering:
             return self.tensor[value]
         program = self.copies_program if value.kind == VARIABLE else self.prog
         copied = poputil.copy_to_ipu(
-            self.whole, self.tensor[value], op.stage, program, f"{value.name}/copy"
+            self.whole,
+            self.tensor[value],
+            op.stage,
+            program,
+            debug_context=f"{value.name}/copy",
         )
         self.copies[key] = copied
         return copied
@@ -324,10 +342,10 @@ class Lowering:
     # --- variables, inputs, outputs ---
 
     def preferred(self, value: Value, stage: int, seen_as: Value | None = None) -> Tensor | None:
-        """Return a new tensor with the tile mapping that an operation of the stage prefers.
+        """Return a new tensor with the tile mapping that a reader of `value` prefers, or None.
 
-        The first operation with a preference decides, also through transposes and reshapes of
-        `value`, of which `seen_as` is one. Return None if no operation has a preference.
+        The first reader in this stage that has a preference decides. Readers of reshapes and
+        permutations of the value count too; `seen_as` is such a view in a recursive call.
         """
         view = value if seen_as is None else seen_as
         for op, place in self._readers.get(view, ()):
@@ -344,7 +362,7 @@ class Lowering:
         return None
 
     def new_for(self, value: Value, stage: int) -> Tensor:
-        """Return a new variable for a value, in a stage: with a preferred mapping, or linear."""
+        """Return a new variable for `value` in a stage, with the preferred or a linear mapping."""
         graph_before = self.graph
         self.graph = self.graphs[stage]
         self.variable_name = value.name
@@ -364,7 +382,7 @@ class Lowering:
         self.whole.create_host_write(f"write {value.name}", variable)
 
     def _from_remote(self, value: Value, op: Op) -> Tensor:
-        """Return a variable on the tiles for this section, filled from streaming memory."""
+        """Return a variable on the tiles, filled from streaming memory once per section."""
         if value not in self._fetched:
             variable = self._fetched[value] = self.new_for(value, op.stage)
             self.prog.add(Copy(self._buffer(value), variable.flatten()))
@@ -375,12 +393,16 @@ class Lowering:
         self.prog.add(Copy(tensor.flatten(), self._buffer(value)))
 
     def _buffer(self, value: Value) -> RemoteBuffer:
+        """Return the remote buffer of a variable; the first call adds it to the graph."""
         if value not in self.buffers:
             self.buffers[value] = self.whole.add_remote_buffer(value.name, value.dtype, value.size)
         return self.buffers[value]
 
     def _input(self, value: Value, stage: int) -> Tensor:
-        """Return a variable that a stream from the host fills; several stages get the same data."""
+        """Return a variable for an input, which a stream from the host fills.
+
+        Each stage that reads the input has its own stream, with the same data.
+        """
         if not value.size:
             return self.new_for(value, stage)
         handle = value.name if value.name not in self.streams else f"{value.name} {stage}"
@@ -391,7 +413,7 @@ class Lowering:
         return variable
 
     def _send(self, is_sent: Callable[[Value], bool], into: Programs) -> None:
-        """Add copies to the host of the outputs for which `is_sent` is true."""
+        """Add a copy to the host for each output for which `is_sent` is true."""
         for name, value in self.ir.outputs.items():
             if value.size and is_sent(value):
                 stage = self._homes.get(value, 0)
@@ -406,20 +428,21 @@ class Lowering:
 
 
 class _Pipeline:
-    """The pipeline of a lowering: the stages of the operations `body`, each on its own IPU."""
+    """The pipeline of a lowering: the operations `body` run in stages, each on its own IPU."""
 
     def __init__(self, low: Lowering, body: Body) -> None:
         self.low = low
         self.body = body
 
     def program(self) -> Program:
-        """Return the program of the pipeline: its stages work on different micro-batches."""
+        """Return the program of the pipeline, in which stages work on different micro-batches."""
         ir = self.low.ir
         stages = ir.stages
         is_training = any(op.part == BACKWARD for op in self.body)
         crossing = [self._crossing(s, FORWARD) for s in range(stages)]
         grad_crossing = [self._crossing(s, BACKWARD) for s in range(stages)]
-        forwards, backwards = [], []
+        forwards = []
+        backwards = []
         into: list[Tensor | None] = [None] * stages
         out: list[Tensor | None] = [None] * stages
         grad_into: list[Tensor | None] = [None] * stages
@@ -454,7 +477,7 @@ class _Pipeline:
         return pipeline(self.low.whole, pipeline_stages, ticks)
 
     def _stage_program(self, stage: int, part: str) -> Programs:
-        """Return the forward or the backward of a stage, with its outputs to the host."""
+        """Return the forward or the backward pass of a stage, with its outputs to the host."""
         program = Programs(name=f"stage {stage} {part}")
         ops = [op for op in self.body if op.part == part and op.stage == stage]
         self.low._lower(ops, program)
@@ -462,15 +485,15 @@ class _Pipeline:
         return program
 
     def _is_made_in(self, stage: int, part: str, value: Value) -> bool:
-        """Return whether a value is made in this part of this stage."""
+        """Return whether an operation of this part and stage produces `value`."""
         return self.low._homes.get(value, 0) == stage and self.low._part(value) == part
 
     def _crossing(self, stage: int, part: str) -> list[Value]:
         """Return the values that stage `stage` sends to its neighbour.
 
-        Forward, these are values made up to this stage and read in a later one, sent to stage + 1.
-        Backward, they are gradients, sent to stage - 1. Raises `ModelError` for any other
-        direction.
+        In the forward pass, these are results of this stage and earlier ones that a later stage
+        reads; they are sent to stage + 1. In the backward pass, they are gradients, sent to stage -
+        1. Raises `ModelError` if a stage reads a value against the direction of the pipeline.
         """
         sign = 1 if part == FORWARD else -1
         values: dict[Value, None] = {}
@@ -490,12 +513,15 @@ class _Pipeline:
         return list(values)
 
     def _at(self, value: Value, stage: int) -> Tensor:
-        """Return the tensor of a value in a stage: a copy if the stage has one."""
+        """Return the tensor of `value` in a stage: the copy there, if the stage has one."""
         copy = self.low.copies.get((value, stage))
         return self.low.tensor[value] if copy is None else copy
 
     def _arrive(self, values: list[Value], stage: int) -> Tensor | None:
-        """Add a variable in a stage for each value that it receives; return them as one tensor."""
+        """Add a variable in a stage for each value that it receives, and return them packed.
+
+        The result is one flat tensor, as from `_packed`.
+        """
         for value in values:
             self.low.copies[value, stage] = poputil.clone_to_ipu(
                 self.low.whole, self.low.tensor[value], stage, f"{value.name}/arrived"
@@ -503,9 +529,9 @@ class _Pipeline:
         return self._packed([self.low.copies[v, stage] for v in values], values)
 
     def _packed(self, tensors: list[Tensor], values: list[Value]) -> Tensor | None:
-        """Return the tensors of `values` as one flat tensor, or None if there are none.
+        """Return `tensors`, those of `values`, as one flat tensor; None if there are none.
 
-        Raises `ModelError` for dtypes of several sizes.
+        Raises `ModelError` if the dtypes have different sizes.
         """
         if not tensors:
             return None
@@ -520,14 +546,15 @@ class _Pipeline:
         return concat(flat) if len(flat) > 1 else flat[0]
 
     def _kept(self, stage: int, into: Tensor | None) -> list[Tensor]:
-        """Return the tensors of a stage's forward that its backward reads.
+        """Return the tensors of a stage's forward pass that its backward pass reads.
 
-        A view is replaced by the tensor that it is a view of. Values of earlier stages are all in
-        `into`, the tensor that the stage receives.
+        A view is replaced by the tensor that it is a view of. Values of earlier stages are parts of
+        `into`, the tensor that the stage receives, which is returned instead of them.
         """
         saved: dict[Value, None] = {}
 
         def add(value: Value) -> None:
+            """Add a value to `saved`; a view is replaced by its sources in the same stage."""
             maker = self.low._makers.get(value)
             if maker is not None and maker.stage == stage and OPS[maker.kind].view:
                 for source in maker.inputs:
@@ -547,12 +574,12 @@ class _Pipeline:
 
 
 class Run:
-    """A lowered graph on a device: feeds its inputs, and reads and writes its variables.
+    """A lowered graph on a device, which can run, and whose variables the host can read and write.
 
-    `run(name=array, …)` takes arrays of shape [micro-batches, …], or with all batches concatenated
-    along the first dimension. Each output has the shape [micro-batches, …], or [steps * replicas,
-    …] if it belongs to the update. Micro-batches are ordered by step, then accumulation, then
-    replica. Raises `ModelError`.
+    `run(name=array, …)` takes arrays of the shape [micro-batches, …], or with all batches
+    concatenated along the first dimension. It returns an array for each output: [micro-batches, …],
+    or [steps * replicas, …] for an output of the update. Micro-batches are ordered by step, then by
+    accumulation, then by replica.
     """
 
     def __init__(
@@ -572,7 +599,7 @@ class Run:
 
     @property
     def factors(self) -> dict[str, int]:
-        """The micro-batches of a run, as factors: steps, accumulation and replicas."""
+        """The micro-batches of a run, as factors: the steps, the accumulation and the replicas."""
         ir = self.ir
         return {
             "steps": self.low.iterations,
@@ -586,10 +613,10 @@ class Run:
         return int(np.prod(list(self.factors.values())))
 
     def fed(self, value: Value, numbers: ArrayLike) -> Array:
-        """Return the host's data for an input as a flat array of its dtype, as the stream takes it.
+        """Return the host's data for an input as a flat array of its dtype, for the stream.
 
-        Raises `ModelError` for another shape, for floats where the input takes integers, and for
-        integers that it does not accept.
+        Raises `ModelError` for another shape, for floats where the input has integers, and for
+        integers out of its range.
         """
         array = np.asarray(numbers)
         n = self.micro_batches
@@ -609,17 +636,17 @@ class Run:
         return np.ascontiguousarray(array.reshape((n, *shape)), value.dtype.numpy).reshape(-1)
 
     def _checked_integers(self, value: Value, array: Array) -> Array:
-        """Return int64: the integers of an input.
+        """Return the integers of an input as int64.
 
-        The ignored class becomes the device's code for it.
-
-        Raises `ModelError` for integers out of range.
+        The label that a loss ignores becomes the device's code for such labels. Raises `ModelError`
+        for integers out of range.
         """
         wide = array.astype(np.int64)
         relevant = wide if value.ignored is None else wide[wide != value.ignored]
         info = np.iinfo(value.dtype.numpy)
         advice = "integers of the device have 32 bits: give smaller ones, or floats."
-        lowest, highest = int(info.min), int(info.max)
+        lowest = int(info.min)
+        highest = int(info.max)
         if value.below is not None:
             lowest = 0
             highest = value.below - 1
@@ -642,9 +669,12 @@ class Run:
         return wide
 
     def __call__(self, **fed: ArrayLike) -> dict[str, Array]:
-        """Run once, and return the outputs by name."""
+        """Run the program once, and return the outputs by name.
+
+        Raises `ModelError` for missing and unknown inputs, and for arrays that do not fit.
+        """
         for name, numbers in fed.items():
-            check("a run", name, numbers, Numbers, misuse)
+            check("a run", name, numbers, Numbers, refuse=misuse)
         streamed = {value.name for value in self.low.streams.values()}
         if streamed - set(fed) or set(fed) - set(self.ir.inputs):
             inputs = ", ".join(self.ir.inputs) or "nothing"
@@ -661,19 +691,20 @@ class Run:
             outs[name] = np.empty((count, *value.shape), value.dtype.numpy)
             if value.size:
                 self.engine.connect_stream(f"output {name}", outs[name].reshape(-1))
-        with Interrupts():  # Ctrl-C waits for the end of the run, so weights are from whole steps
+        with Interrupts():  # Ctrl-C waits for the end of the run, so that all steps are complete
             self.engine.run()
         return outs
 
     def _named(self, name: str) -> Value:
+        """Return the variable or input with this name."""
         from ipu_teach.frontends.ir.values import named_value
 
         return named_value(self.ir, name)
 
     def read(self, name: str) -> Array:
-        """Return the value of a variable in the first replica.
+        """Return the value of a variable, as it is in the first replica.
 
-        For a sharded variable it is [replicas, …], one share from each replica.
+        For a sharded variable, return the shares of all replicas: [replicas, …].
         """
         value = self._named(name)
         replicas = self.ir.replicas
@@ -686,9 +717,10 @@ class Run:
         return array if value.sharded else array[0]
 
     def write(self, name: str, array: Numbers) -> None:
-        """Set a variable in all replicas. Raises `ModelError` for another shape.
+        """Set a variable in all replicas. Raises `ModelError` for an array of another shape.
 
-        "seed" is increased by the number of the replica, so that each draws different numbers.
+        The variable "seed" is increased by the number of the replica, so that each replica draws
+        different random numbers.
         """
         value = self._named(name)
         replicas = self.ir.replicas
@@ -719,7 +751,7 @@ class Run:
         return {name: self.read(name) for name, v in variables if first_reader.get(v) != "assign"}
 
     def restore(self, state: Mapping[str, Numbers]) -> None:
-        """Set the variables to what `state` returned. A run continues from it with equal bits."""
+        """Set the variables to values from `state`, so that training continues with equal bits."""
         for name, array in state.items():
             self.write(name, array)
 

@@ -1,19 +1,19 @@
-"""The table of operations: the result's shape, the PopLibs calls and the gradient of each.
+"""The table of operations: for each, the result's shape, the PopLibs calls and the gradient.
 
-This module has elementwise operations, views, reductions, random numbers, replicas, and operations
-that change a variable. Products, layers and losses are in `rows_nn`.
+This module has elementwise operations, views, reductions, random numbers, communication between
+replicas, and operations that change a variable. Matrix products, layers and losses are in
+`rows_nn`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import pi, prod, sqrt
-from typing import Any
 
 import numpy as np
 
 from ipu_teach.arguments import Count, Extended
-from ipu_teach.frontends.ir.attributes import Element
+from ipu_teach.frontends.ir.attributes import Attribute, Element
 from ipu_teach.frontends.ir.lowering import Lowering
 from ipu_teach.frontends.ir.values import CONSTANT, OPS, Ir, Op, Out, Row, Shape, Unfit, Value
 from ipu_teach.graph import Tensor, concat
@@ -33,59 +33,63 @@ Operand = Tensor | float  # an input of `lower` in a row with `numbers`
 CAST = "cast: graph.op('cast', x, dtype=FLOAT)."
 
 
-def require(is_valid: object, why: str, advice: str) -> None:
-    """Raise `Unfit` unless `is_valid` is true."""
+def require(is_valid: bool, why: str, advice: str) -> None:
+    """Raise `Unfit`, with the reason `why` and `advice`, unless `is_valid` is true."""
     if not is_valid:
         raise Unfit(why, advice)
 
 
 def like_operand(x: Value) -> Out:
-    """Return the shape and dtype of the input."""
+    """Return the shape and dtype of `x`."""
     return Out(x.shape, x.dtype)
 
 
 def like_input(place: int) -> Shaper:
-    """Return a `shape` that gives the shape and dtype of input number `place`, without checks.
+    """Return a `shape` function that returns the shape and dtype of input number `place`.
 
-    It is for rows that only gradients use.
+    It checks nothing, because only gradients use such rows.
     """
-    return lambda *values, **attrs: like_operand(values[place])
+
+    def shape(*values: Value, **attrs: Attribute) -> Out:
+        return like_operand(values[place])
+
+    return shape
 
 
-def with_shape(x: Value, shape: Ints, **attrs: Any) -> Out:
-    """Return the shape of the attribute `shape`, and the dtype of the input."""
+def with_shape(x: Value, shape: Ints, **attrs: Attribute) -> Out:
+    """Return the shape in the attribute `shape`, and the dtype of `x`."""
     return Out(tuple(shape), x.dtype)
 
 
 def floats(x: Value) -> Out:
-    """Return the shape and dtype of an input of floats. Raises `Unfit`."""
+    """Return the shape and dtype of `x`. Raises `Unfit` unless it contains floats."""
     require(x.floating, f"{x.dtype.__name__} is not a float dtype", CAST)
     return like_operand(x)
 
 
 def numeric(x: Value) -> Out:
-    """Return the shape and dtype of an input of numbers. Raises `Unfit` for BOOL."""
+    """Return the shape and dtype of `x`. Raises `Unfit` for BOOL."""
     require(x.dtype is not BOOL, "BOOL is not a numeric dtype", CAST)
     return like_operand(x)
 
 
 def with_rows(x: Value) -> Value:
-    """Return x. Raise `Unfit` unless its last dimension has elements."""
-    require(x.shape, "one number has no last dimension", "give a tensor.")
-    require(x.shape[-1], "its rows have no elements", "give a tensor with elements.")
+    """Return `x`. Raises `Unfit` unless it has a last dimension that is not empty."""
+    require(len(x.shape) > 0, "one number has no last dimension", "give a tensor.")
+    require(x.shape[-1] > 0, "its rows have no elements", "give a tensor with elements.")
     return x
 
 
 def check_dtypes(*values: Value) -> None:
-    """Raise `Unfit` if dtypes differ."""
+    """Raise `Unfit` unless all values have the same dtype."""
     names = [v.dtype.__name__ for v in values]
     require(len({*names}) == 1, f"dtypes {' and '.join(names)} differ", CAST)
 
 
 def broadcast(*values: Value, dtype: Kind | None = None) -> Out:
-    """Return the shape to which all inputs broadcast, and `dtype`, or that of the inputs.
+    """Return the shape to which all inputs broadcast, and `dtype`, by default that of the inputs.
 
-    Raises `Unfit`.
+    Raises `Unfit` if the dtypes differ, or if the shapes do not broadcast.
     """
     check_dtypes(*values)
     try:
@@ -96,14 +100,14 @@ def broadcast(*values: Value, dtype: Kind | None = None) -> Out:
 
 
 def pair(a: Value, b: Value) -> Out:
-    """Return the shape and dtype of two inputs that broadcast. Raises `Unfit`."""
+    """Return the shape and dtype of `a` combined with `b`, as `broadcast` does."""
     return broadcast(a, b)
 
 
 def integers(x: Value, *others: Value) -> Out:
-    """Return the shape and dtype of one input of integers, or of two that broadcast.
+    """Return the shape and dtype of one or several inputs, broadcast to each other.
 
-    Raises `Unfit`.
+    Raises `Unfit` unless they are integers of one dtype whose shapes broadcast.
     """
     why = f"{x.dtype.__name__} has no bits to combine"
     require(x.dtype in (INT, UNSIGNED_INT), why, "cast: graph.op('cast', x, dtype=INT).")
@@ -111,19 +115,22 @@ def integers(x: Value, *others: Value) -> Out:
 
 
 def numeric_pair(a: Value, b: Value) -> Out:
-    """Return the shape and dtype of two inputs of numbers that broadcast. Raises `Unfit`."""
+    """Return the shape and dtype of `a` combined with `b`. Raises `Unfit` for BOOL."""
     numeric(a)
     return pair(a, b)
 
 
 def float_pair(a: Value, b: Value) -> Out:
-    """Return the shape and dtype of two inputs of floats that broadcast. Raises `Unfit`."""
+    """Return the shape and dtype of `a` combined with `b`. Raises `Unfit` for other than floats."""
     floats(a)
     return pair(a, b)
 
 
 def axes(x: Value, dims: Ints) -> list[int]:
-    """Return the sorted dimensions, counted from the first, each once. Raises `Unfit`."""
+    """Return `dims` sorted, without duplicates and counted from 0.
+
+    Raises `Unfit` for a dimension that `x` does not have.
+    """
     rank = len(x.shape)
     is_valid = all(-rank <= d < rank for d in dims)
     require(is_valid, f"there is no dimension {list(dims)} of {rank}", "count them from 0.")
@@ -131,19 +138,21 @@ def axes(x: Value, dims: Ints) -> list[int]:
 
 
 def no_gradients(ir: Ir, op: Op, *gs: Value | None) -> InputGrads:
-    """Return no gradients: the result is piecewise constant, or not of floats."""
+    """Return no gradient: the result is piecewise constant, or not a float."""
     return [None] * len(op.inputs)
 
 
 def same_gradient(ir: Ir, op: Op, g: Value) -> InputGrads:
-    """Return the gradient unchanged."""
+    """Return the gradient of the result as the gradient of the input."""
     return [g]
 
 
 def library_call(function: Callable[..., Tensor | Sequence[Tensor] | None]) -> Lower:
-    """Return a `lower` that calls a library's function with the tensors and attributes."""
+    """Return a `lower` that calls `function` of a library with the tensors and attributes."""
 
-    def lower(low: Lowering, *tensors: Tensor, **attrs: Any) -> Tensor | Sequence[Tensor] | None:
+    def lower(
+        low: Lowering, *tensors: Tensor, **attrs: Attribute
+    ) -> Tensor | Sequence[Tensor] | None:
         return low.call(function, *tensors, **attrs)
 
     return lower
@@ -165,7 +174,10 @@ def view_row(shape: Shaper, lower: Lower, grad: Grad) -> Row:
 
 
 def unbroadcast(ir: Ir, g: Value | None, shape: Shape) -> Value | None:
-    """Return the sum of a gradient over the dimensions along which its value was broadcast."""
+    """Return a gradient `g`, summed over the dimensions along which its input was broadcast.
+
+    `shape` is the shape of the input.
+    """
     if g is None or g.shape == shape:
         return g
     lead = len(g.shape) - len(shape)
@@ -183,9 +195,9 @@ def unbroadcast(ir: Ir, g: Value | None, shape: Shape) -> Value | None:
 def unary(
     call: Callable[..., Tensor], gradient: Callable[..., Value], shape: Shaper = floats
 ) -> Row:
-    """Return a row of one operand x with the result y.
+    """Return the row of an operation with one operand x and the result y.
 
-    `gradient(graph, g, x, y)` returns the gradient of x, given the gradient g of y.
+    `gradient(graph, g, x, y)` returns the gradient of x for the gradient g of y.
     """
 
     def grad(ir: Ir, op: Op, g: Value) -> InputGrads:
@@ -199,7 +211,7 @@ def binary(
     gradients: Callable[..., tuple[Value | None, Value | None]],
     shape: Shaper = numeric_pair,
 ) -> Row:
-    """Return a row of two operands a and b that broadcast, with the result y.
+    """Return the row of an operation of two operands a and b, which broadcast, with the result y.
 
     `gradients(graph, g, a, b, y)` returns the gradients of a and b before they are summed over
     broadcast dimensions.
@@ -213,7 +225,11 @@ def binary(
 
 
 def predicate(call: Callable[..., Tensor], n: int = 2, dtypes: Sequence[Kind] = ()) -> Row:
-    """Return a row with a BOOL result, of one or two operands of these dtypes, or of any."""
+    """Return the row of an operation with a BOOL result.
+
+    `n` is the number of operands, 1 or 2, and `dtypes` are the dtypes that it accepts; () means
+    any.
+    """
 
     def shape(*values: Value) -> Out:
         require(len(values) == n, f"it was given {len(values)} tensors", f"give {n}.")
@@ -228,7 +244,7 @@ def predicate(call: Callable[..., Tensor], n: int = 2, dtypes: Sequence[Kind] = 
 
 
 def non_linearity(kind: str) -> Row:
-    """Return a row of one of popnn's non-linearities."""
+    """Return the row of the non-linearity of popnn with the name `kind`."""
 
     def grad(ir: Ir, op: Op, g: Value) -> InputGrads:
         by_input = popnn.NonLinearityType[kind].slope_from_input
@@ -242,17 +258,17 @@ def non_linearity(kind: str) -> Row:
 
 
 def _product(ir: Ir, first: Value, *factors: Value | float) -> Value:
-    """Return a product of values and numbers."""
+    """Return the product of `first` and all `factors`."""
     for factor in factors:
         first = ir.op("mul", first, factor)
     return first
 
 
 def _extreme(loses: str) -> Callable[..., tuple[Value, Value]]:
-    """Return the function for the gradients of "max" (with "lt") or "min" (with "gt").
+    """Return the function for the gradients of "max" or "min".
 
-    An operand for which the comparison `loses` is true has the gradient 0. Two equal operands have
-    half of the gradient each, as in torch's maximum and minimum.
+    `loses` is the comparison, "lt" or "gt", that is true for an operand with gradient 0. Two equal
+    operands get half of the gradient each, as in torch's maximum and minimum.
     """
 
     def gradients(ir: Ir, g: Value, a: Value, b: Value, y: Value) -> tuple[Value, Value]:
@@ -267,8 +283,8 @@ def _extreme(loses: str) -> Callable[..., tuple[Value, Value]]:
 def _power(ir: Ir, g: Value, a: Value, b: Value, y: Value) -> tuple[Value, Value | None]:
     """Return the gradients of a ** b.
 
-    At a = 0, b a ** (b - 1) and y log(a) may be NaN or infinite; the gradient is 0 there if the
-    power is constant.
+    At a = 0, the formulas b a ** (b - 1) and y log(a) may be NaN or infinite. The gradient is 0
+    there if the power is constant in that operand.
     """
     zero = ir.constant(0.0, g.dtype, g.shape)
     if b.number == 0:
@@ -297,7 +313,7 @@ def softplus(x: expr.Expr) -> expr.Expr:
 
 
 def _angle(ir: Ir, g: Value, a: Value, b: Value, y: Value) -> tuple[Value, Value]:
-    """Return the gradients of atan2(a, b); at the origin they are 0."""
+    """Return the gradients of atan2(a, b), which are 0 at the origin."""
     squares = ir.op("add", _product(ir, a, a), _product(ir, b, b))
     is_origin = ir.op("eq", squares, 0.0)
     share = ir.op("div", g, ir.op("select", is_origin, ir.constant(1.0, g.dtype), squares))
@@ -305,7 +321,7 @@ def _angle(ir: Ir, g: Value, a: Value, b: Value, y: Value) -> tuple[Value, Value
 
 
 def _select_shape(mask: Value, a: Value, b: Value) -> Out:
-    """Return the shape of "select": all three inputs broadcast."""
+    """Return the shape of "select", to which all three inputs broadcast, and the dtype of `a`."""
     require(
         mask.dtype is BOOL, f"the mask is {mask.dtype.__name__}", "give a BOOL, as gt makes it."
     )
@@ -313,7 +329,7 @@ def _select_shape(mask: Value, a: Value, b: Value) -> Out:
 
 
 def _select(low: Lowering, mask: Tensor, a: Operand, b: Operand) -> Tensor:
-    """Lower "select", for which popops takes at most one number."""
+    """Lower "select": at least one operand has to be a tensor, because popops requires it."""
     if not isinstance(a, Tensor) and not isinstance(b, Tensor):
         a = low.constant(low.op.outs[0].dtype, low.op.outs[0].shape, a)
     return low.call(popops.select, a, b, mask)
@@ -358,6 +374,44 @@ def _softplus_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
     return [_product(ir, g, ir.op("sigmoid", op.inputs[0]))]
 
 
+def _abs_grad(ir: Ir, g: Value, x: Value, y: Value) -> Value:
+    return _product(ir, g, ir.op("signum", x))
+
+
+def _expm1_grad(ir: Ir, g: Value, x: Value, y: Value) -> Value:
+    return _product(ir, g, ir.op("add", y, 1.0))
+
+
+def _log1p_grad(ir: Ir, g: Value, x: Value, y: Value) -> Value:
+    return ir.op("div", g, ir.op("add", x, 1.0))
+
+
+def _sqrt_grad(ir: Ir, g: Value, x: Value, y: Value) -> Value:
+    return ir.op("div", _product(ir, g, 0.5), y)
+
+
+def _rsqrt_grad(ir: Ir, g: Value, x: Value, y: Value) -> Value:
+    cube = (y, y, y)
+    return _product(ir, g, *cube, -0.5)
+
+
+def _inv_grad(ir: Ir, g: Value, x: Value, y: Value) -> Value:
+    square = (y, y)
+    return _product(ir, g, *square, -1.0)
+
+
+def _sin_grad(ir: Ir, g: Value, x: Value, y: Value) -> Value:
+    return _product(ir, g, ir.op("cos", x))
+
+
+def _cos_grad(ir: Ir, g: Value, x: Value, y: Value) -> Value:
+    return _product(ir, g, ir.op("neg", ir.op("sin", x)))
+
+
+def _mul_grads(ir: Ir, g: Value, a: Value, b: Value, y: Value) -> tuple[Value, Value]:
+    return _product(ir, g, b), _product(ir, g, a)
+
+
 def _erf_grad(ir: Ir, g: Value, x: Value, y: Value) -> Value:
     return _product(ir, g, ir.op("exp", _product(ir, x, x, -1.0)), 2 / sqrt(pi))
 
@@ -373,18 +427,18 @@ def _cast_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
 
 OPS |= {
     "neg": Row(numeric, library_call(popops.neg), lambda ir, op, g: [ir.op("neg", g)]),
-    "abs": unary(popops.abs, lambda ir, g, x, y: _product(ir, g, ir.op("signum", x)), numeric),
+    "abs": unary(popops.abs, _abs_grad, numeric),
     "exp": unary(popops.exp, lambda ir, g, x, y: _product(ir, g, y)),
-    "expm1": unary(popops.expm1, lambda ir, g, x, y: _product(ir, g, ir.op("add", y, 1.0))),
-    # g / x instead of g times 1 / x, because 1 / x overflows for small x, in HALF below 2e-5
+    "expm1": unary(popops.expm1, _expm1_grad),
+    # g / x, not g * (1 / x), because 1 / x overflows for a small x: in HALF, for x below 2e-5
     "log": unary(popops.log, lambda ir, g, x, y: ir.op("div", g, x)),
-    "log1p": unary(popops.log1p, lambda ir, g, x, y: ir.op("div", g, ir.op("add", x, 1.0))),
-    "sqrt": unary(popops.sqrt, lambda ir, g, x, y: ir.op("div", _product(ir, g, 0.5), y)),
-    "rsqrt": unary(popops.rsqrt, lambda ir, g, x, y: _product(ir, g, y, y, y, -0.5)),
-    "inv": unary(popops.inv, lambda ir, g, x, y: _product(ir, g, y, y, -1.0)),
+    "log1p": unary(popops.log1p, _log1p_grad),
+    "sqrt": unary(popops.sqrt, _sqrt_grad),
+    "rsqrt": unary(popops.rsqrt, _rsqrt_grad),
+    "inv": unary(popops.inv, _inv_grad),
     "square": unary(popops.square, lambda ir, g, x, y: _product(ir, g, 2.0, x), numeric),
-    "sin": unary(popops.sin, lambda ir, g, x, y: _product(ir, g, ir.op("cos", x))),
-    "cos": unary(popops.cos, lambda ir, g, x, y: _product(ir, g, ir.op("neg", ir.op("sin", x)))),
+    "sin": unary(popops.sin, _sin_grad),
+    "cos": unary(popops.cos, _cos_grad),
     "erf": unary(popops.erf, _erf_grad),
     "softplus": Row(
         floats,
@@ -408,7 +462,7 @@ OPS |= {
     "non_linearity_grad": Row(like_input(1), _non_linearity_grad),
     "add": binary(popops.add, lambda ir, g, a, b, y: (g, g)),
     "sub": binary(popops.sub, lambda ir, g, a, b, y: (g, ir.op("neg", g))),
-    "mul": binary(popops.mul, lambda ir, g, a, b, y: (_product(ir, g, b), _product(ir, g, a))),
+    "mul": binary(popops.mul, _mul_grads),
     "div": binary(popops.div, _quotient),
     "pow": binary(popops.pow, _power),
     "max": binary(popops.max, _extreme("lt")),
@@ -457,7 +511,7 @@ OPS |= {
 
 
 def _reshape_shape(x: Value, shape: Ints) -> Out:
-    """Return the shape of "reshape"; one size may be -1, which is computed from the others."""
+    """Return the shape of "reshape". One size may be -1, and is computed from the others."""
     sizes = tuple(map(int, shape))
     if sizes.count(-1) == 1 and (rest := -prod(sizes)) and not x.size % rest:
         sizes = tuple(x.size // rest if n == -1 else n for n in sizes)
@@ -498,7 +552,7 @@ def _expand_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
 
 
 def _resized(x: Value, axis: int, size: int) -> Out:
-    """Return the shape and dtype of x, with dimension `axis` of length `size`."""
+    """Return the shape and dtype of `x`, with the length `size` of the dimension `axis`."""
     return Out((*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype)
 
 
@@ -520,7 +574,8 @@ def _slice_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
     attrs = op.attrs
     if attrs.get("step", 1) > 1:
         return [ir.op("put", g, shape=x.shape, **attrs)]
-    lower, upper = [0] * len(x.shape), [0] * len(x.shape)
+    lower = [0] * len(x.shape)
+    upper = [0] * len(x.shape)
     (axis,) = axes(x, [attrs["dim"]])
     lower[axis] = attrs["begin"]
     upper[axis] = x.shape[axis] - attrs["end"]
@@ -528,7 +583,7 @@ def _slice_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
 
 
 def _put(low: Lowering, x: Tensor, shape: Shape, **slice_attrs: int) -> Tensor:
-    """Return a tensor of zeros with x at the place of the slice."""
+    """Return a tensor of zeros with `x` in place of a slice; `slice_attrs` are those of "slice"."""
     result = low.new(x.dtype, shape)
     low.call(popops.zero, result)
     low.prog.add(Copy(x, _sliced(low, result, **slice_attrs)))
@@ -635,7 +690,7 @@ def _extreme_shape(x: Value, dims: Ints) -> Out:
 
 
 def _reduce(operation: str, grad: Grad, shape: Shaper = _reduced_shape) -> Row:
-    """Return the row of a reduction over the attribute `dims`."""
+    """Return the row of a reduction over the attribute `dims`, by an operation of popops."""
 
     def lower(low: Lowering, x: Tensor, dims: Ints) -> Tensor:
         places = [d % x.rank for d in dims]
@@ -645,7 +700,7 @@ def _reduce(operation: str, grad: Grad, shape: Shaper = _reduced_shape) -> Row:
 
 
 def _expanded(ir: Ir, op: Op, y: Value) -> Value:
-    """Return a result of the reduction `op`, expanded to the shape of its input."""
+    """Return `y`, a result of the reduction `op`, expanded to the shape of its input."""
     x = op.inputs[0]
     reduced = axes(x, op.attrs["dims"])
     shape = tuple(1 if i in reduced else n for i, n in enumerate(x.shape))
@@ -653,7 +708,7 @@ def _expanded(ir: Ir, op: Op, y: Value) -> Value:
 
 
 def _extreme_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
-    """Share the gradient among all elements equal to the extreme, as in torch's amax."""
+    """Divide the gradient equally among all elements equal to the extreme, as torch's amax does."""
     (x,) = op.inputs
     is_extreme = ir.op("eq", x, _expanded(ir, op, op.outs[0]))
     ones = ir.op("cast", is_extreme, dtype=x.dtype)
@@ -664,8 +719,8 @@ def _extreme_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
 def _product_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
     """Return g times the product of the other elements.
 
-    Without a 0 among the elements, it is a quotient. If there is a single 0, it is the product of
-    the rest for that element and 0 for the others; if there are several, it is 0 for all.
+    Without a 0 among the elements, this is a quotient. With a single 0, it is the product of the
+    rest for that element, and 0 for the others. With several zeros, it is 0 for all elements.
     """
     (x,) = op.inputs
     dims = op.attrs["dims"]
@@ -682,7 +737,7 @@ def _product_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
 
 
 def _arg_shape(x: Value) -> Out:
-    """Return the shape and dtype of an element number for each row."""
+    """Return the shape and dtype of one element number per row."""
     numeric(with_rows(x))
     return Out(x.shape[:-1], UNSIGNED_INT)
 
@@ -699,7 +754,7 @@ def _top_k(low: Lowering, x: Tensor, k: int, largest: bool = True) -> tuple[Tens
 
 
 def _top_grad(ir: Ir, op: Op, g: Value, _: Value | None) -> InputGrads:
-    """Return each gradient at the place of its element, and 0 for the other elements."""
+    """Return each gradient at the position of its element in x, and 0 for all other elements."""
     x = op.inputs[0]
     places = op.outs[1]
     row_starts = np.arange(0, x.size, x.shape[-1]).reshape((*x.shape[:-1], 1))
@@ -733,11 +788,11 @@ OPS |= {
 
 
 # --- random numbers -------------------------------------------------------------------------------
-# The seed is an input, so that a recomputation draws the same numbers. Operations with different
-# `modifier` draw different numbers from one seed.
+# The seed is an input, so that a recomputed operation draws the same numbers again. Operations with
+# a different `modifier` draw different numbers from the same seed.
 
 
-def _random_shape(seed: Value, shape: Shape, dtype: Kind = FLOAT, **_: object) -> Out:
+def _random_shape(seed: Value, shape: Shape, dtype: Kind = FLOAT, **_: Attribute) -> Out:
     is_valid = seed.dtype is UNSIGNED_INT and seed.shape == (2,)
     require(is_valid, "its seed is not UNSIGNED_INT[2]", "give ir.seed(graph).")
     return Out(tuple(shape), dtype)
@@ -751,7 +806,7 @@ def _dropout(
 
 
 def _random(call: Callable[..., Tensor]) -> Row:
-    """Return the row of a distribution with the parameters 0 and 1."""
+    """Return the row of a probability distribution; `call` gets the parameters 0 and 1."""
 
     def lower(
         low: Lowering, seed: Tensor, shape: Shape, modifier: int, dtype: Kind = FLOAT
@@ -787,14 +842,17 @@ def _all_gather(low: Lowering, x: Tensor, count: int) -> Tensor:
 
 
 def _own_share(low: Lowering, x: Tensor, count: int) -> Tensor:
-    """Return the part of x with this replica's number, of `count`; the last one is padded."""
+    """Return the part of x that belongs to this replica, out of `count` parts.
+
+    The last part is padded with zeros.
+    """
     share = -(-x.num_elements // count)
     margin = [share * count - x.num_elements]
     rows = popops.pad(low.graph, x.flatten(), [0], margin).reshape((count, share))
     return low.call(popops.dynamic_slice, rows, low.replica(), [0], [1]).flatten()
 
 
-def _share_shape(x: Value, count: int, **_: object) -> Out:
+def _share_shape(x: Value, count: int, **_: Attribute) -> Out:
     return Out((-(-x.size // count),), x.dtype)
 
 
@@ -814,9 +872,9 @@ OPS |= {
 
 
 def in_place_row(lower: Lower, lays: Callable[..., Tensor | None] | None = None) -> Row:
-    """Return a row that changes its first input, a variable, by inputs of its shape."""
+    """Return a row that changes its first input, a variable, by other inputs of its shape."""
 
-    def shape(variable: Value, *others: Value, **attrs: Any) -> list[Out]:
+    def shape(variable: Value, *others: Value, **attrs: Attribute) -> list[Out]:
         shapes = [list(v.shape) for v in (variable, *others)[:2]]
         why = f"shapes {shapes[0]} and {shapes[-1]} differ"
         require(shapes[0] == shapes[-1], why, "give one element for each of the variable's.")
@@ -826,7 +884,7 @@ def in_place_row(lower: Lower, lays: Callable[..., Tensor | None] | None = None)
 
 
 def _accumulate(low: Lowering, v: Tensor, x: Tensor, *parameters: Tensor) -> None:
-    """Add x to v; the parameter only determines the mapping of v."""
+    """Add x to v. The parameter is an input only to determine the tile mapping of v."""
     low.call(popops.add_in_place, v, x)
 
 
@@ -839,7 +897,7 @@ def _blend(low: Lowering, v: Tensor, x: Tensor, momentum: float) -> None:
 
 
 def _step(call: Callable[..., dict[str, Tensor]], *names: str) -> Row:
-    """Return the row of an optimiser with state variables of these names."""
+    """Return the row of an optimiser whose state variables have these names."""
 
     def lower(
         low: Lowering, w: Tensor, g: Tensor, rate: Tensor, *state: Tensor, **numbers: float
@@ -856,7 +914,10 @@ def _step(call: Callable[..., dict[str, Tensor]], *names: str) -> Row:
 
 
 def _like_last(low: Lowering, op: Op, place: int) -> Tensor | None:
-    """Return a tensor mapped like the last input: the new value, or the gradient's parameter."""
+    """Return a new variable for input 0, mapped like the last input.
+
+    The last input is the new value, or the parameter to which a gradient belongs.
+    """
     last = low.tensor_of(op.inputs[-1])
     if place or last is None:
         return None

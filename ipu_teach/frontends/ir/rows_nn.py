@@ -1,11 +1,11 @@
-"""The table's products, convolutions, pools, norms, look-ups and losses."""
+"""The rows of matrix products, convolutions, pools, norms, look-ups and losses."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
@@ -42,13 +42,13 @@ def _matmul_shape(a: Value, b: Value) -> Out:
     is_valid = min(len(a.shape), len(b.shape)) > 1 and a.shape[-1] == b.shape[-2]
     why = f"{list(a.shape)} times {list(b.shape)} does not fit"
     require(is_valid, why, "give [..., m, k] and [..., k, n].")
-    require(a.shape[-1], f"{list(a.shape)} has rows without elements", "give one or more.")
+    require(a.shape[-1] > 0, f"{list(a.shape)} has rows without elements", "give one or more.")
     batch = r.pair(Value(a.shape[:-2], a.dtype), Value(b.shape[:-2], a.dtype)).shape
     return Out((*batch, a.shape[-2], b.shape[-1]), a.dtype)
 
 
 def _matmul(low: Lowering, a: Tensor, b: Tensor) -> Tensor:
-    """Lower "matmul": as one product for a matrix b, else as a grouped product."""
+    """Lower "matmul": as one product if b is a matrix, otherwise as a grouped product."""
     shape = low.op.outs[0].shape
     if not a.num_elements or not b.num_elements:
         return low.constant(low.op.outs[0].dtype, shape, 0.0)
@@ -71,7 +71,10 @@ def _matmul_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
 
 
 def _matmul_lays(low: Lowering, op: Op, place: int) -> Tensor | None:
-    """Return an operand with the mapping that poplin prefers; None for batches that broadcast."""
+    """Return a new operand with the tile mapping that poplin prefers.
+
+    Return None for operands without elements, and for batches that broadcast.
+    """
     a, b = op.inputs
     is_grouped = len(b.shape) > 2
     if not a.size or not b.size or (is_grouped and a.shape[:-2] != b.shape[:-2]):
@@ -82,14 +85,22 @@ def _matmul_lays(low: Lowering, op: Op, place: int) -> Tensor | None:
     a_shape = (*batch, a.size // prod((*batch, a.shape[-1])), a.shape[-1])
     b_shape = (*batch, *b.shape[-2:])
     operand: Tensor = make(
-        low.graph, a.dtype, a_shape, b_shape, low.variable_name, options=low.options
+        low.graph,
+        a.dtype,
+        a_shape,
+        b_shape,
+        name=low.variable_name,
+        options=low.options,
     )
     return operand.reshape(op.inputs[place].shape)
 
 
 @checked(misuse)
 def transpose(ir: Ir, x: Value, a: int, b: int) -> Value:
-    """Return x with the dimensions a and b exchanged. Raises `ModelError`."""
+    """Return x with the dimensions `a` and `b` exchanged.
+
+    Raises `ModelError` for a dimension that x does not have.
+    """
     order = [*range(len(x.shape))]
     for dim in (a, b):
         if not -len(order) <= dim < len(order):
@@ -100,7 +111,10 @@ def transpose(ir: Ir, x: Value, a: int, b: int) -> Value:
 
 @checked(misuse)
 def turned(ir: Ir, x: Value) -> Value:
-    """Return x with its last two dimensions exchanged. Raises `ModelError`."""
+    """Return x with its last two dimensions exchanged.
+
+    Raises `ModelError` if it has fewer than two.
+    """
     return transpose(ir, x, -1, -2)
 
 
@@ -111,7 +125,7 @@ OPS["matmul"] = Row(_matmul_shape, _matmul, _matmul_grad, lays=_matmul_lays)
 
 
 class ConvSizes(TypedDict):
-    """The attributes of a convolution."""
+    """The attributes of a convolution; sequences have one entry for each dimension of the field."""
 
     stride: Ints
     lower: Ints
@@ -131,16 +145,16 @@ def _params(
 ) -> poplin.ConvParams:
     """Return the parameters of the convolution of x [batch, channels, *field] with w.
 
-    w is [out, channels / groups, *kernel].
+    The weights w are [out, channels / groups, *kernel].
     """
     return poplin.ConvParams(
-        x.dtype,
-        x.shape[0],
-        x.shape[2:],
-        w.shape[2:],
-        x.shape[1],
-        w.shape[0],
-        groups,
+        dtype=x.dtype,
+        batch_size=x.shape[0],
+        input_field=x.shape[2:],
+        kernel=w.shape[2:],
+        in_channels=x.shape[1],
+        out_channels=w.shape[0],
+        num_groups=groups,
         stride=stride,
         padding_lower=lower,
         padding_upper=upper,
@@ -216,11 +230,11 @@ OPS |= {
 
 # --- pools ----------------------------------------------------------------------------------------
 
-MAX_FIELD = 4096  # places along a dimension of a pooled field
+MAX_FIELD = 4096  # elements along a dimension of a pooled field
 
 
 class PoolSizes(TypedDict):
-    """The attributes of a pool."""
+    """The attributes of a pool, with one entry for each dimension of the field."""
 
     kernel: Ints
     stride: Ints
@@ -231,20 +245,23 @@ class PoolSizes(TypedDict):
 def _pool(
     kind: str, x: Value | Tensor, kernel: Ints, stride: Ints, lower: Ints, upper: Ints
 ) -> popnn.pooling.PoolParams:
-    """Return the parameters of a pool of x [batch, channels, *field]. Raises `Unfit`."""
+    """Return poplibs' parameters of a pool of x [batch, channels, *field].
+
+    Raises `Unfit` if a dimension of the field or of the kernel is longer than MAX_FIELD.
+    """
     field = x.shape[2:]
     why = f"{list(field)} is too wide"
     require(max(*field, *kernel) <= MAX_FIELD, why, f"pool {MAX_FIELD:,} at most.")
     return popnn.pooling.PoolParams(
-        kind,
-        field,
-        tuple(kernel),
-        tuple(stride),
-        tuple(lower),
-        tuple(upper),
-        x.shape[1],
-        x.shape[0],
-        x.dtype,
+        kind=kind,
+        input_field=field,
+        kernel=tuple(kernel),
+        stride=tuple(stride),
+        padding_lower=tuple(lower),
+        padding_upper=tuple(upper),
+        channels=x.shape[1],
+        batch_size=x.shape[0],
+        dtype=x.dtype,
     )
 
 
@@ -302,18 +319,23 @@ NORMS: dict[str, ModuleType] = {
 
 def _norm_call(
     low: Lowering, kind: str, name: str, *operands: Tensor | float, **options: int | str
-) -> Any:
-    """Call the function `name` of the library for a kind of norm, as in `group_norm_gradients`."""
-    function = f"{kind}_{name}" if name == "normalise" else f"{kind}_norm_{name}"
+) -> tuple[Tensor, ...]:
+    """Return the tensors from the library's function `name` for a kind of norm.
+
+    For example, the kind "group" and the name "gradients" mean `popnn.gn.group_norm_gradients`.
+    """
+    function_name = f"{kind}_{name}" if name == "normalise" else f"{kind}_norm_{name}"
     if kind == "group" and name != "param_gradients":
-        options["grouping"] = "correct"  # neighbouring channels are a group, as in frameworks
-    return low.call(getattr(NORMS[kind], function), *operands, **options)
+        options["grouping"] = "correct"  # groups of neighbouring channels, as in frameworks
+    function: Callable[..., Tensor | tuple[Tensor, ...]] = getattr(NORMS[kind], function_name)
+    results = low.call(function, *operands, **options)
+    return (results,) if isinstance(results, Tensor) else results
 
 
 def _norm_shape(
     x: Value, gamma: Value, beta: Value, kind: str, eps: float, groups: int = 1
 ) -> list[Out]:
-    """Return the shapes of y, the whitened x, the means and 1 / standard deviations."""
+    """Return the shapes of y, the whitened x, the means, and 1 / the standard deviations."""
     r.floats(x)
     require(kind in NORMS, f"there is no {kind!r} norm", f"there are {', '.join(NORMS)}.")
     is_valid = len(x.shape) > 1 and x.shape[1:2] == gamma.shape == beta.shape
@@ -339,8 +361,12 @@ def _norm(
 
 
 def _lower_norm_grad(low: Lowering, *operands: Tensor, kind: str) -> Tensor:
-    gradient: Tensor = _norm_call(low, kind, "gradients", *operands)
+    (gradient,) = _norm_call(low, kind, "gradients", *operands)
     return gradient
+
+
+def _norm_param_grad_shape(whitened: Value, g: Value, kind: str) -> list[Out]:
+    return [Out(whitened.shape[1:2], FLOAT)] * 2
 
 
 def _lower_norm_param_grad(
@@ -372,10 +398,11 @@ OPS |= {
     "norm": Row(_norm_shape, _norm, _norm_grad),
     "norm_grad": Row(like_input(0), _lower_norm_grad),
     "norm_param_grad": Row(
-        lambda whitened, g, kind: [Out(whitened.shape[1:2], FLOAT)] * 2,
+        _norm_param_grad_shape,
         _lower_norm_param_grad,
     ),
-    "to_variance": Row(  # from 1 / sqrt(variance + eps); no gradient flows through statistics
+    # the variance from 1 / sqrt(variance + eps); no gradient flows through statistics
+    "to_variance": Row(
         lambda x, eps: like_operand(x),
         _to_variance,
         r.no_gradients,
@@ -392,15 +419,15 @@ OPS |= {
 
 
 def _check_indices(index: Value) -> None:
-    """Raise `Unfit` unless the numbers are integers."""
+    """Raise `Unfit` unless `index` contains integers."""
     why = f"its numbers are {index.dtype.__name__}"
     require(index.dtype in (UNSIGNED_INT, INT), why, "give UNSIGNED_INT.")
 
 
 def _gather_shape(x: Value, index: Value) -> Out:
     _check_indices(index)
-    require(x.shape, "one number has no rows", "give a tensor [rows, …].")
-    require(x.shape[0] or not index.size, "it has no rows", "give a tensor with rows.")
+    require(len(x.shape) > 0, "one number has no rows", "give a tensor [rows, …].")
+    require(x.shape[0] > 0 or not index.size, "it has no rows", "give a tensor with rows.")
     return Out((*index.shape, *x.shape[1:]), x.dtype)
 
 
@@ -412,9 +439,9 @@ def _gather(low: Lowering, x: Tensor, index: Tensor) -> Tensor:
 
 
 def _sliceable(low: Lowering, dtype: type[DType], shape: Ints, name: str) -> Tensor:
-    """Return a variable of this shape, mapped for slices of its first dimension."""
+    """Return a variable of this shape, with popops' mapping for slices of its first dimension."""
     rows = shape[0], prod(shape[1:])
-    variable = popops.create_sliceable_tensor(low.graph, dtype, rows, [0], name)
+    variable = popops.create_sliceable_tensor(low.graph, dtype, rows, [0], debug_context=name)
     return variable.reshape(tuple(shape))
 
 
@@ -429,13 +456,17 @@ def _gather_lays(low: Lowering, op: Op, place: int) -> Tensor | None:
 
 
 def _add_rows(low: Lowering, into: Tensor, index: Tensor, updates: Tensor) -> Tensor:
-    """Add updates to the rows `index` of `into`, and return `into`."""
+    """Add `updates` to the rows `index` of `into`, and return `into`."""
     count = index.num_elements
     width = prod(into.shape[1:])
     rows = into.reshape((len(into), width))
     operands = updates.reshape((count, 1, width)), index.reshape((count, 1)), 1.0
     low.call(popops.multi_update_add, rows, *operands, [0], [1])
     return into
+
+
+def _scatter_shape(index: Value, updates: Value, shape: Ints) -> Out:
+    return r.with_shape(updates, shape)
 
 
 def _scatter(low: Lowering, index: Tensor, updates: Tensor, shape: Ints) -> Tensor:
@@ -466,7 +497,7 @@ def _scatter_add_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
 
 
 def _scatter_with(call: Callable[..., None]) -> Callable[..., Tensor]:
-    """Return a `lower` that copies x and changes its rows by `call`."""
+    """Return a `lower` that copies x, and changes rows of the copy by `call`."""
 
     def lower(low: Lowering, x: Tensor, index: Tensor, updates: Tensor) -> Tensor:
         into = low.call(poputil.duplicate, x)
@@ -480,9 +511,10 @@ def _scatter_with(call: Callable[..., None]) -> Callable[..., Tensor]:
 
 
 def _scatter_set_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
-    """Return the gradients; a replaced row has none.
+    """Return the gradients of "scatter_set".
 
-    Of several updates of a row, only the last has a gradient.
+    A row of x that is replaced has the gradient 0. If a row is replaced several times, only the
+    last update has a gradient.
     """
     _, index, updates = op.inputs
     count = index.size
@@ -501,7 +533,10 @@ def _scatter_set_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
 
 
 def _scatter_max_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
-    """Share the gradient among all elements equal to the maximum, as in torch's scatter_reduce."""
+    """Divide the gradient equally among all elements equal to the maximum.
+
+    torch's scatter_reduce does the same.
+    """
     x, index, updates = op.inputs
     result = op.outs[0]
     of_x = ir.op("cast", ir.op("eq", x, result), dtype=g.dtype)
@@ -534,7 +569,7 @@ OPS |= {
         lays=_gather_lays,
     ),
     "scatter": Row(
-        lambda index, updates, shape: r.with_shape(updates, shape),
+        _scatter_shape,
         _scatter,
         _scatter_grad,
     ),
@@ -555,12 +590,12 @@ OPS |= {
 
 
 def _as_rows(x: Tensor) -> Tensor:
-    """Return x as [rows, elements of the last dimension]."""
+    """Return x as a matrix, whose rows extend along the last dimension of x."""
     return x.reshape((x.num_elements // x.shape[-1], x.shape[-1]))
 
 
 def _by_rows(call: Callable[..., Tensor], grad: Callable[..., InputGrads]) -> Row:
-    """Return the row of a library's function of [rows, columns]."""
+    """Return the row of an operation along the last dimension; `call` takes [rows, columns]."""
 
     def shape(x: Value) -> Out:
         return r.floats(r.with_rows(x))
@@ -572,9 +607,14 @@ def _by_rows(call: Callable[..., Tensor], grad: Callable[..., InputGrads]) -> Ro
 
 
 def _softmax_grad(low: Lowering, y: Tensor, g: Tensor) -> Tensor:
-    rows, row_grads = _as_rows(y), _as_rows(g)
+    rows = _as_rows(y)
+    row_grads = _as_rows(g)
     call = popnn.non_linearity_input_gradient
     return low.call(call, "SOFTMAX", rows, row_grads).reshape(y.shape)
+
+
+def _grad_of_softmax(ir: Ir, op: Op, g: Value) -> InputGrads:
+    return [ir.op("softmax_grad", op.outs[0], g)]
 
 
 def _log_softmax_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
@@ -598,7 +638,7 @@ def _binary_cross_entropy_shape(x: Value, y: Value) -> Out:
 
 
 def _binary_cross_entropy(x: expr.Expr, y: expr.Expr) -> expr.Expr:
-    """Return the expression of the loss, in a form that does not cancel.
+    """Return the expression of the loss in a form without cancellation.
 
     If y is 1 or 0, max(x, 0) - x y is |x| or 0.
     """
@@ -614,7 +654,7 @@ def _binary_cross_entropy_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
 
 
 OPS |= {
-    "softmax": _by_rows(popnn.softmax, lambda ir, op, g: [ir.op("softmax_grad", op.outs[0], g)]),
+    "softmax": _by_rows(popnn.softmax, _grad_of_softmax),
     "softmax_grad": Row(like_input(0), _softmax_grad),
     "log_softmax": _by_rows(popnn.log_softmax, _log_softmax_grad),
     "cross_entropy": Row(

@@ -1,15 +1,16 @@
-"""Save a graph to a file: JSON, with the numbers of its variables as arrays."""
+"""Save a graph to a file, and load it: JSON, with the values of variables as arrays."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias, TypedDict
 
 import numpy as np
 
 from ipu_teach.arguments import check_calls
 from ipu_teach.errors import IPUTeachError, ModelLoadError
+from ipu_teach.frontends.ir.attributes import Attribute
 from ipu_teach.frontends.ir.values import (
     CONSTANT,
     DTYPES,
@@ -29,54 +30,75 @@ from ipu_teach.saving.archive import Format, read_whole, write_whole
 from ipu_teach.schedules import SCHEDULES
 from ipu_teach.types import BOOL, Array, DType
 
-MODEL = Format("model", 1, "ir.save", ModelLoadError, ModelLoadError)
+MODEL = Format("model", 1, "ir.save", error=ModelLoadError, missing=ModelLoadError)
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 MAX_SIZE = 2**24  # the largest length of a dimension
 MAX_ELEMENTS = 2**32
 MAX_STAGES = 4096
-MAX_DEPTH = 4  # for nested lists in an attribute, and for nested graphs
+MAX_DEPTH = 4  # the limit for nested lists in an attribute, and for nested graphs
+Json: TypeAlias = "str | float | list[Json] | dict[str, Json] | None"
+
+
+class _Fields(TypedDict):
+    """The fields of a `Value` that are saved as they are."""
+
+    name: str
+    kind: str
+    dtype: type[DType]
+    shape: tuple[int, ...]
+    below: int | None
+    ignored: int | None
+    remote: bool
+    sharded: bool
 
 
 def save(ir: Ir, path: str | PathLike[str]) -> None:
     """Write a graph to a file, with the initial values of its variables.
 
-    Custom operations are saved by name.
+    An operation that a learner has registered is saved by its name only.
     """
     write_whole(path, graph_to_bytes(ir), "save()", "model")
 
 
 def load(path: str | PathLike[str]) -> Ir:
-    """Return the graph that `save` wrote.
+    """Return the graph that `save` has written to a file.
 
-    Every operation is checked against its row. Raises `ModelLoadError`.
+    Every operation is checked against its row. Raises `ModelLoadError` for a file that is damaged
+    or is not a graph, and for an operation that is not in the table.
     """
     return read_whole(path, "load()", MODEL, graph_from_bytes)
 
 
 def graph_to_bytes(ir: Ir) -> bytes:
-    """Return the bytes of a graph's file."""
+    """Return the contents of a graph's file."""
     out = s.Columns()
     header = _GRAPH.write(ir, out)
     return MODEL.pack({"values": out.table("values"), **header}, out.arrays())
 
 
 def graph_from_bytes(data: bytes) -> Ir:
-    """Return the graph in the bytes of a file. Raises `ModelLoadError`."""
+    """Return the graph from the contents of a file. Raises `ModelLoadError`, as `load` does."""
     return s.load(data, MODEL, _read)
 
 
 def _among(names: Collection[str], wanted: str) -> s.Codec:
-    """Return the codec of a text that is one of `names`; `wanted` describes it in an error."""
+    """Return the codec of a text that must be one of `names`; `wanted` describes it in errors."""
     return s.checked(s.TEXT, lambda text: text in names, wanted)
 
 
 def _dtype() -> s.Codec:
-    """Return the codec of a dtype, by name."""
+    """Return the codec of a dtype, which is saved by its name."""
     name = _among(DTYPES, f"one of {', '.join(DTYPES)}")
     return s.Codec(lambda v, _: v.__name__, lambda p: DTYPES[name.read(p)])
 
 
-def _attribute(part: s.HeaderValue, depth: int = MAX_DEPTH) -> Any:
-    """Return an attribute from a file. Raises `ModelLoadError`."""
+def _attribute(part: s.HeaderValue, depth: int = MAX_DEPTH) -> Attribute:
+    """Return an attribute from a file; `depth` is the depth of nested lists that is still allowed.
+
+    Raises `ModelLoadError` for a value that no attribute can have.
+    """
     value = part.value
     if isinstance(value, list) and depth and len(value) <= s.LONGEST:
         return tuple(_attribute(item, depth - 1) for item in part.items())
@@ -93,27 +115,29 @@ def _attribute(part: s.HeaderValue, depth: int = MAX_DEPTH) -> Any:
     return value
 
 
-def _as_json(value: object, out: s.Columns) -> object:
-    """Return an attribute as JSON; `out` collects the values of a graph in it."""
+def _as_json(value: Attribute, out: s.Columns) -> Json:
+    """Return an attribute as JSON; `out` collects the values of a graph inside the attribute."""
     if isinstance(value, type) and issubclass(value, DType):
         return {"dtype": value.__name__}
     if isinstance(value, Ir):
         return {"graph": _GRAPH.write(value, out)}
     if isinstance(value, (list, tuple)):
         return [_as_json(item, out) for item in value]
-    return value.item() if isinstance(value, np.generic) else value
+    plain: Json = value.item() if isinstance(value, np.generic) else value
+    return plain
 
 
-def _write_initial(array: Array, out: s.Columns) -> list[object]:
-    """Return [shape, column] of an array; the column contains its elements as unsigned bits."""
+def _write_initial(array: Array, out: s.Columns) -> list[Json]:
+    """Return [shape, column] for an array; the column has its elements as unsigned bits."""
     bits = np.ascontiguousarray(array).reshape(-1).view(f"u{array.dtype.itemsize}")
     return [list(array.shape), out.add(bits)]
 
 
-def _value(initial: tuple[tuple[int, ...], Array] | None, **fields: Any) -> Value:
-    """Return a value of the file. Raises `ModelLoadError` if its fields contradict each other.
+def _value(initial: tuple[tuple[int, ...], Array] | None, **fields: Unpack[_Fields]) -> Value:
+    """Return a value from its fields in a file.
 
-    `initial` is (shape, bits): the initial value, with one element or as many as its shape says.
+    `initial` is the initial value as (shape, bits), with one element or as many as the shape has.
+    Raises `ModelLoadError` if the fields contradict each other.
     """
     value = Value(**fields)
     shape, bits = initial or ((), np.zeros(1, np.int64))
@@ -181,13 +205,16 @@ _GRAPH = s.keyed(
 
 
 def _read(header: s.HeaderValue) -> Ir:
-    """Return the graph of a file's header. Raises `ModelLoadError`."""
+    """Return the graph in the header of a file. Raises `ModelLoadError`."""
     s.told("values", s.many(VALUE)).read(header["values"])
     return _graph(header)
 
 
 def _graph(header: s.HeaderValue) -> Ir:
-    """Return a graph whose values have been read, and check it. Raises `ModelLoadError`."""
+    """Return a graph whose values have been read, and check it.
+
+    Raises `ModelLoadError` for contradictions, such as an operation that reads a later result.
+    """
     ir: Ir = _GRAPH.read(header)
     ir.result_count = sum(len(op.outs) for op in ir.ops)
     for kind, named in ((VARIABLE, ir.variables), (INPUT, ir.inputs)):
@@ -218,7 +245,7 @@ def _graph(header: s.HeaderValue) -> Ir:
 
 
 def _check_by_row(op: Op, place: s.HeaderValue) -> None:
-    """Raise `ModelLoadError` unless the row gives the results' shapes and dtypes as in the file."""
+    """Raise `ModelLoadError` unless the results have the shapes and dtypes of the row of `op`."""
     row = OPS[op.kind]
     try:
         result = row.shape(*op.inputs, **op.attrs)

@@ -1,11 +1,11 @@
-"""Scans: the operations of one step in a graph of their own, which run as a loop of the program."""
+"""Scans: loops over steps whose operations are in a graph of their own, the body."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, TypedDict
 
 from ipu_teach.arguments import check_calls
 from ipu_teach.frontends.ir.autodiff import Gradients, add_gradients, without_unused_backward
@@ -28,7 +28,29 @@ from ipu_teach.poplibs import popops, poputil
 from ipu_teach.program import Copy, Program, Sequence as Programs
 from ipu_teach.types import UNSIGNED_INT, DType
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 Values = Sequence[Value]
+
+
+class _Reverse(TypedDict, total=False):
+    """The direction of a scan, which is forward unless `reverse` is true."""
+
+    reverse: bool
+
+
+class Attributes(_Reverse):
+    """The attributes of a scan: the body, and the numbers of its steps and of its inputs.
+
+    The first `along` inputs are those with a value for each step, and the next `kept` inputs are
+    the carried values.
+    """
+
+    body: Ir
+    steps: int
+    along: int
+    kept: int
 
 
 def scan(
@@ -37,12 +59,15 @@ def scan(
     xs: Values,
     carried: Values,
 ) -> tuple[list[Value], list[Value]]:
-    """Return (the carried values after the last step, the outputs of all steps [steps, …]).
+    """Return the carried values after the last step, and the outputs of all steps [steps, …].
 
-    `after, outs = step(graph, x, carried)` is called once, during this call, and adds the
-    operations of a step to its own graph. `x` has the elements for that step of each of `xs`,
-    [steps, …]. A step may read other values, which are the same in each step; random numbers are
-    also the same in each step. Raises `ModelError`.
+    `after, outs = step(graph, x, carried)` adds the operations of one step to its own graph. It is
+    called once, during this call. `x` has the elements for this step of each of `xs`, which are
+    [steps, …]. A step may read other values too, which are the same in all steps. Random numbers
+    are also the same in all steps.
+
+    Raises `ModelError` without `xs`, for a value of another graph, for a step that changes a
+    variable, and for carried values whose shape or dtype changes.
     """
     if not xs:
         raise misuse(
@@ -66,14 +91,17 @@ def scan(
 
 
 def _attributes(
-    body: Ir, xs: Values, carried: Values, steps: int, **reverse: bool
-) -> dict[str, Any]:
-    """Return the attributes of a scan; the body's inputs are xs, carried values, then others."""
+    body: Ir, xs: Values, carried: Values, steps: int, **reverse: Unpack[_Reverse]
+) -> Attributes:
+    """Return the attributes of a scan.
+
+    The inputs of the body are `xs`, then the carried values, then all other values that it reads.
+    """
     return {"body": body, "steps": steps, "along": len(xs), "kept": len(carried), **reverse}
 
 
 def _closed(body: Ir) -> list[Value]:
-    """Give a body an input for each outer value that it reads, and return these values."""
+    """Give `body` an input for each outer value that it reads, and return these values."""
     known = {*body.inputs.values(), *body.maker()}
     read = [v for op in body.ops for v in op.inputs] + list(body.outputs.values())
     outer = [v for v in dict.fromkeys(read) if v not in known and v.kind != CONSTANT]
@@ -86,7 +114,10 @@ def _closed(body: Ir) -> list[Value]:
 def _shape(
     *values: Value, body: Ir, steps: int, along: int, kept: int, reverse: bool = False
 ) -> list[Out]:
-    """Return the shapes of the carried values, then of the outputs. Raises `Unfit`."""
+    """Return the shapes of the carried values, then of the stacked outputs.
+
+    Raises `Unfit` if the values do not fit the body, or if the body changes a variable.
+    """
     ins = [*body.inputs.values()]
     outs = [*body.outputs.values()]
     is_valid = steps >= 1 and along >= 0 and 0 <= kept <= min(len(ins) - along, len(outs))
@@ -114,7 +145,7 @@ def _lower(
     kept: int,
     reverse: bool = False,
 ) -> list[Tensor]:
-    """Return the carried tensors and the outputs of all steps, after a loop over the steps."""
+    """Add a loop over the steps, and return the carried tensors and the stacked outputs."""
     op = low.op
     prog = low.prog
     ins = [*body.inputs.values()]
@@ -128,6 +159,7 @@ def _lower(
     stacks: dict[int, Tensor] = {}
 
     def one_step(counter: Tensor) -> Program:
+        """Return the program of one step; `counter` is the step number on the device."""
         low.prog = Programs(name="step")
         step_number = counter.reinterpret(UNSIGNED_INT).reshape((1,))
         tensors: dict[int, Tensor] = {}  # tensors by the number of the body's input
@@ -143,7 +175,9 @@ def _lower(
         for group in _by_dtype(results[kept:]):
             row = concat([results[kept + i].flatten() for i in group]).expand([0])
             name = f"{low.name}/steps"
-            stack = popops.create_slice_tensor(low.graph, row, [0], [1], steps, name)
+            stack = popops.create_slice_tensor(
+                low.graph, row, dims=[0], sizes=[1], num_slices=steps, debug_context=name
+            )
             stack = stack.reshape((steps, row.num_elements))
             popops.zero(low.graph, stack, prog, f"{low.name}/zero")
             low.call(popops.dynamic_update, stack, row, step_number, [0], [1])
@@ -158,7 +192,7 @@ def _lower(
 
 
 def _update_states(low: Lowering, states: Sequence[Tensor], results: Sequence[Tensor]) -> None:
-    """Copy the results of a step to the states, as if all changed at once."""
+    """Copy the results of a step to the states, as if all states changed at once."""
     moves = []
     for new, state in zip(results, states, strict=True):
         if new != state:
@@ -170,9 +204,9 @@ def _update_states(low: Lowering, states: Sequence[Tensor], results: Sequence[Te
 
 
 def _by_dtype(tensors: Sequence[Tensor]) -> list[list[int]]:
-    """Return the places of tensors, grouped by dtype.
+    """Return the positions of tensors, grouped by dtype.
 
-    Tensors of one dtype share a slice, because a call for each would cost a sync for each.
+    Tensors of one dtype share a slice, because a slice for each tensor would cost a sync for each.
     """
     groups: dict[type[DType], list[int]] = {}
     for i, tensor in enumerate(tensors):
@@ -183,7 +217,10 @@ def _by_dtype(tensors: Sequence[Tensor]) -> list[list[int]]:
 def _unpacked(
     rows: Tensor, shapes: Sequence[Sequence[int]], places: Sequence[int]
 ) -> dict[int, Tensor]:
-    """Return parts of the columns of [n, columns] by place; if n is 1, in their shapes."""
+    """Return consecutive groups of the columns of `rows` [n, columns], by their entry in `places`.
+
+    Group i has as many columns as `shapes[i]` has elements, and gets this shape if n is 1.
+    """
     parts: dict[int, Tensor] = {}
     start = 0
     for place, shape in zip(places, shapes, strict=True):
@@ -194,7 +231,10 @@ def _unpacked(
 
 
 def _lays(low: Lowering, op: Op, place: int) -> Tensor | None:
-    """Return the preference of the body for an input that is the same in all steps."""
+    """Return the body's preferred tile mapping for an input that is the same in all steps.
+
+    Return None for other inputs, and if the body has no preference.
+    """
     body: Ir = op.attrs["body"]
     first_constant = op.attrs["along"] + op.attrs["kept"]
     if place < first_constant:
@@ -203,11 +243,12 @@ def _lays(low: Lowering, op: Op, place: int) -> Tensor | None:
 
 
 def _by_steps(low: Lowering, x: Tensor) -> Tensor:
-    """Return x, or a copy of it whose elements are on the same tile in all steps."""
+    """Return x, or a copy of it in which an element is on the same tile in all steps."""
     first = low.graph.get_tile_mapping(x[0])
     if all(low.graph.get_tile_mapping(x[i]) == first for i in range(len(x))):
         return x
-    rows = popops.create_sliceable_tensor(low.graph, x.dtype, x.shape, [0], f"{low.name}/rows")
+    name = f"{low.name}/rows"
+    rows = popops.create_sliceable_tensor(low.graph, x.dtype, x.shape, [0], debug_context=name)
     low.prog.add(Copy(x, rows))
     return rows
 
@@ -215,7 +256,8 @@ def _by_steps(low: Lowering, x: Tensor) -> Tensor:
 def _grad(ir: Ir, op: Op, *gs: Value | None) -> InputGrads:
     """Return the gradients of a scan's inputs, by a scan in the opposite direction.
 
-    The forward scan is changed to also return, for each step, the values that the backward reads.
+    The forward scan is changed so that it also returns, for each step, the values that the backward
+    pass reads.
     """
     body: Ir = op.attrs["body"]
     along: int = op.attrs["along"]
@@ -226,7 +268,7 @@ def _grad(ir: Ir, op: Op, *gs: Value | None) -> InputGrads:
     float_states = [i for i in range(kept) if outs[i].floating]
     back = _Backward(ir, op, out_grads, float_states)
     slots = back.close()
-    # values of a step that the backward reads: xs, outer values, and results of operations
+    # the values that the backward pass of a step reads: xs, outer values, and results
     rows = {v: x for v, x in zip(ins[:along], op.inputs, strict=False) if v in slots}
     outer = zip(ins[along + kept :], op.inputs[along + kept :], strict=True)
     constant = {v: x for v, x in outer if v in slots}
@@ -247,20 +289,20 @@ def _grad(ir: Ir, op: Op, *gs: Value | None) -> InputGrads:
 
 
 def _zeros(ir: Ir, value: Value) -> Value:
-    """Return a constant of zeros with the shape and dtype of a value."""
+    """Return a constant of zeros with the shape and dtype of `value`."""
     return ir.constant(0.0, value.dtype, value.shape)
 
 
 class _Backward:
-    """The backward of a step, as a graph.
+    """The backward pass of one step, as a graph.
 
     Attributes:
-        graph: its operations; its outputs are the next gradients of the float states, the next
-            sums, then the gradients of `by_step`.
-        out_gradients, state_gradients: its inputs for the gradients of outputs and of float states.
-        shared: inputs of the body that are the same in all steps and have a gradient.
+        graph: the operations; the outputs are the gradients of the float states before the step,
+            the sums of gradients so far, then the gradients of `by_step`.
+        out_gradients, state_gradients: the inputs for the gradients of outputs and of float states.
+        shared: those inputs of the body that are the same in all steps and have a gradient.
         sums: the inputs for the sums of the gradients of `shared` over the steps so far.
-        by_step: inputs of the body that differ from step to step and have a gradient.
+        by_step: those inputs of the body that differ from step to step and have a gradient.
     """
 
     def __init__(
@@ -291,7 +333,7 @@ class _Backward:
         back.ops = without_unused_backward(back, back.outputs.values())
 
     def _gradient_input(self, value: Value, number: int) -> Value:
-        """Add an input for the gradient of an output of the body, and return it."""
+        """Add an input for the gradient of `value`, an output of the body; return it."""
         back = self.graph
         g = back.input(value.shape, f"slope{number}", value.dtype)
         grads = self.grads
@@ -299,7 +341,7 @@ class _Backward:
         return g
 
     def close(self) -> dict[Value, Value]:
-        """Return the new input for each value of the forward that the backward reads."""
+        """Return the new input for each forward value that the backward pass reads."""
         read = _closed(self.graph)
         inputs = reversed(self.graph.inputs.values())
         in_reverse = dict(zip(reversed(read), inputs, strict=False))
@@ -307,7 +349,10 @@ class _Backward:
 
 
 def _with_outputs(ir: Ir, op: Op, values: Sequence[Value]) -> dict[Value, Value]:
-    """Make a scan also return `values` of its body, and return all its stacked outputs by value."""
+    """Make a scan also return `values` of its body; return all its stacked outputs.
+
+    The result is a dict from each value of the body to the stacked output.
+    """
     body: Ir = op.attrs["body"]
     kept: int = op.attrs["kept"]
     steps: int = op.attrs["steps"]

@@ -1,4 +1,4 @@
-"""Simplify a graph: remove repeated computations and operations that change nothing."""
+"""Simplify a graph: remove repeated operations and operations without an effect."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from math import copysign
 
 import numpy as np
 
+from ipu_teach.frontends.ir.attributes import Attribute
 from ipu_teach.frontends.ir.values import (
     CONSTANT,
     OPS,
@@ -24,16 +25,17 @@ from ipu_teach.types import FLOAT, HALF
 __all__ = ["fuse_updates", "simplify"]
 
 Maker = Mapping[Value, Op]
-# Scans are not compared, because a body is a graph. The others draw numbers, print, or copy for a
-# reason.
+# Kinds of operations that are never merged with an equal one. Scans are not compared, because their
+# body is a graph; the others draw random numbers, print, or make a copy that is needed.
 NOT_MERGED = ("dropout_mask", "uniform", "normal", "copy", "print", "scan")
 
 
 def simplify(ir: Ir) -> Swaps:
-    """Simplify `ir.ops` in place. Return the replacement of each value that was removed.
+    """Simplify `ir.ops` in place, and return the replacement of each value that was removed.
 
-    No value changes in any bit. Operations are not merged with an equal one if they draw random
-    numbers, change a variable, print or copy, and neither are scans and registered operations.
+    No value changes in any bit. Equal operations are merged into one, except operations that draw
+    random numbers, change a variable, print or copy, scans, and operations that a learner has
+    registered.
     """
     swaps: Swaps = {}
     known: dict[Hashable, Op] = {}
@@ -49,7 +51,7 @@ def simplify(ir: Ir) -> Swaps:
             continue
         op = result if isinstance(result, Op) else op
         if OPS[op.kind].in_place:
-            known.clear()  # an equal operation may read another value from here on
+            known.clear()  # from here on, an equal operation may read another value
         elif op.kind not in NOT_MERGED and op.kind not in REGISTERED:
             first = known.setdefault(_key(op), op)
             if first is not op:
@@ -63,21 +65,20 @@ def simplify(ir: Ir) -> Swaps:
 
 
 def _is_kept(value: Value, maker: Maker, changed: set[Value]) -> bool:
-    """Return whether the elements of a value never change: it is not a view of a changed
-    variable."""
+    """Return whether `value` never changes: it is not a view of a variable in `changed`."""
     while value in maker and OPS[maker[value].kind].view:
         value = maker[value].inputs[0]
     return value not in changed
 
 
 def _key(op: Op) -> Hashable:
-    """Return a key that is equal for operations that compute the same on the same stage."""
+    """Return a key that is equal for two operations if they compute the same on the same stage."""
     inputs = tuple(_bits_key(v) if v.kind == CONSTANT else v for v in op.inputs)
     return op.kind, inputs, _bits_key(dict(op.attrs)), op.stage
 
 
-def _bits_key(item: object) -> Hashable:
-    """Return a key that is equal for attributes and constants of equal type and bits."""
+def _bits_key(item: Value | Attribute) -> Hashable:
+    """Return a key that is equal for two attributes or constants of equal type and bits."""
     if isinstance(item, Value):
         return item.dtype, item.shape, _bits_key(item.initial)
     if isinstance(item, np.ndarray):
@@ -94,23 +95,23 @@ def _bits_key(item: object) -> Hashable:
 
 
 # --- rules ----------------------------------------------------------------------------------------
-# A rule returns a value that is equal to the result in every bit, or an operation that replaces
-# this one, or None.
+# A rule gets an operation, and returns an operation that replaces it, or a value that is equal to
+# its result in every bit, or None if it cannot be simplified.
 
 
 def _is_zero(value: Value, sign: int) -> bool:
-    """Return whether a constant is 0 everywhere; for floats, the 0 with that sign."""
+    """Return whether a constant is 0 everywhere; a float must be the zero of this `sign`."""
     number = value.number
     return number == 0 and (not value.floating or copysign(1, number) == sign)
 
 
 def _if_same_shape(op: Op, value: Value) -> Value | None:
-    """Return `value` if it has the shape of the result, which a broadcast operand has not."""
+    """Return `value`, or None if the operation broadcasts it to another shape."""
     return value if value.shape == op.outs[0].shape else None
 
 
 def _times_one(op: Op, maker: Maker) -> Value | None:
-    """Simplify x * 1, 1 * x and x / 1."""
+    """Simplify x * 1, 1 * x and x / 1 to x."""
     a, b = op.inputs
     if b.number == 1:
         return _if_same_shape(op, a)
@@ -118,7 +119,7 @@ def _times_one(op: Op, maker: Maker) -> Value | None:
 
 
 def _plus_zero(op: Op, maker: Maker) -> Value | None:
-    """Simplify x - 0 and x + -0 to x; x + 0 differs from x, because -0 + 0 is 0."""
+    """Simplify x - 0 and x + -0 to x. x + 0 stays, because -0 + 0 is 0."""
     a, b = op.inputs
     sign = -1 if op.kind == "add" else 1
     if _is_zero(b, sign):
@@ -127,7 +128,7 @@ def _plus_zero(op: Op, maker: Maker) -> Value | None:
 
 
 def _before(op: Op, maker: Maker) -> Op | None:
-    """Return the operation that makes the input, if it has the same kind and stage as `op`."""
+    """Return the operation that produces the input, if it has the kind and the stage of `op`."""
     source = maker.get(op.inputs[0])
     if source is None or (source.kind, source.stage) != (op.kind, op.stage):
         return None
@@ -135,13 +136,13 @@ def _before(op: Op, maker: Maker) -> Op | None:
 
 
 def _twice(op: Op, maker: Maker) -> Value | None:
-    """Simplify an operation that undoes an equal one."""
+    """Return the input of an operation that is applied twice, where the second undoes the first."""
     before = _before(op, maker)
     return before.inputs[0] if before is not None else None
 
 
 def _reshape(op: Op, maker: Maker) -> Value | Op | None:
-    """Simplify reshapes to the same shape, and merge two in a row."""
+    """Simplify a reshape to the same shape, and merge two successive reshapes."""
     shape = op.outs[0].shape
     before = _before(op, maker)
     source = op.inputs[0] if before is None else before.inputs[0]
@@ -151,7 +152,7 @@ def _reshape(op: Op, maker: Maker) -> Value | Op | None:
 
 
 def _expand(op: Op, maker: Maker) -> Value | Op | None:
-    """Simplify expansions to the same shape, and merge two in a row."""
+    """Simplify an expansion to the same shape, and merge two successive expansions."""
     shape = op.outs[0].shape
     before = _before(op, maker)
     if op.inputs[0].shape == shape:
@@ -160,7 +161,7 @@ def _expand(op: Op, maker: Maker) -> Value | Op | None:
 
 
 def _permute(op: Op, maker: Maker) -> Value | Op | None:
-    """Simplify permutations that change nothing, and merge two in a row."""
+    """Simplify a permutation that changes nothing, and merge two successive permutations."""
     before = _before(op, maker)
     order = tuple(op.attrs["dims"])
     source = op.inputs[0]
@@ -173,7 +174,7 @@ def _permute(op: Op, maker: Maker) -> Value | Op | None:
 
 
 def _slice(op: Op, maker: Maker) -> Value | None:
-    """Simplify a slice of the whole dimension."""
+    """Simplify a slice that takes a complete dimension."""
     return _if_same_shape(op, op.inputs[0]) if op.attrs.get("step", 1) == 1 else None
 
 
@@ -221,20 +222,20 @@ RULES: dict[str, Callable[[Op, Maker], Value | Op | None]] = {
 
 
 def fuse_updates(ir: Ir, later: Sequence[Op] = ()) -> None:
-    """Simplify how `ir.ops` change variables, in place; `later` are operations that run after them.
+    """Simplify, in place, how `ir.ops` change variables.
 
     A running mean, old * (1 - momentum) + new * momentum, that is assigned to its variable becomes
-    a "blend" at the place of the sum. A copy of a variable is removed if nothing reads it after the
-    variable changes.
+    a "blend" at the position of the sum. A copy of a variable is removed if nothing reads it after
+    the variable has changed. `later` are operations that run after those of the graph.
     """
     _Blends(ir, later).fuse()
     _remove_copies(ir, later)
 
 
 class _Blends:
-    """The running means of a graph.
+    """The running means of a graph, which become "blend" operations.
 
-    The readers and the maker of each value are kept up to date, so that the time for fusing is
+    The readers and the producer of each value are kept up to date, so that the run time is
     proportional to the number of operations.
     """
 
@@ -250,7 +251,7 @@ class _Blends:
         self.removed: set[Op] = set()
 
     def fuse(self) -> None:
-        """Replace all running means by blends."""
+        """Replace all running means in the graph by blends."""
         for op in self.ir.ops:
             if op.kind == "assign":
                 self._fuse(op)
@@ -258,12 +259,13 @@ class _Blends:
         self.ir.ops = [op for op in ops if op not in self.removed]
 
     def _add(self, op: Op, place: int) -> None:
+        """Record an operation, its position and its readers."""
         self.place[op] = place
         for value in op.inputs:
             self.readers.setdefault(value, {})[op] = None
 
     def _remove(self, op: Op) -> None:
-        """Remove an operation, and update the readers and makers."""
+        """Remove an operation, and update the records of readers and producers."""
         self.removed.add(op)
         for value in op.inputs:
             self.readers[value].pop(op, None)
@@ -271,7 +273,7 @@ class _Blends:
             del self.maker[value]
 
     def _fuse(self, assign: Op) -> None:
-        """Replace the running mean that is assigned to a variable, if it is one, by a blend."""
+        """Replace an assignment to a variable by a blend, if it writes a running mean."""
         maker = self.maker
         variable, total = assign.inputs
         add = maker.get(total)
@@ -287,7 +289,7 @@ class _Blends:
         source = copied.inputs[0] if copied is not None and copied.kind == "copy" else old
         if source is not variable or share.number is None or momentum.number is None:
             return
-        weight = float(str(np.float32(momentum.number)))  # 0.1, not 0.10000000149
+        weight = float(str(np.float32(momentum.number)))  # such as 0.1, not 0.10000000149
         is_blend = variable.dtype is new.dtype is FLOAT and new.shape == variable.shape
         if not is_blend or np.float32(1 - weight) != np.float32(share.number):
             return
@@ -302,11 +304,15 @@ class _Blends:
         self._add(self.blends[add], place)
 
     def _is_read_once(self, value: Value) -> bool:
+        """Return whether exactly one operation, and no output, reads `value`."""
         return value not in self.outputs and len(self.readers[value]) == 1
 
 
 def _remove_copies(ir: Ir, later: Sequence[Op]) -> None:
-    """Remove the copies of variables that nothing reads after the variable has changed."""
+    """Remove the copies of variables that nothing reads after the variable has changed.
+
+    `later` are operations that run after those of the graph.
+    """
     ops = [*ir.ops, *later]
     outputs = set(ir.outputs.values())
     place = {op: i for i, op in enumerate(ops)}
@@ -327,19 +333,20 @@ def _remove_copies(ir: Ir, later: Sequence[Op]) -> None:
             views += [v for reader in view_readers if OPS[reader.kind].view for v in reader.outs]
         is_output = any(v in outputs for v in _with_views(op.outs[0], readers))
         change = changes[op.inputs[0]]
-        # not <=: an operation that changes the variable may have written an element that it reads
+        # not <=, because an operation that changes the variable might read elements that it has
+        # already overwritten
         if place[op] < change and max(read, default=-1) < change and not is_output:
             swaps[op.outs[0]] = op.inputs[0]
     ir.ops = [swapped(op, swaps) for op in ir.ops if not swaps.keys() & set(op.outs)]
 
 
 def _changed_by(op: Op) -> Value | None:
-    """Return the variable that an operation changes, or None."""
+    """Return the variable that an operation changes in place, or None."""
     return op.inputs[0] if OPS[op.kind].in_place else None
 
 
 def _with_views(value: Value, readers: Mapping[Value, list[Op]]) -> Iterable[Value]:
-    """Yield a value and its views."""
+    """Yield a value, and its direct and indirect views; `readers` maps values to operations."""
     yield value
     for op in readers.get(value, ()):
         if OPS[op.kind].view:

@@ -1,4 +1,4 @@
-"""Copies of variables for operations that read them, or a view of them, after they have changed."""
+"""Copies of variables for operations that read them, or a view of them, after a change."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from ipu_teach.schedules import GROUPED, INTERLEAVED
 
 
 def with_snapshots(ir: Ir) -> Ir:
-    """Return the graph with a copy of each view of a variable that changes before the view is read.
+    """Return the graph with a copy of each value that would change before it is read.
 
-    A value keeps its elements, but a view shares the memory of its variable. In a pipeline, other
-    micro-batches also change a variable between a forward and its backward. If no operation reads a
-    changed variable in this way, the graph itself is returned.
+    Each value has to keep its elements, but a view shares the memory of its variable. In a
+    pipeline, other micro-batches also change a variable between a forward pass and its backward
+    pass. If no operation needs a copy, return `ir` itself.
     """
     changes: dict[Value, list[int]] = {}
     for place, op in enumerate(ir.ops):
@@ -45,11 +45,11 @@ class _Snapshots:
     """The copies of variables and views of a graph.
 
     Attributes:
-        changes: the places of the operations that change each variable.
-        made_at: the place of the operation that makes each view of these variables.
-        variables_of: the variables whose memory a view shares; for a variable, itself.
+        changes: the positions of the operations that change each variable.
+        made_at: the position of the operation that produces each view of these variables.
+        variables_of: the variables whose memory a value shares; a variable shares its own.
         swaps: the copy of each value that has one.
-        copies: the copy operations, by the place of the operation that they follow.
+        copies: the copy operations, by the position of the operation that they follow.
     """
 
     def __init__(self, ir: Ir, changes: dict[Value, list[int]]) -> None:
@@ -66,7 +66,10 @@ class _Snapshots:
                 self.variables_of.update(dict.fromkeys(op.outs, variables))
 
     def read_copies(self, op: Op, place: int) -> Op:
-        """Return an operation that reads copies in the place of inputs that may have changed."""
+        """Return `op` with copies in place of those inputs that may have changed.
+
+        `place` is its position in the graph.
+        """
         swaps: Swaps = {}
         for value in op.inputs:
             if value in self.made_at:
@@ -82,7 +85,7 @@ class _Snapshots:
         return swapped(op, swaps)
 
     def output(self, value: Value) -> Value:
-        """Return an output, or its copy if it is a view that changes before the update."""
+        """Return an output, or a copy of it if it is a view that changes before the update."""
         if value not in self.made_at:
             return value
         made_at = self.made_at[value]
@@ -101,7 +104,7 @@ class _Snapshots:
         return self.swaps[value]
 
     def _is_stale(self, view: Value, reader: Op, place: int) -> bool:
-        """Return whether a view may have changed by the time an operation reads it."""
+        """Return whether `view` may have changed when `reader`, at `place`, reads it."""
         made_at = self.made_at[view]
         for variable in self.variables_of[view]:
             changes = self.changes[variable]
@@ -114,7 +117,7 @@ class _Snapshots:
         return False
 
     def _changes_before(self, variable: Value, reader: Op) -> bool:
-        """Return whether other micro-batches may change a variable before an operation reads it."""
+        """Return whether another micro-batch may change `variable` before `reader` reads it."""
         if variable not in self.changes or variable.remote:
             return False
         if OPS[reader.kind].in_place and reader.inputs[0] is variable:
@@ -124,10 +127,13 @@ class _Snapshots:
 
 
 def _outlives_forward(ir: Ir, reader: Op) -> bool:
-    """Return whether other micro-batches may run their forward before an operation reads."""
+    """Return whether forward passes of other micro-batches may run before `reader` does.
+
+    This is the case for the backward pass of a pipeline.
+    """
     return ir.schedule in (GROUPED, INTERLEAVED) and reader.part == BACKWARD
 
 
 def _changes_forward(ir: Ir, places: list[int]) -> bool:
-    """Return whether one of the operations at these places belongs to the forward."""
+    """Return whether an operation at one of `places` belongs to the forward pass."""
     return any(ir.ops[place].part == FORWARD for place in places)

@@ -1,6 +1,6 @@
-"""Transforms: they return a graph that shares the values of the given one.
+"""Graph transforms: recomputation, stages, micro-batches, replicas and streaming memory.
 
-They add recomputation, stages, several micro-batches or replicas, and streaming memory.
+Each returns another graph, which shares the values of the first.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from math import sqrt
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 from ipu_teach.arguments import Among, Count, Natural, check_calls
 from ipu_teach.errors import ModelError
@@ -30,14 +30,25 @@ from ipu_teach.frontends.ir.values import (
 from ipu_teach.schedules import GROUPED, SCHEDULES, pipeline_schedule
 from ipu_teach.types import DType
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 __all__ = [
     "accumulate", "off_chip", "phased", "pipelined", "recompute", "replicate", "sharded",
     "staged",
 ]  # fmt: skip
 
 
-def _variable(ir: Ir, like: Value, name: str, **fields: Any) -> Value:
-    """Add a variable of zeros to a graph; its other fields are those of `like`, or `fields`."""
+class _Fields(TypedDict, total=False):
+    """Fields of a `Value`."""
+
+    shape: tuple[int, ...]
+    remote: bool
+    sharded: bool
+
+
+def _variable(ir: Ir, like: Value, name: str, **fields: Unpack[_Fields]) -> Value:
+    """Add a variable of zeros to `ir`, with the fields of `like` except those in `fields`."""
     zeros = ir.constant(0, like.dtype).initial
     variable = replace(like, name=name, kind=VARIABLE, initial=zeros, **fields)
     ir.variables[name] = variable
@@ -45,10 +56,10 @@ def _variable(ir: Ir, like: Value, name: str, **fields: Any) -> Value:
 
 
 def staged(ir: Ir, stages: Mapping[str, Natural]) -> Ir:
-    """Return a graph, before `autodiff`, whose modules run on the given stages.
+    """Return the graph with each module on the stage that `stages` assigns to its path.
 
-    The longest prefix of an operation's path in `stages` decides; an operation without one has the
-    stage of the operation before it.
+    The longest prefix of an operation's path among the keys decides; an operation without such a
+    prefix gets the stage of the operation before it. Call this before `autodiff`.
     """
     stage = 0
     ops = []
@@ -71,14 +82,16 @@ def staged(ir: Ir, stages: Mapping[str, Natural]) -> Ir:
 def recompute(
     ir: Ir, keep: Iterable[Value] | Annotated[str, Among(("standard",))] = "standard"
 ) -> Ir:
-    """Return a graph, after `autodiff`, whose backward recomputes values of the forward.
+    """Return the graph with a backward pass that recomputes forward values instead of keeping them.
 
-    It starts from the values in `keep`, variables and inputs, and recomputes each value once.
-    "standard" keeps the values alive between two operations, at about sqrt(n) places among the n
-    operations of the forward where they take the fewest bytes. Values that another stage or phase
-    reads are also kept, and values computed from a variable that changes in the forward.
+    Recomputation starts from variables, inputs, and the values in `keep`. Each value is recomputed
+    at most once. "standard" divides the n operations of the forward pass into about sqrt(n) parts,
+    and keeps in each part the values that are alive at one point, where they take the fewest bytes.
+    Values that another stage or phase reads are also kept, and so are results of operations that
+    read a variable which the forward pass changes.
 
-    Raises `ModelError` for another text, and for values that are not made in the forward.
+    Call this after `autodiff`. Raises `ModelError` for a `keep` of other values than results of the
+    forward pass, variables and inputs.
     """
     maker = ir.maker()
     changed = {op.inputs[0] for op in ir.ops if OPS[op.kind].in_place and op.part == FORWARD}
@@ -113,9 +126,9 @@ def recompute(
 
 
 def _missing(op: Op, maker: Mapping[Value, Op], saved: set[Value], swaps: Swaps) -> set[Op]:
-    """Return the forward operations to recompute before `op` of the backward.
+    """Return the forward operations to repeat before `op`, an operation of the backward pass.
 
-    `saved` are available, and so are the keys of `swaps`, which have been recomputed before.
+    The values in `saved` are in memory, and the keys of `swaps` have been recomputed already.
     """
     wanted = list(op.inputs)
     missing = set()
@@ -131,9 +144,10 @@ def _missing(op: Op, maker: Mapping[Value, Op], saved: set[Value], swaps: Swaps)
 
 
 def _least_alive(ir: Ir, maker: Mapping[Value, Op]) -> set[Value]:
-    """Return the values alive at one place in each stretch of the forward: where they are fewest.
+    """Return the values to keep for "standard" recomputation.
 
-    A stretch has about sqrt(n) of the n operations; fewest means the fewest bytes.
+    The forward pass of n operations is divided into about sqrt(n) parts. The result has, for each
+    part, the values that are alive after the operation where they take the fewest bytes.
     """
     ops = [op for op in ir.ops if op.part == FORWARD]
     last = {v: i for i, op in enumerate(ops) for v in op.inputs if v in maker}
@@ -141,11 +155,12 @@ def _least_alive(ir: Ir, maker: Mapping[Value, Op]) -> set[Value]:
     for i, op in enumerate(ops):
         before = [*alive[-1], *op.outs] if alive else list(op.outs)
         alive.append([v for v in before if last.get(v, -1) > i])
+    bytes_alive = [sum(v.size * v.dtype.size for v in values) for values in alive]
     stretch = max(round(sqrt(len(ops))), 1)
     saved: set[Value] = set()
     for start in range(0, len(ops) - stretch, stretch):
         places = range(start, start + stretch)
-        best = min(places, key=lambda i: sum(v.size * v.dtype.size for v in alive[i]))
+        best = min(places, key=bytes_alive.__getitem__)
         saved.update(alive[best])
     return saved
 
@@ -154,9 +169,9 @@ def _least_alive(ir: Ir, maker: Mapping[Value, Op]) -> set[Value]:
 
 
 def _gradients(ir: Ir) -> dict[Value, Value]:
-    """Return the parameter for each gradient that the update reads.
+    """Return a dict from each gradient that the update reads to its parameter.
 
-    Raises `ModelError` if the update reads any other value of the micro-batch.
+    Raises `ModelError` if the update reads any other result of the forward or backward pass.
     """
     maker = ir.maker()
     parameters: dict[Value, Value] = {}
@@ -179,14 +194,16 @@ def _gradients(ir: Ir) -> dict[Value, Value]:
 def accumulate(
     ir: Ir, count: Count, reduction: Annotated[str, Among(("mean", "sum"))] = "mean"
 ) -> Ir:
-    """Return a graph, after `optimise`, with one update for each `count` micro-batches.
+    """Return the graph with one update for every `count` micro-batches.
 
-    The update uses the mean or the sum of their gradients. Raises `ModelError`.
+    The update uses the mean or the sum of their gradients. Call this after `optimise`. Raises
+    `ModelError` if the update reads other values of a micro-batch than gradients.
     """
     if count == 1:
         return ir
     result = ir.but(ops=[op for op in ir.ops if op.part != UPDATE], accumulation=count)
-    sums, means = {}, {}
+    sums = {}
+    means = {}
     for value, parameter in _gradients(ir).items():
         sums[value] = _variable(result, value, f"{parameter.name}.sum")
         path = parameter.name.rpartition(".")[0]
@@ -206,9 +223,10 @@ def accumulate(
 def replicate(
     ir: Ir, count: Count, reduction: Annotated[str, Among(("MEAN", "ADD"))] = "MEAN"
 ) -> Ir:
-    """Return a graph, after `optimise`, of which `count` replicas run on different micro-batches.
+    """Return the graph for `count` replicas, which run on different micro-batches.
 
-    Before the update, they reduce all their gradients to the mean or the sum. Raises `ModelError`.
+    Before the update, the replicas reduce all gradients to their mean or sum. Call this after
+    `optimise`.
     """
     result = ir.but(replicas=count)
     updates = [op for op in ir.ops if op.part == UPDATE and OPS[op.kind].in_place]
@@ -221,16 +239,16 @@ def replicate(
     for (stage, _), grads in groups.items():
         with result.at(part=UPDATE, stage=stage, path="", line=("", 0)):
             swaps.update(zip(grads, result.emit("all_reduce", *grads, op=reduction), strict=True))
-    # "clear" keeps its input: it clears the sum of this replica
+    # "clear" keeps its input, the sum of gradients on this replica
     result.ops += [swapped(op, swaps) if op.kind in STATE else op for op in updates]
     return result
 
 
 def pipelined(ir: Ir, schedule: Annotated[str, Among(SCHEDULES)] = GROUPED) -> Ir:
-    """Return a graph whose stages run at the same time, each on another micro-batch.
+    """Return the graph as a pipeline: its stages run at the same time, on different micro-batches.
 
-    The accumulated micro-batches pass through the pipeline, by a schedule of `schedules.SCHEDULES`.
-    Raises `InvalidOptionError` if there are too few of them.
+    `schedule` is one of `schedules.SCHEDULES`. Raises `InvalidOptionError` if the number of
+    accumulated micro-batches does not suit the schedule.
     """
     is_training = any(op.part == BACKWARD for op in ir.ops)
     pipeline_schedule(ir.stages, ir.accumulation, schedule, is_training)
@@ -238,10 +256,11 @@ def pipelined(ir: Ir, schedule: Annotated[str, Among(SCHEDULES)] = GROUPED) -> I
 
 
 def sharded(ir: Ir) -> Ir:
-    """Return a graph, after `replicate`, whose replicas each have a share of the optimiser's state.
+    """Return the graph with the optimiser's state divided among the replicas.
 
-    Each replica gets the sums of its share of the gradients, updates its share of the parameters,
-    and sends it to all others. Raises `ModelError` for an optimiser that needs whole parameters.
+    Each replica gets its share of the summed gradients, updates its share of the parameters, and
+    sends it to the others. Call this after `replicate`. Raises `ModelError` for "lars", which needs
+    complete parameters.
     """
     reductions = [op for op in ir.ops if op.kind == "all_reduce"]
     reduced = {v: (op, i) for op in reductions for i, v in enumerate(op.outs)}
@@ -281,10 +300,10 @@ def sharded(ir: Ir) -> Ir:
 
 
 def off_chip(ir: Ir, names: Collection[str] | None = None) -> Ir:
-    """Return a graph with the variables of these names in streaming memory.
+    """Return the graph with the variables called `names` in streaming memory.
 
-    By default they are the optimiser's state. Each section or update fetches them from there.
-    Raises `ModelError`.
+    By default they are the variables of the optimiser's state. Each section of the program copies
+    them to the tiles when it needs them. Raises `ModelError` for a name that is not a variable's.
     """
     state = {v.name for op in ir.ops if op.kind in STATE for v in op.inputs[3:]}
     remote = state if names is None else set(names)
@@ -300,15 +319,16 @@ def off_chip(ir: Ir, names: Collection[str] | None = None) -> Ir:
 
 
 def _section(op: Op) -> tuple[str, int, int]:
-    """Return the part, phase and stage of an operation."""
+    """Return the part, phase and stage of an operation, which identify a section of the program."""
     return op.part, op.phase, op.stage
 
 
 def phased(ir: Ir) -> Ir:
-    """Return a graph whose phases, set by `at(phase=…)`, keep their data in streaming memory.
+    """Return the graph with execution phases, whose data are in streaming memory between phases.
 
-    Each phase fetches its parameters, and stores the values that a later phase reads. Forward and
-    backward of a phase are two sections, which also exchange values through streaming memory.
+    `at(phase=…)` sets the phase of an operation. Each phase loads its parameters, and stores values
+    that a later phase reads. The forward and the backward pass of a phase are two sections, which
+    also exchange values through streaming memory.
     """
     body = [op for op in ir.ops if op.part != UPDATE]
     changed = {op.inputs[0] for op in body if OPS[op.kind].in_place}

@@ -1,4 +1,4 @@
-"""A graph as data: values, operations in execution order, and the table rows that define them."""
+"""A graph as data: values, operations in execution order, and the rows that define operations."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from math import prod
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TypedDict
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from ipu_teach.arguments import (
     is_numeric,
 )
 from ipu_teach.errors import ModelError, PoplibsError, UnknownOperationError, did_you_mean, shown
-from ipu_teach.frontends.ir.attributes import Element, attributes_of, misfit
+from ipu_teach.frontends.ir.attributes import Attribute, Element, Hint, attributes_of, misfit
 from ipu_teach.graph import Tensor
 from ipu_teach.graph.source import caller, in_words
 from ipu_teach.types import BOOL, FLOAT, HALF, INT, UNSIGNED_INT, Array, DType
@@ -34,11 +34,14 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 Shape = tuple[int, ...]
-MADE, VARIABLE, INPUT, CONSTANT = "made", "variable", "input", "constant"
+MADE = "made"  # the kind of the result of an operation
+VARIABLE = "variable"
+INPUT = "input"
+CONSTANT = "constant"
 FORWARD, BACKWARD, UPDATE = PARTS = "forward", "backward", "update"
 DTYPES: dict[str, type[DType]] = {d.__name__: d for d in (FLOAT, HALF, INT, UNSIGNED_INT, BOOL)}
-MAX_ELEMENTS = 2**32  # in a value; more do not fit into any machine
-CONTEXT: dict[str, object] = {
+MAX_ELEMENTS = 2**32  # a value has at most this many; no machine has memory for more
+CONTEXT: dict[str, Hint] = {
     "stage": Natural,
     "part": Annotated[str, Among(PARTS)],
     "phase": Natural,
@@ -49,7 +52,7 @@ _OF_NUMPY = {np.dtype(d.numpy): d for d in DTYPES.values()}
 
 
 def misuse(problem: str, advice: str) -> ModelError:
-    """Return the error, with the caller's line, for a call with an argument that it cannot use."""
+    """Return a `ModelError` about an argument of a call, with the line of the learner's call."""
     return ModelError(problem, line=in_words(caller()), next_step=advice)
 
 
@@ -59,14 +62,16 @@ class Value:
     """A tensor of a graph: a result of an operation, a variable, an input, or a constant.
 
     Attributes:
+        kind: MADE for a result, or VARIABLE, INPUT or CONSTANT.
         initial: the initial value of a variable, or the value of a constant; an array without
             dimensions gives every element the same number.
-        below: the host feeds integers from 0 to `below` - 1.
-        ignored: a number that the host may feed beside these and that stands for no class.
-        marked: the host has fed the ignored number.
-        from_end: negative numbers are allowed and count from the end of `below` elements.
-        remote: a variable in streaming memory, which is on the tiles only while it is used.
-        sharded: each replica has its own share of the variable.
+        below: the host may feed only integers from 0 to `below` - 1; None for no limit.
+        ignored: one more integer that the host may feed, a label that the loss leaves out.
+        marked: whether the host has fed the ignored label.
+        from_end: whether negative integers are allowed, which count from the end.
+        remote: whether the variable is in streaming memory, and on the tiles only while it is used.
+        sharded: whether each replica has its own share of the variable.
+        family: an object that a graph and all its transformed versions share.
     """
 
     shape: Shape
@@ -80,18 +85,18 @@ class Value:
     from_end: bool = False
     remote: bool = False
     sharded: bool = False
-    family: object = None  # identifies a graph and its transformed versions
+    family: object = None
 
     @property
     def number(self) -> float | None:
-        """The number in every element of a constant; None for any other value."""
+        """The number that all elements of a constant are equal to; None for any other value."""
         if self.kind == CONSTANT and self.initial is not None and self.initial.ndim == 0:
             return self.initial.item()  # type: ignore[no-any-return]
         return None
 
     @property
     def floating(self) -> bool:
-        """Whether the dtype is a float, so that the value can have a gradient."""
+        """Whether the dtype is FLOAT or HALF, so that the value can have a gradient."""
         return self.dtype in (FLOAT, HALF)
 
     @property
@@ -104,7 +109,7 @@ class Value:
 
 
 class Context(TypedDict, total=False):
-    """The stage, part, phase, path and line of an operation; see `Op`."""
+    """The stage, part, phase, path and line of an operation, as in `Op`; each may be missing."""
 
     stage: int
     part: str
@@ -115,20 +120,22 @@ class Context(TypedDict, total=False):
 
 @dataclass(frozen=True, eq=False)
 class Op:
-    """An operation: the name of a row of `OPS`, with inputs, results and attributes.
+    """An operation: the name of a row of `OPS`, with its inputs, results and attributes.
 
     Attributes:
+        kind: the name of the row.
+        outs: the results; empty if the operation changes a variable in place.
         stage: the number of the IPU within a replica.
         part: "forward", "backward" or "update".
-        phase: the phase of execution; between two phases, values are in streaming memory.
-        path: the module that the operation belongs to.
-        line: the learner's source line, as (file, number).
+        phase: the execution phase; values that a later phase reads go to streaming memory.
+        path: the module that the operation belongs to, such as "encoder.layer1".
+        line: the learner's source line, as (file, line number).
     """
 
     kind: str
     inputs: tuple[Value, ...]
     outs: tuple[Value, ...]
-    attrs: Mapping[str, Any]
+    attrs: Mapping[str, Attribute]
     stage: int = 0
     part: str = FORWARD
     phase: int = 0
@@ -137,24 +144,24 @@ class Op:
 
     @property
     def name(self) -> str:
-        """The path and the kind, as in `encoder.layer1/matmul`, for debug names and reports."""
+        """The path and the kind, such as `encoder.layer1/matmul`, for debug names and reports."""
         return f"{self.path}/{self.kind}" if self.path else self.kind
 
     @property
     def context(self) -> Context:
-        """The stage, part, phase, path and line of the operation, as `Ir.at` takes them."""
+        """The stage, part, phase, path and line of the operation, as arguments of `Ir.at`."""
         return Context(
             stage=self.stage, part=self.part, phase=self.phase, path=self.path, line=self.line
         )
 
     @property
     def where(self) -> str:
-        """The kind with the shapes and dtypes of its inputs and the path, for an error."""
+        """A description for errors: the kind, the shapes and dtypes of the inputs, and the path."""
         inputs = " and ".join(f"{list(v.shape)} {v.dtype.__name__}" for v in self.inputs)
         return f"{self.kind} of {inputs or 'nothing'}" + (f", in {self.path}" if self.path else "")
 
     def error(self, problem: str, advice: str) -> ModelError:
-        """Return an error about this operation."""
+        """Return a `ModelError` about this operation, with its description and its line."""
         return ModelError(problem, where=self.where, line=in_words(self.line), next_step=advice)
 
 
@@ -162,7 +169,7 @@ Swaps = dict[Value, Value]
 
 
 def swapped(op: Op, swaps: Swaps) -> Op:
-    """Return the operation with the inputs that are keys of `swaps` replaced."""
+    """Return `op` with each input that is a key of `swaps` replaced by the value of that key."""
     if not any(v in swaps for v in op.inputs):
         return op
     return replace(op, inputs=tuple(swaps.get(v, v) for v in op.inputs))
@@ -176,29 +183,30 @@ class Out(NamedTuple):
 
 
 class Unfit(Exception):
-    """Raised by a row's `shape` for inputs that it cannot take: the reason, and what to do."""
+    """The error of a row's `shape` for unsuitable inputs: the reason, and what to do instead."""
 
     def __init__(self, why: str, advice: str = "give it other tensors.") -> None:
         super().__init__(why)
-        self.why, self.advice = why, advice
+        self.why = why
+        self.advice = advice
 
 
 @dataclass(frozen=True)
 class Row:
-    """The definition of an operation.
+    """The definition of a kind of operation.
 
     Attributes:
         shape: `shape(*values, **attrs)` returns an `Out`, or a list of them, or raises `Unfit`.
-        lower: `lower(lowering, *tensors, **attrs)` adds the PopLibs calls, and returns a tensor or
-            a list of tensors.
+        lower: `lower(lowering, *tensors, **attrs)` adds PopLibs calls to the program, and returns
+            a tensor or a list of tensors.
         grad: `grad(graph, op, *result_gradients)` returns a list with the gradient of each input,
-            or None for an input without. If `grad` is None, the operation has no gradient.
+            or None for an input that has none. If `grad` is None, the operation has no gradient.
         view: whether the result shares memory with the input.
         in_place: whether the operation changes its first input, a variable, and has no result.
-        numbers: whether `lower` accepts numbers in the place of tensors.
+        numbers: whether `lower` accepts Python numbers in place of tensors.
         lays: `lays(lowering, op, place)` returns a new variable with the tile mapping that the
             operation prefers for input number `place`, or None.
-        attributes: annotations for attributes whose meaning differs from `attributes.ATTRIBUTES`.
+        attributes: annotations of attributes that have another type than in `ATTRIBUTES`.
     """
 
     shape: Callable[..., Out | list[Out]]
@@ -208,7 +216,7 @@ class Row:
     in_place: bool = False
     numbers: bool = False
     lays: Callable[..., Tensor | None] | None = None
-    attributes: Mapping[str, object] = field(default_factory=dict)
+    attributes: Mapping[str, Hint] = field(default_factory=dict)
 
 
 OPS: dict[str, Row] = {}
@@ -219,14 +227,14 @@ FOLDS: dict[str, Callable[..., float]] = {
     "mul": np.multiply,
     "div": np.divide,
 }
-# With a constant of equal elements, these views return a constant of the same number.
+# These views of a constant whose elements are all equal are constants of the same number.
 UNIFORM_VIEWS = ("expand", "reshape", "permute", "slice", "reverse")
 
 
 def register(name: str, row: Row) -> None:
-    """Add an operation with your own row, for use by `graph.op(name, …)`.
+    """Add an operation of your own to the table, so that `graph.op(name, …)` can use it.
 
-    Raises `ModelError` for an existing name.
+    Raises `ModelError` if the table already has an operation of this name.
     """
     if name in OPS:
         raise ModelError(f"""An operation named {name!r} already exists.
@@ -236,9 +244,10 @@ def register(name: str, row: Row) -> None:
 
 
 def row_of(kind: str, where: str = "", line: str = "") -> Row:
-    """Return the row of that name.
+    """Return the row with the name `kind`.
 
-    Raises `UnknownOperationError`, which names the nearest.
+    If there is none, raise `UnknownOperationError`, with the nearest name, and with `where` and
+    `line`, the module and the source line of the call.
     """
     if kind not in OPS:
         raise UnknownOperationError(
@@ -252,9 +261,10 @@ def row_of(kind: str, where: str = "", line: str = "") -> Row:
 
 
 def dtype_of(array: Array, name: str) -> type[DType]:
-    """Return the device's dtype for an array of the host.
+    """Return the device's dtype for an array of the host that is called `name`.
 
-    Raises `ModelError` for an array that is not of integers, bools, float32 or float16.
+    64-bit integers become 32-bit ones. Raises `ModelError` unless the array contains integers,
+    bools, float32 or float16.
     """
     dtype = _OF_NUMPY.get(array.dtype)
     if dtype is None and array.dtype.kind in "iu":
@@ -265,12 +275,26 @@ def dtype_of(array: Array, name: str) -> type[DType]:
     return dtype
 
 
+class Changes(TypedDict, total=False):
+    """New values of fields of a graph, as arguments of `Ir.but`."""
+
+    ops: list[Op]
+    variables: dict[str, Value]
+    inputs: dict[str, Value]
+    outputs: dict[str, Value]
+    replicas: int
+    accumulation: int
+    schedule: str
+
+
 @advised("give the graph first: ir.Ir(), or what a transform returns.")
 @dataclass
 class Ir:
-    """A graph: its operations in execution order, variables, inputs and outputs.
+    """A graph: its operations in execution order, and its variables, inputs and outputs by name.
 
-    A transform returns another graph, which shares the values.
+    A transform returns another `Ir`, which shares the values with the first. `replicas`,
+    `accumulation` and `schedule` are set by transforms of the same or a similar name. `context` has
+    the stage, part, phase, path and line of new operations; see `at`.
     """
 
     ops: list[Op] = field(default_factory=list)
@@ -280,16 +304,14 @@ class Ir:
     replicas: int = 1
     accumulation: int = 1
     schedule: str = ""
-    context: dict[str, Any] = field(
-        default_factory=dict, repr=False
-    )  # for new operations, see `at`
-    result_count: int = 0  # numbers the results of operations, for their names
+    context: dict[str, Attribute] = field(default_factory=dict, repr=False)
+    result_count: int = 0  # the number of results so far, which is part of the next result's name
     family: object = field(default_factory=object, repr=False)
 
     def _named(self, value: Value, among: dict[str, Value]) -> Value:
-        """Add a variable or an input to `among`.
+        """Add a variable or an input to `among`, the dict for its kind, and return it.
 
-        Raises `ModelError` for an existing or an empty name.
+        Raises `ModelError` if the name is empty or taken.
         """
         self._check_size(value.name, value.shape)
         if not value.name:
@@ -304,28 +326,36 @@ class Ir:
     def variable(
         self, initial: Numbers, name: str, dtype: Element | None = None, remote: bool = False
     ) -> Value:
-        """Add a tensor that stays on the device from step to step, and return it.
+        """Add a variable, a tensor that keeps its value from step to step, and return it.
 
-        `dtype` is by default that of `initial`, its initial value. Raises `ModelError`.
+        `initial` is its initial value, and `dtype` is by default that of `initial`. A `remote`
+        variable is in streaming memory. Raises `ModelError` for a dtype that the device does not
+        have, and for a name that is empty or taken.
         """
         array = np.asarray(initial)
         kind = dtype or dtype_of(array, name)
         array = array.astype(kind.numpy)
         variable = Value(
-            array.shape, kind, name, VARIABLE, array, remote=remote, family=self.family
+            array.shape,
+            kind,
+            name,
+            kind=VARIABLE,
+            initial=array,
+            remote=remote,
+            family=self.family,
         )
         return self._named(variable, self.variables)
 
     def input(self, shape: Sequence[Natural], name: str, dtype: Element = FLOAT) -> Value:
-        """Add a tensor that the host feeds for each micro-batch, and return it.
+        """Add an input, a tensor that the host feeds for each micro-batch, and return it.
 
-        Raises `ModelError`.
+        Raises `ModelError` for a name that is empty or taken.
         """
         sizes = tuple(map(int, shape))
         return self._named(Value(sizes, dtype, name, INPUT, family=self.family), self.inputs)
 
     def _check_size(self, name: str, shape: Sequence[int]) -> None:
-        """Raise `ModelError` for a shape that is larger than the memory of any machine."""
+        """Raise `ModelError` for a shape with more elements than any machine has room for."""
         if prod(shape) > MAX_ELEMENTS:
             raise misuse(
                 f"{name} of {list(shape)} has {prod(shape):,} elements.",
@@ -333,7 +363,7 @@ class Ir:
             )
 
     def check_own(self, call: str, value: Value) -> None:
-        """Raise `ModelError` for a value that belongs to another graph."""
+        """Raise `ModelError` for a value of another graph; `call` is the name of the caller."""
         if value.family is not None and value.family is not self.family:
             raise misuse(
                 f"{call}() was given {value!r}, which is a value of another graph.",
@@ -341,17 +371,17 @@ class Ir:
             )
 
     def fed_input(self, value: Value) -> Value | None:
-        """Return the input that `value` is, or is a view of; None if it is not an input."""
+        """Return the input that `value` is, or is a view of; None if there is no such input."""
         maker = self.maker()
         while value in maker and OPS[maker[value].kind].view:
             value = maker[value].inputs[0]
         return value if value.kind == INPUT else None
 
     def classes(self, value: Value, below: Natural, ignored: int | None = None) -> Value:
-        """Return `value`, and have each run check the numbers that the host feeds for it.
+        """Return `value`, whose integers each run checks if the host feeds them.
 
-        They must be from 0 to `below` - 1, or `ignored`. There is no check if `value` is neither an
-        input nor a view of one.
+        They must be from 0 to `below` - 1, or equal to `ignored`. There is no check unless `value`
+        is an input or a view of one.
         """
         fed = self.fed_input(value)
         if fed is not None:
@@ -362,9 +392,9 @@ class Ir:
     def constant(
         self, value: Numbers, dtype: Element = FLOAT, shape: Sequence[Natural] | None = None
     ) -> Value:
-        """Return a constant: one number for all elements of a `shape`, or an array.
+        """Return a constant: an array, or one number for all elements of `shape`.
 
-        Raises `ModelError` for numbers that `dtype` cannot represent exactly, unless it is a float.
+        If `dtype` is not a float, raises `ModelError` for numbers that it cannot represent exactly.
         """
         numbers = np.asarray(value)
         if shape is not None and numbers.ndim and numbers.shape != tuple(shape):
@@ -386,7 +416,7 @@ class Ir:
         return Value(sizes, dtype, "constant", CONSTANT, initial=array)
 
     def cast(self, x: Value, dtype: Element) -> Value:
-        """Return x in that dtype. A constant is converted at once."""
+        """Return `x` with another dtype. A constant is converted immediately."""
         if x.dtype is dtype:
             return x
         if x.number is not None:
@@ -396,19 +426,25 @@ class Ir:
         return self.op("cast", x, dtype=dtype)
 
     def output(self, name: str, value: Value) -> Value:
-        """Send a value to the host under a name, once for each micro-batch; return the value."""
+        """Mark `value` as an output, which a run returns under `name`; return the value.
+
+        It is sent to the host once per micro-batch, or once per step if it belongs to the update.
+        """
         self.check_own("output", value)
         self.outputs[name] = value
         return value
 
     @contextmanager
     def at(self, **context: Unpack[Context]) -> Iterator[None]:
-        """Give operations added within this block a `stage`, `part`, `phase`, `path` or `line`."""
+        """Set the `stage`, `part`, `phase`, `path` or `line` of operations added in a `with` block.
+
+        Raises `ModelError` for any other keyword.
+        """
         for name, value in context.items():
             if name not in CONTEXT:
                 nearest = did_you_mean(name, CONTEXT)
                 raise misuse(f"at() has no {name!r}.", f"{nearest}it takes {', '.join(CONTEXT)}.")
-            check("at", name, value, CONTEXT[name], misuse)
+            check("at", name, value, CONTEXT[name], refuse=misuse)
         context_before = self.context
         self.context = {**self.context, **context}
         try:
@@ -416,14 +452,21 @@ class Ir:
         finally:
             self.context = context_before
 
-    def op(self, kind: str, /, *inputs: Value | ArrayLike, **attrs: Any) -> Value:
-        """Add an operation, and return its result. Numbers among the inputs become constants."""
+    def op(self, kind: str, /, *inputs: Value | ArrayLike, **attrs: Attribute) -> Value:
+        """Add an operation, and return its first result.
+
+        Numbers and arrays among the inputs become constants. Raises `ModelError`, as `emit` does.
+        """
         return self.emit(kind, *inputs, **attrs)[0]
 
-    def emit(self, kind: str, /, *inputs: Value | ArrayLike, **attrs: Any) -> tuple[Value, ...]:
-        """Add an operation, and return all its results. Numbers among the inputs become constants.
+    def emit(
+        self, kind: str, /, *inputs: Value | ArrayLike, **attrs: Attribute
+    ) -> tuple[Value, ...]:
+        """Add an operation, and return a tuple of all its results.
 
-        Raises `ModelError`, which names the inputs, the module's path and the learner's line.
+        Numbers and arrays among the inputs become constants. Raises `ModelError` if the operation
+        does not accept its inputs or attributes. The error names the inputs, the module and the
+        learner's line.
         """
         context = {"line": caller(), **self.context}
         row = row_of(kind, context.get("path", ""), in_words(context["line"]))
@@ -454,10 +497,11 @@ class Ir:
         self.ops.append(replace(op, outs=results))
         return results
 
-    def _as_values(self, kind: str, inputs: Sequence[object]) -> tuple[Value, ...]:
-        """Return the inputs of an operation, numbers as constants.
+    def _as_values(self, kind: str, inputs: Sequence[Value | ArrayLike]) -> tuple[Value, ...]:
+        """Return the inputs of an operation, with numbers and arrays as constants.
 
-        A constant gets the dtype of the first value that is not BOOL. Raises `ModelError`.
+        Such a constant gets the dtype of the first value that is not BOOL. Raises `ModelError` for
+        a value of another graph, and for an input that is not numeric.
         """
         dtypes = [v.dtype for v in inputs if isinstance(v, Value)]
         first = dtypes[0] if dtypes else FLOAT
@@ -473,8 +517,7 @@ class Ir:
         return tuple(v if isinstance(v, Value) else self.constant(v, dtype) for v in inputs)
 
     def _folded(self, kind: str, inputs: tuple[Value, ...], outs: list[Out]) -> tuple[Value, ...]:
-        """Return the result of an operation on numbers as a constant; () if it is not a
-        constant."""
+        """Return the constant result of an operation on constants, or () if there is none."""
         numbers = [v.number for v in inputs if v.number is not None]
         if len(numbers) < len(inputs) or not numbers or kind not in (*FOLDS, *UNIFORM_VIEWS):
             return ()
@@ -482,28 +525,28 @@ class Ir:
         return (self.constant(value, outs[0].dtype, tuple(outs[0].shape)),)
 
     def home(self, variable: Value, otherwise: int = 0) -> int:
-        """Return the stage of the first operation that reads a variable, or `otherwise`."""
+        """Return the stage of the first operation that reads `variable`, or `otherwise`."""
         return next((op.stage for op in self.ops if variable in op.inputs), otherwise)
 
     @property
     def stages(self) -> int:
-        """The number of stages: the IPUs of each replica."""
+        """The number of stages, which is the number of IPUs in each replica."""
         return 1 + max((op.stage for op in self.ops), default=0)
 
     def maker(self) -> dict[Value, Op]:
-        """Return the operation that makes each value."""
+        """Return a dict from each result to the operation that produces it."""
         return {value: op for op in self.ops for value in op.outs}
 
-    def but(self, **changes: Any) -> Ir:
-        """Return another graph of the same values, with these fields changed.
+    def but(self, **changes: Unpack[Changes]) -> Ir:
+        """Return another graph with the same values, in which these fields are changed.
 
-        Raises `ModelError`.
+        Raises `ModelError` for an unknown field, and for a value of the wrong type.
         """
         for name, value in changes.items():
             if name not in _fields():
                 near = did_you_mean(name, _fields())
                 raise misuse(f"but() has no {name!r}.", f"{near}it takes {', '.join(_fields())}.")
-            check("but", name, value, _fields()[name], misuse)
+            check("but", name, value, _fields()[name], refuse=misuse)
         changed = copy.copy(self)
         for name in ("ops", "variables", "inputs", "outputs", "context"):
             setattr(changed, name, copy.copy(getattr(self, name)))
@@ -512,16 +555,16 @@ class Ir:
         return changed
 
     def __str__(self) -> str:
-        """Return a line for each operation, such as `relu4 = relu(add3)`, with its attributes.
+        """Return one line per operation, such as `relu4 = relu(add3)`.
 
-        A comment at its end has the part and the module.
+        A comment at the end of the line has the part and the module.
         """
         lines = []
         for op in self.ops:
             arguments = [v.name if v.number is None else f"{v.number:g}" for v in op.inputs]
             arguments += [f"{k}={getattr(v, '__name__', v)}" for k, v in op.attrs.items()]
             outs = ", ".join(v.name for v in op.outs) or op.inputs[0].name
-            note = f"  # {op.part}{', ' * bool(op.path)}{op.path}"
+            note = f"  # {op.part}, {op.path}" if op.path else f"  # {op.part}"
             lines.append(f"{outs} = {op.kind}({', '.join(arguments)}){note}")
         return "\n".join(lines)
 
@@ -530,13 +573,16 @@ class Ir:
 
 
 @cache
-def _fields() -> Mapping[str, object]:
-    """Return the annotations of the fields of a graph, by name."""
+def _fields() -> Mapping[str, Hint]:
+    """Return the annotations of the fields of `Ir`, by name."""
     return hints_of(Ir.__init__)
 
 
 def _outs_of(row: Row, op: Op) -> list[Out]:
-    """Return the shapes and dtypes of an operation's results. Raises `ModelError`."""
+    """Return the shapes and dtypes of the results of `op`, from its row.
+
+    Raises `ModelError` if the row does not accept the inputs or the attributes.
+    """
     kind = op.kind
     try:
         outs = row.shape(*op.inputs, **op.attrs)
@@ -551,7 +597,7 @@ def _outs_of(row: Row, op: Op) -> list[Out]:
 
 
 def named_value(ir: Ir, name: str) -> Value:
-    """Return a variable or input of a graph by its name. Raises `ModelError`."""
+    """Return the variable or input with this name; raise `ModelError` if there is none."""
     known = {**ir.variables, **ir.inputs}
     if name not in known:
         raise ModelError(f"""There is no variable or input {shown(name)}.
@@ -559,6 +605,9 @@ def named_value(ir: Ir, name: str) -> Value:
     return known[name]
 
 
-# not checked: only graphs make values and operations
-NOT_CALLED = ("Op", "Out", "Value", "dtype_of", "misuse", "row_of", "swapped")
+# the kit alone calls these, so their arguments are not checked
+NOT_CALLED = (
+    *("Changes", "Context", "Op", "Out", "Value"),
+    *("dtype_of", "misuse", "row_of", "swapped"),
+)
 check_calls(globals(), misuse, without=NOT_CALLED)

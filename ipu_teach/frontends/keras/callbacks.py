@@ -1,16 +1,19 @@
-"""Callbacks for `ipu_teach.keras.callbacks`, called before and after each epoch."""
+"""Callbacks for `ipu_teach.keras.callbacks`: methods that `fit` calls during a training."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from ipu_teach.arguments import Among, Between, Natural, advised, check_calls
 from ipu_teach.errors import ModelError, shown
 from ipu_teach.frontends.ir.values import misuse
 from ipu_teach.types import Array
+
+if TYPE_CHECKING:
+    from ipu_teach.frontends.keras.model import Model
 
 Logs = Mapping[str, float]
 Mode = Annotated[str, Among(("auto", "min", "max"))]
@@ -19,33 +22,42 @@ Distance = Annotated[float, Between(0)]
 
 @advised("give a keras.callbacks.Callback, as EarlyStopping().")
 class Callback:
-    """A base of callbacks, whose methods `fit` calls.
+    """The base class of callbacks, whose methods `fit` calls.
 
-    Setting `model.stop_training` to True ends the training.
+    Set `model.stop_training` to True to end the training after the current epoch.
     """
 
-    model: Any = None
+    model: Model  # set by fit
 
     def on_train_begin(self) -> None:
-        """Called at the start of a training."""
+        """Do nothing by default; `fit` calls this at the start of a training."""
 
     def on_epoch_begin(self, epoch: int) -> None:
-        """Called at the start of an epoch."""
+        """Do nothing by default; `fit` calls this at the start of an epoch.
+
+        The first `epoch` is 0.
+        """
 
     def on_epoch_end(self, epoch: int, logs: Logs) -> None:
-        """Called at the end of an epoch, with its mean figures, such as "loss"."""
+        """Do nothing by default; `fit` calls this at the end of an epoch.
+
+        `logs` are the mean figures of the epoch, such as "loss".
+        """
 
     def on_train_batch_end(self, logs: Mapping[str, Array]) -> None:
-        """Called after a run of the device, with arrays of the figures of its batches."""
+        """Do nothing by default; `fit` calls this after each run of the device.
+
+        `logs` are arrays of figures, with an entry for each batch of the run.
+        """
 
     def on_train_end(self) -> None:
-        """Called at the end of a training."""
+        """Do nothing by default; `fit` calls this at the end of a training."""
 
 
 class History(Callback):
-    """Records the mean figures of each epoch in `history`, as a list by name.
+    """A record of the mean figures of each epoch.
 
-    `epoch` has the numbers of the epochs.
+    `history` has a list for each figure, by its name, and `epoch` the numbers of the epochs.
     """
 
     def __init__(self) -> None:
@@ -59,9 +71,9 @@ class History(Callback):
 
 
 class _Watch(Callback):
-    """A base of callbacks that watch a figure.
+    """The base class of callbacks that watch a figure.
 
-    It counts in `waited` for how many epochs the figure has not improved by more than `min_delta`.
+    `waited` is the number of epochs since the figure last improved by more than `min_delta`.
     """
 
     monitor: str
@@ -73,12 +85,12 @@ class _Watch(Callback):
         self.higher_is_better = self.mode == "max" or self.mode == "auto" and "acc" in self.monitor
 
     def on_train_begin(self) -> None:
-        """Reset the best value and the count."""
+        """Reset the best value and the number of epochs."""
         self.best = -inf if self.higher_is_better else inf
         self.waited = 0
 
     def has_improved(self, logs: Logs) -> bool:
-        """Return whether the figure is the best so far; if it is not, count one more epoch.
+        """Return whether the figure is better than its best value so far; otherwise count an epoch.
 
         Raises `ModelError` if an epoch has no such figure.
         """
@@ -98,9 +110,9 @@ class _Watch(Callback):
 
 @dataclass(eq=False)
 class EarlyStopping(_Watch):
-    """Ends a training if a figure has not improved for `patience` epochs.
+    """Ends a training when a figure has not improved for `patience` epochs.
 
-    With `restore_best_weights`, the model then has the weights of the best epoch.
+    With `restore_best_weights`, the model then gets the weights of the best epoch.
     """
 
     monitor: str = "val_loss"
@@ -125,9 +137,10 @@ class EarlyStopping(_Watch):
 
 @dataclass(eq=False)
 class ReduceLROnPlateau(_Watch):
-    """Multiplies the learning rate by `factor` if a figure has not improved for `patience` epochs.
+    """Reduces the learning rate when a figure has not improved for `patience` epochs.
 
-    The rate does not go below `min_lr`. After a change, the next `cooldown` epochs do not count.
+    The rate is multiplied by `factor`, but does not go below `min_lr`. After a change, the next
+    `cooldown` epochs do not count.
     """
 
     monitor: str = "val_loss"

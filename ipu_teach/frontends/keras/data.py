@@ -1,10 +1,10 @@
-"""Datasets for `ipu_teach.keras.data`: samples in batches."""
+"""Datasets for `ipu_teach.keras.data`: arrays of samples, divided into batches."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 
@@ -17,12 +17,15 @@ from ipu_teach.types import Array
 
 @dataclass(frozen=True)
 class Dataset:
-    """Arrays whose first dimension counts samples, and how they are divided into batches.
+    """Arrays of samples, and how they are divided into batches.
 
-    Each method returns another dataset. A shuffled dataset has a new order in each epoch.
+    The first dimension of each array counts samples. `size` is the number of samples in a batch, or
+    0 before `batch` is called, `drop` says whether to drop an incomplete last batch, and `times` is
+    the number of repetitions. Each method returns another dataset. A shuffled dataset has a new
+    order in each epoch.
     """
 
-    arrays: tuple[Any, ...]
+    arrays: tuple[Array, ...]
     size: Natural = 0
     drop: bool = False
     shuffled: bool = False
@@ -30,9 +33,9 @@ class Dataset:
 
     @classmethod
     def from_tensor_slices(cls, arrays: object) -> Dataset:
-        """Return a dataset of one array, or of a tuple of arrays with as many samples each.
+        """Return a dataset of one array, or of a tuple of arrays with equally many samples.
 
-        Raises `ModelError`.
+        Raises `ModelError` for anything else, and for arrays without samples.
         """
         parts = arrays if isinstance(arrays, tuple) else (arrays,)
         for array in parts:
@@ -51,25 +54,26 @@ class Dataset:
         return dataset
 
     def batch(self, size: Count, drop_remainder: bool = False) -> Dataset:
-        """Return a dataset in batches of `size`.
+        """Return the dataset divided into batches of `size` samples.
 
-        With `drop_remainder`, the samples of an incomplete last batch are dropped.
+        With `drop_remainder`, the samples of an incomplete last batch are left out.
         """
         return replace(self, size=size, drop=drop_remainder)
 
     def shuffle(self, buffer_size: Natural = 0, seed: Natural | None = None) -> Dataset:
-        """Return a dataset in random order.
+        """Return the dataset in random order.
 
         All samples are shuffled together, whatever the `buffer_size`, because all are in memory.
+        `seed` is passed to `set_random_seed`.
         """
         if seed is not None:
             layers.set_random_seed(seed)
         return replace(self, shuffled=True)
 
     def repeat(self, count: Annotated[int, Between(-1)] = -1) -> Dataset:
-        """Return a dataset that repeats `count` times; -1 means without end.
+        """Return the dataset repeated `count` times, or endlessly if `count` is -1.
 
-        `steps_per_epoch` of `fit` then gives the length of an epoch.
+        For an endless dataset, `steps_per_epoch` of `fit` is the length of an epoch.
         """
         return replace(self, times=float("inf") if count < 0 else self.times * count)
 
@@ -87,7 +91,7 @@ class Dataset:
         return len(self.arrays[0])
 
     def batches(self) -> Iterator[tuple[Array, ...]]:
-        """Yield the complete batches, without end if the dataset repeats without end."""
+        """Yield the complete batches, endlessly if the dataset repeats endlessly."""
         round_number = 0
         while round_number < self.times:
             round_number += 1
@@ -98,9 +102,10 @@ class Dataset:
 
 
 def to_categorical(classes: Numbers, num_classes: Count | None = None) -> Array:
-    """Return a row for each class number: 1 at the place of the class, and 0 elsewhere.
+    """Return one row per class number, with a 1 in the column of the class and 0 elsewhere.
 
-    By default there are as many classes as the largest number needs. Raises `ModelError`.
+    By default, there are as many columns as the largest class number needs. Raises `ModelError` for
+    numbers that are not integers, that are negative, or that are `num_classes` or more.
     """
     numbers = np.asarray(classes).reshape(-1)
     if numbers.dtype.kind not in "iu" and not np.array_equal(numbers, np.floor(numbers)):

@@ -6,17 +6,20 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any
+from typing import TypeVar
 
 from ipu_teach.arguments import Count, Natural, check_calls
 from ipu_teach.errors import ModelError, shown
 from ipu_teach.frontends.ir.values import misuse
 from ipu_teach.frontends.session import CheckedOptions, Version
+from ipu_teach.poplibs.options import Options
+
+Result = TypeVar("Result")
 
 
 @dataclass
 class IPUModelOptions(CheckedOptions):
-    """The simulated machine: its `version`, and the tiles of each IPU; 0 for all."""
+    """The simulated machine: its version, and the number of tiles of each IPU; 0 means all."""
 
     version: Version = "ipu2"
     tiles_per_ipu: Natural = 0
@@ -24,14 +27,14 @@ class IPUModelOptions(CheckedOptions):
 
 @dataclass
 class PoplarOptions(CheckedOptions):
-    """Options of the library's products or convolutions."""
+    """Options of the library's matrix products or convolutions."""
 
-    poplar_options: dict[str, Any] = field(default_factory=dict)
+    poplar_options: dict[str, object] = field(default_factory=dict)
 
 
 @dataclass
 class IPUConfig(CheckedOptions):
-    """The machine: the number of IPUs and their model.
+    """The machine: the number of IPUs, their model, and the options of libraries.
 
     A model of one stage has a replica on each IPU.
     """
@@ -42,7 +45,10 @@ class IPUConfig(CheckedOptions):
     convolutions: PoplarOptions = field(default_factory=PoplarOptions)
 
     def configure_ipu_system(self) -> None:
-        """Use this machine for strategies that are made from now on. Raises `ModelError`."""
+        """Use this machine for strategies that are created from now on.
+
+        Raises `ModelError` if an option differs between matrix products and convolutions.
+        """
         products = self.matmuls.poplar_options
         convolutions = self.convolutions.poplar_options
         for name in products.keys() & convolutions.keys():
@@ -53,8 +59,8 @@ class IPUConfig(CheckedOptions):
         _configured[:] = [self]
 
     @property
-    def options(self) -> dict[str, Any]:
-        """The options of products and convolutions."""
+    def options(self) -> Options:
+        """The options of matrix products and convolutions."""
         return {**self.matmuls.poplar_options, **self.convolutions.poplar_options}
 
 
@@ -64,21 +70,24 @@ _stages: list[int] = []
 
 
 class IPUStrategy:
-    """`with IPUStrategy().scope():` models made in the block run on the configured machine."""
+    """A scope for models: `with IPUStrategy().scope():`.
+
+    Models that are created in the `with` block run on the machine that was configured last.
+    """
 
     def __init__(self) -> None:
         self.config = _configured[0] if _configured else IPUConfig()
 
     @contextmanager
     def scope(self) -> Iterator[IPUStrategy]:
-        """Run models that are made in this block on the device."""
+        """Make models that are created in the `with` block run on the device."""
         _scopes.append(self.config)
         try:
             yield self
         finally:
             _scopes.pop()
 
-    def run(self, function: Callable[..., Any], args: Sequence[Any] = ()) -> Any:
+    def run(self, function: Callable[..., Result], args: Sequence[object] = ()) -> Result:
         """Call a function in the scope, and return its result."""
         with self.scope():
             return function(*args)
@@ -86,7 +95,7 @@ class IPUStrategy:
 
 @contextmanager
 def PipelineStage(stage: Natural) -> Iterator[None]:
-    """Put layers that are made in this block on a stage: the IPU with this number."""
+    """Put layers that are created in the `with` block on a stage, the IPU with this number."""
     _stages.append(stage)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Layers for `ipu_teach.keras.layers`, with names and weights as in Keras, channels last.
+"""Layers for `ipu_teach.keras.layers`, with the names and weights of Keras, channels last.
 
 Each layer adds its operations to a graph.
 """
@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil, prod, sqrt
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ipu_teach.arguments import (
     Among,
@@ -53,20 +54,23 @@ Policy = Annotated[str, Among(POLICIES)]
 
 
 def set_global_policy(name: Policy) -> None:
-    """Set the dtype in which layers made from now on compute: "float32", or "mixed_float16"."""
+    """Set the dtype in which layers that are created from now on compute.
+
+    It is "float32", or "mixed_float16" for HALF. Weights are FLOAT in both cases.
+    """
     _policy[0] = name
 
 
 def set_random_seed(seed: Natural) -> None:
-    """Set the seed for the next weights, orders of samples and dropouts."""
+    """Set the seed for the next initial weights, and for the next orders of samples."""
     global rng
     rng = np.random.default_rng(seed)
 
 
 def _uniform(gain: float, both: bool) -> Callable[[Shape], Array]:
-    """Return an initializer from -limit to limit, for limit = sqrt(gain / fan).
+    """Return an initializer: uniform random numbers from -limit to limit = sqrt(gain / fan).
 
-    The fan is the number of inputs, with `both` that of inputs and outputs.
+    The fan is the number of inputs of a unit; with `both`, the number of its outputs is added.
     """
 
     def sample(shape: Shape) -> Array:
@@ -85,15 +89,15 @@ INITIALIZERS: dict[str, Callable[[Shape], Array]] = {
     "zeros": np.zeros,
     "ones": np.ones,
 }
-Initializer = Annotated[str, Among(INITIALIZERS)] | Callable[..., Any]
+Initializer = Annotated[str, Among(INITIALIZERS)] | Callable[[Shape], ArrayLike]
 
 
 @advised("give what a layer or Input((…)) returns.")
 @dataclass(eq=False, frozen=True)
 class Node:
-    """The result of a layer for other nodes, its parents. The input of a model has no layer.
+    """The result of a layer, called on the results `parents` of other layers.
 
-    `shape` is without the batch.
+    The input of a model is a node without a layer. `shape` does not include the batch.
     """
 
     shape: Shape
@@ -102,12 +106,12 @@ class Node:
 
 
 def Input(shape: Sequence[Size]) -> Node:
-    """Return the input of a model, whose `shape` is without the batch."""
+    """Return the input of a model; its `shape` does not include the batch."""
     return Node(tuple(shape))
 
 
 class CommonOptions(TypedDict, total=False):
-    """Arguments of all layers."""
+    """Arguments that all layers accept."""
 
     name: str
     trainable: bool
@@ -115,21 +119,21 @@ class CommonOptions(TypedDict, total=False):
 
 
 class LayerOptions(CommonOptions, total=False):
-    """Arguments of all layers, with the shape of the input for the first one."""
+    """Arguments that all layers accept, with `input_shape` for the first layer of a Sequential."""
 
     input_shape: Sequence[int] | None
 
 
 @advised("give a layer, as Dense(10).")
 class Layer:
-    """A layer: `build(shape)` makes its weights, and `call` adds its operations to a graph.
+    """A layer: `build(shape)` creates its weights, and `call` adds its operations to a graph.
 
     A layer without a `name` gets one from the model. `stage` is the number of its IPU, `trainable`
-    whether the optimiser changes its weights, and `dtype` the policy of its computation, "float32"
-    or "mixed_float16"; by default it is the global policy.
+    says whether the optimiser changes its weights, and `dtype` is the policy of its computation,
+    "float32" or "mixed_float16", by default the global policy.
     """
 
-    fixed: tuple[str, ...] = ()  # weights that no optimiser changes
+    fixed: tuple[str, ...] = ()  # the names of weights that no optimiser changes
 
     def __init__(
         self,
@@ -149,7 +153,7 @@ class Layer:
 
     @property
     def kind(self) -> str:
-        """The class as a name, such as `batch_normalization`."""
+        """The name of the class in snake case, such as `batch_normalization`."""
         name = type(self).__name__.replace("2D", "2d")
         return "".join(f"_{c.lower()}" if c.isupper() else c for c in name).lstrip("_")
 
@@ -159,19 +163,19 @@ class Layer:
         return sum(w.size for w in self.weights.values())
 
     def add_weight(self, name: str, shape: Sequence[Natural], initializer: Initializer) -> None:
-        """Add a weight; the initializer is a name or a function of the shape."""
+        """Add a weight. The initializer is a name, or a function of the shape."""
         sample = initializer
         if not callable(sample):
             sample = INITIALIZERS[sample]
         self.weights[name] = np.asarray(sample(tuple(shape)), np.float32)
 
     def build(self, shape: Shape) -> None:
-        """Make the weights, for an input of that shape without the batch."""
+        """Create the weights for an input of this shape, without the batch."""
 
     def call(self, g: Ir, w: dict[str, Value], training: bool, *x: Value) -> Value:
-        """Add the operations of the layer to a graph, and return the result.
+        """Add the operations of the layer to the graph `g`, and return the result.
 
-        `w` has the weights by name, in the dtype of the computation except those in `fixed`.
+        `w` are the weights by name, in the dtype of the computation, except those in `fixed`.
         """
         raise NotImplementedError
 
@@ -189,22 +193,25 @@ class Layer:
             return self.call(graph, w, training, *(graph.cast(v, dtype) for v in values))
 
     def __call__(self, inputs: Node | Sequence[Node]) -> Node:
-        """Return the node of the layer's result for one node or several. Raises `ModelError`."""
+        """Return the node of the layer's result for one input node or several.
+
+        Raises `ModelError` for no input, and for inputs that do not fit the layer.
+        """
         parents = (inputs,) if isinstance(inputs, Node) else tuple(inputs)
         if not parents:
             raise misuse(f"{self.kind} was called on nothing.", "call it on one Input or several.")
         if not self.built:
             self.build(parents[0].shape)
             self.built = True
-        scratch = Ir()  # only for the shape of the result
+        scratch = Ir()  # used only for the shape of the result
         inputs_of_graph = [scratch.input((1, *p.shape), f"x{i}") for i, p in enumerate(parents)]
         return Node(self.add_to(scratch, False, *inputs_of_graph).shape[1:], self, parents)
 
 
 def elementwise(g: Ir, x: Value, function: Callable[[Value], Value]) -> Value:
-    """Return `function(x)` for an elementwise function; if x is a permutation, permute the result.
+    """Return `function(x)`; if x is a permutation, apply the elementwise function before it.
 
-    So the function is applied to elements in their order in memory.
+    So the function reads the elements in the order of their memory.
     """
     maker = g.maker().get(x)
     if maker is None or maker.kind != "permute":
@@ -213,7 +220,7 @@ def elementwise(g: Ir, x: Value, function: Callable[[Value], Value]) -> Value:
 
 
 def activate(g: Ir, name: str, x: Value) -> Value:
-    """Return an activation of x, by its name."""
+    """Return the activation with this name, applied to x."""
     kind = ACTIVATIONS[name]
     if "softmax" in name:
         return g.op(name, x)
@@ -221,7 +228,7 @@ def activate(g: Ir, name: str, x: Value) -> Value:
 
 
 class Activation(Layer):
-    """An activation, by its name."""
+    """An activation, such as "relu" or "softmax"."""
 
     def __init__(self, activation: Activated | None, **layer_options: Unpack[LayerOptions]) -> None:
         super().__init__(**layer_options)
@@ -232,7 +239,7 @@ class Activation(Layer):
 
 
 class _Weighed(Activation):
-    """A product with a kernel, a bias, and an activation."""
+    """The base class of layers with a kernel, a bias and an activation."""
 
     def __init__(
         self,
@@ -249,14 +256,14 @@ class _Weighed(Activation):
         self.initializers = kernel_initializer, bias_initializer
 
     def _weights(self, kernel: Shape) -> None:
-        """Add the weights, for a kernel of this shape."""
+        """Add the weights for a kernel of this shape."""
         self.add_weight("kernel", kernel, self.initializers[0])
         if self.use_bias:
             self.add_weight("bias", (self.units,), self.initializers[1])
 
 
 class Dense(_Weighed):
-    """The product of x and a kernel [in, units], plus a bias."""
+    """The product of the input and a kernel [in, units], plus a bias."""
 
     def build(self, shape: Shape) -> None:
         self._weights((shape[-1], self.units))
@@ -267,7 +274,7 @@ class Dense(_Weighed):
 
 
 def _pair(size: Pair) -> tuple[int, int]:
-    """Return (size for rows, size for columns); one number is used for both."""
+    """Return (size of rows, size of columns); a single number is used for both."""
     rows, columns = (size, size) if isinstance(size, (int, np.integer)) else size
     return int(rows), int(columns)
 
@@ -275,9 +282,10 @@ def _pair(size: Pair) -> tuple[int, int]:
 def _margins(
     padding: str, x: Value, kernel: Sequence[int], stride: Sequence[int]
 ) -> dict[str, list[int]]:
-    """Return the padding before ("lower") and after ("upper") the field; 0 for "valid".
+    """Return the padding before ("lower") and after ("upper") the field, which is 0 for "valid".
 
-    For "same", there is a window for each stride in the field. The larger half is after the field.
+    For "same", there are as many windows as the field has strides. Of an odd padding, the larger
+    part is after the field.
     """
     totals = [0] * len(kernel)
     if padding == "same":
@@ -342,7 +350,7 @@ class Conv2D(_Weighed):
 
 
 class _Pool(Layer):
-    """A pool of the windows of each channel; `pool` is the operation."""
+    """The base class of pools over windows of each channel; `pool` is the operation."""
 
     pool = ""
 
@@ -365,8 +373,8 @@ class _Pool(Layer):
             g,
             self.pool,
             image,
-            self.pool_size,
-            self.strides,
+            kernel=self.pool_size,
+            stride=self.strides,
             lower=margins["lower"],
             upper=margins["upper"],
         )
@@ -380,20 +388,23 @@ class MaxPooling2D(_Pool):
 
 
 class AveragePooling2D(_Pool):
-    """The mean of each window, without the padding."""
+    """The mean of each window, in which padding does not count."""
 
     pool = "avg_pool"
 
 
 class Flatten(Layer):
-    """A reshape of each sample to one row."""
+    """A reshape of each sample to a vector."""
 
     def call(self, g: Ir, w: dict[str, Value], training: bool, *x: Value) -> Value:
         return g.op("reshape", x[0], shape=(x[0].shape[0], -1))
 
 
 class Dropout(Layer):
-    """Sets elements to 0 with probability `rate` in training, and divides others by 1 - rate."""
+    """A dropout: in training, an element is set to 0 with probability `rate`.
+
+    The others are divided by 1 - rate.
+    """
 
     def __init__(self, rate: Fraction, **layer_options: Unpack[LayerOptions]) -> None:
         super().__init__(**layer_options)
@@ -404,7 +415,7 @@ class Dropout(Layer):
 
 
 class _Norm(Layer):
-    """A norm with a scale `gamma` and a shift `beta` for each channel."""
+    """The base class of norms, with a scale `gamma` and a shift `beta` for each channel."""
 
     def __init__(self, epsilon: Epsilon = 1e-3, **layer_options: Unpack[LayerOptions]) -> None:
         super().__init__(**layer_options)
@@ -416,10 +427,10 @@ class _Norm(Layer):
 
 
 class BatchNormalization(_Norm):
-    """Normalises each channel, the last dimension, by the mean and variance of the batch.
+    """A norm of each channel, the last dimension, by the mean and variance of the batch.
 
-    `momentum` is the weight of the old value in the moving mean and variance; the moving variance
-    is the unbiased one, divided by N - 1.
+    `momentum` is the weight of the old value in the moving mean and variance. The moving variance
+    is unbiased: divided by N - 1.
     """
 
     fixed = ("moving_mean", "moving_variance")
@@ -453,7 +464,7 @@ class BatchNormalization(_Norm):
 
 
 class GroupNormalization(_Norm):
-    """Normalises each group of channels of a sample by its mean and variance."""
+    """A norm of each group of channels of a sample, by its mean and variance."""
 
     def __init__(
         self, groups: Count = 32, epsilon: Epsilon = 1e-3, **layer_options: Unpack[LayerOptions]
@@ -463,20 +474,27 @@ class GroupNormalization(_Norm):
 
     def call(self, g: Ir, w: dict[str, Value], training: bool, *x: Value) -> Value:
         image = _channels_first(g, x[0])
-        gamma, beta = w["gamma"], w["beta"]
-        y = ir.norm(g, "group", image, gamma=gamma, beta=beta, eps=self.epsilon, groups=self.groups)
+        y = ir.norm(
+            g,
+            "group",
+            image,
+            gamma=w["gamma"],
+            beta=w["beta"],
+            eps=self.epsilon,
+            groups=self.groups,
+        )
         return _channels_last(g, y)
 
 
 class LayerNormalization(_Norm):
-    """Normalises each row, the last dimension, by its mean and variance."""
+    """A norm of each vector along the last dimension, by its mean and variance."""
 
     def call(self, g: Ir, w: dict[str, Value], training: bool, *x: Value) -> Value:
         return ir.norm(g, "layer", x[0], gamma=w["gamma"], beta=w["beta"], eps=self.epsilon)
 
 
 class Add(Layer):
-    """The sum of its inputs."""
+    """The sum of the inputs."""
 
     def call(self, g: Ir, w: dict[str, Value], training: bool, *x: Value) -> Value:
         total = x[0]
@@ -486,7 +504,7 @@ class Add(Layer):
 
 
 class InputLayer(Layer):
-    """The first layer of a Sequential, which defines the shape of the input."""
+    """The first layer of a Sequential, which only defines the shape of the input."""
 
     def __init__(self, input_shape: Sequence[Size], **layer_options: Unpack[CommonOptions]) -> None:
         super().__init__(input_shape=input_shape, **layer_options)

@@ -1,4 +1,4 @@
-"""Losses and metrics by Keras' names."""
+"""Losses and metrics, by the names of Keras."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ EPSILON = 1e-7  # keras.backend.epsilon(): probabilities are clipped to [EPSILON
 
 
 class Loss:
-    """A loss: the mean over a batch of a comparison with `target`.
+    """A loss: the mean over a batch of a comparison of outputs with targets.
 
-    Losses of classes use the inputs of the model's last softmax or sigmoid, the scores. If the
-    outputs come from another operation, `from_logits` tells whether they are scores, or
-    probabilities, which are clipped as in Keras. All losses are computed in FLOAT.
+    Losses of classes use scores, the inputs of the softmax or sigmoid at the end of the model. If
+    the outputs come from another operation, `from_logits` says whether they are scores or
+    probabilities. Probabilities are clipped, as in Keras. All losses are computed in FLOAT.
     """
 
     classes = False
@@ -33,9 +33,10 @@ class Loss:
         return g.input(out.shape, "y")
 
     def scores(self, g: Ir, out: Value, kind: str) -> Value | None:
-        """Return the scores, in FLOAT; None if the outputs are probabilities that no `kind` made.
+        """Return the scores, in FLOAT, or None if the outputs are probabilities.
 
-        Raises `ModelError` if the outputs may be either.
+        `kind` is the operation, "softmax" or "sigmoid", whose inputs are scores. Raises
+        `ModelError` if outputs of another operation may be either.
         """
         scores = out if self.from_logits else input_of(g, out, kind)
         if scores is None and self.from_logits is None:
@@ -45,7 +46,7 @@ class Loss:
         return None if scores is None else g.cast(scores, FLOAT)
 
     def clipped(self, g: Ir, probabilities: Value) -> Value:
-        """Return probabilities clipped to [EPSILON, 1 - EPSILON]: their logarithms are finite."""
+        """Return probabilities clipped to [EPSILON, 1 - EPSILON], so that logarithms are finite."""
         return g.op("clamp", probabilities, least=EPSILON, most=1 - EPSILON)
 
     def __call__(self, g: Ir, out: Value, y: Value) -> Value:
@@ -59,13 +60,13 @@ class SparseCategoricalCrossentropy(Loss):
 
     def __call__(self, g: Ir, out: Value, y: Value) -> Value:
         scores = self.scores(g, out, "softmax")
-        if scores is None:  # Keras takes the softmax of the logarithms
+        if scores is None:  # Keras, too, takes the softmax of the logarithms
             scores = g.op("log", self.clipped(g, g.cast(out, FLOAT)))
         return ir.cross_entropy(g, scores, y)
 
 
 class CategoricalCrossentropy(Loss):
-    """The cross entropy of a probability for each class, as `to_categorical` returns them."""
+    """The cross entropy of a probability per class, as `to_categorical` returns them."""
 
     def __call__(self, g: Ir, out: Value, y: Value) -> Value:
         scores = self.scores(g, out, "softmax")
@@ -111,12 +112,15 @@ LOSSES: dict[str, type[Loss]] = {
 
 
 def loss_of(loss: object) -> Loss:
-    """Return a loss by its name, or `loss` itself if it is one. Raises `ModelError`."""
+    """Return the loss with this name, or `loss` itself if it is a `Loss`.
+
+    Raises `ModelError` for anything else.
+    """
     return loss if isinstance(loss, Loss) else LOSSES[checked_name("loss", loss, [*LOSSES])]()
 
 
 def accuracy(g: Ir, out: Value, y: Value) -> Value:
-    """Return the fraction of a batch whose predicted class is that of the target."""
+    """Return the fraction of samples in a batch whose predicted class is that of the target."""
     if out.shape[-1] == 1:
         is_correct = g.op("eq", g.op("gt", out, 0.5), g.op("gt", y, 0.5))
     else:

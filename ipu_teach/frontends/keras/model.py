@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from math import prod
 from os import PathLike
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, NoReturn, TypedDict
 
 import numpy as np
 
@@ -44,11 +44,14 @@ from ipu_teach.frontends.session import (
 from ipu_teach.schedules import GROUPED, SCHEDULES
 from ipu_teach.types import Array
 
+if TYPE_CHECKING:
+    from ipu_teach.report import Report
+
 Batches = Iterator[tuple[Array, ...]]
 FIT, EVALUATE, PREDICT = MODES = "fit", "evaluate", "predict"
 
 
-def _has_samples(value: Any) -> bool:
+def _has_samples(value: Numbers) -> bool:
     """Return whether a value is a dataset, or an array whose first dimension counts samples."""
     return isinstance(value, Dataset) or is_numeric(value) and np.ndim(value) > 0
 
@@ -70,14 +73,14 @@ Scheduled = Annotated[
 Metric = Annotated[str, Among(METRICS)]
 Verbose = bool | Annotated[int, Between(0, 2)] | Annotated[str, Among(("auto",))]
 Samples = Annotated[
-    Any,
+    Numbers | Dataset,
     Taken(
         _has_samples,
         "give an array whose first dimension counts samples, or a Dataset.",
     ),
 ]
 Pairs = Annotated[
-    Any,
+    tuple[Numbers, Numbers] | Dataset,
     Taken(
         _is_pair,
         "give (x, y), two arrays, or a Dataset.",
@@ -85,15 +88,19 @@ Pairs = Annotated[
 ]
 
 
-class Model:
-    """A model from its input to its output, along the layers that were called.
+class _TrainingOptions(TypedDict):
+    """Options of `Training` that a model sets by its own methods."""
 
-    `compiles` has a sentence for each compilation for the device.
-    """
+    accumulation: int
+    schedule: str
+    off_chip: bool
 
-    def __init__(self, inputs: Node, outputs: Node, name: str = "model") -> None:
+
+class _Layers:
+    """The layers of a model and their weights, without a device."""
+
+    def __init__(self, inputs: Node, outputs: Node, name: str) -> None:
         self.name = name
-        self.stop_training = False
         self.inputs = inputs
         self.outputs = outputs
         self._nodes = _in_order(outputs)
@@ -102,18 +109,11 @@ class Model:
                 next:  give Model(inputs, outputs) the Input on which its layers were called.""")
         self.layers = [*dict.fromkeys(n.layer for n in self._nodes if n.layer is not None)]
         self._name_layers()
-        self._config = ipu.current_config()
-        self._options: dict[str, Any] = {"accumulation": 1, "schedule": "", "off_chip": False}
-        self._runs: dict[tuple[str, int], Run] = {}
-        self._current_run: Run | None = None  # has the weights, if it is not None
-        self._other_state: dict[str, Array] = {}  # variables of the device that are not weights
-        self.compiles: list[str] = []
-        self._loss: Loss | None = None
 
     def _name_layers(self) -> None:
-        """Give each layer without a name the name of its kind.
+        """Give each layer without a name the name of its kind, with a number if it is taken.
 
-        Raises `ModelError` for equal names.
+        Raises `ModelError` if two layers have the same name.
         """
         taken = {layer.name for layer in self.layers}
         for layer in self.layers:
@@ -124,6 +124,61 @@ class Model:
             raise ModelError(f"""Layers of a model have the same name:
                 {", ".join(layer.name for layer in self.layers)}.
                 next:  give each layer a different name, or none.""")
+
+    def get_pipeline_stage_assignment(self) -> list[int]:
+        """Return the stage of each layer."""
+        return [layer.stage for layer in self.layers]
+
+    def _learnable(self, graph: Ir) -> list[ir.Value]:
+        """Return the variables that the optimiser changes."""
+        return [
+            graph.variables[f"{layer.name}.{short}"]
+            for layer in self.layers
+            for short in layer.weights
+            if layer.trainable and short not in layer.fixed
+        ]
+
+    def _named_weights(self) -> dict[str, Array]:
+        """Return all weights, by the names of the variables."""
+        return {f"{a.name}.{short}": w for a in self.layers for short, w in a.weights.items()}
+
+    def count_params(self) -> int:
+        """Return the number of elements in all weights."""
+        return sum(layer.count for layer in self.layers)
+
+    def summary(self, print_fn: Callable[[str], object] = print) -> None:
+        """Print the layers, with their output shapes, numbers of weights and stages."""
+        fixed = sum(w.size for a in self.layers for s, w in a.weights.items() if s in a.fixed)
+        shapes = {n.layer: (None, *n.shape) for n in self._nodes if n.layer is not None}
+        rows = [("Layer (type)", "Output Shape", "Param #", "Stage")]
+        rows += [
+            (f"{a.name} ({type(a).__name__})", str(shapes[a]), f"{a.count:,}", str(a.stage))
+            for a in self.layers
+        ]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        print_fn(f'Model: "{self.name}"')
+        for row in rows:
+            print_fn("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip())
+        total = self.count_params()
+        print_fn(f"Total params: {total:,} (trainable {total - fixed:,}, others {fixed:,})")
+
+
+class Model(_Layers):
+    """A model: the layers that were called between an input and an output.
+
+    `compiles` has a sentence about each compilation for the device.
+    """
+
+    def __init__(self, inputs: Node, outputs: Node, name: str = "model") -> None:
+        super().__init__(inputs, outputs, name)
+        self.stop_training = False
+        self._config = ipu.current_config()
+        self._options = _TrainingOptions(accumulation=1, schedule="", off_chip=False)
+        self._runs: dict[tuple[str, int], Run] = {}
+        self._current_run: Run | None = None  # the run whose device has the weights, if any
+        self._other_state: dict[str, Array] = {}  # variables of the device that are not weights
+        self.compiles: list[str] = []
+        self._loss: Loss | None = None
 
     # --- options ---
 
@@ -136,7 +191,8 @@ class Model:
     ) -> None:
         """Set the optimiser, the loss and the metrics.
 
-        `steps_per_execution` is the number of batches in a run of the device. Raises `ModelError`.
+        `steps_per_execution` is the number of batches in a run of the device. Raises `ModelError`
+        for an unknown optimiser or loss.
         """
         self.optimizer = optimizer_of(optimizer)
         self._loss = loss_of(loss)
@@ -151,7 +207,8 @@ class Model:
     ) -> None:
         """Set the number of batches in an update, and whether the optimiser's state is off-chip."""
         count = gradient_accumulation_steps_per_replica
-        self._options |= {"accumulation": count, "off_chip": offload_weight_update_variables}
+        self._options["accumulation"] = count
+        self._options["off_chip"] = offload_weight_update_variables
         self._forget()
 
     def set_pipelining_options(
@@ -160,18 +217,17 @@ class Model:
         pipeline_schedule: Scheduled = GROUPED,
         offload_weight_update_variables: bool = False,
     ) -> None:
-        """Run the stages at the same time, each on another batch of an update."""
+        """Run the stages as a pipeline, each on a different batch of an update.
+
+        The other arguments are those of `set_gradient_accumulation_options`.
+        """
         self._options["schedule"] = pipeline_schedule.lower()
         self.set_gradient_accumulation_options(
             gradient_accumulation_steps_per_replica, offload_weight_update_variables
         )
 
-    def get_pipeline_stage_assignment(self) -> list[int]:
-        """Return the stage of each layer."""
-        return [layer.stage for layer in self.layers]
-
     def set_pipeline_stage_assignment(self, stages: Sequence[Natural]) -> None:
-        """Set the stage of each layer. Raises `ModelError`."""
+        """Set the stage of each layer. Raises `ModelError` for a list of another length."""
         if len(stages) != len(self.layers):
             names = ", ".join(layer.name for layer in self.layers)
             raise ModelError(f"""{len(self.layers)} layers were given {len(stages)} stages.
@@ -181,10 +237,7 @@ class Model:
         self._forget()
 
     def _forget(self) -> None:
-        """Discard all compiled programs and the optimiser's state.
-
-        The layers keep their weights.
-        """
+        """Discard all compiled programs and the optimiser's state. The weights stay."""
         self._to_host()
         self._runs = {}
         self._current_run = None
@@ -193,7 +246,7 @@ class Model:
     # --- graphs and runs ---
 
     def graph(self, mode: Annotated[str, Among(MODES)], batch: Count) -> Ir:
-        """Return the graph of a batch, without gradients, for "fit", "evaluate" or "predict"."""
+        """Return the graph of one batch, without gradients, for "fit", "evaluate" or "predict"."""
         graph = Ir()
         values = {self.inputs: graph.input((batch, *self.inputs.shape), "x")}
         for node in self._nodes:
@@ -214,25 +267,16 @@ class Model:
         return without_unused(graph)
 
     def _compiled_loss(self, mode: str) -> Loss:
-        """Return the loss. Raises `ModelError` before `compile`."""
+        """Return the loss. Raises `ModelError` before `compile`; `mode` is the caller."""
         if self._loss is None:
             raise ModelError(f"""{mode}() was called before compile().
                 next:  call model.compile(optimizer="sgd", loss=…) first.""")
         return self._loss
 
-    def _learnable(self, graph: Ir) -> list[ir.Value]:
-        """Return the variables that the optimiser changes."""
-        return [
-            graph.variables[f"{layer.name}.{short}"]
-            for layer in self.layers
-            for short in layer.weights
-            if layer.trainable and short not in layer.fixed
-        ]
-
     def _run(self, mode: str, batch: int, verbose: bool | int | str = 0) -> Run:
-        """Return the run of a mode for batches of that size, with the weights on the device.
+        """Return the run of a mode for batches of a size, with the weights on the device.
 
-        It is compiled if there is none. Raises `ModelError`.
+        The first call compiles it. Raises `ModelError` if the model was created outside of a scope.
         """
         if self._config is None:
             raise ModelError("""The model was made outside of an IPUStrategy's scope, so no device
@@ -251,7 +295,10 @@ class Model:
         return run
 
     def _factors(self, mode: str) -> dict[str, int]:
-        """Return the number of batches in a run, as factors. Raises `ModelError`."""
+        """Return the number of batches in a run, as factors: steps, accumulation and replicas.
+
+        Raises `ModelError` if `steps_per_execution` is not a multiple of an update.
+        """
         if mode != FIT:
             return {"steps": 1, "accumulation": 1, "replicas": 1}
         self._compiled_loss(mode)
@@ -268,7 +315,7 @@ class Model:
         return {"steps": steps // (k * replicas), "accumulation": k, "replicas": replicas}
 
     def _compile(self, mode: str, batch: int, config: ipu.IPUConfig) -> Run:
-        """Compile a mode for batches of that size."""
+        """Compile a mode for batches of a size."""
         graph = self.graph(mode, batch)
         factors = self._factors(mode)
         if mode == FIT:
@@ -322,10 +369,10 @@ class Model:
         steps_per_epoch: Count | None = None,
         initial_epoch: Natural = 0,
     ) -> History:
-        """Train, and return the figures of each epoch.
+        """Train, and return the mean figures of each epoch.
 
-        Ctrl-C ends the training between two runs, with the weights of the last complete run. Raises
-        `ModelError`.
+        Ctrl-C ends the training after the current run, with the weights of that run. Raises
+        `ModelError` if the samples do not fill complete runs, and before `compile`.
         """
         data = _dataset(x, y, batch_size, shuffle)
         steps = _steps(self._factors(FIT), data, steps_per_epoch)
@@ -343,7 +390,11 @@ class Model:
             if data.times == 1:
                 feed = data.batches()
             logs = self._train_epoch(
-                data.size, feed, steps, f"epoch {epoch + 1} of {epochs}", watchers
+                data.size,
+                feed,
+                steps,
+                label=f"epoch {epoch + 1} of {epochs}",
+                watchers=watchers,
             )
             if validation_data is not None:
                 inputs, targets = _input_and_target(validation_data)
@@ -382,9 +433,10 @@ class Model:
         steps: Count | None = None,
         return_dict: bool = False,
     ) -> float | list[float] | dict[str, float]:
-        """Return the loss, or with metrics a list of the loss and the metrics. Raises `ModelError`.
+        """Return the loss, or with metrics a list of the loss and the metrics.
 
-        With `return_dict`, return all by name.
+        With `return_dict`, return them by name. Raises `ModelError` if the samples do not fill
+        complete batches, and before `compile`.
         """
         logs = self._evaluate(_dataset(x, y, batch_size, False), verbose, steps)
         if return_dict:
@@ -419,7 +471,7 @@ class Model:
     def _outputs(
         self, run: Run, batches: Batches, steps: int, label: str
     ) -> Iterator[dict[str, Array]]:
-        """Yield the outputs of each run, for `steps` batches in all."""
+        """Yield the outputs of each run, for `steps` batches in total."""
         batches_per_run = run.micro_batches
         runs = steps // batches_per_run
         with working(label, "run") as work:
@@ -434,17 +486,13 @@ class Model:
 
     # --- weights ---
 
-    def _named_weights(self) -> dict[str, Array]:
-        """Return all weights, with the names of the variables."""
-        return {f"{a.name}.{short}": w for a in self.layers for short, w in a.weights.items()}
-
     def get_weights(self) -> list[Array]:
         """Return copies of all weights, in the order of the layers."""
         self._to_host()
         return [np.array(w) for w in self._named_weights().values()]
 
     def set_weights(self, weights: Sequence[Numbers]) -> None:
-        """Set all weights, in the order of the layers. Raises `ModelError`."""
+        """Set all weights, in the order of the layers. Raises `ModelError` for other shapes."""
         self._to_host()
         places = [(layer, short) for layer in self.layers for short in layer.weights]
         shapes = [layer.weights[short].shape for layer, short in places]
@@ -458,7 +506,7 @@ class Model:
         self._to_device()
 
     def save_weights(self, path: str | PathLike[str]) -> None:
-        """Write all weights to a file of the kit: a graph with variables only."""
+        """Write all weights to a file of the kit: a graph that has only variables."""
         file = Ir()
         self._to_host()
         for name, w in self._named_weights().items():
@@ -466,9 +514,9 @@ class Model:
         ir.save(file, path)
 
     def load_weights(self, path: str | PathLike[str]) -> None:
-        """Set the weights that `save_weights` wrote, in the order of the layers.
+        """Set the weights to those in a file from `save_weights`, in the order of the layers.
 
-        Raises `ModelLoadError`.
+        Raises `ModelLoadError` for a damaged file, and for weights of other shapes.
         """
         weights = [v.initial for v in ir.load(path).variables.values()]
         try:
@@ -476,41 +524,21 @@ class Model:
         except ModelError as error:
             raise ModelLoadError(error.tried, where=str(path), next_step=error.next_step) from None
 
-    # --- report and summary ---
+    # --- report ---
 
     @property
-    def report(self) -> Any:
-        """The report of the last runs, from the engine that ran last."""
+    def report(self) -> Report:
+        """The report of the program that ran last. Raises `ModelError` before the first run."""
         if self._current_run is None:
             raise ModelError("""The model has not run, so there is no report.
                 next:  call fit(), evaluate() or predict() first.""")
         return self._current_run.engine.report
 
-    def count_params(self) -> int:
-        """Return the number of elements in all weights."""
-        return sum(layer.count for layer in self.layers)
-
-    def summary(self, print_fn: Callable[[str], object] = print) -> None:
-        """Print the layers with their shapes, numbers of weights and stages."""
-        fixed = sum(w.size for a in self.layers for s, w in a.weights.items() if s in a.fixed)
-        shapes = {n.layer: (None, *n.shape) for n in self._nodes if n.layer is not None}
-        rows = [("Layer (type)", "Output Shape", "Param #", "Stage")]
-        rows += [
-            (f"{a.name} ({type(a).__name__})", str(shapes[a]), f"{a.count:,}", str(a.stage))
-            for a in self.layers
-        ]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        print_fn(f'Model: "{self.name}"')
-        for row in rows:
-            print_fn("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip())
-        total = self.count_params()
-        print_fn(f"Total params: {total:,} (trainable {total - fixed:,}, others {fixed:,})")
-
 
 class Sequential(Model):
-    """Layers in a row.
+    """A model whose layers run one after the other.
 
-    The first layer has an `input_shape`, or an Input is before it. Layers may be added until the
+    The first layer needs an `input_shape`, or an `Input` before it. Layers may be added until the
     model is used.
     """
 
@@ -525,14 +553,17 @@ class Sequential(Model):
         self._parts.append(layer)
         self._chain()
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> NoReturn:
         if name in ("layers", "_current_run", "_config") and not self._parts:
             raise ModelError("""The model has no layers yet.
                 next:  model.add(Dense(10, input_shape=(64,))) adds one.""")
         raise AttributeError(f"{type(self).__name__} has no {name!r}")
 
     def _chain(self) -> None:
-        """Make the model of the layers so far. Raises `ModelError`."""
+        """Build the model from the layers so far.
+
+        Raises `ModelError` if the shape of the input is unknown, or if a part is not a layer.
+        """
         first, *rest = self._parts
         if isinstance(first, Node):
             node = first
@@ -552,7 +583,7 @@ class Sequential(Model):
 
 
 def _in_order(last: Node) -> list[Node]:
-    """Return the nodes on which a node depends, and the node, each after its parents."""
+    """Return a node and all nodes on which it depends, each after its parents."""
     ordered: dict[Node, None] = {}
 
     def visit(node: Node) -> None:
@@ -571,7 +602,10 @@ def _input_and_target(data: Pairs) -> tuple[Samples, Numbers | None]:
 
 
 def _dataset(x: Samples, y: Numbers | None, batch: int, shuffle: bool) -> Dataset:
-    """Return the arguments of a call as a dataset in batches. Raises `ModelError`."""
+    """Return the data of a call as a dataset in batches.
+
+    Raises `ModelError` for a dataset without batches.
+    """
     if not isinstance(x, Dataset):
         arrays = (x,) if y is None else (x, y)
         batches = Dataset.from_tensor_slices(tuple(np.asarray(a) for a in arrays)).batch(batch)
@@ -583,7 +617,11 @@ def _dataset(x: Samples, y: Numbers | None, batch: int, shuffle: bool) -> Datase
 
 
 def _steps(factors: dict[str, int], data: Dataset, requested: int | None) -> int:
-    """Return the number of batches in an epoch. Raise `ModelError` unless they are whole runs."""
+    """Return the number of batches in an epoch.
+
+    Raises `ModelError` unless they fill complete runs; `factors` are the batches of a run, and
+    `requested` is the argument of the call, if any.
+    """
     batches, remainder = divmod(data.samples, data.size)
     if data.drop:
         remainder = 0
@@ -607,7 +645,7 @@ def _steps(factors: dict[str, int], data: Dataset, requested: int | None) -> int
 
 
 def _means(outputs: list[dict[str, Array]]) -> dict[str, float]:
-    """Return the means of the outputs of runs, by name."""
+    """Return the means of the outputs of several runs, by name."""
     by_name: dict[str, list[Array]] = {}
     for figures in outputs:
         for name, values in figures.items():

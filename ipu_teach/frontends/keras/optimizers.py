@@ -1,4 +1,4 @@
-"""Optimisers by Keras' names."""
+"""Optimisers, by the names of Keras."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ Static = Annotated[
 
 
 class Optimizer:
-    """An optimiser of the kit: its `kind` and its `numbers`.
+    """An optimiser of the kit: its `kind`, its learning rate, and its other settings, `numbers`.
 
-    `learning_rate` may change at any time, without a new compilation. Gradients are computed times
-    `scale`, and divided by it before the update.
+    `learning_rate` may change at any time, without another compilation. Gradients are multiplied by
+    `scale` when they are computed, and divided by it before the update.
     """
 
     kind = "sgd"
@@ -41,21 +41,21 @@ class Optimizer:
 
     @learning_rate.setter
     def learning_rate(self, rate: float) -> None:
-        check(type(self).__name__, "learning_rate", rate, Rate, misuse)
+        check(type(self).__name__, "learning_rate", rate, Rate, refuse=misuse)
         self._rate = float(rate)
 
     lr = learning_rate
 
 
 class SGD(Optimizer):
-    """Gradient descent: w -= rate g; with momentum v = momentum v + rate g and w -= v."""
+    """Gradient descent: w -= rate g. With a momentum, v = momentum v + rate g and w -= v."""
 
     def __init__(self, learning_rate: Rate = 0.01, momentum: Fraction = 0.0) -> None:
         super().__init__(learning_rate, momentum=momentum, scaled_velocity=momentum > 0)
 
 
 class Adam(Optimizer):
-    """Adam, with running means m of the gradient and v of its square.
+    """Adam, which keeps running means m of the gradient and v of its square.
 
     In step t, w -= rate sqrt(1 - beta_2^t) / (1 - beta_1^t) m / (sqrt(v) + epsilon).
     """
@@ -87,7 +87,10 @@ class AdamW(Adam):
 def LossScaleOptimizer(
     inner_optimizer: object, dynamic: Static = False, initial_scale: Positive = 1024.0
 ) -> Optimizer:
-    """Return the optimiser, with a constant loss scale, `initial_scale`. Raises `ModelError`."""
+    """Return the optimiser with a constant loss scale, `initial_scale`.
+
+    Raises `ModelError` for an unknown optimiser.
+    """
     optimizer = optimizer_of(inner_optimizer)
     optimizer.scale = float(initial_scale)
     return optimizer
@@ -97,7 +100,10 @@ OPTIMIZERS: dict[str, Callable[[], Optimizer]] = {"sgd": SGD, "adam": Adam, "ada
 
 
 def optimizer_of(optimizer: object) -> Optimizer:
-    """Return an optimiser by its name, or `optimizer` itself if it is one. Raises `ModelError`."""
+    """Return the optimiser with this name, or `optimizer` itself if it is an `Optimizer`.
+
+    Raises `ModelError` for anything else.
+    """
     if isinstance(optimizer, Optimizer):
         return optimizer
     return OPTIMIZERS[checked_name("optimizer", optimizer, [*OPTIMIZERS])]()

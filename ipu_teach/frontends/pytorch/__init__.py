@@ -1,6 +1,6 @@
-"""Modules of PyTorch as graphs of the IR: capture, table of operations, optimisers and data.
+"""Modules of PyTorch as graphs of `frontends.ir`: capture, operations, optimisers and data.
 
-Importing this package imports torch, and raises `NotHereImportError` where torch is missing or too
+Importing this package imports torch, and raises `NotHereImportError` if torch is missing or too
 old.
 """
 
@@ -21,7 +21,7 @@ except ImportError as error:
 
 
 def check_version(version: str) -> None:
-    """Raise `NotHereImportError` for a version of torch that is older than `OLDEST`."""
+    """Raise `NotHereImportError` if `version`, the version of torch, is older than `OLDEST`."""
     numbers = tuple(int(part) for part in version.split(".")[:2])
     if numbers < OLDEST:
         oldest = ".".join(map(str, OLDEST))

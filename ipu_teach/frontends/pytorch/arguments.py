@@ -1,13 +1,13 @@
-"""The arguments of a call: tensors by the names of forward's parameters, and Python values.
+"""The arguments of a call: tensors, by the names of forward's parameters, and Python values.
 
-Python values are part of the program: another value needs another program.
+Python values are part of the program, so that another value needs another program.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -15,13 +15,15 @@ import torch
 from ipu_teach.arguments import Taken
 from ipu_teach.errors import ModelError, shown
 from ipu_teach.frontends.pytorch.fingerprints import attributes_of, fingerprint
-from ipu_teach.frontends.pytorch.private import pytree
+from ipu_teach.frontends.pytorch.private import Argument, pytree
 from ipu_teach.frontends.pytorch.tensors import array, dtype_of
 from ipu_teach.types import Array
 
 # annotations that `ipu_teach.arguments` checks at each call
-Tensor = Annotated[Any, Taken(lambda v: isinstance(v, torch.Tensor), "give a tensor.")]
-Layer = Annotated[Any, Taken(lambda v: isinstance(v, torch.nn.Module), "give a torch.nn.Module.")]
+Tensor = Annotated[Argument, Taken(lambda v: isinstance(v, torch.Tensor), "give a tensor.")]
+Layer = Annotated[
+    Argument, Taken(lambda v: isinstance(v, torch.nn.Module), "give a torch.nn.Module.")
+]
 Shapes = dict[str, tuple[tuple[int, ...], torch.dtype]]  # shape and dtype by name
 _DEPTH = 4  # levels of an object that are searched for tensors
 _INT = np.iinfo(np.int32)
@@ -30,22 +32,24 @@ _INT = np.iinfo(np.int32)
 class Arguments:
     """The arguments with which a module is called.
 
-    `tensors` are by name, such as `x`, `batch['ids']` or `args[0]`, in the order of the flattened
-    arguments. `constants` is everything else, in a form that can be compared. Raises `ModelError`
-    for arguments that forward does not take, and for tensors that the device cannot have.
+    `tensors` are the tensors by name, such as `x`, `batch['ids']` or `args[0]`, in the order of the
+    flattened arguments. `constants` is everything else, in a form that can be compared. Raises
+    `ModelError` for arguments that forward does not accept, and for tensors that the device cannot
+    have.
     """
 
     def __init__(
-        self, module: torch.nn.Module, args: tuple[object, ...], kwargs: Mapping[str, object]
+        self, module: torch.nn.Module, args: tuple[Argument, ...], kwargs: Mapping[str, Argument]
     ) -> None:
         flat, self._spec = pytree.tree_flatten((args, dict(kwargs)))
         self._flat = flat
         self.tensors: dict[str, torch.Tensor] = {}
-        self.values: dict[str, object] = {}
+        self.values: dict[str, Argument] = {}
         signature = _signature(module)
         named = dict(_named(type(module).__name__, signature, args, kwargs))
         parameters = signature.parameters.values()
-        specs, leaves = {}, {}
+        specs = {}
+        leaves = {}
         for name, value in named.items():
             paths, specs[name] = pytree.tree_flatten_with_path(value)
             leaves[name] = [(name + pytree.keystr(path), leaf) for path, leaf in paths]
@@ -69,8 +73,8 @@ class Arguments:
             ]
         )
 
-    def _refuse_hidden(self, name: str, leaf: object) -> None:
-        """Raise `ModelError` for an argument that hides tensors from `pytree`."""
+    def _refuse_hidden(self, name: str, leaf: Argument) -> None:
+        """Raise `ModelError` if an argument hides tensors where `pytree` does not find them."""
         if not has_tensor(leaf):
             return
         kind = type(leaf).__name__
@@ -83,11 +87,11 @@ class Arguments:
 
     @property
     def shapes(self) -> Shapes:
-        """The shape and dtype of each tensor, by name."""
+        """The shape and the dtype of each tensor, by name."""
         return {n: (tuple(t.shape), t.dtype) for n, t in self.tensors.items()}
 
     def arrays(self, count: int) -> dict[str, Array]:
-        """Return the batch of each tensor in `count` equal parts: arrays [count, part, ...]."""
+        """Return each tensor as an array [count, part, …]: its batch in `count` equal parts."""
         arrays = {}
         for name, tensor in self.tensors.items():
             values = array(tensor.resolve_conj().resolve_neg())
@@ -95,8 +99,8 @@ class Arguments:
             arrays[name] = values.reshape((count, *batch))
         return arrays
 
-    def micro_batch(self, count: int) -> tuple[tuple[object, ...], dict[str, object]]:
-        """Return the arguments and keywords with the first of `count` parts of each tensor."""
+    def micro_batch(self, count: int) -> tuple[tuple[Argument, ...], dict[str, Argument]]:
+        """Return (args, kwargs) with the first of `count` equal parts of each tensor."""
         parts = [_part(v, count) if isinstance(v, torch.Tensor) else v for v in self._flat]
         args, kwargs = pytree.tree_unflatten(parts, self._spec)
         return args, kwargs
@@ -110,7 +114,10 @@ def _part(tensor: torch.Tensor, count: int) -> torch.Tensor:
 
 
 def has_tensor(value: object, depth: int = _DEPTH) -> bool:
-    """Return whether a tensor is among the attributes or elements of an object."""
+    """Return whether an object has a tensor among its elements or attributes.
+
+    `depth` is the number of levels to search.
+    """
     if isinstance(value, torch.Tensor):
         return True
     if depth == 0 or isinstance(value, (type, torch.nn.Module, str, bytes, np.ndarray)):
@@ -125,8 +132,11 @@ def has_tensor(value: object, depth: int = _DEPTH) -> bool:
     return any(has_tensor(v, depth - 1) for v in attributes.values())
 
 
-def refuse_hidden_outputs(module: str, leaves: Sequence[object]) -> None:
-    """Raise `ModelError` for an output of forward that hides tensors from `pytree`."""
+def refuse_hidden_outputs(module: str, leaves: Sequence[Argument]) -> None:
+    """Raise `ModelError` if an output of forward hides tensors from `pytree`.
+
+    `leaves` are the outputs, flattened by `pytree`.
+    """
     for leaf in leaves:
         if not isinstance(leaf, torch.Tensor) and has_tensor(leaf):
             kind = type(leaf).__name__
@@ -141,7 +151,7 @@ def refuse_hidden_outputs(module: str, leaves: Sequence[object]) -> None:
 def check_tensor(name: str, tensor: torch.Tensor, module: str = "") -> None:
     """Raise `ModelError` for a tensor that the device cannot have.
 
-    It is an input of this name, or if `module` is given, a parameter or buffer.
+    The tensor is the argument `name`, or a parameter or buffer if `module` is not empty.
     """
     owner = "module" if module else name
     if tensor.is_meta:
@@ -178,10 +188,10 @@ def check_tensor(name: str, tensor: torch.Tensor, module: str = "") -> None:
 
 
 def _signature(module: torch.nn.Module) -> inspect.Signature:
-    """Return the signature of forward; one that takes anything if forward is not Python."""
+    """Return the signature of forward, or one that accepts anything if forward is not in Python."""
     try:
         return inspect.signature(module.forward)
-    except (TypeError, ValueError):  # a forward that is not Python
+    except (TypeError, ValueError):  # forward is not Python code
         anything = [
             inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL),
             inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD),
@@ -190,7 +200,10 @@ def _signature(module: torch.nn.Module) -> inspect.Signature:
 
 
 def _positional(signature: inspect.Signature, count: int) -> list[str]:
-    """Return the names of `count` positional arguments."""
+    """Return the parameter names of the first `count` positional arguments.
+
+    Arguments for `*args` are called `args[0]`, `args[1]` and so on.
+    """
     names = []
     variadic = "args"
     for parameter in signature.parameters.values():
@@ -207,10 +220,13 @@ def _positional(signature: inspect.Signature, count: int) -> list[str]:
 def _named(
     module: str,
     signature: inspect.Signature,
-    args: tuple[object, ...],
-    kwargs: Mapping[str, object],
-) -> Iterator[tuple[str, object]]:
-    """Yield (name, value) of the arguments. Raises `ModelError` if forward does not take them."""
+    args: tuple[Argument, ...],
+    kwargs: Mapping[str, Argument],
+) -> Iterator[tuple[str, Argument]]:
+    """Yield (name, value) for each argument.
+
+    Raises `ModelError` if forward does not accept these arguments.
+    """
     try:
         signature.bind(*args, **kwargs)
     except TypeError as error:
@@ -225,8 +241,8 @@ def _named(
     yield from kwargs.items()
 
 
-def _defaults(parameters: Iterable[inspect.Parameter], present: set[str]) -> dict[str, object]:
-    """Return the defaults of the parameters that a call leaves out."""
+def _defaults(parameters: Iterable[inspect.Parameter], present: set[str]) -> dict[str, Argument]:
+    """Return the default values of those parameters that are not in `present`."""
     empty = inspect.Parameter.empty
     return {
         p.name: p.default for p in parameters if p.default is not empty and p.name not in present
@@ -234,5 +250,5 @@ def _defaults(parameters: Iterable[inspect.Parameter], present: set[str]) -> dic
 
 
 def _article(word: str) -> str:
-    """Return a word with "a" or "an"."""
+    """Return a word after "a" or "an"."""
     return f"{'an' if word[:1].lower() in 'aeiou' else 'a'} {shown(word)[1:-1]}"

@@ -1,10 +1,10 @@
-"""Capture a module of torch as a graph of the IR."""
+"""Capture a module of torch as a graph of `frontends.ir`."""
 
 from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 
 import numpy as np
@@ -15,6 +15,7 @@ from ipu_teach.frontends.pytorch import failures
 from ipu_teach.frontends.pytorch.arguments import Arguments
 from ipu_teach.frontends.pytorch.lower import Captured, Lowerer
 from ipu_teach.frontends.pytorch.mirror import check_module
+from ipu_teach.frontends.pytorch.private import Argument
 from ipu_teach.frontends.pytorch.repeat import Description
 from ipu_teach.frontends.pytorch.restore import Snapshot
 from ipu_teach.frontends.pytorch.trace import JointGraph, Tracer
@@ -25,18 +26,20 @@ __all__ = ["Captured", "capture_module"]
 
 def capture_module(
     module: torch.nn.Module,
-    args: tuple[object, ...],
-    kwargs: Mapping[str, object] | None = None,
+    args: tuple[Argument, ...],
+    kwargs: Mapping[str, Argument] | None = None,
     marked: Collection[int] = (),
     training: bool = False,
     scale: float = 1.0,
 ) -> Captured:
-    """Return a module, called with example arguments, as a graph.
+    """Return the graph of a module, captured while it is called with example arguments.
 
-    `marked` are the numbers of inputs that may contain the class number that is ignored. With
-    `training`, the graph has the gradients of the loss times `scale`. The module is left as it was.
+    `marked` are the positions, among the tensors in the arguments, of inputs that may contain the
+    label that a loss ignores. With `training`, the graph includes the gradients of the loss, times
+    `scale`. The module is restored to its state before the call.
 
-    :raises ModelError: with the module's path and the learner's line, for what cannot be captured.
+    :raises ModelError: if the module cannot be captured; the error has the path of the submodule
+        and the learner's line.
     """
     check_module(module)
     kwargs = dict(kwargs or {})
@@ -44,14 +47,18 @@ def capture_module(
     tracer = Tracer(module, args, kwargs, names)
     joint = _traced(module, tracer, training, scale)
     result = Lowerer(joint, type(module).__name__, {names[i] for i in marked}).lower()
-    tracer.labels = joint = None  # type: ignore[assignment] # they hold tensors
+    # both refer to tensors, which would look like leaks
+    tracer.labels = joint = None  # type: ignore[assignment]
     _check_leaks(module, tracer)
     return result
 
 
 @contextmanager
 def _without_log() -> Iterator[None]:
-    """Silence torch's log, which would report a forward that fails before the kit's error does."""
+    """Silence torch's log in a `with` block.
+
+    The log would report a failure of forward before the kit's own error does.
+    """
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
@@ -64,7 +71,7 @@ def _without_log() -> Iterator[None]:
 def _traced(module: torch.nn.Module, tracer: Tracer, training: bool, scale: float) -> JointGraph:
     """Trace a module, and undo its changes of attributes and random states.
 
-    Raises `ModelError` for a module that computes something else in its next forward.
+    Raises `ModelError` if the module would compute something else in its next forward.
     """
     snapshot = Snapshot(module)
     draws = _random_states()
@@ -85,14 +92,17 @@ def _traced(module: torch.nn.Module, tracer: Tracer, training: bool, scale: floa
     return joint
 
 
-def _random_states() -> tuple[object, ...]:
-    """Return the states of Python's and numpy's random numbers, in a form that can be compared."""
+def _random_states() -> tuple[Hashable, ...]:
+    """Return the states of the random generators of Python and numpy, in comparable form."""
     kind, keys, *rest = np.random.get_state()
     return random.getstate(), kind, np.asarray(keys).tobytes(), *rest
 
 
 def _check_repeats(module: torch.nn.Module, tracer: Tracer, changed: list[str]) -> None:
-    """Raise `ModelError` if a second forward of a module computes something else than the first."""
+    """Raise `ModelError` if a second forward computes something else than the first.
+
+    `changed` are the names of the attributes that the first forward has changed.
+    """
     first = Description(tracer.forward())
     second = Description(tracer.forward(), first.constants)
     if first.effects == second.effects:
@@ -116,7 +126,7 @@ def _check_repeats(module: torch.nn.Module, tracer: Tracer, changed: list[str]) 
 
 
 def _check_leaks(module: torch.nn.Module, tracer: Tracer) -> None:
-    """Raise `ModelError` if forward keeps a tensor in a place that the kit cannot restore."""
+    """Raise `ModelError` if forward keeps a tensor where the kit cannot restore the old value."""
     for recorder in tracer.recorders:
         recorder.constants.clear()
     lines = [line for recorder in tracer.recorders for line in recorder.remaining()]

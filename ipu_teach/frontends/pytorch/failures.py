@@ -1,4 +1,4 @@
-"""Convert errors of torch during a capture to errors of the kit, with the learner's line."""
+"""Convert errors that torch raises during a capture to errors with the learner's line."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _VALUE_TEXTS = ("data-dependent", "get value out of a tracing tensor", "numpy() 
 
 
 def error_to_raise(module: torch.nn.Module, error: Exception, path: str) -> Exception:
-    """Return the error to raise for an error during the capture of a module.
+    """Return the error to raise in place of `error`, which the capture of a module has raised.
 
-    `path` is the submodule in which it was raised. Errors that the kit or the learner's code raises
-    are returned unchanged.
+    `path` is the submodule that was running. Errors from the kit or from the learner's own code are
+    returned unchanged.
     """
     frames = traceback.extract_tb(error.__traceback__)
     learner_lines = [(f.filename, f.lineno or 0) for f in frames if is_own(f.filename)]

@@ -1,7 +1,7 @@
-"""Comparable copies of Python values, which reveal a later change.
+"""Fingerprints: comparable copies of Python values, which reveal later changes.
 
-A program of the device is compiled for the values that Python has at that time. Before each call
-the fingerprint of these values is compared with that of the compilation.
+A program of the device is compiled for the current Python values. Before each call, the fingerprint
+of these values is compared with the one from the compilation.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _NAMED = (type, FunctionType, BuiltinFunctionType, ModuleType, torch.Generator)
 
 
 class _Identity:
-    """A fingerprint of an object that is equal only for the same object.
+    """A fingerprint that is equal only to a fingerprint of the same object.
 
-    It keeps the object alive.
+    It keeps the object alive, so that no other object gets its identity.
     """
 
     def __init__(self, value: object) -> None:
@@ -47,7 +47,7 @@ class _Identity:
 
 
 class _Equality:
-    """A fingerprint of an object that is equal for equal objects."""
+    """A fingerprint that is equal to the fingerprints of equal objects."""
 
     def __init__(self, value: object) -> None:
         self.value = value
@@ -65,20 +65,22 @@ class _Equality:
 
 
 def fingerprint(value: object, memo: dict[int, Hashable] | None = None) -> Hashable:
-    """Return a hashable copy of a value. Two are equal if nothing has changed that can be compared.
+    """Return a hashable copy of a value; two copies differ if a comparison shows a change.
 
-    - Numbers are equal by type and bits, arrays by their bytes, and functions by identity.
-    - Containers and dataclasses are equal by their elements.
-    - Other objects are equal by identity and attributes, or by `==` if they have no attributes.
+    - Numbers are compared by type and bits, arrays by their bytes, and functions by identity.
 
-    `memo` contains the visited objects, by identity.
+    - Containers and dataclasses are compared by their elements.
+
+    - Other objects are compared by identity and attributes, or by `==` if they have no attributes.
+
+    `memo` maps the identity of each visited object to its number.
     """
     memo = {} if memo is None else memo
     kind = type(value)
-    if kind in _FREQUENT:  # the answer of _PLAIN, in one step
+    if kind in _FREQUENT:  # the same result as for _PLAIN below, but faster
         return kind, value
     if isinstance(value, (float, complex)):
-        return kind, repr(value)  # by repr, NaN equals NaN, and 0.0 differs from -0.0
+        return kind, repr(value)  # the text of NaN equals itself, and 0.0 differs from -0.0
     if isinstance(value, slice):
         return kind, fingerprint((value.start, value.stop, value.step), memo)
     if isinstance(value, (*_PLAIN, *_TORCH)):
@@ -121,7 +123,7 @@ def fingerprint(value: object, memo: dict[int, Hashable] | None = None) -> Hasha
 
 
 def attributes_of(value: object) -> dict[str, object] | None:
-    """Return the attributes of an object; None if objects of its class have none."""
+    """Return the attributes of an object, or None if objects of its class have none."""
     if is_dataclass(value) and not isinstance(value, type):
         return {f.name: getattr(value, f.name, None) for f in fields(value)}
     slots = [n for c in type(value).__mro__ for n in _slots(c)]
@@ -132,19 +134,20 @@ def attributes_of(value: object) -> dict[str, object] | None:
 
 
 def _slots(kind: type) -> Sequence[str]:
+    """Return the names in `__slots__` of one class, without those that begin with `__`."""
     names = vars(kind).get("__slots__", ())
     names = (names,) if isinstance(names, str) else tuple(names)
     return [n for n in names if not n.startswith("__")]
 
 
 def _parts(module: torch.nn.Module) -> tuple[list[dict[str, object]], list[torch.Tensor]]:
-    """Return the attributes and tensors of a module that is an attribute of another object."""
+    """Return the attributes of a module's submodules, and its parameters and buffers."""
     tensors = [*module.parameters(), *module.buffers()]
     return [private.attributes_of_module(part) for part in module.modules()], tensors
 
 
 def _of_tensor(tensor: torch.Tensor) -> Hashable:
-    """Return the fingerprint of a tensor that is a constant: no parameter and no buffer."""
+    """Return the fingerprint of a tensor that is neither a parameter nor a buffer."""
     layout = tuple(tensor.shape), tensor.dtype, tensor.requires_grad
     is_readable = tensor.device.type == "cpu" and tensor.layout is torch.strided
     is_plain = type(tensor) in (torch.Tensor, torch.nn.Parameter)
@@ -155,4 +158,5 @@ def _of_tensor(tensor: torch.Tensor) -> Hashable:
 
 
 def _digest(array: Array) -> bytes:
+    """Return a hash of the bytes of an array."""
     return blake2b(np.ascontiguousarray(array).view(np.uint8).data, digest_size=16).digest()

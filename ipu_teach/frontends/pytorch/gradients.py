@@ -1,21 +1,22 @@
-"""Placeholders for gradients of an attached module, which are only on the device.
+"""Placeholders for gradients that are only on the device, while a module is attached.
 
-Using `parameter.grad`, or calling `backward()` on the loss of a call, raises `ModelError`.
+Using `parameter.grad`, or calling `backward()` on the loss that a call returns, raises
+`ModelError`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, SupportsIndex
+from typing import SupportsIndex
 
 import torch
 
 from ipu_teach.errors import ModelError
 from ipu_teach.frontends.pytorch import private
-from ipu_teach.frontends.pytorch.private import Target
+from ipu_teach.frontends.pytorch.private import Argument, Target
 from ipu_teach.graph.source import caller, in_words
 
-# functions that zero_grad() of a module or an optimiser calls, and conversions of a module
+# the functions that zero_grad() of a module or an optimiser, and conversions of a module, call
 _ALLOWED = {
     *("grad_fn", "requires_grad", "requires_grad_", "detach_", "zero_", "_foreach_zero_"),
     *("is_sparse", "device", "dtype", "is_leaf", "is_floating_point", "is_complex", "to"),
@@ -26,7 +27,7 @@ _ALLOWED = {
 class DeviceGradient(torch.Tensor):  # type: ignore[misc]
     """The placeholder for a gradient that is only on the device.
 
-    Each use raises `ModelError`, except `zero_grad` and conversions of a module such as
+    Each use raises `ModelError`, except by `zero_grad` and by conversions of a module such as
     `module.half()`.
     """
 
@@ -35,12 +36,12 @@ class DeviceGradient(torch.Tensor):  # type: ignore[misc]
         cls,
         func: Target,
         types: Sequence[type],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        """Raise `ModelError`, except for the functions of `zero_grad` and of conversions."""
+        args: Sequence[Argument] = (),
+        kwargs: Mapping[str, Argument] | None = None,
+    ) -> Argument:
+        """Raise `ModelError`, except for functions that `zero_grad` and conversions call."""
         name = getattr(func, "__name__", str(func))
-        if name in ("__get__", "__set__"):  # use the name of the property instead
+        if name in ("__get__", "__set__"):  # these belong to a property, whose name is used instead
             name = getattr(getattr(func, "__self__", None), "__name__", name)
         if name in _ALLOWED or (name == "data" and func.__name__ == "__set__"):
             with private.without_subclass():
@@ -53,20 +54,20 @@ class DeviceGradient(torch.Tensor):  # type: ignore[misc]
             "module; to use them in plain PyTorch, detachFromDevice() first.",
         )
 
-    def __repr__(self, **_: object) -> str:
+    def __repr__(self, **_: Argument) -> str:
         return "<a gradient on the device>"
 
 
 class DeviceLoss(torch.Tensor):  # type: ignore[misc]
-    """The loss that a call of a trainingModel returns: a tensor whose `backward()` is refused.
+    """The loss that a call of a trainingModel returns: a tensor whose `backward()` raises an error.
 
     Tensors that are computed from it, copied from it or loaded from a file are plain tensors.
     """
 
     __torch_function__ = private.PLAIN_RESULTS
 
-    def backward(self, *args: Any, **kwargs: Any) -> None:
-        """Raise `ModelError`, unless the caller has set `requires_grad` of the loss."""
+    def backward(self, *args: Argument, **kwargs: Argument) -> None:
+        """Raise `ModelError`, unless the learner has set `requires_grad` of the loss."""
         if self.requires_grad:
             super().backward(*args, **kwargs)
             return
@@ -78,9 +79,10 @@ class DeviceLoss(torch.Tensor):  # type: ignore[misc]
         )
 
     def _plain(self) -> torch.Tensor:
+        """Return the loss as an instance of `torch.Tensor`."""
         return self.as_subclass(torch.Tensor)
 
-    def __repr__(self, **options: Any) -> str:
+    def __repr__(self, **options: Argument) -> str:
         text: str = self._plain().__repr__(**options)
         return text
 
@@ -88,21 +90,21 @@ class DeviceLoss(torch.Tensor):  # type: ignore[misc]
         text: str = self._plain().__format__(spec)
         return text
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> torch.Tensor:
+    def __deepcopy__(self, memo: dict[int, object]) -> torch.Tensor:
         return self._plain().__deepcopy__(memo)
 
-    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Argument:
         return self._plain().__reduce_ex__(protocol)
 
 
 def as_loss(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the loss of a call as a tensor whose `backward()` is refused."""
+    """Return the loss of a call as a `DeviceLoss`, whose `backward()` raises an error."""
     loss: torch.Tensor = private.as_instance(tensor, DeviceLoss)
     return loss
 
 
 def hide(module: torch.nn.Module) -> None:
-    """Give each trained parameter a placeholder as its gradient."""
+    """Set the gradient of each parameter that requires one to a placeholder."""
     for parameter in module.parameters():
         if parameter.requires_grad and not isinstance(parameter.grad, DeviceGradient):
             zeros = torch.zeros(parameter.shape, dtype=parameter.dtype)
@@ -110,7 +112,7 @@ def hide(module: torch.nn.Module) -> None:
 
 
 def show(module: torch.nn.Module) -> None:
-    """Remove the placeholders: such a parameter then has no gradient."""
+    """Remove all placeholders, so that these parameters have no gradient."""
     for parameter in module.parameters():
         if isinstance(parameter.grad, DeviceGradient):
             parameter.grad = None

@@ -1,4 +1,4 @@
-"""Labels of the nodes of a recorded graph: their module, line, stage and part."""
+"""The labels of the nodes of a recorded graph: module, source line, stage and part."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 import torch
 import torch.utils.checkpoint
@@ -23,7 +23,13 @@ from torch.overrides import TorchFunctionMode
 from ipu_teach.frontends.ir.values import BACKWARD, FORWARD
 from ipu_teach.frontends.pytorch import whole
 from ipu_teach.frontends.pytorch.markers import Marks
-from ipu_teach.frontends.pytorch.private import Function, Target, operation_name, pytree
+from ipu_teach.frontends.pytorch.private import (
+    Argument,
+    Function,
+    Target,
+    operation_name,
+    pytree,
+)
 from ipu_teach.graph.source import NOWHERE, Line
 
 if TYPE_CHECKING:
@@ -41,12 +47,12 @@ _NOT_THE_LEARNERS = (
 
 
 def is_torchs(path: str) -> bool:
-    """Return whether a file belongs to torch itself; files of torchvision and the like do not."""
+    """Return whether a file belongs to torch itself, and not to torchvision or another package."""
     return path.startswith(_TORCH)
 
 
 def is_own(path: str) -> bool:
-    """Return whether a file belongs to neither torch, nor the kit, nor Python."""
+    """Return whether a file is the learner's: not a file of torch, the kit or Python."""
     is_pythons = path.startswith(_PYTHON) and not _PACKAGES.search(path, len(_PYTHON) - 1)
     return not is_pythons and not path.startswith(_NOT_THE_LEARNERS)
 
@@ -63,7 +69,7 @@ def innermost_line() -> Line:
 
 @dataclass(frozen=True)
 class Label:
-    """The origin of a node."""
+    """The origin of a node: the path of its module, its source line, its stage and its part."""
 
     path: str = ""
     line: Line = NOWHERE
@@ -72,7 +78,7 @@ class Label:
 
 
 class Changes(TypedDict, total=False):
-    """Changed fields of a label."""
+    """Fields of a label, with new values."""
 
     path: str
     line: Line
@@ -81,11 +87,11 @@ class Changes(TypedDict, total=False):
 
 
 class Labels(TorchFunctionMode):  # type: ignore[misc]
-    """Follows the origin of the operations of a module while this mode is on.
+    """A mode of torch that follows the origin of the operations that a module runs.
 
-    Each function of torch that the module calls sets `label`, for the nodes that follow. Nodes of
-    autograd are stored with their label, which is used for the nodes of the backward pass.
-    `spellings` are functions to call instead of torch's.
+    While it is on, each function of torch that the module calls sets `label`, for the nodes that
+    follow. Nodes of autograd are stored with their labels, which the backward pass uses again.
+    `spellings` maps functions of torch to functions that are called instead.
     """
 
     def __init__(
@@ -104,16 +110,16 @@ class Labels(TorchFunctionMode):  # type: ignore[misc]
         self.is_recomputed = False
 
     def set(self, **changes: Unpack[Changes]) -> None:
-        """Change the label of the nodes that follow."""
+        """Change fields of the label of the nodes that follow."""
         self.label = replace(self.label, **changes)
 
     def __torch_function__(
         self,
         func: Target,
         types: Sequence[type],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
+        args: Sequence[Argument] = (),
+        kwargs: Mapping[str, Argument] | None = None,
+    ) -> Argument:
         """Call a function of torch, or its replacement, under its own label."""
         line = innermost_line()
         if self.label.part == FORWARD:
@@ -124,7 +130,7 @@ class Labels(TorchFunctionMode):  # type: ignore[misc]
             result = whole.call_learners(func, args, kwargs)
         elif spelling := self.spellings.get(func):
             self._note_checkpoint()
-            with self:  # labels the functions that the spelling calls
+            with self:  # the mode is off here; the spelling's own calls need labels too
                 result = spelling(*args, **kwargs)
         else:
             result = func(*args, **kwargs)
@@ -132,14 +138,17 @@ class Labels(TorchFunctionMode):  # type: ignore[misc]
         return result
 
     def _note_checkpoint(self) -> None:
-        """Set `is_recomputed` if a checkpoint will call this replaced function again."""
+        """Set `is_recomputed` if a checkpoint will call the current, replaced function again."""
         frame = sys._getframe(2)
         while frame is not None and not self.is_recomputed:
             self.is_recomputed = frame.f_code.co_filename == torch.utils.checkpoint.__file__
             frame = frame.f_back  # type: ignore[assignment]
 
-    def note(self, results: object) -> None:
-        """Label the nodes of autograd that made the results, unless they have a label."""
+    def note(self, results: Argument) -> None:
+        """Store the current label for each node of autograd that produced `results`.
+
+        Nodes that already have a label keep it.
+        """
         tensors = [t for t in pytree.tree_leaves(results) if isinstance(t, torch.Tensor)]
         waiting = [t.grad_fn for t in tensors]
         while waiting:
@@ -150,12 +159,12 @@ class Labels(TorchFunctionMode):  # type: ignore[misc]
 
     @contextmanager
     def in_modules(self) -> Iterator[None]:
-        """Track which module runs."""
+        """Keep track of the running submodule in a `with` block."""
 
-        def enter(part: torch.nn.Module, args: object) -> None:
+        def enter(part: torch.nn.Module, args: tuple[Argument, ...]) -> None:
             self._paths.append(self._names.get(id(part), self._paths[-1]))
 
-        def leave(part: torch.nn.Module, args: object, result: object) -> None:
+        def leave(part: torch.nn.Module, args: tuple[Argument, ...], result: Argument) -> None:
             self.note(result)
             self._paths.pop()
 
@@ -171,7 +180,7 @@ class Labels(TorchFunctionMode):  # type: ignore[misc]
 
     @contextmanager
     def in_backward(self, loss: torch.Tensor) -> Iterator[None]:
-        """Label the operations of the backward of `loss` like their forward operations."""
+        """In a `with` block, label backward operations of `loss` like their forward operations."""
         self.note(loss)
         hooks = []
         visited = set()
@@ -194,5 +203,5 @@ class Labels(TorchFunctionMode):  # type: ignore[misc]
                 hook.remove()
 
     def forget(self) -> None:
-        """Release the tensors that nodes of autograd keep alive."""
+        """Release the tensors that stored nodes of autograd keep alive."""
         self._of_autograd.clear()

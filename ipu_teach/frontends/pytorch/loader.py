@@ -1,4 +1,4 @@
-"""PyTorch's `DataLoader`, with batches for a whole call of an executor."""
+"""PyTorch's `DataLoader`, with batches that are large enough for a call of an executor."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from ipu_teach.errors import ModelError, did_you_mean
 
 
 def has_examples(value: object) -> bool:
-    """Return whether a value is a dataset of PyTorch: iterable, or with a length and examples."""
+    """Return whether a value is a dataset of PyTorch.
+
+    It is iterable, or has a length and a method `__getitem__`.
+    """
     if isinstance(value, torch.utils.data.IterableDataset):
         return True
     try:
@@ -21,10 +24,11 @@ def has_examples(value: object) -> bool:
 
 
 class Loader(torch.utils.data.DataLoader):  # type: ignore[misc]
-    """PyTorch's DataLoader with batches of `count` examples.
+    """PyTorch's DataLoader, with batches of `count` examples.
 
-    In errors, `product` explains that number. Raises `ModelError` if the last batch would be
-    smaller, unless `drop_last` is set, and if the examples fill no batch.
+    `product` explains this number in errors. Raises `ModelError` for a `batch_sampler` and for
+    unknown arguments, if the last batch would be incomplete and `drop_last` is not set, and if
+    there are fewer examples than a batch has.
     """
 
     def __init__(

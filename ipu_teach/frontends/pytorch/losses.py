@@ -8,12 +8,12 @@ from ipu_teach.errors import ModelError
 
 
 def mark_loss(marked: list[torch.Tensor], loss: torch.Tensor) -> None:
-    """Add a loss to the marked losses, and remove those that are part of it."""
+    """Add `loss` to the list `marked`, and remove losses that `loss` depends on."""
     marked[:] = [*(m for m in marked if not _is_part(m, loss)), loss]
 
 
 def final_loss(marked: list[torch.Tensor]) -> torch.Tensor | None:
-    """Return the marked loss, or None. Raises `ModelError` for several independent losses."""
+    """Return the marked loss, or None. Raises `ModelError` if there are several."""
     if len(marked) > 1:
         raise ModelError(f"""identity_loss() marked {len(marked)} losses that are independent of
             each other, but a module is trained by one.
@@ -22,7 +22,7 @@ def final_loss(marked: list[torch.Tensor]) -> torch.Tensor | None:
 
 
 def _is_part(term: torch.Tensor, loss: torch.Tensor) -> bool:
-    """Return whether `loss` was computed from `term`, by the graph of autograd."""
+    """Return whether `loss` was computed from `term`, as the graph of autograd shows."""
     if term is loss:
         return True
     if term.grad_fn is None or loss.grad_fn is None:

@@ -1,11 +1,10 @@
-"""Convert the functional graph of torch to the IR."""
+"""Convert a functional graph of torch to a graph of `frontends.ir`."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from operator import getitem
-from typing import Any
 
 import torch
 
@@ -16,7 +15,7 @@ from ipu_teach.frontends.ir.values import BACKWARD, FORWARD, Op, Swaps
 from ipu_teach.frontends.pytorch import private, whole
 from ipu_teach.frontends.pytorch.labels import Label
 from ipu_teach.frontends.pytorch.markers import LOWERINGS
-from ipu_teach.frontends.pytorch.private import pytree
+from ipu_teach.frontends.pytorch.private import Argument, pytree
 from ipu_teach.frontends.pytorch.rows import ROWS, SAVING, Results, Saved, wrap_to_width
 from ipu_teach.frontends.pytorch.tensors import array, dtype_of
 from ipu_teach.frontends.pytorch.trace import JointGraph
@@ -25,10 +24,14 @@ from ipu_teach.types import INT
 
 aten = torch.ops.aten
 _RANDOM = torch.Tag.nondeterministic_seeded
-_CHECKS = ("_assert", "sym_constrain", "_linalg_check_errors")  # compute nothing
+# beginnings of the names of operations that only check something
+_CHECKS = ("_assert", "sym_constrain", "_linalg_check_errors")
+# beginnings of the names of operations whose results have arbitrary elements
 _UNWRITTEN = ("empty", "new_empty")
+# operations whose elements are all equal: to this number, or if it is None, to an argument
 _FILLED = {"full": None, "full_like": None, "zeros_like": 0, "ones_like": 1, "scalar_tensor": None}
-_IGNORED_KEYWORDS = (  # set properties that `Results` contains, or that the device does not have
+# keywords for properties that are in `Results`, or that tensors of the device do not have
+_IGNORED_KEYWORDS = (
     "device",
     "layout",
     "pin_memory",
@@ -45,16 +48,16 @@ class Captured:
     """A module as a graph.
 
     Attributes:
-        graph: the forward pass, with assignments to the variables that it changes at its end.
+        graph: the forward pass; at its end are the assignments to variables that it changes.
         backward: the operations of the backward pass.
         grads: the gradient of each parameter that has one.
-        inputs: the names of the tensors among the arguments, in their order.
+        inputs: the names of the inputs, in the order of the tensors among the arguments.
         outputs: the names of the outputs in their order, with torch's dtypes.
-        form: puts the outputs together, see `tensors.filled`.
-        loss_at: the name of the loss.
+        form: the structure of forward's result, for `tensors.fill_form`.
+        loss_at: the name of the output that is the loss, or None.
         trained: the parameters that require a gradient.
-        counters: integer buffers that each forward increases by one, which the host counts.
-        kept: the values of `recomputationCheckpoint`.
+        counters: buffers of integers that each forward increases by 1, which the host counts.
+        kept: the values that `recomputationCheckpoint` has marked.
     """
 
     graph: Ir
@@ -62,7 +65,7 @@ class Captured:
     grads: dict[Value, Value] = field(default_factory=dict)
     inputs: list[str] = field(default_factory=list)
     outputs: dict[str, torch.dtype] = field(default_factory=dict)
-    form: Any = None
+    form: Argument = None
     loss_at: str | None = None
     trained: list[Value] = field(default_factory=list)
     counters: list[str] = field(default_factory=list)
@@ -70,9 +73,10 @@ class Captured:
 
 
 class Lowerer:
-    """Lowers one graph of torch.
+    """The conversion of one graph of torch.
 
-    `marked` are the inputs that may contain the ignored class number.
+    `name` is the class of the module, for errors. `marked` are the names of the inputs that may
+    contain the label that a loss ignores.
     """
 
     def __init__(self, joint: JointGraph, name: str, marked: Collection[str]) -> None:
@@ -82,8 +86,8 @@ class Lowerer:
         self.graph = Ir()
         self.captured = Captured(self.graph, form=joint.form)
         self.nodes = list(joint.graph.nodes)
-        # the result of each node: a Value, a constant tensor, a list of these, or None
-        self.values: dict[torch.fx.Node, Any] = {}
+        # the result of each node: a value, a constant tensor, a list of these, or None
+        self.values: dict[torch.fx.Node, Argument] = {}
         self.variables: dict[torch.fx.Node, Value] = {}
         self.saved: Saved = {}
         self.swaps: Swaps = {}
@@ -100,10 +104,10 @@ class Lowerer:
         }
 
     def lower(self) -> Captured:
-        """Return the module as a graph of the IR.
+        """Return the module as a graph of `frontends.ir`.
 
-        :raises ModelError: for operations and dtypes that the device does not have, with module and
-            line.
+        :raises ModelError: for an operation or a dtype that the device does not have; the error has
+            the module and the line.
         """
         placeholders = [n for n in self.nodes if n.op == "placeholder"]
         names = list(self.joint.states)
@@ -123,7 +127,11 @@ class Lowerer:
     # --- placeholders ---
 
     def _state(self, name: str, node: torch.fx.Node) -> None:
-        """Add a parameter or buffer as a variable, or as a constant if it has constant integers."""
+        """Add a parameter or buffer to the graph as a variable.
+
+        A buffer of integers is a constant if forward never changes it. If it only counts forwards,
+        the host counts instead.
+        """
         tensor = self.joint.states[name]
         change = self.changes.get(node)
         if change is not None and self._is_counter(node, change, tensor):
@@ -141,7 +149,10 @@ class Lowerer:
             self.captured.trained.append(variable)
 
     def _is_counter(self, node: torch.fx.Node, change: torch.fx.Node, tensor: torch.Tensor) -> bool:
-        """Return whether a buffer of integers only increases by one, like that of batch norm."""
+        """Return whether a buffer of integers only increases by 1, like that of a batch norm.
+
+        `change` is the node with its new value.
+        """
         return (
             not tensor.is_floating_point()
             and change.target is aten.add.Tensor
@@ -152,7 +163,7 @@ class Lowerer:
         )
 
     def _input(self, name: str, node: torch.fx.Node) -> None:
-        """Add an input. A "_" is appended to a name that already exists."""
+        """Add an input. If the name is taken, "_" is appended to it."""
         example = node.meta["val"]
         used_names = {*self.graph.variables, *self.graph.inputs, *_RESERVED}
         unique = name
@@ -166,8 +177,11 @@ class Lowerer:
 
     # --- operations ---
 
-    def _result(self, node: torch.fx.Node) -> Any:
-        """Return the value of a node, after adding its operations; constants are computed here."""
+    def _result(self, node: torch.fx.Node) -> Argument:
+        """Return the result of a node, after adding its operations to the graph.
+
+        A node that depends on constants only is computed here.
+        """
         if node.target is getitem:
             source = self._read(node.args[0])
             return None if source is None else source[node.args[1]]
@@ -189,9 +203,17 @@ class Lowerer:
             return self._lowered(node, name, self._lift(args), self._lift(kwargs))
 
     def _lowered(
-        self, node: torch.fx.Node, name: str, args: list[Any], kwargs: dict[str, Any]
-    ) -> Any:
-        """Return the value of a node with torch's shapes and dtypes. Raises `ModelError`."""
+        self,
+        node: torch.fx.Node,
+        name: str,
+        args: list[Argument],
+        kwargs: dict[str, Argument],
+    ) -> Argument:
+        """Return the value of a node, and check its shape and dtype.
+
+        Raises `ModelError` if the node cannot be lowered, and if the shape or dtype differs from
+        torch's.
+        """
         results = Results(node, dtype_of)
         kwargs = {n: v for n, v in kwargs.items() if n not in _IGNORED_KEYWORDS}
         try:
@@ -202,7 +224,7 @@ class Lowerer:
                         "use only torch.float32 or torch.float16: x.float(), without "
                         "torch.autocast to other dtypes.",
                     )
-            value = self._emitted(node, name, results, args, kwargs)
+            value = self._emitted(node, name, results=results, args=args, kwargs=kwargs)
         except Unfit as error:
             raise ModelError(
                 f"torch's {private.operation_name(node.target)} cannot be lowered: {error.why}.",
@@ -229,10 +251,13 @@ class Lowerer:
         node: torch.fx.Node,
         name: str,
         results: Results,
-        args: list[Any],
-        kwargs: dict[str, Any],
-    ) -> Any:
-        """Add the operations of a node, and return their value or values. Raises `ModelError`."""
+        args: list[Argument],
+        kwargs: dict[str, Argument],
+    ) -> Argument:
+        """Add the operations of a node, and return their value or values.
+
+        Raises `UnknownOperationError` if there is no row and no lowering for the operation.
+        """
         full_name = private.operation_name(node.target)
         if full_name in LOWERINGS or whole.is_learners_operation(full_name):
             return whole.lower_learners(self.graph, node.target, args, kwargs)
@@ -253,9 +278,9 @@ class Lowerer:
             "its result.",
         )
 
-    def _filled(self, name: str, results: Results, args: list[Any]) -> Value:
+    def _filled(self, name: str, results: Results, args: list[Argument]) -> Value:
         """Return a tensor whose elements are all equal."""
-        number: Any = _FILLED[name]
+        number: Argument = _FILLED[name]
         if number is None:
             number = args[0] if name == "scalar_tensor" else args[1]
         if isinstance(number, Value):
@@ -264,14 +289,14 @@ class Lowerer:
         return self.graph.constant(number, results.dtype, results.shape)
 
     def _place(self) -> dict[str, str]:
-        """Return the module and the line of the current operation, for an error."""
+        """Return the module and the line of the current operation, as keywords of an error."""
         context = self.graph.context
         return {"where": context["path"] or self.name, "line": in_words(context["line"])}
 
     # --- values ---
 
-    def _read(self, argument: Any) -> Any:
-        """Return an argument of a node, with values in the place of nodes."""
+    def _read(self, argument: Argument) -> Argument:
+        """Return an argument of a node, with values in place of nodes."""
         if isinstance(argument, torch.fx.Node):
             if argument in self.variables and self._is_changed(argument):
                 self._read_before_change(argument)
@@ -281,17 +306,17 @@ class Lowerer:
         return argument
 
     def _is_changed(self, node: torch.fx.Node) -> bool:
-        """Return whether the forward changes a variable."""
+        """Return whether forward changes the variable of this node."""
         return node in self.changes or self.variables[node].name in self.assigned
 
     def _read_before_change(self, node: torch.fx.Node) -> None:
-        """Make readers of a variable that the forward changes use a copy of its old value."""
+        """Make readers of a variable that forward changes use a copy of its old value."""
         if self.values[node] is self.variables[node]:
             with self.graph.at(part=FORWARD):
                 self.values[node] = self.graph.op("copy", self.variables[node])
 
-    def _lift(self, argument: Any) -> Any:
-        """Return an argument with constants of the IR in the place of tensors."""
+    def _lift(self, argument: Argument) -> Argument:
+        """Return an argument, with constants of the graph in place of tensors."""
         if isinstance(argument, torch.Tensor):
             return self._constant(argument)
         if isinstance(argument, list):
@@ -301,7 +326,7 @@ class Lowerer:
         return argument
 
     def _constant(self, tensor: torch.Tensor) -> Value:
-        """Return a tensor as a constant. Raises `ModelError` for its dtype."""
+        """Return a tensor as a constant. Raises `ModelError` for an unsuitable dtype."""
         dtype = dtype_of(tensor.dtype)
         if dtype is None:
             raise ModelError(
@@ -315,19 +340,19 @@ class Lowerer:
             return self.graph.constant(elements.flat[0], dtype, tuple(elements.shape))
         return self.graph.constant(elements, dtype)
 
-    def _final(self, node: Any) -> Value:
-        """Return the value of a node after the simplification."""
+    def _final(self, node: Argument) -> Value:
+        """Return the value of a node, or of a constant, after the simplification of the graph."""
         value = self.values[node] if isinstance(node, torch.fx.Node) else node
         if isinstance(value, torch.Tensor):
             with self.graph.at(path="", line=NOWHERE):
                 return self._constant(value)
-        result: Value = self.swaps.get(value, value)
-        return result
+        lowered: Value = value
+        return self.swaps.get(lowered, lowered)
 
     # --- the end of the graph ---
 
     def _end(self) -> None:
-        """Add the assignments, outputs and gradients."""
+        """Add the assignments, the outputs and the gradients."""
         graph = self.graph
         captured = self.captured
         graph.ops = _with_parts(graph.ops)
@@ -353,14 +378,14 @@ class Lowerer:
         self._fuse_updates()
 
     def _assignments(self) -> list[tuple[Value, torch.fx.Node]]:
-        """Return the variables that the forward changes, each with the node of its new value."""
+        """Return the variables that forward changes, each with the node of its new value."""
         changed = [
             (self.variables[n], new) for n, new in self.changes.items() if n in self.variables
         ]
         return changed + [(self.graph.variables[n], new) for n, new in self.assigned.items()]
 
     def _fuse_updates(self) -> None:
-        """Simplify the assignments; gradients and saved values count as read later."""
+        """Simplify the assignments, as if gradients and saved values were read after them."""
         outputs = self.graph.outputs
         later = (*self.captured.grads.values(), *self.captured.kept)
         self.graph.outputs = outputs | {f"later {i}": v for i, v in enumerate(later)}
@@ -369,9 +394,9 @@ class Lowerer:
 
 
 def _with_parts(ops: list[Op]) -> list[Op]:
-    """Return the operations, with all those that depend on the backward pass in it.
+    """Return the operations, where all that depend on the backward pass belong to it too.
 
-    torch adds some operations to a gradient after the hooks that label it have run.
+    torch adds some operations to a gradient only after the hooks that label it have run.
     """
     backward_values: set[Value] = set()
     ops_with_parts = []
@@ -383,13 +408,13 @@ def _with_parts(ops: list[Op]) -> list[Op]:
     return ops_with_parts
 
 
-def _listed(value: Any) -> list[Any]:
-    """Return a value or values as a list."""
+def _listed(value: Argument) -> list[Argument]:
+    """Return one value or several values as a list."""
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
 def _examples(node: torch.fx.Node) -> list[torch.Tensor]:
-    """Return the fake tensors of a node's results."""
+    """Return the fake tensors of the results of a node."""
     return [t for t in pytree.tree_leaves(node.meta.get("val")) if isinstance(t, torch.Tensor)]
 
 
@@ -400,6 +425,6 @@ def _is_empty(node: torch.fx.Node) -> bool:
 
 
 def _zeros(node: torch.fx.Node) -> torch.Tensor | list[torch.Tensor]:
-    """Return tensors of zeros like the results of a node."""
+    """Return tensors of zeros with the shapes and dtypes of a node's results."""
     zeros = [torch.zeros(t.shape, dtype=t.dtype) for t in _examples(node)]
     return zeros if isinstance(node.meta["val"], (list, tuple)) else zeros[0]

@@ -1,6 +1,6 @@
-"""Marks that a module sets while it is captured: stages, prints, saved tensors, custom operations.
+"""Marks that a module sets while it is captured: stages, prints, saved tensors and losses.
 
-Outside a capture, the module runs in plain torch.
+Outside of a capture, the module runs in plain torch, and the marks have no effect.
 """
 
 from __future__ import annotations
@@ -8,21 +8,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 
-Function = TypeVar("Function", bound=Callable[..., Any])
-LOWERINGS: dict[str, Callable[..., Any]] = {}  # the learner's lowerings, by torch's names
+from ipu_teach.frontends.pytorch import private
+
+if TYPE_CHECKING:
+    from ipu_teach.frontends.ir.attributes import Attribute
+
+Lowering = TypeVar("Lowering", bound=private.Function)
+LOWERINGS: dict[str, private.Function] = {}  # the learner's lowerings, by torch's names
 LIBRARY = torch.library.Library("ipu_teach", "DEF")
 
 
 @dataclass
 class Marks:
-    """The marks that the captured module has set so far.
+    """The marks that a captured module has set so far.
 
-    `stage` is that of the next operations, `kept` has the tensors of `recomputationCheckpoint`, and
-    `losses` those that `identity_loss` marked.
+    `stage` is the stage of the operations that follow, `kept` are the tensors that
+    `recomputationCheckpoint` has marked, and `losses` those that `identity_loss` has marked.
     """
 
     stage: int = 0
@@ -30,12 +35,12 @@ class Marks:
     losses: list[torch.Tensor] = field(default_factory=list)
 
 
-current: Marks | None = None  # while a module is captured
+current: Marks | None = None  # None unless a module is being captured
 
 
 @contextmanager
 def capturing() -> Iterator[Marks]:
-    """Begin a capture: in this block, `current` collects the marks of a module."""
+    """Begin a capture: in the `with` block, `current` collects the marks of a module."""
     global current
     outer = current
     current = Marks()
@@ -46,24 +51,24 @@ def capturing() -> Iterator[Marks]:
 
 
 def is_capturing() -> bool:
-    """Return whether a module is being captured, and does not run in plain torch."""
+    """Return whether a module is being captured; otherwise modules run in plain torch."""
     return current is not None
 
 
-def lowering(name: str) -> Callable[[Function], Function]:
-    """Return a decorator that defines the lowering of an operation of torch, by its name.
+def lowering(name: str) -> Callable[[Lowering], Lowering]:
+    """Return a decorator that defines the lowering of an operation of torch.
 
-    The name is one of torch, such as "aten::cumprod", or one of `torch.library`:
+    The `name` is torch's, such as "aten::cumprod", or that of an operation of `torch.library`:
 
         @poptorch.lowering("mine::leaky")
         def leaky(graph, x, slope):                 # values and numbers, in torch's order
             return graph.op("max", x, graph.op("mul", x, slope))
 
-    The function returns values made by operations of `ipu_teach.frontends.ir`, which have
-    gradients.
+    The function returns values that operations of `ipu_teach.frontends.ir` have computed, so that
+    the lowering has gradients.
     """
 
-    def add(function: Function) -> Function:
+    def add(function: Lowering) -> Lowering:
         LOWERINGS[name] = function
         return function
 
@@ -71,6 +76,7 @@ def lowering(name: str) -> Callable[[Function], Function]:
 
 
 def _print(x: torch.Tensor, title: str) -> torch.Tensor:
+    """Print a tensor on the host, and return a copy of it."""
     print(f"{title}: {x}")
     return x.clone()
 
@@ -88,13 +94,13 @@ def mark_stage(number: int) -> None:
 
 
 def print_tensor(x: torch.Tensor, title: str) -> torch.Tensor:
-    """Return x, which is printed on each run."""
+    """Return `x`, and print it after `title` whenever the operation runs."""
     result: torch.Tensor = torch.ops.ipu_teach.print(x, title)
     return result
 
 
 def keep_tensor(x: torch.Tensor) -> torch.Tensor:
-    """Return x, which is saved for the backward pass and not recomputed."""
+    """Return `x`, which is kept in memory for the backward pass and not recomputed."""
     if current is not None:
         current.kept.append(x.detach())
     return x
@@ -103,12 +109,12 @@ def keep_tensor(x: torch.Tensor) -> torch.Tensor:
 def custom_operation(
     inputs: Sequence[torch.Tensor],
     name: str,
-    attributes: Mapping[str, Any],
+    attributes: Mapping[str, Attribute],
     examples: Sequence[torch.Tensor],
 ) -> list[torch.Tensor]:
-    """Return the results of the operation `name` of the IR.
+    """Return the results of the operation `name` in the table of `frontends.ir`.
 
-    In plain torch, they are copies of the examples.
+    In plain torch, return copies of `examples`, because torch does not know the operation.
     """
     if current is None:
         return [t.clone() for t in examples]

@@ -1,9 +1,10 @@
 """The host's copies of a program's variables: the module's tensors and the optimiser's state.
 
 While a module is attached, its tensors and the variables on the device represent the same values.
-After each call, `Mirror.read` copies the variables that the device changed to the host. Before each
-call, `write` copies what the host has changed since then to the device. So a state dict, an edit in
-place, a checkpoint and a run in plain PyTorch see the same values as without a device.
+After each call, `Mirror.read` copies the variables that the device has changed to the host. Before
+each call, `Mirror.write` copies the tensors that the host has changed to the device. So a state
+dict, a change in place, a checkpoint and a run in plain PyTorch use the same values as without a
+device.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from ipu_teach.frontends.pytorch.reads import Reads
 from ipu_teach.frontends.pytorch.tensors import array
 from ipu_teach.types import Array
 
-STATE_NAMES = {  # from the state of the kit's optimisers to that of PyTorch's
+STATE_NAMES = {  # PyTorch's name of each state of an optimiser, by the kit's name
     "velocity": "momentum_buffer",
     "first": "exp_avg",
     "second": "exp_avg_sq",
@@ -40,10 +41,11 @@ def tensors_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
 
 
 def description(module: torch.nn.Module, names: Reads, has_modes: bool) -> Hashable:
-    """Return what a program depends on in a module, in a form that can be compared.
+    """Return everything that a program depends on in a module, in a form that can be compared.
 
-    These are the attributes `names` of each submodule, hooks, and the parameters and buffers except
-    their values. `training` is included only if the module `has_modes`.
+    This includes the attributes called `names` of each submodule, the hooks, and the shapes and
+    dtypes of parameters and buffers, but not their values. With `has_modes`, it includes
+    `training`.
     """
     parts = dict(module.named_modules())
     left_out = set() if has_modes else {"training"}
@@ -65,13 +67,13 @@ def description(module: torch.nn.Module, names: Reads, has_modes: bool) -> Hasha
 
 
 def check_module(module: torch.nn.Module) -> None:
-    """Raise `ModelError` for parameters and buffers that the device cannot have, by name."""
+    """Raise `ModelError` for a parameter or buffer that the device cannot have."""
     for name, tensor in tensors_of(module).items():
         check_tensor(name, tensor, "module")
 
 
 def _spans(tensors: Sequence[torch.Tensor]) -> Iterator[tuple[int, int]]:
-    """Yield the addresses of the first and past the last byte of each tensor.
+    """Yield the address of the first byte, and the address after the last byte, of each tensor.
 
     They are (0, 0) for a tensor without elements.
     """
@@ -83,24 +85,22 @@ def _spans(tensors: Sequence[torch.Tensor]) -> Iterator[tuple[int, int]]:
 
 
 def sharing_memory(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> list[str]:
-    """Return the names in `first` of tensors that share memory with a tensor of `second`."""
+    """Return the names of tensors in `first` that share memory with a tensor in `second`."""
     others = sorted(_spans(list(second.values())))
     starts = [begin for begin, _ in others]
     ends = np.maximum.accumulate([end for _, end in others]) if others else np.zeros(0)
     names = []
     for name, (begin, end) in zip(first, _spans(list(first.values())), strict=True):
-        before = int(
-            np.searchsorted(starts, end)
-        )  # the number of tensors that begin before this one ends
+        before = int(np.searchsorted(starts, end))  # the number of those that begin before `end`
         if before and end > begin and ends[before - 1] > begin:
             names.append(name)
     return names
 
 
 class Mirror:
-    """A program's variables, with the host's tensors of the same names.
+    """A program's variables, together with the host's tensors of the same names.
 
-    `counters` are buffers that count forwards, for which there is no variable.
+    `counters` are buffers that count forwards. They have no variable, because the host counts.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class Mirror:
 
     @property
     def constants(self) -> Hashable:
-        """The module's tensors that are constants of the program, in a comparable form."""
+        """A fingerprint of the module's tensors that are constants of the program."""
         names = {*self.variables, *self.counters}
         tensors = tensors_of(self.module)
         first = {id(t): n for n, t in reversed(tensors.items())}
@@ -140,7 +140,10 @@ class Mirror:
     # --- from the device ---
 
     def read(self, forwards: int = 0) -> None:
-        """Copy the variables that the device changes to the host, and count `forwards`."""
+        """Copy the variables that the device has changed to the host.
+
+        `forwards` is added to the buffers that count forwards.
+        """
         tensors = tensors_of(self.module)
         parameters = dict(self.module.named_parameters(remove_duplicate=False))
         changed = {name: self.run.read(name) for name in self.changed}
@@ -160,7 +163,7 @@ class Mirror:
         parameter = parameters[owner]
         state = self.optimizer.state[parameter]
         shape = () if kind == "step" else tuple(parameter.shape)
-        if self.run.ir.variables[name].sharded:  # remove the padding after the last element
+        if self.run.ir.variables[name].sharded:  # without the padding of the last share
             values = values.reshape(-1)[: parameter.numel()]
         new = _tensor(values.reshape(shape))
         old = state.get(STATE_NAMES[kind])
@@ -172,11 +175,14 @@ class Mirror:
     # --- to the device ---
 
     def forget(self) -> None:
-        """Make the next `write` copy everything to the device."""
+        """Make the next `write` copy all variables to the device."""
         self._known.clear()
 
     def write(self, everything: bool = False) -> None:
-        """Copy what the host has changed since the last `read` or `write` to the device, or all."""
+        """Copy to the device what the host has changed since the last `read` or `write`.
+
+        With `everything`, copy all variables.
+        """
         tensors = tensors_of(self.module)
         parameters = dict(self.module.named_parameters(remove_duplicate=False))
         for name in self.variables:
@@ -193,9 +199,9 @@ class Mirror:
                 self._known[name] = values.copy()
 
     def _state(self, parameters: dict[str, torch.Tensor], name: str) -> Array:
-        """Return a state of the host's optimiser; zeros before its first step.
+        """Return a state of the host's optimiser, or zeros before its first step.
 
-        Raises `ModelError`.
+        Raises `ModelError` if the state has another shape than the parameter.
         """
         owner, kind = _split(name)
         parameter = parameters[owner]
@@ -218,19 +224,19 @@ def _state(op: Op) -> Sequence[Value]:
 
 
 def _split(name: str) -> tuple[str, str]:
-    """Return (parameter, kind) of the name of an optimiser's state; else (name, "")."""
+    """Return (parameter, kind) for the name of an optimiser's state, or else (name, "")."""
     owner, _, kind = name.rpartition(".")
     return (owner, kind) if kind in STATE_NAMES else (name, "")
 
 
 def _tensor(values: Array) -> torch.Tensor:
-    """Return an array as a tensor; uint32, which torch lacks, becomes int64."""
+    """Return an array as a tensor. uint32, which torch lacks, becomes int64."""
     values = values.astype(np.int64) if values.dtype == np.uint32 else values
     return torch.from_numpy(np.ascontiguousarray(values).reshape(values.shape))
 
 
 def _is_same(values: Array, known: Array | None) -> bool:
-    """Return whether two arrays have the same bits."""
+    """Return whether two arrays have the same dtype, shape and bits."""
     if known is None or known.shape != values.shape or known.dtype != values.dtype:
         return False
     left, right = (np.ascontiguousarray(a).view(np.uint8) for a in (values, known))

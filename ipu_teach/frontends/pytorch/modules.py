@@ -1,4 +1,4 @@
-"""Check that a module can be captured, and set its mode."""
+"""Check that a module can be captured, and switch it to eval mode and back."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ipu_teach.frontends.pytorch.mirror import tensors_of
 
 
 def check_kind(function: str, module: object) -> None:
-    """Raise `ModelError` for anything that is not a module of Python code.
+    """Raise `ModelError` unless `module` is a module of Python code that can be captured.
 
-    `function` is the caller.
+    `function` is the name of the caller, for the message.
     """
     if isinstance(module, torch.export.ExportedProgram):
         _refuse(function, "an ExportedProgram", "give its module: program.module().")
@@ -49,12 +49,13 @@ def check_kind(function: str, module: object) -> None:
 
 
 def _refuse(function: str, description: str, advice: str) -> NoReturn:
+    """Raise `ModelError` about the module that a function has got."""
     raise ModelError(f"{function}() was given {description}.", next_step=advice)
 
 
 @contextmanager
 def in_eval(module: torch.nn.Module) -> Iterator[None]:
-    """Put a module and its submodules in eval mode, and then back into their modes.
+    """In a `with` block, put a module and its submodules in eval mode; then restore their modes.
 
     Raises `ModelError` for a module whose own `eval` or `train` changes more than the modes.
     """
@@ -76,7 +77,7 @@ def in_eval(module: torch.nn.Module) -> Iterator[None]:
 
 
 def _has_plain_eval(module: torch.nn.Module) -> bool:
-    """Return whether eval() only sets `training` of all submodules to False."""
+    """Return whether `module.eval()` only sets `training` of all submodules to False."""
     plain = torch.nn.Module.train, torch.nn.Module.eval
     if all((type(part).train, type(part).eval) == plain for part in module.modules()):
         return True
@@ -90,6 +91,7 @@ def _has_plain_eval(module: torch.nn.Module) -> bool:
 
 
 def _without_modes(module: torch.nn.Module) -> Hashable:
+    """Return a fingerprint of everything in a module except the modes of its submodules."""
     parts = {
         name: {n: v for n, v in private.attributes_of_module(part).items() if n != "training"}
         for name, part in module.named_modules()

@@ -6,22 +6,22 @@ import copy
 import inspect
 from collections.abc import Mapping
 from math import inf, isfinite
-from typing import Any
 
 import torch
 
 from ipu_teach.errors import ModelError, shown
 from ipu_teach.frontends.pytorch import private
+from ipu_teach.frontends.pytorch.private import Argument
 from ipu_teach.frontends.session import Group
 
 
 def _with_loss_scaling(base: type[torch.optim.Optimizer]) -> type[torch.optim.Optimizer]:
-    """Return a subclass of an optimiser that has `loss_scaling`."""
+    """Return a subclass of an optimiser of PyTorch that has `loss_scaling`."""
 
     class Scaled(base):  # type: ignore[misc]
         """PyTorch's optimiser, with `loss_scaling`, a factor for gradients that are HALF."""
 
-        def __init__(self, *args: Any, loss_scaling: float = 1.0, **kwargs: Any) -> None:
+        def __init__(self, *args: Argument, loss_scaling: float = 1.0, **kwargs: Argument) -> None:
             super().__init__(*args, **kwargs)
             is_number = isinstance(loss_scaling, (int, float)) and type(loss_scaling) is not bool
             if not is_number or not (isfinite(loss_scaling) and loss_scaling > 0):
@@ -35,9 +35,9 @@ def _with_loss_scaling(base: type[torch.optim.Optimizer]) -> type[torch.optim.Op
 
 SGD, Adam, AdamW = map(_with_loss_scaling, (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW))
 
-# arguments that change the result and that the device's optimisers do not have
+# settings that change the result, and that the device's optimisers do not have
 _REFUSED = ("nesterov", "amsgrad", "maximize", "dampening", "differentiable")
-# arguments that the device has, or that only change how the host computes the same result
+# settings that the device has, or that only change how the host computes the same result
 _KNOWN = (
     *("lr", "momentum", "weight_decay", "betas", "eps", "decoupled_weight_decay"),
     *("foreach", "fused", "capturable"),
@@ -45,9 +45,10 @@ _KNOWN = (
 
 
 def groups_of(optimizer: torch.optim.Optimizer, module: torch.nn.Module) -> list[Group]:
-    """Return the groups of an optimiser, with the module's names of parameters.
+    """Return the parameter groups of an optimiser, with the names of the module's parameters.
 
-    Raises `ModelError` for options that the device's optimisers do not have.
+    Raises `ModelError` for an optimiser or a setting that the device does not have, and if none of
+    the parameters belongs to the module.
     """
     _check(optimizer)
     names = {id(p): n for n, p in module.named_parameters()}
@@ -62,7 +63,7 @@ def groups_of(optimizer: torch.optim.Optimizer, module: torch.nn.Module) -> list
 
 
 def adopt(optimizer: torch.optim.Optimizer, old: torch.optim.Optimizer) -> None:
-    """Copy the state of an old optimiser, for parameters without state in the new one."""
+    """Copy the state of `old` to `optimizer`, for parameters that have no state there."""
     if optimizer is old:
         return
     for parameter in (p for group in optimizer.param_groups for p in group["params"]):
@@ -71,7 +72,10 @@ def adopt(optimizer: torch.optim.Optimizer, old: torch.optim.Optimizer) -> None:
 
 
 def _check(optimizer: torch.optim.Optimizer) -> None:
-    """Raise `ModelError` for an optimiser that the device does not have, or with its own step."""
+    """Raise `ModelError` for an optimiser that the device does not have.
+
+    This includes subclasses with their own `step` and optimisers with hooks.
+    """
     kinds = (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW)
     base = next((k for k in reversed(kinds) if isinstance(optimizer, k)), None)
     if base is None:
@@ -89,14 +93,17 @@ def _check(optimizer: torch.optim.Optimizer) -> None:
 
 
 def _group(
-    optimizer: torch.optim.Optimizer, group: Mapping[str, Any], names: Mapping[int, str]
+    optimizer: torch.optim.Optimizer, group: Mapping[str, Argument], names: Mapping[int, str]
 ) -> Group:
-    """Return one group of an optimiser. Raises `ModelError`."""
+    """Return one parameter group of an optimiser; `names` maps identities of parameters to names.
+
+    Raises `ModelError` for a setting that the device's optimisers do not have.
+    """
     kind = type(optimizer).__name__
     refused = [n for n in _REFUSED if group.get(n)]
     refused += [n for n in optimizer.defaults if n not in (*_KNOWN, *_REFUSED) and group.get(n)]
     if "dampening" in refused and not group.get("momentum"):
-        refused.remove("dampening")  # has no effect without momentum
+        refused.remove("dampening")  # it has no effect without momentum
     if refused:
         raise ModelError(f"""{kind} was given {refused[0]}, which the device's {kind} does not have.
             next:  leave {refused[0]} out.""")
@@ -120,7 +127,7 @@ def _group(
 
 
 def _number(optimizer: str, name: str, value: float | torch.Tensor) -> float:
-    """Return an option as a float. Raises `ModelError` unless it is a number in its range."""
+    """Return a setting as a float. Raises `ModelError` unless it is a number in its range."""
     try:
         number = float(value)
     except (TypeError, ValueError, RuntimeError):

@@ -1,4 +1,4 @@
-"""Assign operations of a captured model to modules, also those that torch does not assign."""
+"""Assign the operations of a captured model to modules, including those without a label."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ LOSS = "loss"
 
 
 def with_paths(graph: Ir, backward: Sequence[Op], name: str, loss: str | None) -> list[Op]:
-    """Return the operations of a forward, `graph.ops`, and of its backward, each with a path.
+    """Return the operations of a forward pass, `graph.ops`, and of its backward pass, with paths.
 
-    An operation of no submodule gets the path `name`, that of the model. It gets the path "loss" if
-    it comes after the submodules and only the output `loss` needs it. In the backward, an operation
-    gets the path of the forward's operation on the same line; operations of the loss come first.
+    A forward operation of no submodule gets the path `name`, which is that of the model. It gets
+    the path "loss" instead if it comes after all submodules, and if the output `loss`, but no other
+    output, needs it. A backward operation gets the path of the forward operation on the same line;
+    operations of the loss come first.
     """
     last = max((i for i, op in enumerate(graph.ops) if op.path and not _changes(op)), default=-1)
     rest = {n: v for n, v in graph.outputs.items() if n != loss}

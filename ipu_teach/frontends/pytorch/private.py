@@ -1,7 +1,7 @@
 """The private names of PyTorch that the capture uses.
 
-PyTorch may change them without notice. `tests/test_torch_private.py` has a test for each, which
-says what fails without it.
+PyTorch may change them without notice. `tests/test_torch_private.py` has a test for each name,
+which says what fails without it.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 __all__ = [
     "PLAIN_RESULTS",
     "VALUE_NEEDED",
+    "Argument",
     "FakeTensor",
     "Function",
     "Operation",
@@ -63,7 +64,10 @@ __all__ = [
 
 # the `__torch_function__` of a subclass of Tensor whose operations return plain tensors
 PLAIN_RESULTS = torch._C._disabled_torch_function_impl
-Function: TypeAlias = Callable[..., Any]  # a function of torch, or one with the same arguments
+# An argument or a result of a function of torch: a tensor, a number, a text, None, or a list, tuple
+# or dict of these, depending on the function. mypy knows no types of torch (see pyproject.toml).
+Argument: TypeAlias = Any
+Function: TypeAlias = Callable[..., Argument]  # a function of torch, or one with the same arguments
 Target: TypeAlias = "Operation | Function"  # the target of a node of torch.fx
 VALUE_NEEDED = DataDependentOutputException, DynamicOutputShapeException
 
@@ -74,16 +78,16 @@ def fake_mode() -> FakeTensorMode:
 
 
 def fake_of(mode: FakeTensorMode, tensor: torch.Tensor) -> torch.Tensor:
-    """Return a fake tensor like `tensor`, of fixed sizes."""
+    """Return a fake tensor with the shape and dtype of `tensor`."""
     fake: torch.Tensor = mode.from_tensor(tensor.detach(), static_shapes=True)
     return fake
 
 
 @contextmanager
 def without_mkldnn() -> Iterator[None]:
-    """Use torch's own operations, whose names the table has, instead of those of oneDNN.
+    """In a `with` block, use torch's own operations, which the table has, instead of oneDNN's.
 
-    `torch.backends.mkldnn.flags` would also set switches that warn.
+    `torch.backends.mkldnn.flags` would also set switches, which warn.
     """
     enabled = torch._C._get_mkldnn_enabled()
     torch._C._set_mkldnn_enabled(False)
@@ -95,9 +99,9 @@ def without_mkldnn() -> Iterator[None]:
 
 @contextmanager
 def tracing_on(mode: FakeTensorMode) -> Iterator[None]:
-    """Run operations on fake tensors.
+    """Run operations on fake tensors in a `with` block.
 
-    With Python's dispatcher, batch norm in training mode reports its new statistics.
+    Because of Python's dispatcher, a batch norm in training mode returns its new statistics.
     """
     with mode, enable_python_dispatcher():
         yield
@@ -105,35 +109,37 @@ def tracing_on(mode: FakeTensorMode) -> Iterator[None]:
 
 @cache
 def is_composite(operation: Operation) -> bool:
-    """Return whether torch builds an operation from others, each with its own gradient."""
+    """Return whether torch composes an operation of others, each with its own gradient."""
     if operation.namespace == "prim":
         return False
     key = torch._C.DispatchKey.CompositeImplicitAutograd
     return bool(torch._C._dispatch_has_kernel_for_dispatch_key(operation.name(), key))
 
 
-def decomposed(operation: Operation, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+def decomposed(
+    operation: Operation, args: Sequence[Argument], kwargs: Mapping[str, Argument]
+) -> Argument:
     """Run a composite operation as the operations of which it is composed."""
     return operation.decompose(*args, **kwargs)
 
 
 def memory(tensor: torch.Tensor) -> int:
-    """Return a number that is the same for tensors that share memory."""
+    """Return a number that is equal for two tensors if they share memory."""
     return int(tensor.untyped_storage()._cdata)
 
 
 def gradient_hooks(tensor: torch.Tensor) -> list[Callable[..., object]]:
-    """Return the functions that were passed to `tensor.register_hook`."""
+    """Return the functions that were registered by `tensor.register_hook`."""
     return list((tensor._backward_hooks or {}).values())
 
 
 def accumulation_hooks(tensor: torch.Tensor) -> list[Callable[..., object]]:
-    """Return the functions that were passed to `register_post_accumulate_grad_hook`."""
+    """Return the functions registered by `register_post_accumulate_grad_hook`."""
     return list((tensor._post_accumulate_grad_hooks or {}).values())
 
 
 def operation_name(target: Target) -> str:
-    """Return the name of an operation, such as `aten::add`; "" for anything else."""
+    """Return the name of an operation, such as `aten::add`, or "" for any other target."""
     schema = getattr(target, "_schema", None)
     return str(schema.name) if schema is not None else getattr(target, "_qualified_op_name", "")
 
@@ -155,7 +161,7 @@ def written_arguments(node: torch.fx.Node) -> list[torch.fx.Node | None]:
 
 
 def returns_alias(target: Target) -> bool:
-    """Return whether the results of an operation share memory with its first argument."""
+    """Return whether results of an operation share memory with its first argument."""
     schema = getattr(target, "_schema", None)
     if schema is None or not schema.arguments:
         return False
@@ -181,7 +187,7 @@ def respell(operation: Operation, function: Function) -> None:
     operation.py_impl(torch._C.DispatchKey.CompositeImplicitAutograd)(function)
 
 
-def as_torch_spells(operation: Operation, *args: Any, **kwargs: Any) -> Any:
+def as_torch_spells(operation: Operation, *args: Argument, **kwargs: Argument) -> Argument:
     """Return the result of torch's own composition of an operation.
 
     `operation.decompose` would call the function that was passed to `respell`.
@@ -190,19 +196,22 @@ def as_torch_spells(operation: Operation, *args: Any, **kwargs: Any) -> Any:
 
 
 def safe_softmax(x: torch.Tensor, dim: int) -> torch.Tensor:
-    """Return the softmax, but 0 for rows whose elements are all -inf, as in attention."""
+    """Return the softmax, with 0 for rows whose elements are all -inf, as in attention."""
     result: torch.Tensor = torch._safe_softmax(x, dim)
     return result
 
 
 def cross_entropy_loss(*args: torch.Tensor | float | None) -> torch.Tensor:
-    """Return the loss as torch composes it, for class numbers and for class probabilities."""
+    """Return the loss as torch composes it, for class numbers or class probabilities."""
     loss: torch.Tensor = torch._C._nn.cross_entropy_loss(*args)
     return loss
 
 
 def recurrent(kind: str) -> Function:
-    """Return the function that `torch.nn.LSTM`, GRU or RNN calls: "lstm", "gru", "rnn_tanh"."""
+    """Return the function that `torch.nn.LSTM`, GRU or RNN calls.
+
+    `kind` is "lstm", "gru", "rnn_tanh" or "rnn_relu".
+    """
     function: Function = getattr(torch._VF, kind)
     return function
 
@@ -213,20 +222,20 @@ def is_compiled(module: torch.nn.Module) -> bool:
 
 
 def attributes_of_module(module: torch.nn.Module) -> dict[str, object]:
-    """Return a module's attributes and hooks, without parameters, buffers and submodules."""
+    """Return a module's attributes, without parameters, buffers and submodules."""
     left_out = ("_parameters", "_buffers", "_modules")
     return {name: value for name, value in vars(module).items() if name not in left_out}
 
 
 def version(tensor: torch.Tensor) -> int:
-    """Return how many times a tensor was changed in place; 0 for a tensor of inference mode."""
+    """Return how often a tensor was changed in place, or 0 for a tensor of inference mode."""
     return 0 if tensor.is_inference() else int(tensor._version)
 
 
 def as_instance(tensor: torch.Tensor, subclass: type[torch.Tensor]) -> torch.Tensor:
-    """Return the tensor as an instance of a subclass.
+    """Return `tensor` as an instance of a subclass of Tensor.
 
-    `tensor.as_subclass` would return a view, which `detach_` refuses.
+    `tensor.as_subclass` would return a view, for which `detach_` fails.
     """
     return torch.Tensor._make_subclass(subclass, tensor)
 

@@ -1,4 +1,4 @@
-"""Find the attributes of modules that a forward reads: the program depends only on these."""
+"""Find the attributes of modules that forward reads, because the program depends on these only."""
 
 from __future__ import annotations
 
@@ -6,21 +6,20 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FunctionType
-from typing import Any
 
 import torch
 
 from ipu_teach.frontends.pytorch import private
 
-Reads = dict[int, set[str]]  # names of attributes, by the identity of the module
+Reads = dict[int, set[str]]  # names of attributes, by the identity of their module
 
 
 @contextmanager
 def record_reads() -> Iterator[Reads]:
-    """Record the names of all attributes of modules that are read in this block."""
+    """In a `with` block, record the names of all attributes that are read from modules."""
     names: Reads = defaultdict(set)
 
-    def read(module: torch.nn.Module, name: str) -> Any:
+    def read(module: torch.nn.Module, name: str) -> private.Argument:
         names[id(module)].add(name)
         return super(torch.nn.Module, module).__getattribute__(name)
 
@@ -32,7 +31,7 @@ def record_reads() -> Iterator[Reads]:
 
 
 def attribute_values(module: torch.nn.Module, names: set[str]) -> dict[str, object]:
-    """Return the attributes with these names, of the module or of its class.
+    """Return those attributes of a module, or of its class, whose names are in `names`.
 
     Methods, parameters, buffers and submodules are left out.
     """

@@ -1,11 +1,10 @@
-"""Record the operations of torch that run on fake tensors, as the nodes of a graph."""
+"""Record operations of torch that run on fake tensors as the nodes of a graph."""
 
 from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Mapping, Sequence
 from operator import getitem
-from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -14,6 +13,7 @@ from ipu_teach.errors import ModelError
 from ipu_teach.frontends.pytorch import private
 from ipu_teach.frontends.pytorch.labels import Label
 from ipu_teach.frontends.pytorch.private import (
+    Argument,
     FakeTensor,
     Function,
     Operation,
@@ -27,11 +27,11 @@ aten = torch.ops.aten
 
 
 class Recorder(TorchDispatchMode):  # type: ignore[misc]
-    """Adds each operation that runs while this mode is on to `graph`.
+    """A mode of torch that adds each operation that runs to `graph`.
 
-    `constants` are tensors that are not results of the graph, by the names of its `get_attr` nodes,
-    and `labels` the result of `label()` for each node when it was added. `table` has functions that
-    replace operations.
+    `constants` are tensors that are not results of the graph, by the names of their `get_attr`
+    nodes. `labels` has, for each node, the result of `label()` when the node was added. `table`
+    maps operations to functions that replace them.
     """
 
     def __init__(self, table: Mapping[Target, Function], label: Callable[[], Label]) -> None:
@@ -46,19 +46,19 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
     def record(
         self, function: Callable[..., Sequence[torch.Tensor]], tensors: Sequence[torch.Tensor]
     ) -> None:
-        """Call a function of tensors, and record it from its arguments to its results."""
+        """Call `function` with `tensors`, and record its operations, arguments and results."""
         for number, tensor in enumerate(tensors):
             self._note(self.graph.placeholder(f"input_{number}"), tensor)
         with self:
             results = function(*tensors)
         self.graph.output(tuple(map(self._node, results)))
-        self._label = Label  # releases the other function, which may keep tensors alive
+        self._label = Label  # because the previous function may keep tensors alive
         for node in self.graph.nodes:
             if "like" in node.meta:
                 node.meta["val"] = pytree.tree_map_only(_Like, _Like.tensor, node.meta.pop("like"))
 
     def remaining(self) -> list[Line]:
-        """Return the lines of the tensors that are still alive."""
+        """Return the source lines of tensors that are still alive."""
         if len(self._nodes):
             gc.collect()
         pairs = self._nodes.items()
@@ -68,9 +68,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         self,
         func: Operation,
         types: Sequence[type],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
+        args: Sequence[Argument] = (),
+        kwargs: Mapping[str, Argument] | None = None,
+    ) -> Argument:
         """Run an operation, and record it, or the operations of which it is composed."""
         kwargs = kwargs or {}
         if spelling := self._table.get(func):
@@ -81,10 +81,10 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         if private.is_composite(func):
             with self:
                 return private.decomposed(func, args, kwargs)
-        if func is aten.lift_fresh.default:  # copy the constant, which may be changed in place
+        if func is aten.lift_fresh.default:  # a copy, because the result may be changed in place
             func = aten.lift_fresh_copy.default
         result = func(*args, **kwargs)
-        if func.namespace == "prim":  # a query, such as for the device of a tensor
+        if func.namespace == "prim":  # a query, such as the device of a tensor
             return result
         if func is aten.detach.default:
             self._nodes[result] = self._node(args[0])
@@ -96,7 +96,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         return result
 
     def _node(self, tensor: torch.Tensor) -> torch.fx.Node:
-        """Return the node of a tensor; a tensor without one is a constant."""
+        """Return the node of a tensor; a tensor without a node is recorded as a constant."""
         node: torch.fx.Node | None = self._nodes.get(tensor)
         if node is None:
             name = f"constant_{len(self.constants)}"
@@ -105,8 +105,11 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
             self._note(node, tensor)
         return node
 
-    def _note(self, node: torch.fx.Node, result: object) -> None:
-        """Label a node, and store it as the maker of its tensors. Raises `ModelError`."""
+    def _note(self, node: torch.fx.Node, result: Argument) -> None:
+        """Label a node, and store it as the source of its tensors.
+
+        Raises `ModelError` for a sparse tensor.
+        """
         self.labels[node] = label = self._label()
         if isinstance(result, torch.Tensor):
             if result.layout is not torch.strided:
@@ -135,7 +138,7 @@ class _Like:
         self.offset = tensor.storage_offset()
 
     def tensor(self) -> torch.Tensor:
-        """Return a tensor with these properties, on the device meta."""
+        """Return a tensor with these properties on the device meta, so without elements."""
         steps = zip(self.shape, self.stride, strict=True)
         last = sum(max(length - 1, 0) * step for length, step in steps)
         storage = torch.empty(self.offset + last + 1, dtype=self.dtype, device="meta")

@@ -1,8 +1,8 @@
 """Check whether a module computes the same in its next forward.
 
-A module may keep a tensor, a counter or a cache in its attributes. On the device its forward runs
-as the program that was captured once, so that attributes that it reads must not change. A module
-that changes its attributes is traced a second time, and both graphs are compared.
+A module may keep a tensor, a counter or a cache in its attributes. On the device, forward runs as
+the program that was captured once, so attributes that it reads must not change. A module that
+changes its attributes is therefore traced a second time, and the two graphs are compared.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Hashable, Mapping
 import torch
 
 from ipu_teach.frontends.pytorch import private
-from ipu_teach.frontends.pytorch.private import pytree
+from ipu_teach.frontends.pytorch.private import Argument, pytree
 from ipu_teach.frontends.pytorch.trace import JointGraph
 
 _RANDOM = torch.Tag.nondeterministic_seeded
@@ -21,8 +21,8 @@ _RANDOM = torch.Tag.nondeterministic_seeded
 class Description:
     """A comparable description of the computation of a traced graph.
 
-    `constants`, by the memory of a fake tensor, are the descriptions of values that do not depend
-    on the inputs, from a graph that was traced before.
+    The argument `constants` is from a graph that was traced before. It has the descriptions of
+    values that do not depend on the inputs, by the memory of their fake tensors.
     """
 
     def __init__(self, joint: JointGraph, constants: Mapping[int, Hashable] | None = None) -> None:
@@ -36,7 +36,7 @@ class Description:
         self.effects = tuple(effects)
 
     def _node(self, joint: JointGraph, node: torch.fx.Node) -> list[Hashable]:
-        """Describe a node. Return what it changes, or returns to the caller."""
+        """Describe a node, and return its effects: the values that it changes or returns."""
         inner = [n for n in pytree.tree_leaves((node.args, node.kwargs)) if n in self._known]
         is_random = node.op == "call_function" and _RANDOM in getattr(node.target, "tags", ())
         self._is_constant[node] = (
@@ -56,14 +56,16 @@ class Description:
                     self.constants[value.memory] = self._known[node]
         return [self._known[node]] if private.is_mutable(node.target) or is_random else []
 
-    def _attribute(self, value: object) -> Hashable:
+    def _attribute(self, value: Argument) -> Hashable:
+        """Return the description of a constant tensor."""
         if isinstance(value, private.FakeTensor):
             return self._constants_before.get(private.memory(value), object())
         if isinstance(value, torch.Tensor):
             return hash((value.shape, value.dtype, value.detach().cpu().numpy().tobytes()))
         return repr(value)
 
-    def _argument(self, argument: object) -> Hashable:
+    def _argument(self, argument: Argument) -> Hashable:
+        """Return the description of an argument of a node."""
         if isinstance(argument, torch.fx.Node):
             return self._known[argument]
         if isinstance(argument, (list, tuple)):

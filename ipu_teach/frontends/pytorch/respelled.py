@@ -1,7 +1,8 @@
 """Functions of torch that are traced as other functions of torch.
 
-torch has no decomposition of their gradients. `RESPELLED` maps each function to one with the same
-arguments, values and gradients, which is composed of functions that torch can differentiate.
+torch has no decomposition of the gradients of these functions. `RESPELLED` maps each to a function
+with the same arguments, values and gradients, composed of functions whose gradients torch can
+decompose.
 """
 
 from __future__ import annotations
@@ -45,7 +46,10 @@ def _power(x: Tensor, p: float) -> Tensor:
 
 
 def _largest(difference: Tensor) -> Tensor:
-    """Return the maximum along the last dimension. Equal maxima each have the whole gradient."""
+    """Return the maximum along the last dimension.
+
+    If several elements are equal to it, each of them gets the full gradient.
+    """
     if difference.shape[-1] == 0:
         return difference.sum(-1)
     largest = difference.detach().amax(-1)
@@ -82,7 +86,7 @@ def _embedding_bag(
         counts = input != padding_idx % weight.shape[0]
     if per_sample_weights is not None:
         rows = rows * per_sample_weights.unsqueeze(-1)
-    if input.dim() == 1:  # bags are parts of one list
+    if input.dim() == 1:  # the bags are parts of one list
         rows = rows.unsqueeze(0)
         counts = _inside(input, offsets, include_last_offset) & counts
     number = counts.sum(-1, keepdim=True)
@@ -95,7 +99,7 @@ def _embedding_bag(
 
 
 def _inside(input: Tensor, offsets: Tensor | None, include_last_offset: bool) -> Tensor:
-    """Return BOOL [bags, elements]: whether each element of a list is in each bag."""
+    """Return BOOL [bags, elements]: whether each element of a list belongs to each bag."""
     assert offsets is not None, "torch checks that a list has offsets"
     if include_last_offset:
         starts = offsets[:-1]
@@ -117,7 +121,7 @@ def _grid_sampled(
     padding_mode: str = "zeros",
     align_corners: bool | None = None,
 ) -> Tensor:
-    """Return samples of [batch, channels, height, width] at the places [batch, *out, 2]."""
+    """Return samples of [batch, channels, height, width] at the positions [batch, *out, 2]."""
     if input.dim() != 4:
         raise ModelError(
             f"grid_sample() got a field of {input.dim() - 2} dimensions, but the kit samples 2.",
@@ -138,8 +142,8 @@ def _grid_sampled(
 def _dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Return the input itself if nothing is dropped, as eager torch does.
 
-    In a traced graph, torch would copy it. The difference is visible, because an operation in place
-    on the result changes the input too.
+    In a traced graph, torch would return a copy. The difference is visible, because an operation in
+    place on the result changes the input too.
     """
     if not 0 <= p <= 1:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
@@ -161,14 +165,15 @@ def _multi_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return the loss of scores [N, C] or [C] that exceed the score of the target less the margin.
+    """Return the loss of scores [N, C] or [C] that exceed the target's score less the margin.
 
-    torch compares each distance with 0, so that a distance of NaN adds nothing.
+    torch compares each distance with 0, so a distance of NaN adds nothing.
     """
     if size_average is not None or reduce is not None:
         reduction = _reduction.legacy_get_string(size_average, reduce, emit_warning=False)
-    # only for its checks of the arguments
-    torch.ops.aten.multi_margin_loss(input.detach(), target, p, margin, weight)
+    # called only because it checks the arguments
+    options = p, margin, weight
+    torch.ops.aten.multi_margin_loss(input.detach(), target, *options)
     rows = input if input.dim() == 2 else input.reshape(1, -1)
     labels = target.reshape(-1, 1)
     distance = margin - rows.gather(1, labels) + rows

@@ -1,16 +1,16 @@
-"""Leave a module as it was before it was captured.
+"""Restore a module to its state before it was captured.
 
 The forward of a module may keep tensors, count its calls, and append to lists. During the capture,
-these tensors have no elements. A `Snapshot` records everything that a module's code can reach: the
-attributes of all submodules and of their classes, the containers and objects in them, and the
-global and enclosing variables of methods and hooks. It reports what has changed, and restores it.
+these tensors have no elements. A `Snapshot` records all objects that the module's code can reach:
+the attributes of all submodules and of their classes, the containers and objects in them, and the
+global and enclosing variables of methods and hooks. It reports changes, and undoes them.
 """
 
 from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -23,12 +23,14 @@ from ipu_teach.frontends.pytorch.containers import builtin_type, elements, membe
 from ipu_teach.frontends.pytorch.private import accumulation_hooks, gradient_hooks
 from ipu_teach.types import Array
 
-_LIMIT = 100_000  # for visited objects, and for the elements of a container
+_LIMIT = 100_000  # the limit for visited objects, and for the elements of a container
 _LARGEST = 1 << 24  # bytes; larger arrays are not copied
 _LIBRARIES = {"torch", "numpy", "builtins", *sys.stdlib_module_names} - {"__main__"}
-_INNER = ("_modules", "_parameters", "_buffers")  # dicts that a learner does not see as attributes
+# attributes of a module that learners do not use; names of their members leave them out
+_INNER = ("_modules", "_parameters", "_buffers")
 
 Named = tuple[str, object]
+Elements = list[object] | deque[object] | set[object]
 
 
 class Snapshot:
@@ -51,13 +53,13 @@ class Snapshot:
         return list(dict.fromkeys(n for record in self._records for n in record.changed()))
 
     def restore(self) -> None:
-        """Restore all of them."""
+        """Undo all changes."""
         for record in self._records:
             if record.changed():
                 record.restore()
 
     def _visit(self, name: str, value: object) -> Iterable[Named]:
-        """Record a value, and return the values in it, with names."""
+        """Record a value, and return the values in it, with their names."""
         if isinstance(value, FunctionType):
             return self._function(value) if _is_users(value.__module__) else ()
         if isinstance(value, MethodType):
@@ -73,15 +75,14 @@ class Snapshot:
         if isinstance(value, (list, deque, set, dict)):
             return self._container(name, value)
         if isinstance(value, (tuple, frozenset)):
-            # a subclass may define len() differently
-            kind: Any = tuple if isinstance(value, tuple) else frozenset
-            is_small = kind.__len__(value) <= _LIMIT
-            return [(name, v) for v in kind.__iter__(value)] if is_small else ()
+            # the built-in type measures it, because a subclass may define len() differently
+            is_small = builtin_type(value).__len__(value) <= _LIMIT
+            return [(name, v) for v in elements(value)] if is_small else ()
         if _is_users(type(value).__module__) and hasattr(value, "__dict__"):
             return self._dict(name, vars(value), is_object=True)
         return ()
 
-    def _container(self, name: str, value: Any) -> Iterable[Named]:
+    def _container(self, name: str, value: Elements | dict[object, object]) -> Iterable[Named]:
         """Record the elements of a container, and return them."""
         if len(value) > _LIMIT:
             return ()
@@ -131,12 +132,12 @@ class Snapshot:
 
 
 class _Record:
-    """A place, with its value before the capture."""
+    """The base class of records: a place, with its value before the capture."""
 
     name: str
 
     def changed(self) -> list[str]:
-        """Return the names of what has changed."""
+        """Return the names of the changed places, or []."""
         raise NotImplementedError
 
     def restore(self) -> None:
@@ -145,9 +146,9 @@ class _Record:
 
 
 class _Container(_Record):
-    """The elements of a list, deque or set."""
+    """A record of the elements of a list, deque or set."""
 
-    def __init__(self, name: str, value: Any, before: list[object]) -> None:
+    def __init__(self, name: str, value: Elements, before: list[object]) -> None:
         self.name = name
         self.value = value
         self.before = before
@@ -160,11 +161,12 @@ class _Container(_Record):
     def restore(self) -> None:
         base = builtin_type(self.value)
         base.clear(self.value)
-        (base.update if base is set else base.extend)(self.value, self.before)
+        fill: Callable[..., None] = base.update if base is set else base.extend
+        fill(self.value, self.before)
 
 
 class _Dict(_Record):
-    """The members of a dict, or the attributes of an object."""
+    """A record of the members of a dict, or of the attributes of an object."""
 
     def __init__(
         self, name: str, value: dict[object, object], before: dict[object, object], is_object: bool
@@ -175,7 +177,7 @@ class _Dict(_Record):
         self.is_object = is_object
 
     def name_of(self, key: object) -> str:
-        """Return the name of a member in an error, such as `layer.weight` or `cache['x']`."""
+        """Return the name of a member in errors, such as `layer.weight` or `cache['x']`."""
         if self.is_object:
             attribute = "" if key in _INNER else str(key)
             return f"{self.name}.{attribute}".strip(".")
@@ -199,7 +201,7 @@ class _Dict(_Record):
 
 
 class _Array(_Record):
-    """The elements of a numpy array."""
+    """A record of the elements of a numpy array."""
 
     def __init__(self, name: str, value: Array, before: Array) -> None:
         self.name = name
@@ -214,7 +216,7 @@ class _Array(_Record):
 
 
 class _Cell(_Record):
-    """A variable of an enclosing function."""
+    """A record of a variable of an enclosing function."""
 
     def __init__(self, name: str, cell: CellType, before: object) -> None:
         self.name = name
@@ -229,7 +231,7 @@ class _Cell(_Record):
 
 
 class _Variable(_Record):
-    """A global variable."""
+    """A record of a global variable."""
 
     def __init__(self, name: str, variables: dict[str, object], before: object) -> None:
         self.name = name
@@ -256,13 +258,13 @@ def _is_users(module: str | None) -> bool:
 
 
 def _global_names(code: CodeType) -> set[str]:
-    """Return the names outside themselves that a function and its inner functions read or write."""
+    """Return the names outside of a function that it, or a function inside it, reads or writes."""
     inner = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
     return {*code.co_names, *(name for part in inner for name in _global_names(part))}
 
 
 def _content(cell: CellType) -> object:
-    """Return the value of an enclosing variable; None if it is not assigned yet."""
+    """Return the value of an enclosing variable, or None if it has no value yet."""
     try:
         return cell.cell_contents
     except ValueError:

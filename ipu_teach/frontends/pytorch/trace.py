@@ -1,8 +1,8 @@
-"""The joint graph of a module: forward and backward as torch runs them, as a functional graph.
+"""The joint graph of a module: its forward and backward pass, as a functional graph of torch.
 
 The module and its backward pass run on fake tensors, which have shapes and dtypes but no elements,
 and each operation of torch becomes a node. If the graph changes tensors in place, a second pass
-replaces the changes by new tensors; changes of parameters and buffers move to the end.
+replaces the changes by new tensors, and moves changes of parameters and buffers to the end.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field
 from functools import cache
 from operator import getitem
-from typing import Any
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -22,7 +21,7 @@ from ipu_teach.frontends.pytorch import losses, private, respelled, whole
 from ipu_teach.frontends.pytorch.arguments import refuse_hidden_outputs
 from ipu_teach.frontends.pytorch.labels import Label, Labels, innermost_line
 from ipu_teach.frontends.pytorch.markers import LOWERINGS, Marks, capturing
-from ipu_teach.frontends.pytorch.private import Function, Target, pytree
+from ipu_teach.frontends.pytorch.private import Argument, Function, Target, pytree
 from ipu_teach.frontends.pytorch.record import Recorder
 from ipu_teach.frontends.pytorch.rows import KEPT
 from ipu_teach.graph.source import NOWHERE, in_words
@@ -31,7 +30,10 @@ _RESULT = torch.empty(0)  # the placeholder for a tensor in the output of forwar
 
 
 def _set_data(tensor: torch.Tensor, value: torch.Tensor) -> None:
-    """Replace `tensor.data = value` by a copy, which can be traced. Raises `ModelError`."""
+    """Replace `tensor.data = value` by a copy, which can be traced.
+
+    Raises `ModelError` if the shape or the dtype differs.
+    """
     if tensor.shape != value.shape or tensor.dtype != value.dtype:
         raise ModelError(
             f"tensor.data, {list(tensor.shape)} {tensor.dtype}, was replaced by "
@@ -51,12 +53,12 @@ _SPELLINGS = {
 
 @dataclass
 class JointGraph:
-    """A functional graph of torch, forward and backward.
+    """A functional graph of torch with a forward and a backward pass.
 
     Its placeholders are the parameters and buffers `states`, each under the first of its names,
-    then the inputs. It returns the outputs, the gradients of the parameters `gradients`, the new
-    values of the buffers and parameters `assigned`, and the tensors that are saved for the backward
-    pass. `copy_` nodes change placeholders.
+    then the inputs. It returns the outputs, the gradients of the parameters called `gradients`, the
+    new values of the buffers and parameters called `assigned`, and the tensors saved for the
+    backward pass. `copy_` nodes change placeholders.
     """
 
     states: dict[str, torch.Tensor]
@@ -66,20 +68,21 @@ class JointGraph:
     constants: dict[str, torch.Tensor] = field(default_factory=dict)
     labels: dict[torch.fx.Node, Label] = field(default_factory=dict)
     outputs: list[torch.dtype] = field(default_factory=list)
-    form: Any = None  # the flattened output of forward, with `_RESULT` in the place of tensors
+    # the flattened output of forward, with `_RESULT` in place of each tensor
+    form: tuple[list[Argument], pytree.TreeSpec] = ([], None)
     gradients: list[str] = field(default_factory=list)
     assigned: list[str] = field(default_factory=list)
-    loss: int | None = None  # the number of the output that is the loss
+    loss: int | None = None  # the position, among the outputs, of the loss
 
 
 class Tracer:
-    """Traces one module for example arguments. `names` are those of the tensors among them."""
+    """The tracer of one module, for example arguments with tensors that are called `names`."""
 
     def __init__(
         self,
         module: torch.nn.Module,
-        args: tuple[object, ...],
-        kwargs: Mapping[str, object],
+        args: tuple[Argument, ...],
+        kwargs: Mapping[str, Argument],
         names: list[str],
     ) -> None:
         self.module = module
@@ -87,7 +90,7 @@ class Tracer:
         self.parameters = dict(module.named_parameters(remove_duplicate=False))
         buffers = dict(module.named_buffers(remove_duplicate=False))
         tensors = {**self.parameters, **buffers}
-        self.first_name: dict[str, str] = {}  # the first name of a tensor by any name
+        self.first_name: dict[str, str] = {}  # the first name of a tensor, by each of its names
         by_identity: dict[int, str] = {}
         for name, tensor in tensors.items():
             self.first_name[name] = by_identity.setdefault(id(tensor), name)
@@ -107,10 +110,11 @@ class Tracer:
         return "" if self.labels is None else self.labels.label.path
 
     def trace(self, training: bool, scale: float) -> JointGraph:
-        """Run the module, and if `training`, the gradients of its loss times `scale`.
+        """Return the graph of the module, and if `training`, of the gradients of its loss.
 
-        :raises ModelError: for a trained module that returns no loss, and a module that changes its
-            inputs
+        The gradients are those of the loss times `scale`.
+
+        :raises ModelError: if a trained module returns no loss, or if a module changes its inputs
             or a constant.
         """
         joint = self._run(training, scale)
@@ -121,7 +125,7 @@ class Tracer:
         return joint
 
     def forward(self) -> JointGraph:
-        """Return what the module computes if it runs now."""
+        """Return the graph of the module's forward pass, as it is now."""
         return self._run(training=False, scale=1.0)
 
     def _run(self, training: bool, scale: float) -> JointGraph:
@@ -134,7 +138,7 @@ class Tracer:
             stack.enter_context(_without_fast_attention())
             self.labels = labels = Labels(self.module, marks, _SPELLINGS)
             joint = JointGraph(self.states, self.names, calls)
-            function = self._function(joint, labels, marks, training, scale)
+            function = self._function(joint, labels, marks, scale if training else None)
             self._record(joint, function, lambda: labels.label)
             labels.forget()
         return joint
@@ -145,7 +149,7 @@ class Tracer:
         function: Callable[..., list[torch.Tensor]],
         label: Callable[[], Label],
     ) -> None:
-        """Record a function of the states and the inputs."""
+        """Record a function of the states and the inputs; the graph is stored in `joint`."""
         tensors = [*self.states.values(), *(self._flat[i] for i in self._places)]
         fakes = [private.fake_of(self.fake, t) for t in tensors]
         recorder = Recorder(_table(), label)
@@ -157,11 +161,12 @@ class Tracer:
         joint.labels = recorder.labels
 
     def _function(
-        self, joint: JointGraph, labels: Labels, marks: Marks, training: bool, scale: float
+        self, joint: JointGraph, labels: Labels, marks: Marks, scale: float | None
     ) -> Callable[..., list[torch.Tensor]]:
-        """Return the function to trace, of the states and the inputs."""
+        """Return the function to trace, whose arguments are the states and the inputs."""
 
         def function(*tensors: torch.Tensor) -> list[torch.Tensor]:
+            """Return the outputs, the gradients, the new values of states, and saved tensors."""
             states = dict(zip(self.states, tensors, strict=False))
             self._require_gradients(states)
             values = list(self._flat)
@@ -169,8 +174,9 @@ class Tracer:
                 values[place] = tensor
             args, kwargs = pytree.tree_unflatten(values, self._spec)
             named = {f"module.{n}": states[first] for n, first in self.first_name.items()}
-            step = _Step(self.module, joint, labels, marks, scale if training else None)
-            # with the backward pass, in which checkpoints run the forward with these parameters
+            step = _Step(self.module, joint, labels, marks=marks, scale=scale)
+            # the step includes the backward pass, because checkpoints run the forward pass again
+            # there, and need these parameters
             outputs = torch.func.functional_call(step, named, args, kwargs)
             gradients = {n: states[n].grad for n in self.trained if states[n].grad is not None}
             first = self.first_name
@@ -185,7 +191,7 @@ class Tracer:
         return function
 
     def _require_gradients(self, states: Mapping[str, torch.Tensor]) -> None:
-        """Make the trained parameters require gradients, and add the module's own hooks to them."""
+        """Make the trained parameters require gradients, and register the module's hooks."""
         for name in self.trained:
             states[name].requires_grad_(True)
             for hook in private.gradient_hooks(self.states[name]):
@@ -224,7 +230,7 @@ class Tracer:
                     )
 
     def _refuse_change(self, label: Label, problem: str, advice: str) -> None:
-        """Raise `ModelError` for the operation with this label."""
+        """Raise `ModelError` about the operation with this label."""
         where = label.path or type(self.module).__name__
         raise ModelError(problem, where=where, line=in_words(label.line), next_step=advice)
 
@@ -236,13 +242,14 @@ class Tracer:
 
 
 class _Step(torch.nn.Module):  # type: ignore[misc]
-    """The forward of a module, and if there is a `scale` of the loss, its backward."""
+    """A module's forward pass, and its backward pass if there is a `scale` of the loss."""
 
     def __init__(
         self,
         module: torch.nn.Module,
         joint: JointGraph,
         labels: Labels,
+        *,
         marks: Marks,
         scale: float | None,
     ) -> None:
@@ -253,7 +260,7 @@ class _Step(torch.nn.Module):  # type: ignore[misc]
         self.marks = marks
         self.scale = scale
 
-    def forward(self, *args: object, **kwargs: object) -> list[torch.Tensor]:
+    def forward(self, *args: Argument, **kwargs: Argument) -> list[torch.Tensor]:
         """Return the tensors among the module's outputs."""
         joint = self.joint
         labels = self.labels
@@ -272,7 +279,10 @@ class _Step(torch.nn.Module):  # type: ignore[misc]
         return outputs
 
     def _loss(self, outputs: list[torch.Tensor]) -> torch.Tensor:
-        """Return the marked loss, or the last output. Raises `ModelError` if it is not a loss."""
+        """Return the marked loss, or the last output if no loss is marked.
+
+        Raises `ModelError` if that is not a single float.
+        """
         loss = losses.final_loss(self.marks.losses)
         if loss is None and outputs:
             loss = outputs[-1]
@@ -285,11 +295,11 @@ class _Step(torch.nn.Module):  # type: ignore[misc]
         return result
 
     def _backward(self, loss: torch.Tensor, scale: float) -> None:
-        """Run the backward of the loss times `scale`, under the labels of the forward."""
+        """Run the backward pass of the loss times `scale`, with the labels of the forward pass."""
         if not loss.requires_grad:
             return
         with self.labels.in_backward(loss):
-            # called with an edge, because a call with a tensor would turn off the modes
+            # with an edge instead of the tensor, because a tensor would turn off the modes
             edge = torch.autograd.graph.get_gradient_edge(loss)
             gradient = torch.full_like(loss, scale)
             with self.labels if self.labels.is_recomputed else nullcontext():
@@ -297,7 +307,7 @@ class _Step(torch.nn.Module):  # type: ignore[misc]
 
 
 class _Rerun:
-    """Runs a recorded graph. `label` is that of the current node."""
+    """A callable that runs a recorded graph; `label` is that of the current node."""
 
     def __init__(self, joint: JointGraph) -> None:
         self.graph = joint.graph
@@ -308,7 +318,7 @@ class _Rerun:
     def __call__(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
         """Return the results for these inputs."""
         inputs = iter(tensors)
-        values: dict[torch.fx.Node, Any] = {}
+        values: dict[torch.fx.Node, Argument] = {}
         for node in self.graph.nodes:
             self.label = self.labels.get(node, self.label)
             if node.op == "placeholder":
@@ -325,7 +335,7 @@ class _Rerun:
 
 
 def _root(node: torch.fx.Node) -> torch.fx.Node | None:
-    """Return the node whose memory the result of a node shares; None for several."""
+    """Return the node whose memory the result of `node` shares; None if there are several."""
     while isinstance(node, torch.fx.Node) and node.op == "call_function":
         if node.target is not getitem and not private.returns_alias(node.target):
             return node
@@ -336,7 +346,7 @@ def _root(node: torch.fx.Node) -> torch.fx.Node | None:
 
 
 def _without_fast_attention() -> ExitStack:
-    """Turn off torch's fast path of attention, until the result is closed."""
+    """Turn off torch's fast path of attention until the returned stack is closed."""
     stack = ExitStack()
     enabled = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
@@ -345,23 +355,25 @@ def _without_fast_attention() -> ExitStack:
 
 
 def _table() -> dict[Target, Function]:
+    """Return the decompositions for a capture, without operations that a learner lowers."""
     return _table_without(frozenset(LOWERINGS))
 
 
 @cache
 def _table_without(names: frozenset[str]) -> dict[Target, Function]:
-    """Return torch's table of decompositions, without these names and those of the kit's rows."""
-    # if "detach" were decomposed, the results that autograd saves would contain themselves, and
+    """Return torch's table of decompositions, without `names` and the operations in `KEPT`."""
+    # if "detach" were decomposed, results that autograd saves would refer to themselves, and
     # would never be freed
     names |= {f"aten::{name}" for name in (*KEPT, "detach")}
     table = torch.export.default_decompositions().items()
     decompositions = {
         op: decomposition for op, decomposition in table if private.operation_name(op) not in names
     }
-    # zeros without memory have their own operations, for which there are no rows
+    # there are no rows for the operations of torch's zeros without memory
     decompositions[torch.ops.aten._efficientzerotensor.default] = _zeros
     return whole.decompositions(decompositions)
 
 
-def _zeros(size: Sequence[int], dtype: torch.dtype | None = None, **_: object) -> torch.Tensor:
+def _zeros(size: Sequence[int], dtype: torch.dtype | None = None, **_: Argument) -> torch.Tensor:
+    """Return a tensor of zeros with its own memory."""
     return torch.zeros(size, dtype=dtype)

@@ -1,15 +1,14 @@
-"""Operations that the capture does not decompose, in the forward and in the backward pass.
+"""Operations that the capture does not decompose, in the forward and the backward pass.
 
 There are three kinds:
 
 * Operations of torch for which the kit has a row: those in `KEPT` and `KEPT_IF` of the rows. Most
   are gradients, such as that of a ReLU.
-* `SPELLED`: functions of torch that are traced as other functions, before torch takes gradients.
-* `ROWS`, and everything else that `trace_whole` traces: an LSTM, cross entropy,
-  `poptorch.custom_op`
-  and a learner's own lowering. Each is one node of torch's graph, `ipu_teach::whole`, and its
-  backward is another, `ipu_teach::whole_backward`, for which `Capture.lower` adds the gradients of
-  the kit's rows.
+* Functions that are traced as other functions before torch takes gradients: those in `SPELLED`.
+* Everything that `trace_whole` traces: the functions of `ROWS`, such as an LSTM or cross entropy,
+  `poptorch.custom_op`, and a learner's own lowering. Each is a node `ipu_teach::whole` of torch's
+  graph. Its backward pass is a node `ipu_teach::whole_backward`, for which `Capture.lower` adds the
+  gradients of the kit's rows.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import sqrt
-from typing import Any
 
 import torch
 from torch.autograd.function import FunctionCtx
@@ -30,7 +28,7 @@ from ipu_teach.frontends.ir import OPS, Ir, Op, Value
 from ipu_teach.frontends.ir.autodiff import add_gradients
 from ipu_teach.frontends.pytorch import private
 from ipu_teach.frontends.pytorch.markers import LIBRARY as _library, LOWERINGS
-from ipu_teach.frontends.pytorch.private import Function, Operation, Target, pytree
+from ipu_teach.frontends.pytorch.private import Argument, Function, Operation, Target, pytree
 from ipu_teach.frontends.pytorch.rows.likelihoods import (
     IGNORED,
     class_numbers,
@@ -41,7 +39,8 @@ from ipu_teach.frontends.pytorch.rows.likelihoods import (
 from ipu_teach.frontends.pytorch.rows.registry import KEPT_IF, concatenate
 
 Tensors = Sequence[torch.Tensor]
-WHOLE, BACKWARD = "ipu_teach::whole", "ipu_teach::whole_backward"
+WHOLE = "ipu_teach::whole"
+BACKWARD = "ipu_teach::whole_backward"
 LEARNERS = "lowering "  # the prefix of an operation that a learner lowers
 
 _library.define("whole(Tensor[] inputs, str name, str how, Tensor[] examples) -> Tensor[]")
@@ -49,10 +48,12 @@ _library.define("whole_backward(Tensor[] gradients, Tensor[] inputs, Tensor[] ou
 
 
 def _like_examples(inputs: Tensors, name: str, how: str, examples: Tensors) -> list[torch.Tensor]:
+    """Return empty tensors like the examples, in place of the results of "whole"."""
     return [torch.empty_like(t) for t in examples]
 
 
 def _like_inputs(gradients: Tensors, inputs: Tensors, outs: Tensors) -> list[torch.Tensor]:
+    """Return empty tensors like the inputs, in place of the results of "whole_backward"."""
     return [torch.empty_like(t) for t in inputs]
 
 
@@ -62,7 +63,7 @@ for _name, _shapes in (("whole", _like_examples), ("whole_backward", _like_input
 
 
 def _save(ctx: FunctionCtx, inputs: tuple[Tensors, str, str, Tensors], output: Tensors) -> None:
-    """Save the inputs and results of `trace_whole` for its backward."""
+    """Save the inputs and results of `trace_whole` for its backward pass."""
     ctx.inputs = len(inputs[0])
     ctx.examples = len(inputs[3])
     ctx.save_for_backward(*inputs[0], *output)
@@ -73,10 +74,11 @@ def _backward(
 ) -> tuple[list[torch.Tensor | None], None, None, list[None]]:
     """Return the gradients of the arguments of `trace_whole`.
 
-    Missing gradients of results are zeros.
+    A result without a gradient has the gradient 0.
     """
     saved = ctx.saved_tensors
-    inputs, outs = saved[: ctx.inputs], saved[ctx.inputs :]
+    inputs = saved[: ctx.inputs]
+    outs = saved[ctx.inputs :]
     pairs = zip(gradients, outs, strict=True)
     known = [torch.zeros_like(out) if g is None else g for g, out in pairs]
     results = torch.ops.ipu_teach.whole_backward(known, list(inputs), list(outs))
@@ -92,20 +94,19 @@ torch.library.register_autograd(WHOLE, _backward, setup_context=_save, lib=_libr
 class Capture:
     """The undecomposed operations of one capture."""
 
-    calls: list[tuple[Operation, list[Any], pytree.TreeSpec]] = field(
-        default_factory=list
-    )  # calls of learners' operations
-    ops: dict[Value, list[Op]] = field(
-        default_factory=dict
-    )  # operations of a node, by its first result
+    # the calls of learners' operations: each operation with its flattened arguments
+    calls: list[tuple[Operation, list[Argument], pytree.TreeSpec]] = field(default_factory=list)
+    # the operations of each node, by its first result
+    ops: dict[Value, list[Op]] = field(default_factory=dict)
 
-    def lower(self, graph: Ir, name: str, args: Sequence[Any]) -> list[Value]:
+    def lower(self, graph: Ir, name: str, args: Sequence[Argument]) -> list[Value]:
         """Add the operations of a node `ipu_teach::whole` or `whole_backward` to a graph."""
         return self._backward(graph, *args) if name == BACKWARD else self._forward(graph, *args)
 
     def _forward(
-        self, graph: Ir, inputs: list[Value], name: str, how: str, _: object
+        self, graph: Ir, inputs: list[Value], name: str, how: str, examples: list[Value]
     ) -> list[Value]:
+        """Add the operations of a node `ipu_teach::whole`, and return its results."""
         start = len(graph.ops)
         with graph.at(part="forward"):
             if name.startswith(LEARNERS):
@@ -118,6 +119,7 @@ class Capture:
         return outs
 
     def _learners(self, graph: Ir, inputs: list[Value], number: int) -> list[Value]:
+        """Add the operations of the learner's operation in `calls[number]`."""
         operation, flat, form = self.calls[number]
         values = iter(inputs)
         arguments = [next(values) if isinstance(v, torch.Tensor) else v for v in flat]
@@ -128,6 +130,7 @@ class Capture:
     def _backward(
         self, graph: Ir, gradients: list[Value], inputs: list[Value], outs: list[Value]
     ) -> list[Value]:
+        """Add the operations of a node `ipu_teach::whole_backward`, and return the gradients."""
         pairs = zip(outs, gradients, strict=True)
         grads = {out: g for out, g in pairs if g.number != 0}
         add_gradients(graph, self.ops[outs[0]], grads, {v for v in inputs if v.floating})
@@ -140,7 +143,7 @@ current: Capture | None = None
 
 @contextmanager
 def capture() -> Iterator[Capture]:
-    """Begin a capture: the result records the undecomposed operations of this block."""
+    """Begin a capture: the result records the undecomposed operations of the `with` block."""
     global current
     outer = current
     current = Capture()
@@ -150,26 +153,28 @@ def capture() -> Iterator[Capture]:
         current = outer
 
 
-def trace_whole(name: str, inputs: Tensors, how: Any, examples: Tensors) -> list[torch.Tensor]:
-    """Trace one node for a row of the IR, or for a function of `ROWS`.
+def trace_whole(name: str, inputs: Tensors, how: Argument, examples: Tensors) -> list[torch.Tensor]:
+    """Trace one node for a row of `frontends.ir`, or for a function of `ROWS`.
 
-    `how` are the arguments besides `inputs`, in a form that JSON can represent; the results are
-    like `examples`.
+    `how` contains the other arguments besides `inputs`, in a form that JSON can represent. The
+    results have the shapes and dtypes of `examples`.
     """
     results = torch.ops.ipu_teach.whole(list(inputs), name, json.dumps(how), list(examples))
-    # copies, because forward may change its results in place, and the backward reads these
+    # copies, because forward may change them in place, and the backward pass reads the results
     return [result.clone() for result in results]
 
 
 def is_learners_operation(name: str) -> bool:
-    """Return whether an operation belongs to a learner's library and the kit can lower it."""
+    """Return whether an operation belongs to a learner's library and can be lowered."""
     library, _, plain = name.partition("::")
     is_foreign = bool(library) and library not in ("aten", "prims", "prim", "ipu_teach")
     return is_foreign and (name in LOWERINGS or plain in OPS)
 
 
-def call_learners(function: Target, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Call a learner's operation: as one node, unless torch knows its gradient."""
+def call_learners(
+    function: Target, args: Sequence[Argument], kwargs: Mapping[str, Argument]
+) -> Argument:
+    """Call a learner's operation: as a single node, unless torch knows its gradient."""
     assert current is not None, "called by a capture"
     operation: Operation = getattr(function, "default", function)
     if private.has_gradient(operation):
@@ -188,9 +193,12 @@ def call_learners(function: Target, args: Sequence[Any], kwargs: Mapping[str, An
 
 
 def lower_learners(
-    graph: Ir, operation: Operation, args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> Any:
-    """Lower a learner's operation by its `lowering`, or by the row of the IR with its name.
+    graph: Ir,
+    operation: Operation,
+    args: Sequence[Argument],
+    kwargs: Mapping[str, Argument],
+) -> Argument:
+    """Lower a learner's operation by its `lowering`, or by the row with its name.
 
     The row gets the tensors in order, and all other arguments by name.
     """
@@ -217,13 +225,14 @@ def decompositions(table: Mapping[Target, Function]) -> dict[Target, Function]:
 
 
 def _plain_name(operation: Operation) -> str:
+    """Return the name of an operation without "aten::"."""
     return str(operation._schema.name).removeprefix("aten::")
 
 
 def _unless(is_kept: Callable[..., bool], spelled: Function) -> Function:
     """Return a decomposition that skips the calls for which `is_kept` is true."""
 
-    def decomposed(*args: Any, **kwargs: Any) -> Any:
+    def decomposed(*args: Argument, **kwargs: Argument) -> Argument:
         return NotImplemented if is_kept(*args, **kwargs) else spelled(*args, **kwargs)
 
     return decomposed
@@ -232,7 +241,8 @@ def _unless(is_kept: Callable[..., bool], spelled: Function) -> Function:
 # --- functions that are traced as other functions -------------------------------------------------
 
 SPELLED: dict[Target, Function] = {}
-ROWS: dict[str, Callable[..., list[Value]]] = {}  # functions by the name that `trace_whole` gets
+# functions that add the operations of a node to a graph, by the name that `trace_whole` gets
+ROWS: dict[str, Callable[..., list[Value]]] = {}
 
 
 _sdpa = torch.ops.aten.scaled_dot_product_attention.default
@@ -243,18 +253,19 @@ def _attention(
     attn_mask: torch.Tensor | None = None, dropout_p: float = 0.0,
     is_causal: bool = False, *, scale: float | None = None, enable_gqa: bool = False,
 ) -> torch.Tensor:  # fmt: skip
-    """Return softmax(query keyᵀ scale + mask) value, in a capture with a single product by `scale`.
+    """Return softmax(query keyᵀ scale + mask) value, with a single multiplication by `scale`.
 
-    It is registered for the operation, not in `SPELLED`, because `nn.MultiheadAttention` calls it
-    within another function of torch.
+    Outside of a capture, torch's own composition runs. This function is registered for the
+    operation and not in `SPELLED`, because `nn.MultiheadAttention` calls the operation from another
+    function of torch.
     """
     if current is None or (is_causal and attn_mask is not None):
         args = query, key, value, attn_mask, dropout_p, is_causal
         return private.as_torch_spells(_sdpa, *args, scale=scale, enable_gqa=enable_gqa)
-    if enable_gqa:  # several heads of queries share one of keys and values
+    if enable_gqa:  # several heads of queries share one head of keys and values
         key, value = (t.repeat_interleave(query.shape[-3] // t.shape[-3], -3) for t in (key, value))
     factor = 1 / sqrt(query.shape[-1]) if scale is None else scale
-    # scores are FLOAT up to the softmax, because they may exceed the range of HALF
+    # in FLOAT up to the softmax, because scores may exceed the range of HALF
     scores = query.float() @ key.float().transpose(-2, -1) * factor
     if is_causal:
         attn_mask = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
@@ -263,7 +274,7 @@ def _attention(
         attn_mask = float_mask.masked_fill(~attn_mask, float("-inf"))
     if attn_mask is not None:
         scores = scores + attn_mask
-    # `safe_softmax` gives 0 for a query without keys; with a causal mask, each query has a key
+    # safe_softmax returns 0 for a query without keys; with a causal mask, each query has a key
     softmax = torch.softmax if is_causal or attn_mask is None else private.safe_softmax
     weights = softmax(scores, -1).to(value.dtype)
     if dropout_p > 0:
@@ -278,10 +289,10 @@ RECURRENT = {"lstm": "lstm", "gru": "gru", "rnn_tanh": "tanh", "rnn_relu": "relu
 
 
 def _recurrent(kind: str) -> Function:
-    """Return the function that traces recurrent layers of a kind as one node."""
+    """Return a replacement for torch's function of recurrent layers, which traces a single node."""
     spelled = getattr(torch.ops.aten, kind)
 
-    def traced(*args: Any) -> Any:
+    def traced(*args: Argument) -> Argument:
         """Trace one node, unless a sequence is packed or a state is projected."""
         if isinstance(args[3], (list, tuple)):  # a torch.nn.utils.rnn.PackedSequence
             return spelled.data(*args)
@@ -332,7 +343,7 @@ def _recurrent_rows(kind: str) -> Callable[..., list[Value]]:
 
 
 def _row(graph: Ir, x: Value, place: int) -> Value:
-    """Return x[place]."""
+    """Return x[place], which has one dimension less than x."""
     part = graph.op("slice", x, dim=0, begin=place, end=place + 1)
     return graph.op("reshape", part, shape=x.shape[1:])
 
@@ -357,9 +368,8 @@ def _cross_entropy(
     is_old_style = size_average is not None or reduce is not None
     if has_shares or is_old_style or input.dim() < 2:
         number = {"none": 0, "mean": 1, "sum": 2}[reduction]
-        return private.cross_entropy_loss(
-            input, target, weight, number, ignore_index, label_smoothing
-        )
+        options = number, ignore_index, label_smoothing
+        return private.cross_entropy_loss(input, target, weight, *options)
     example = input.new_empty(target.shape if reduction == "none" else ())
     return trace_whole("cross_entropy", [input, target], [reduction, ignore_index], [example])[0]
 

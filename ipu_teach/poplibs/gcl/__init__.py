@@ -1,7 +1,8 @@
-"""gcl: collectives, in which IPUs or replicas make one of what each of them has.
+"""gcl: collectives, which combine or exchange the values of several IPUs or replicas.
 
-Every function appends to the Sequence `prog` and runs nothing; each is a program of copies and
-popops alone. `ring` has the rounds, `ranks` what is done with them, `groups` who talks to whom.
+Every function appends to the Sequence `prog` and runs nothing; the programs consist of copies and
+popops alone. `ring` contains the rounds of the ring algorithms, `ranks` the collectives built from
+them, and `groups` the sets of replicas that take part.
 """
 
 import typing as _typing
@@ -11,5 +12,5 @@ from ipu_teach.poplibs.gcl.collectives import *
 from ipu_teach.poplibs.gcl.groups import *
 from ipu_teach.poplibs.gcl.io_tiles import *
 
-if not _typing.TYPE_CHECKING:  # a list that is worked out would hide every name from mypy
+if not _typing.TYPE_CHECKING:  # mypy would not see any name in a list that is computed
     __all__ = _offered(globals())

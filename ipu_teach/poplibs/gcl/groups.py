@@ -1,5 +1,4 @@
-"""The groups of replicas that take part in a collective, and the operators that combine their
-values."""
+"""The groups of replicas that take part in a collective, and the operators that combine values."""
 
 from __future__ import annotations
 
@@ -16,8 +15,10 @@ __all__ = ["CollectiveOperator", "CommGroup", "CommGroupType"]
 
 
 class CollectiveOperator(Enum):
-    """The operation that combines the values of two replicas. MEAN is ADD, divided by the number of
-    replicas."""
+    """The operation that combines the values of replicas.
+
+    MEAN is ADD, divided by the number of replicas.
+    """
 
     ADD = "ADD"
     MEAN = "MEAN"
@@ -30,8 +31,12 @@ class CollectiveOperator(Enum):
 
 
 class CommGroupType(Enum):
-    """The replicas of a group: ALL of them; CONSECUTIVE ones, as 0 1 | 2 3 | 4 5 | 6 7; or the
-    first of each such group, the second of each, and so on: ORTHOGONAL, as 0 2 4 6 | 1 3 5 7."""
+    """The way in which replicas are divided into groups.
+
+    Of 8 replicas, ALL is one group. CONSECUTIVE groups have neighbouring replicas, such as 0 1 | 2
+    3 | 4 5 | 6 7. ORTHOGONAL groups have the first replica of each consecutive group, the second of
+    each, and so on, such as 0 2 4 6 | 1 3 5 7.
+    """
 
     ALL = "ALL"
     CONSECUTIVE = "CONSECUTIVE"
@@ -41,10 +46,11 @@ class CommGroupType(Enum):
 @advised("write CommGroup(), which is all of them.")
 @dataclass(frozen=True)
 class CommGroup:
-    """Groups of `size` replicas each, which are independent of each other; size 0 is all of them.
+    """The division of replicas into independent groups of `size`; size 0 is one group of all.
 
-    Of R replicas, CONSECUTIVE groups have neighbouring ones, and ORTHOGONAL groups have replicas R
-    / size apart. Raises `PoplibsError` for another kind, a negative size, and a size for ALL.
+    Of R replicas, CONSECUTIVE groups have neighbouring ones, and ORTHOGONAL groups have replicas
+    that are R / size apart. Raises `PoplibsError` for any other kind, a negative size, or a size
+    for ALL.
     """
 
     kind: CommGroupType = CommGroupType.ALL
@@ -62,8 +68,10 @@ class CommGroup:
         return f"CommGroup({f'{self.kind.name}, {self.size}' if self.size else ''})"
 
     def of(self, replicas: int) -> list[list[int]]:
-        """Return the replicas of each group. Raises `PoplibsError` unless the size divides how many
-        there are."""
+        """Return the replicas of each group of `replicas` replicas.
+
+        Raises `PoplibsError` unless the group size divides their number.
+        """
         size = self.size or replicas
         if replicas % size:
             fit = ", ".join(f"{n}" for n in range(1, replicas + 1) if replicas % n == 0)
@@ -76,7 +84,7 @@ class CommGroup:
         return [list(range(first, first + size)) for first in range(0, replicas, size)]
 
 
-# by operator: the function that works in place on two tensors
+# the function that combines two tensors in place, by operator
 STEPS = {
     CollectiveOperator.ADD: popops.add_in_place,
     CollectiveOperator.MEAN: popops.add_in_place,
@@ -88,9 +96,11 @@ STEPS = {
 }
 
 
-def operator_of(operator: object, dtype: type[DType]) -> CollectiveOperator:
-    """Return the operator that is meant, by itself or by name. Raises `PoplibsError` for one that
-    is none, or none for this dtype."""
+def operator_of(operator: CollectiveOperator | str, dtype: type[DType]) -> CollectiveOperator:
+    """Return the operator for its value or name, for tensors of `dtype`.
+
+    Raises `PoplibsError` if there is no such operator, or if it does not work on `dtype`.
+    """
     op = CollectiveOperator.__members__.get(operator) if isinstance(operator, str) else operator
     if not isinstance(op, CollectiveOperator):
         raise as_given(operator, "op", f"use one of {', '.join(o.name for o in STEPS)}.")
@@ -102,7 +112,11 @@ def operator_of(operator: object, dtype: type[DType]) -> CollectiveOperator:
         )
     logical = op in (CollectiveOperator.LOGICAL_AND, CollectiveOperator.LOGICAL_OR)
     if logical != (dtype is BOOL) or (op is CollectiveOperator.MEAN and dtype not in (FLOAT, HALF)):
-        kinds = "BOOL" if logical else "FLOAT and HALF" if op is op.MEAN else "numbers"
+        kinds = "numbers"
+        if logical:
+            kinds = "BOOL"
+        elif op is op.MEAN:
+            kinds = "FLOAT and HALF"
         raise refused(
             f"was given tensors of {dtype.__name__}, and {op.name} works on {kinds}.",
             next_step="cast them with popops.cast, or use another operator.",

@@ -1,8 +1,8 @@
-"""The tiles that are reserved for transfers, so that other tiles compute at the same time.
+"""The tiles that are reserved for transfers, so that other tiles can compute at the same time.
 
-I/O tiles are the first of each IPU; `IPUModel(io_tiles=…)` sets their number. Poplar's programs ask
-`per_ipu_tiles(graph, 0, n)` for them and `per_ipu_tiles(graph, n, rest)` for the computing tiles,
-and create a virtual graph of each. Which tiles gcl picks for that is not published.
+I/O tiles are the first tiles of each IPU; `IPUModel(io_tiles=…)` sets their number. Poplar programs
+get them from `per_ipu_tiles(graph, 0, n)` and the computing tiles from `per_ipu_tiles(graph, n,
+rest)`, and create a virtual graph of each. Which tiles gcl chooses for this is not published.
 """
 
 from __future__ import annotations
@@ -18,12 +18,11 @@ __all__ = ["get_min_io_tiles", "per_ipu_tiles"]
 
 @library
 def per_ipu_tiles(graph: Graph, offset: int, count: int) -> list[int]:
-    """`count` tiles of each IPU of the graph, from its tile `offset` on: their numbers, those of
-    all IPUs, ascending, as `Graph.create_virtual_graph` takes them.
+    """Return the numbers of `count` tiles on each IPU of the graph, from its tile `offset` on.
 
-    With `IPUModel(io_tiles=64)` the I/O tiles are `per_ipu_tiles(graph, 0, 64)`, and the tiles that
-    compute `per_ipu_tiles(graph, 64, graph.target.tiles_per_ipu - 64)`. Raises `PoplibsError` for
-    tiles that are not there.
+    They are ascending, for `Graph.create_virtual_graph`. With `IPUModel(io_tiles=64)` the I/O tiles
+    are `per_ipu_tiles(graph, 0, 64)`, and the computing tiles `per_ipu_tiles(graph, 64,
+    graph.target.tiles_per_ipu - 64)`. Raises `PoplibsError` for tiles that do not exist.
     """
     tiles_per_ipu = graph.target.tiles_per_ipu
     if not is_count(offset, 0) or not is_count(count, 1) or offset + count > tiles_per_ipu:
@@ -40,7 +39,7 @@ def per_ipu_tiles(graph: Graph, offset: int, count: int) -> list[int]:
 
 @library
 def get_min_io_tiles(graph: Graph) -> NoReturn:
-    """Not offered: raises `NotOfferedError`."""
+    """Raise `NotOfferedError`: this kit does not know the library's minimum number of I/O tiles."""
     raise NotOfferedError("""gcl.get_min_io_tiles is not offered by this kit: the library's minimum
         number of I/O tiles is not published.
         next:  choose a number: IPUModel(io_tiles=64) on a whole chip, 1 on one of a few tiles.""")

@@ -1,4 +1,4 @@
-"""Linear algebra: matrix products and convolutions, planned for the machine, and transposes."""
+"""poplin: matrix products and convolutions, planned for the machine, and transposes."""
 
 import typing as _typing
 
@@ -11,5 +11,5 @@ from ipu_teach.poplibs.poplin.operands import *
 from ipu_teach.poplibs.poplin.plan import *
 from ipu_teach.poplibs.poplin.transposes import *
 
-if not _typing.TYPE_CHECKING:  # a list that is worked out would hide every name from mypy
+if not _typing.TYPE_CHECKING:  # mypy would not see any name in a list that is computed
     __all__ = _offered(globals())

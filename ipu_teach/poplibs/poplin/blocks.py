@@ -14,7 +14,7 @@ Part = tuple[int, int]
 
 
 def shares_of(elements: int, parts: int, dtype: type[DType]) -> list[Part]:
-    """Return `elements` cut into parts of whole 64-bit words, some perhaps empty."""
+    """Return `parts` intervals of complete 64-bit words, some possibly empty, of `elements`."""
     grain = 8 // dtype.size
     words = balanced_partition(-(-elements // grain), parts)
     return [(min(begin * grain, elements), min(end * grain, elements)) for begin, end in words]
@@ -68,8 +68,8 @@ def add_sums(
 ) -> None:
     """Add the vertices that sum `partials` [inner blocks, *out.shape] into `out` [groups, m, n].
 
-    Each block of `out`, by the `parts` of its dimensions, is shared out among its tiles,
-    `tiles[groups, m, n]`, which hold one partial each; the shares are mapped to them.
+    Each block of `out`, by the `parts` of its dimensions, is divided over its tiles, `tiles[groups,
+    m, n]`, which hold one partial each; the shares are mapped to them.
     """
     index = [n.reshape(-1) for n in np.indices([len(p) for p in parts])]
     bounds = [_bounds(p) for p in parts]
@@ -81,7 +81,8 @@ def add_sums(
     )
     tile = tiles.reshape(len(sizes), -1)
     shape_of = np.unique(sizes, axis=0, return_inverse=True)[1].reshape(-1)
-    rows: list[tuple[Array, int, Tensor, Tensor]] = []  # (blocks, share, of the first of them)
+    # (blocks, share, and the sums and the result of the first block)
+    rows: list[tuple[Array, int, Tensor, Tensor]] = []
     for number in range(int(shape_of.max(initial=-1)) + 1):
         blocks = np.flatnonzero(shape_of == number)
         cut = tuple(
@@ -120,8 +121,10 @@ def _strides(tensor: Tensor) -> tuple[int, ...]:
 
 
 def _shifted(rows: list[tuple[Array, Tensor]], corner: Array, order: Array) -> Column:
-    """Return the column of tensors that are each there once a block, from the one of the first
-    block."""
+    """Return the column of tensors that each block has, from those of the first block.
+
+    `corner` is the offset of each block; `order` is that of the vertices.
+    """
     column = Column.of([tensor for _, tensor in rows])
     offset = [
         first + corner[blocks] - corner[blocks[0]]
@@ -132,7 +135,7 @@ def _shifted(rows: list[tuple[Array, Tensor]], corner: Array, order: Array) -> C
 
 
 def _bounds(parts: list[Part]) -> tuple[Array, Array]:
-    """(begin, size) of each part; an empty part begins at 0."""
+    """Return (begin, size) of each part; an empty part begins at 0."""
     begin, end = np.array(parts, np.int64).reshape(-1, 2).T
     return np.where(end > begin, begin, 0), end - begin
 
@@ -140,12 +143,14 @@ def _bounds(parts: list[Part]) -> tuple[Array, Array]:
 def _blocks(
     tensor: Tensor, group: Array, down: tuple[list[Part], Array], across: tuple[list[Part], Array]
 ) -> Column:
-    """For each vertex the block of its group, and of its parts of the rows and columns, of a tensor
-    [groups, rows, columns]."""
+    """Return, for each vertex, its block of a tensor [groups, rows, columns].
+
+    `down` and `across` are the parts of the rows and columns, and the vertices' indices into them.
+    """
     (rows, r), (columns, c) = down, across
     (r_begin, r_size), (c_begin, c_size) = _bounds(rows), _bounds(columns)
     strides = tensor.layout.strides
-    # blocks of one shape have one form where the elements are at regular distances
+    # blocks of equal shape have one form if the elements have regular strides
     key = (group * len(rows) + r) * len(columns) + c
     if strides is not None:
         key = r_size[r] * (tensor.shape[2] + 1) + c_size[c]

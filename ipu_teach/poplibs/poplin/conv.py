@@ -1,23 +1,23 @@
 """Convolutions on a graph: products by the planner of `mat_mul`.
 
 A row of the left operand is the patch of one window of the kernel: a strided slice of the padded
-input for each place of the kernel, joined behind the channels. That is a view: patches overlap, and
-nothing is copied except the data sent to each tile. The right operand is the weights, with a column
-for each channel of the output. So
+input for each place of the kernel, concatenated along the channels. That is a view: patches
+overlap, and nothing is copied except the data sent to each tile. The right operand is the weights,
+with a column for each channel of the output:
 
     forward         [windows, places * channels] x [places * channels, out_channels]
-    input gradient  the same with the output's gradient, its channels and turned weights
+    input gradient  the same with the output's gradient, its channels and flipped weights
     weight update   [places * channels, windows] x [windows, out_channels]
 
-with groups as one grouped product. A dilated input, such as the gradient of a convolution with a
-stride, is divided into classes of outputs that use the same weights. Each class is a product of its
-own, without the zeros between.
+Groups are one grouped product. A dilated input, such as the gradient of a convolution with a
+stride, is divided into classes of outputs that use the same weights. Each class is a separate
+product, without the zeros in between.
 
 The padding in a patch is zeros that are sent and multiplied: in the gradient of a kernel as wide as
-its field, that is nearly all of it. Exchange code grows with the pieces that a tile is sent. Known
-not to hold: PopLibs takes a vertical multiply-add (ConvPartialVerticalMac) for depthwise
-convolutions, with one channel in a group. Here they are products that leave most of the units idle,
-and the four published ones that the kit has come out at 0.57 to 1.38 of their cycles.
+its field, that is nearly all of it. Exchange code grows with the number of pieces that a tile
+receives. A known deviation: PopLibs uses a vertical multiply-add (ConvPartialVerticalMac) for
+depthwise convolutions, with one channel in a group. Here they are products that leave most of the
+units idle, and the four published ones in the kit take 0.57 to 1.38 of their cycles.
 """
 
 from __future__ import annotations
@@ -82,8 +82,10 @@ _WHAT = "its params"
 @advised("give what plan_convolution returns.")
 @dataclass(frozen=True, repr=False)
 class ConvPlan:
-    """The products of one pass of a convolution, one after the other: `products`, a `MatMulPlan`
-    each. Print it."""
+    """The plan of one pass of a convolution: `products`, a `MatMulPlan` for each product, in order.
+
+    Print it.
+    """
 
     params: ConvParams
     pass_: str
@@ -92,18 +94,20 @@ class ConvPlan:
 
     @property
     def cycles(self) -> int:
-        """Modelled cycles of all products."""
+        """The modelled cycles of all products."""
         return sum(plan.cycles for plan in self.products)
 
     @property
     def macs(self) -> int:
-        """Multiply-adds of all products, with those of the padding."""
+        """The multiply-adds of all products, including those of the padding."""
         return sum(prod((p.product.groups, p.m, p.k, p.n)) for p in self.products)
 
     @property
     def utilisation(self) -> float:
-        """The share of the multiply-accumulates that the matrix-multiply units could do in the time
-        (0 to 1)."""
+        """The share of the multiply-accumulates that the units could do in the same cycles.
+
+        The units are the matrix-multiply units; the share is from 0 to 1.
+        """
         sums = self.products[0].product.partials if self.products else None
         peak_macs = macs_per_cycle(self.params.dtype, sums, self.target) * self.cycles
         return self.macs / peak_macs if peak_macs else 0.0
@@ -117,8 +121,10 @@ class ConvPlan:
 
 
 def macs_per_cycle(dtype: type[DType], partials: type[DType] | None, target: Target) -> int:
-    """Return the multiply-accumulates a cycle of all tiles: a row takes 8 cycles with a panel of
-    FLOAT, and 4 with one of HALF."""
+    """Return the multiply-accumulates per cycle of all tiles.
+
+    A row takes 8 cycles with a panel of FLOAT, and 4 with one of HALF.
+    """
     panel = conv_units(dtype, partials, target) * panel_depth(dtype, target)
     return target.num_tiles * panel // (8 if dtype is FLOAT else 4)
 
@@ -133,11 +139,12 @@ def plan_convolution(
     available_memory_proportion: float | str = MEMORY_PROPORTION,
     options: Options | None = None,
 ) -> ConvPlan:
-    """Return the plan of a pass of the convolution `params` of the forward pass: "INFERENCE_FWD" or
-    "TRAINING_FWD", "TRAINING_BWD" (the input's gradient), "TRAINING_WU" (the weights').
+    """Return the plan of a pass of a convolution with the `params` of the forward pass.
 
-    The options are those of `mat_mul`; the keywords say the commonest. Raises `PoplibsError`, also
-    for a plan that fits on no tile, and `InvalidOptionError`.
+    `pass_` is "INFERENCE_FWD", "TRAINING_FWD", "TRAINING_BWD" (the gradient of the input) or
+    "TRAINING_WU" (that of the weights). The options are those of `mat_mul`, and the keywords set
+    the most common ones. Raises `PoplibsError`, also for a plan that fits on no tile, and
+    `InvalidOptionError`.
     """
     check_sizes(target, 0)
     if pass_ not in PASSES[1:]:
@@ -171,7 +178,7 @@ def _sizes(params: ConvParams, combination: Combination) -> tuple[int, int, int,
 
 
 def _check_given(params: ConvParams, **tensors: tuple[Tensor, tuple[int, ...]]) -> None:
-    """Raise `PoplibsError` unless the tensors are of these shapes, and of the params' dtype."""
+    """Raise `PoplibsError` unless the tensors have these shapes, and the dtype of `params`."""
     for name, (tensor, shape) in tensors.items():
         where = f"{name} {tensor!r}"
         wanted = params.dtype.__name__
@@ -187,14 +194,13 @@ def _check_given(params: ConvParams, **tensors: tuple[Tensor, tuple[int, ...]]) 
 def create_input(
     graph: Graph, params: ConvParams, name: str | None = None, *, options: Options | None = None
 ) -> Tensor:
-    """Return a variable [batch_size, in_channels, *input_field] for `convolution`, with the
-    channels of a place contiguous in memory.
+    """Return a variable [batch_size, in_channels, *input_field] for `convolution`.
 
-    It is spread over the tiles, place by place. For a kernel of one place without padding, it is
-    mapped to the tiles where the product will need it. `options` are those of the convolution.
-    Raises `PoplibsError`.
+    The channels of a place are contiguous in memory. The variable is mapped linearly, place by
+    place. For a kernel of one place without padding, it is mapped to the tiles where the product
+    needs it. `options` are those of the convolution. Raises `PoplibsError`.
     """
-    wish_of(options, None, MEMORY_PROPORTION)  # refuses what is not an option, also if none is used
+    wish_of(options, None, MEMORY_PROPORTION)  # refuses unknown options, also if none is used
     batch, channels, *field = params.input_shape
     tensor = linear(graph, params.dtype, (batch, *field, channels), name)
     channels_first = tensor.dim_roll(tensor.rank - 1, 1)
@@ -211,9 +217,11 @@ def create_input(
 def create_weights(
     graph: Graph, params: ConvParams, name: str | None = None, *, options: Options | None = None
 ) -> Tensor:
-    """Return a variable [num_groups, out_channels / num_groups, in_channels / num_groups, *kernel],
-    mapped to the tiles where `convolution` will need it. `options` are those of the convolution.
-    Raises `PoplibsError`."""
+    """Return a variable for the weights of `convolution`, mapped to the tiles that need them.
+
+    Its shape is [num_groups, out_channels / num_groups, in_channels / num_groups, *kernel].
+    `options` are those of the convolution. Raises `PoplibsError`.
+    """
     plan = plan_convolution(params, graph.target, options=options)
     groups, outs, ins, *kernel = params.weights_shape
     tensor = linear(graph, params.dtype, (groups, *kernel, ins, outs), name)
@@ -230,8 +238,10 @@ def create_weights(
 
 @library
 def create_biases(graph: Graph, out: Tensor, name: str | None = None) -> Tensor:
-    """Return a variable of a bias for each channel of `out`, the output of a convolution, spread
-    over the tiles. Raises `PoplibsError`."""
+    """Return a variable with a bias for each channel of `out`, the output of a convolution.
+
+    It is mapped linearly. Raises `PoplibsError`.
+    """
     return linear(graph, out.dtype, out.shape[1:2], name)
 
 
@@ -241,7 +251,10 @@ def create_biases(graph: Graph, out: Tensor, name: str | None = None) -> Tensor:
 def _patches(
     graph: Graph, x: Tensor, params: ConvParams
 ) -> list[tuple[Combination, Tensor | None]]:
-    """Return the left operand [groups, windows, places * channels] of each class of outputs."""
+    """Return (class, left operand [groups, windows, places * channels]) for each class of outputs.
+
+    The operand is None if no weight contributes to the class.
+    """
     classes = params.classes()
     lower = [0, 0]
     upper = [0, 0]
@@ -274,7 +287,7 @@ def _patches(
             patches.append((combination, None))
         elif len(places) == 1:
             patches.append((combination, laid[places[0]].reshape(sizes[:3])))
-        else:  # all of them share one list of places
+        else:  # all views share one array of positions
             positions = laid.positions() if positions is None else positions
             both = np.stack([positions[place] for place in places], x.rank)
             patches.append((combination, graph.listed(x.dtype, both.reshape(sizes[:3]))))
@@ -293,7 +306,7 @@ def _right(weights: Tensor, combination: Combination) -> Tensor:
 
 
 def _interleaved(parts: list[Tensor], axis: int) -> Tensor:
-    """Return the classes' outputs along a dimension, the first of each, then the second of each."""
+    """Return the outputs of all classes along a dimension: first of each, second of each, …"""
     if len(parts) == 1:
         return parts[0]
     count = parts[-1].shape[axis]
@@ -327,14 +340,15 @@ def convolution(
     plan: ConvPlan | None = None,
     cache: PlanningCache | None = None,
 ) -> Tensor:
-    """x [batch_size, in_channels, *input_field] convolved with weights [num_groups, out_channels /
-    num_groups, in_channels / num_groups, *kernel]: [batch_size, out_channels, *output_field].
+    """Return the convolution of x [batch_size, in_channels, *input_field] with `weights`.
 
-    It is torch's convolution, the cross-correlation, unless the kernel is flipped. With
-    `transpose_and_flip_weights` the weights are those of the pass whose `params.gradient()` is
-    given: a transposed convolution. Sums as in `mat_mul`, place by place of the kernel and then
-    channel by channel; the options are its own. `plan`: what `plan_convolution` returns for these
-    params. Modelled cycles: the plan's. Raises `PoplibsError` and `InvalidOptionError`.
+    `weights` are [num_groups, out_channels / num_groups, in_channels / num_groups, *kernel], and
+    the result is [batch_size, out_channels, *output_field]. It is torch's convolution, the
+    cross-correlation, unless the kernel is flipped. For a transposed convolution, pass
+    `params.gradient()` and `transpose_and_flip_weights=True`: the weights are then those of the
+    other pass. Sums are computed as in `mat_mul`, by place of the kernel and then by channel; the
+    options are those of `mat_mul`. `plan` is the result of `plan_convolution` for these params, and
+    determines the modelled cycles. Raises `PoplibsError` and `InvalidOptionError`.
     """
     turned_weights = _turned(weights) if transpose_and_flip_weights else weights
     _check_given(params, x=(x, params.input_shape), weights=(turned_weights, params.weights_shape))
@@ -365,7 +379,7 @@ def _convolved(
     products = iter(plan.products)
     for combination, patches in _patches(graph, x, params):
         suffix = name if len(plan.products) == 1 else f"{name}/{len(by_combination)}"
-        if patches is None:  # only zeros of the dilation are there
+        if patches is None:  # only zeros of the dilation are multiplied
             kind = plan.params.out_type if params is plan.params else params.dtype
             shape = params.num_groups, _sizes(params, combination)[1], channels // params.num_groups
             out = linear(graph, kind or params.dtype, shape, f"{suffix}/out")
@@ -405,12 +419,12 @@ def convolution_input_gradient(
     *,
     options: Options | None = None,
 ) -> Tensor:
-    """Return the gradient of `convolution` by its input, [batch_size, in_channels, *input_field],
-    from that by its output, dy [batch_size, out_channels, *output_field].
+    """Return the gradient at the input of `convolution`, from the gradient `dy` at its output.
 
-    `params` and `weights`: those of the forward pass. It is the convolution of dy with
-    `weights_transpose_chans_flip_xy` of the weights by `params.gradient()`. The options are those
-    of `mat_mul`. Raises `PoplibsError` and `InvalidOptionError`.
+    The result is [batch_size, in_channels, *input_field], and `dy` is [batch_size, out_channels,
+    *output_field]. `params` and `weights` are those of the forward pass. It is the convolution of
+    dy with `weights_transpose_chans_flip_xy` of the weights, by `params.gradient()`. The options
+    are those of `mat_mul`. Raises `PoplibsError` and `InvalidOptionError`.
     """
     _check_given(params, dy=(dy, params.output_shape), weights=(weights, params.weights_shape))
     plan = plan_convolution(params, graph.target, _BACKWARD, options=options)
@@ -419,8 +433,7 @@ def convolution_input_gradient(
 
 
 def _flipped(x: Tensor, params: ConvParams) -> Tensor:
-    """Return the input flipped in the dimensions that the params name; twice gives the input
-    again."""
+    """Return x, reversed in the dimensions that `params` flips."""
     for axis, flip in enumerate(params.flip_input, 2):  # type: ignore[arg-type]
         x = x.reverse(axis) if flip else x
     return x
@@ -437,11 +450,11 @@ def calculate_weight_deltas(
     *,
     options: Options | None = None,
 ) -> Tensor:
-    """Return the gradient of `convolution` by its weights, of their shape, from that by its output,
-    dy [batch_size, out_channels, *output_field], and its input x.
+    """Return the gradient of the weights of `convolution`, from `dy` at its output and its input x.
 
-    `params`: those of the forward pass. The options are those of `mat_mul`. Raises `PoplibsError`
-    and `InvalidOptionError`.
+    The result has the shape of the weights; `dy` is [batch_size, out_channels, *output_field].
+    `params` are those of the forward pass. The options are those of `mat_mul`. Raises
+    `PoplibsError` and `InvalidOptionError`.
     """
     _check_given(params, dy=(dy, params.output_shape), x=(x, params.input_shape))
     plan = plan_convolution(params, graph.target, _UPDATE, options=options)
@@ -466,7 +479,7 @@ def calculate_weight_deltas(
         places = product(*([place for place, _ in residue.taps] for residue in combination))
         by_place |= {place: parts[:, i] for i, place in enumerate(places)}
     every = list(product(*map(range, kernel)))
-    if len(by_place) < len(every):  # weights that never meet an element
+    if len(by_place) < len(every):  # some weights are not used by any output
         none = linear(graph, params.dtype, (groups, ins, outs), f"{debug_context}/none")
         zero(graph, none, prog, f"{debug_context}/zero")
         by_place = dict.fromkeys(every, none) | by_place
@@ -488,11 +501,10 @@ def convolution_weight_update(
     *,
     options: Options | None = None,
 ) -> None:
-    """weights += scale * `calculate_weight_deltas(graph, dy, x, …)`, in place: for a step of
-    learning the scale is minus the rate.
+    """Add `scale` times the result of `calculate_weight_deltas` to `weights`, in place.
 
-    `scale`: a number, or one element, as of `popops.scaled_add_to`, which adds. Raises
-    `PoplibsError` and `InvalidOptionError`.
+    For a training step, `scale` is minus the learning rate. It is a number, or one element as for
+    `popops.scaled_add_to`, which adds. Raises `PoplibsError` and `InvalidOptionError`.
     """
     _check_given(params, weights=(weights, params.weights_shape))
     check_finite("scale", check_factor(graph, "scale", scale, FLOAT, HALF))
@@ -504,8 +516,11 @@ def convolution_weight_update(
 def convolution_bias_update(
     graph: Graph, dy: Tensor, biases: Tensor, scale: Factor, prog: Program, debug_context: str = OWN
 ) -> None:
-    """biases [out_channels] += scale * the sum of dy [batch, out_channels, *field] over all but the
-    channels, in place. `scale`: as of `popops.ReduceParams`. Raises `PoplibsError`."""
+    """Add `scale` times the sum of dy over all but the channels to `biases`, in place.
+
+    dy is [batch, out_channels, *field], and `biases` [out_channels]. `scale` is as for
+    `popops.ReduceParams`. Raises `PoplibsError`.
+    """
     _check_biases(dy, biases)
     check_finite("scale", check_factor(graph, "scale", scale, FLOAT))
     dims = [0, *range(2, dy.rank)]
@@ -518,8 +533,10 @@ def convolution_bias_update(
 def add_bias(
     graph: Graph, out: Tensor, biases: Tensor, prog: Program, debug_context: str = OWN
 ) -> None:
-    """out [batch, out_channels, *field] += biases [out_channels], in place. Raises
-    `PoplibsError`."""
+    """Add `biases` [out_channels] to `out` [batch, out_channels, *field], in place.
+
+    Raises `PoplibsError`.
+    """
     _check_biases(out, biases)
     add_in_place(graph, out, biases.expand([1] * (out.rank - 2)), prog, debug_context)
 
@@ -534,8 +551,10 @@ def _check_biases(out: Tensor, biases: Tensor) -> None:
 def weights_transpose_chans_flip_xy(
     graph: Graph, weights_in: Tensor, weights_out: Tensor, prog: Program, debug_context: str = OWN
 ) -> None:
-    """weights_in [groups, outs, ins, *kernel] copied to weights_out [groups, ins, outs, *kernel],
-    the kernel turned round in each dimension. Raises `PoplibsError`."""
+    """Copy `weights_in` to `weights_out`, with channels exchanged and the kernel flipped.
+
+    They are [groups, outs, ins, *kernel] and [groups, ins, outs, *kernel]. Raises `PoplibsError`.
+    """
     turned = _turned(weights_in)
     tensors = {"weights_in": weights_in, "weights_out": weights_out}
     advice = "make weights_out with its channels the other way round."
@@ -548,26 +567,36 @@ def weights_transpose_chans_flip_xy(
 
 @library
 def get_fwd_flops(params: ConvParams) -> int:
-    """Return the operations on numbers of the forward pass: two for each weight and each element of
-    the input that it meets. Those on the zeros of padding and dilation are none. Raises
-    `PoplibsError`."""
+    """Return the floating-point operations of the forward pass.
+
+    They are two for each pair of a weight and an element of the input; the zeros of padding and
+    dilation do not count. Raises `PoplibsError`.
+    """
     return 2 * params.macs
 
 
 @library
 def get_bwd_flops(params: ConvParams) -> int:
-    """Return those of the input's gradient, as many as in the forward pass; `params`: of that."""
+    """Return the floating-point operations of the input gradient, for the forward `params`.
+
+    They are as many as in the forward pass.
+    """
     return 2 * params.macs
 
 
 @library
 def get_wu_flops(params: ConvParams) -> int:
-    """Return those of the weights' gradient, as many as in the forward pass; `params`: of that."""
+    """Return the floating-point operations of the weight gradient, for the forward `params`.
+
+    They are as many as in the forward pass.
+    """
     return 2 * params.macs
 
 
 @library
 def get_fwd_perfect_cycle_count(graph: Graph, params: ConvParams) -> int:
-    """Return the cycles of the forward pass if all multiply-add units of all tiles were busy all
-    the time, with sums of FLOAT, and nothing had to be sent. Raises `PoplibsError`."""
+    """Return the cycles of the forward pass at full utilisation of all multiply-add units.
+
+    Sums are FLOAT, and nothing is exchanged. Raises `PoplibsError`.
+    """
     return -(-params.macs // macs_per_cycle(params.dtype, FLOAT, graph.target))

@@ -1,5 +1,4 @@
-"""The sizes of a convolution: `ConvParams`, its number of operations, and which weights meet which
-elements of its input."""
+"""The sizes of a convolution: `ConvParams`, its operations, and its classes of outputs."""
 
 from __future__ import annotations
 
@@ -28,11 +27,11 @@ def _whole(name: str, value: object, minimum: int | None = None) -> int:
 
 @dataclass(frozen=True)
 class Class:
-    """The outputs `first`, `first + period`, …, `count` of them, of one dimension, which all use
-    the same weights.
+    """A class of outputs in one dimension that use the same weights.
 
-    `taps`: (place of the weight, element of the input for the first output); each further output
-    uses the element `step` further on.
+    They are `count` outputs: `first`, `first + period`, … `taps` contains (index of the weight,
+    element of the input for the first output). Each further output uses the element that is `step`
+    further on.
     """
 
     first: int
@@ -51,13 +50,19 @@ class ConvParams:
     num_groups, in_channels / num_groups, *kernel] give an output [batch_size, out_channels,
     *output_field].
 
-    `dtype` is FLOAT or HALF, of input and weights; `out_type` that of the output, by default the
-    same. Channels are those of all groups. The following arguments are a number for all dimensions,
-    or one for each: the `stride` between outputs; `padding_lower` and `padding_upper`, the zeros
-    before and behind the field, or, if negative, the number of its elements that are cut off;
-    `input_dilation` and `kernel_dilation`, which put one zero less than that between neighbours,
-    before any padding. `flip_input` turns the padded field round, and `flip_kernel` the kernel:
-    without it a convolution is torch's, the cross-correlation. Raises `PoplibsError`.
+    `dtype` of input and weights is FLOAT or HALF; `out_type` is that of the output, by default the
+    same. The channels are those of all groups together. The following arguments are one number for
+    all dimensions, or a list with one for each:
+
+    * `stride` is the distance between outputs.
+    * `padding_lower` and `padding_upper` are the zeros before and behind the field, or, if
+      negative, the number of its elements that are removed.
+    * `input_dilation` and `kernel_dilation` insert that number less one of zeros between
+      neighbours, before any padding.
+    * `flip_input` reverses the padded field, and `flip_kernel` the kernel. Without it a convolution
+      is torch's, the cross-correlation.
+
+    Raises `PoplibsError`.
     """
 
     dtype: type[DType]
@@ -111,7 +116,7 @@ class ConvParams:
                     next:  use a smaller kernel, or pad the field.""")
 
     def _each(self, name: str, rank: int) -> tuple[Any, ...]:
-        """Return an attribute for each dimension of the field."""
+        """Return an attribute as a tuple with a value for each dimension of the field."""
         value = getattr(self, name)
         values = tuple(value) if isinstance(value, (list, tuple)) else (value,) * rank
         if len(values) != rank or not rank:
@@ -120,7 +125,7 @@ class ConvParams:
         return values
 
     def _sizes(self, *names: str) -> list[tuple[Any, ...]]:
-        """Return the values of these attributes, dimension by dimension."""
+        """Return the values of these attributes for each dimension."""
         return list(zip(*(getattr(self, name) for name in names), strict=True))
 
     @property
@@ -143,23 +148,28 @@ class ConvParams:
 
     @property
     def input_shape(self) -> tuple[int, ...]:
-        """(batch_size, in_channels, *input_field)."""
+        """The shape of the input: (batch_size, in_channels, *input_field)."""
         return (self.batch_size, self.in_channels, *(n for (n,) in self._sizes("input_field")))
 
     @property
     def weights_shape(self) -> tuple[int, ...]:
-        """(num_groups, out_channels / num_groups, in_channels / num_groups, *kernel)."""
+        """The shape of the weights, with the channels of one group.
+
+        It is (num_groups, out_channels / num_groups, in_channels / num_groups, *kernel).
+        """
         channels = self.out_channels // self.num_groups, self.in_channels // self.num_groups
         return (self.num_groups, *channels, *(n for (n,) in self._sizes("kernel")))
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """(batch_size, out_channels, *output_field)."""
+        """The shape of the output: (batch_size, out_channels, *output_field)."""
         return (self.batch_size, self.out_channels, *self.output_field)
 
     def canonicalize(self) -> ConvParams:
-        """Return the same convolution without what changes nothing: padding behind the last window,
-        and the stride of one output."""
+        """Return the same convolution without parameters that have no effect.
+
+        They are padding behind the last window, and the stride of a single output.
+        """
         names = "padding_lower", "padding_upper", "flip_input", "stride"
         lower = []
         upper = []
@@ -174,9 +184,12 @@ class ConvParams:
         return replace(self, padding_lower=lower, padding_upper=upper, stride=stride)
 
     def gradient(self) -> ConvParams:
-        """Return the convolution of the output's gradient with `weights_transpose_chans_flip_xy` of
-        the weights, which makes the input's gradient (of the flipped input, where it is
-        flipped)."""
+        """Return the convolution that computes the gradient of the input.
+
+        Its input is the gradient of the output, and its weights are those of
+        `weights_transpose_chans_flip_xy`. Where the input is flipped, its result is the gradient of
+        the flipped input.
+        """
         names = "input_field", "input_dilation", "output_field", "stride"
         lower = [n - 1 - first for n, first in zip(self._dilated_kernel, self._before, strict=True)]
         upper = [
@@ -203,16 +216,16 @@ class ConvParams:
 
     @property
     def _before(self) -> list[int]:
-        """The zeros before each dimension of the input, flipped where it is."""
+        """The zeros before each dimension of the input, after it is flipped."""
         names = "padding_lower", "padding_upper", "flip_input"
         return [upper if flip else lower for lower, upper, flip in self._sizes(*names)]
 
     def classes(self) -> list[list[Class]]:
-        """For each dimension of the field its classes of outputs; every weight is in one at most.
+        """Return the classes of outputs for each dimension.
 
-        Between the elements of a dilated input are zeros, which need not be multiplied: outputs
-        meet only some of the weights, the same ones again after a period. Without dilation there is
-        one class.
+        Every weight is in at most one class of a dimension. Between the elements of a dilated input
+        are zeros, which need not be multiplied: outputs use only some of the weights, the same ones
+        again after a period. Without dilation there is one class.
         """
         classes_by_axis = []
         names = "kernel", "kernel_dilation", "flip_kernel", "input_dilation", "stride"
@@ -236,8 +249,10 @@ class ConvParams:
 
     @property
     def macs(self) -> int:
-        """Products of an element of the input and a weight; none of them with padding, or with the
-        zeros of dilation."""
+        """The number of products of an element of the input and a weight.
+
+        Products with padding, or with the zeros of dilation, do not count.
+        """
         pairs: int = prod(
             sum(
                 0 <= start + i * residue.step < size

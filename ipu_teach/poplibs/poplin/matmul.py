@@ -1,4 +1,4 @@
-"""Matrix products on a graph, by the plan: multiply blocks, add partial sums, convert."""
+"""Matrix products on a graph, by a plan: multiply blocks, add partial sums, convert."""
 
 from __future__ import annotations
 
@@ -79,8 +79,7 @@ def mat_mul() -> None:
 
 @variant(_multiplied, 3)
 def mat_mul_grouped() -> None:
-    """A product [groups, m, n] for each group of a [groups, m, k] and b [groups, k, n]; else as
-    `mat_mul`."""
+    """Return the products [groups, m, n] of a [groups, m, k] and b [groups, k, n]."""
 
 
 def _accumulated(
@@ -115,17 +114,17 @@ def _accumulated(
 
 @variant(_accumulated, 2)
 def mat_mul_acc() -> None:
-    """c += k * (a @ b); c [m, n] FLOAT or HALF, a and b as for `mat_mul`, k a number or one element
-    of c's dtype.
+    """Add k * (a @ b) to c [m, n], FLOAT or HALF.
 
-    The product is made as a tensor of c's dtype, then added as by `popops.scaled_add_to`: times k,
-    rounded, added, rounded.
+    a and b are as for `mat_mul`; k is a number, or one element of c's dtype. The product is
+    computed in c's dtype, and added as by `popops.scaled_add_to`: multiplied by k, rounded, added,
+    rounded.
     """
 
 
 @variant(_accumulated, 3)
 def mat_mul_grouped_acc() -> None:
-    """c += k * (a @ b) for each group; c [groups, m, n]. Otherwise as `mat_mul_acc`."""
+    """Add k * (a @ b) to c [groups, m, n] for each group; see `mat_mul_acc`."""
 
 
 def _check_ranks(graph: Graph, rank: int, **tensors: Tensor) -> None:
@@ -151,8 +150,7 @@ def _settled(
     plan: Plan,
     cache: PlanningCache | None,
 ) -> tuple[Product, Plan]:
-    """Return the product of operands [m, k] and [k, n], or with groups in front, and its plan,
-    after all checks of them.
+    """Return (product, plan) of operands [m, k] and [k, n], after all checks.
 
     An empty product has no plan.
     """
@@ -194,8 +192,7 @@ def _settled(
 def _mat_mul(
     graph: Graph, full_product: Product, plan: Plan, a: Tensor, b: Tensor, prog: Program, name: str
 ) -> Tensor:
-    """Return the product [groups, m, n] of [groups, m, k] and [groups, k, n], by a plan that
-    fits."""
+    """Return the product [groups, m, n] of [groups, m, k] and [groups, k, n], by a plan."""
     if plan is None:
         out = linear(
             graph,
@@ -203,7 +200,7 @@ def _mat_mul(
             (full_product.groups, full_product.m, full_product.n),
             f"{name}/out",
         )
-        if out.num_elements:  # sums of nothing
+        if out.num_elements:  # sums without terms
             zero(graph, out, prog, f"{name}/zero")
         return out
     tiles = tiles_of(plan, graph.target.num_tiles)
@@ -278,8 +275,7 @@ def _add_up(
     name: str,
     suffix: str,
 ) -> Tensor:
-    """Return the sums of the inner blocks added, each block of the result shared out among the
-    tiles that have a part of it."""
+    """Return the sums of the inner blocks; each block of the result is divided over its tiles."""
     full_product = plan.product
     out = graph.add_variable(full_product.out, partials.shape[1:], f"{name}/out{suffix}")
     compute_set = graph.add_compute_set(f"{name}/reduce{suffix}")
@@ -300,7 +296,7 @@ def add_shared(
     out: Tensor,
     tiles: list[int],
 ) -> None:
-    """The rows of sums added up to out, which is shared out among the tiles that have them."""
+    """Add vertices that sum the rows of `sums` into `out`, which is divided over `tiles`."""
     shares = shares_of(out.num_elements, len(tiles), out.dtype)
     for tile, (low, high) in zip(tiles, shares, strict=True):
         if low < high:

@@ -1,12 +1,11 @@
-"""The vertices of a matrix product. Their values are numpy's; their cycles are PopLibs' estimates
-of its own.
+"""The codelets of a matrix product: numpy's values, and PopLibs' estimates of its own vertices.
 
-- FLOAT: numpy's `a @ b` in single precision.
-- HALF or 8-bit operands with sums of FLOAT: each product of two is exact in single precision, and
-  added in it ("fp16.32").
-- with sums of HALF ("fp16.16"): the units add a panel of the inner dimension (16 HALF, 32 of 8
-  bits), and between panels the sum is a half, rounded to nearest. So a long sum of halves loses
-  what a short one keeps. How the chip rounds within a panel is not published; here it adds in
+* FLOAT is numpy's `a @ b` in single precision.
+* HALF or 8-bit operands with sums of FLOAT ("fp16.32"): each product of two operands is exact in
+  single precision, in which the products are added.
+* Sums of HALF ("fp16.16"): the units add a panel of the inner dimension (16 HALF, or 32 of 8 bits),
+  and between panels the sum is HALF, rounded to nearest. A long sum of HALF therefore loses digits
+  that a short one keeps. How the chip rounds within a panel is not published; here it adds in
   single precision.
 """
 
@@ -18,17 +17,17 @@ import numpy as np
 
 from ipu_teach.cost import vertices
 from ipu_teach.graph import InOut, Input, Output, SupervisorVertex, Vector, Vertex
-from ipu_teach.poplibs.laying import typed
+from ipu_teach.poplibs.laying import Word, typed
 from ipu_teach.poplibs.poplin.plan import multiply_cycles
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, QUARTER, UNSIGNED_CHAR, DType, from_quarter
 
-# depth of a panel: PopLibs' PerformanceEstimation.hpp, input channels of a group
+# the depth of a panel: input channels of a group in PopLibs' PerformanceEstimation.hpp
 HALF_PANEL, QUARTER_PANEL = 16, 32
 
 
 class ConvPartial(SupervisorVertex):
-    """out = a @ b. FLOAT stands for the operands' type, HALF for that of the sums."""
+    """out = a @ b. FLOAT stands for the dtype of the operands, HALF for that of the sums."""
 
     a: Input[Vector[Vector[FLOAT]]]
     b: Input[Vector[Vector[FLOAT]]]
@@ -103,7 +102,7 @@ class ConvPartialQuarter(SupervisorVertex):
         self.out = _in_panels(*self.numbers(), QUARTER_PANEL, None)
 
     def numbers(self) -> tuple[Any, Any]:
-        """Return those that the codes of a and b stand for."""
+        """Return the numbers that the codes of a and b represent."""
         a = from_quarter(self.a, self.a_type.metadata)
         b = self.b
         return a, from_quarter(b, self.b_type.metadata)
@@ -123,8 +122,10 @@ class ConvPartialQuarterMore(ConvPartialQuarter):
 
 
 class ReduceAdd(SupervisorVertex):
-    """out = the rows of x, added one after the other. FLOAT stands for the sums' type, HALF for
-    that of the result."""
+    """out = the rows of x, added one after the other.
+
+    FLOAT stands for the dtype of the sums, HALF for that of the result.
+    """
 
     x: Input[Vector[Vector[FLOAT]]]
     out: Output[Vector[HALF]]
@@ -158,13 +159,13 @@ class Transpose(SupervisorVertex):
     def cycles(self, target: Target) -> int:
         dtype = self.fields["x"].dtype
         grain = 4 if dtype.size == 2 else 2
-        # a partial grain counts as a whole one
+        # a partial grain counts as a complete one
         rows, columns = (-(-n // grain) * grain for n in self.x.shape)
         return int(vertices.transpose(1, (rows, columns), dtype, target))
 
 
 class SplitTranspose(Transpose):
-    """out = x with rows and columns exchanged, shared among the workers."""
+    """out = x with rows and columns exchanged, divided over the workers."""
 
     def cycles(self, target: Target) -> int:
         return int(vertices.split_transpose(self.x.shape, self.fields["x"].dtype, target))
@@ -185,7 +186,11 @@ def multiplier(
     """Return the vertex for operands and sums of these types. With `accumulates`, it adds to the
     present values; with `wide`, it loads 128 bits."""
     name = "ConvPartialHorizontalMac" if method == "HMAC" else "ConvPartial1x1"
-    words = [*dict.fromkeys((a, sums)), "accumulate" * accumulates, "128bit" * wide]
+    words: list[Word] = [
+        *dict.fromkeys((a, sums)),
+        "accumulate" if accumulates else "",
+        "128bit" if wide else "",
+    ]
     if issubclass(a, QUARTER) and issubclass(b, QUARTER):
         words[1:1] = [b]
         base: type[Vertex] = ConvPartialQuarterMore if accumulates else ConvPartialQuarter
@@ -200,7 +205,9 @@ def multiplier(
 
 
 def adder(sums: type[DType], out: type[DType], wide: bool) -> type[Vertex]:
-    """Return the vertex that adds partial sums of one type to results of another. `wide`: it reads
-    128 bits at a time."""
-    words = [*dict.fromkeys((sums, out)), "128bit" * wide]
+    """Return the codelet that adds partial sums of one dtype to a result of another.
+
+    With `wide`, it reads 128 bits at a time.
+    """
+    words: list[Word] = [*dict.fromkeys((sums, out)), "128bit" * wide]
     return typed(ReduceAdd, words, {FLOAT: sums, HALF: out}, wide=wide)

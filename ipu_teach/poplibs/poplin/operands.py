@@ -1,5 +1,4 @@
-"""Operands and results of a product, made where its plan will want them, so that little crosses;
-and that plan, printed."""
+"""Operands and results of a product, mapped as its plan needs them, and that plan as text."""
 
 from __future__ import annotations
 
@@ -52,54 +51,57 @@ def _created(
     available_memory_proportion: float | str = MEMORY_PROPORTION,
     options: Options | None = None,
 ) -> Tensor:
-    """Return the `what` of a product: its rank, and "a", "b" or "out"."""
+    """Return a variable for one side of a product: (rank, "a", "b" or "out")."""
     wish = out_type, options, partials_type, available_memory_proportion
     return _made(graph, dtype, (a_shape, b_shape), name, wish, side)
 
 
 @variant(_created, (2, "a"))
 def create_mat_mul_input_lhs() -> None:
-    """Return a variable of `a_shape` (m, k), mapped to the tiles where `mat_mul` with a b of
-    `b_shape` (k, n) will need it.
+    """Return a variable of `a_shape` (m, k), mapped for `mat_mul` with a b of `b_shape` (k, n).
 
     `out_type` and the options are those of the product. Each block of the plan is distributed over
-    the tiles that multiply it, so that it is exchanged only as far as several tiles need it. Raises
+    the tiles that multiply it, so it is exchanged only if several tiles need it. Raises
     `PoplibsError`.
     """
 
 
 @variant(_created, (2, "b"))
 def create_mat_mul_input_rhs() -> None:
-    """Return a variable of `b_shape` (k, n), mapped to the tiles where `mat_mul` with an a of
-    `a_shape` (m, k) will need it."""
+    """Return a variable of `b_shape` (k, n), mapped for `mat_mul` with an a of `a_shape` (m, k)."""
 
 
 @variant(_created, (2, "out"))
 def create_mat_mul_output() -> None:
-    """Return a variable (m, n) on the tiles where `mat_mul` of `a_shape` (m, k) and `b_shape` (k,
-    n) leaves its result.
+    """Return a variable (m, n), mapped like the result of `mat_mul` of `a_shape` and `b_shape`.
 
-    Its dtype is `out_type`, by default that of the result. It can be the accumulator of
-    `mat_mul_acc`, for example.
+    The shapes are (m, k) and (k, n). The dtype is `out_type`, by default that of the result. The
+    variable can be the accumulator of `mat_mul_acc`, for example.
     """
 
 
 @variant(_created, (3, "a"))
 def create_mat_mul_grouped_input_lhs() -> None:
-    """As `create_mat_mul_input_lhs`, for `mat_mul_grouped`: `a_shape` (groups, m, k), `b_shape`
-    (groups, k, n)."""
+    """Return a variable as `create_mat_mul_input_lhs` does, for `mat_mul_grouped`.
+
+    `a_shape` is (groups, m, k), and `b_shape` (groups, k, n).
+    """
 
 
 @variant(_created, (3, "b"))
 def create_mat_mul_grouped_input_rhs() -> None:
-    """As `create_mat_mul_input_rhs`, for `mat_mul_grouped`: `a_shape` (groups, m, k), `b_shape`
-    (groups, k, n)."""
+    """Return a variable as `create_mat_mul_input_rhs` does, for `mat_mul_grouped`.
+
+    `a_shape` is (groups, m, k), and `b_shape` (groups, k, n).
+    """
 
 
 @variant(_created, (3, "out"))
 def create_mat_mul_grouped_output() -> None:
-    """As `create_mat_mul_output`, for `mat_mul_grouped`: `a_shape` (groups, m, k), `b_shape`
-    (groups, k, n)."""
+    """Return a variable as `create_mat_mul_output` does, for `mat_mul_grouped`.
+
+    `a_shape` is (groups, m, k), and `b_shape` (groups, k, n).
+    """
 
 
 @library
@@ -115,8 +117,10 @@ def pre_arrange_mat_mul_input_rhs(
     available_memory_proportion: float | str = MEMORY_PROPORTION,
     options: Options | None = None,
 ) -> Tensor:
-    """b [k, n] copied to where `mat_mul` with an a of `a_shape` (m, k) will want it: once, before
-    it is used many times."""
+    """Return a copy of b [k, n], mapped for `mat_mul` with an a of `a_shape` (m, k).
+
+    Use it to arrange an operand once, before many products.
+    """
     wish = out_type, options, partials_type, available_memory_proportion
     rearranged = _made(graph, b.dtype, (a_shape, b.shape), f"{debug_context}/b", wish, (2, "b"))
     prog.add(Copy(b, rearranged))
@@ -152,25 +156,28 @@ def _reported(
 
 @variant(_reported, 2)
 def mat_mul_report_plan() -> None:
-    """Print the plan of `mat_mul` of `a_shape` (m, k) and `b_shape` (k, n): how it cuts them, and
-    its modelled cycles.
+    """Print the plan of `mat_mul` for `a_shape` (m, k) and `b_shape` (k, n), with its cycles.
 
-    `plan_mat_mul` gives the same plan as a value. `file`: where to, the screen if it is left out.
+    `plan_mat_mul` returns the same plan as a value. `file` is a text file, by default the screen.
     Raises `PoplibsError`.
     """
 
 
 @variant(_reported, 3)
 def mat_mul_grouped_report_plan() -> None:
-    """As `mat_mul_report_plan`, for `mat_mul_grouped`: `a_shape` (groups, m, k), `b_shape` (groups,
-    k, n)."""
+    """Print a plan as `mat_mul_report_plan` does, for `mat_mul_grouped`.
+
+    `a_shape` is (groups, m, k), and `b_shape` (groups, k, n).
+    """
 
 
 def _planned(
     graph: Graph, dtype: object, shapes: tuple[object, object], wish: tuple[Any, ...], rank: int
 ) -> tuple[list[int], Product, MatMulPlan | None]:
-    """Return the groups, none or one, of a product of these shapes; the product; its plan, None if
-    it is empty."""
+    """Return (groups, product, plan) for operands of these shapes.
+
+    `groups` is a list of none or one; the plan is None for an empty product.
+    """
     (*groups, m, k), (*others, rows, n) = (
         _matrix_shape(shape_name, s, rank)
         for shape_name, s in zip(("a_shape", "b_shape"), shapes, strict=True)
@@ -210,8 +217,7 @@ def _made(
 
 
 def map_blocks(graph: Graph, plan: MatMulPlan, tensor: Tensor, side: str) -> None:
-    """Each block of `tensor` [groups, …] shared out among its tiles: those that read it, or that
-    make it."""
+    """Map each block of `tensor` [groups, …] to the tiles that use it, in equal shares."""
     tiles = tiles_of(plan, graph.target.num_tiles)  # [groups, rows, columns, inner]
     steps = product(
         range(plan.inner_steps if side != "out" else 1),

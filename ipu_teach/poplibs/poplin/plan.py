@@ -41,19 +41,20 @@ from ipu_teach.types import FLOAT, HALF, QUARTER, Array, DType, as_dtype
 
 __all__ = ["MatMulPlan", "PlanningCache", "plan_mat_mul"]
 
-MOST_EXHAUSTIVE = 4096  # tiles; beyond, only `THINNED` cuts of each dimension are tried
+# tiles; for larger machines, only `THINNED` partitions of each dimension are tried
+MOST_EXHAUSTIVE = 4096
 THINNED = 24
-MOST_STEPS = 256  # one after the other; each is a compute set
-LEAST_INNER, LEAST_COLUMNS = 16, 16  # of a step: a panel of the units
-METHODS = ("AMP", "HMAC")  # the multiply-add units, and dot products on the workers
+MOST_STEPS = 256  # consecutive steps, each of which is a compute set
+LEAST_INNER, LEAST_COLUMNS = 16, 16  # of a step: a panel of the matrix-multiply units
+METHODS = ("AMP", "HMAC")  # the matrix-multiply units, and dot products on the workers
 Costs = dict[str, Array]
 
 
 @dataclass(frozen=True)
 class Product:
-    """A product to be planned: [groups, m, k] times [groups, k, n], with its types.
+    """A product to be planned: [groups, m, k] times [groups, k, n], with its dtypes.
 
-    `dtype` is that of both operands, `partials` that of the sums, `out` that of the result.
+    `dtype` is that of both operands, `partials` that of the sums, and `out` that of the result.
     `wide_loads` and `fast_reduce` are those of a `Wish`.
     """
 
@@ -69,16 +70,16 @@ class Product:
 
     @property
     def finished(self) -> bool:
-        """Whether sums are results as they are, where the inner dimension was not cut."""
+        """Whether undivided sums are results without a conversion."""
         return self.partials is self.out
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is to be multiplied."""
+        """Whether there is nothing to multiply."""
         return 0 in (self.groups, self.m, self.k, self.n)
 
     def shapes(self) -> str:
-        """Return both operands' shapes, as text."""
+        """Return the shapes of both operands, as text."""
         lead = f"{self.groups}, " if self.groups > 1 else ""
         return f"[{lead}{self.m}, {self.k}] x [{lead}{self.k}, {self.n}]"
 
@@ -86,15 +87,22 @@ class Product:
 @advised("give what plan_mat_mul returns.")
 @dataclass(frozen=True, repr=False)
 class MatMulPlan:
-    """The partition of a product into blocks, and its modelled cost. Print it, or show it in a
-    notebook.
+    """The partition of a product into blocks, and its modelled cost.
 
-    `group_blocks`, `row_blocks`, `inner_blocks` and `column_blocks` count the blocks of each
-    dimension, each on a tile of its own; `inner_steps` and `column_steps` count the pieces one
-    after the other. `method` is "AMP" (ConvPartial1x1) or "HMAC" (ConvPartialHorizontalMac).
-    `cycles` are those of all supersteps, modelled; `parts` has (label, cycles) of each activity,
-    syncs included. `temporary_bytes` are the bytes of blocks and sums on the fullest tile, besides
-    its part of the operands and of the result.
+    Print it, or show it in a notebook.
+
+    Attributes:
+        row_blocks: blocks of rows; all blocks are on different tiles.
+        inner_blocks: blocks of the inner dimension.
+        column_blocks: blocks of columns.
+        group_blocks: blocks of groups.
+        inner_steps: consecutive steps of the inner dimension.
+        column_steps: consecutive steps of the columns.
+        method: "AMP" (ConvPartial1x1) or "HMAC" (ConvPartialHorizontalMac).
+        cycles: the modelled cycles of all supersteps.
+        parts: (label, cycles) of each activity, including syncs.
+        temporary_bytes: the bytes of blocks and sums on the fullest tile, in addition to its
+            parts of the operands and of the result.
     """
 
     product: Product
@@ -112,39 +120,38 @@ class MatMulPlan:
 
     @property
     def m(self) -> int:
-        """Rows of the result."""
+        """The number of rows of the result."""
         return self.product.m
 
     @property
     def k(self) -> int:
-        """The inner dimension."""
+        """The size of the inner dimension."""
         return self.product.k
 
     @property
     def n(self) -> int:
-        """Columns of the result."""
+        """The number of columns of the result."""
         return self.product.n
 
     @property
     def num_blocks(self) -> int:
-        """Blocks of products in each step, one for each tile that works."""
+        """The number of blocks in each step, which is that of busy tiles."""
         return self.group_blocks * self.row_blocks * self.inner_blocks * self.column_blocks
 
     def groups(self) -> list[tuple[int, int]]:
-        """Return the (begin, end) of each block of groups."""
+        """Return the interval (begin, end) of each block of groups."""
         return balanced_partition(self.product.groups, self.group_blocks)
 
     def rows(self) -> list[tuple[int, int]]:
-        """Return the (begin, end) of each block of rows of A and C."""
+        """Return the interval (begin, end) of each block of rows of A and C."""
         return balanced_partition(self.m, self.row_blocks)
 
     def inner(self, step: int = 0) -> list[tuple[int, int]]:
-        """Return the (begin, end), in one step, of each block of columns of A, which are rows of
-        B."""
+        """Return the interval (begin, end) of each block of columns of A in a step."""
         return _within(self.k, self.inner_steps, step, self.inner_blocks)
 
     def columns(self, step: int = 0) -> list[tuple[int, int]]:
-        """Return the (begin, end), in one step, of each block of columns of B and C."""
+        """Return the interval (begin, end) of each block of columns of B and C in a step."""
         return _within(self.n, self.column_steps, step, self.column_blocks)
 
     def __repr__(self) -> str:
@@ -189,7 +196,7 @@ def _within(size: int, steps: int, step: int, blocks: int) -> list[tuple[int, in
 
 
 def _named(product: Product) -> str:
-    """Return the types of a product: FLOAT, or HALF with sums of FLOAT."""
+    """Return the dtypes of a product as text, such as "HALF with sums of FLOAT"."""
     sums = "" if product.partials is product.dtype else f" with sums of {product.partials.__name__}"
     wide = (
         ", 128 bits of weights a cycle" * product.wide_loads
@@ -219,14 +226,14 @@ def plan_mat_mul(
     transpose_a: bool = False,
     transpose_b: bool = False,
 ) -> MatMulPlan:
-    """Return the cheapest plan for [groups, m, k] x [groups, k, n] on `target`; see `mat_mul` for
-    the options.
+    """Return the cheapest plan for [groups, m, k] x [groups, k, n] on `target`.
 
-    `transpose_a`, `transpose_b`: whether that operand is a transposed view, as in the backward pass
-    of a layer. The plan is the same; its cycles include the transposes that tiles may need.
+    The options are those of `mat_mul`. `transpose_a` and `transpose_b` tell whether the operand is
+    a transposed view, as in the backward pass of a layer. The plan is the same, but its cycles
+    include the transposes that tiles may need.
 
-    If no plan keeps within `available_memory_proportion` of a tile, the one that needs least. Plans
-    are remembered. Raises `PoplibsError` for sizes below 1, types that are not multiplied, and
+    If no plan fits within `available_memory_proportion` of a tile, it is the plan that needs the
+    least memory. Plans are cached. Raises `PoplibsError` for sizes below 1, unsupported dtypes and
     products that fit on no tile, and `InvalidOptionError`.
     """
     check_sizes(target, 1, m=m, k=k, n=n, groups=groups)
@@ -239,7 +246,7 @@ def plan_mat_mul(
 
 
 def _with_transposes(plan: MatMulPlan, target: Target, sides: Sequence[str]) -> MatMulPlan:
-    """Return a plan whose cycles include the transposes of operands."""
+    """Return the plan with cycles and bytes that include the transposes of the operands `sides`."""
     cycles = transpose_cycles(plan, target, sides)
     shares = (_transposed_share(plan, side) for side in sides)
     num_bytes = sum(rows * columns for rows, columns in shares) * plan.product.dtype.size
@@ -253,13 +260,15 @@ def _with_transposes(plan: MatMulPlan, target: Target, sides: Sequence[str]) -> 
 
 
 def transpose_cycles(plan: MatMulPlan, target: Target, sides: Sequence[str]) -> int:
-    """Return the modelled cycles of transposing the blocks of operands in supersteps of their own:
-    0 for types that are not transposed."""
+    """Return the modelled cycles to transpose the blocks of operands in separate supersteps.
+
+    They are 0 for dtypes that are not transposed.
+    """
     if plan.product.dtype.size not in (2, 4):
         return 0
     groups = -(-plan.product.groups // plan.group_blocks)
     superstep = target.internal_sync_cycles + int(arrival_cycles(target).max())
-    # the columns of b change with every step, and with them what is transposed
+    # the columns of b, and thereby the transposed data, change with every step
     steps = {"a": plan.inner_steps, "b": plan.inner_steps * plan.column_steps}
     cycles = superstep * max((steps[side] for side in sides), default=0)
     for side in sides:
@@ -270,8 +279,10 @@ def transpose_cycles(plan: MatMulPlan, target: Target, sides: Sequence[str]) -> 
 
 
 def _transposed_share(plan: MatMulPlan, side: str) -> tuple[int, int]:
-    """Return (rows, columns) of the largest part of a block that a tile transposes: its users share
-    its rows."""
+    """Return (rows, columns) of the largest part of a block that a tile transposes.
+
+    The tiles that use a block divide its rows.
+    """
     inner = max(end - begin for begin, end in plan.inner())
     columns = max(end - begin for begin, end in plan.columns())
     if side == "a":
@@ -289,8 +300,10 @@ def _transposed_share(plan: MatMulPlan, side: str) -> tuple[int, int]:
 def product_of(
     sizes: tuple[int, int, int, int], dtype: object, out_type: object, wish: Wish
 ) -> Product:
-    """Return the product of sizes (groups, m, k, n), its types checked and filled in. Raises
-    `PoplibsError`."""
+    """Return the product of sizes (groups, m, k, n), with checked dtypes and all defaults.
+
+    Raises `PoplibsError`.
+    """
     kind = as_dtype(dtype, f"{calling()}()")
     quarter = issubclass(kind, QUARTER)
     if kind not in (FLOAT, HALF) and not quarter:
@@ -317,11 +330,9 @@ def product_of(
 
 @advised("give a poplin.PlanningCache().")
 class PlanningCache:
-    """The plans of the products that were made with it, under their products: `mat_mul(…,
-    cache=cache)`.
+    """The plans of products that were built with this cache: `mat_mul(…, cache=cache)`.
 
-    The kit remembers plans by itself; a cache of one's own says which ones a program uses. `size`:
-    how many.
+    The kit caches all plans anyway; a separate cache shows which ones a program uses.
     """
 
     def __init__(self) -> None:
@@ -339,8 +350,10 @@ class PlanningCache:
 def planned(
     product: Product, target: Target, wish: Wish, cache: PlanningCache | None = None
 ) -> MatMulPlan | None:
-    """Return the plan of `product`, None if it is empty. Raises `PoplibsError` for a proportion
-    that is none, and for no plan."""
+    """Return the plan of `product`, or None if it is empty.
+
+    Raises `PoplibsError` for an invalid memory proportion, and if no plan fits.
+    """
     share = None if isinstance(wish.proportion, np.bool_) else as_number(wish.proportion)
     if share is None or not 0 <= share <= 1:
         raise refused(
@@ -361,8 +374,10 @@ def planned(
 
 @lru_cache(maxsize=1024)
 def _best(product: Product, target: Target, proportion: float) -> MatMulPlan:
-    """Return the cheapest plan that keeps within its memory, from the fewest steps on; else the one
-    that needs least."""
+    """Return the cheapest plan within the memory limit, with as few steps as possible.
+
+    If no plan is within the limit, it is the plan that needs the least memory.
+    """
     limit = proportion * target.bytes_per_tile
     cuts = _all_cuts(product, target.num_tiles)
     cheapest: tuple[int, MatMulPlan] | None = None
@@ -389,8 +404,10 @@ def _best(product: Product, target: Target, proportion: float) -> MatMulPlan:
 
 
 def _levels(product: Product) -> Iterator[list[tuple[int, int]]]:
-    """Yield (steps of the inner dimension, steps of the columns) to try, in groups of equally many
-    steps, fewest first."""
+    """Yield lists of (steps of the inner dimension, steps of the columns) to try.
+
+    A list contains combinations with equally many steps; the fewest come first.
+    """
     powers = [2**i for i in range(MOST_STEPS.bit_length())]
     inner = [s for s in powers if s == 1 or s * LEAST_INNER <= product.k]
     columns = [s for s in powers if s == 1 or s * LEAST_COLUMNS <= product.n]
@@ -402,8 +419,10 @@ def _levels(product: Product) -> Iterator[list[tuple[int, int]]]:
 
 
 def _all_cuts(product: Product, tiles: int) -> Costs:
-    """Return every way to cut groups, rows, inner dimension and columns that gives each block a
-    tile: arrays of equal length."""
+    """Return all partitions of groups, rows, inner dimension and columns that fit the tiles.
+
+    They are arrays of equal length. There is a tile for each block.
+    """
     sizes = {"groups": product.groups, "rows": product.m, "inner": product.k, "columns": product.n}
     costs: Costs = {}
     total: Array = np.ones(1, np.int64)
@@ -420,8 +439,7 @@ def _all_cuts(product: Product, tiles: int) -> Costs:
 
 
 def _sizes(product: Product, cuts: Costs, inner_steps: int, column_steps: int) -> Costs:
-    """Return the largest block of each plan, and what the smallest has of rows and of the inner
-    dimension."""
+    """Return the sizes of the largest block of each plan, and two sizes of its smallest block."""
     inner = -(-product.k // inner_steps)
     columns = -(-product.n // column_steps)
     return {
@@ -448,10 +466,10 @@ def _temporary_bytes(product: Product, sizes: Costs) -> Array:
 
 
 def _multiply_cycles(product: Product, target: Target, sizes: Costs, method: str) -> Array:
-    """int64: tile cycles of the products of one group on the slowest tile.
+    """Return int64: the tile cycles of the products of one group on the slowest tile.
 
     A smaller block may take longer: the AMP units with two rows for each worker instead of three,
-    dot products with an inner dimension that is not whole vectors.
+    and dot products with an inner dimension that is not a multiple of the vector width.
     """
     columns = sizes["columns"]
     types = (product.dtype, product.partials)
@@ -479,8 +497,7 @@ def multiply_cycles(
     target: Target,
     wide_loads: bool = False,
 ) -> Size:
-    """Tile cycles of [rows, inner] x [inner, columns] by a method: PopLibs' estimate of its
-    vertex."""
+    """Return PopLibs' estimate of tile cycles for [rows, inner] x [inner, columns]."""
     if issubclass(dtype, QUARTER):
         return vertices.conv_partial_1x1_quarter(
             rows, inner, columns, target, interleaved=wide_loads

@@ -1,10 +1,11 @@
-"""Operands of a product whose rows are strided, as those of a transposed view are.
+"""Operands of a product whose rows are strided, such as those of a transposed view.
 
-A tile with such a row of its block complete would gather it one element at a time, by PopLibs'
-copies within a tile. There are two ways around that, which change no value:
+A tile that holds such a row of its block completely would gather it one element at a time, by
+PopLibs' copies within a tile. There are two ways to avoid that, neither of which changes a value:
 
-- The blocks go to other tiles. Data from there arrives in order, as the plan is costed.
-- If no rotation of the tiles avoids all gathering, tiles transpose the blocks first, as PopLibs
+* The blocks are assigned to other tiles. Data from other tiles arrives in order, as the plan
+  assumes.
+* If no rotation of the tiles avoids all gathering, tiles transpose the blocks first, as PopLibs
   does between the passes of a fully connected layer.
 """
 
@@ -24,13 +25,13 @@ from ipu_teach.poplibs.poputil import balanced_partition
 from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.types import FLOAT, Array
 
-Steps = tuple[int, int]  # of the inner dimension, of the columns
-Gathered = tuple[Array, Array, Array]  # of each row: a rotation, the tile that has it, elements
+Steps = tuple[int, int]  # numbers of a step of the inner dimension, and of the columns
+# for each row: the rotation that would gather it, its tile, and its elements
+Gathered = tuple[Array, Array, Array]
 
 
 def tiles_of(plan: MatMulPlan, num_tiles: int) -> Array:
-    """Return the tile of each block: int64 [groups, rows, columns, inner], spread evenly over all
-    tiles."""
+    """Return the tile of each block, spread evenly: int64[groups, rows, columns, inner]."""
     numbers = np.arange(plan.num_blocks) * num_tiles // plan.num_blocks
     return numbers.reshape(
         plan.group_blocks, plan.row_blocks, plan.column_blocks, plan.inner_blocks
@@ -38,8 +39,10 @@ def tiles_of(plan: MatMulPlan, num_tiles: int) -> Array:
 
 
 class Strided:
-    """The operands a [groups, m, k] and b [groups, k, n] of a product, and the `tiles` that
-    multiply their blocks: int64 [groups, rows, columns, inner]."""
+    """The operands a [groups, m, k] and b [groups, k, n] of a product, arranged to avoid gathering.
+
+    `tiles` are the tiles that multiply their blocks: int64[groups, rows, columns, inner].
+    """
 
     def __init__(self, graph: Graph, plan: MatMulPlan, a: Tensor, b: Tensor, tiles: Array) -> None:
         self.graph = graph
@@ -60,11 +63,10 @@ class Strided:
         self.tiles = (tiles + rotation) % graph.target.num_tiles
 
     def _best_rotation(self, gathered: dict[str, Gathered]) -> tuple[int, int]:
-        """Return (the rotation of the tiles by which they gather the fewest elements, the cycles of
-        that).
+        """Return (rotation, cycles): the rotation of the tiles with the fewest gathered elements.
 
-        It is none if nothing is gathered without, else of equally good ones the first from half of
-        the tiles on.
+        The cycles are those of gathering. The rotation is 0 if nothing is gathered without one.
+        Among equally good rotations, it is the first from half of the tiles on.
         """
         target = self.graph.target
         count = target.num_tiles
@@ -130,15 +132,16 @@ class Strided:
         return plan.groups(), inner, plan.columns(column_step)
 
     def _users(self, side: str) -> Array:
-        """Return the tiles that use each block of an operand: [groups, its rows, its columns,
-        users]."""
+        """Return the tiles that use each block of an operand: [groups, rows, columns, users]."""
         axes = (0, 1, 3, 2) if side == "a" else (0, 3, 2, 1)
         users: Array = self.tiles.transpose(axes)
         return users
 
     def _shares(self, side: str, steps: Steps) -> list[tuple[int, tuple[slice, slice, slice]]]:
-        """(tile, part of the operand) of what each tile transposes: the rows of a block, shared
-        among the tiles that use it."""
+        """Return (tile, part of the operand) for all parts that tiles transpose.
+
+        The rows of a block are divided over the tiles that use it.
+        """
         shares = []
         users = self._users(side)
         grain = transpose_grain(self._operand(side).dtype)
@@ -155,8 +158,10 @@ class Strided:
         return shares
 
     def _gathered(self, side: str) -> Gathered:
-        """Return the strided rows that are complete on a tile, with the rotation of the tiles by
-        which that tile would gather them."""
+        """Return the strided rows that are complete on a tile.
+
+        Each has the rotation of the tiles by which that tile would gather it.
+        """
         plan = self.plan
         count = self.graph.target.num_tiles
         none: Array = np.zeros(0, np.int64)
@@ -179,8 +184,7 @@ class Strided:
         return rotation, owner, size
 
     def _complete(self, part: Tensor) -> tuple[Array, Array]:
-        """Return (row, tile) of the rows of a part that are complete on a tile, their elements
-        apart."""
+        """Return (row, tile) of the rows of a part that are on one tile, but not contiguous."""
         tile_map = self.graph.tile_map()
         size = part.dtype.size
         first, last = (tile_map.at(part[..., i].positions() * size) for i in (0, -1))

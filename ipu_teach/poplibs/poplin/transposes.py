@@ -1,4 +1,4 @@
-"""Transposes that move data, for a tensor that will be read often the other way round."""
+"""Transposes that move data, for tensors that are often read in transposed order."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ __all__ = ["transpose"]
 
 @library
 def transpose(graph: Graph, x: Matrix, prog: Program, debug_context: str = OWN) -> Tensor:
-    """x [m, n] as a new tensor [n, m], for any dtype of 2 or 4 bytes; `x.transpose()` is a view and
-    moves nothing.
+    """Return x [m, n] as a new tensor [n, m], for any dtype of 2 or 4 bytes.
 
-    The result is cut into blocks of whole grains (2 x 2 elements of 4 bytes, 4 x 4 of 2), its rows
-    first, a block a tile. Modelled cycles: PopLibs' Transpose2d
-    (popsparse/PerformanceEstimation.hpp). Raises `PoplibsError`.
+    `x.transpose()`, by contrast, is a view and moves nothing. The result is divided into blocks of
+    complete grains (2 x 2 elements of 4 bytes, 4 x 4 of 2 bytes), one per tile, along its rows
+    first. The cycles are those of PopLibs' Transpose2d (popsparse/PerformanceEstimation.hpp).
+    Raises `PoplibsError`.
     """
     if x.dtype.size not in (2, 4):
         raise refused(

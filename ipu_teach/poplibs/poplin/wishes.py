@@ -11,7 +11,7 @@ from ipu_teach.poplibs.library import calling
 from ipu_teach.poplibs.options import Option, settled
 from ipu_teach.types import FLOAT
 
-# share of a tile for temporary data: PopLibs' default of availableMemoryProportion
+# the share of a tile for temporary data: PopLibs' default of availableMemoryProportion
 MEMORY_PROPORTION = 0.6
 PASSES = ("NONE", "INFERENCE_FWD", "TRAINING_FWD", "TRAINING_BWD", "TRAINING_WU")
 OPTIONS = (
@@ -19,8 +19,9 @@ OPTIONS = (
     Option("partialsType", FLOAT),
     Option("use128BitConvUnitLoad", bool, False),
     Option("enableFastReduce", bool, False),
-    # A plan is made for one product, the operands lie where their mapping says, and sums are added
-    # in one stage.
+    # without effect: a plan is for one product, operands are where they are mapped, and sums are
+    # added in
+    # one stage
     Option("fullyConnectedPass", PASSES, "NONE", effect=False),
     Option("inputRHSIsPreArranged", bool, False, effect=False),
     Option("enableMultiStageReduce", bool, True, effect=False),
@@ -30,10 +31,13 @@ OPTIONS = (
 
 @dataclass(frozen=True)
 class Wish:
-    """`partials`: type of the sums, None for the usual one; `proportion`: of a tile's memory.
+    """The options of a product that affect its plan.
 
-    `wide_loads`: the AMP units load 128 bits of weights a cycle instead of 64; `fast_reduce`:
-    partial sums are read likewise.
+    Attributes:
+        partials: the dtype of the sums; None for the default.
+        proportion: the share of a tile's memory for temporary data.
+        wide_loads: the AMP units load 128 bits of weights per cycle instead of 64.
+        fast_reduce: partial sums are also read 128 bits at a time.
     """
 
     partials: object = None
@@ -43,15 +47,17 @@ class Wish:
 
 
 def wish_of(options: object, partials_type: object, proportion: object) -> Wish:
-    """Return the wish that options and keywords say together. Raises `InvalidOptionError`, also for
-    what both say."""
+    """Return the wish that options and keywords express together.
+
+    Raises `InvalidOptionError`, also if both set the same option to different values.
+    """
     values = settled(OPTIONS, options)
     spoken = {
         "partialsType": (partials_type, None),
         "availableMemoryProportion": (proportion, MEMORY_PROPORTION),
     }
     for name, (keyword, usual) in spoken.items():
-        # == of an array has no single answer; later checks refuse arrays
+        # the == of an array has no single result; later checks refuse arrays
         if keyword is usual or (not isinstance(keyword, np.ndarray) and keyword == usual):
             continue
         if isinstance(keyword, np.ndarray):

@@ -1,6 +1,8 @@
-"""Functions for neural networks: non-linearities, softmax, losses with their gradients, counting
-correct answers. In modules of their own: `pooling`, and the norms `bn` (batch), `gn` (group), `ln`
-(layer) and `in_` (instance)."""
+"""popnn: non-linearities, softmax, losses with their gradients, and counting correct answers.
+
+The modules `pooling`, `bn` (batch norm), `gn` (group norm), `ln` (layer norm) and `in_` (instance
+norm) have functions of their own.
+"""
 
 import typing as _typing
 
@@ -18,5 +20,5 @@ from ipu_teach.poplibs.popops.sorting import (
     min_and_arg_min as min_and_arg_min,
 )
 
-if not _typing.TYPE_CHECKING:  # a list that is worked out would hide every name from mypy
+if not _typing.TYPE_CHECKING:  # mypy would not see any name in a list that is computed
     __all__ = _offered(globals(), "bn", "gn", "in_", "ln", "pooling")

@@ -1,9 +1,8 @@
-"""Batch norm: the elements of a channel, over the whole batch and field, are a group."""
+"""Batch norm: a group consists of the elements of a channel, over the whole batch and field."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from ipu_teach.errors import shown
 from ipu_teach.graph import Graph, Tensor
@@ -28,7 +27,7 @@ ReduceCallback = Callable[[Graph, list[Tensor], Program, int, str], list[Tensor]
 
 @variant(_n._statistics, _n.BATCH, ("num_groups", "grouping", "over"))
 def batch_norm_statistics() -> None:
-    """Return the mean and 1 / sqrt(variance + eps) of each channel of x [batch, channels, …].
+    """Return (mean, 1 / sqrt(variance + eps)) of each channel of x [batch, channels, …].
 
     They are two tensors [channels], of x's dtype. The variance is the mean of squares less the
     squared mean. With `stable_algo` it is the variance of x minus its mean, which takes longer and
@@ -39,39 +38,44 @@ def batch_norm_statistics() -> None:
 
 @variant(_n._whiten, _n.BATCH, ("grouping",))
 def batch_norm_whiten() -> None:
-    """(x - mean) times `inv_std_dev`, each channel by its own: like x. Raises `PoplibsError`."""
+    """Return (x - mean) * inv_std_dev, with the statistics of each channel; it has the shape of x.
+
+    Raises `PoplibsError`.
+    """
 
 
 @variant(_n._normalise, _n.BATCH, ("grouping",))
 def batch_normalise() -> None:
-    """(out, whitened): x whitened, and that times gamma plus beta, of which each channel has one.
+    """Return (out, whitened): out = gamma whitened + beta, whitened = (x - mean) * inv_std_dev.
 
-    Raises `PoplibsError`.
+    gamma and beta have one element per channel. Raises `PoplibsError`.
     """
 
 
 @variant(_n._param_gradients, _n.BATCH)
 def batch_norm_param_gradients() -> None:
-    """The gradients of gamma and beta, FLOAT [channels], of whitened x and that at the output.
+    """Return the gradients of (gamma, beta), FLOAT [channels], from `whitened` and `dy`.
 
-    `partials_type`: the dtype of products of HALF. In HALF they take fewer cycles and may overflow.
-    Raises `PoplibsError`.
+    `dy` is the gradient at the output. `partials_type` is the dtype of products of HALF. In HALF
+    they take fewer cycles and may overflow. Raises `PoplibsError`.
     """
 
 
 @variant(_n._gradients, _n.BATCH, ("grouping", "over"))
 def batch_norm_gradients() -> None:
-    """The gradient at x, of whitened x and the gradient at the output, through the statistics, too.
+    """Return the gradient at x, from `whitened` and `dy`, also through the statistics.
 
-    `partials_type`: as in `batch_norm_param_gradients`. Raises `PoplibsError`.
+    `dy` is the gradient at the output. `partials_type` is as for `batch_norm_param_gradients`.
+    Raises `PoplibsError`.
     """
 
 
 @variant(_n._param_update, _n.BATCH)
 def batch_norm_param_update() -> None:
-    """gamma += scale times `gamma_delta`, beta += scale times `beta_delta`, in one compute set.
+    """Add `scale` times `gamma_delta` to gamma, and likewise for beta, in one compute set.
 
-    `scale`: a number, or a tensor of one element; below 0 to descend. Raises `PoplibsError`.
+    `scale` is a number, or a tensor of one element; it is negative for gradient descent. Raises
+    `PoplibsError`.
     """
 
 
@@ -88,16 +92,26 @@ def distributed_batch_norm_statistics(
     partials_type: type[DType] = FLOAT,
     debug_context: str = OWN,
 ) -> tuple[Tensor, Tensor]:
-    """Return `batch_norm_statistics` of a batch that several replicas share.
+    """Return `batch_norm_statistics` of a batch that is divided over several replicas.
 
-    `norm_batch_size` is the number of its samples, by default those of all replicas.
-    `reduce_callback` is called with (graph, tensors, prog, replicas, name), and returns a list of
-    those tensors added over `replicas` replicas; by default gcl does it, over consecutive ones.
-    Raises `PoplibsError`.
+    `norm_batch_size` is the number of samples of the batch, by default that of all replicas
+    together. `reduce_callback(graph, tensors, prog, replicas, name)` returns a list of the tensors,
+    added over `replicas` replicas; by default gcl adds them over consecutive replicas. Raises
+    `PoplibsError`.
     """
-    over = _over(graph, x, prog, reduce_callback, norm_batch_size)
-    options = unbiased_var_estimate, stable_algo, partials_type, debug_context
-    return _n._statistics(_n.BATCH, graph, x, eps, prog, 1, *options, over=over)
+    over = _over(graph, x, prog, reduce_callback, samples=norm_batch_size)
+    return _n._statistics(
+        _n.BATCH,
+        graph,
+        x,
+        eps,
+        prog=prog,
+        unbiased_var_estimate=unbiased_var_estimate,
+        stable_algo=stable_algo,
+        partials_type=partials_type,
+        debug_context=debug_context,
+        over=over,
+    )
 
 
 @library
@@ -115,20 +129,30 @@ def distributed_batch_norm_gradients(
 ) -> Tensor:
     """Return `batch_norm_gradients` for the statistics of `distributed_batch_norm_statistics`.
 
-    The callback adds the two means that the gradient needs. Raises `PoplibsError`.
+    `reduce_callback` adds the two means that the gradient needs. Raises `PoplibsError`.
     """
-    over = _over(graph, whitened, prog, reduce_callback, norm_batch_size)
-    arguments = whitened, dy, inv_std_dev, gamma, prog, partials_type, debug_context
-    return _n._gradients(_n.BATCH, graph, *arguments, over=over)
+    over = _over(graph, whitened, prog, reduce_callback, samples=norm_batch_size)
+    return _n._gradients(
+        _n.BATCH,
+        graph,
+        whitened,
+        dy,
+        inv_std_dev=inv_std_dev,
+        gamma=gamma,
+        prog=prog,
+        partials_type=partials_type,
+        debug_context=debug_context,
+        over=over,
+    )
 
 
 def _over(
     graph: Graph, x: Tensor, prog: Program, callback: ReduceCallback | None, samples: int | None
 ) -> _n.Over:
-    """Return (what adds tensors over the replicas, how many these are). Raises `PoplibsError`."""
+    """Return (function that adds tensors over replicas, their number). Raises `PoplibsError`."""
     batch = max(x.shape[0], 1)
     replica_count = graph.get_replication_factor()
-    total_samples: Any = batch * replica_count if samples is None else samples
+    total_samples = batch * replica_count if samples is None else samples
     if (
         not is_count(total_samples, 1)
         or total_samples % batch
@@ -148,7 +172,9 @@ def _over(
     def together(tensors: list[Tensor], name: str) -> list[Tensor]:
         totals: list[Tensor]
         if callback is None:
-            totals = all_reduce_cross_replica(graph, tensors, "ADD", prog, group, name)
+            totals = all_reduce_cross_replica(
+                graph, tensors, "ADD", prog, group=group, debug_context=name
+            )
         else:
             totals = callback(graph, tensors, prog, replicas, name)
         shapes = [t.shape for t in totals] if isinstance(totals, list) else None

@@ -1,31 +1,35 @@
-"""The non-linearities and their gradients, as functions of single-precision arrays."""
+"""The non-linearities and their gradients, as functions of FLOAT arrays."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import Any
 
 import numpy as np
 
 from ipu_teach.errors import did_you_mean, shown
 from ipu_teach.poplibs.library import refused
 from ipu_teach.poplibs.popops.arithmetic import sigmoid
+from ipu_teach.types import Array
 
 __all__ = ["NonLinearityType"]
 
-Function = Callable[[Any], Any]
-Slope = Callable[[Any, Any], Any]
+Function = Callable[[Array], Array]
+Slope = Callable[[Array, Array], Array]
 
 
 class NonLinearityType(Enum):
-    """The non-linearities, under PopLibs' names.
+    """The non-linearities, with PopLibs' names.
 
-    RELU max(x, 0). SIGMOID 1 / (1 + e^-x). HARD_SIGMOID x / 5 + 1/2, kept between 0 and 1. TANH.
-    GELU x times the normal distribution up to x, by its approximation with tanh; GELU_ERF the same
-    by the error function. SWISH x sigmoid(x). SOFTMAX probabilities of each row, and SOFTMAX_STABLE
-    the same: here the largest is always subtracted first. SOFTMAX_SCALED those times
-    `SOFTMAX_SCALING`, so that small ones do not vanish in HALF.
+    * RELU is max(x, 0), and SIGMOID 1 / (1 + e^-x).
+    * HARD_SIGMOID is x / 5 + 1/2, limited to the range from 0 to 1.
+    * TANH is the hyperbolic tangent.
+    * GELU is x times the probability that a standard normal number is below x, approximated with
+      tanh; GELU_ERF is the same with the error function.
+    * SWISH is x sigmoid(x).
+    * SOFTMAX gives the probabilities of each row. SOFTMAX_STABLE is the same: the maximum is always
+      subtracted first. SOFTMAX_SCALED gives the probabilities times `SOFTMAX_SCALING`, so that
+      small ones do not vanish in HALF.
     """
 
     RELU = "RELU"
@@ -46,13 +50,12 @@ class NonLinearityType(Enum):
 
     @property
     def slope_from_input(self) -> bool:
-        """Whether the gradient is computed from the input; for the others it is computed from the
-        output."""
+        """Whether the gradient is computed from the function's input, and not from its output."""
         return self in (NonLinearityType.GELU, NonLinearityType.GELU_ERF, NonLinearityType.SWISH)
 
 
-def kind_of(kind: object) -> NonLinearityType:
-    """Return `given`, or the type of that name. Raises `PoplibsError`."""
+def kind_of(kind: NonLinearityType | str) -> NonLinearityType:
+    """Return `kind`, or the type with that name. Raises `PoplibsError` if there is none."""
     if isinstance(kind, NonLinearityType):
         return kind
     known = NonLinearityType.__members__
@@ -68,63 +71,92 @@ def kind_of(kind: object) -> NonLinearityType:
 
 _ROOT = np.float32(np.sqrt(2 / np.pi))
 _CUBIC = np.float32(0.044715)  # Hendrycks and Gimpel, arXiv:1606.08415
-_FLAT = np.float32(1e6)  # the square of an x beyond which tanh is 1 or -1
-# Abramowitz and Stegun, 7.1.26: within 1.5e-7.
+_FLAT = np.float32(1e6)  # the square of an x for which tanh is 1 or -1
+# the coefficients of Abramowitz and Stegun, 7.1.26, which is exact to 1.5e-7
 _ERF = tuple(
     np.float32(c) for c in (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
 )
 _ERF_SCALE = np.float32(0.3275911)
 
 
-def _inner(x: Any) -> Any:
-    return np.tanh(_ROOT * (x + _CUBIC * (x * x * x)))
+def _tanh_of_gelu(x: Array) -> Array:
+    bend: Array = np.tanh(_ROOT * (x + _CUBIC * (x * x * x)))
+    return bend
 
 
-def _gelu_slope(x: Any, gradient: Any) -> Any:
-    bend = _inner(x)
-    squared = np.minimum(x * x, _FLAT)  # no infinity, which times a slope of 0 is NaN
+def _gelu(x: Array) -> Array:
+    result: Array = 0.5 * x * (1 + _tanh_of_gelu(x))
+    return result
+
+
+def _gelu_slope(x: Array, gradient: Array) -> Array:
+    bend = _tanh_of_gelu(x)
+    squared = np.minimum(x * x, _FLAT)  # an infinity times a steepness of 0 would be NaN
     steepness = (1 - bend * bend) * _ROOT * (1 + 3 * _CUBIC * squared)
-    return gradient * (0.5 * (1 + bend) + 0.5 * x * steepness)
+    result: Array = gradient * (0.5 * (1 + bend) + 0.5 * x * steepness)
+    return result
 
 
-def _normal_below(x: Any) -> Any:
-    """Return the share of the normal distribution below x."""
+def _normal_below(x: Array) -> Array:
+    """Return the probability that a standard normal number is below x."""
     away = np.absolute(x) * np.float32(np.sqrt(0.5))
     t = 1 / (1 + _ERF_SCALE * away)
     tail = _ERF[0]
     for coefficient in _ERF[1:]:
         tail = tail * t + coefficient
     tail = 0.5 * (tail * t * np.exp(-(away * away)))
-    return np.where(x < 0, tail, 1 - tail)
+    below: Array = np.where(x < 0, tail, 1 - tail)
+    return below
 
 
-def _gelu_erf_slope(x: Any, gradient: Any) -> Any:
+def _gelu_erf(x: Array) -> Array:
+    result: Array = x * _normal_below(x)
+    return result
+
+
+def _gelu_erf_slope(x: Array, gradient: Array) -> Array:
     density = np.float32(np.sqrt(0.5 / np.pi)) * np.exp(-0.5 * (x * x))
-    return gradient * (_normal_below(x) + x * density)
+    result: Array = gradient * (_normal_below(x) + x * density)
+    return result
 
 
-def _swish_slope(x: Any, gradient: Any) -> Any:
+def _swish(x: Array) -> Array:
+    result: Array = x * sigmoid(x)
+    return result
+
+
+def _swish_slope(x: Array, gradient: Array) -> Array:
     part = sigmoid(x)
-    return gradient * (part + x * (part * (1 - part)))
+    result: Array = gradient * (part + x * (part * (1 - part)))
+    return result
+
+
+def _hard_sigmoid(x: Array) -> Array:
+    result: Array = np.minimum(np.maximum(np.float32(0.2) * x + np.float32(0.5), 0), 1)
+    return result
+
+
+def _hard_sigmoid_slope(out: Array, gradient: Array) -> Array:
+    return np.where((out > 0) & (out < 1), gradient * np.float32(0.2), 0)
+
+
+def _relu_slope(out: Array, gradient: Array) -> Array:
+    return np.where(out <= 0, 0, gradient)  # the gradient also where out is NaN
 
 
 FUNCTIONS: dict[NonLinearityType, Function] = {
     NonLinearityType.RELU: lambda x: np.maximum(x, 0),
     NonLinearityType.SIGMOID: sigmoid,
-    NonLinearityType.HARD_SIGMOID: lambda x: np.minimum(
-        np.maximum(np.float32(0.2) * x + np.float32(0.5), 0), 1
-    ),
+    NonLinearityType.HARD_SIGMOID: _hard_sigmoid,
     NonLinearityType.TANH: np.tanh,
-    NonLinearityType.GELU: lambda x: 0.5 * x * (1 + _inner(x)),
-    NonLinearityType.GELU_ERF: lambda x: x * _normal_below(x),
-    NonLinearityType.SWISH: lambda x: x * sigmoid(x),
+    NonLinearityType.GELU: _gelu,
+    NonLinearityType.GELU_ERF: _gelu_erf,
+    NonLinearityType.SWISH: _swish,
 }
 SLOPES: dict[NonLinearityType, Slope] = {
-    NonLinearityType.RELU: lambda out, gradient: np.where(out <= 0, 0, gradient),  # also of NaN
+    NonLinearityType.RELU: _relu_slope,
     NonLinearityType.SIGMOID: lambda out, gradient: gradient * (out * (1 - out)),
-    NonLinearityType.HARD_SIGMOID: lambda out, gradient: np.where(
-        (out > 0) & (out < 1), gradient * np.float32(0.2), 0
-    ),
+    NonLinearityType.HARD_SIGMOID: _hard_sigmoid_slope,
     NonLinearityType.TANH: lambda out, gradient: gradient * (1 - out * out),
     NonLinearityType.GELU: _gelu_slope,
     NonLinearityType.GELU_ERF: _gelu_erf_slope,

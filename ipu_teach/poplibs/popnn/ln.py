@@ -1,4 +1,4 @@
-"""Layer norm: each sample is a group, all channels and the whole field."""
+"""Layer norm: a group consists of all elements of a sample."""
 
 from __future__ import annotations
 
@@ -8,46 +8,53 @@ from ipu_teach.poplibs.popnn import norms as _n
 
 @variant(_n._statistics, _n.LAYER, ("num_groups", "grouping", "over"))
 def layer_norm_statistics() -> None:
-    """Mean and 1 / sqrt(variance + eps) of each sample of x [batch, channels, …], FLOAT or HALF.
+    """Return (mean, 1 / sqrt(variance + eps)) of each sample of x [batch, channels, …].
 
-    Two tensors [batch], of x's dtype; see `bn.batch_norm_statistics`. Raises `PoplibsError`.
+    They are two tensors [batch], of x's dtype; see `bn.batch_norm_statistics`. Raises
+    `PoplibsError`.
     """
 
 
 @variant(_n._whiten, _n.LAYER, ("grouping",))
 def layer_norm_whiten() -> None:
-    """(x - mean) times `inv_std_dev`, each sample by its own: like x. Raises `PoplibsError`."""
-
-
-@variant(_n._normalise, _n.LAYER, ("grouping",))
-def layer_normalise() -> None:
-    """(out, whitened): x whitened, and that times gamma plus beta, of which each channel has one.
+    """Return (x - mean) * inv_std_dev, with the statistics of each sample; it has the shape of x.
 
     Raises `PoplibsError`.
     """
 
 
+@variant(_n._normalise, _n.LAYER, ("grouping",))
+def layer_normalise() -> None:
+    """Return (out, whitened): out = gamma whitened + beta, whitened = (x - mean) * inv_std_dev.
+
+    gamma and beta have one element per channel. Raises `PoplibsError`.
+    """
+
+
 @variant(_n._param_gradients, _n.LAYER)
 def layer_norm_param_gradients() -> None:
-    """The gradients of gamma and beta, FLOAT [channels], of whitened x and that at the output.
+    """Return the gradients of (gamma, beta), FLOAT [channels], from `whitened` and `dy`.
 
-    `partials_type`: as in `bn.batch_norm_param_gradients`. Raises `PoplibsError`.
+    `dy` is the gradient at the output. `partials_type` is as for `bn.batch_norm_param_gradients`.
+    Raises `PoplibsError`.
     """
 
 
 @variant(_n._gradients, _n.LAYER, ("grouping", "over"))
 def layer_norm_gradients() -> None:
-    """The gradient at x, of whitened x and the gradient at the output, through the statistics, too.
+    """Return the gradient at x, from `whitened` and `dy`, also through the statistics.
 
-    `partials_type`: as in `bn.batch_norm_param_gradients`. Raises `PoplibsError`.
+    `dy` is the gradient at the output. `partials_type` is as for `bn.batch_norm_param_gradients`.
+    Raises `PoplibsError`.
     """
 
 
 @variant(_n._param_update, _n.LAYER)
 def layer_norm_param_update() -> None:
-    """gamma += scale times `gamma_delta`, beta += scale times `beta_delta`, in one compute set.
+    """Add `scale` times `gamma_delta` to gamma, and likewise for beta, in one compute set.
 
-    `scale`: a number, or a tensor of one element; below 0 to descend. Raises `PoplibsError`.
+    `scale` is a number, or a tensor of one element; it is negative for gradient descent. Raises
+    `PoplibsError`.
     """
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from ipu_teach.cost import vertices
 from ipu_teach.errors import shown
 from ipu_teach.graph import Graph, InOut, Input, Output, Tensor, Vector, Vertex
-from ipu_teach.poplibs.laying import Edges, scalar, step, typed
+from ipu_teach.poplibs.laying import Edges, Word, scalar, step, typed
 from ipu_teach.poplibs.library import (
     OWN,
     Matrix,
@@ -275,7 +275,7 @@ def calc_loss(
     )
     shape, dtype = (f"give deltas the {aspect} of model_outputs." for aspect in ("shape", "dtype"))
     check_alike(shape, dtype, deltas=deltas, model_outputs=model_outputs)
-    factors = {
+    factors: dict[str, Any] = {
         field: check_factor(graph, name, k, FLOAT)
         for field, name, k in (
             ("scale", "deltas_scale", deltas_scale),
@@ -319,7 +319,10 @@ def calc_loss(
         for field, k in factors.items():
             factors[field] = scalar(graph, FLOAT, k, f"{debug_context}/{field}")
     extra = {} if squared or tensors else {"outputs_scale": float(factors.pop("outputs_scale"))}
-    words = [model_outputs.dtype, *(f"{value:g}" for value in extra.values() if value != 1)]
+    words: list[Word] = [
+        model_outputs.dtype,
+        *(f"{value:g}" for value in extra.values() if value != 1),
+    ]
     vertex = typed(base, words, {HALF: model_outputs.dtype}, **extra)
     if parts > 1:
         state = {} if squared else {"classes": model_outputs.shape[1]}

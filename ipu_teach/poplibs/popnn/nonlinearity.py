@@ -1,9 +1,10 @@
-"""Non-linearities element by element, and their gradients.
+"""Elementwise non-linearities and their gradients.
 
-There is one vertex a tile, for its elements. Values are computed in single precision and rounded
-once. Cycles are PopLibs' estimates of NonLinearity1D and NonLinearityGrad1D
-(popnn/popnnCycleEstimators.cpp). It has none for HARD_SIGMOID, which is composed of elementwise
-operations here as there, nor for GELU_ERF's gradient: that costs GELU_ERF and GELU's gradient.
+There is one vertex per tile, for its elements. Values are computed in FLOAT and rounded once.
+Cycles are PopLibs' estimates of NonLinearity1D and NonLinearityGrad1D
+(popnn/popnnCycleEstimators.cpp). PopLibs has none for HARD_SIGMOID, which is composed of
+elementwise operations, nor for the gradient of GELU_ERF, which costs GELU_ERF and the gradient of
+GELU here.
 """
 
 from __future__ import annotations
@@ -80,8 +81,7 @@ class NonLinearity1D(NonLinearity1DInPlace):
 
 
 class NonLinearityGrad1D(SupervisorVertex):
-    """out = gradient times the derivative of f, where `act` is its input or its output, as f
-    requires."""
+    """out = gradient times the derivative of f, where `act` is the input or the output of f."""
 
     act: Input[Vector[FLOAT]]
     gradient: Input[Vector[FLOAT]]
@@ -120,32 +120,27 @@ def _codelet(base: type[Vertex], kind: NonLinearityType, dtype: type[DType]) -> 
 def non_linearity(
     graph: Graph, kind: NonLinearityType | str, x: Tensor, prog: Program, debug_context: str = OWN
 ) -> Tensor:
-    """Return f(x) for x of any shape, FLOAT or HALF; the result has x's shape, dtype and mapping.
+    """Return f(x) for x of any shape, FLOAT or HALF.
 
-    `kind` is a `NonLinearityType` or its name. SOFTMAX and its variants need x [batch, classes];
-    see `softmax`. SOFTMAX_SCALED gives `SOFTMAX_SCALING` times as much; pass that to `calc_loss` as
-    its `model_output_scaling`. Raises `PoplibsError`.
+    The result has the shape, dtype and tile mapping of x. `kind` is a `NonLinearityType` or its
+    name. SOFTMAX and its variants need x [batch, classes]; see `softmax`. SOFTMAX_SCALED multiplies
+    probabilities by `SOFTMAX_SCALING`; pass that to `calc_loss` as `model_output_scaling`. Raises
+    `PoplibsError`.
     """
     chosen = kind_of(kind)
     if chosen.by_row:
         check_matrix(graph, "x", x)
-        return probabilities(graph, x, _scale(chosen), prog, debug_context)
-    return _new(graph, chosen, x, prog, debug_context)
+        return probabilities(graph, x, _scale(chosen), prog, name=debug_context)
+    return _new(graph, chosen, x, prog, debug_context=debug_context)
 
 
 def _new(
     graph: Graph, chosen: NonLinearityType, x: Tensor, prog: Program, debug_context: str
 ) -> Tensor:
     check_dtype("x", x, FLOAT, HALF)
-    out = result_like(graph, [x], x.shape, x.dtype, debug_context)
-    per_tile(
-        graph,
-        _codelet(NonLinearity1D, chosen, x.dtype),
-        out,
-        {"x": x, "out": out},
-        prog,
-        debug_context,
-    )
+    out = result_like(graph, [x], x.shape, x.dtype, name=debug_context)
+    codelet = _codelet(NonLinearity1D, chosen, x.dtype)
+    per_tile(graph, codelet, out, {"x": x, "out": out}, prog=prog, name=debug_context)
     return out
 
 
@@ -153,16 +148,15 @@ def _new(
 def non_linearity_in_place(
     graph: Graph, kind: NonLinearityType | str, x: Tensor, prog: Program, debug_context: str = OWN
 ) -> None:
-    """x = f(x), for x of any shape, FLOAT or HALF. Raises `PoplibsError`."""
+    """Replace x by f(x), for x of any shape, FLOAT or HALF. Raises `PoplibsError`."""
     chosen = kind_of(kind)
     if chosen.by_row:
         check_matrix(graph, "x", x)
-        probabilities_in_place(graph, x, _scale(chosen), prog, debug_context)
+        probabilities_in_place(graph, x, _scale(chosen), prog, name=debug_context)
         return
     check_dtype("x", x, FLOAT, HALF)
-    per_tile(
-        graph, _codelet(NonLinearity1DInPlace, chosen, x.dtype), x, {"x": x}, prog, debug_context
-    )
+    codelet = _codelet(NonLinearity1DInPlace, chosen, x.dtype)
+    per_tile(graph, codelet, x, {"x": x}, prog=prog, name=debug_context)
 
 
 @library
@@ -176,10 +170,10 @@ def non_linearity_input_gradient(
 ) -> Tensor:
     """Return the gradient at the input of f, from `out_gradient` at its output.
 
-    The result has the shape and mapping of `act`, as in PopLibs: `out_gradient` may be a repeating
-    view on few tiles, and norms need gradients on the tiles of the activations. `act` is the output
-    of f; for GELU, GELU_ERF and SWISH it is the input. Same shape and dtype, FLOAT or HALF. RELU's
-    gradient at 0 is 0. Raises `PoplibsError`.
+    `act` is the output of f, or for GELU, GELU_ERF and SWISH its input. It has the shape and dtype
+    of `out_gradient`, FLOAT or HALF. The gradient of RELU at 0 is 0. As in PopLibs, the result has
+    the tile mapping of `act`: `out_gradient` may be a repeating view on few tiles, and norms need
+    gradients on the tiles of the activations. Raises `PoplibsError`.
     """
     chosen = kind_of(kind)
     if chosen is NonLinearityType.SOFTMAX_SCALED:
@@ -187,44 +181,46 @@ def non_linearity_input_gradient(
             next:  use calc_loss, which returns the gradient before the
             softmax, with model_output_scaling=popnn.SOFTMAX_SCALING.""")
     if chosen.by_row:
-        return softmax_input_gradient(graph, act, out_gradient, prog, debug_context)
+        return softmax_input_gradient(graph, act, out_gradient, prog, debug_context=debug_context)
     for name, tensor in (("act", act), ("out_gradient", out_gradient)):
         check_dtype(name, tensor, FLOAT, HALF)
     advice = "give what the forward call returned, or was given."
     check_alike(advice, act=act, out_gradient=out_gradient)
-    out = result_like(graph, [act], act.shape, act.dtype, debug_context)
+    out = result_like(graph, [act], act.shape, act.dtype, name=debug_context)
     operands = {"act": act, "gradient": out_gradient, "out": out}
-    per_tile(
-        graph, _codelet(NonLinearityGrad1D, chosen, act.dtype), out, operands, prog, debug_context
-    )
+    codelet = _codelet(NonLinearityGrad1D, chosen, act.dtype)
+    per_tile(graph, codelet, out, operands, prog=prog, name=debug_context)
     return out
 
 
 @library
 def relu(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """max(x, 0); see `non_linearity`."""
-    return _new(graph, NonLinearityType.RELU, x, prog, debug_context)
+    """Return max(x, 0); see `non_linearity`."""
+    return _new(graph, NonLinearityType.RELU, x, prog, debug_context=debug_context)
 
 
 @library
 def sigmoid(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
     """Return 1 / (1 + e^-x); see `non_linearity`."""
-    return _new(graph, NonLinearityType.SIGMOID, x, prog, debug_context)
+    return _new(graph, NonLinearityType.SIGMOID, x, prog, debug_context=debug_context)
 
 
 @library
 def tanh(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
     """Return the hyperbolic tangent of x; see `non_linearity`."""
-    return _new(graph, NonLinearityType.TANH, x, prog, debug_context)
+    return _new(graph, NonLinearityType.TANH, x, prog, debug_context=debug_context)
 
 
 @library
 def gelu(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """x times the normal distribution below x, approximated with tanh; see `non_linearity`."""
-    return _new(graph, NonLinearityType.GELU, x, prog, debug_context)
+    """Return x times the probability that a standard normal number is below x; see `non_linearity`.
+
+    It is approximated with tanh.
+    """
+    return _new(graph, NonLinearityType.GELU, x, prog, debug_context=debug_context)
 
 
 @library
 def swish(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """x / (1 + e^-x); see `non_linearity`."""
-    return _new(graph, NonLinearityType.SWISH, x, prog, debug_context)
+    """Return x / (1 + e^-x); see `non_linearity`."""
+    return _new(graph, NonLinearityType.SWISH, x, prog, debug_context=debug_context)

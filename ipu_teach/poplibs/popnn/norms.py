@@ -1,26 +1,27 @@
 """The common parts of norms: statistics, whitening, scaling, and the gradients.
 
 A norm divides the elements of x [batch, channels, …] into groups, each with its own mean and
-standard deviation: those of a channel over the whole batch (`bn`), some channels of one sample
-(`gn`), all of them (`ln`), one of them (`in_`).
+standard deviation. A group consists of a channel over the whole batch (`bn`), or in one sample of
+some channels (`gn`), of all channels (`ln`) or of one channel (`in_`).
 
 The operations and their order are those of PopLibs (poplin/Norms.cpp), and so are the dtypes:
-elementwise operations round to x's dtype, sums of HALF are added up in FLOAT, and the statistics
-returned to a caller are in x's dtype. Operations between two reductions are one `popops.map`;
-cycles follow from the calls. HALF keeps more digits than in PopLibs in three places:
+elementwise operations round to x's dtype, sums of HALF are accumulated in FLOAT, and the returned
+statistics have x's dtype. Operations between two reductions are one `popops.map`. HALF keeps more
+digits than in PopLibs in three places:
 
-* without `stable_algo`, the variance comes from a mean that is still FLOAT;
-* the gradients of gamma and beta are FLOAT;
-* products of gradients overflow where the result does not. They and what follows from them are
-  FLOAT until the result is rounded, or HALF as in PopLibs with `partials_type=HALF`.
+* Without `stable_algo`, the variance is computed from a mean that is still FLOAT.
+* The gradients of gamma and beta are FLOAT.
+* Products of gradients may overflow where the result does not. They and the values computed from
+  them are therefore FLOAT until the result is rounded. With `partials_type=HALF` they are HALF, as
+  in PopLibs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from math import inf, prod
-from typing import Any
 
 from ipu_teach.errors import shown
 from ipu_teach.graph import Graph, Tensor, concat
@@ -49,15 +50,21 @@ from ipu_teach.types import FLOAT, HALF, DType
 _1 = expr._1
 _2 = expr._2
 GROUPINGS = ("strided", "correct")
-BATCH, GROUP, LAYER, INSTANCE = "batch", "group", "layer", "instance"  # the kind of norm
-Together = Callable[[list[Tensor], str], list[Tensor]]
-Over = tuple[Together, int]
+# the kinds of norms
+BATCH = "batch"
+GROUP = "group"
+LAYER = "layer"
+INSTANCE = "instance"
+Together = Callable[[list[Tensor], str], list[Tensor]]  # adds tensors over replicas
+Over = tuple[Together, int]  # and the number of replicas
 
 
 @dataclass(frozen=True)
 class Norm:
-    """The groups of x: `groups` groups of channels in each sample (0: the channels of the
-    batch)."""
+    """The groups of x: `groups` groups of channels in each sample, or 0 for channels of the batch.
+
+    With `strided`, the channels of a group are not neighbours; see `group_norm_statistics`.
+    """
 
     graph: Graph
     x: Tensor
@@ -65,12 +72,12 @@ class Norm:
     strided: bool = True
 
     def _sizes(self) -> tuple[int, ...]:
-        """x's channels as groups of them, or in the other order."""
+        """Return the two dimensions into which x's channels are divided."""
         g = self.groups
         return (self.x.shape[1] // g, g) if self.strided else (g, self.x.shape[1] // g)
 
     def rows(self, x: Tensor) -> Tensor:
-        """x as [groups, elements of each]."""
+        """Return x as [groups, elements of a group]."""
         if not self.groups:
             return x.dim_roll(1).flatten(1)
         grouped = x.reshape((x.shape[0], *self._sizes(), prod(x.shape[2:])))
@@ -80,17 +87,17 @@ class Norm:
 
     @property
     def count(self) -> int:
-        """The number of statistics of each kind."""
+        """The number of groups."""
         batch, channels = self.x.shape[:2]
         return batch * self.groups if self.groups else channels
 
     @property
     def size(self) -> int:
-        """Elements of a group."""
+        """The number of elements of a group."""
         return self.x.num_elements // max(self.count, 1)
 
     def of_groups(self, statistic: Tensor) -> Tensor:
-        """Return a statistic of each group, seen in x's shape."""
+        """Return a statistic of each group, broadcast to x's shape."""
         if not self.groups:
             return self.of_channels(statistic)
         batch = self.x.shape[0]
@@ -101,7 +108,7 @@ class Norm:
         return self._seen(broadcast.reshape(self.x.shape[:2]))
 
     def of_channels(self, vector: Tensor) -> Tensor:
-        """Return a number of each channel, seen in x's shape."""
+        """Return a number for each channel, broadcast to x's shape."""
         return self._seen(vector.reshape((1, vector.num_elements)))
 
     def _seen(self, matrix: Tensor) -> Tensor:
@@ -110,19 +117,22 @@ class Norm:
 
     def narrowed(self, row: Tensor, prog: Program, name: str) -> Tensor:
         """Return a statistic or a parameter in x's dtype."""
-        return narrowed(self.graph, row, self.x.dtype, prog, name)
+        return narrowed(self.graph, row, self.x.dtype, prog, name=name)
 
     def map(
         self,
-        expression: Any,
+        expression: Callable[..., expr.Expr],
         tensors: list[Tensor],
         prog: Program,
         name: str,
         works_in: type[DType] | None = None,
         out: type[DType] | None = None,
     ) -> Tensor:
-        """Return an expression of tensors of x's shape, each operation in `works_in`, as `out`;
-        both are x's dtype by default. The result has x's layout."""
+        """Return the value of an expression of tensors of x's shape, with the tile mapping of x.
+
+        Each operation is computed in `works_in`, and the result is converted to `out`; both are x's
+        dtype by default.
+        """
         order = in_memory_order(self.x)
         operands = [tensor.dim_shuffle(order) for tensor in tensors]
         works_in = works_in or self.x.dtype
@@ -134,14 +144,16 @@ class Norm:
         value = expression(*places)
         value = value if out is works_in else expr.Cast(value, out)
         x = self.x.dim_shuffle(order)
-        result = result_like(self.graph, [x], x.shape, out, name)
-        map_with_output(self.graph, value, operands, result, prog, name)
+        result = result_like(self.graph, [x], x.shape, out, name=name)
+        map_with_output(self.graph, value, operands, result, prog=prog, debug_context=name)
         return result.dim_shuffle([order.index(d) for d in range(self.x.rank)])
 
 
 def cut(kind: str, graph: Graph, x: Tensor, count: int, grouping: str) -> Norm:
-    """x cut as the norm of that kind does: into `count` groups of channels, where it is up to the
-    caller. Raises `PoplibsError`."""
+    """Return the groups of x for a norm of this `kind`.
+
+    `count` is the number of groups of channels for GROUP. Raises `PoplibsError`.
+    """
     check_dtype("x", x, FLOAT, HALF)
     if not x.num_elements:
         raise refused(
@@ -160,10 +172,13 @@ def cut(kind: str, graph: Graph, x: Tensor, count: int, grouping: str) -> Norm:
 
 
 def cut_by(kind: str, graph: Graph, x: Tensor, grouping: str, **statistics: Tensor) -> Norm:
-    """x cut so that each group has one of the statistics given. Raises `PoplibsError`."""
+    """Return the groups of x, so that each statistic has one element per group.
+
+    `statistics` are tensors by argument name. Raises `PoplibsError`.
+    """
     batch = max(x.shape[0], 1)
     first = next(iter(statistics.values()))
-    norm = cut(kind, graph, x, max(first.num_elements // batch, 1), grouping)
+    norm = cut(kind, graph, x, max(first.num_elements // batch, 1), grouping=grouping)
     for name, statistic in statistics.items():
         _check_row(name, statistic, norm.count, "group")
     return norm
@@ -194,21 +209,25 @@ def sums(
     partials: type[DType] = FLOAT,
     dtype: type[DType] = FLOAT,
 ) -> list[Tensor]:
-    """Return the rows of matrices, reduced side by side to `dtype` by an operation, times scale;
-    and added over replicas by `together`, in FLOAT."""
+    """Return the rows of matrices, each reduced by its operation and multiplied by `scale`.
+
+    `jobs_of` contains (matrix, operation). With `over_replicas`, the results are added over
+    replicas, in FLOAT. `partials` is the dtype in which partial sums leave a tile, and `dtype` that
+    of the results.
+    """
     jobs = [SingleReduceOp(rows, [1], ReduceParams(op, scale), FLOAT) for rows, op in jobs_of]
     options = {"accumType.interTile": partials}
     totals = reduce_many(graph, jobs, prog, name, options=options)
     totals = over_replicas(totals, name) if over_replicas else totals
-    return [narrowed(graph, row, dtype, prog, f"{name}/Cast") for row in totals]
+    return [narrowed(graph, row, dtype, prog, name=f"{name}/Cast") for row in totals]
 
 
 def narrowed(graph: Graph, row: Tensor, dtype: type[DType], prog: Program, name: str) -> Tensor:
     """Return a statistic or a parameter in `dtype`."""
-    return row if row.dtype is dtype else cast(graph, row, dtype, prog, name)
+    return row if row.dtype is dtype else cast(graph, row, dtype, prog, debug_context=name)
 
 
-# --- the calls of which each norm has one; `over` is what adds over how many replicas ------------
+# --- the functions that each norm has; `over` adds tensors over a number of replicas -------------
 
 
 def _statistics(
@@ -225,35 +244,28 @@ def _statistics(
     grouping: str = "strided",
     over: Over | None = None,
 ) -> tuple[Tensor, Tensor]:
-    norm = cut(kind, graph, x, num_groups, grouping)
+    norm = cut(kind, graph, x, num_groups, grouping=grouping)
     name = debug_context
-    over_replicas, size = (over[0], norm.size * over[1]) if over else (None, norm.size)
-    if not 0 <= check_number("eps", eps, FLOAT) < inf:
-        raise refused(
-            f"was given {shown(eps)} as eps.", next_step="give a number of 0 or more, as in 1e-5."
-        )
-    if unbiased_var_estimate and size < 2:
-        raise refused(
-            f"was asked for an unbiased variance of {size} element.",
-            x,
-            "give unbiased_var_estimate=False: the unbiased estimate would divide by 0.",
-        )
+    size = norm.size
+    over_replicas = None
+    if over:
+        over_replicas = over[0]
+        size *= over[1]
+    _check_statistics(x, eps, size, unbiased_var_estimate)
     partials = _partials(partials_type, x)
-    scaling = 1 / size, prog
+    means = partial(sums, graph, scale=1 / size, prog=prog, over_replicas=over_replicas)
     if stable_algo:
         reductions = [(norm.rows(x), "ADD")]
-        (mean,) = sums(
-            graph, reductions, *scaling, f"{name}/mean", over_replicas, partials, x.dtype
-        )
+        (mean,) = means(reductions, name=f"{name}/mean", partials=partials, dtype=x.dtype)
         operands = [x, norm.of_groups(mean)]
         centred = norm.map(lambda x, m: x - m, operands, prog, f"{name}/centred")
         reductions = [(norm.rows(centred), "SQUARE_ADD")]
-        totals = sums(graph, reductions, *scaling, f"{name}/variance", over_replicas)
+        totals = means(reductions, name=f"{name}/variance")
         variance: expr.Expr = _1
     else:
         rows = norm.rows(x)
         reductions = [(rows, "ADD"), (rows, "SQUARE_ADD")]
-        totals = sums(graph, reductions, *scaling, f"{name}/mean", over_replicas, partials)
+        totals = means(reductions, name=f"{name}/mean", partials=partials)
         mean = norm.narrowed(totals[0], prog, f"{name}/mean/Cast")
         variance = expr.Max(_2 - _1 * _1, 0.0)
     if unbiased_var_estimate:
@@ -261,11 +273,28 @@ def _statistics(
     inverse: expr.Expr = expr.VarianceToInvStdDev(variance, float(eps))
     if x.dtype is not FLOAT:
         inverse = expr.Cast(inverse, x.dtype)
-    return mean, mapped(graph, inverse, totals, prog, f"{name}/inverse")
+    return mean, mapped(graph, inverse, totals, prog, debug_context=f"{name}/inverse")
 
 
-def _partials(partials_type: object, x: Tensor) -> type[DType]:
-    """Return the dtype of partial results for x. Raises `PoplibsError`."""
+def _check_statistics(x: Tensor, eps: float, size: int, is_unbiased: bool) -> None:
+    """Raise `PoplibsError` unless `eps` is valid, and `size` elements have the wanted variance."""
+    if not 0 <= check_number("eps", eps, FLOAT) < inf:
+        raise refused(
+            f"was given {shown(eps)} as eps.", next_step="give a number of 0 or more, as in 1e-5."
+        )
+    if is_unbiased and size < 2:
+        raise refused(
+            f"was asked for an unbiased variance of {size} element.",
+            x,
+            "give unbiased_var_estimate=False: the unbiased estimate would divide by 0.",
+        )
+
+
+def _partials(partials_type: type[DType], x: Tensor) -> type[DType]:
+    """Return the dtype of partial results for x: HALF only if x is HALF, too.
+
+    Raises `PoplibsError`.
+    """
     if partials_type is FLOAT or partials_type is HALF:
         return HALF if partials_type is HALF and x.dtype is HALF else FLOAT
     raise as_given(partials_type, "partials_type", "give FLOAT or HALF.")
@@ -302,7 +331,16 @@ def _normalise(
     norm = cut_by(kind, graph, x, grouping, mean=mean, inv_std_dev=inv_std_dev)
     _check_row("gamma", gamma, x.shape[1], "channel")
     _check_row("beta", beta, x.shape[1], "channel")
-    white = _whiten(kind, graph, x, mean, inv_std_dev, prog, debug_context, grouping)
+    white = _whiten(
+        kind,
+        graph,
+        x,
+        mean,
+        inv_std_dev=inv_std_dev,
+        prog=prog,
+        debug_context=debug_context,
+        grouping=grouping,
+    )
     name = f"{debug_context}/scale"
     operands = [white, *(norm.of_channels(norm.narrowed(t, prog, name)) for t in (gamma, beta))]
     return norm.map(lambda x, g, b: x * g + b, operands, prog, name), white
@@ -317,13 +355,15 @@ def _param_gradients(
     partials_type: type[DType] = FLOAT,
     debug_context: str = OWN,
 ) -> tuple[Tensor, Tensor]:
-    channels = cut(BATCH, graph, whitened, 0, "strided")
+    channels = cut(BATCH, graph, whitened, 0, grouping="strided")
     _check_like(whitened, dy)
     partials = _partials(partials_type, whitened)
     name = f"{debug_context}/product"
-    product = channels.map(lambda x, d: x * d, [whitened, dy], prog, name, partials, partials)
+    product = channels.map(
+        lambda x, d: x * d, [whitened, dy], prog, name, works_in=partials, out=partials
+    )
     reductions = [(channels.rows(t), "ADD") for t in (product, dy)]
-    gamma, beta = sums(graph, reductions, 1.0, prog, f"{debug_context}/sums")
+    gamma, beta = sums(graph, reductions, 1.0, prog, name=f"{debug_context}/sums")
     return gamma, beta
 
 
@@ -342,24 +382,46 @@ def _gradients(
 ) -> Tensor:
     norm = cut_by(kind, graph, whitened, grouping, inv_std_dev=inv_std_dev)
     partials = _partials(partials_type, whitened)
-    over_replicas, size = (over[0], norm.size * over[1]) if over else (None, norm.size)
+    size = norm.size
+    over_replicas = None
+    if over:
+        over_replicas = over[0]
+        size *= over[1]
     x = whitened
     name = debug_context
     _check_like(x, dy)
     _check_row("gamma", gamma, x.shape[1], "channel")
-    scale = narrowed(graph, gamma, partials, prog, f"{name}/gamma")
+    scale = narrowed(graph, gamma, partials, prog, name=f"{name}/gamma")
     operands = [dy, norm.of_channels(scale)]
-    slope = norm.map(lambda d, g: d * g, operands, prog, f"{name}/slope", partials, partials)
-    product = norm.map(lambda s, x: s * x, [slope, x], prog, f"{name}/product", partials, partials)
+    slope = norm.map(
+        lambda d, g: d * g, operands, prog, f"{name}/slope", works_in=partials, out=partials
+    )
+    product = norm.map(
+        lambda s, x: s * x, [slope, x], prog, f"{name}/product", works_in=partials, out=partials
+    )
     reductions = [(norm.rows(slope), "ADD"), (norm.rows(product), "ADD")]
     means = sums(
-        norm.graph, reductions, 1 / size, prog, f"{name}/means", over_replicas, dtype=partials
+        norm.graph,
+        reductions,
+        1 / size,
+        prog,
+        name=f"{name}/means",
+        over_replicas=over_replicas,
+        dtype=partials,
     )
-    inverse = narrowed(graph, inv_std_dev, partials, prog, f"{name}/inverse")
+    inverse = narrowed(graph, inv_std_dev, partials, prog, name=f"{name}/inverse")
     operands = [slope, x, *map(norm.of_groups, [*means, inverse])]
-    return norm.map(
-        lambda s, x, m, p, d: (s - m - x * p) * d, operands, prog, f"{name}/gradient", partials
-    )
+
+    def gradient(
+        slope: expr.Expr,
+        x: expr.Expr,
+        mean: expr.Expr,
+        mean_product: expr.Expr,
+        inverse: expr.Expr,
+    ) -> expr.Expr:
+        return (slope - mean - x * mean_product) * inverse
+
+    return norm.map(gradient, operands, prog, f"{name}/gradient", works_in=partials)
 
 
 def _param_update(
@@ -375,6 +437,7 @@ def _param_update(
 ) -> None:
     for name, row in (("beta", beta), ("gamma_delta", gamma_delta), ("beta_delta", beta_delta)):
         _check_row(name, row, gamma.num_elements, "channel")
-    both = concat([gamma, beta]), concat([gamma_delta, beta_delta])
-    check_finite("scale", check_factor(graph, "scale", scale, both[0].dtype, FLOAT))
-    scaled_add_to(graph, *both, scale, prog, debug_context)
+    parameters = concat([gamma, beta])
+    deltas = concat([gamma_delta, beta_delta])
+    check_finite("scale", check_factor(graph, "scale", scale, parameters.dtype, FLOAT))
+    scaled_add_to(graph, parameters, deltas, scale, prog=prog, debug_context=debug_context)

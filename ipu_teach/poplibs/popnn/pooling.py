@@ -1,13 +1,13 @@
-"""Pooling: the largest element, the sum or the average of each window of a field; and gradients.
+"""Pooling: the maximum, sum or average of each window of a field, and its gradients.
 
     params = pooling.PoolParams("MAX", (28, 28), (2, 2), (2, 2), (0, 0), (0, 0), 8, 4, FLOAT)
     pooled = pooling.pool(graph, params, x, prog)                       # x is [4, 8, 28, 28]
     slope = pooling.pool_input_gradient(graph, params, x, pooled, dy, prog)
 
-A result is distributed in blocks, one a tile, as PopLibs plans it (`pool_plan`). Each tile is sent
-the windows of its elements; padding is local. Cycles are PopLibs' estimates of the pooling vertices
-(popnn/PerformanceEstimation.hpp): six workers share the rows of a block, and go through them for
-each place of the window that has work there.
+A result is distributed in blocks, one per tile, as PopLibs plans it (`pool_plan`). Each tile
+receives the windows of its elements; padding is local. Cycles are PopLibs' estimates of the pooling
+vertices (popnn/PerformanceEstimation.hpp): six workers divide the rows of a block, and process them
+once for each place of the window that has work there.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from math import prod
-from typing import Any
 
 import numpy as np
 
@@ -51,13 +50,13 @@ from ipu_teach.types import BOOL, FLOAT, HALF, UNSIGNED_INT, UNSIGNED_SHORT, Arr
 
 __all__ = ["PoolParams", "PoolingType", "pool", "pool_input_gradient"]
 
-_FAR = -(2**50)  # a distance below all places
+_FAR = -(2**50)  # a distance that makes any sum of places negative
 _TIES = ("all", "first")
 MOST_PLACES = 2**26  # limit of kernel size times number of windows, in one dimension
 
 
 class PoolingType(Enum):
-    """The result of a window: its largest element, MAX; its sum, SUM; its average, AVG."""
+    """The result of a window: its maximum (MAX), its sum (SUM) or its average (AVG)."""
 
     MAX = "MAX"
     AVG = "AVG"
@@ -67,14 +66,13 @@ class PoolingType(Enum):
 @advised("give pooling.PoolParams(…).")
 @dataclass(frozen=True)
 class PoolParams:
-    """A pooling of [batch_size, channels, *input_field], of `dtype` FLOAT or HALF.
+    """The parameters of a pooling of [batch_size, channels, *input_field], FLOAT or HALF.
 
     `kind` is a `PoolingType` or its name. `kernel`, `stride`, `padding_lower` and `padding_upper`
-    have a number for each dimension of the field; negative padding cuts elements off. Padding is
-    never the largest element. AVG divides by the number of places of the window inside the field,
-    as PopLibs does; torch's average counts padding too, unless it is given
-    `count_include_pad=False`. Raises `PoplibsError` if a window does not fit, or covers only
-    padding.
+    have a number for each dimension of the field; negative padding removes elements. Padding is
+    never the maximum. AVG divides by the number of places of the window inside the field, as in
+    PopLibs; torch's average also counts padding, unless `count_include_pad=False`. Raises
+    `PoplibsError` if a window does not fit, or covers only padding.
     """
 
     kind: PoolingType | str
@@ -129,30 +127,34 @@ class PoolParams:
 
     @property
     def output_field(self) -> Shape:
-        """The field of the result: how many windows there are in each dimension."""
+        """The field of the result: the number of windows in each dimension."""
         return tuple((size + a + b - k) // s + 1 for size, k, s, a, b in self._axes())
 
     @property
     def input_shape(self) -> Shape:
-        """[batch_size, channels, *input_field]."""
+        """The shape of the input: [batch_size, channels, *input_field]."""
         return (self.batch_size, self.channels, *self.input_field)
 
     @property
     def output_shape(self) -> Shape:
-        """[batch_size, channels, *output_field]."""
+        """The shape of the result: [batch_size, channels, *output_field]."""
         return (self.batch_size, self.channels, *self.output_field)
 
     def _seen(self, d: int) -> Array:
-        """Return [kernel, windows]: the position in dimension d of the field of each place of a
-        window, or -1."""
+        """Return int[kernel, windows]: the position of each place in dimension d of the field.
+
+        It is -1 for places outside the field.
+        """
         size, kernel, stride, low, high = self._axes()[d]
         at = np.arange(self.output_field[d]) * stride + np.arange(kernel)[:, None] - low
         inside = (at >= max(-low, 0)) & (at < size - max(-high, 0))
         return np.where(inside, at, -1)
 
     def _seen_by(self, d: int) -> tuple[Array, Array]:
-        """Return two of [most windows, input_field]: the windows that an element of dimension d is
-        in, and its place in each; or -1."""
+        """Return (windows, places), each int[windows per element, input_field].
+
+        They are the windows that contain each element of dimension d, and its place in them; or -1.
+        """
         size, kernel, stride, low, _ = self._axes()[d]
         at = np.arange(size) + low
         window = at // stride - np.arange(-(-kernel // stride))[:, None]
@@ -161,29 +163,30 @@ class PoolParams:
         return np.where(good, window, -1), np.where(good, place, -1)
 
     def _work(self, d: int) -> Array:
-        """Return bool[kernel, windows]: whether a place of a window is inside dimension d of the
-        field."""
+        """Return bool[kernel, windows]: whether a place is inside dimension d of the field."""
         return self._seen(d) >= 0
 
     def _work_of(self, d: int) -> Array:
-        """Return bool[kernel, input_field]: whether an element is at that place of a window."""
+        """Return bool[kernel, input_field]: whether an element has this place in a window."""
         place = self._seen_by(d)[1]
         return np.asarray((place == np.arange(self.kernel[d])[:, None, None]).any(1))
 
     def _inside(self, d: int) -> Array:
-        """Return [windows]: how many places of each are inside dimension d of the field."""
+        """Return int[windows]: the number of places inside dimension d of the field."""
         return np.asarray(self._work(d).sum(axis=0))
 
 
 class _Windows(SupervisorVertex):
-    """A window in each column of x. FLOAT stands for the dtype of the input, HALF for that of the
-    output."""
+    """A vertex with a window in each column of x.
+
+    FLOAT stands for the dtype of the input, HALF for that of the output.
+    """
 
     x: Input[Vector[Vector[FLOAT]]]
 
 
 class MaxPooling(_Windows):
-    """out = the largest of each column of x; NaN if one is NaN."""
+    """out = the maximum of each column of x; NaN if the column contains NaN."""
 
     out: Output[Vector[HALF]]
 
@@ -192,18 +195,20 @@ class MaxPooling(_Windows):
 
 
 class SumPooling(_Windows):
-    """out = the sum of each column of x, in single precision, divided by `divisor`."""
+    """out = the sum of each column of x, in FLOAT, divided by `divisor`."""
 
     out: Output[Vector[HALF]]
-    divisor: UNSIGNED_INT  # the number, not its inverse, which would be rounded before the product
+    divisor: UNSIGNED_INT  # not the inverse, which would be rounded before the product
 
     def compute(self) -> None:
         self.out = np.sum(self.x.astype(np.float32), axis=0) / self.divisor.astype(np.float32)
 
 
 class SelectiveScaling(SupervisorVertex):
-    """out = x / counts. Costs what SumPooling does of windows of one place: PopLibs has no estimate
-    of it."""
+    """out = x / counts.
+
+    PopLibs has no estimate of it; it costs SumPooling with windows of one place.
+    """
 
     x: Input[Vector[FLOAT]]
     counts: Input[Vector[UNSIGNED_SHORT]]
@@ -214,7 +219,7 @@ class SelectiveScaling(SupervisorVertex):
 
 
 class MaxPoolingGrad(SupervisorVertex):
-    """out = the sum of the gradients of those windows whose largest element x is."""
+    """out = the sum of the gradients of the windows whose maximum is x."""
 
     x: Input[Vector[FLOAT]]
     pooled: Input[Vector[Vector[FLOAT]]]
@@ -227,8 +232,10 @@ class MaxPoolingGrad(SupervisorVertex):
 
 
 class MaxPoolingShares(_Windows):
-    """out = gradient shared among the largest of each of x's columns, or the first of them has it.
-    Costs what MaxPooling does: PopLibs has no estimate of its MaxPoolingGradientScale."""
+    """out = gradient, divided over the maxima of each column of x, or only for the first of them.
+
+    PopLibs has no estimate of its MaxPoolingGradientScale; it costs MaxPooling.
+    """
 
     gradient: Input[Vector[FLOAT]]
     out: Output[Vector[Vector[HALF]]]
@@ -242,15 +249,17 @@ class MaxPoolingShares(_Windows):
 
 
 class _Tables:
-    """The places in a flat tensor of the elements that other elements need: for each dimension
-    [count, length] distances, which add up, or -1."""
+    """The places in a flat tensor of the elements that other elements need.
+
+    For each dimension there are distances [count, length], which are added; -1 means no element.
+    """
 
     def __init__(self, each: list[Array]) -> None:
         self._each = [np.where(table < 0, _FAR, table) for table in each]
         self.margin = any(bool((table < 0).any()) for table in each)
 
     def of(self, ranges: Ranges) -> Array:
-        """Return [wanted, elements]: those of a block, with all channels of its groups."""
+        """Return int[count, elements]: the places that a block needs, with all its channels."""
         indices: Array = np.zeros((1, 1), np.int64)
         for table, (begin, end) in zip(self._each, (*ranges, (0, None)), strict=True):
             both = indices[:, None, :, None] + table[:, None, begin:end]
@@ -258,13 +267,16 @@ class _Tables:
         return indices
 
 
-# a flat tensor, the places needed of it, and the value of missing ones
+# a flat tensor, the places that are needed of it, and the value for missing elements
 Gathered = tuple[Tensor, _Tables, float]
 
 
 class _Call:
-    """The common part of all compute sets of a call. Tensors are flat, in the order of the output's
-    plan: groups of channels, samples, the field, the channels of a group."""
+    """The common part of all compute sets of a call.
+
+    Tensors are flat, in the order of the output's plan: groups of channels, samples, the field, the
+    channels of a group.
+    """
 
     def __init__(
         self,
@@ -297,7 +309,7 @@ class _Call:
         return grouped.dim_shuffle([1, 0, *range(3, grouped.rank), 2]).flatten()
 
     def seen(self, flat: Tensor, shape: Shape) -> Tensor:
-        """Return a flat tensor as one of that shape."""
+        """Return a flat tensor as a tensor of this shape."""
         back = flat.reshape(self._shape(shape))
         return back.dim_shuffle([1, 0, back.rank - 1, *range(2, back.rank - 1)]).reshape(shape)
 
@@ -307,7 +319,7 @@ class _Call:
     def new(
         self, name: str, dtype: type[DType] | None = None, values: Array | None = None
     ) -> Tensor:
-        """Return a new flat tensor, by the plan; a constant, if it has values."""
+        """Return a new flat tensor, mapped by the plan; it is a constant if it has values."""
         dtype = dtype or self.params.dtype
         name = f"{self.name}/{name}"
         shape = (prod(self.plan.shape),)
@@ -324,8 +336,12 @@ class _Call:
         self.graph.set_tile_mapping(flat, tiles)
 
     def counts(self) -> tuple[int, Tensor | None]:
-        """Return (the number of places that every window has inside the field, None). If windows
-        differ, return (1, a tensor of their numbers); for a sum (1, None)."""
+        """Return (divisor, counts) for the average of each window.
+
+        If all windows have equally many places inside the field, the divisor is their number and
+        counts is None. Otherwise the divisor is 1 and counts a tensor of their numbers. For a sum
+        it is (1, None).
+        """
         params = self.params
         if params.kind is PoolingType.SUM:
             return 1, None
@@ -339,14 +355,16 @@ class _Call:
         return 1, self.new("counts", UNSIGNED_SHORT, values)
 
     def windows(self) -> _Tables:
-        """Return what each window has of x."""
-        shape = self.params.input_shape
+        """Return the places of the elements of x that each window contains."""
         params = self.params
-        return self._tables(shape, lambda d: params._seen(d))
+        return self._tables(params.input_shape, params._seen)
 
     def windows_of(self, per_window: bool = False) -> _Tables:
-        """Return what each element of x has of the windows. `apart`: of [places, windows], a row
-        for each place of a window."""
+        """Return the places of the windows that contain each element of x.
+
+        With `per_window`, they are places of [kernel places, windows], with a row for each place of
+        a window.
+        """
         shape = self.params.output_shape
         params = self.params
         rows = prod(shape) * np.cumprod([1, *params.kernel[:0:-1]])[::-1]
@@ -376,16 +394,18 @@ class _Call:
 
     def run(
         self,
-        base: Any,
+        base: type[SupervisorVertex],
         kind: str,
         out: Tensor,
         same_shape: dict[str, Tensor],
         wanted: dict[str, Gathered],
-        **state: Any,
+        **state: int,
     ) -> None:
-        """Add a vertex on each tile with elements of `out`, on the same elements of the tensors in
-        `same_shape`, and on the elements that they need of others; priced as PopLibs' vertex of
-        that kind."""
+        """Append a compute set with a vertex on each tile with elements of `out`.
+
+        A vertex works on the same elements of the tensors in `same_shape`, and on the elements that
+        it needs of those in `wanted`. It costs PopLibs' vertex of the `kind`.
+        """
         graph = self.graph
         first = next(flat for flat in [*(w[0] for w in wanted.values()), *same_shape.values()])
         types = {FLOAT: first.dtype, HALF: out.dtype}
@@ -395,12 +415,13 @@ class _Call:
             field: concat([flat, self._margin(flat, fill)]) if tables.margin else flat
             for field, (flat, tables, fill) in wanted.items()
         }
-        # a vertex that works on single places goes through each once
+        # a vertex that works on single places processes each once
         work: list[Array] = [np.ones((1, n), bool) for n in self.plan.shape[2:-1]]
         if wanted:
             work = self.work
         edges = {field: flat[..., self.order] for field, flat in {**same_shape, "out": out}.items()}
-        estimates: dict[object, int] = {}  # cycles, by the sizes and work that they depend on
+        # the cycles, by the sizes and the work on which they depend
+        estimates: dict[tuple[int | bytes, ...], int] = {}
         for number, (tile, ranges) in enumerate(self.blocks):
             begin, end = self.ends[number : number + 2].tolist()
             ends = {field: flat[..., begin:end] for field, flat in edges.items()}
@@ -408,21 +429,22 @@ class _Call:
                 at = tables.of(ranges)
                 at = np.where(at < 0, flat.num_elements + tile, at)
                 ends[field] = sources[field][at.reshape(-1)].reshape(at.shape)
-            vertex = graph.add_vertex(compute_set, vertex_class, ends, **state)
+            vertex = graph.add_vertex(compute_set, vertex_class, {**ends, **state})
             graph.set_tile_mapping(vertex, tile)
             pairs = zip(work, ranges[2:], strict=True)
-            key = (
+            key: tuple[int | bytes, ...] = (
                 *(high - low for low, high in ranges),
-                *(there[:, low:high].tobytes() for there, (low, high) in pairs),
+                *(places[:, low:high].tobytes() for places, (low, high) in pairs),
             )
             if key not in estimates:
-                estimates[key] = self.plan.cycles(kind, work, ranges, first.dtype, graph.target)
+                estimates[key] = self.plan.cycles(
+                    kind, work, ranges, first.dtype, target=graph.target
+                )
             graph.set_perf_estimate(vertex, estimates[key])
         self.prog.add(Execute(compute_set))
 
     def _margin(self, flat: Tensor, fill: float) -> Tensor:
-        """Return an element for each tile, which has it to itself: one for all would be sent to
-        all."""
+        """Return a constant with an element on each tile; a single one would be sent to all."""
         tiles = self.graph.target.num_tiles
         margin = self.graph.add_constant(flat.dtype, (tiles,), fill, f"{self.name}/margin")
         self.graph.set_tile_mapping(margin, np.arange(tiles))
@@ -437,24 +459,24 @@ def pool(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """Return the windows of x [batch, channels, *field], pooled: [batch, channels,
-    *params.output_field].
+    """Return the pooled windows of x [batch, channels, *field].
 
-    Sums and averages of HALF are carried in FLOAT, and rounded to HALF once. Raises `PoplibsError`.
+    The result is [batch, channels, *params.output_field]. Sums and averages of HALF are accumulated
+    in FLOAT, and rounded to HALF once. Raises `PoplibsError`.
     """
-    _check(graph, params, "x", x, "input_shape")
+    _check(graph, params, "x", x, shape="input_shape")
     largest = params.kind is PoolingType.MAX
-    call = _Call(graph, params, x, prog, debug_context, "MAX" if largest else "AVG")
+    call = _Call(graph, params, x, prog, name=debug_context, kind="MAX" if largest else "AVG")
     out = call.new("out")
     windows = (call.flat(x), call.windows())
     if largest:
-        call.run(MaxPooling, "MAX", out, {}, {"x": (*windows, -np.inf)})
+        call.run(MaxPooling, "MAX", out, {}, wanted={"x": (*windows, -np.inf)})
         return call.seen(out, params.output_shape)
     divisor, counts = call.counts()
     sums = out if counts is None else call.new("sums", FLOAT)
-    call.run(SumPooling, "AVG", sums, {}, {"x": (*windows, 0.0)}, divisor=divisor)
+    call.run(SumPooling, "AVG", sums, {}, wanted={"x": (*windows, 0.0)}, divisor=divisor)
     if counts is not None:
-        call.run(SelectiveScaling, "AVG", out, {"x": sums, "counts": counts}, {})
+        call.run(SelectiveScaling, "AVG", out, {"x": sums, "counts": counts}, wanted={})
     return call.seen(out, params.output_shape)
 
 
@@ -472,74 +494,122 @@ def pool_input_gradient(
 ) -> Tensor:
     """Return the gradient at the input of `pool`, from `dy` at its output: a tensor of x's shape.
 
-    MAX takes what went in, `x`, and what came out, `pooled`; AVG and SUM take None for both. Where
-    several elements are the largest of a window, each gets its gradient, as in PopLibs; by
-    `use_scaled_gradient` they share it, and with `ties="first"` the first has it alone, as in
-    torch. Where windows overlap, gradients add up. Sums and shares of HALF are carried in FLOAT,
-    and rounded to HALF once. Raises `PoplibsError`.
+    MAX needs the input `x` and the result `pooled`; for AVG and SUM both are None. If several
+    elements are the maximum of a window, each gets its gradient, as in PopLibs. With
+    `use_scaled_gradient` the gradient is divided over them, and with `ties="first"` only the first
+    gets it, as in torch. Where windows overlap, gradients are added. Sums and shares of HALF are
+    accumulated in FLOAT, and rounded to HALF once. Raises `PoplibsError`.
     """
-    _check(graph, params, "dy", dy, "output_shape")
+    _check_gradient(graph, params, x, pooled, dy=dy, is_scaled=use_scaled_gradient, ties=ties)
+    is_maximum = params.kind is PoolingType.MAX
+    per_window = use_scaled_gradient or ties == "first"
+    if is_maximum and not per_window:
+        call = _Call(graph, params, dy, prog, name=debug_context, kind="GRAD", forward=False)
+        out = call.new("out")
+        windows = {
+            "pooled": (call.flat(pooled), call.windows_of(), 0.0),
+            "gradient": (call.flat(dy), call.windows_of(), 0.0),
+        }
+        call.run(MaxPoolingGrad, "GRAD", out, {"x": call.flat(x)}, wanted=windows)
+        return call.seen(out, params.input_shape)
+    call = _Call(graph, params, dy, prog, name=debug_context, kind="AVG", forward=False)
+    out = call.new("out")
+    divisor = 1
+    if per_window:
+        slopes = _shared_slopes(
+            graph, params, x, dy, prog=prog, name=debug_context, first=ties == "first"
+        )
+    else:
+        slope_of_window, divisor = _averaged_slope(graph, params, dy, prog, name=debug_context)
+        slopes = [slope_of_window]
+    slope = concat([call.flat(slope_of_place) for slope_of_place in slopes])
+    wanted = {"x": (slope, call.windows_of(per_window), 0.0)}
+    call.run(SumPooling, "AVG", out, {}, wanted=wanted, divisor=divisor)
+    return call.seen(out, params.input_shape)
+
+
+def _shared_slopes(
+    graph: Graph,
+    params: PoolParams,
+    x: Tensor,
+    dy: Tensor,
+    prog: Program,
+    name: str,
+    first: bool,
+) -> list[Tensor]:
+    """Return the gradient of each place of a window for MAX: tensors of the output's shape.
+
+    The maxima of a window share its gradient, or the `first` gets it.
+    """
+    windows = _Call(graph, params, dy, prog, name=name, kind="MAX")
+    dtype = dy.dtype if first else FLOAT  # a share is rounded with its sum
+    size = prod(params.kernel)
+    places = graph.add_variable(dtype, (size, dy.num_elements), f"{name}/apart")
+    slope_of_place = [places[number] for number in range(size)]
+    slopes = [windows.seen(place, params.output_shape) for place in slope_of_place]
+    for place in slope_of_place:
+        windows.spread(place)
+    wanted = {"x": (windows.flat(x), windows.windows(), -np.inf)}
+    same_shape = {"gradient": windows.flat(dy)}
+    windows.run(MaxPoolingShares, "MAX", places, same_shape, wanted=wanted, first=first)
+    return slopes
+
+
+def _averaged_slope(
+    graph: Graph, params: PoolParams, dy: Tensor, prog: Program, name: str
+) -> tuple[Tensor, int]:
+    """Return (gradient of each window's elements, divisor) for AVG and SUM.
+
+    The gradient is already divided if windows have different numbers of elements.
+    """
+    windows = _Call(graph, params, dy, prog, name=name, kind="AVG")
+    divisor, counts = windows.counts()
+    if counts is None:
+        return dy, divisor
+    shared = windows.new("shares", FLOAT)
+    same_shape = {"x": windows.flat(dy), "counts": counts}
+    windows.run(SelectiveScaling, "AVG", shared, same_shape, wanted={})
+    return windows.seen(shared, params.output_shape), divisor
+
+
+def _check_gradient(
+    graph: Graph,
+    params: PoolParams,
+    x: Tensor | None,
+    pooled: Tensor | None,
+    dy: Tensor,
+    is_scaled: bool,
+    ties: str,
+) -> None:
+    """Raise `PoplibsError` unless the arguments of `pool_input_gradient` fit."""
+    _check(graph, params, "dy", dy, shape="output_shape")
     if not isinstance(ties, str) or ties not in _TIES:
         raise as_given(ties, "ties", f"give {' or '.join(map(repr, _TIES))}.")
     if params.kind is PoolingType.MAX:
-        _check(graph, params, "x", x, "input_shape")
-        _check(graph, params, "pooled", pooled, "output_shape")
-        if use_scaled_gradient and ties == "first":
+        _check(graph, params, "x", x, shape="input_shape")
+        _check(graph, params, "pooled", pooled, shape="output_shape")
+        if is_scaled and ties == "first":
             raise refused(
                 "was given use_scaled_gradient, and ties='first'.",
                 next_step="give one: equal elements share the gradient, or the first gets it.",
             )
-    elif x is not None or pooled is not None or use_scaled_gradient or ties != "all":
+    elif x is not None or pooled is not None or is_scaled or ties != "all":
         raise refused(
             f"was given x, pooled or ties for {PoolingType(params.kind).name} pooling.",
             next_step="leave them out, with None for x and pooled: only MAX has a largest element.",
         )
-    arguments = graph, params, dy, prog, debug_context
-    per_window = use_scaled_gradient or ties == "first"
-    largest = params.kind is PoolingType.MAX and not per_window
-    call = _Call(*arguments, "GRAD" if largest else "AVG", forward=False)
-    out = call.new("out")
-    if largest:
-        beside = {
-            "pooled": (call.flat(pooled), call.windows_of(), 0.0),
-            "gradient": (call.flat(dy), call.windows_of(), 0.0),
-        }
-        call.run(MaxPoolingGrad, "GRAD", out, {"x": call.flat(x)}, beside)
-        return call.seen(out, params.input_shape)
-    windows = _Call(*arguments, "MAX" if per_window else "AVG")
-    divisor = 1
-    slopes = [dy]
-    if per_window:  # the gradient of each place of a window
-        size = prod(params.kernel)
-        dtype = FLOAT if use_scaled_gradient else dy.dtype  # a share is rounded with its sum
-        places = graph.add_variable(dtype, (size, dy.num_elements), f"{debug_context}/apart")
-        slope_of_window = [places[number] for number in range(size)]
-        slopes = [windows.seen(place, params.output_shape) for place in slope_of_window]
-        for place in slope_of_window:
-            windows.spread(place)
-        wanted = {"x": (windows.flat(x), windows.windows(), -np.inf)}
-        same_shape = {"gradient": windows.flat(dy)}
-        windows.run(MaxPoolingShares, "MAX", places, same_shape, wanted, first=ties == "first")
-    else:
-        divisor, counts = windows.counts()
-        if counts is not None:
-            shared = windows.new("shares", FLOAT)
-            windows.run(
-                SelectiveScaling, "AVG", shared, {"x": windows.flat(dy), "counts": counts}, {}
-            )
-            slopes = [windows.seen(shared, params.output_shape)]
-    slope = concat([call.flat(slope_of_window) for slope_of_window in slopes])
-    wanted = {"x": (slope, call.windows_of(per_window), 0.0)}
-    call.run(SumPooling, "AVG", out, {}, wanted, divisor=divisor)
-    return call.seen(out, params.input_shape)
 
 
-def _check(graph: Graph, params: PoolParams, name: str, tensor: Any, shape: str) -> None:
-    """Raise `PoplibsError` unless the tensor is what the parameters say."""
+def _check(graph: Graph, params: PoolParams, name: str, tensor: Tensor | None, shape: str) -> None:
+    """Raise `PoplibsError` unless `tensor` has the dtype of the parameters, and their `shape`.
+
+    `shape` is the name of one of their attributes.
+    """
     wanted: Shape = getattr(params, shape)
     check_tensor(graph, name, tensor, (len(wanted),))
+    assert tensor is not None
     advice = f"give {name} the {shape} of the parameters."
-    check_same("shapes", tensor.shape, wanted, f"{name} {tensor!r}", advice)
+    check_same("shapes", tensor.shape, wanted, f"{name} {tensor!r}", advice=advice)
     advice = "cast it with popops.cast, or say so in the parameters."
     names = tensor.dtype.__name__, params.dtype.__name__
     check_same("dtypes", *names, f"{name} {tensor!r}", advice)

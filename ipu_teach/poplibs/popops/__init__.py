@@ -1,17 +1,17 @@
-"""popops: operations on elements, reductions, slices, order, fills and casts.
+"""popops: elementwise operations, reductions, slices, sorting, constants and casts.
 
-Every function appends to the Sequence `prog` and runs nothing. Its docstring and the head of its
-module say to which tiles results are mapped, and what they cost:
+Every function appends to the Sequence `prog` and runs nothing. Its docstring, or that of its
+module, describes on which tiles the result is, and what it costs. The modules:
 
-    elementwise, ternary   operations of one, two and three operands; `operations` has their table,
-                           and `forms` their common part
-    expr, fused            expressions of several operations in one vertex: `map`
+    elementwise, ternary   operations with one, two and three operands; their table is in
+                           `operations`, and their common part in `forms`
+    expr, fused            `map`: expressions of several operations in one vertex
     reductions             `reduce` and its plans
     scaled                 a = a + k b, in place
-    casts, fills           conversions; constants, counting numbers, one-hot rows
-    dynamic, multi         slices whose place is data; `rows` has their common part
+    casts, fills           conversions; constants, ranges of numbers, one-hot rows
+    dynamic, multi         slices whose offsets are data; their common part is in `rows`
     gathering              `gather` and `scatter`, with XLA's dimension numbers
-    sorting, extremes      order along a dimension: `sort_plan` plans it, and `ordering` builds it
+    sorting, extremes      order along a dimension: planned by `sort_plan`, built by `ordering`
     questions, padding, loops, rearranging, images
 """
 
@@ -43,5 +43,5 @@ from ipu_teach.poplibs.popops.slice_plans import *
 from ipu_teach.poplibs.popops.sorting import *
 from ipu_teach.poplibs.popops.ternary import *
 
-if not _typing.TYPE_CHECKING:  # a list that is worked out would hide every name from mypy
+if not _typing.TYPE_CHECKING:  # mypy would not see any name in a list that is computed
     __all__ = _offered(globals(), "expr")

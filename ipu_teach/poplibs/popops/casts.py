@@ -1,5 +1,4 @@
-"""Conversions between dtypes, 8-bit floats included: one compute set, one vertex a tile, PopLibs'
-Cast1D."""
+"""Conversions between dtypes, including 8-bit floats, by PopLibs' Cast1D."""
 
 from __future__ import annotations
 
@@ -52,8 +51,8 @@ class ToQuarter(RegisterVertex):
     """out = the codes of x. FLOAT stands for the source; `quarter` is the 8-bit dtype.
 
     The tile's control register decides whether numbers that are too large become NaN (NANOO) or the
-    largest code, and whether the workers' generators round (ESR), each for its part of the
-    elements, as those of `poprand` do.
+    largest code, and whether rounding is stochastic (ESR). For that, each worker's generator draws
+    the random words for the worker's part of the elements, as in `poprand`.
     """
 
     x: Input[Vector[FLOAT]]
@@ -69,7 +68,7 @@ class ToQuarter(RegisterVertex):
         self.out = np.where(control & np.uint32(NANOO), to_nan, to_largest)
 
     def _words(self) -> Array:
-        """Return a random word of 32 bits for each element."""
+        """Return a random 32-bit word for each element."""
         generators = self.registers.generators
         count = self.out.shape[-1]
         drawn = generator.draw(generators, -(-count // generators.shape[-2])) >> np.uint64(32)
@@ -84,16 +83,18 @@ class ToQuarter(RegisterVertex):
         nearest = to_quarter(self.x, self.quarter.metadata, overflow=overflow)
         if words is None:
             return nearest
-        by_chance = to_quarter(self.x, self.quarter.metadata, words=words, overflow=overflow)
-        return np.where(control & np.uint32(ESR), by_chance, nearest)
+        stochastic = to_quarter(self.x, self.quarter.metadata, words=words, overflow=overflow)
+        return np.where(control & np.uint32(ESR), stochastic, nearest)
 
     def cycles(self, target: Target) -> int:
         return int(vertices.cast_1d(self.x.shape[-1], self.fields["x"].dtype, self.quarter, target))
 
 
 class FromQuarter(RegisterVertex):
-    """out = the numbers of the codes x. HALF stands for the destination; `quarter` is the 8-bit
-    dtype."""
+    """out = the numbers of the codes x.
+
+    HALF stands for the destination; `quarter` is the 8-bit dtype.
+    """
 
     x: Input[Vector[UNSIGNED_CHAR]]
     out: Output[Vector[HALF]]
@@ -112,20 +113,20 @@ class FromQuarter(RegisterVertex):
 def cast(
     graph: Graph, x: Tensor, dtype: type[DType], prog: Program, debug_context: str = OWN
 ) -> Tensor:
-    """Return x converted to `dtype`, with x's mapping. Floats round to nearest; to an integer they
-    are cut towards zero.
+    """Return x converted to `dtype`, with the tile mapping of x.
 
-    The result of a view that repeats elements is mapped linearly.
+    Floats are rounded to the nearest value; to an integer dtype they are truncated towards zero. If
+    x is a view that repeats elements, the result is mapped linearly.
 
     Only HALF and FLOAT convert to and from an 8-bit float, `QUARTER[format, scale]`. A number that
     is too large for it becomes the largest, or NaN with the option debug.nanOverflowMode or
-    `FloatingPointBehaviour(nanoo=True)`; infinities become NaN. With stochastic rounding, both
-    kinds of narrow floats are rounded stochastically.
+    `FloatingPointBehaviour(nanoo=True)`; infinities become NaN. With stochastic rounding,
+    conversions to HALF and to 8-bit floats are rounded stochastically.
     """
     dtype = as_dtype(dtype, "cast()")
     vertex = _codelet(x, dtype)
-    out = result_like(graph, [x], x.shape, dtype, debug_context)
-    _write(graph, vertex, x, out, prog, debug_context)
+    out = result_like(graph, [x], x.shape, dtype, name=debug_context)
+    _write(graph, vertex, x, out, prog=prog, name=debug_context)
     return out
 
 
@@ -133,9 +134,9 @@ def cast(
 def cast_with_output(
     graph: Graph, x: Tensor, out: Tensor, prog: Program, debug_context: str = OWN
 ) -> None:
-    """out becomes x, converted to out's dtype; one shape. Otherwise as `cast`."""
+    """Write x, converted to the dtype of `out`, to `out`, which has the shape of x; see `cast`."""
     check_output(out, x.shape, out.dtype)
-    _write(graph, _codelet(x, out.dtype), x, out, prog, debug_context)
+    _write(graph, _codelet(x, out.dtype), x, out, prog=prog, name=debug_context)
 
 
 def _codelet(x: Tensor, dtype: type[DType]) -> type[Vertex]:
@@ -165,4 +166,4 @@ def _write(
         n: t.reinterpret(UNSIGNED_CHAR) if t.has_metadata() else t
         for n, t in (("x", x), ("out", out))
     }
-    per_tile(graph, vertex, sides["out"], sides, prog, name)
+    per_tile(graph, vertex, sides["out"], sides, prog=prog, name=name)

@@ -1,4 +1,4 @@
-"""A ring of the newest tensors: `CircBuf`."""
+"""`CircBuf`: a circular buffer of the newest tensors."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ __all__ = ["CircBuf"]
 
 
 class CircBufIncrIndex(Vertex):
-    """index = the next place of `size`. Costs PopLibs' CircBufIncrIndex
-    (popopsCycleEstimators.cpp)."""
+    """index = (index + 1) mod size. Costs PopLibs' CircBufIncrIndex (popopsCycleEstimators.cpp)."""
 
     index: InOut[UNSIGNED_INT]
     size: UNSIGNED_INT
@@ -33,8 +32,7 @@ class CircBufIncrIndex(Vertex):
 
 
 class CircOffset(Vertex):
-    """place = index + offset, in a ring of `size`. Costs PopLibs' CircOffset
-    (popopsCycleEstimators.cpp)."""
+    """place = (index + offset) mod size. Costs PopLibs' CircOffset (popopsCycleEstimators.cpp)."""
 
     index: Input[UNSIGNED_INT]
     place: Output[UNSIGNED_INT]
@@ -53,11 +51,11 @@ CircOffset.__name__ = "popops::CircOffset"
 
 
 class CircBuf:
-    """The `size` newest tensors of `dtype` and `shape`: `add` overwrites the oldest, `prev(i)`
-    reads the one i additions old.
+    """A circular buffer of the `size` newest tensors of `dtype` and `shape`.
 
-    It is mapped like a tensor of `create_sliceable_tensor`: adding and looking back exchange only
-    the position, if the added tensor has the same mapping. All entries are 0 at first. Raises
+    `add` overwrites the oldest entry, and `prev(i)` reads the entry that is i additions old. The
+    buffer is mapped like a tensor of `create_sliceable_tensor`: if the added tensor has the same
+    tile mapping, adding and reading exchange only the index. All entries are initially 0. Raises
     `PoplibsError`.
     """
 
@@ -76,7 +74,7 @@ class CircBuf:
         self.size = int(size)
         self._shape = check_shape(shape)
         self._entries = create_sliceable_tensor(
-            graph, dtype, (self.size, *self._shape), [0], f"{debug_context}/entries"
+            graph, dtype, (self.size, *self._shape), [0], debug_context=f"{debug_context}/entries"
         )
         graph.set_initial_value(self._entries, 0)
         self.index = graph.add_variable(UNSIGNED_INT, (1,), f"{debug_context}/index")
@@ -85,29 +83,33 @@ class CircBuf:
 
     @library
     def add(self, tensor: Tensor, prog: Program, debug_context: str = "circ_buf_add") -> None:
-        """`tensor`, of the shape and dtype of the entries, becomes the newest. Two compute sets."""
-        check_same(
-            "shapes", tensor.shape, self._shape, repr(tensor), "give what the buffer was made for."
-        )
+        """Write `tensor`, which has the shape and dtype of the entries, as the newest entry.
+
+        There are two compute sets.
+        """
+        advice = "give what the buffer was made for."
+        check_same("shapes", tensor.shape, self._shape, repr(tensor), advice=advice)
         dtypes = tensor.dtype.__name__, self._entries.dtype.__name__
         check_same("dtypes", *dtypes, repr(tensor), "cast it with popops.cast.")
         edges = {"index": self.index[0], "size": self.size}
-        step(self._graph, prog, f"{debug_context}/incrIndex", CircBufIncrIndex, [(0, edges)])
+        step(self._graph, prog, f"{debug_context}/incrIndex", CircBufIncrIndex, work=[(0, edges)])
         dynamic_update(
             self._graph,
             self._entries,
             tensor.expand([0]),
             self.index,
-            [0],
-            [1],
-            prog,
-            debug_context,
+            dims=[0],
+            sizes=[1],
+            prog=prog,
+            debug_context=debug_context,
         )
 
     @library
     def prev(self, i: int, prog: Program, debug_context: str = "circ_buf_prev") -> Tensor:
-        """Return a copy of the entry that i additions followed: 0 is the newest, size - 1 the
-        oldest. Two compute sets."""
+        """Return a copy of the entry that is `i` additions old, from 0 (newest) to size - 1.
+
+        There are two compute sets.
+        """
         if not is_whole(i) or not 0 <= i < self.size:
             raise refused(
                 f"was asked for entry {shown(i)} of {self.size:,}.",
@@ -116,9 +118,15 @@ class CircBuf:
         place = self._graph.add_variable(UNSIGNED_INT, (1,), f"{debug_context}/place")
         edges = {"index": self.index[0], "offset": self.size - int(i), "size": self.size}
         work = [(0, edges | {"place": place[0]})]
-        step(self._graph, prog, f"{debug_context}/offset", CircOffset, work, ["place"])
+        step(self._graph, prog, f"{debug_context}/offset", CircOffset, work=work, results=["place"])
         return dynamic_slice(
-            self._graph, self._entries, place, [0], [1], prog, debug_context
+            self._graph,
+            self._entries,
+            place,
+            [0],
+            sizes=[1],
+            prog=prog,
+            debug_context=debug_context,
         ).reshape(self._shape)
 
     def __repr__(self) -> str:

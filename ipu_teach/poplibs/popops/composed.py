@@ -1,10 +1,9 @@
-"""An expression as one library call for each of its operations: what `map` does with
-"enableGenerateCodelet" off."""
+"""Expressions as a library call for each operation, for `map` without "enableGenerateCodelet"."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -16,27 +15,31 @@ from ipu_teach.poplibs.popops.operands import common_shape, result_like
 from ipu_teach.poplibs.popops.operations import OPERATIONS, evaluate
 from ipu_teach.poplibs.poputil import seen_in
 from ipu_teach.program import Copy, Sequence as Program
-from ipu_teach.types import DType, dtype_named
+from ipu_teach.types import Array, DType, dtype_named
+
+T = TypeVar("T")
 
 
 class _Number(NamedTuple):
     """A constant, or a number computed from constants alone."""
 
-    value: Any
+    value: Array
     dtype: type[DType]
 
 
 def walk(
     code: str,
-    inputs: Sequence[Any],
-    number: Callable[[Any, type[DType]], Any],
-    cast: Callable[[Any, type[DType], int], Any],
-    apply: Callable[[str, list[Any], int], Any],
-) -> Any:
-    """Return the value of an expression's steps (`Expr.code`), computed on a stack by functions for
-    its numbers, casts and operations. The functions for casts and operations also get the position
-    of their step."""
-    stack: list[Any] = []
+    inputs: Sequence[T],
+    number: Callable[[Array, type[DType]], T],
+    cast: Callable[[T, type[DType], int], T],
+    apply: Callable[[str, list[T], int], T],
+) -> T:
+    """Return the value of an expression's steps (`Expr.code`), computed on a stack.
+
+    `number(value, dtype)`, `cast(operand, dtype, place)` and `apply(operation, operands, place)`
+    compute the value of a step; `place` is its position in the code.
+    """
+    stack: list[T] = []
     for place, step in enumerate(code.split()):
         operation, _, _ = step.partition("@")
         kind, _, value = step.partition(":")
@@ -56,25 +59,30 @@ def walk(
 
 
 def compose(graph: Graph, code: str, tensors: Sequence[Tensor], prog: Program, name: str) -> Tensor:
-    """Return the value of an expression's steps, made by a compute set for each; of numbers alone
-    it is a constant."""
+    """Append a compute set for each step of an expression; return the result.
 
-    def converted(operand: Any, dtype: type[DType], place: int) -> Tensor | _Number:
-        return _cast(graph, operand, dtype, prog, f"{name}/Op/Cast:{dtype.__name__.lower()}{place}")
+    An expression of numbers alone is a constant.
+    """
 
-    def applied(operation: str, operands: list[Any], place: int) -> Tensor | _Number:
+    def converted(operand: Tensor | _Number, dtype: type[DType], place: int) -> Tensor | _Number:
+        return _cast(
+            graph, operand, dtype, prog, label=f"{name}/Op/Cast:{dtype.__name__.lower()}{place}"
+        )
+
+    def applied(operation: str, operands: list[Tensor | _Number], place: int) -> Tensor | _Number:
         label = f"{name}/Op/{operation.capitalize()}{place}"
-        return _apply(graph, operation, operands, prog, label)
+        return _apply(graph, operation, operands, prog, label=label)
 
-    result = walk(code, tensors, _Number, converted, applied)
+    inputs: list[Tensor | _Number] = [*tensors]
+    result = walk(code, inputs, _Number, converted, apply=applied)
     return result if isinstance(result, Tensor) else _constant(graph, result, name)
 
 
 def write(
     graph: Graph, code: str, tensors: Sequence[Tensor], out: Tensor, prog: Program, name: str
 ) -> None:
-    """`out` becomes the value of an expression's steps: a compute set for each, and a copy."""
-    result = compose(graph, code, tensors, prog, name)
+    """Write the result of an expression into `out`: a compute set for each step, and a copy."""
+    result = compose(graph, code, tensors, prog, name=name)
     if result is not out:
         prog.add(Copy(seen_in(result, out.shape), out))
 
@@ -88,11 +96,11 @@ def new(
     prog: Program,
     name: str,
 ) -> Tensor:
-    """Return the value of an expression's steps in a new tensor of `shape` and `dtype`."""
-    result = compose(graph, code, tensors, prog, name)
+    """Return the result of an expression in a new tensor of `shape` and `dtype`."""
+    result = compose(graph, code, tensors, prog, name=name)
     if result.shape == shape and "@" in code:
         return result
-    out = result_like(graph, tensors, shape, dtype, name)
+    out = result_like(graph, tensors, shape, dtype, name=name)
     prog.add(Copy(seen_in(result, shape), out))
     return out
 
@@ -107,7 +115,7 @@ def _cast(
     graph: Graph, operand: Tensor | _Number, dtype: type[DType], prog: Program, label: str
 ) -> Tensor | _Number:
     if isinstance(operand, Tensor):
-        return cast(graph, operand, dtype, prog, label)
+        return cast(graph, operand, dtype, prog, debug_context=label)
     return _Number(operand.value.astype(dtype.numpy), dtype)
 
 
@@ -116,16 +124,17 @@ def _apply(
 ) -> Tensor | _Number:
     tensors = [x for x in operands if isinstance(x, Tensor)]
     if not tensors:
-        result = evaluate(operation, *(x.value for x in operands if isinstance(x, _Number)))
-        return _Number(result, OPERATIONS[operation].result(operands[0].dtype))
-    does = OPERATIONS[operation]
-    if does.arity < 3:
-        return forms.new(
-            graph, does, [x if isinstance(x, Tensor) else x.value for x in operands], prog, label
+        values = (x.value for x in operands if isinstance(x, _Number))
+        return _Number(
+            evaluate(operation, *values), OPERATIONS[operation].result(operands[0].dtype)
         )
+    description = OPERATIONS[operation]
+    if description.arity < 3:
+        values_or_tensors = [x if isinstance(x, Tensor) else x.value for x in operands]
+        return forms.new(graph, description, values_or_tensors, prog, name=label)
     all_operands = [x if isinstance(x, Tensor) else _constant(graph, x, label) for x in operands]
-    out = result_like(graph, tensors, common_shape(tensors), all_operands[0].dtype, label)
-    forms.write(graph, does, all_operands, out, prog, label)
+    out = result_like(graph, tensors, common_shape(tensors), all_operands[0].dtype, name=label)
+    forms.write(graph, description, all_operands, out, prog=prog, name=label)
     return out
 
 

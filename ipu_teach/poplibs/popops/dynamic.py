@@ -1,5 +1,4 @@
-"""One slice at a place that is data: `dynamic_slice`, `dynamic_update`, and the tensors made for
-slices."""
+"""Single slices at an offset that is data: `dynamic_slice` and `dynamic_update`."""
 
 from __future__ import annotations
 
@@ -24,9 +23,9 @@ from ipu_teach.poplibs.popops.rows import (
     check_slice,
     dims_of,
     linear,
-    made,
     on_columns,
     placed,
+    rows_codelet,
     rows_of,
     sizes_of,
     sliced,
@@ -55,11 +54,11 @@ def create_sliceable_tensor(
     debug_context: str = "sliceable",
     plan: SlicePlan | None = None,
 ) -> Tensor:
-    """Return a variable of `shape`, mapped for slices along `dims`: elements that differ only in
-    these dimensions are on one tile.
+    """Return a variable of `shape`, mapped for slices along `dims`.
 
-    The positions in the other dimensions are distributed linearly; with a `plan` of
-    `embedding_plan`, as the plan partitions the table.
+    Elements that differ only in these dimensions are on one tile. The positions in the other
+    dimensions are distributed linearly, or with a `plan` from `embedding_plan` as the plan
+    partitions the table.
     """
     wanted = check_shape(shape)
     good = isinstance(dims, (list, tuple)) and all(
@@ -70,7 +69,7 @@ def create_sliceable_tensor(
         raise refused(f"""was given the dimensions {shown(dims)} for the shape {wanted}.
             next:  give a list of different dimensions, as in [0].""")
     if plan is not None:
-        check_table(graph, plan, as_dtype(dtype, "create_sliceable_tensor()"), wanted, along)
+        check_table(graph, plan, as_dtype(dtype, "create_sliceable_tensor()"), wanted, along=along)
     tensor = graph.add_variable(dtype, wanted, debug_context)
     if plan is not None:
         for tile, (r0, r1), (c0, c1) in plan.places():
@@ -90,8 +89,10 @@ def create_slice_tensor(
     num_slices: int,
     debug_context: str = "slices",
 ) -> Tensor:
-    """Return a variable for `num_slices` slices of `tensor`: [num_slices, *shape with `sizes` in
-    `dims`], mapped as it is sliced."""
+    """Return a variable for `num_slices` slices of `tensor`, mapped like their columns.
+
+    Its shape is [num_slices, *shape], where shape is that of `tensor` with `sizes` in `dims`.
+    """
     along = dims_of(tensor, dims)
     lengths = sizes_of(tensor, along, sizes)
     if not is_whole(num_slices) or num_slices < 0:
@@ -114,16 +115,15 @@ def dynamic_slice(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """Return the part of x that begins at offset[i] in dimension dims[i] and is sizes[i] long
-    there; complete in the others.
+    """Return the part of x that begins at offset[i] in dimension dims[i] and has sizes[i] there.
 
-    `offset` is UNSIGNED_INT, one element for each of `dims`. A slice that runs over the end
-    continues at the beginning, and an offset beyond the end counts as 0, as in PopLibs' codelet.
-    There is one compute set for each of `dims`. The result has the mapping of x's columns. Raises
-    `PoplibsError`.
+    It is complete in the other dimensions. `offset` is UNSIGNED_INT, with one element for each of
+    `dims`. A slice that reaches over the end continues at the beginning, and an offset beyond the
+    end counts as 0, as in PopLibs' codelet. There is one compute set for each of `dims`. The result
+    has the tile mapping of the columns of x. Raises `PoplibsError`.
     """
     along, lengths = check_slice(x, offset, dims, sizes)
-    return _sliced(graph, x, offset, along, lengths, prog, debug_context)
+    return _sliced(graph, x, offset, along, lengths=lengths, prog=prog, name=debug_context)
 
 
 @library
@@ -137,11 +137,13 @@ def dynamic_slice_with_output(
     prog: Program,
     debug_context: str = OWN,
 ) -> None:
-    """As `dynamic_slice`, into `out`, a tensor of the slice's shape and of x's dtype that keeps its
-    mapping."""
+    """Write the result of `dynamic_slice` to `out`, which keeps its tile mapping.
+
+    `out` has the shape of the slice and the dtype of x.
+    """
     along, lengths = check_slice(x, offset, dims, sizes)
     check_output(out, sliced(x, along, lengths), x.dtype)
-    _sliced(graph, x, offset, along, lengths, prog, debug_context, out)
+    _sliced(graph, x, offset, along, lengths=lengths, prog=prog, name=debug_context, out=out)
 
 
 @library
@@ -155,16 +157,23 @@ def dynamic_update(
     prog: Program,
     debug_context: str = OWN,
 ) -> None:
-    """The part of x that `dynamic_slice` would give becomes `update`, a tensor of its shape and
-    dtype.
+    """Replace the part of x that `dynamic_slice` would return by `update`.
 
-    With several `dims`, the parts in between are sliced out, updated and put back: 2 n - 1 compute
-    sets.
+    `update` has the shape of that part and the dtype of x. With n `dims`, the parts in between are
+    sliced, updated and written back: there are 2 n - 1 compute sets.
     """
     along, lengths = check_slice(x, offset, dims, sizes)
     shape = sliced(x, along, lengths)
     check_alike("give an update of the shape of the slice.", shape=shape, x=x, update=update)
-    _update(graph, x, update, offset, list(zip(along, lengths, strict=True)), prog, debug_context)
+    _update(
+        graph,
+        x,
+        update,
+        offset,
+        steps=list(zip(along, lengths, strict=True)),
+        prog=prog,
+        name=debug_context,
+    )
 
 
 def _update(
@@ -176,15 +185,16 @@ def _update(
     prog: Program,
     name: str,
 ) -> None:
-    (dim, length), rest = steps[0], steps[1:]
+    dim, length = steps[0]
+    rest = steps[1:]
     if rest:
-        part = _slice(graph, x, offset[0], dim, length, prog, name)
-        _update(graph, part, update, offset[1:], rest, prog, name)
+        part = _slice(graph, x, offset[0], dim, length=length, prog=prog, name=name)
+        _update(graph, part, update, offset[1:], steps=rest, prog=prog, name=name)
         update = part
-    codelet = made(DynamicUpdateSlice1D, x.dtype)
+    codelet = rows_codelet(DynamicUpdateSlice1D, x.dtype)
     sides = {"base": rows_of(x, [dim]), "update": rows_of(update, [dim])}
     work = on_columns(graph, sides, offset=offset[0])
-    step(graph, prog, f"{name}/dynamicUpdateSlice_d{dim}", codelet, work)
+    step(graph, prog, f"{name}/dynamicUpdateSlice_d{dim}", codelet, work=work)
 
 
 def _sliced(
@@ -197,10 +207,10 @@ def _sliced(
     name: str,
     out: Tensor | None = None,
 ) -> Tensor:
-    """x sliced along one dimension after the other, at last into `out`, if there is one."""
+    """Return x, sliced along one dimension after another; the last result is written to `out`."""
     for number, (dim, length) in enumerate(zip(along, lengths, strict=True)):
         last = out if number == len(along) - 1 else None
-        x = _slice(graph, x, offset[number], dim, length, prog, name, last)
+        x = _slice(graph, x, offset[number], dim, length=length, prog=prog, name=name, out=last)
     return x
 
 
@@ -217,7 +227,7 @@ def _slice(
     shape = [*x.shape[:dim], length, *x.shape[dim + 1 :]]
     new = ["out"] if out is None else []
     out = graph.add_variable(x.dtype, shape, f"{name}/out") if out is None else out
-    codelet = made(DynamicSlice1D, x.dtype)
+    codelet = rows_codelet(DynamicSlice1D, x.dtype)
     work = on_columns(graph, {"base": rows_of(x, [dim]), "out": rows_of(out, [dim])}, offset=offset)
-    step(graph, prog, f"{name}/dynamicSlice_d{dim}", codelet, work, new)
+    step(graph, prog, f"{name}/dynamicSlice_d{dim}", codelet, work=work, results=new)
     return out

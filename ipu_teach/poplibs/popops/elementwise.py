@@ -1,35 +1,54 @@
-"""Operations of one and of two operands, each in three forms.
+"""Operations with one and with two operands, each in three forms.
 
     out = popops.exp(graph, x, prog)                  # a new tensor, mapped like x
     popops.exp_in_place(graph, x, prog)               # into x itself
     popops.exp_with_output(graph, x, out, prog)       # into an existing tensor
 
-There is one compute set with one vertex a tile; each vertex works on the result's elements on its
-tile, so that operands on other tiles are exchanged. Two operands broadcast as in numpy; one may be
-a number. A new tensor has the mapping of the operand of its shape. If both have that shape,
-PopLibs' choice is the one with fewer elements on its fullest tile. A view that repeats elements
-does not count, and without an operand of its shape the result is mapped linearly. Dtypes, values
-and costs: `ipu_teach.poplibs.popops.operations`.
+There is one compute set with one vertex per tile. Each vertex computes the result's elements on its
+tile, so operands on other tiles are exchanged. Two operands broadcast as in numpy; one may be a
+number. A new tensor has the tile mapping of the operand of its shape. If both have that shape,
+PopLibs chooses the one with fewer elements on its fullest tile. A view that repeats elements does
+not count, and without an operand of its shape the result is mapped linearly. For dtypes, values and
+costs, see `ipu_teach.poplibs.popops.operations`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from inspect import isfunction
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
 
 from ipu_teach.graph import Graph, Tensor
 from ipu_teach.poplibs.library import OWN, Free, library
 from ipu_teach.poplibs.popops import forms
 from ipu_teach.poplibs.popops.forms import checked
 from ipu_teach.poplibs.popops.operands import ORDINALS, Operand, check_operand
-from ipu_teach.poplibs.popops.operations import BINARY, UNARY, ElementwiseOperation
+from ipu_teach.poplibs.popops.operations import (
+    ANYTHING,
+    BINARY,
+    BOOLS,
+    FLOATS,
+    NUMBERS,
+    UNARY,
+    WHOLE,
+    ElementwiseOperation,
+)
 from ipu_teach.poplibs.poputil import seen_in
 from ipu_teach.program import Sequence as Program
 
+P = ParamSpec("P")
+R = TypeVar("R")
+_KINDS = {
+    NUMBERS: "numeric",
+    FLOATS: "FLOAT or HALF",
+    WHOLE: "integer",
+    BOOLS: "BOOL",
+    ANYTHING: "of any dtype",
+}
+
 
 class UnaryFunction(Protocol):
-    """`exp(graph, x, prog)`."""
+    """The form `exp(graph, x, prog)`, which returns a new tensor."""
 
     def __call__(
         self, graph: Graph, a: Tensor, prog: Program, debug_context: str = ...
@@ -37,7 +56,7 @@ class UnaryFunction(Protocol):
 
 
 class UnaryInPlace(Protocol):
-    """`exp_in_place(graph, x, prog)`."""
+    """The form `exp_in_place(graph, x, prog)`."""
 
     def __call__(
         self, graph: Graph, a: Tensor, prog: Program, debug_context: str = ...
@@ -45,7 +64,7 @@ class UnaryInPlace(Protocol):
 
 
 class UnaryWithOutput(Protocol):
-    """`exp_with_output(graph, x, out, prog)`."""
+    """The form `exp_with_output(graph, x, out, prog)`."""
 
     def __call__(
         self, graph: Graph, a: Tensor, out: Tensor, prog: Program, debug_context: str = ...
@@ -53,7 +72,7 @@ class UnaryWithOutput(Protocol):
 
 
 class BinaryFunction(Protocol):
-    """`add(graph, a, b, prog)`."""
+    """The form `add(graph, a, b, prog)`, which returns a new tensor."""
 
     def __call__(
         self, graph: Graph, a: Operand, b: Operand, prog: Program, debug_context: str = ...
@@ -61,7 +80,7 @@ class BinaryFunction(Protocol):
 
 
 class BinaryInPlace(Protocol):
-    """`add_in_place(graph, a, b, prog)`."""
+    """The form `add_in_place(graph, a, b, prog)`."""
 
     def __call__(
         self, graph: Graph, a: Tensor, b: Operand, prog: Program, debug_context: str = ...
@@ -69,7 +88,7 @@ class BinaryInPlace(Protocol):
 
 
 class BinaryWithOutput(Protocol):
-    """`add_with_output(graph, a, b, out, prog)`."""
+    """The form `add_with_output(graph, a, b, out, prog)`."""
 
     def __call__(
         self,
@@ -82,58 +101,52 @@ class BinaryWithOutput(Protocol):
     ) -> None: ...
 
 
-def _named(function: Callable[..., Any], name: str, text: str) -> Any:
-    """Return a function that was made here, under the name by which it is called."""
+def _named(function: Callable[P, R], name: str, text: str) -> Callable[P, R]:
+    """Return `function` as a library function with this name and docstring."""
     function.__name__ = function.__qualname__ = name
     function.__doc__ = text
     return library(function)
 
 
 def _dtypes(operation: ElementwiseOperation) -> str:
-    gives = "BOOL" if operation.asks else "the same dtype"
-    return f"{operation.takes[0].upper()}{operation.takes[1:]}; gives {gives}."
+    result = "The result is BOOL." if operation.asks else "The result has their dtype."
+    if operation.arity == 1 and not operation.asks:
+        result = "The result has its dtype."
+    noun = "The operand is" if operation.arity == 1 else "Operands are"
+    return f"{noun} {_KINDS[operation.takes]}. {result}"
 
 
 def _unary(name: str, op: str) -> tuple[UnaryFunction, UnaryInPlace, UnaryWithOutput]:
-    """Return the three forms of an operation of one operand."""
+    """Return the three forms of an operation with one operand."""
     operation = UNARY[op]
     place = f"{name}_in_place"
     fill = f"{name}_with_output"
 
     def new(graph: Graph, a: Free, prog: Program, debug_context: str = OWN) -> Tensor:
-        return forms.new(graph, operation, checked(graph, operation, a), prog, debug_context)
+        return forms.new(graph, operation, checked(graph, operation, a), prog, name=debug_context)
 
     def in_place(graph: Graph, a: Free, prog: Program, debug_context: str = OWN) -> None:
-        forms.in_place(graph, operation, checked(graph, operation, a), prog, debug_context)
+        forms.in_place(graph, operation, checked(graph, operation, a), prog, name=debug_context)
 
     def with_output(
         graph: Graph, a: Free, out: Tensor, prog: Program, debug_context: str = OWN
     ) -> None:
-        forms.into(graph, operation, checked(graph, operation, a), out, prog, debug_context)
+        forms.into(
+            graph, operation, checked(graph, operation, a), out, prog=prog, name=debug_context
+        )
 
-    summary = (
-        f"{operation.says[0].upper()}{operation.says[1:]}"
-        if operation.says[1:2].isalpha()
-        else operation.says
-    )
-    function = _named(
-        new, name, f"{summary}, element by element, in a new tensor. {_dtypes(operation)}"
-    )
+    dtypes = _dtypes(operation)
     return (
-        function,
         _named(
-            in_place, place, f"a becomes {operation.says}, element by element. {_dtypes(operation)}"
+            new, name, f"Return {operation.says}, element by element, in a new tensor. {dtypes}"
         ),
-        _named(
-            with_output,
-            fill,
-            f"out becomes {operation.says}, element by element. {_dtypes(operation)}",
-        ),
+        _named(in_place, place, f"Replace a by {operation.says}, element by element. {dtypes}"),
+        _named(with_output, fill, f"Write {operation.says} to `out`, element by element. {dtypes}"),
     )
 
 
 def _binary(name: str, op: str) -> tuple[BinaryFunction, BinaryInPlace, BinaryWithOutput]:
-    """Return the three forms of an operation of two operands."""
+    """Return the three forms of an operation with two operands."""
     operation = BINARY[op]
     place = f"{name}_in_place"
     fill = f"{name}_with_output"
@@ -141,7 +154,9 @@ def _binary(name: str, op: str) -> tuple[BinaryFunction, BinaryInPlace, BinaryWi
     def new(
         graph: Graph, a: Operand, b: Operand, prog: Program, debug_context: str = OWN
     ) -> Tensor:
-        return forms.new(graph, operation, checked(graph, operation, a, b), prog, debug_context)
+        return forms.new(
+            graph, operation, checked(graph, operation, a, b), prog, name=debug_context
+        )
 
     def in_place(
         graph: Graph, a: Free, b: Operand, prog: Program, debug_context: str = OWN
@@ -149,30 +164,26 @@ def _binary(name: str, op: str) -> tuple[BinaryFunction, BinaryInPlace, BinaryWi
         check_operand(graph, ORDINALS[0], a, operation)
         operands = checked(graph, operation, a, b)
         if isinstance(b, Tensor):
-            seen_in(b, a.shape)  # or an error that names b
-        forms.in_place(graph, operation, operands, prog, debug_context)
+            seen_in(b, a.shape)  # raises an error that names b
+        forms.in_place(graph, operation, operands, prog, name=debug_context)
 
     def with_output(
         graph: Graph, a: Operand, b: Operand, out: Tensor, prog: Program, debug_context: str = OWN
     ) -> None:
-        forms.into(graph, operation, checked(graph, operation, a, b), out, prog, debug_context)
+        forms.into(
+            graph, operation, checked(graph, operation, a, b), out, prog=prog, name=debug_context
+        )
 
-    rule = "numpy's broadcasting; one operand may be a number"
-    bools = ", or both BOOL" if operation.asks and operation.takes != "BOOL" else ""
-    summary = operation.says
-    function = _named(
-        new,
-        name,
-        f"{summary}, {rule}. {_dtypes(operation)}".replace("every dtype", f"any dtype{bools}"),
-    )
+    rule = "with numpy's broadcasting; one operand may be a number"
+    dtypes = _dtypes(operation)
     return (
-        function,
+        _named(new, name, f"Return {operation.says}, {rule}. {dtypes}"),
         _named(
             in_place,
             place,
-            f"a becomes {summary}; b is broadcast to a, or is a number. {_dtypes(operation)}",
+            f"Replace a by {operation.says}; b is broadcast to a, or is a number. {dtypes}",
         ),
-        _named(with_output, fill, f"out becomes {summary}, {rule}. {_dtypes(operation)}"),
+        _named(with_output, fill, f"Write {operation.says} to `out`, {rule}. {dtypes}"),
     )
 
 
@@ -256,7 +267,7 @@ tan, tan_in_place, tan_with_output = _unary("tan", "TAN")
 tanh, tanh_in_place, tanh_with_output = _unary("tanh", "TANH")
 trunc, trunc_in_place, trunc_with_output = _unary("trunc", "TRUNC")
 
-if not TYPE_CHECKING:  # mypy would hide what a list that is worked out does not name
+if not TYPE_CHECKING:  # mypy would not see any name in a list that is computed
     __all__ = [
         n
         for n, f in globals().items()

@@ -1,8 +1,8 @@
-"""The vertices of operations on single elements, and how one is put on every tile.
+"""The codelets of elementwise operations, and how they are added to every tile.
 
-They are written for FLOAT and made for other dtypes by `codelet`: FLOAT stands for the operands,
-HALF for the result. Each has a form in place, and one made of it that writes to `out`. It works on
-all six workers of its tile and costs what PopLibs' estimator of the vertex of its name says.
+They are written for FLOAT operands and HALF results, which `codelet` replaces by other dtypes. Each
+has a form that works in place, and one derived from it that writes to `out`. A vertex uses all six
+workers of its tile and costs what PopLibs' estimator for the vertex of its name returns.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ipu_teach.graph import (
     Vector,
     Vertex,
 )
-from ipu_teach.poplibs.laying import add_per_tile, typed
+from ipu_teach.poplibs.laying import Word, add_per_tile, typed
 from ipu_teach.poplibs.placing import in_memory_order
 from ipu_teach.poplibs.popops.operations import OPERATIONS, ElementwiseOperation, evaluate, rated
 from ipu_teach.program import Execute, Sequence as Program
@@ -110,8 +110,10 @@ class BroadcastScalar1D(BroadcastScalar1DInPlace):
 
 
 class SelectInPlace(SupervisorVertex):
-    """a = a where mask is true, else b. PopLibs' estimator is that of one worker; the workers share
-    the elements."""
+    """a = a where mask is true, else b.
+
+    PopLibs' estimator is for one worker; the workers divide the elements.
+    """
 
     a: InOut[Vector[FLOAT]]
     b: Input[Vector[FLOAT]]
@@ -135,8 +137,10 @@ class Select(SelectInPlace):
 
 
 class ClampInPlace(SupervisorVertex):
-    """x = x, at least low and at most high. The workers share what PopLibs' Clamp estimates for
-    one."""
+    """x = x, at least low and at most high.
+
+    PopLibs' estimator of Clamp is for one worker; the workers divide the elements.
+    """
 
     x: InOut[Vector[FLOAT]]
     low: Input[Vector[FLOAT]]
@@ -160,7 +164,7 @@ class Clamp(ClampInPlace):
 
 
 def clamp_cycles(n: int, dtype: type[DType], target: Target) -> int:
-    """Tile cycles of a Clamp of `n` elements, shared among the workers."""
+    """Return the tile cycles of a Clamp of `n` elements, divided among the workers."""
     return target.num_worker_contexts * int(vertices.clamp([_share(n, target)], dtype, target))
 
 
@@ -178,30 +182,36 @@ def refuse_quarter(vertex: str, dtype: type[DType]) -> None:
 def codelet(
     base: type[Vertex], dtype: type[DType], op: str = "", result: type[DType] | None = None
 ) -> type[Vertex]:
-    """Return `base` for operands of `dtype`, results of `result` (default: `dtype`) and an
-    operation.
+    """Return `base` for operands of `dtype`, results of dtype `result`, and the operation `op`.
 
-    Raises `PoplibsError` for QUARTER.
+    `result` is `dtype` if it is None. Raises `PoplibsError` for QUARTER.
     """
     refuse_quarter(base.__name__, dtype)
     fixed = {"operation": op} if op else {}
-    words = [op, dtype, None if op else result]
+    words: list[Word] = [op, dtype, None if op else result]
     return typed(base, words, {FLOAT: dtype, HALF: result or dtype}, **fixed)
 
 
-def vertex_of(operation: ElementwiseOperation, scalar: bool = False, in_place: bool = False) -> Any:
-    """Return the vertex of an operation: on elements alone or, of two operands, with a `scalar`;
-    into `out`, or into its first field.
+def vertex_of(
+    operation: ElementwiseOperation, scalar: bool = False, in_place: bool = False
+) -> type[Vertex]:
+    """Return the codelet of an operation; its fields are the operands in order, and `out`.
 
-    Its fields are the operands, in their order, and `out`.
+    With `scalar`, the second of two operands is a number. With `in_place`, the codelet has no `out`
+    and writes to its first field.
     """
-    three = {"SELECT": (Select, SelectInPlace), "CLAMP": (Clamp, ClampInPlace)}
-    two = (
-        (BroadcastScalar1D, BroadcastScalar1DInPlace) if scalar else (BinaryOp1D, BinaryOp1DInPlace)
-    )
-    return {1: (UnaryOp1D, UnaryOp1DInPlace), 2: two}.get(
-        operation.arity, three.get(operation.name, ())
-    )[in_place]
+    pair: tuple[type[Vertex], type[Vertex]]
+    if operation.arity == 1:
+        pair = UnaryOp1D, UnaryOp1DInPlace
+    elif operation.arity == 2 and scalar:
+        pair = BroadcastScalar1D, BroadcastScalar1DInPlace
+    elif operation.arity == 2:
+        pair = BinaryOp1D, BinaryOp1DInPlace
+    elif operation.name == "SELECT":
+        pair = Select, SelectInPlace
+    else:
+        pair = Clamp, ClampInPlace
+    return pair[in_place]
 
 
 def per_tile(
@@ -213,11 +223,13 @@ def per_tile(
     name: str,
     **state: Any,
 ) -> None:
-    """Add one vertex on every tile that has some of `placed`, on the matching elements of every
-    operand, in the memory order of `placed`: in another order, single elements would have to be
-    gathered first."""
+    """Append a compute set with a vertex on every tile that holds elements of `placed`.
+
+    A vertex works on the elements of every operand at the same positions, in the memory order of
+    `placed`. In another order, single elements would have to be gathered first.
+    """
     order = in_memory_order(placed)
     in_order = {field: tensor.dim_shuffle(order) for field, tensor in operands.items()}
     into = graph.add_compute_set(name)
-    add_per_tile(graph, into, vertex, placed.dim_shuffle(order), in_order, **state)
+    add_per_tile(graph, into, vertex, placed.dim_shuffle(order), operands=in_order, **state)
     prog.add(Execute(into))

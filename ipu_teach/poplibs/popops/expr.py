@@ -1,19 +1,19 @@
-"""Expressions for `popops.map`: several operations on single elements, done by one vertex.
+"""Expressions for `popops.map`: several elementwise operations that one vertex computes.
 
     from ipu_teach.poplibs.popops import expr
     y = popops.map(graph, expr.Tanh(expr._1 * 2 + expr._2), [a, b], prog)
 
 `_1` stands for the first tensor of the list, `_2` for the second, and so on to `_8`;
-`PlaceHolder(n)` is the same. Numbers are constants of the other operand's dtype; `Const(value,
-dtype)` fixes one. Python's operators have their usual meaning, and `<`, `==` and so on build
-expressions too. `&`, `|`, `^` and `~` work on bits; `And`, `Or`, `Not` on BOOL.
+`PlaceHolder(n)` is the same as `_n`. Numbers are constants of the other operand's dtype, and
+`Const(value, dtype)` is a constant of a given dtype. Python's operators have their usual meaning;
+comparisons such as `<` and `==` also build expressions. `&`, `|`, `^` and `~` are bitwise, and
+`And`, `Or` and `Not` work on BOOL.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from ipu_teach.errors import PoplibsError, shown
 from ipu_teach.graph.layouts import is_whole
@@ -30,11 +30,11 @@ from ipu_teach.types import (
     to_host_array,
 )
 
-MOST_TENSORS = 8  # inputs of one expression: a vertex class has a field for each
+MOST_TENSORS = 8  # inputs of one expression: the codelet has a field for each
 
 
 class Expr(ABC):
-    """An expression. `str()` of it is what a profile shows."""
+    """An expression of tensors and numbers. Profiles show its `str()`."""
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -45,18 +45,23 @@ class Expr(ABC):
 
     @property
     def own(self) -> type[DType]:
-        """The dtype of the result if no operand has one."""
+        """The dtype of the result if no operand determines it."""
         return FLOAT
 
     @abstractmethod
     def dtype(self, inputs: Sequence[type[DType]]) -> type[DType] | None:
-        """Return what it gives for tensors of these dtypes; None for a constant that takes any.
-        Raises `PoplibsError`."""
+        """Return the dtype of the result for tensors with the dtypes `inputs`.
+
+        None means a constant that takes the dtype of the other operand. Raises `PoplibsError`.
+        """
 
     @abstractmethod
     def code(self, inputs: Sequence[type[DType]], wanted: type[DType]) -> list[str]:
-        """Return its steps for a machine with a stack: `_1` a tensor, `FLOAT:2` a number,
-        `CAST:HALF`, `ADD@FLOAT`."""
+        """Return the steps that compute it on a stack machine, with results of dtype `wanted`.
+
+        A step is `_1` (push the first tensor), `FLOAT:2` (push a number), `CAST:HALF` (convert the
+        top of the stack) or `ADD@FLOAT` (replace operands by the result of an operation).
+        """
 
     def __add__(self, other: ExprLike) -> Expr:
         return Add(self, other)
@@ -135,7 +140,7 @@ ExprLike = Expr | float | int | bool
 
 
 class PlaceHolder(Expr):
-    """The tensor of that number in the list given to `map`, counted from 1."""
+    """The tensor with this number, counted from 1, in the list of tensors for `map`."""
 
     def __init__(self, number: int) -> None:
         if not is_whole(number) or not 1 <= int(number) <= MOST_TENSORS:
@@ -158,7 +163,7 @@ class PlaceHolder(Expr):
 
 
 class Const(Expr):
-    """A number of `dtype`, by default of the other operand's dtype."""
+    """A number of `dtype`, or of the other operand's dtype if `dtype` is None."""
 
     def __init__(self, value: float | int | bool, dtype: type[DType] | None = None) -> None:
         self.given = None if dtype is None else as_dtype(dtype, "Const()")
@@ -183,17 +188,23 @@ class Const(Expr):
         return repr(self.value)
 
 
-def _kind(value: object) -> type[DType]:
-    """Return the dtype of a number that meets nothing: BOOL, FLOAT, or the first integer that holds
-    it."""
+def _kind(value: float) -> type[DType]:
+    """Return the dtype of a number without another operand.
+
+    It is BOOL, FLOAT, or the first of INT, LONGLONG and UNSIGNED_LONGLONG that contains the number.
+    """
     if not is_whole(value):
         return BOOL if isinstance(value, bool) else FLOAT
-    return INT if -(2**31) <= value < 2**31 else LONGLONG if value < 2**63 else UNSIGNED_LONGLONG
+    if -(2**31) <= value < 2**31:
+        return INT
+    return LONGLONG if value < 2**63 else UNSIGNED_LONGLONG
 
 
 class Cast(Expr):
-    """An expression, converted to `dtype`: floats round to nearest, to integers they are cut
-    towards 0."""
+    """An expression, converted to `dtype`.
+
+    Floats are rounded to the nearest value; to an integer dtype they are truncated towards 0.
+    """
 
     def __init__(self, of: ExprLike, dtype: type[DType]) -> None:
         self.of = as_expr(of, "Cast()")
@@ -216,7 +227,7 @@ class Cast(Expr):
 
 
 class Operator(Expr):
-    """One of the operations of `popops.operations` on one, two or three expressions."""
+    """An operation of `popops.operations` on one, two or three expressions."""
 
     def __init__(self, name: str, node: str, *operands: ExprLike) -> None:
         self.operation = OPERATIONS[name]
@@ -227,16 +238,18 @@ class Operator(Expr):
         self.operands = tuple(as_expr(x, f"{node}()") for x in operands)
 
     def _operands(self) -> tuple[Expr, ...]:
-        """Return those that must agree in dtype: all but the mask of a Select."""
+        """Return the operands that must agree in dtype: all except the mask of a Select."""
         return self.operands[:2] if self.operation.name == "SELECT" else self.operands
 
     @property
     def own(self) -> type[DType]:
         dtypes = [x.own for x in self._operands()]
-        return BOOL if self.operation.asks else FLOAT if FLOAT in dtypes else dtypes[0]
+        if self.operation.asks:
+            return BOOL
+        return FLOAT if FLOAT in dtypes else dtypes[0]
 
     def _common(self, inputs: Sequence[type[DType]]) -> type[DType] | None:
-        """Return the dtype of the operands; None if they are all constants that take any."""
+        """Return the dtype of the operands, or None if all are constants without a dtype."""
         known = [(x, d) for x in self._operands() if (d := x.dtype(inputs)) is not None]
         for name, kind in known[1:]:
             if kind is not known[0][1]:
@@ -279,8 +292,11 @@ class Operator(Expr):
         return f"{self.node}({', '.join(map(repr, self.operands))})"
 
 
-def as_expr(value: Any, subject: str) -> Expr:
-    """Return `given`, or the constant it stands for. Raises `PoplibsError`."""
+def as_expr(value: ExprLike, subject: str) -> Expr:
+    """Return `value` as an expression; a number becomes a constant.
+
+    Raises `PoplibsError` for anything else, which names the call `subject`.
+    """
     if isinstance(value, Expr):
         return value
     if is_whole(value) or isinstance(value, (bool, float)):
@@ -301,62 +317,67 @@ def _node(name: str, operation: str) -> Callable[..., Expr]:
 
 _1, _2, _3, _4, _5, _6, _7, _8 = (PlaceHolder(n + 1) for n in range(MOST_TENSORS))
 
-Abs, Asin, BitwiseNot = (
-    _node("Abs", "ABSOLUTE"),
-    _node("Asin", "ASIN"),
-    _node("BitwiseNot", "BITWISE_NOT"),
-)
-Cbrt, Ceil, Cos = _node("Cbrt", "CBRT"), _node("Ceil", "CEIL"), _node("Cos", "COS")
-CountLeadingZeros, Erf = _node("CountLeadingZeros", "COUNT_LEADING_ZEROS"), _node("Erf", "ERF")
-Exp, Exp2, Expm1 = (
-    _node("Exp", "EXPONENT"),
-    _node("Exp2", "EXPONENT2"),
-    _node("Expm1", "EXPONENT_MINUS_ONE"),
-)
-Floor, GeluErf, Inv = _node("Floor", "FLOOR"), _node("GeluErf", "GELU_ERF"), _node("Inv", "INVERSE")
-IsFinite, IsInf, IsNaN = (
-    _node("IsFinite", "IS_FINITE"),
-    _node("IsInf", "IS_INF"),
-    _node("IsNaN", "IS_NAN"),
-)
-Log, Log1p, Not = (
-    _node("Log", "LOGARITHM"),
-    _node("Log1p", "LOGARITHM_ONE_PLUS"),
-    _node("Not", "LOGICAL_NOT"),
-)
-NearbyInt, Neg, Popcount = (
-    _node("NearbyInt", "NEARBY_INT"),
-    _node("Neg", "NEGATE"),
-    _node("Popcount", "POPCOUNT"),
-)
-Relu, Round, Rsqrt = _node("Relu", "RELU"), _node("Round", "ROUND"), _node("Rsqrt", "RSQRT")
-Sigmoid, Signum, Sin = _node("Sigmoid", "SIGMOID"), _node("Signum", "SIGNUM"), _node("Sin", "SIN")
-Sqrt, Square, Tan = _node("Sqrt", "SQRT"), _node("Square", "SQUARE"), _node("Tan", "TAN")
-Tanh, Trunc = _node("Tanh", "TANH"), _node("Trunc", "TRUNC")
+Abs = _node("Abs", "ABSOLUTE")
+Asin = _node("Asin", "ASIN")
+BitwiseNot = _node("BitwiseNot", "BITWISE_NOT")
+Cbrt = _node("Cbrt", "CBRT")
+Ceil = _node("Ceil", "CEIL")
+Cos = _node("Cos", "COS")
+CountLeadingZeros = _node("CountLeadingZeros", "COUNT_LEADING_ZEROS")
+Erf = _node("Erf", "ERF")
+Exp = _node("Exp", "EXPONENT")
+Exp2 = _node("Exp2", "EXPONENT2")
+Expm1 = _node("Expm1", "EXPONENT_MINUS_ONE")
+Floor = _node("Floor", "FLOOR")
+GeluErf = _node("GeluErf", "GELU_ERF")
+Inv = _node("Inv", "INVERSE")
+IsFinite = _node("IsFinite", "IS_FINITE")
+IsInf = _node("IsInf", "IS_INF")
+IsNaN = _node("IsNaN", "IS_NAN")
+Log = _node("Log", "LOGARITHM")
+Log1p = _node("Log1p", "LOGARITHM_ONE_PLUS")
+Not = _node("Not", "LOGICAL_NOT")
+NearbyInt = _node("NearbyInt", "NEARBY_INT")
+Neg = _node("Neg", "NEGATE")
+Popcount = _node("Popcount", "POPCOUNT")
+Relu = _node("Relu", "RELU")
+Round = _node("Round", "ROUND")
+Rsqrt = _node("Rsqrt", "RSQRT")
+Sigmoid = _node("Sigmoid", "SIGMOID")
+Signum = _node("Signum", "SIGNUM")
+Sin = _node("Sin", "SIN")
+Sqrt = _node("Sqrt", "SQRT")
+Square = _node("Square", "SQUARE")
+Tan = _node("Tan", "TAN")
+Tanh = _node("Tanh", "TANH")
+Trunc = _node("Trunc", "TRUNC")
 
-Add, Sub, Mul, Divide = (
-    _node("Add", "ADD"),
-    _node("Sub", "SUBTRACT"),
-    _node("Mul", "MULTIPLY"),
-    _node("Divide", "DIVIDE"),
-)
-Pow, Rem, Atan2 = _node("Pow", "POWER"), _node("Rem", "REMAINDER"), _node("Atan2", "ATAN2")
-Max, Min = _node("Max", "MAXIMUM"), _node("Min", "MINIMUM")
-Equal, NotEqual = _node("Equal", "EQUAL"), _node("NotEqual", "NOT_EQUAL")
-Lt, Lte, Gt, Gte = (
-    _node("Lt", "LESS_THAN"),
-    _node("Lte", "LESS_THAN_EQUAL"),
-    _node("Gt", "GREATER_THAN"),
-    _node("Gte", "GREATER_THAN_EQUAL"),
-)
-And, Or = _node("And", "LOGICAL_AND"), _node("Or", "LOGICAL_OR")
-BitwiseAnd, BitwiseOr = _node("BitwiseAnd", "BITWISE_AND"), _node("BitwiseOr", "BITWISE_OR")
-BitwiseXor, BitwiseXnor = _node("BitwiseXor", "BITWISE_XOR"), _node("BitwiseXnor", "BITWISE_XNOR")
-Shl, Shr, ShrSE = (
-    _node("Shl", "SHIFT_LEFT"),
-    _node("Shr", "SHIFT_RIGHT"),
-    _node("ShrSE", "SHIFT_RIGHT_SIGN_EXTEND"),
-)
+Add = _node("Add", "ADD")
+Sub = _node("Sub", "SUBTRACT")
+Mul = _node("Mul", "MULTIPLY")
+Divide = _node("Divide", "DIVIDE")
+Pow = _node("Pow", "POWER")
+Rem = _node("Rem", "REMAINDER")
+Atan2 = _node("Atan2", "ATAN2")
+Max = _node("Max", "MAXIMUM")
+Min = _node("Min", "MINIMUM")
+Equal = _node("Equal", "EQUAL")
+NotEqual = _node("NotEqual", "NOT_EQUAL")
+Lt = _node("Lt", "LESS_THAN")
+Lte = _node("Lte", "LESS_THAN_EQUAL")
+Gt = _node("Gt", "GREATER_THAN")
+Gte = _node("Gte", "GREATER_THAN_EQUAL")
+And = _node("And", "LOGICAL_AND")
+Or = _node("Or", "LOGICAL_OR")
+BitwiseAnd = _node("BitwiseAnd", "BITWISE_AND")
+BitwiseOr = _node("BitwiseOr", "BITWISE_OR")
+BitwiseXor = _node("BitwiseXor", "BITWISE_XOR")
+BitwiseXnor = _node("BitwiseXnor", "BITWISE_XNOR")
+Shl = _node("Shl", "SHIFT_LEFT")
+Shr = _node("Shr", "SHIFT_RIGHT")
+ShrSE = _node("ShrSE", "SHIFT_RIGHT_SIGN_EXTEND")
 InvStdDevToVariance = _node("InvStdDevToVariance", "INV_STD_DEV_TO_VARIANCE")
 VarianceToInvStdDev = _node("VarianceToInvStdDev", "VARIANCE_TO_INV_STD_DEV")
-Select, Clamp = _node("Select", "SELECT"), _node("Clamp", "CLAMP")
+
+Select = _node("Select", "SELECT")
+Clamp = _node("Clamp", "CLAMP")

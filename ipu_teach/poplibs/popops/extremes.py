@@ -1,33 +1,35 @@
-"""Find the largest or smallest element of rows, and its place.
+"""Find the largest or smallest element of each row, and its position.
 
-A worker takes 3 cycles an element (PopLibs' estimate). Workers of a tile share a row where that is
-quicker. A long row is cut into chunks on tiles of their own, and a tree takes the best of their
-results, as `sort_plan` plans it for one element. The first of equal elements is found, or the first
-NaN.
+A worker takes 3 cycles per element (PopLibs' estimate). The workers of a tile share a row if that
+is faster. A long row is divided into chunks on different tiles, and a tree of vertices combines
+their results, as `sort_plan` plans it for one element. Of equal elements the first is found. If a
+row contains NaN, the first NaN is found.
 """
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 
 from ipu_teach.cost import vertices
-from ipu_teach.graph import Graph, Input, Output, SupervisorVertex, Tensor, Vector
+from ipu_teach.graph import Graph, Input, Output, Shape, SupervisorVertex, Tensor, Vector
 from ipu_teach.poplibs.laying import Edges, shared, step, typed
 from ipu_teach.poplibs.placing import balanced_partition
 from ipu_teach.poplibs.popops.sort_plan import grid, planned
 from ipu_teach.poplibs.popops.sort_vertices import WORDS, taken
 from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
-from ipu_teach.types import UNSIGNED_INT
+from ipu_teach.types import UNSIGNED_INT, DType
 
 K = TypeVar("K")
 
 
 class Extreme(SupervisorVertex, Generic[K]):
-    """place = the position of the largest (or smallest) element of each row, the first of equals;
-    best = that element."""
+    """place = the position of the largest (or smallest) element of each row; best = that element.
+
+    Of equal elements, the first one counts.
+    """
 
     x: Input[Vector[Vector[K]]]
     place: Output[Vector[UNSIGNED_INT]]
@@ -39,13 +41,14 @@ class Extreme(SupervisorVertex, Generic[K]):
         self.best = np.max(self.x, axis=1) if self.largest else np.min(self.x, axis=1)
 
     def cycles(self, target: Target) -> int:
-        workers, (rows, n) = target.num_worker_contexts, self.x.shape
+        rows, n = self.x.shape
+        workers = target.num_worker_contexts
         alone: int = workers * -(-rows // workers) * int(vertices.max_class(n))
-        return min(alone, _cycles(self, target))
+        return min(alone, _cycles(self.x.shape, self.fields["x"].dtype, target))
 
 
 class ExtremeOfChunk(SupervisorVertex, Generic[K]):
-    """As `Extreme` for the columns of each row from `begin` on."""
+    """place, best = the results of `Extreme` for a chunk of each row, from column `begin` on."""
 
     x: Input[Vector[Vector[K]]]
     begin: UNSIGNED_INT
@@ -59,11 +62,14 @@ class ExtremeOfChunk(SupervisorVertex, Generic[K]):
         self.best = taken(self.x, column.reshape((len(self.x), 1)))[:, 0]
 
     def cycles(self, target: Target) -> int:
-        return _cycles(self, target)
+        return _cycles(self.x.shape, self.fields["x"].dtype, target)
 
 
 class ExtremeOfChunks(SupervisorVertex, Generic[K]):
-    """`Extreme` for rows whose elements are at `places`, of which the first is the lowest."""
+    """place, best = the results of `Extreme` for elements x with the positions `places`.
+
+    Positions ascend, so that the first of equal elements has the lowest position.
+    """
 
     x: Input[Vector[Vector[K]]]
     places: Input[Vector[Vector[UNSIGNED_INT]]]
@@ -78,27 +84,27 @@ class ExtremeOfChunks(SupervisorVertex, Generic[K]):
         self.best = taken(self.x, column)[:, 0]
 
     def cycles(self, target: Target) -> int:
-        return _cycles(self, target)
+        return _cycles(self.x.shape, self.fields["x"].dtype, target)
 
 
-def _cycles(vertex: Any, target: Target) -> int:
-    rows, n = vertex.x.shape
-    dtypes = (vertex.fields["x"].dtype, UNSIGNED_INT)
-    return vertices.sort_rows(rows, n, 1, 1, dtypes, target)
+def _cycles(shape: Shape, dtype: type[DType], target: Target) -> int:
+    """Return the tile cycles if the workers share the rows of an x of this shape and dtype."""
+    rows, n = shape
+    return vertices.sort_rows(rows, n, 1, 1, dtypes=(dtype, UNSIGNED_INT), target=target)
 
 
 def add_extremes(
     graph: Graph, x: Tensor, largest: bool, prog: Program, name: str
 ) -> tuple[Tensor, Tensor]:
-    """Return [rows] and [rows]: the places and the elements, for x of [rows, n]; n is not 0."""
+    """Return ([rows], [rows]): the positions and values of the extremes of x [rows, n]."""
     rows, n = x.shape
-    plan = planned(rows, n, 1, (x.dtype, UNSIGNED_INT), graph.target) if rows else None
+    plan = planned(rows, n, 1, (x.dtype, UNSIGNED_INT), target=graph.target) if rows else None
     if plan is None or plan.chunks == 1:
         place = graph.add_variable(UNSIGNED_INT, (rows,), f"{name}/place")
         best = graph.add_variable(x.dtype, (rows,), f"{name}/best")
         codelet = typed(Extreme, [x.dtype, WORDS[largest]], {K: x.dtype}, largest=largest)
         work = shared(graph, {"x": x, "place": place, "best": best}, graph.target.num_tiles)
-        step(graph, prog, name, codelet, work, ["place", "best"])
+        step(graph, prog, name, codelet, work=work, results=["place", "best"])
         return place, best
     tiles = grid(plan.groups, graph.target)
     blocks = balanced_partition(rows, plan.groups)
@@ -121,7 +127,7 @@ def add_extremes(
                     else {"places": places[first:last, begin:end]}
                 )
                 pieces.append((tiles.tiles(group, part, len(spans))[0], edges))
-        step(graph, prog, name, codelet, pieces, ["place", "best"])
+        step(graph, prog, name, codelet, work=pieces, results=["place", "best"])
         x = best
         places = place
     return place[:, 0], best[:, 0]

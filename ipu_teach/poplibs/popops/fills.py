@@ -1,7 +1,6 @@
-"""Tensors that a program fills by itself: one value everywhere, counting numbers, one hot place in
-each row.
+"""Tensors that a program fills itself: with one value, a range of numbers, or one-hot rows.
 
-Each in one compute set with one vertex a tile that holds some of the tensor.
+Each function is one compute set, with one vertex on every tile that holds elements of the tensor.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from ipu_teach.types import BOOL, FLOAT, HALF, INT, UNSIGNED_INT
 
 __all__ = ["MASKED_LABEL_CODE", "encode_one_hot", "fill", "iota", "zero"]
 
-MASKED_LABEL_CODE = 2**32 - 1  # a label that stands for no class: popops/EncodingConstants.hpp
+MASKED_LABEL_CODE = 2**32 - 1  # a label without a class (popops/EncodingConstants.hpp)
 
 
 class Fill(Vertex):
@@ -46,8 +45,10 @@ class Fill(Vertex):
 
 
 class Iota(SupervisorVertex):
-    """out = start + places: each element's number in the whole tensor. The workers share what
-    PopLibs' Iota costs one."""
+    """out = start + places, where places are the positions of the elements in the full tensor.
+
+    PopLibs' estimator of Iota is for one worker; the workers divide the elements.
+    """
 
     places: Input[Vector[FLOAT]]
     start: FLOAT
@@ -64,12 +65,12 @@ class Iota(SupervisorVertex):
 
 
 class EncodeOneHot(SupervisorVertex):
-    """out = on where the class of an element is the label of its row, else off. FLOAT: the output,
-    HALF: the labels.
+    """out = on where the class of an element is the label of its row, else off.
 
-    PopLibs' EncodeOneHot goes from label to label into rows that were filled before, so its
-    estimate (100 cycles a label) does not say what an element costs. Assumed: a comparison of two
-    regions of integers.
+    FLOAT stands for the dtype of the output, HALF for that of the labels. PopLibs' EncodeOneHot
+    writes single elements into rows that were filled before, so its estimate (100 cycles per label)
+    contains no cost per element. The cost here is assumed to be a comparison of two regions of
+    integers.
     """
 
     labels: Input[Vector[HALF]]
@@ -89,34 +90,37 @@ class EncodeOneHot(SupervisorVertex):
 def fill(
     graph: Graph, x: Tensor, prog: Program, value: AnyNumber, debug_context: str = OWN
 ) -> None:
-    """Write `value`, which may be NaN or infinite, into every element of x.
+    """Write `value`, which may be NaN or infinite, to every element of x.
 
     Costs PopLibs' Fill, on one worker of each tile.
     """
     number = check_number("value", value, x.dtype)
-    per_tile(graph, codelet(Fill, x.dtype), x, {"out": x}, prog, debug_context, value=number)
+    per_tile(
+        graph, codelet(Fill, x.dtype), x, {"out": x}, prog=prog, name=debug_context, value=number
+    )
 
 
 @library
 def zero(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> None:
-    """Write 0 (of BOOL: false) into every element of x. Costs PopLibs' Fill, on one worker of each
-    tile."""
-    fill(graph, x, prog, False if x.dtype is BOOL else 0, debug_context)
+    """Write 0, or False for BOOL, to every element of x.
+
+    Costs PopLibs' Fill, on one worker of each tile.
+    """
+    fill(graph, x, prog, False if x.dtype is BOOL else 0, debug_context=debug_context)
 
 
 @library
 def iota(graph: Graph, x: Row, start: int, prog: Program, debug_context: str = OWN) -> None:
-    """Write start, start + 1, … into the elements of x, one-dimensional, INT or UNSIGNED_INT. They
-    wrap.
+    """Write start, start + 1, … to the elements of x, a vector of INT or UNSIGNED_INT.
 
-    The distance of each element from the start is a constant on the element's tile.
+    The numbers wrap around. The position of each element is a constant on the element's tile.
     """
     check_dtype("x", x, INT, UNSIGNED_INT)
     number = check_number("start", start, x.dtype)
-    places = beside(graph, x, x.dtype, np.arange(x.num_elements), f"{debug_context}/places")
+    places = beside(graph, x, x.dtype, np.arange(x.num_elements), name=f"{debug_context}/places")
     vertex = codelet(Iota, x.dtype)
     operands = {"places": places, "out": x}
-    per_tile(graph, vertex, x, operands, prog, debug_context, start=number)
+    per_tile(graph, vertex, x, operands, prog=prog, name=debug_context, start=number)
 
 
 @library
@@ -129,23 +133,24 @@ def encode_one_hot(
     off: float = 0,
     debug_context: str = OWN,
 ) -> None:
-    """Write `on` into row i of `encoded` [rows, classes] at class indices[i], and `off` everywhere
-    else in it.
+    """Write `on` to column indices[i] of row i of `encoded` [rows, classes], and `off` elsewhere.
 
-    `indices` [rows]: INT or UNSIGNED_INT. A label that is not a class, as `MASKED_LABEL_CODE`,
-    leaves its row off. `encoded`: any dtype; it keeps its mapping, and each tile is sent the labels
-    of the rows that it holds parts of.
+    `indices` [rows] are INT or UNSIGNED_INT. A label that is not a class, such as
+    `MASKED_LABEL_CODE`, leaves its row `off`. `encoded` may have any dtype and keeps its tile
+    mapping; each tile receives the labels of the rows of which it holds elements.
     """
     check_dtype("indices", indices, INT, UNSIGNED_INT)
     rows, classes = encoded.shape
     where = f"indices {indices!r} and encoded {encoded!r}"
-    check_same("numbers of rows", indices.shape[0], rows, where, "give an index for each row.")
+    check_same(
+        "numbers of rows", indices.shape[0], rows, where, advice="give an index for each row."
+    )
     numbers = {n: check_number(n, v, encoded.dtype) for n, v in (("on", on), ("off", off))}
     for argument, number in numbers.items():
         check_finite(argument, number)
     vertex = codelet(EncodeOneHot, encoded.dtype, "", indices.dtype)
     name = f"{debug_context}/classes"
-    numbered = beside(graph, encoded, indices.dtype, np.arange(classes), name)
+    numbered = beside(graph, encoded, indices.dtype, np.arange(classes), name=name)
     labels = indices.expand([1]).broadcast(classes, 1)
     operands = {"labels": labels, "classes": numbered, "out": encoded}
-    per_tile(graph, vertex, encoded, operands, prog, debug_context, **numbers)
+    per_tile(graph, vertex, encoded, operands, prog=prog, name=debug_context, **numbers)

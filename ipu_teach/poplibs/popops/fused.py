@@ -1,13 +1,16 @@
-"""`map`: an expression of several operations, done by one vertex a tile in one compute set.
+"""`map`: an expression of several operations in one compute set, with one vertex per tile.
 
-Each operation rounds its result to its dtype, so the values are those of the operations one after
-the other. The gain is that intermediate results are neither stored nor loaded, and that there is
-one superstep instead of one for each. PopLibs writes a codelet for the expression and has no
-estimate of it. Assumed: PopLibs' inner loop of every operation, without the loop's own
-instructions, and once the loads of the tensors and the store of the result, a data path a cycle,
-with two loads at a time. A conversion takes the loop of PopLibs' Cast1D, which contains the load of
-a tensor that is only converted, and the store if the conversion is the last step. The cycles before
-such a loop count once.
+Each operation rounds its result to its dtype, so the values are those of separate operations. The
+gain is that intermediate results are neither stored nor loaded, and that there is one superstep
+instead of one for each operation. PopLibs generates a codelet for the expression and has no
+estimate for it. The cycles are therefore assumed to be the sum of:
+
+* PopLibs' inner loop of every operation, without the loop's own instructions;
+* one load of each tensor and one store of the result, a data path per cycle, with two loads at a
+  time;
+* for each conversion, the loop of PopLibs' Cast1D. It includes the load of a tensor that is only
+  converted, and the store if the conversion is the last step. The cycles before such loops count
+  once.
 """
 
 from __future__ import annotations
@@ -44,29 +47,32 @@ from ipu_teach.poplibs.popops.operations import OPERATIONS, evaluate, rated
 from ipu_teach.poplibs.poputil import seen_in
 from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
-from ipu_teach.types import QUARTER, DType, dtype_named
+from ipu_teach.types import QUARTER, Array, DType, dtype_named
 
 __all__ = ["map", "map_in_place", "map_with_output"]
 
 OPTIONS = (Option("enableGenerateCodelet", bool, True),)
-_SUPERVISOR, _WORKER = 20, 17  # as in UnaryOp1D: around the vertex, and around a worker's loop
+# cycles around the vertex and around a worker's loop, as in UnaryOp1D
+_SUPERVISOR = 20
+_WORKER = 17
 
 
-def run(code: str, inputs: Sequence[Any]) -> Any:
-    """Return the value of an expression's steps (`Expr.code`, with spaces between) for arrays."""
-    return composed.walk(
-        code,
-        inputs,
-        number=lambda value, dtype: value,
-        cast=lambda operand, dtype, place: operand.astype(np.dtype(dtype.numpy)),
-        apply=lambda operation, operands, place: evaluate(operation, *operands),
-    )
+def run(code: str, inputs: Sequence[Array]) -> Array:
+    """Return the value of an expression's steps (`Expr.code`, joined by spaces) for arrays."""
+
+    def cast(operand: Array, dtype: type[DType], place: int) -> Array:
+        return operand.astype(np.dtype(dtype.numpy))
+
+    def apply(operation: str, operands: list[Array], place: int) -> Array:
+        return evaluate(operation, *operands)
+
+    return composed.walk(code, inputs, number=lambda value, dtype: value, cast=cast, apply=apply)
 
 
 def loop_cycles(
     code: str, inputs: Sequence[type[DType]], out: type[DType], n: int, target: Target
 ) -> int:
-    """Return the worker cycles of the loop over `n` elements: see the head of this module."""
+    """Return the worker cycles of the loop over `n` elements; see the module's docstring."""
     steps = code.split()
     starts = [0]
     loops = [0]
@@ -85,8 +91,9 @@ def loop_cycles(
         loops.append(_operation_cycles(operation, dtype, n, target))
         return OPERATIONS[operation].result(dtype)
 
-    composed.walk(code, inputs, number=lambda value, dtype: None, cast=convert, apply=apply)
-    # A conversion's loop loads its operand and stores its result.
+    operands: list[type[DType] | None] = list(inputs)
+    composed.walk(code, operands, number=lambda value, dtype: None, cast=convert, apply=apply)
+    # a conversion's loop itself loads its operand and stores its result
     loaded_steps = {
         step for step, following in pairwise([*steps, ""]) if not following.startswith("CAST")
     }
@@ -100,10 +107,9 @@ def loop_cycles(
 
 
 def _operation_cycles(operation: str, dtype: type[DType], n: int, target: Target) -> int:
-    """Return the worker cycles of an operation on `n` elements of `dtype`, without loads and
-    stores."""
+    """Return the worker cycles of an operation on `n` elements, without loads and stores."""
     if operation == "SELECT":
-        return 5 * n  # priced like PopLibs' Select
+        return 5 * n  # the cost of PopLibs' Select
     if operation == "CLAMP":
         return int(vertices.clamp_loop(n, dtype, target))
     table = rates.UNARY if OPERATIONS[operation].arity == 1 else rates.BINARY
@@ -113,7 +119,7 @@ def _operation_cycles(operation: str, dtype: type[DType], n: int, target: Target
 
 
 class _Map(SupervisorVertex):
-    """The expression of the inputs, element by element. `code`: its steps."""
+    """An expression of the inputs, element by element; `code` contains its steps."""
 
     code: ClassVar[str]
 
@@ -123,7 +129,7 @@ class _Map(SupervisorVertex):
         elements = len(getattr(self, "out" if "out" in self.fields else "x1"))
         workers = target.num_worker_contexts
         return _SUPERVISOR + workers * (
-            _WORKER + loop_cycles(self.code, inputs, out, -(-elements // workers), target)
+            _WORKER + loop_cycles(self.code, inputs, out, -(-elements // workers), target=target)
         )
 
 
@@ -148,8 +154,7 @@ _RESULT = _open("Result")
 
 
 def _base(count: int, in_place: bool) -> type[Vertex]:
-    """Return the vertex class for an expression of `count` tensors, with a dtype for each left
-    open."""
+    """Return the codelet for an expression of `count` tensors; their dtypes are type variables."""
     vector: Any = Vector
     fields: dict[str, Any] = {f"x{n + 1}": Input[vector[_DTYPES[n]]] for n in range(count)}
     if in_place:
@@ -174,8 +179,11 @@ _BASES = {
 def _codelet(
     code: str, says: str, inputs: tuple[type[DType], ...], out: type[DType] | None
 ) -> type[Vertex]:
-    """Return the vertex class of an expression; in place if `out` is None."""
-    dtypes: dict[Any, type[DType]] = dict(zip(_DTYPES, inputs, strict=False))
+    """Return the codelet of an expression for tensors of the dtypes `inputs`.
+
+    `says` is the text of the expression. If `out` is None, the codelet works in place.
+    """
+    dtypes = dict(zip(_DTYPES, inputs, strict=False))
     if out is not None:
         dtypes[_RESULT] = out
     name = "MapExpressionInPlace" if out is None else "MapExpression"
@@ -191,22 +199,23 @@ def map(
     debug_context: str = OWN,
     options: Options | None = None,
 ) -> Tensor:
-    """Return the expression of the tensors, element by element, in a new tensor; one compute set,
-    one vertex a tile.
+    """Return the value of `expression` for the tensors, element by element, in a new tensor.
 
-    `expression`: see `popops.expr`; `tensors`: up to 8, broadcast to one shape. The result has the
-    dtype that the expression gives, and the mapping of a tensor of its shape: as in PopLibs, of the
-    one with the fewest elements on its fullest tile, or linear where all repeat elements.
+    There is one compute set, with one vertex per tile. `expression` is built with `popops.expr`;
+    `tensors` are up to 8, broadcast to one shape. The expression determines the dtype of the
+    result. The result is mapped like a tensor of its shape: as in PopLibs, the one with the fewest
+    elements on its fullest tile, or linearly if all of them repeat elements.
 
-    `options`: "enableGenerateCodelet" (default True); if False, each operation is a library call of
-    its own, with a compute set and a tensor in between: the same bits, and what fusing saves.
-    Raises `PoplibsError` and `InvalidOptionError`.
+    `options` may contain "enableGenerateCodelet" (default True). If it is False, each operation is
+    a separate library call with its own compute set and intermediate tensor: the results are the
+    same bits, and the profile shows what fusing saves. Raises `PoplibsError` and
+    `InvalidOptionError`.
     """
     dtype, shape, code = _checked(graph, expression, tensors)
     if not settled(OPTIONS, options)["enableGenerateCodelet"]:
-        return composed.new(graph, code, tensors, shape, dtype, prog, debug_context)
-    out = result_like(graph, tensors, shape, dtype, debug_context)
-    _write(graph, expression, code, tensors, out, prog, debug_context, True)
+        return composed.new(graph, code, tensors, shape, dtype=dtype, prog=prog, name=debug_context)
+    out = result_like(graph, tensors, shape, dtype, name=debug_context)
+    _write(graph, expression, code, tensors, out=out, prog=prog, name=debug_context, fused=True)
     return out
 
 
@@ -219,8 +228,7 @@ def map_in_place(
     debug_context: str = OWN,
     options: Options | None = None,
 ) -> None:
-    """The first tensor becomes the expression of them all, element by element. Otherwise as
-    `map`."""
+    """Replace the first tensor by the value of `expression` for all tensors; see `map`."""
     dtype, shape, code = _checked(graph, expression, tensors)
     fused = settled(OPTIONS, options)["enableGenerateCodelet"]
     first = tensors[0]
@@ -229,7 +237,17 @@ def map_in_place(
             {first.dtype.__name__} of shape {first.shape}.
             where: {expression} of {first!r}
             next:  use map(), which makes a new tensor; or expr.Cast.""")
-    _write(graph, expression, code, tensors, first, prog, debug_context, fused, in_place=True)
+    _write(
+        graph,
+        expression,
+        code,
+        tensors,
+        out=first,
+        prog=prog,
+        name=debug_context,
+        fused=fused,
+        in_place=True,
+    )
 
 
 @library
@@ -242,17 +260,21 @@ def map_with_output(
     debug_context: str = OWN,
     options: Options | None = None,
 ) -> None:
-    """`out`, a tensor of the result's shape and dtype, becomes the expression of the tensors.
-    Otherwise as `map`."""
+    """Write the value of `expression` for the tensors to `out`; see `map`.
+
+    `out` must have the shape and dtype of the result.
+    """
     dtype, shape, code = _checked(graph, expression, tensors)
     fused = settled(OPTIONS, options)["enableGenerateCodelet"]
     check_output(out, shape, dtype)
-    _write(graph, expression, code, tensors, out, prog, debug_context, fused)
+    _write(graph, expression, code, tensors, out=out, prog=prog, name=debug_context, fused=fused)
 
 
-def _checked(graph: Graph, expression: object, tensors: object) -> tuple[type[DType], Shape, str]:
-    """Return (dtype of the result, its shape, the steps), if all arguments are right."""
-    expression_given = as_expr(expression, f"{calling()}()")
+def _checked(
+    graph: Graph, expression: Expr, tensors: Sequence[Tensor]
+) -> tuple[type[DType], Shape, str]:
+    """Return (dtype of the result, its shape, the steps) after a check of the arguments."""
+    checked = as_expr(expression, f"{calling()}()")
     if not isinstance(tensors, (list, tuple)) or not 1 <= len(tensors) <= MOST_TENSORS:
         raise refused(f"""was given the tensors {shown(tensors)}.
             next:  give a list of 1 to {MOST_TENSORS} tensors; the expression's _1 is the first.""")
@@ -263,8 +285,8 @@ def _checked(graph: Graph, expression: object, tensors: object) -> tuple[type[DT
                 next:  convert to HALF or FLOAT with popops.cast first.""")
         check_mapped(graph, f"_{number}", tensor)
     dtypes = [t.dtype for t in tensors]
-    dtype = expression_given.dtype(dtypes) or expression_given.own
-    return dtype, common_shape(tensors), " ".join(expression_given.code(dtypes, dtype))
+    dtype = checked.dtype(dtypes) or checked.own
+    return dtype, common_shape(tensors), " ".join(checked.code(dtypes, dtype))
 
 
 def _write(
@@ -279,9 +301,11 @@ def _write(
     in_place: bool = False,
 ) -> None:
     if not fused:
-        composed.write(graph, code, tensors, out, prog, name)
+        composed.write(graph, code, tensors, out, prog=prog, name=name)
         return
     dtypes = tuple(t.dtype for t in tensors)
     vertex = _codelet(code, str(expression), dtypes, None if in_place else out.dtype)
     operands = {f"x{n + 1}": seen_in(t, out.shape) for n, t in enumerate(tensors)}
-    per_tile(graph, vertex, out, operands | ({} if in_place else {"out": out}), prog, name)
+    per_tile(
+        graph, vertex, out, operands | ({} if in_place else {"out": out}), prog=prog, name=name
+    )

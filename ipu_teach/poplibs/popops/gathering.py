@@ -1,8 +1,7 @@
-"""`gather` and `scatter` with the dimension numbers of XLA, and the selection of one element a row.
+"""`gather` and `scatter` with XLA's dimension numbers, and the selection of one element per row.
 
-Both are views around the rows of `rows`: `gather` reads rows of a view in which every possible
-slice is a row; `scatter` writes rows of the operand, each element of an update with the number of
-its row.
+Both work on the rows of views: `gather` reads rows of a view in which every possible slice is a
+row, and `scatter` writes rows of the operand, with a row number for each row of an update.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 import numpy as np
 
@@ -60,13 +58,14 @@ def gather(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """Return the slices of x, of `slice_sizes`, that begin at `indices`: XLA's gather.
+    """Return the slices of x with the sizes `slice_sizes` that begin at `indices`: XLA's gather.
 
-    `indices` (INT or UNSIGNED_INT) has in dimension `index_vector_dim` the starts in x's dimensions
-    `start_index_map`; if that dimension is its rank, each number is a start. A start from which the
-    slice would leave x is moved to the nearest one that fits. The result has the other dimensions
-    of `indices`, and at `offset_dims` those of a slice, without `collapsed_slice_dims`, of size 1.
-    Costs a compute set for the numbers of the rows, and one for the rows.
+    `indices` (INT or UNSIGNED_INT) has in its dimension `index_vector_dim` the starts in the
+    dimensions `start_index_map` of x; if that dimension is its rank, each number is a start. A
+    start from which the slice would leave x is moved to the nearest one that fits. The result has
+    the other dimensions of `indices`, and at `offset_dims` those of a slice without
+    `collapsed_slice_dims`, which have size 1. It costs a compute set for the row numbers, and one
+    for the rows.
     """
     check_base(x)
     along = _axes("start_index_map", start_index_map, x.rank)
@@ -82,14 +81,14 @@ def gather(
     lengths = [sizes[d] for d in along]
     rows, counts = windows(x, along, lengths)
     if along:
-        chosen = row_numbers(graph, numbers, counts, prog, debug_context, clamped=True)
-        out = slice_rows(graph, rows, chosen, prog, debug_context)
+        chosen = row_numbers(graph, numbers, counts, prog, name=debug_context, clamped=True)
+        out = slice_rows(graph, rows, chosen, prog, name=debug_context)
     else:
         out = rows.broadcast(numbers.shape[0], 0)
     out = as_slices(out, x, along, lengths).reshape([*batch, *(sizes[d] for d in window)])
-    others = iter(range(len(batch)))
+    batch_dims = iter(range(len(batch)))
     inside = iter(range(len(batch), rank))
-    return out.dim_shuffle([next(inside) if d in places else next(others) for d in range(rank)])
+    return out.dim_shuffle([next(inside) if d in places else next(batch_dims) for d in range(rank)])
 
 
 @library
@@ -106,18 +105,16 @@ def scatter(
     debug_context: str = OWN,
     update_computation: UpdateComputation | None = None,
 ) -> None:
-    """Slices of x that begin where `indices` says become those of `updates`, in the order of
-    indices: XLA's scatter.
+    """Replace the slices of x that begin at `indices` by those of `updates`: XLA's scatter.
 
     `updates` has the dimensions of `indices` without `index_vector_dim`, and at
-    `update_window_dims` those of a slice but for `inserted_window_dims`, of size 1. The starts are
-    in x's dimensions `scatter_dims_to_operand_dims`, and 0 in the others. A slice that does not lie
-    in x as a whole is passed over.
+    `update_window_dims` those of a slice without `inserted_window_dims`, which have size 1. The
+    starts are in the dimensions `scatter_dims_to_operand_dims` of x, and are 0 in the others.
+    Slices are written in order. A slice that is partly outside x is skipped.
 
-    `update_computation(graph, old, new, prog)`: what a slice becomes, from what it holds and from
-    its update, both without the dimensions of `indices`: it appends to prog, and returns a tensor
-    of their shape and dtype. It is called once; the slices then go through what it made one after
-    the other, in a loop.
+    `update_computation(graph, old, new, prog)` computes a slice from its old value and its update,
+    both without the dimensions of `indices`: it appends to prog, and returns a tensor of their
+    shape and dtype. It is called once; a loop then applies its program to one slice after another.
     """
     check_base(x)
     along = _axes("scatter_dims_to_operand_dims", scatter_dims_to_operand_dims, x.rank)
@@ -131,36 +128,63 @@ def scatter(
     window = [d for d in range(x.rank) if d not in inserted]
     places = _axes("update_window_dims", update_window_dims, updates.rank, len(window))
     around = [d for d in range(updates.rank) if d not in places]
-    where = f"x {x!r} and updates {updates!r}"
-    advice = "updates has the dimensions of indices without index_vector_dim, and the window's."
-    check_same("shapes", batch, tuple(updates.shape[d] for d in around), where, advice)
-    check_same("dtypes", x.dtype, updates.dtype, where, "cast one of them with popops.cast.")
-    sizes = [1] * x.rank
-    for place, dim in zip(places, window, strict=True):
-        sizes[dim] = updates.shape[place]
-    if any(size > length for size, length in zip(sizes, x.shape, strict=True)):
-        raise refused(
-            f"was given updates whose slices have shape {tuple(sizes)}; x has {x.shape}.",
-            where,
-            "give slices that are not larger than x.",
-        )
+    _check_updates(x, updates, batch, around)
+    sizes = _slice_shape(x, updates, list(zip(places, window, strict=True)))
     for dim, size in enumerate(sizes):
         if dim not in along:
             x = x.slice(0, size, dim)
     lengths = [sizes[d] for d in along]
     new = updates.dim_shuffle([*around, *places]).reshape([numbers.shape[0], *sizes])
-    chosen, rows = aimed(graph, x, new, numbers, along, lengths, prog, debug_context)
+    chosen, rows = aimed(
+        graph, x, new, numbers, along=along, lengths=lengths, prog=prog, name=debug_context
+    )
     if update_computation is None:
-        update_rows(graph, rows_of(x, along), rows, chosen.flatten(), None, "", prog, debug_context)
+        base = rows_of(x, along)
+        flat = chosen.flatten()
+        update_rows(
+            graph, base, rows, flat, scale=None, operation="", prog=prog, name=debug_context
+        )
         return
     inside = _Window(x, along, lengths, [sizes[d] for d in window])
-    _one_by_one(graph, inside, chosen, rows, update_computation, prog, debug_context)
+    _one_by_one(
+        graph, inside, chosen, rows, computation=update_computation, prog=prog, name=debug_context
+    )
+
+
+def _check_updates(x: Tensor, updates: Tensor, batch: tuple[int, ...], around: list[int]) -> None:
+    """Raise `PoplibsError` unless `updates` have the dtype of x, and `batch` sizes in `around`."""
+    where = f"x {x!r} and updates {updates!r}"
+    advice = "updates has the dimensions of indices without index_vector_dim, and the window's."
+    batch_shape = tuple(updates.shape[d] for d in around)
+    check_same("shapes", batch, batch_shape, where, advice=advice)
+    advice = "cast one of them with popops.cast."
+    check_same("dtypes", x.dtype, updates.dtype, where, advice=advice)
+
+
+def _slice_shape(x: Tensor, updates: Tensor, dims: list[tuple[int, int]]) -> list[int]:
+    """Return the size of an update's slices in each dimension of x.
+
+    `dims` are (dimension of `updates`, dimension of x); the size is 1 in all others. Raises
+    `PoplibsError` if slices are larger than x.
+    """
+    sizes = [1] * x.rank
+    for place, dim in dims:
+        sizes[dim] = updates.shape[place]
+    if any(size > length for size, length in zip(sizes, x.shape, strict=True)):
+        raise refused(
+            f"was given updates whose slices have shape {tuple(sizes)}; x has {x.shape}.",
+            f"x {x!r} and updates {updates!r}",
+            "give slices that are not larger than x.",
+        )
+    return sizes
 
 
 @dataclass(frozen=True)
 class _Window:
-    """Slices of x: `lengths` long in the dimensions `along`, whole in the others; `shape` without
-    those of size 1."""
+    """Slices of x with the sizes `lengths` in the dimensions `along`, complete in the others.
+
+    `shape` is that of a slice without the dimensions of size 1.
+    """
 
     x: Tensor
     along: list[int]
@@ -169,15 +193,15 @@ class _Window:
 
     @property
     def sizes(self) -> list[int]:
-        """A slice in the dimensions of x."""
+        """The shape of a slice, with all dimensions of x."""
         return list(sliced(self.x, self.along, self.lengths))
 
     def slice(self, rows: Tensor) -> Tensor:
-        """Return the rows of a slice as a slice."""
+        """Return a slice for its `rows`."""
         return as_slices(rows, self.x, self.along, self.lengths).reshape(self.shape)
 
     def rows(self, part: Tensor) -> Tensor:
-        """Return a slice as its rows."""
+        """Return the rows of a slice."""
         return fold(part.reshape([1, *self.sizes]), self.along).reshape(
             (prod(self.lengths), part.num_elements // prod(self.lengths))
         )
@@ -192,21 +216,23 @@ def _one_by_one(
     prog: Program,
     name: str,
 ) -> None:
-    """Slice after slice is read, goes through the computation with its update, and is written."""
+    """Append a loop that reads each slice, computes its new value, and writes it."""
     slices = numbers.shape[0]
     if not slices or not rows.num_elements:
         return
     window_size = prod(window.lengths)
-    counted = rows.reshape((slices, window_size * rows.shape[1]))
+    updates = rows.reshape((slices, window_size * rows.shape[1]))
 
-    def turn(counter: Tensor) -> Program:
+    def iteration(counter: Tensor) -> Program:
         body = Program()
         at = counter.reinterpret(UNSIGNED_INT).expand([0])
-        number = dynamic_slice(graph, numbers, at, [0], [1], body, f"{name}/numbers").flatten()
-        new = dynamic_slice(graph, counted, at, [0], [1], body, f"{name}/updates").reshape(
-            (window_size, rows.shape[1])
-        )
-        old = slice_rows(graph, rows_of(window.x, window.along), number, body, f"{name}/old")
+        number = dynamic_slice(
+            graph, numbers, at, [0], sizes=[1], prog=body, debug_context=f"{name}/numbers"
+        ).flatten()
+        new = dynamic_slice(
+            graph, updates, at, [0], sizes=[1], prog=body, debug_context=f"{name}/updates"
+        ).reshape((window_size, rows.shape[1]))
+        old = slice_rows(graph, rows_of(window.x, window.along), number, body, name=f"{name}/old")
         result = computation(graph, window.slice(old), window.slice(new), body)
         if (
             not isinstance(result, Tensor)
@@ -221,56 +247,58 @@ def _one_by_one(
             rows_of(window.x, window.along),
             window.rows(result),
             number,
-            None,
-            "",
-            body,
-            name,
+            scale=None,
+            operation="",
+            prog=body,
+            name=name,
         )
         return body
 
-    prog.add(counted_loop(graph, 0, slices, 1, turn, name))
+    prog.add(counted_loop(graph, 0, slices, 1, body=iteration, debug_context=name))
 
 
 @library
 def select_scalar_from_rows(
     graph: Graph, x: Matrix, indices: Row, prog: Program, debug_context: str = OWN
 ) -> Tensor:
-    """Return [rows]: the element of each row of x [rows, columns] at `indices` [rows]
-    (UNSIGNED_INT); NaN beyond the last.
+    """Return [rows]: the element in column indices[i] of each row i of x [rows, columns].
 
-    `indices` of `MASKED_LABEL_CODE` give 0. FLOAT or HALF. One compute set selects, and a reduction
-    follows. PopLibs' SelectFromInterval reads only the selected elements, and is cheaper if a row
-    is on one tile.
+    `indices` [rows] are UNSIGNED_INT; x is FLOAT or HALF. An index beyond the last column gives
+    NaN, and `MASKED_LABEL_CODE` gives 0. One compute set selects, and a reduction follows. PopLibs'
+    SelectFromInterval reads only the selected elements, and is cheaper if a row is on one tile.
     """
     _check_rows(x, indices)
     numbers = np.arange(x.shape[1])
-    columns = beside(graph, x, UNSIGNED_INT, numbers, f"{debug_context}/columns")
+    columns = beside(graph, x, UNSIGNED_INT, numbers, name=f"{debug_context}/columns")
     last = max(x.shape[1] - 1, 0)
     named = expr._2 == expr._3
     wrong = expr.And(expr.And(expr._2 > last, expr._2 != MASKED_LABEL_CODE), expr._3 == 0)
     selected = expr.Select(expr._1, expr.Select(float("nan"), 0.0, wrong), named)
     single = fused_map(
-        graph, selected, [x, indices.expand([1]), columns], prog, f"{debug_context}/named"
+        graph,
+        selected,
+        [x, indices.expand([1]), columns],
+        prog,
+        debug_context=f"{debug_context}/named",
     )
-    return reduce(graph, single, [1], prog, "ADD", debug_context)
+    return reduce(graph, single, [1], prog, operation="ADD", debug_context=debug_context)
 
 
 @library
 def update_scalar_in_rows(
     graph: Graph, x: Matrix, indices: Row, prog: Program, debug_context: str = OWN
 ) -> None:
-    """1 is subtracted from the element of each row of x [rows, columns] that `indices` [rows]
-    (UNSIGNED_INT) names.
+    """Subtract 1 from the element in column indices[i] of each row i of x [rows, columns].
 
-    This is the gradient of a softmax with cross-entropy. A number beyond the last column changes
-    nothing. One compute set, a fused expression of every element; PopLibs' UpdateIntervalDEC goes
-    to the named ones alone.
+    `indices` [rows] are UNSIGNED_INT. This is the gradient of a softmax with cross-entropy. An
+    index beyond the last column changes nothing. There is one compute set, a fused expression of
+    every element; PopLibs' UpdateIntervalDEC reads only the indexed elements.
     """
     _check_rows(x, indices)
     numbers = np.arange(x.shape[1])
-    columns = beside(graph, x, UNSIGNED_INT, numbers, f"{debug_context}/columns")
+    columns = beside(graph, x, UNSIGNED_INT, numbers, name=f"{debug_context}/columns")
     less = expr.Select(expr._1 - 1.0, expr._1, expr._2 == expr._3)
-    map_in_place(graph, less, [x, indices.expand([1]), columns], prog, debug_context)
+    map_in_place(graph, less, [x, indices.expand([1]), columns], prog, debug_context=debug_context)
 
 
 def _check_rows(x: Tensor, indices: Tensor) -> None:
@@ -282,8 +310,8 @@ def _check_rows(x: Tensor, indices: Tensor) -> None:
             next:  give one for each row; cast them with popops.cast.""")
 
 
-def _index_rows(indices: Tensor, dim: Any, count: int) -> tuple[tuple[int, ...], Tensor]:
-    """Return (the batch dimensions, the indices as [slices, dims])."""
+def _index_rows(indices: Tensor, dim: int, count: int) -> tuple[tuple[int, ...], Tensor]:
+    """Return (sizes of the batch dimensions, the indices as [slices, dims])."""
     if indices.dtype not in (INT, UNSIGNED_INT):
         raise refused(f"""works on indices of INT and UNSIGNED_INT; they are
             {indices.dtype.__name__}.
@@ -305,7 +333,7 @@ def _index_rows(indices: Tensor, dim: Any, count: int) -> tuple[tuple[int, ...],
     return batch, index_rows.dim_shuffle([*order, int(dim)]).reshape((prod(batch), count))
 
 
-def _axes(name: str, argument: Any, rank: int, count: int | None = None) -> list[int]:
+def _axes(name: str, argument: Sequence[int], rank: int, count: int | None = None) -> list[int]:
     good = isinstance(argument, (list, tuple)) and all(
         is_whole(d) and 0 <= d < rank for d in argument
     )
@@ -321,7 +349,7 @@ def _axes(name: str, argument: Any, rank: int, count: int | None = None) -> list
     return [int(d) for d in argument]
 
 
-def _check_sizes(x: Tensor, sizes: Any, collapsed: list[int]) -> list[int]:
+def _check_sizes(x: Tensor, sizes: Sequence[int], collapsed: list[int]) -> list[int]:
     good = (
         isinstance(sizes, (list, tuple))
         and len(sizes) == x.rank

@@ -1,5 +1,4 @@
-"""Tensors mapped for copies from and to the host: `create_host_sliceable_tensor`,
-`create_host_transferable_tensor`."""
+"""Tensors mapped for copies from and to the host."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ __all__ = ["IndicesAndTensor", "create_host_sliceable_tensor", "create_host_tran
 
 
 class IndicesAndTensor(NamedTuple):
-    """The numbers of rows for a copy, and the tensor that the rows go to or come from."""
+    """The row numbers for a copy, and the tensor that contains the rows."""
 
     indices: Tensor
     tensor: Tensor
@@ -30,12 +29,12 @@ def create_host_sliceable_tensor(
     is_read: bool,
     debug_context: str = "host_sliceable",
 ) -> IndicesAndTensor:
-    """Return the variables for a copy of rows of a remote buffer: `indices` [rows], UNSIGNED_INT,
-    and `tensor` of `shape` (rows, length).
+    """Return the variables for a copy of rows of a remote buffer: row numbers and rows.
 
-    With `is_read`, rows are read from the host, and come to a tile in complete packets
-    (`Target.host_packet_bytes`); rows that are written are distributed as evenly as 64-bit words
-    allow. All rows have the same mapping. Raises `PoplibsError`.
+    `indices` [rows] is UNSIGNED_INT, and `tensor` has the `shape` (rows, length). With `is_read`,
+    rows are read from the host, and a tile gets complete packets (`Target.host_packet_bytes`). Rows
+    that are written are distributed as evenly as 64-bit words allow. All rows have the same tile
+    mapping. Raises `PoplibsError`.
     """
     sizes = check_shape(shape)
     if len(sizes) != 2:
@@ -56,8 +55,10 @@ def create_host_transferable_tensor(
     is_read: bool,
     debug_context: str = "host_transferable",
 ) -> Tensor:
-    """Return a variable of `shape` for a copy from or to the host as a whole. Otherwise as
-    `create_host_sliceable_tensor`."""
+    """Return a variable of `shape` for copying all of it from or to the host.
+
+    See `create_host_sliceable_tensor`.
+    """
     sizes = check_shape(shape)
     tensor = graph.add_variable(as_dtype(dtype, f"{calling()}()"), sizes, debug_context)
     _map(graph, tensor.reshape((prod(sizes),)), is_read)
@@ -68,5 +69,5 @@ def _map(graph: Graph, row: Tensor, is_read: bool) -> None:
     unit = graph.target.host_packet_bytes if is_read else 8
     elements = max(1, unit // row.dtype.size)
     graph.set_tile_mapping(
-        row, calc_linear_tile_mapping(graph, row.shape, row.dtype, elements, elements)
+        row, calc_linear_tile_mapping(graph, row.shape, row.dtype, elements, grain_size=elements)
     )

@@ -1,4 +1,4 @@
-"""Images as a model wants them: `normalise_image`."""
+"""`normalise_image`: prepare images for a model."""
 
 from __future__ import annotations
 
@@ -24,12 +24,11 @@ def normalise_image(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """Return (image * scale - offsets) * scales, channel by channel, with a fourth channel of
-    zeros: […, 4].
+    """Return (image * scale - offsets) * scales for each channel, with a fourth channel of zeros.
 
-    `image` […, 3]: UNSIGNED_CHAR, FLOAT or HALF; `offsets` and `scales` [3]: FLOAT or HALF, which
-    the result is, and as the image is if that is not UNSIGNED_CHAR. A fused expression, after a
-    cast of an UNSIGNED_CHAR image. Raises `PoplibsError`.
+    `image` [..., 3] is UNSIGNED_CHAR, or FLOAT or HALF like `offsets` and `scales` [3]. The result
+    [..., 4] has their dtype. It is a fused expression, after a cast of an UNSIGNED_CHAR image.
+    Raises `PoplibsError`.
     """
     for name, tensor in (("offsets", offsets), ("scales", scales)):
         if (
@@ -49,9 +48,11 @@ def normalise_image(
     number = float(check_number("scale", scale, offsets.dtype))
     check_finite("scale", number)
     if image.dtype is UNSIGNED_CHAR:
-        image = cast(graph, image, offsets.dtype, prog, f"{debug_context}/cast")
+        image = cast(graph, image, offsets.dtype, prog, debug_context=f"{debug_context}/cast")
     normalised = (expr._1 * number - expr._2) * expr._3
-    channels = fused_map(graph, normalised, [image, offsets, scales], prog, debug_context)
+    channels = fused_map(
+        graph, normalised, [image, offsets, scales], prog, debug_context=debug_context
+    )
     blank = graph.add_constant(offsets.dtype, (*image.shape[:-1], 1), 0, f"{debug_context}/blank")
     graph.set_tile_mapping(blank, graph.get_tile_mapping(channels[..., 0]))
     return concat([channels, blank], image.rank - 1)

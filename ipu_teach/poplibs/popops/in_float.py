@@ -1,20 +1,22 @@
-"""Expressions that are computed in FLOAT, whatever the dtype of their tensors, and rounded once."""
+"""Expressions that are computed in FLOAT, whatever the dtypes of tensors, and rounded once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from ipu_teach.graph import Tensor
 from ipu_teach.poplibs.popops import expr
+from ipu_teach.poplibs.popops.expr import Expr, ExprLike
 from ipu_teach.types import FLOAT, DType
 
 
 def in_float(
-    expression: Callable[..., Any], *operands: Any, out: type[DType] = FLOAT
-) -> tuple[Any, list[Tensor]]:
-    """Return (what `expression` makes of tensors and numbers, each tensor in FLOAT, as `out`; those
-    given that are tensors)."""
+    expression: Callable[..., ExprLike], *operands: Tensor | ExprLike, out: type[DType] = FLOAT
+) -> tuple[ExprLike, list[Tensor]]:
+    """Return (`expression(*operands)` with result dtype `out`, the operands that are tensors).
+
+    `expression` gets a placeholder for each tensor, converted to FLOAT, and numbers unchanged.
+    """
     tensors = [operand for operand in operands if isinstance(operand, Tensor)]
     places = (expr.PlaceHolder(number + 1) for number in range(len(tensors)))
     widened = [
@@ -25,5 +27,5 @@ def in_float(
     return result if out is FLOAT else expr.Cast(result, out), tensors
 
 
-def _wide(place: Any, tensor: Tensor) -> Any:
+def _wide(place: Expr, tensor: Tensor) -> Expr:
     return place if tensor.dtype is FLOAT else expr.Cast(place, FLOAT)

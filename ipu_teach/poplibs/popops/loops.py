@@ -1,4 +1,4 @@
-"""Loops with a counter that the body can read: `counted_loop` and `counted_for_loop`."""
+"""`counted_loop` and `counted_for_loop`: loops with a counter that the body can read."""
 
 from __future__ import annotations
 
@@ -22,12 +22,11 @@ Body = Callable[[Tensor], Program]
 def counted_loop(
     graph: Graph, begin: int, end: int, step: int, body: Body, debug_context: str = OWN
 ) -> Steps:
-    """Return a program that runs `body(counter)` for the counter begin, begin + step, … until it
-    reaches end.
+    """Return a program that runs `body(counter)` for counter values begin, begin + step, … `end`.
 
-    `counter` is one INT on tile 0, which the body may read and must not write. `body` is called
-    once, now, and returns a program. If `step` is negative, end is below begin. Each iteration
-    costs an addition on tile 0. Raises `PoplibsError`.
+    `end` is excluded. `counter` is one INT on tile 0, which the body may read and must not write.
+    `body` is called once, immediately, and returns a program. If `step` is negative, `end` must not
+    be above `begin`. Each iteration costs an addition on tile 0. Raises `PoplibsError`.
     """
     check_name(debug_context)
     for name, number in (("begin", begin), ("end", end), ("step", step)):
@@ -40,11 +39,11 @@ def counted_loop(
         raise as_given(body, "body", "give a function of the counter that returns a program.")
     counter = graph.add_variable(INT, (), f"{debug_context}/counter")
     graph.set_tile_mapping(counter, 0)
-    turn = Steps(_made(body, counter))
-    add_in_place(graph, counter, step, turn, f"{debug_context}/count")
+    iteration = Steps(_body_program(body, counter))
+    add_in_place(graph, counter, step, iteration, debug_context=f"{debug_context}/count")
     loop = Steps(name=debug_context)
-    fill(graph, counter, loop, begin, f"{debug_context}/begin")
-    return loop.add(Repeat(-((begin - end) // step), turn))
+    fill(graph, counter, loop, begin, debug_context=f"{debug_context}/begin")
+    return loop.add(Repeat(-((begin - end) // step), iteration))
 
 
 @library
@@ -57,12 +56,11 @@ def counted_for_loop(
     body: Program,
     debug_context: str = OWN,
 ) -> Steps:
-    """Return a program that runs `body` for the counter begin, begin + step, … as long as it has
-    not reached `limit`.
+    """Return a program that runs `body` for the counter begin, begin + step, … up to `limit`.
 
-    `counter` and `limit`: one element each, both INT or both UNSIGNED_INT; the limit is read before
-    every turn, so it may be made on the device, and even change. A negative `step` counts down.
-    Raises `PoplibsError`.
+    `limit` is excluded. `counter` and `limit` are tensors of one element, both INT or both
+    UNSIGNED_INT. The limit is read before every iteration, so it may be computed on the device and
+    may change. A negative `step` counts down. Raises `PoplibsError`.
     """
     check_name(debug_context)
     for tensor in (counter, limit):
@@ -90,16 +88,19 @@ def counted_for_loop(
         raise as_given(body, "body", "give a program, such as a Sequence.")
     counter_scalar = counter.reshape(())
     end = limit.reshape(())
-    condition, turn, loop = Steps(), Steps(body), Steps(name=debug_context)
-    reached = (lt if step > 0 else gt)(
-        graph, counter_scalar, end, condition, f"{debug_context}/test"
+    condition = Steps()
+    iteration = Steps(body)
+    loop = Steps(name=debug_context)
+    compare = lt if step > 0 else gt
+    continues = compare(
+        graph, counter_scalar, end, condition, debug_context=f"{debug_context}/test"
     )
-    add_in_place(graph, counter_scalar, step, turn, f"{debug_context}/count")
-    fill(graph, counter_scalar, loop, begin, f"{debug_context}/begin")
-    return loop.add(RepeatWhileTrue(condition, reached, turn))
+    add_in_place(graph, counter_scalar, step, iteration, debug_context=f"{debug_context}/count")
+    fill(graph, counter_scalar, loop, begin, debug_context=f"{debug_context}/begin")
+    return loop.add(RepeatWhileTrue(condition, continues, iteration))
 
 
-def _made(body: Body, counter: Tensor) -> Program:
+def _body_program(body: Body, counter: Tensor) -> Program:
     steps = body(counter)
     if not isinstance(steps, Program):
         raise PoplibsError(f"""The body of counted_loop() returned {shown(steps)}.

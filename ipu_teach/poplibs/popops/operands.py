@@ -1,10 +1,9 @@
-"""The checks of operands of functions on single elements, and the mapping of their results."""
+"""Checks of the operands of elementwise functions, and the tile mapping of their results."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import isfinite
-from typing import Any
 
 import numpy as np
 
@@ -24,17 +23,25 @@ from ipu_teach.poplibs.library import (
 from ipu_teach.poplibs.placing import in_memory_order
 from ipu_teach.poplibs.popops.operations import NUMBERS, ElementwiseOperation
 from ipu_teach.poplibs.poputil import BROADCASTING, like
-from ipu_teach.types import BOOL, QUARTER, DType
+from ipu_teach.types import BOOL, QUARTER, Array, DType
 
 Operand = Tensor | float | int
+Checked = Tensor | np.generic | Array  # checked operands: numbers have the dtype of the tensors
 CAST = "cast one of them with popops.cast."
 GIVE = "give a tensor, or a number."
 ORDINALS = ("its first operand", "its second operand", "its third operand")
 
 
 def check_operand(
-    graph: Graph, argument: str, tensor: object, operation: ElementwiseOperation | None = None
+    graph: Graph,
+    argument: str,
+    tensor: Operand,
+    operation: ElementwiseOperation | None = None,
 ) -> Tensor:
+    """Return `tensor` if it is a mapped tensor of a dtype that `operation` accepts.
+
+    Raises `PoplibsError` otherwise, which calls it `argument`.
+    """
     """Return `tensor`, if it is a mapped tensor of a dtype that the operation takes."""
     check_tensor(graph, argument, tensor)
     assert isinstance(tensor, Tensor)
@@ -46,11 +53,13 @@ def check_operand(
 def check_takes(
     argument: str, tensor: Tensor, operation: ElementwiseOperation | None = None
 ) -> None:
-    """Raise `PoplibsError` unless the operation takes the dtype: by default numbers, for arithmetic
-    is not for BOOL."""
+    """Raise `PoplibsError` unless `operation` accepts the dtype of `tensor`.
+
+    Without an operation, any dtype except BOOL is accepted.
+    """
     allowed = NUMBERS if operation is None else operation.takes
     accepted = tensor.dtype is not BOOL if operation is None else operation.accepts(tensor.dtype)
-    # the codelets report these themselves
+    # the codelets report 8-bit floats themselves
     if not accepted and not issubclass(tensor.dtype, QUARTER):
         raise refused(
             f"works on {allowed}, but {argument} is {tensor.dtype.__name__}.",
@@ -60,8 +69,7 @@ def check_takes(
 
 
 def common_shape(tensors: Sequence[Tensor]) -> Shape:
-    """Return the shape that all tensors broadcast to. Raises `PoplibsError`, which names the
-    shapes."""
+    """Return the shape to which all tensors broadcast. Raises `PoplibsError` if there is none."""
     try:
         return np.broadcast_shapes(*(t.shape for t in tensors))
     except ValueError:
@@ -75,13 +83,12 @@ def common_shape(tensors: Sequence[Tensor]) -> Shape:
 def result_like(
     graph: Graph, tensors: Sequence[Tensor], shape: Shape, dtype: type[DType], name: str
 ) -> Tensor:
-    """Return a new tensor of `shape` for a result, laid out and mapped as the operand of that shape
-    that is spread best.
+    """Return a new tensor of `shape`, mapped like the best spread operand of that shape.
 
     The order of preference is PopLibs' (popops/ElementWiseUtil.cpp): the fewest elements on the
-    fullest tile, then the most tiles, then the fewest regions, then the first operand. An operand
-    that repeats elements or holds constants is passed over: a repeating view is on few tiles. The
-    result is mapped linearly if no operand is left.
+    fullest tile, then the most tiles, then the fewest regions, then the first operand. Operands
+    that repeat elements or contain constants do not count, since a repeating view is on few tiles.
+    Without a suitable operand, the result is mapped linearly.
     """
     of_shape = [t for t in tensors if t.shape == shape]
     candidates = [t for t in of_shape if t.is_parallel_writeable()]
@@ -96,8 +103,11 @@ def result_like(
 
 
 def _spread(graph: Graph, tensor: Tensor) -> tuple[bool, int, int, int]:
-    """Return how badly a tensor is spread: whether it is partly outside the graph's tiles, the
-    elements on the fullest tile, the tiles counted negatively, and the regions."""
+    """Return a key by which the best spread tensor is the smallest.
+
+    The key is (whether some elements are not on the graph's tiles, elements on the fullest tile,
+    number of tiles times -1, number of regions).
+    """
     ordered = tensor.dim_shuffle(in_memory_order(tensor))
     _, count, tile = pieces_by_tile(ordered, graph.tile_map())
     is_mapped = tile >= 0
@@ -106,27 +116,26 @@ def _spread(graph: Graph, tensor: Tensor) -> tuple[bool, int, int, int]:
 
 
 def check_output(out: Tensor, shape: Shape, dtype: type[DType]) -> None:
-    """Raise `PoplibsError` unless `out` can hold a result of this shape and dtype."""
-    check_same("shapes", out.shape, shape, f"out {out!r}", f"give an out of shape {shape}.")
-    check_same(
-        "dtypes",
-        out.dtype.__name__,
-        dtype.__name__,
-        f"out {out!r}",
-        f"give an out of {dtype.__name__}.",
-    )
+    """Raise `PoplibsError` unless `out` has this shape and dtype."""
+    where = f"out {out!r}"
+    check_same("shapes", out.shape, shape, where, advice=f"give an out of shape {shape}.")
+    dtypes = out.dtype.__name__, dtype.__name__
+    check_same("dtypes", *dtypes, where, advice=f"give an out of {dtype.__name__}.")
 
 
 def check_factor(
-    graph: Graph, argument: str, k: object, dtype: type[DType], *wider: type[DType]
-) -> Any:
-    """Return a factor: a number of `dtype`, or a mapped tensor of one element of `dtype` (or of one
-    of `wider`), as a scalar.
+    graph: Graph, argument: str, k: Operand, dtype: type[DType], *wider: type[DType]
+) -> Operand:
+    """Return a factor: a number of `dtype`, or a scalar tensor.
 
-    Raises `PoplibsError`, and `TensorCreationError` for a number that does not fit.
+    A tensor must be mapped, and have one element of `dtype` or of one of the dtypes `wider`. Raises
+    `PoplibsError`, or `TensorCreationError` for a number that is out of range.
     """
     if not isinstance(k, Tensor):
-        return check_number(argument, k, dtype, "give a number, or a tensor of one element.")
+        number: Operand = check_number(
+            argument, k, dtype, "give a number, or a tensor of one element."
+        )
+        return number
     check_tensor(graph, argument, k)
     if k.dtype not in (dtype, *wider) or k.num_elements != 1:
         raise refused(f"""needs {argument} as one element of
@@ -138,9 +147,11 @@ def check_factor(
     return k.reshape(())
 
 
-def check_finite(argument: str, k: Any) -> None:
-    """Raise `PoplibsError` for a number that is NaN or infinite, which would destroy the parameters
-    that it trains."""
+def check_finite(argument: str, k: Operand) -> None:
+    """Raise `PoplibsError` for a number that is NaN or infinite: it would destroy the parameters.
+
+    Tensors are not checked.
+    """
     if not isinstance(k, Tensor) and not isfinite(k):
         raise as_given(float(k), argument, "give a number that is neither NaN nor infinite.")
 
@@ -148,8 +159,10 @@ def check_finite(argument: str, k: Any) -> None:
 def check_in_place(
     graph: Graph, tensor: Tensor, operation: ElementwiseOperation, shape: Shape
 ) -> None:
-    """Raise `PoplibsError` unless the result of `operation`, of `shape`, fits into its first
-    operand `tensor`."""
+    """Raise `PoplibsError` unless `tensor`, the first operand, can hold the result of `operation`.
+
+    The result has the shape `shape`.
+    """
     gives = operation.result(tensor.dtype)
     if gives is not tensor.dtype:
         raise refused(f"""gives {gives.__name__}, and its first operand is {tensor.dtype.__name__}.

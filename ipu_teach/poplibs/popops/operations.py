@@ -1,48 +1,50 @@
-"""The operations on single elements: their operands and results, their values, and their cost
-estimates.
+"""The table of elementwise operations: their operands, results, values and cost estimates.
 
 Names are those of PopLibs' enums `UnaryOpType`, `BinaryOpType` and `TernaryOpType`. Results have
-the operands' dtype, or BOOL for a comparison or test. Integers wrap. A HALF result is the exact
-one, rounded once: where numpy's float16 alone does not give that, it is computed in float64 first.
-FLOAT results are numpy's; those of several steps (sigmoid, rsqrt, erf, …) are rounded once too.
+the dtype of the operands, or BOOL for comparisons and tests. Integers wrap around. A HALF result is
+the exact result, rounded once: where numpy's float16 does not give that, the operation is computed
+in float64 first. FLOAT results are numpy's; operations of several steps (sigmoid, rsqrt, erf, …)
+are rounded once as well.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 
 from ipu_teach.cost.vertices.parts import Rates, find
 from ipu_teach.errors import MissingPerfEstimateError
 from ipu_teach.poplibs.popops import arithmetic
-from ipu_teach.types import BOOL, FLOAT, INT, QUARTER, DType
+from ipu_teach.types import BOOL, FLOAT, INT, QUARTER, Array, DType
 
-# What an operation takes, as an error says it.
-NUMBERS, FLOATS, WHOLE, BOOLS, ANYTHING = (
-    "numbers",
-    "FLOAT and HALF",
-    "integers",
-    "BOOL",
-    "every dtype",
-)
+# the permitted dtypes of operands, in the words of errors
+NUMBERS = "numbers"
+FLOATS = "FLOAT and HALF"
+WHOLE = "integers"
+BOOLS = "BOOL"
+ANYTHING = "every dtype"
 
 
 @dataclass(frozen=True)
 class ElementwiseOperation:
-    """One operation. `says` describes its result, with its operands a, b and c. `takes` is one of
-    the five kinds above.
+    """An operation on single elements.
 
-    `exact`: numpy's float16 is the exact result rounded once. `wide`: FLOAT, too, is computed in
-    float64 and rounded once. `like`: PopLibs has no estimate of it, and it is assumed to cost as
-    much as that operation.
+    Attributes:
+        function: computes the results for numpy arrays.
+        says: describes the result, in terms of the operands a, b and c.
+        takes: the permitted dtypes, one of the five constants above.
+        asks: the result is BOOL.
+        exact: numpy's float16 gives the exact result, rounded once.
+        wide: FLOAT is also computed in float64, and rounded once.
+        like: the operation whose estimate is assumed, because PopLibs has none for this one.
     """
 
     name: str
     arity: int
-    function: Callable[..., Any]
+    function: Callable[..., Array]
     says: str
     takes: str = NUMBERS
     asks: bool = False
@@ -51,7 +53,7 @@ class ElementwiseOperation:
     like: str = ""
 
     def accepts(self, dtype: type[DType]) -> bool:
-        """Whether operands may be of this dtype."""
+        """Return whether operands may be of this dtype."""
         if issubclass(dtype, QUARTER):
             return False
         kind = dtype.numpy.kind
@@ -67,38 +69,49 @@ class ElementwiseOperation:
         return BOOL if self.asks else dtype
 
 
-def _operations(arity: int, *rows: tuple[Any, ...]) -> dict[str, ElementwiseOperation]:
-    operations = [
-        ElementwiseOperation(
-            row[0], arity, row[1], row[2], *row[3:4], **(row[4] if len(row) > 4 else {})
-        )
-        for row in rows
-    ]
-    return {operation.name: operation for operation in operations}
+class Flags(TypedDict, total=False):
+    """The attributes of an operation that have default values."""
+
+    asks: bool
+    exact: bool
+    wide: bool
+    like: str
 
 
-_EXACT = {"exact": True}
-_WIDE = {"wide": True}
-_ASKS = {"asks": True}
+Row = tuple[str, Callable[..., Array], str, str, Flags]
+
+
+def _operations(arity: int, *rows: Row) -> dict[str, ElementwiseOperation]:
+    return {
+        name: ElementwiseOperation(name, arity, function, says, takes=takes, **flags)
+        for name, function, says, takes, flags in rows
+    }
+
+
+_PLAIN: Flags = {}
+_EXACT: Flags = {"exact": True}
+_WIDE: Flags = {"wide": True}
+_ASKS: Flags = {"asks": True}
 
 UNARY = _operations(
     1,
     ("ABSOLUTE", np.absolute, "the magnitude of a", NUMBERS, _EXACT),
-    ("ASIN", np.arcsin, "the arc sine of a", FLOATS),
-    ("BITWISE_NOT", np.invert, "a with every bit turned over", WHOLE),
-    ("CBRT", np.cbrt, "the cube root of a", FLOATS),
+    ("ASIN", np.arcsin, "the arc sine of a", FLOATS, _PLAIN),
+    ("BITWISE_NOT", np.invert, "a with every bit turned over", WHOLE, _PLAIN),
+    ("CBRT", np.cbrt, "the cube root of a", FLOATS, _PLAIN),
     ("CEIL", np.ceil, "a, rounded up", FLOATS, _EXACT),
-    ("COS", np.cos, "the cosine of a", FLOATS),
+    ("COS", np.cos, "the cosine of a", FLOATS, _PLAIN),
     (
         "COUNT_LEADING_ZEROS",
         arithmetic.count_leading_zeros,
         "how many bits of a, from the highest on, are 0",
         WHOLE,
+        _PLAIN,
     ),
     ("ERF", arithmetic.erf, "the error function of a", FLOATS, _WIDE),
-    ("EXPONENT", np.exp, "e to the power of a", FLOATS),
-    ("EXPONENT2", np.exp2, "2 to the power of a", FLOATS),
-    ("EXPONENT_MINUS_ONE", np.expm1, "e to the power of a, less 1", FLOATS),
+    ("EXPONENT", np.exp, "e to the power of a", FLOATS, _PLAIN),
+    ("EXPONENT2", np.exp2, "2 to the power of a", FLOATS, _PLAIN),
+    ("EXPONENT_MINUS_ONE", np.expm1, "e to the power of a, less 1", FLOATS, _PLAIN),
     ("FLOOR", np.floor, "a, rounded down", FLOATS, _EXACT),
     (
         "GELU_ERF",
@@ -111,9 +124,9 @@ UNARY = _operations(
     ("IS_FINITE", np.isfinite, "whether a is neither infinite nor NaN", FLOATS, _ASKS),
     ("IS_INF", np.isinf, "whether a is infinite", FLOATS, _ASKS),
     ("IS_NAN", np.isnan, "whether a is NaN", FLOATS, _ASKS),
-    ("LOGARITHM", np.log, "the natural logarithm of a", FLOATS),
-    ("LOGARITHM_ONE_PLUS", np.log1p, "the natural logarithm of 1 + a", FLOATS),
-    ("LOGICAL_NOT", np.logical_not, "whether a is false", BOOLS),
+    ("LOGARITHM", np.log, "the natural logarithm of a", FLOATS, _PLAIN),
+    ("LOGARITHM_ONE_PLUS", np.log1p, "the natural logarithm of 1 + a", FLOATS, _PLAIN),
+    ("LOGICAL_NOT", np.logical_not, "whether a is false", BOOLS, _PLAIN),
     (
         "NEARBY_INT",
         np.rint,
@@ -122,7 +135,7 @@ UNARY = _operations(
         _EXACT,
     ),
     ("NEGATE", np.negative, "-a", NUMBERS, _EXACT),
-    ("POPCOUNT", arithmetic.popcount, "how many bits of a are 1", WHOLE),
+    ("POPCOUNT", arithmetic.popcount, "how many bits of a are 1", WHOLE, _PLAIN),
     (
         "RELU",
         lambda a: np.maximum(a, a.dtype.type(0)),
@@ -140,22 +153,22 @@ UNARY = _operations(
     ("RSQRT", arithmetic.rsqrt, "1 / the square root of a", FLOATS, _WIDE),
     ("SIGMOID", arithmetic.sigmoid, "1 / (1 + e to the power of -a)", FLOATS, _WIDE),
     ("SIGNUM", np.sign, "-1, 0 or 1: the sign of a", NUMBERS, _EXACT),
-    ("SIN", np.sin, "the sine of a", FLOATS),
+    ("SIN", np.sin, "the sine of a", FLOATS, _PLAIN),
     ("SQRT", np.sqrt, "the square root of a", FLOATS, _EXACT),
     ("SQUARE", np.square, "a times a", NUMBERS, _EXACT),
-    ("TAN", np.tan, "the tangent of a", FLOATS),
-    ("TANH", np.tanh, "the hyperbolic tangent of a", FLOATS),
+    ("TAN", np.tan, "the tangent of a", FLOATS, _PLAIN),
+    ("TANH", np.tanh, "the hyperbolic tangent of a", FLOATS, _PLAIN),
     ("TRUNC", np.trunc, "a, cut towards 0", FLOATS, _EXACT),
 )
 
 BINARY = _operations(
     2,
     ("ADD", np.add, "a + b", NUMBERS, _EXACT),
-    ("ATAN2", np.arctan2, "the angle whose tangent is a / b", FLOATS),
-    ("BITWISE_AND", np.bitwise_and, "bits that are 1 in both", WHOLE),
-    ("BITWISE_OR", np.bitwise_or, "bits that are 1 in one or both", WHOLE),
-    ("BITWISE_XOR", np.bitwise_xor, "bits that differ", WHOLE),
-    ("BITWISE_XNOR", arithmetic.bitwise_xnor, "bits that are equal", WHOLE),
+    ("ATAN2", np.arctan2, "the angle whose tangent is a / b", FLOATS, _PLAIN),
+    ("BITWISE_AND", np.bitwise_and, "bits that are 1 in both", WHOLE, _PLAIN),
+    ("BITWISE_OR", np.bitwise_or, "bits that are 1 in one or both", WHOLE, _PLAIN),
+    ("BITWISE_XOR", np.bitwise_xor, "bits that differ", WHOLE, _PLAIN),
+    ("BITWISE_XNOR", arithmetic.bitwise_xnor, "bits that are equal", WHOLE, _PLAIN),
     (
         "DIVIDE",
         arithmetic.divide,
@@ -174,14 +187,14 @@ BINARY = _operations(
         {"wide": True, "like": "DIVIDE"},
     ),
     ("LESS_THAN_EQUAL", np.less_equal, "whether a <= b", ANYTHING, _ASKS),
-    ("LOGICAL_AND", np.logical_and, "whether both are true", BOOLS),
-    ("LOGICAL_OR", np.logical_or, "whether one or both are true", BOOLS),
+    ("LOGICAL_AND", np.logical_and, "whether both are true", BOOLS, _PLAIN),
+    ("LOGICAL_OR", np.logical_or, "whether one or both are true", BOOLS, _PLAIN),
     ("LESS_THAN", np.less, "whether a < b", ANYTHING, _ASKS),
     ("MAXIMUM", np.maximum, "the larger one; NaN if one is NaN", NUMBERS, _EXACT),
     ("MINIMUM", np.minimum, "the smaller one; NaN if one is NaN", NUMBERS, _EXACT),
     ("MULTIPLY", np.multiply, "a * b element by element", NUMBERS, _EXACT),
     ("NOT_EQUAL", np.not_equal, "whether a and b differ", ANYTHING, _ASKS),
-    ("POWER", arithmetic.power, "a to the power of b", NUMBERS),
+    ("POWER", arithmetic.power, "a to the power of b", NUMBERS, _PLAIN),
     (
         "REMAINDER",
         np.fmod,
@@ -189,13 +202,20 @@ BINARY = _operations(
         NUMBERS,
         _EXACT,
     ),
-    ("SHIFT_LEFT", arithmetic.shift_left, "a shifted b bits to the left", WHOLE),
-    ("SHIFT_RIGHT", arithmetic.shift_right, "a shifted b bits to the right; zeros come in", WHOLE),
+    ("SHIFT_LEFT", arithmetic.shift_left, "a shifted b bits to the left", WHOLE, _PLAIN),
+    (
+        "SHIFT_RIGHT",
+        arithmetic.shift_right,
+        "a shifted b bits to the right; zeros come in",
+        WHOLE,
+        _PLAIN,
+    ),
     (
         "SHIFT_RIGHT_SIGN_EXTEND",
         np.right_shift,
         "a shifted b bits to the right; copies of the sign come in",
         WHOLE,
+        _PLAIN,
     ),
     ("SUBTRACT", np.subtract, "a - b", NUMBERS, _EXACT),
     (
@@ -222,9 +242,11 @@ TERNARY = _operations(
 OPERATIONS = UNARY | BINARY | TERNARY
 
 
-def evaluate(name: str, *operands: Any) -> Any:
-    """Return the operation's results, in the operands' dtype (BOOL for a comparison or test), for
-    arrays and for their stand-ins in a trace."""
+def evaluate(name: str, *operands: Array) -> Array:
+    """Return the results of the operation `name` on arrays, or on their stand-ins in a trace.
+
+    They have the dtype of the operands, or BOOL for comparisons and tests.
+    """
     operation = OPERATIONS[name]
     dtype = operands[0].dtype
     rounded = (
@@ -240,11 +262,10 @@ def evaluate(name: str, *operands: Any) -> Any:
 def rated(
     rates: Rates, operation: ElementwiseOperation, dtype: type[DType]
 ) -> tuple[str, type[DType]]:
-    """Return the operation and dtype whose estimate holds for `operation` on `dtype`: its own if
-    PopLibs has one.
+    """Return (name, dtype): the entry in PopLibs' `rates` for `operation` on `dtype`.
 
-    Else, assumed: that of the operation it is `like`, and for an integer or BOOL that of an INT, or
-    of a FLOAT.
+    If PopLibs has no such entry, the cost is assumed to be that of the operation `like`, and for an
+    integer or BOOL that of INT, or else FLOAT.
     """
     name = operation.like or operation.name
     for kind in (dtype, INT):

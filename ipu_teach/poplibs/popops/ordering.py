@@ -31,7 +31,7 @@ from ipu_teach.types import (
 )
 
 Rows = dict[str, Tensor]  # [rows, n] each: "keys", and "values" if there are any
-Spans = list[tuple[int, int]]  # of columns or rows: begin and end
+Spans = list[tuple[int, int]]  # intervals (begin, end) of columns or rows
 
 OUTPUTS = {"keys": "out", "values": "picked"}
 _BITS = {d.size: d for d in (UNSIGNED_CHAR, UNSIGNED_SHORT, UNSIGNED_INT, UNSIGNED_LONGLONG)}
@@ -39,8 +39,10 @@ _BITS = {d.size: d for d in (UNSIGNED_CHAR, UNSIGNED_SHORT, UNSIGNED_INT, UNSIGN
 
 @dataclass
 class Ordering:
-    """One call: the first `k` elements of rows, from the `largest` on or from the smallest, and in
-    `descending` order or ascending."""
+    """One call: the first `k` elements of each row, from the `largest` or from the smallest on.
+
+    The result is in `descending` or ascending order.
+    """
 
     graph: Graph
     prog: Program
@@ -50,43 +52,46 @@ class Ordering:
     descending: bool
 
     def order(self, rows: Rows, with_places: bool) -> Rows:
-        """Return the first k of each row of keys and values, [rows, k] each; with places, these are
-        the values."""
+        """Return the first k elements of each row of keys and values, [rows, k] each.
+
+        With `with_places`, the values are the positions of the keys in their rows.
+        """
         count, n = rows["keys"].shape
-        dtypes = [t.dtype for t in rows.values()] + [UNSIGNED_INT] * with_places
+        dtypes = [t.dtype for t in rows.values()]
+        if with_places:
+            dtypes.append(UNSIGNED_INT)
         if not (count and self.k):
             fields = zip(OUTPUTS, dtypes, strict=False)
             return {f: self._new(f, dtype, (count, self.k)) for f, dtype in fields}
-        plan = planned(count, n, self.k, tuple(dtypes), self.graph.target)
+        plan = planned(count, n, self.k, tuple(dtypes), target=self.graph.target)
         tiles = grid(plan.groups, self.graph.target)
         blocks = balanced_partition(count, plan.groups)
         width = -(-n // plan.chunks)
         chunks = [(begin, min(begin + width, n)) for begin in range(0, n, width)]
         if with_places:
-            rows = rows | {"values": self._places(count, n, blocks, chunks, tiles)}
-        rows, runs = self._merge(rows, chunks, 1, blocks, tiles, is_last=len(chunks) == 1)
+            rows = rows | {"values": self._places(count, n, blocks, chunks, tiles=tiles)}
+        rows, runs = self._merge(rows, chunks, 1, blocks, tiles=tiles, is_last=len(chunks) == 1)
         for stage in plan.stages:
-            rows, runs = self._stage(stage, rows, runs, blocks, tiles)
+            rows, runs = self._stage(stage, rows, runs, blocks, tiles=tiles)
         return rows
 
     def _stage(
         self, stage: Stage, rows: Rows, runs: Spans, blocks: Spans, tiles: Grid
     ) -> tuple[Rows, Spans]:
-        """Return longer sorted runs, and the columns where they are."""
+        """Join neighbouring sorted runs by a stage; return the longer runs and their columns."""
         neighbours = [runs[i : i + stage.fan_in] for i in range(0, len(runs), stage.fan_in)]
         is_last = len(neighbours) == 1
         if not stage.by_ranks:
             spans = [(group[0][0], group[-1][1]) for group in neighbours]
-            return self._merge(rows, spans, runs[0][1], blocks, tiles, is_last)
+            return self._merge(rows, spans, runs[0][1], blocks, tiles=tiles, is_last=is_last)
         steps = [self.graph.add_compute_set(f"{self.name}/{step}") for step in _RANKING]
         results: dict[str, list[Tensor]] = {f: [] for f in rows}
         for part, group in enumerate(neighbours):
             places = [tiles.tiles(row, part, len(neighbours)) for row in range(len(blocks))]
-            ranked = (
-                self._rank(rows, group, places, steps, is_last)
-                if len(group) > 1
-                else {f: t[:, slice(*group[0])] for f, t in rows.items()}
-            )
+            if len(group) > 1:
+                ranked = self._rank(rows, group, places, steps, is_last=is_last)
+            else:
+                ranked = {f: t[:, slice(*group[0])] for f, t in rows.items()}
             for f, t in ranked.items():
                 results[f].append(t)
         for into in steps:
@@ -99,7 +104,10 @@ class Ordering:
     def _merge(
         self, rows: Rows, inputs: Spans, run: int, blocks: Spans, tiles: Grid, is_last: bool
     ) -> tuple[Rows, Spans]:
-        """Sort the first k of these columns of each row. Every `run` columns are in order."""
+        """Sort each interval of columns in `inputs`; return the first k elements and their columns.
+
+        Every `run` columns are in order already. Each row's interval is sorted on one tile.
+        """
         spans = _spans([min(self.k, end - begin) for begin, end in inputs])
         shape = (rows["keys"].shape[0], spans[-1][1])
         results = {f: self._new(f, t.dtype, shape) for f, t in rows.items()}
@@ -120,7 +128,9 @@ class Ordering:
                 edges = {f: t[first:last, begin:end] for f, t in rows.items()}
                 edges |= {OUTPUTS[f]: t[first:last, start:stop] for f, t in results.items()}
                 work.append((tiles.tiles(group, part, len(inputs))[0], edges))
-        step(self.graph, self.prog, self.name, codelet, work, [OUTPUTS[f] for f in rows])
+        step(
+            self.graph, self.prog, self.name, codelet, work=work, results=[OUTPUTS[f] for f in rows]
+        )
         return results, spans
 
     # --- by ranks ---
@@ -128,21 +138,22 @@ class Ordering:
     def _rank(
         self, rows: Rows, runs: Spans, places: list[range], steps: list[ComputeSet], is_last: bool
     ) -> Rows:
-        """Return the first k of these runs of each row, sorted on the tiles `places` of the row."""
-        begin, length = runs[0][0], max(end - begin for begin, end in runs)
+        """Merge the `runs` of each row by ranks, on its tiles `places`; return k elements."""
+        begin = runs[0][0]
+        length = max(end - begin for begin, end in runs)
         total = runs[-1][1] - begin
         retained = min(self.k, total)
         runs = [(start - begin, end - begin) for start, end in runs]
         rows = {f: t[:, begin : begin + total] for f, t in rows.items()}
-        cut = cuts(len(runs), length, retained, len(places[0]), self.graph.target)
+        cut = cuts(len(runs), length, retained, len(places[0]), target=self.graph.target)
         counts = self.graph.add_variable(
             UNSIGNED_INT, (len(places), len(runs) - 1, total), f"{self.name}/counts"
         )
         ranks = self._new_ranks(len(places), total)
         backwards = is_last and self.descending != self.largest
         for row, tiles in enumerate(places):
-            self._count(rows["keys"][row], counts[row], runs, tiles, steps[0])
-            self._sum(counts[row], ranks[row], runs, cut, tiles, steps[1])
+            self._count(rows["keys"][row], counts[row], runs, tiles, into=steps[0])
+            self._sum(counts[row], ranks[row], runs, cut, tiles=tiles, into=steps[1])
         results = {}
         for f, t in rows.items():
             bits = _BITS[t.dtype.size]
@@ -153,29 +164,40 @@ class Ordering:
             for row, tiles in enumerate(places):
                 x = t[row].reinterpret(bits)
                 result = out[row].reinterpret(bits)
-                self._spread(x, ranks[row], spread[row], runs, cut, tiles, steps[2])
-                self._combine(spread[row], result, cut, backwards, tiles, steps[3])
+                self._spread(x, ranks[row], spread[row], runs, cut=cut, tiles=tiles, into=steps[2])
+                self._combine(spread[row], result, cut, backwards, tiles=tiles, into=steps[3])
             results[f] = out
         return results
 
     def _count(
         self, keys: Tensor, counts: Tensor, runs: Spans, tiles: range, into: ComputeSet
     ) -> None:
-        """counts [runs - 1, n]: for each element of a run, a row for each other run in turn."""
+        """Count, for each element of a run, the elements of every other run that come before it.
+
+        `counts` is [runs - 1, n], with a row for each of the other runs.
+        """
         codelet = typed(
             RankPair, [keys.dtype, WORDS[self.largest]], {K: keys.dtype}, largest=self.largest
         )
         pairs = [(i, j) for j in range(len(runs)) for i in range(j)]
         for place, (i, j) in dealt(pairs, len(tiles)):
-            first, second = slice(*runs[i]), slice(*runs[j])
+            first = slice(*runs[i])
+            second = slice(*runs[j])
             outs = counts[j - 1, first], counts[i, second]
             edges: Edges = {"first": keys[first], "second": keys[second]}
             edges |= {"first_counts": outs[0], "second_counts": outs[1]}
             put(self.graph, into, tiles[place], codelet, edges, *outs)
 
     def _sum(
-        self, counts: Tensor, ranks: Tensor, runs: Spans, cut: Cuts, tiles: range, into: ComputeSet
+        self,
+        counts: Tensor,
+        ranks: Tensor,
+        runs: Spans,
+        cut: Cuts,
+        tiles: range,
+        into: ComputeSet,
     ) -> None:
+        """Compute the rank of each element from its counts and its position in its run."""
         work = [
             (begin + start, begin + stop, start)
             for begin, end in runs
@@ -187,10 +209,19 @@ class Ordering:
             put(self.graph, into, tiles[place], SumRanks, edges, out)
 
     def _spread(
-        self, x: Tensor, ranks: Tensor, spread: Tensor, runs: Spans, cut: Cuts, tiles: range,
+        self,
+        x: Tensor,
+        ranks: Tensor,
+        spread: Tensor,
+        runs: Spans,
+        cut: Cuts,
+        tiles: range,
         into: ComputeSet,
-    ) -> None:  # fmt: skip
-        """spread [runs, kept]: the elements of each run at their ranks, and 0 between them."""
+    ) -> None:
+        """Write the elements of each run to the columns of their ranks, and 0 to the others.
+
+        `spread` is [runs, retained elements].
+        """
         codelet = typed(ScatterRun, [x.dtype], {K: x.dtype})
         slots = balanced_partition(spread.shape[1], cut.blocks)
         work = [(run, span, block) for run, span in enumerate(runs) for block in slots]
@@ -201,22 +232,22 @@ class Ordering:
             put(self.graph, into, tiles[place], codelet, edges, out)
 
     def _combine(
-        self, spread: Tensor, result: Tensor, cut: Cuts, backwards: bool, tiles: range,
+        self,
+        spread: Tensor,
+        result: Tensor,
+        cut: Cuts,
+        backwards: bool,
+        tiles: range,
         into: ComputeSet,
-    ) -> None:  # fmt: skip
-        word = "reversed" * backwards
+    ) -> None:
+        """Combine the rows of `spread` into `result`, in reverse order if `backwards`."""
+        word = "reversed" if backwards else ""
         codelet = typed(CombineRuns, [spread.dtype, word], {K: spread.dtype}, backwards=backwards)
         retained = len(result)
         for place, (begin, end) in dealt(balanced_partition(retained, cut.parts), len(tiles)):
             out = result[retained - end : retained - begin] if backwards else result[begin:end]
-            put(
-                self.graph,
-                into,
-                tiles[place],
-                codelet,
-                {"x": spread[:, begin:end], "out": out},
-                out,
-            )
+            edges: Edges = {"x": spread[:, begin:end], "out": out}
+            put(self.graph, into, tiles[place], codelet, edges, out)
 
     # --- variables ---
 
@@ -227,7 +258,7 @@ class Ordering:
         return self.graph.add_variable(UNSIGNED_INT, (count, total), f"{self.name}/ranks")
 
     def _places(self, count: int, n: int, blocks: Spans, chunks: Spans, tiles: Grid) -> Tensor:
-        """Return [rows, n]: the place of each element in its row, on the tile of its chunk."""
+        """Return [rows, n]: the position of each element in its row, on the tile of its chunk."""
         numbers = np.broadcast_to(np.arange(n), (count, n))
         places = self.graph.add_constant(UNSIGNED_INT, (count, n), numbers, f"{self.name}/places")
         for group, (first, last) in enumerate(blocks):
@@ -241,6 +272,6 @@ _RANKING = ("count", "rank", "spread", "combine")
 
 
 def _spans(lengths: list[int]) -> Spans:
-    """Return the columns of parts of these lengths, side by side."""
+    """Return the intervals of columns of parts with these lengths, side by side."""
     ends = np.cumsum([0, *lengths]).tolist()
     return list(zip(ends, ends[1:], strict=False))

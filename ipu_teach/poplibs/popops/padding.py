@@ -1,11 +1,9 @@
-"""A tensor with a margin: `pad`. Nothing runs; the result is a view of the tensor and, for
-CONSTANT, of new constants."""
+"""`pad`: a tensor with margins. Nothing runs: the result is a view of the tensor and constants."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import Any
 
 from ipu_teach.errors import shown
 from ipu_teach.graph import Graph, Tensor, concat
@@ -25,8 +23,10 @@ __all__ = ["PaddingType", "pad"]
 
 @advised("use PaddingType.CONSTANT, EDGE or REFLECT.")
 class PaddingType(Enum):
-    """The content of the margin: a CONSTANT; the nearest element, EDGE; or the mirrored elements,
-    REFLECT (without the edge)."""
+    """The content of a margin: a CONSTANT, the nearest element (EDGE), or a mirror image (REFLECT).
+
+    The mirror image does not repeat the element at the edge.
+    """
 
     CONSTANT = "CONSTANT"
     EDGE = "EDGE"
@@ -42,29 +42,34 @@ def pad(
     padding: PaddingType = PaddingType.CONSTANT,
     value: float = 0,
 ) -> Tensor:
-    """x with lower[d] elements before, and upper[d] behind it, in each dimension d. As numpy's pad.
+    """Return x with lower[d] elements before it and upper[d] behind it in each dimension d.
 
-    A negative number cuts elements off. The elements of a CONSTANT margin are a constant, spread
-    over the tiles from that of the nearest corner of x on: on one tile, they would all leave by its
-    one way out. EDGE and REFLECT repeat elements of x, so that the result can be read but not
-    written. Raises `PoplibsError`.
+    It works like numpy's pad, and a negative number removes elements. The elements of a CONSTANT
+    margin are a constant, mapped linearly beginning on the tile of the nearest corner of x; on a
+    single tile, all of them would have to leave through one exchange port. EDGE and REFLECT repeat
+    elements of x, so the result can be read but not written. Raises `PoplibsError`.
     """
     margins = [_checked(name, amounts, x) for name, amounts in (("lower", lower), ("upper", upper))]
     number = check_number("value", value, x.dtype)
     for axis in range(x.rank):
-        _check_room(x, axis, margins[0][axis], margins[1][axis], padding)
+        _check_room(x, axis, margins[0][axis], margins[1][axis], padding=padding)
     if padding is PaddingType.CONSTANT and x.num_elements:
         check_mapped(graph, "x", x)
     result = x
     for axis, (before, behind) in enumerate(zip(*margins, strict=True)):
         result = result.slice(max(-before, 0), result.shape[axis] - max(-behind, 0), axis)
-        parts = [_margin(graph, result, axis, before, True, padding, number), result]
-        parts.append(_margin(graph, result, axis, behind, False, padding, number))
+        parts = [
+            _margin(graph, result, axis, before, before=True, padding=padding, number=number),
+            result,
+        ]
+        parts.append(
+            _margin(graph, result, axis, behind, before=False, padding=padding, number=number)
+        )
         result = concat([p for p in parts if p is not None], axis)
     return result
 
 
-def _checked(name: str, padding: Any, x: Tensor) -> list[int]:
+def _checked(name: str, padding: Sequence[int], x: Tensor) -> list[int]:
     if (
         not isinstance(padding, (list, tuple))
         or len(padding) != x.rank
@@ -93,9 +98,15 @@ def _check_room(x: Tensor, axis: int, before: int, behind: int, padding: Padding
 
 
 def _margin(
-    graph: Graph, x: Tensor, axis: int, count: int, before: bool, padding: PaddingType, number: Any
+    graph: Graph,
+    x: Tensor,
+    axis: int,
+    count: int,
+    before: bool,
+    padding: PaddingType,
+    number: float,
 ) -> Tensor | None:
-    """Return the elements to put before, or behind, x along an axis; None if there are none."""
+    """Return `count` elements to put before or behind x along an axis; None if there are none."""
     if count <= 0:
         return None
     length = x.shape[axis]

@@ -1,5 +1,4 @@
-"""Questions about a whole tensor: the answer is one BOOL, made of a BOOL for every tile by a
-reduction."""
+"""Tests of a whole tensor: the result is one BOOL, reduced from a BOOL for every tile."""
 
 from __future__ import annotations
 
@@ -23,8 +22,10 @@ __all__ = ["all_true", "has_nan", "has_nan_or_inf"]
 
 
 class HasNaNOrInf(SupervisorVertex):
-    """found = whether some element of x is NaN (or infinite). Costs PopLibs' HasNaNOrInf1D
-    (popopsCycleEstimators.cpp)."""
+    """found = whether any element of x is NaN (or infinite).
+
+    Costs PopLibs' HasNaNOrInf1D (popopsCycleEstimators.cpp).
+    """
 
     x: Input[Vector[FLOAT]]
     found: Output[BOOL]
@@ -43,28 +44,34 @@ class HasNaNOrInf(SupervisorVertex):
 
 @library
 def all_true(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """Whether every element of x (BOOL) is true: one BOOL, a reduction by LOGICAL_AND. Of no
-    elements: true."""
+    """Return whether every element of x (BOOL) is true: one BOOL, a reduction by LOGICAL_AND.
+
+    Without elements it is true.
+    """
     if x.dtype is not BOOL:
         raise refused(
             f"works on BOOL, but x is {x.dtype.__name__}.",
             x,
             "compare first: popops.neq(graph, x, 0, prog).",
         )
-    return reduce(graph, x, range(x.rank), prog, "LOGICAL_AND", debug_context)
+    return reduce(
+        graph, x, range(x.rank), prog, operation="LOGICAL_AND", debug_context=debug_context
+    )
 
 
 @library
 def has_nan(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """Whether some element of x (FLOAT or HALF) is NaN: one BOOL. A compute set for each tile's
-    elements, and a reduction."""
-    return _some(graph, x, False, prog, debug_context)
+    """Return whether any element of x (FLOAT or HALF) is NaN: one BOOL.
+
+    There is a compute set with a vertex per tile, and a reduction.
+    """
+    return _some(graph, x, False, prog, name=debug_context)
 
 
 @library
 def has_nan_or_inf(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """Whether some element of x (FLOAT or HALF) is NaN or infinite: one BOOL. As `has_nan`."""
-    return _some(graph, x, True, prog, debug_context)
+    """Return whether any element of x is NaN or infinite: one BOOL; see `has_nan`."""
+    return _some(graph, x, True, prog, name=debug_context)
 
 
 def _some(graph: Graph, x: Tensor, or_inf: bool, prog: Program, name: str) -> Tensor:
@@ -78,5 +85,5 @@ def _some(graph: Graph, x: Tensor, or_inf: bool, prog: Program, name: str) -> Te
     ]
     word = "HasNaNOrInf" if or_inf else "HasNaN"
     codelet = typed(HasNaNOrInf, [x.dtype], {FLOAT: x.dtype}, word, or_inf=or_inf)
-    step(graph, prog, f"{name}/tiles", codelet, work, ["found"])
-    return reduce(graph, flags, [0], prog, "LOGICAL_OR", name)
+    step(graph, prog, f"{name}/tiles", codelet, work=work, results=["found"])
+    return reduce(graph, flags, [0], prog, operation="LOGICAL_OR", debug_context=name)

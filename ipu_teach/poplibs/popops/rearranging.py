@@ -1,4 +1,4 @@
-"""Data moved within the machine: a copy in another order, and transposition."""
+"""Data moved within the device: copies in another order, and transposition."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["rearrange", "transpose"]
 
 @library
 def rearrange(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """Return a copy of x whose elements are contiguous in memory in x's own order, mapped linearly.
+    """Return a copy of x that is contiguous in memory, in the order of x, and mapped linearly.
 
     A view costs nothing until it is read. If a view of scattered elements is read often, copy it
-    once. Exchange: every element that changes its tile.
+    once. All elements that change their tile are exchanged.
     """
     return _copied(graph, x, prog, debug_context)
 
@@ -28,10 +28,9 @@ def _copied(graph: Graph, x: Tensor, prog: Program, debug_context: str) -> Tenso
 
 @library
 def transpose(graph: Graph, x: Rows, prog: Program, debug_context: str = OWN) -> Tensor:
-    """Return the last two dimensions of x exchanged, in a new tensor that is in memory in that
-    order, as by `rearrange`.
+    """Return a copy of x with the last two dimensions exchanged, contiguous as by `rearrange`.
 
-    `tensor.transpose()` is a view and moves nothing.
+    `tensor.transpose()`, by contrast, is a view and moves nothing.
     """
     order = [*range(x.rank - 2), x.rank - 1, x.rank - 2]
     return _copied(graph, x.dim_shuffle(order), prog, debug_context)

@@ -1,8 +1,8 @@
-"""Reductions that begin on the tiles of their elements: which rows of which columns each tile has,
-its partial results, and how many of these are reduced side by side before the last step.
+"""Reductions that begin on the tiles of their elements: the rows and columns of each tile.
 
-The first stage moves nothing. A tile that has no two elements of any column gains nothing by it,
-and a tile with scattered elements needs a vertex for every piece; the cost model counts both.
+The first stage moves nothing. A tile without two elements of the same column gains nothing from it,
+and a tile with scattered elements needs a vertex for every piece; the cost model takes both into
+account.
 """
 
 from __future__ import annotations
@@ -25,18 +25,25 @@ from ipu_teach.poplibs.popops.reduction_vertices import (
 from ipu_teach.target import Target
 from ipu_teach.types import Array, DType
 
-MOST_BLOCKS = 64  # the best is about the root of how many results there are, one a tile at most
+# the best number is about the square root of the number of results, at most one per tile
+MOST_BLOCKS = 64
 
 
 @dataclass(frozen=True)
 class Groups:
-    """Groups of neighbouring columns of which a tile has the same rows, as parallel arrays: one
-    group for each vertex.
+    """Groups of neighbouring columns of which a tile has the same rows, as parallel arrays.
 
-    `tile` is the tile of each group, `columns` and `rows` its sizes, `first` the position of its
-    elements in `Lying.places`, column by column, rows ascending. `result` is the number of its
-    first partial result among all. `across`: the rows of its columns are contiguous, and not its
-    columns; `pieces`: the pieces that have to be gathered nevertheless.
+    There is one group for each vertex.
+
+    Attributes:
+        tile: the tile of each group.
+        columns: the number of columns.
+        rows: the number of rows.
+        first: the index in `Lying.places` of the first element; columns are contiguous there, with
+            ascending rows.
+        result: the number of the group's first partial result.
+        across: whether the rows of its columns, rather than its columns, are contiguous in memory.
+        pieces: the number of pieces that must be gathered nevertheless.
     """
 
     tile: Array
@@ -50,11 +57,16 @@ class Groups:
 
 @dataclass(frozen=True)
 class Lying:
-    """The places of a matrix' elements. `tiles`, `columns` and `lengths` belong to the partial
-    results, one for each column of which a tile has rows: the tile, the column, the number of rows.
+    """The places of a matrix' elements, and its partial results: one per tile and column.
 
-    `by_column` has the partial results in the order of columns, and within each of their first
-    rows; `counts` their number in each column. `places` are the elements' positions, by groups.
+    Attributes:
+        groups: the groups of columns.
+        places: the positions of the elements in memory, by groups.
+        tiles: the tile of each partial result.
+        columns: the column of each partial result.
+        lengths: the number of rows of each partial result.
+        by_column: the partial results, ordered by column and by their first row.
+        counts: the number of partial results of each column.
     """
 
     groups: Groups
@@ -66,13 +78,16 @@ class Lying:
     counts: Array
 
     def elsewhere(self, owners: Array) -> int:
-        """Return the most elements that a tile has to fetch to reduce the columns that it owns."""
+        """Return the maximum number of elements that a tile fetches to reduce its columns.
+
+        `owners` are the tiles that reduce the columns.
+        """
         owner: Array = owners[self.columns]
         away = np.where(owner == self.tiles, 0, self.lengths)
         return int(np.bincount(owner + 1, away).max())  # a later check reports unmapped elements
 
     def of_columns(self, begin: int, end: int) -> Array:
-        """Return [partial results, columns]: those of columns that have equally many."""
+        """Return [results, columns]: the partial results of columns that have equally many."""
         first = int(self.counts[:begin].sum())
         width = end - begin
         count = int(self.counts[begin])
@@ -80,8 +95,7 @@ class Lying:
         return columns
 
     def even(self, width: int) -> list[tuple[int, int]]:
-        """Return the columns in (begin, end) of `width` at most, that have equally many partial
-        results."""
+        """Return intervals of at most `width` columns that have equally many partial results."""
         ends = [*(np.flatnonzero(np.diff(self.counts)) + 1).tolist(), len(self.counts)]
         return [
             (i, min(i + width, end))
@@ -91,8 +105,10 @@ class Lying:
 
 
 def lying(graph: Graph, matrix: Tensor) -> Lying | None:
-    """Return the places of the elements of `matrix`; None if some are unmapped, or no tile has two
-    of a column."""
+    """Return the places of the elements of `matrix`.
+
+    None means that some elements are unmapped, or that no tile has two elements of a column.
+    """
     height, width = matrix.shape
     places: Array = matrix.positions().reshape(-1)
     tiles = graph.tile_map().at(places * matrix.dtype.size)
@@ -108,7 +124,7 @@ def lying(graph: Graph, matrix: Tensor) -> Lying | None:
         return None
     tile, column = np.divmod(key[starts], width)
     lengths = np.diff(starts, append=len(key))
-    # as the column before it, if that has as many rows on this tile, and the same ones
+    # mark columns with the same rows on the same tile as the column before them
     before = np.arange(len(key)) - np.repeat(lengths, lengths)
     same_rows = np.logical_and.reduceat(rows == rows[before], starts)
     same_rows[1:] &= (np.diff(key[starts]) == 1) & (np.diff(lengths) == 0) & (column[1:] > 0)
@@ -116,28 +132,35 @@ def lying(graph: Graph, matrix: Tensor) -> Lying | None:
     begins = np.flatnonzero(~same_rows)
     cells = np.diff(begins, append=len(starts))
     first = starts[begins]
-    # how often what a vertex takes goes on elsewhere, by columns and by rows
+    # count the breaks in memory within a group, in the order of rows and in that of columns
     on = np.diff(places, prepend=-2) != 1
     on[starts] = True
     down = np.add.reduceat(on, first, dtype=np.int64)
     on = (places - places[before] != 1) | np.repeat(~same_rows, lengths)
     right = np.add.reduceat(on, first, dtype=np.int64)
-    down[down == cells], right[right == lengths[begins]] = 0, 0
+    down[down == cells] = 0
+    right[right == lengths[begins]] = 0
     groups = Groups(
         *(tile[begins], cells, lengths[begins], first),
         *(begins, down < right, np.minimum(down, right)),
     )
     by_column = np.lexsort((rows[starts], column))
     counts = np.bincount(column, minlength=width)
-    return Lying(groups, places, tile, column, lengths, by_column, counts)
+    return Lying(groups, places, tile, column, lengths=lengths, by_column=by_column, counts=counts)
 
 
 @dataclass(frozen=True)
 class PlacedPlan:
-    """Modelled cycles of a reduction that begins with `lying`. `alone`: for each of its groups,
-    into how many parts its columns are cut, in whole data paths, with a worker for each, beside
-    others; 0 where all six take the group together. `blocks` of partial results side by side, of
-    `width` columns, before the last step: 1 for none."""
+    """The plan of a reduction that begins on the tiles of its elements, and its modelled cycles.
+
+    Attributes:
+        lying: the places of the elements.
+        alone: for each group, the number of parts of whole data paths into which its columns are
+            divided, each for one worker; 0 if all six workers share the group.
+        blocks: the number of blocks of partial results that are reduced in parallel before the last
+            step; 1 for none.
+        width: the maximum number of columns of a block.
+    """
 
     lying: Lying
     alone: Array
@@ -147,7 +170,7 @@ class PlacedPlan:
 
     @property
     def steps(self) -> int:
-        """The number of its compute sets."""
+        """The number of compute sets."""
         return 2 + (self.blocks > 1)
 
 
@@ -159,19 +182,19 @@ def placed_plan(
     inter_tile: type[DType],
     target: Target,
 ) -> PlacedPlan:
-    """Return the cheapest way on from `found`, with the cycles of all stages."""
-    busy, alone = _first_stage(placement, operation, dtype, inter_tile, target)
+    """Return the cheapest plan for the stages after the first, with the cycles of all stages."""
+    busy, alone = _first_stage(placement, operation, dtype, inter_tile, target=target)
     again = after(operation)
     width = len(placement.counts)
     superstep = target.internal_sync_cycles + int(arrival_cycles(target).max())
 
     @cache
     def step(columns: int, rows: int, to: type[DType]) -> int:
-        """Return the cycles of a vertex over partial results of other tiles, and of their
-        coming."""
+        """Return the cycles of a vertex that reduces partial results, including their exchange."""
         shares = shares_of(again, columns, rows, inter_tile)
-        return int(exchange_cycles(rows * columns * inter_tile.size, target)) + stage_cycles(
-            again, columns, rows, inter_tile, to, target, shares
+        exchange = int(exchange_cycles(rows * columns * inter_tile.size, target))
+        return exchange + stage_cycles(
+            again, columns, rows, inter_tile, out=to, target=target, shares=shares
         )
 
     share = share_of(width, dtype, target)
@@ -186,19 +209,21 @@ def placed_plan(
     for columns in (min(2**i, width) for i in range(2, width.bit_length() + 1)):
         count = sum(-(-(end - begin) // columns) for begin, end in even)
         for blocks in range(2, min(int(placement.counts.min()), MOST_BLOCKS) + 1):
-            turns = -(-count * blocks // target.num_tiles)
-            cycles = turns * step(columns, -(-largest_count // blocks), inter_tile) + superstep
+            rounds = -(-count * blocks // target.num_tiles)
+            cycles = rounds * step(columns, -(-largest_count // blocks), inter_tile) + superstep
             best = min(best, (cycles + step(share, blocks, out), blocks, columns))
     cycles, blocks, columns = best
     cycles += busy + target.internal_sync_cycles
-    return PlacedPlan(placement, alone, blocks, columns, cycles)
+    return PlacedPlan(placement, alone, blocks, columns, cycles=cycles)
 
 
 def _first_stage(
     placement: Lying, operation: str, dtype: type[DType], out: type[DType], target: Target
 ) -> tuple[int, Array]:
-    """Return the cycles of the busiest tile, and for each group in how many parts single workers
-    take it: where that is quicker for its tile."""
+    """Return the cycles of the busiest tile, and each group's number of parts for workers.
+
+    The number is 0 where it is faster for the tile that all workers share a group.
+    """
     workers = target.num_worker_contexts
     groups = placement.groups
     owners = groups.tile
@@ -206,21 +231,33 @@ def _first_stage(
 
     @cache
     def price(columns: int, rows: int, across: bool, groups: int) -> tuple[int, int, int]:
-        """Tile cycles on all workers; a group's parts, and worker cycles of each."""
+        """Return (tile cycles on all workers, parts of a group, worker cycles of a part)."""
         path = target.get_vector_width(dtype)
         paths = -(-columns // path)
         parts = max(1, min(workers // groups, paths))
-        size = min(columns, -(-paths // parts) * path), rows, dtype, out, target, across
+        part_columns = min(columns, -(-paths // parts) * path)
         shares = shares_of(operation, columns, rows, dtype)
-        merged = stage_cycles(operation, columns, rows, dtype, out, target, shares, across)
-        return merged, parts, worker_cycles(operation, *size)
+        merged = stage_cycles(
+            operation,
+            columns,
+            rows,
+            dtype,
+            out=out,
+            target=target,
+            shares=shares,
+            across=across,
+        )
+        single = worker_cycles(
+            operation, part_columns, rows, dtype, out=out, target=target, across=across
+        )
+        return merged, parts, single
 
     kinds = groups.columns, groups.rows, groups.across, count[owners]
     prices = [price(*kind) for kind in zip(*(k.tolist() for k in kinds), strict=True)]
     all_of_them, parts, single_cycles = np.array(prices).T
     merged, separate, pieces, size, longest = np.zeros((5, target.num_tiles), np.int64)
     scattered = groups.pieces
-    sizes = groups.columns * groups.rows * dtype.size * (scattered > 0)
+    sizes = np.where(scattered > 0, groups.columns * groups.rows * dtype.size, 0)
     for sums, of_group in (
         *((merged, all_of_them), (separate, parts * single_cycles)),
         *((pieces, scattered), (size, sizes)),
@@ -228,6 +265,7 @@ def _first_stage(
         np.add.at(sums, owners, of_group)
     np.maximum.at(longest, owners, single_cycles)
     separate_cycles = workers * np.where(count <= workers, longest, separate // workers + longest)
-    alone, (moved, _) = separate_cycles < merged, copy_cycles(pieces, size, target)
+    alone = separate_cycles < merged
+    moved, _ = copy_cycles(pieces, size, target)
     busy = np.where(alone, separate_cycles, merged) + moved
     return int(busy.max()), np.where(alone[owners], parts, 0)

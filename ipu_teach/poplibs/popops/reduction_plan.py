@@ -1,5 +1,7 @@
-"""The partition of a reduction, wherever its elements are: in one stage or in two, and into how
-many blocks of rows. `plan_reduce` asks the cost model."""
+"""The partition of a reduction wherever its elements are: stages, and blocks of rows.
+
+`plan_reduce` chooses by the cost model.
+"""
 
 from __future__ import annotations
 
@@ -31,16 +33,21 @@ OPTIONS = (Option("accumType.interTile", FLOAT), Option("accumType.inVertex", FL
 
 @dataclass(frozen=True)
 class AccumTypes:
-    """`inter_tile` is the dtype of the partial results between the two stages, `in_vertex` that in
-    which a vertex accumulates."""
+    """The dtypes of accumulation.
+
+    `inter_tile` is that of the partial results between the two stages, and `in_vertex` that in
+    which a vertex accumulates.
+    """
 
     inter_tile: type[DType]
     in_vertex: type[DType]
 
 
-def accum_types(operation: str, dtype: type[DType], options: object) -> AccumTypes:
-    """Return the types that the options give: by default FLOAT for sums of HALF, and `dtype` for
-    everything else. Raises `InvalidOptionError`."""
+def accum_types(operation: str, dtype: type[DType], options: Options | None) -> AccumTypes:
+    """Return the types that `options` set; by default FLOAT for sums of HALF, else `dtype`.
+
+    Raises `InvalidOptionError`, and `PoplibsError` for a dtype that has no choice.
+    """
     chosen = settled(OPTIONS, options)
     usual = partials_dtype(operation, dtype)
     inter_tile, in_vertex = (chosen[option.name] or usual for option in OPTIONS)
@@ -54,8 +61,10 @@ def accum_types(operation: str, dtype: type[DType], options: object) -> AccumTyp
 
 @dataclass(frozen=True)
 class ReduceStage:
-    """One compute set of a plan: `vertices` of [rows, columns] each at most, and what the busiest
-    tile spends."""
+    """One compute set of a plan: `vertices` vertices of at most [rows, columns] each.
+
+    `exchange_bytes` and `cycles` are those of the busiest tile.
+    """
 
     name: str
     vertices: int
@@ -67,10 +76,10 @@ class ReduceStage:
 
 @dataclass(frozen=True)
 class ReducePlan:
-    """The number of blocks of rows that are reduced side by side before their partial results are,
-    and the modelled cycles.
+    """The plan of a reduction: the number of blocks of rows, and the modelled cycles.
 
-    It prints as a line; a notebook draws the blocks, and shows the stages as a table.
+    The blocks are reduced in parallel before their partial results are. The plan prints as a line;
+    a notebook draws the blocks, and shows the stages as a table.
     """
 
     row_blocks: int
@@ -79,7 +88,7 @@ class ReducePlan:
 
     @property
     def steps(self) -> int:
-        """The number of its compute sets."""
+        """The number of compute sets."""
         return 1 + (self.row_blocks > 1)
 
     def __repr__(self) -> str:
@@ -110,14 +119,18 @@ class ReducePlan:
     def _picture(self, caption: str) -> str:
         if not self.stages:
             return ""
-        first, last = self.stages[0], self.stages[-1]
+        first = self.stages[0]
+        last = self.stages[-1]
         columns = first.columns * (first.vertices if len(self.stages) == 1 else 1)
         blocks = self.row_blocks
         cut = last.vertices if len(self.stages) == 1 else 1
-        matrices = [DrawnMatrix("x", first.rows * blocks, columns, cut, blocks)]
+        x = DrawnMatrix("x", first.rows * blocks, columns, cut, down=blocks)
+        matrices = [x]
         if len(self.stages) > 1:
-            matrices.append(DrawnMatrix("partials", blocks, columns, last.vertices, blocks))
-        return drawing.row([*matrices, DrawnMatrix("out", 1, columns, last.vertices, 1)], caption)
+            partials = DrawnMatrix("partials", blocks, columns, last.vertices, down=blocks)
+            matrices.append(partials)
+        matrices.append(DrawnMatrix("out", 1, columns, last.vertices, down=1))
+        return drawing.row(matrices, caption)
 
 
 @library
@@ -129,20 +142,22 @@ def plan_reduce(
     operation: str = "ADD",
     options: Options | None = None,
 ) -> ReducePlan:
-    """Return the cheapest number of row blocks, by the cost model, for reducing `rows` x `columns`
-    of `dtype` to one row, wherever they are. `reduce` knows their tiles, and may find a cheaper
-    way.
+    """Return the cheapest plan to reduce `rows` x `columns` of `dtype` to one row.
 
-    `options`: as of `reduce`. Raises `PoplibsError` and `InvalidOptionError`.
+    It is the cheapest by the cost model. The elements may be on any tiles. `reduce` knows their
+    tiles, and may find a cheaper way. `options` are those of `reduce`. Raises `PoplibsError` and
+    `InvalidOptionError`.
     """
     check_sizes(target, 0, rows=rows, columns=columns)
     check_operation(operation)
     kind = as_dtype(dtype, "plan_reduce()")
     types = accum_types(operation, kind, options)
-    return planned(int(rows), int(columns), kind, target, operation, types.inter_tile)
+    return planned(
+        int(rows), int(columns), kind, target, operation=operation, inter_tile=types.inter_tile
+    )
 
 
-def check_operation(operation: object) -> None:
+def check_operation(operation: str) -> None:
     """Raise `PoplibsError` unless `operation` is one of `REDUCTIONS`."""
     if not isinstance(operation, str) or operation not in REDUCTIONS:
         raise refused(
@@ -160,17 +175,19 @@ def planned(
     operation: str,
     inter_tile: type[DType],
 ) -> ReducePlan:
-    """Return the cheapest of all plans; of equals that with the fewest blocks."""
+    """Return the cheapest of all plans; among equal ones, the plan with the fewest blocks."""
     max_parts = min(rows, target.num_tiles) if columns else 1
     plans = (
-        reduce_stages(rows, columns, blocks, dtype, target, operation, inter_tile)
+        reduce_stages(
+            rows, columns, blocks, dtype, target=target, operation=operation, inter_tile=inter_tile
+        )
         for blocks in range(1, max(1, max_parts) + 1)
     )
     return min(plans, key=lambda plan: (plan.cycles, plan.row_blocks))
 
 
 def share_of(columns: int, dtype: type[DType], target: Target) -> int:
-    """Return the results that a tile holds at most, mapped linearly."""
+    """Return the maximum number of results on a tile, if they are mapped linearly."""
     return max(-(-columns // target.num_tiles), min(columns, MIN_BYTES_PER_TILE // dtype.size))
 
 
@@ -183,8 +200,10 @@ def reduce_stages(
     operation: str = "ADD",
     inter_tile: type[DType] | None = None,
 ) -> ReducePlan:
-    """Return the plan with that many blocks, and its modelled cycles: as if every element came from
-    another tile."""
+    """Return the plan with `blocks` blocks of rows, and its modelled cycles.
+
+    Every element is assumed to come from another tile.
+    """
     carried = inter_tile or partials_dtype(operation, dtype)
     share = share_of(columns, dtype, target)
     used = -(-columns // share) if share else 0
@@ -195,21 +214,30 @@ def reduce_stages(
     if blocks > 1:
         block = -(-rows // blocks)
         shares = shares_of(operation, columns, block, dtype)
-        cycles = (
-            stage_cycles(operation, columns, block, dtype, carried, target, shares)
-            + target.internal_sync_cycles
+        cycles = stage_cycles(
+            operation,
+            columns,
+            block,
+            dtype,
+            out=carried,
+            target=target,
+            shares=shares,
         )
+        cycles += target.internal_sync_cycles
         moved = block * columns * dtype.size
         cycles += int(exchange_cycles(moved, target))
-        stages.append(ReduceStage("InToIntermediate", blocks, block, columns, moved, cycles))
+        name = "InToIntermediate"
+        stage = ReduceStage(name, blocks, block, columns, exchange_bytes=moved, cycles=cycles)
+        stages.append(stage)
         remaining = blocks
         kind = carried
         again = after(operation)
     moved = remaining * share * kind.size
     shares = shares_of(again, columns, remaining, kind)
     cycles = int(exchange_cycles(moved, target)) + stage_cycles(
-        again, share, remaining, kind, dtype, target, shares
+        again, share, remaining, kind, out=dtype, target=target, shares=shares
     )
     name = "IntermediateToOutput" if stages else "InToOutput"
-    stages.append(ReduceStage(name, used, remaining, share, moved, cycles))
+    stage = ReduceStage(name, used, remaining, share, exchange_bytes=moved, cycles=cycles)
+    stages.append(stage)
     return ReducePlan(blocks, sum(s.cycles for s in stages), tuple(stages))

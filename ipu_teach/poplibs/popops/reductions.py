@@ -1,11 +1,11 @@
-"""Reductions: `reduce`, `reduce_with_output`, `reduce_many`.
+"""Reductions: `reduce`, `reduce_with_output` and `reduce_many`.
 
-The reduced dimensions are seen as rows, and the remaining ones as columns. In one stage, every tile
-with a part of the result reads all rows of its columns. In two, blocks of rows are reduced side by
-side on tiles of their own first, each if possible on the tile of its first element. `plan_reduce`
-asks the cost model for every number of blocks and takes the cheapest. If it is cheaper still, each
-tile first reduces its rows of each column without moving anything, and the partial results continue
-in one stage or two.
+The reduced dimensions are viewed as rows, and the remaining ones as columns. In one stage, every
+tile with a part of the result reads all rows of its columns. In two stages, blocks of rows are
+first reduced in parallel on different tiles, each if possible on the tile of its first element.
+`plan_reduce` chooses the number of blocks by the cost model. If it is cheaper, each tile first
+reduces its own rows of each column without moving anything, and the partial results are reduced in
+one stage or two.
 """
 
 from __future__ import annotations
@@ -76,18 +76,18 @@ __all__ = [
 Into = Program | list[ComputeSet]
 _FLOATS = (FLOAT, HALF)
 _SCALED = ("ADD", "SQUARE_ADD")
-# Poplar's `popops::Operation::ADD` is the word "ADD" here
+# the counterpart of Poplar's enum: `popops.Operation.ADD` is the text "ADD"
 Operation = SimpleNamespace(**{name: name for name in REDUCTIONS})
 
 
 @described
 @dataclass(frozen=True)
 class ReduceParams:
-    """A reduction's `operation`, one of `REDUCTIONS`; for ADD and SQUARE_ADD also a factor and an
-    addition.
+    """The parameters of a reduction: its `operation`, and for sums a factor and an update.
 
-    `scale` is a number, or a FLOAT tensor of one element, that the result is multiplied by. With
-    `update`, the result is added to the values of an existing output.
+    `operation` is one of `REDUCTIONS`. For ADD and SQUARE_ADD, the result is multiplied by `scale`,
+    which is a number or a FLOAT tensor of one element. With `update`, it is added to the values of
+    an existing output.
     """
 
     operation: str = "ADD"
@@ -98,8 +98,10 @@ class ReduceParams:
 @described
 @dataclass(frozen=True)
 class SingleReduceOp:
-    """One of the reductions of `reduce_many`: `x` over the dimensions `dims`; `out_type` as of
-    `reduce`."""
+    """One of the reductions of `reduce_many`: `x` over the dimensions `dims`.
+
+    `out_type` is as for `reduce`.
+    """
 
     x: Tensor
     dims: Sequence[int]
@@ -118,29 +120,33 @@ def reduce(
     out_type: type[DType] | None = None,
     options: Options | None = None,
 ) -> Tensor:
-    """Return x reduced over the dimensions `dims` by `operation`, a word or `ReduceParams`; the
-    other dimensions remain, in order.
+    """Return x reduced over the dimensions `dims` by `operation`.
 
-    Operations: ADD, MUL, MIN, MAX of numbers, LOGICAL_AND and LOGICAL_OR of BOOL, SQUARE_ADD (the
-    sum of squares), LOG_ADD (of FLOAT and HALF: the logarithm of the sum of exponentials).
-    `out_type` may be FLOAT for x of HALF, or HALF for x of FLOAT; by default it is x's dtype.
+    The other dimensions remain, in order. `operation` is a text or `ReduceParams`. ADD, MUL, MIN
+    and MAX work on numbers, LOGICAL_AND and LOGICAL_OR on BOOL. SQUARE_ADD is the sum of squares,
+    and LOG_ADD (FLOAT and HALF) the logarithm of the sum of exponentials. `out_type` may be FLOAT
+    for x of HALF, or HALF for x of FLOAT; by default it is the dtype of x. The result is mapped
+    linearly. Without rows it is the neutral element; MIN and MAX have none.
 
-    There are one to three compute sets, as the cost model prefers, in an order that x's mapping and
-    the machine determine. One way is that of `plan_reduce`: rows are reduced in blocks, first to
-    last within a block, then the blocks' results first to last. The other way is that each tile
-    reduces its rows of a column, first to last, and then tiles' results are reduced in the order of
-    their first rows: first to last, or in blocks of them and then the blocks' results. With at most
-    8 columns that are at least 32 times as long as there are columns (SQUARE_ADD: of 32 rows), each
-    of a tile's six workers takes a share of the rows, partitioned by `poputil.balanced_partition`,
-    and their results are reduced first to last, unless a worker has columns of its own. Sums of
-    HALF are accumulated in FLOAT and rounded once, unless `options` set "accumType.inVertex"
-    (within a vertex) or "accumType.interTile" (between the stages). The result is mapped linearly.
-    Without rows it is the neutral element; MIN and MAX have none.
+    There are one to three compute sets, in an order that the tile mapping of x and the machine
+    determine by the cost model:
+
+    * By the plan of `plan_reduce`, rows are reduced in blocks, first to last within a block, and
+      then the results of the blocks, first to last.
+    * Otherwise each tile reduces its rows of a column, first to last. The results of the tiles are
+      then reduced in the order of their first rows: first to last, or in blocks of them and then
+      the results of the blocks.
+
+    At most 8 columns that are at least 32 times as long as there are columns (for SQUARE_ADD: at
+    least 32 rows) are divided by rows: each of a tile's six workers has a share, partitioned by
+    `poputil.balanced_partition`, and their results are reduced first to last, unless a worker has
+    complete columns. Sums of HALF are accumulated in FLOAT and rounded once, unless `options` set
+    "accumType.inVertex" (within a vertex) or "accumType.interTile" (between the stages).
 
     `prog` is a Sequence, or a list of compute sets to which the vertices are added: the first stage
     to the first of the list. Missing ones are appended, and nothing is executed: add an Execute of
-    each, in order. Several reductions with the same list run side by side. Raises `PoplibsError`
-    and `InvalidOptionError`.
+    each, in order. Several reductions with the same list run in parallel. Raises `PoplibsError` and
+    `InvalidOptionError`.
     """
     _check_into(prog, debug_context)
     job = _job(graph, SingleReduceOp(x, dims, operation, out_type), None, options)
@@ -160,10 +166,10 @@ def reduce_with_output(
     debug_context: str = OWN,
     options: Options | None = None,
 ) -> None:
-    """As `reduce`, into `out`: of the shape that remains and of x's dtype (HALF or FLOAT of
-    either). It keeps its mapping.
+    """Write the result of `reduce` to `out`, which keeps its tile mapping.
 
-    With `ReduceParams(update=True)` the result is added to what out holds.
+    `out` has the shape that remains and the dtype of x, or HALF or FLOAT if x is either. With
+    `ReduceParams(update=True)`, the result is added to the values of `out`.
     """
     _check_into(prog, debug_context)
     job = _job(graph, SingleReduceOp(x, dims, operation, out.dtype), out, options)
@@ -179,12 +185,11 @@ def reduce_many(
     outputs: Sequence[Tensor] | None = None,
     options: Options | None = None,
 ) -> list[Tensor]:
-    """Run several reductions side by side, in the compute sets of one: at most three, whatever
-    their number. Return their results.
+    """Run several reductions in parallel, in at most three compute sets; return their results.
 
-    `operations` is a list of `SingleReduceOp`, or of tuples of its arguments. `outputs` has a
+    `operations` is a list of `SingleReduceOp`, or of tuples of its arguments. `outputs` contains a
     tensor for each, as `out` of `reduce_with_output`; by default they are created. `prog` and
-    `options` as of `reduce`.
+    `options` are as for `reduce`.
     """
     _check_into(prog, debug_context)
     if not isinstance(operations, (list, tuple)) or not all(
@@ -220,7 +225,7 @@ def reduce_many(
 
 @dataclass
 class _Job:
-    """One reduction, checked: rows x columns, where the result goes, and how."""
+    """One reduction after its check: a matrix of rows and columns, and where the result goes."""
 
     matrix: Tensor
     shape: Shape
@@ -234,14 +239,14 @@ class _Job:
         return self.out
 
 
-def _check_into(into: object, name: object) -> None:
-    """Raise `PoplibsError` unless there are a Sequence or a list of compute sets, and a name."""
+def _check_into(into: Into, name: str) -> None:
+    """Raise `PoplibsError` unless `into` is a Sequence or compute sets, and `name` is text."""
     if not (isinstance(into, list) and all(isinstance(part, ComputeSet) for part in into)):
         check_prog(into)
     check_name(name)
 
 
-def _job(graph: Graph, op: SingleReduceOp, out: Tensor | None, options: object) -> _Job:
+def _job(graph: Graph, op: SingleReduceOp, out: Tensor | None, options: Options | None) -> _Job:
     x = op.x
     params = op.params if isinstance(op.params, ReduceParams) else ReduceParams(op.params)
     check_tensor(graph, "x", x)
@@ -268,7 +273,7 @@ def _job(graph: Graph, op: SingleReduceOp, out: Tensor | None, options: object) 
         check_output(out, shape, dtype)
     _check_extras(graph, x, params, out)
     matrix = x.dim_shuffle(chosen + kept_dims).reshape((rows, prod(shape)))
-    return _Job(matrix, shape, params, dtype, types, out)
+    return _Job(matrix, shape, params, dtype, types=types, out=out)
 
 
 def _check_dtype(graph: Graph, x: Tensor, operation: str) -> None:
@@ -287,7 +292,7 @@ def _check_dtype(graph: Graph, x: Tensor, operation: str) -> None:
         )
 
 
-def _dims(x: Tensor, dims: object) -> list[int]:
+def _dims(x: Tensor, dims: Sequence[int]) -> list[int]:
     if not isinstance(dims, Sequence) or isinstance(dims, str):
         raise refused(
             f"was given the dimensions {shown(dims)}.", next_step="give a list, as in [0]."
@@ -301,8 +306,10 @@ def _dims(x: Tensor, dims: object) -> list[int]:
 
 
 def _check_extras(graph: Graph, x: Tensor, params: ReduceParams, out: Tensor | None) -> None:
-    """Raise `PoplibsError` unless scale and update are what the operation and the dtype allow."""
-    extra = "scale" if params.scale is not None else "update" if params.update else ""
+    """Raise `PoplibsError` unless the operation and the dtype permit the scale and the update."""
+    extra = "update" if params.update else ""
+    if params.scale is not None:
+        extra = "scale"
     if extra and params.operation not in _SCALED:
         raise refused(f"""with {params.operation} was given {extra}.
             next:  only {" and ".join(_SCALED)} take scale and update.""")
@@ -328,8 +335,10 @@ def _add_output(graph: Graph, job: _Job, name: str) -> None:
 
 
 def _run(graph: Graph, jobs: list[_Job], prog: Into, name: str) -> None:
-    """Add the compute sets of all jobs. One-stage jobs run in the first, together with the first
-    stage of the others."""
+    """Add the compute sets of all jobs.
+
+    Jobs with one stage use the compute set of the other jobs' first stage.
+    """
     plans = [_plan(graph, job) for job in jobs]
     max_steps = max(plan.steps for plan in plans)
     last = "IntermediateToOutput" if max_steps > 1 else "InToOutput"
@@ -340,22 +349,30 @@ def _run(graph: Graph, jobs: list[_Job], prog: Into, name: str) -> None:
         operation = job.params.operation
         parts = [(0, job.matrix)]
         if isinstance(plan, PlacedPlan):
-            parts = _reduce_where_it_lies(graph, into, job, plan, name)
+            parts = _reduce_where_it_lies(graph, into, job, plan, name=name)
         elif plan.row_blocks > 1:
-            parts = [(0, _reduce_blocks(graph, into[0], job, plan.row_blocks, name))]
+            parts = [(0, _reduce_blocks(graph, into[0], job, plan.row_blocks, name=name))]
         if plan.steps > 1:
             operation = after(operation)
         for begin, matrix in parts:
             shares = shares_of(operation, *_size(matrix)[::-1], matrix.dtype)
-            _finish(graph, into[plan.steps - 1], matrix, job, operation, name, shares, begin)
+            _finish(
+                graph,
+                into[plan.steps - 1],
+                matrix,
+                job,
+                operation=operation,
+                name=name,
+                shares=shares,
+                first=begin,
+            )
     if not isinstance(prog, list):
         for compute_set in into:
             prog.add(Execute(compute_set))
 
 
 def _plan(graph: Graph, job: _Job) -> ReducePlan | PlacedPlan:
-    """Return the cheaper of two plans: blocks of rows, wherever they are; or the rows of each tile
-    first, then the rest."""
+    """Return the cheaper of two plans: blocks of rows, or first the rows of each tile."""
     operation = job.params.operation
     kind = job.matrix.dtype
     types = job.types
@@ -363,9 +380,11 @@ def _plan(graph: Graph, job: _Job) -> ReducePlan | PlacedPlan:
     placement = lying(graph, job.matrix)
     if placement is None:
         return plan
-    placed = placed_plan(placement, operation, kind, job.dtype, types.inter_tile, graph.target)
+    placed = placed_plan(
+        placement, operation, kind, job.dtype, inter_tile=types.inter_tile, target=graph.target
+    )
     cycles = plan.cycles
-    if plan.steps == 1 and plan.stages:  # it may be on the tiles of the result
+    if plan.steps == 1 and plan.stages:  # the elements may already be on the tiles of the result
         owners = graph.tile_map().at(job.result().flatten().positions() * job.dtype.size)
         moved = np.array([plan.stages[0].exchange_bytes, placement.elsewhere(owners) * kind.size])
         before, after_all = exchange_cycles(moved, graph.target).tolist()
@@ -376,16 +395,17 @@ def _plan(graph: Graph, job: _Job) -> ReducePlan | PlacedPlan:
 def _reduce_where_it_lies(
     graph: Graph, into: list[ComputeSet], job: _Job, plan: PlacedPlan, name: str
 ) -> list[tuple[int, Tensor]]:
-    """Return the rows of each column reduced on their tiles, and the results in blocks if the plan
-    has them: (first column, [results, columns]) for each group of columns with the same number of
-    results."""
+    """Add the vertices that reduce rows of each column on their tiles, and blocks of results.
+
+    Returns (first column, [results, columns]) for each group of columns with equally many results.
+    """
     placement = plan.lying
     again = after(job.params.operation)
     kind = job.types.inter_tile
     inside = job.types.in_vertex
     partials = graph.add_variable(kind, (len(placement.tiles),), f"{name}/partials")
     graph.set_tile_mapping(partials, placement.tiles)
-    _add_by_group(graph, into[0], job, plan, partials)
+    _add_by_group(graph, into[0], job, plan, partials=partials)
     parts = [
         (begin, partials[placement.of_columns(begin, end)])
         for begin, end in placement.even(plan.width)
@@ -400,7 +420,7 @@ def _reduce_where_it_lies(
     ]
     for tile, (x, out) in dealt(pieces, graph.target.num_tiles):
         shares = shares_of(again, x.shape[1], x.shape[0], kind)
-        codelet = reduction_codelet(ReduceRows, again, kind, kind, inside, shares)
+        codelet = reduction_codelet(ReduceRows, again, kind, kind, carried=inside, shares=shares)
         put(graph, into[1], tile, codelet, {"x": x, "out": out}, out)
     return [(0, between)]
 
@@ -408,13 +428,12 @@ def _reduce_where_it_lies(
 def _add_by_group(
     graph: Graph, into: ComputeSet, job: _Job, plan: PlacedPlan, partials: Tensor
 ) -> None:
-    """Add the vertices that reduce each group of columns on its tile, all vertices of a codelet in
-    one call."""
+    """Add the vertices that reduce each group of columns on its tile; one call per codelet."""
     operation = job.params.operation
     dtype = job.matrix.dtype
     groups = plan.lying.groups
     path = graph.target.get_vector_width(dtype)
-    # a group's columns, as whole data paths, in parts: a vertex for each
+    # divide the columns of a group into parts of whole data paths, with a vertex for each
     parts = np.maximum(plan.alone, 1)
     paths = -(-groups.columns // path)
     group, part = expand(np.zeros_like(parts), parts)
@@ -450,16 +469,24 @@ def _add_by_group(
         inside = job.types.in_vertex
         across_rows = bool(is_across)
         codelet = reduction_codelet(
-            base, operation, dtype, partials.dtype, inside, several, across_rows
+            base,
+            operation,
+            dtype,
+            partials.dtype,
+            carried=inside,
+            shares=several,
+            across=across_rows,
         )
         edges = {"x": xs.at(chosen), "out": outs.at(chosen)}
         tiles = groups.tile[group[chosen]]
-        graph.add_columns(into, codelet, tiles, edges, {}, number[chosen])
+        graph.add_columns(into, codelet, tiles, edges, fields={}, order=number[chosen])
 
 
 def _elements(places: Array, first: Array, columns: int, rows: int, across: int) -> Array:
-    """Return the positions of columns from place `first` on: [vertices, rows, columns], or
-    [vertices, columns, rows] if `across`."""
+    """Return the positions of `columns` columns from index `first` of `places` on, for each vertex.
+
+    The shape is [vertices, rows, columns], or [vertices, columns, rows] if `across`.
+    """
     flat = places[first[:, None] + np.arange(columns * rows)]
     positions: Array = flat.reshape(-1, columns, rows)
     return positions if across else positions.transpose(0, 2, 1)
@@ -471,8 +498,10 @@ def _size(matrix: Tensor) -> tuple[int, int]:
 
 
 def _reduce_blocks(graph: Graph, into: ComputeSet, job: _Job, blocks: int, name: str) -> Tensor:
-    """Return each block of rows reduced on a tile of its own, if possible that which holds its
-    first element: (blocks, columns)."""
+    """Add a vertex for each block of rows; return their results, [blocks, columns].
+
+    A block is on the tile of its first element, if the blocks' tiles are all different.
+    """
     matrix = job.matrix
     kind = job.types.inter_tile
     partials = graph.add_variable(kind, (blocks, matrix.shape[1]), f"{name}/partials")
@@ -480,7 +509,12 @@ def _reduce_blocks(graph: Graph, into: ComputeSet, job: _Job, blocks: int, name:
         job.params.operation, matrix.shape[1], -(-matrix.shape[0] // blocks), matrix.dtype
     )
     codelet = reduction_codelet(
-        ReduceRows, job.params.operation, matrix.dtype, kind, job.types.in_vertex, shares
+        ReduceRows,
+        job.params.operation,
+        matrix.dtype,
+        kind,
+        carried=job.types.in_vertex,
+        shares=shares,
     )
     parts = balanced_partition(matrix.shape[0], blocks)
     first = matrix.positions()[[begin for begin, _ in parts], 0]
@@ -503,8 +537,10 @@ def _finish(
     shares: int = 1,
     first: int = 0,
 ) -> None:
-    """Add the vertices that reduce `matrix` into the job's output from column `first` on, each
-    column on the tile of its result."""
+    """Add the vertices that reduce `matrix` into the job's output, from its column `first` on.
+
+    Each column is reduced on the tile of its result.
+    """
     params = job.params
     out = job.result()
     bases = {
@@ -518,16 +554,16 @@ def _finish(
         operation,
         matrix.dtype,
         out.dtype,
-        job.types.in_vertex,
-        shares,
+        carried=job.types.in_vertex,
+        shares=shares,
     )
-    extra: dict[str, Any] = {}
+    extra: dict[str, Tensor] = {}
     if params.scale is not None:
         extra["scale"] = scalar(graph, FLOAT, params.scale, f"{name}/scale").reshape(())
     flat = out.flatten()[first : first + matrix.shape[1]]
     for tile, pieces in tile_pieces(graph, flat):
         columns = concat([matrix[:, begin:end] for begin, end in pieces], 1)
-        put(graph, into, tile, codelet, {"x": columns, "out": take(flat, pieces)} | extra)
+        put(graph, into, tile, codelet, edges={"x": columns, "out": take(flat, pieces)} | extra)
 
 
 @library
@@ -540,19 +576,15 @@ def reduce_rows(
     name: str,
     update: bool = False,
 ) -> None:
-    """Reduce the rows of `matrix`, first to last, into `out` (already mapped), each column on the
-    tile of its result; with `update`, add them to its values.
+    """Reduce the rows of `matrix`, first to last, into `out`.
 
-    There is one compute set, called `name`: the last step of other libraries' plans.
+    Each column is reduced on the tile of its result. With `update`, the result is added to the
+    values of `out`. There is one compute set, with the name `name`: it is the last step of other
+    libraries' plans.
     """
     into = graph.add_compute_set(name)
     types = accum_types(operation, matrix.dtype, None)
-    _finish(
-        graph,
-        into,
-        matrix,
-        _Job(matrix, out.shape, ReduceParams(operation, update=update), out.dtype, types, out),
-        operation,
-        name,
-    )
+    params = ReduceParams(operation, update=update)
+    job = _Job(matrix, out.shape, params, out.dtype, types=types, out=out)
+    _finish(graph, into, matrix, job, operation=operation, name=name)
     prog.add(Execute(into))

@@ -1,9 +1,8 @@
-"""The common part of slices at places that are data: rows that are moved by number, views as rows,
-and checks.
+"""The common part of slices at offsets that are data: moving rows by number, views, and checks.
 
-A tensor is seen as rows along the sliced dimensions, and columns of all others. Every tile works on
-its own columns and needs all rows of them. A tensor of `create_sliceable_tensor` is mapped that
-way, and slicing it exchanges only the numbers of the rows. For any other tensor, the columns are
+A tensor is viewed as rows along the sliced dimensions, and columns along all others. Every tile
+works on its own columns and needs all their rows. A tensor of `create_sliceable_tensor` is mapped
+that way, and slicing it exchanges only the row numbers. For any other tensor, the columns are
 distributed linearly, and the rows are exchanged first.
 """
 
@@ -12,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,7 +20,7 @@ from ipu_teach.errors import counted, shown
 from ipu_teach.graph import Graph, Shape, Tensor, Vertex, concat
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.poplibs import laying
-from ipu_teach.poplibs.laying import Edges, put, step, typed
+from ipu_teach.poplibs.laying import Edges, Word, put, step, typed
 from ipu_teach.poplibs.library import refused
 from ipu_teach.poplibs.popops import expr
 from ipu_teach.poplibs.popops.fills import zero
@@ -44,14 +43,18 @@ from ipu_teach.types import (
 )
 
 OFFSETS = (UNSIGNED_INT, INT)
-Placed = list[tuple[int, list[tuple[int, int]]]]  # (tile, its columns)
-_WHOLE: tuple[type[DType], ...] = UNSIGNED_CHAR, UNSIGNED_SHORT, UNSIGNED_INT, UNSIGNED_LONGLONG
-_BITS = {whole.size: whole for whole in _WHOLE}
+Placed = list[tuple[int, list[tuple[int, int]]]]  # (tile, intervals of its columns)
+_INTEGERS: tuple[type[DType], ...] = (
+    UNSIGNED_CHAR,
+    UNSIGNED_SHORT,
+    UNSIGNED_INT,
+    UNSIGNED_LONGLONG,
+)
+_BITS = {dtype.size: dtype for dtype in _INTEGERS}
 
 
 class RowBlock(NamedTuple):
-    """The work of one vertex: its tile, its rows, its intervals of columns, and its share of the
-    row numbers."""
+    """The work of one vertex: its tile, rows, intervals of columns, and share of lookups."""
 
     tile: int
     rows: tuple[int, int]
@@ -59,13 +62,12 @@ class RowBlock(NamedTuple):
     lookups: slice
 
     def of(self, rows: Tensor) -> Tensor:
-        """Return its part of [rows, columns]."""
+        """Return the part of `rows` [rows, columns] that belongs to the block."""
         return columns_of(rows[self.rows[0] : self.rows[1]], self.columns)
 
 
 def blocks_of(graph: Graph, rows: Tensor, plan: SlicePlan | None, lookups: int) -> list[RowBlock]:
-    """Return all blocks of [rows, columns]: by the plan; without one, complete columns on their
-    tiles."""
+    """Return all blocks of `rows` [rows, columns], as planned; without a plan, complete columns."""
     if plan is None:
         all_rows = (0, rows.shape[0])
         return [
@@ -80,8 +82,11 @@ def blocks_of(graph: Graph, rows: Tensor, plan: SlicePlan | None, lookups: int) 
 def plan_for(
     graph: Graph, rows: Tensor, lookups: int, operation: str | None = None
 ) -> SlicePlan | None:
-    """Return the fastest plan for [rows, columns] as they are mapped, for a slice, or for an update
-    by `operation`; None if complete columns, each on its tile, are as fast."""
+    """Return the fastest plan for `rows` [rows, columns] with their mapping.
+
+    It is for a slice, or for an update by `operation`. None means that no plan is faster than
+    working on complete columns, each on its tile.
+    """
     target = graph.target
     dtype = rows.dtype
     if not rows.num_elements or not lookups or operation not in (None, "ADD"):
@@ -93,7 +98,9 @@ def plan_for(
         cycles = vertices.multi_update_op(wide, lookups, dtype, target, scaled=True)
     sizes = (*rows.shape, lookups)
     elements_held = wide * rows.shape[0]
-    return quicker_plan(sizes, dtype, target, operation is None, int(cycles), elements_held)
+    return quicker_plan(
+        sizes, dtype, target, operation is None, cycles=int(cycles), elements_held=elements_held
+    )
 
 
 def slice_rows(
@@ -104,11 +111,10 @@ def slice_rows(
     name: str,
     plan: SlicePlan | None = None,
 ) -> Tensor:
-    """Return [numbers, columns]: the rows of [rows, columns] of these numbers; zeros where there is
-    no such row.
+    """Return [numbers, columns]: the rows of `rows` [rows, columns] with these numbers.
 
-    Where a plan cuts the rows, each part looks all numbers up; the parts' results are then added as
-    whole numbers, bit by bit: all but one are zero.
+    A number without a row gives zeros. If a plan divides the rows, each part looks up all numbers,
+    and the results are added as integers, bit by bit: all but one of them are zero.
     """
     parts = [(0, rows.shape[0])] if plan is None else plan.rows()
     slices = graph.add_variable(
@@ -119,8 +125,8 @@ def slice_rows(
         edges = {"base": block.of(rows), "offsets": numbers[block.lookups], "first": block.rows[0]}
         out = columns_of(slices[parts.index(block.rows)][block.lookups], block.columns)
         work.append((block.tile, edges | {"out": out}))
-    codelet = made(MultiSlice, rows.dtype, numbers.dtype)
-    step(graph, prog, f"{name}/multiSlice", codelet, work, ["out"])
+    codelet = rows_codelet(MultiSlice, rows.dtype, numbers.dtype)
+    step(graph, prog, f"{name}/multiSlice", codelet, work=work, results=["out"])
     if len(parts) == 1:
         return slices[0]
     all_parts = laying.linear(graph, rows.dtype, slices.shape[1:], f"{name}/whole")
@@ -131,8 +137,8 @@ def slice_rows(
         summands,
         all_parts.flatten().reinterpret(bits),
         prog,
-        "ADD",
-        f"{name}/multiSlice/Reduce",
+        operation="ADD",
+        name=f"{name}/multiSlice/Reduce",
     )
     return all_parts
 
@@ -142,32 +148,35 @@ def update_rows(
     rows: Tensor,
     updates: Tensor,
     numbers: Tensor,
-    scale: Any,
+    scale: Tensor | float | None,
     operation: str,
     prog: Program,
     name: str,
     plan: SlicePlan | None = None,
     is_unplanned: bool = False,
 ) -> None:
-    """Replace the rows of these numbers by `updates`, or combine them by `operation`; other numbers
-    are skipped. With `is_unplanned`, the rows are not mapped by the plan.
+    """Replace the rows with these numbers by `updates`, or combine them by `operation`.
 
-    If a plan partitions the numbers, each part is added up by itself, in FLOAT for HALF; then the
-    parts are added to the rows, first to last.
+    An `operation` of "" replaces. Numbers without a row are skipped. If a plan divides the numbers,
+    each part is summed first, in FLOAT for HALF, and then the sums are added to the rows, from
+    first to last. With `is_unplanned`, the rows are not mapped by the plan, and are moved there and
+    back.
     """
-    # If the last update decides, the numbers cannot be partitioned.
+    # if the last update counts, the numbers cannot be divided
     if plan is not None and operation != "ADD":
         plan = replace(plan, lookup_parts=1)
     cut = plan is not None and plan.lookup_parts > 1
     into = graph.add_compute_set(f"{name}/multiUpdate{operation.capitalize()}")
-    extra: dict[str, Any] = {}
+    extra: dict[str, Tensor] = {}
     if operation:
-        scale = laying.scalar(graph, rows.dtype, scale, f"{name}/scale")
+        assert scale is not None
+        factor = laying.scalar(graph, rows.dtype, scale, f"{name}/scale")
         carried = FLOAT if cut and rows.dtype is HALF else rows.dtype
-        codelet = made(MultiUpdateOp, carried, numbers.dtype, operation, scale.dtype, updates.dtype)
-        extra["scale"] = scale
+        dtypes = {"scale": factor.dtype, "updates": updates.dtype}
+        codelet = rows_codelet(MultiUpdateOp, carried, numbers.dtype, operation, **dtypes)
+        extra["scale"] = factor
     else:
-        codelet = made(MultiUpdate, rows.dtype, numbers.dtype)
+        codelet = rows_codelet(MultiUpdate, rows.dtype, numbers.dtype)
     blocks = blocks_of(graph, rows, plan, numbers.num_elements)
     if plan is not None and cut:
         many = plan.lookup_parts
@@ -182,17 +191,16 @@ def update_rows(
             "offsets": numbers[block.lookups],
             "first": block.rows[0],
         }
-        put(graph, into, block.tile, codelet, edges | extra)
+        put(graph, into, block.tile, codelet, edges=edges | extra)
     prog.add(Execute(into))
     if cut:
         matrix = parts.reshape((many, rows.num_elements))
-        flat = rows.flatten()
-        near = flat
-        if is_unplanned:  # the rows come to where the parts are added up, evenly, and go back
+        near = flat = rows.flatten()
+        if is_unplanned:  # the rows are moved to the tiles of the sums, and back
             near = laying.linear(graph, rows.dtype, flat.shape, f"{name}/rows")
             prog.add(Copy(flat, near))
         step = f"{name}/multiUpdateAdd/Reduce"
-        reduce_rows(graph, matrix, near, prog, "ADD", step, update=True)
+        reduce_rows(graph, matrix, near, prog, operation="ADD", name=step, update=True)
         if is_unplanned:
             prog.add(Copy(near, flat))
 
@@ -205,20 +213,19 @@ def row_numbers(
     name: str,
     clamped: bool = False,
 ) -> Tensor:
-    """Return [slices]: one number for each row of `offsets` [slices, dims], in a grid of `counts`
-    positions.
+    """Return [slices]: the number in a grid of `counts` positions of each row of `offsets`.
 
-    An offset outside the grid gives a number outside it; if `clamped`, that of the nearest
-    position.
+    `offsets` are [slices, dims]. An offset outside the grid gives a number outside it, or that of
+    the nearest position if `clamped`.
     """
     if len(counts) == 1 and not clamped:
         return offsets[:, 0]
-    terms: Any = expr.Const(0)
-    inside: Any = None
+    terms: expr.Expr = expr.Const(0)
+    inside: expr.Expr | None = None
     step = prod(counts)
     for number, count in enumerate(counts):
         step //= max(count, 1)
-        place: Any = expr.PlaceHolder(number + 1)
+        place = expr.PlaceHolder(number + 1)
         if clamped:
             terms = terms + expr.Clamp(place, 0, count - 1) * step
             continue
@@ -228,7 +235,7 @@ def row_numbers(
     if not clamped:
         terms = expr.Select(terms, prod(counts), inside)
     columns = [offsets[:, number] for number in range(len(counts))]
-    return fused_map(graph, terms, columns, prog, f"{name}/rowNumbers")
+    return fused_map(graph, terms, columns, prog, debug_context=f"{name}/rowNumbers")
 
 
 def spread_numbers(
@@ -240,29 +247,36 @@ def spread_numbers(
     prog: Program,
     name: str,
 ) -> Tensor:
-    """Return [slices, rows of a slice]: the numbers of all rows that slices cover, from the
-    position of each in a grid of `counts`."""
+    """Return [slices, rows of a slice]: the numbers of all rows that slices cover.
+
+    `numbers` are the positions of the slices in a grid of `counts` positions. The rows are in a
+    grid of the shape `shape`, of which a slice covers `lengths`.
+    """
     if prod(lengths) == 1 or not counts:
         return numbers.reshape((numbers.num_elements, 1))
     total = prod(shape)
-    position = expr.Const(0)
-    terms: Any = position
-    # a position in the grid of slices becomes one in the grid of rows
+    terms: expr.Expr = expr.Const(0)
+    # convert a position in the grid of slices to one in the grid of rows
     for number in range(len(counts)):
-        below, stride = prod(counts[number + 1 :]), prod(shape[number + 1 :])
+        below = prod(counts[number + 1 :])
+        stride = prod(shape[number + 1 :])
         terms = terms + expr.Rem(expr._1 / max(below, 1), max(counts[number], 1)) * stride
     inside = expr.And(expr._1 >= 0, expr._1 < prod(counts))
-    corner = fused_map(graph, expr.Select(terms, total, inside), [numbers], prog, f"{name}/corners")
+    corner = fused_map(
+        graph, expr.Select(terms, total, inside), [numbers], prog, debug_context=f"{name}/corners"
+    )
     within = np.asarray(
         np.ravel_multi_index(tuple(np.indices(lengths).reshape(len(lengths), -1)), tuple(shape))
     )
     steps = graph.add_constant(numbers.dtype, (len(within),), within, f"{name}/within")
     graph.set_tile_mapping(steps, 0)
     wrapped = expr.Select(expr._1 + expr._2, total, expr._1 < total)
-    return fused_map(graph, wrapped, [corner.expand([1]), steps], prog, f"{name}/rowNumbers")
+    return fused_map(
+        graph, wrapped, [corner.expand([1]), steps], prog, debug_context=f"{name}/rowNumbers"
+    )
 
 
-def made(
+def rows_codelet(
     base: type[Vertex],
     dtype: type[DType],
     numbers: type[DType] = UNSIGNED_INT,
@@ -270,11 +284,15 @@ def made(
     scale: type[DType] | None = None,
     updates: type[DType] | None = None,
 ) -> type[Vertex]:
-    """Return `base` for rows of `dtype`, row numbers of `numbers`, a factor and updates:
-    popops::MultiUpdateOp<ADD,float,int>."""
-    words: list[Any] = [operation, dtype, None if numbers is UNSIGNED_INT else numbers]
+    """Return `base` for rows of `dtype`, row numbers of dtype `numbers`, a factor and updates.
+
+    `scale` and `updates` are their dtypes, by default `dtype`. The class is named like
+    popops::MultiUpdateOp<ADD,float,int>.
+    """
+    words: list[Word] = [operation, dtype, None if numbers is UNSIGNED_INT else numbers]
     for name, operand in (("scale", scale), ("updates", updates)):
-        words += [] if operand in (None, dtype) else [f"{name}_{operand.__name__.lower()}"]
+        if operand is not None and operand != dtype:
+            words.append(f"{name}_{operand.__name__.lower()}")
     fixed = {"operation": operation} if operation else {}
     dtypes = {FLOAT: dtype, UNSIGNED_INT: numbers, K: scale or dtype, U: updates or dtype}
     return typed(base, words, dtypes, **fixed)
@@ -284,23 +302,24 @@ def made(
 
 
 def fold(x: Tensor, along: Sequence[int]) -> Tensor:
-    """Return [slices, *shape] with the dimensions `along` of shape moved to the front of it."""
+    """Return x [slices, *shape] with the dimensions `along` of shape moved before its others."""
     rest = [d for d in range(x.rank - 1) if d not in along]
     return x.dim_shuffle([0, *(d + 1 for d in along), *(d + 1 for d in rest)])
 
 
 def unfold(x: Tensor, along: Sequence[int], rank: int) -> Tensor:
-    """Return the inverse of `fold`."""
+    """Return the inverse of `fold`, for a shape of `rank` dimensions."""
     order = [*along, *(d for d in range(rank) if d not in along)]
     return x.dim_shuffle([0, *(order.index(d) + 1 for d in range(rank))])
 
 
 def rest_of(x: Tensor, along: Sequence[int]) -> int:
+    """Return the number of elements of x along all dimensions except `along`."""
     return prod(n for d, n in enumerate(x.shape) if d not in along)
 
 
 def rows_of(x: Tensor, along: Sequence[int]) -> Tensor:
-    """x as [positions along those dimensions, positions in the others]."""
+    """Return x as [positions along the dimensions `along`, positions along the others]."""
     rest = [d for d in range(x.rank) if d not in along]
     return x.dim_shuffle([*along, *rest]).reshape(
         (prod(x.shape[d] for d in along), rest_of(x, along))
@@ -308,8 +327,10 @@ def rows_of(x: Tensor, along: Sequence[int]) -> Tensor:
 
 
 def windows(x: Tensor, along: Sequence[int], lengths: Sequence[int]) -> tuple[Tensor, list[int]]:
-    """Return (x as [positions of a slice, its elements], how many positions there are in each
-    dimension): a view that repeats elements."""
+    """Return (x as [slices, elements of a slice], number of positions in each dimension `along`).
+
+    Every possible slice with `lengths` in `along` is a row. The view repeats elements.
+    """
     rest = [d for d in range(x.rank) if d not in along]
     view = x.dim_shuffle([*along, *rest])
     counts = []
@@ -329,8 +350,7 @@ def windows(x: Tensor, along: Sequence[int], lengths: Sequence[int]) -> tuple[Te
 
 
 def as_slices(rows: Tensor, x: Tensor, along: Sequence[int], lengths: Sequence[int]) -> Tensor:
-    """Return the rows of `windows`, or all rows of slices one after the other, as [slices, *shape
-    of one]."""
+    """Return rows of `windows`, or all rows of several slices, as [slices, *shape of a slice]."""
     rest = [n for d, n in enumerate(x.shape) if d not in along]
     slice_size = prod(lengths) * prod(rest)
     count = rows.num_elements // slice_size if slice_size else rows.shape[0]
@@ -347,42 +367,53 @@ def aimed(
     prog: Program,
     name: str,
 ) -> tuple[Tensor, Tensor]:
-    """Return ([slices, rows of each], [all rows, columns]): the rows of x that slices at these
-    offsets cover, by number, and what `updates` [slices, *shape of one] has for them."""
+    """Return ([slices, rows of each], [all rows, columns]): row numbers and rows of an update.
+
+    The numbers are those of the rows of x that slices at `offsets` cover, and the rows are those of
+    `updates` [slices, *shape of a slice].
+    """
     shape = [x.shape[d] for d in along]
     counts = [n - length + 1 for n, length in zip(shape, lengths, strict=True)]
-    numbers = row_numbers(graph, offsets, counts, prog, name)
-    numbers = spread_numbers(graph, numbers, counts, shape, lengths, prog, name)
+    numbers = row_numbers(graph, offsets, counts, prog, name=name)
+    numbers = spread_numbers(graph, numbers, counts, shape, lengths=lengths, prog=prog, name=name)
     return numbers, fold(updates, along).reshape((numbers.num_elements, rest_of(x, along)))
 
 
 def columns_of(rows: Tensor, pieces: Sequence[tuple[int, int]]) -> Tensor:
+    """Return the columns of `rows` in all intervals `pieces`, concatenated."""
     return concat([rows[:, begin:end] for begin, end in pieces], 1)
 
 
 def on_columns(
-    graph: Graph, operands: dict[str, Tensor], **state: Any
+    graph: Graph, operands: dict[str, Tensor], **state: Tensor
 ) -> Iterator[tuple[int, Edges]]:
-    """For each tile the columns of all operands that it holds of the first, as `placed` has them;
-    and `state`, the same for all."""
+    """Yield (tile, edges): the columns of all operands that `placed` assigns to the tile.
+
+    The columns are those of the first operand. `state` is added to the edges of each.
+    """
     for tile, pieces in placed(graph, next(iter(operands.values()))):
         yield tile, {field: columns_of(rows, pieces) for field, rows in operands.items()} | state
 
 
 def spread(graph: Graph, rows: Tensor, places: Placed) -> None:
+    """Map columns of `rows` to the tiles in `places`."""
     for tile, pieces in places:
         for begin, end in pieces:
             graph.set_tile_mapping(rows[:, begin:end], tile)
 
 
 def linear(graph: Graph, rows: Tensor) -> Placed:
+    """Return a linear mapping of the columns of `rows`."""
     mapping = calc_linear_tile_mapping(graph, rows.shape[1], rows.dtype)
     return [(tile, pieces) for tile, pieces in enumerate(mapping) if pieces]
 
 
 def placed(graph: Graph, rows: Tensor) -> Placed:
-    """Return (tile, its columns) of [rows, columns]: their tiles, if all rows of each column are on
-    one tile; else a linear mapping."""
+    """Return (tile, intervals of its columns) for `rows` [rows, columns].
+
+    If all rows of each column are on one tile, these are the tiles; otherwise it is a linear
+    mapping.
+    """
     if rows.num_elements:
         tiles = graph.tile_map().at(rows.positions() * rows.dtype.size)
         if np.all(tiles == tiles[0]) and tiles.min() >= 0:
@@ -393,7 +424,11 @@ def placed(graph: Graph, rows: Tensor) -> Placed:
 # --- checks ---------------------------------------------------------------------------------------
 
 
-def dims_of(x: Tensor, dims: Any) -> list[int]:
+def dims_of(x: Tensor, dims: Sequence[int]) -> list[int]:
+    """Return `dims` as non-negative dimensions of x.
+
+    Raises `PoplibsError` unless they are different.
+    """
     good = isinstance(dims, Sequence) and not isinstance(dims, str)
     along = [x._axis(d) for d in dims] if good else []
     if not along or len(set(along)) != len(along):
@@ -405,7 +440,11 @@ def dims_of(x: Tensor, dims: Any) -> list[int]:
     return along
 
 
-def sizes_of(x: Tensor, along: list[int], sizes: Any) -> list[int]:
+def sizes_of(x: Tensor, along: list[int], sizes: Sequence[int]) -> list[int]:
+    """Return `sizes` as integers.
+
+    Raises `PoplibsError` unless they fit the dimensions `along` of x.
+    """
     listed = (
         isinstance(sizes, (list, tuple))
         and len(sizes) == len(along)
@@ -424,8 +463,10 @@ def sliced(x: Tensor, along: list[int], lengths: list[int]) -> Shape:
     return tuple(lengths[along.index(d)] if d in along else n for d, n in enumerate(x.shape))
 
 
-def check_slice(x: Tensor, offset: Tensor, dims: Any, sizes: Any) -> tuple[list[int], list[int]]:
-    """Return (dimensions, sizes) of a slice at one offset."""
+def check_slice(
+    x: Tensor, offset: Tensor, dims: Sequence[int], sizes: Sequence[int]
+) -> tuple[list[int], list[int]]:
+    """Return (dimensions, sizes) of a slice of x at one `offset`. Raises `PoplibsError`."""
     along, lengths = _check_sliced(x, dims, sizes)
     if offset.dtype is not UNSIGNED_INT or offset.shape[0] != len(along):
         raise refused(f"""needs offset as {counted(len(along), "element")} of UNSIGNED_INT, one for
@@ -435,8 +476,10 @@ def check_slice(x: Tensor, offset: Tensor, dims: Any, sizes: Any) -> tuple[list[
     return along, lengths
 
 
-def check_slices(x: Tensor, offsets: Tensor, dims: Any, sizes: Any) -> tuple[list[int], list[int]]:
-    """Return (dimensions, sizes) of slices at many offsets."""
+def check_slices(
+    x: Tensor, offsets: Tensor, dims: Sequence[int], sizes: Sequence[int]
+) -> tuple[list[int], list[int]]:
+    """Return (dimensions, sizes) of slices of x at many `offsets`. Raises `PoplibsError`."""
     along, lengths = _check_sliced(x, dims, sizes)
     if offsets.dtype not in OFFSETS or offsets.shape[1] != len(along):
         raise refused(f"""needs offsets [slices, {len(along)}] of UNSIGNED_INT or INT, a number for
@@ -446,13 +489,16 @@ def check_slices(x: Tensor, offsets: Tensor, dims: Any, sizes: Any) -> tuple[lis
     return along, lengths
 
 
-def _check_sliced(x: Tensor, dims: Any, sizes: Any) -> tuple[list[int], list[int]]:
+def _check_sliced(
+    x: Tensor, dims: Sequence[int], sizes: Sequence[int]
+) -> tuple[list[int], list[int]]:
     check_base(x)
     along = dims_of(x, dims)
     return along, sizes_of(x, along, sizes)
 
 
 def check_base(x: Tensor) -> None:
+    """Raise `PoplibsError` if x consists of 8-bit floats."""
     if issubclass(x.dtype, QUARTER):
         raise refused(
             f"does not work on {x.dtype}.", x, "slice its codes: tensor.reinterpret(UNSIGNED_CHAR)."

@@ -1,31 +1,31 @@
-"""a = a + k b and related operations, in place: one compute set with one vertex a tile, on the
-tile's elements of a.
+"""a = a + k b and related operations, in place: one compute set with one vertex per tile.
 
-Each product is rounded, then the sum, in a's dtype, to which b is converted first. A factor is a
-number, or a tensor of one element that is sent to every tile. Costs: PopLibs' ScaledAdd, with its
-operations ADD, SUBTRACT and AXPBY.
+A vertex works on its tile's elements of a. Each product is rounded to a's dtype, and then the sum;
+b is converted to that dtype first. A factor is a number, or a tensor of one element that is sent to
+every tile. The cost is that of PopLibs' ScaledAdd, with its operations ADD, SUBTRACT and AXPBY.
 
-If HALF does not hold a factor precisely enough ("scaleFloatToHalfTolerance"), `scaled_add_to`
-computes in FLOAT and rounds once; a factor in a FLOAT tensor is checked when the program runs.
+If HALF does not represent a factor precisely enough ("scaleFloatToHalfTolerance"), `scaled_add_to`
+computes in FLOAT and rounds once. A factor in a FLOAT tensor is checked when the program runs.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 
 from ipu_teach.cost import vertices
-from ipu_teach.graph import Graph, InOut, Input, SupervisorVertex, Tensor, Vector
-from ipu_teach.poplibs.laying import scalar, typed
+from ipu_teach.graph import Graph, InOut, Input, SupervisorVertex, Tensor, Vector, Vertex
+from ipu_teach.poplibs.laying import Word, scalar, typed
 from ipu_teach.poplibs.library import OWN, advised, check_same, library
-from ipu_teach.poplibs.options import Option, Options, settled
+from ipu_teach.poplibs.options import Option, Options, Settled, settled
 from ipu_teach.poplibs.popops.elementwise_codelets import per_tile, refuse_quarter
 from ipu_teach.poplibs.popops.operands import CAST, check_factor, check_takes
 from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
-from ipu_teach.types import FLOAT, HALF
+from ipu_teach.types import FLOAT, HALF, Array
 
 __all__ = ["ScaledAddSpecialisation", "axpby_to", "scaled_add_to", "scaled_subtract_from"]
 
@@ -41,14 +41,14 @@ K = TypeVar("K")
 
 @advised("use ScaledAddSpecialisation.DEFAULT or X_MINUS_AX_PLUS_BY.")
 class ScaledAddSpecialisation(Enum):
-    """The formula of `axpby_to`: DEFAULT ka a + kb b, X_MINUS_AX_PLUS_BY (a - ka a) + kb b."""
+    """The formula of `axpby_to`: DEFAULT (ka a + kb b) or X_MINUS_AX_PLUS_BY (a - ka a + kb b)."""
 
     DEFAULT = "DEFAULT"
     X_MINUS_AX_PLUS_BY = "X_MINUS_AX_PLUS_BY"
 
 
-def _like(a: Any, b: Any) -> Any:
-    """b in a's dtype."""
+def _like(a: Array, b: Array) -> Array:
+    """Return b in the dtype of a."""
     return b if b.dtype == a.dtype else b.astype(a.dtype)
 
 
@@ -56,23 +56,21 @@ class _Scaled(SupervisorVertex, Generic[A, B]):
     a: InOut[Vector[A]]
     b: Input[Vector[B]]
     operation: ClassVar[str]
-    # the operands are in different memory elements, and are read at the same time
+    # whether the operands are in different memory elements, so that they are read at the same time
     fast: ClassVar[bool]
 
     def cycles(self, target: Target) -> int:
         dtype = self.fields["a"].dtype
         kinds = [field.dtype for field in self.fields.values()]
         second_dtype = None if all(kind is dtype for kind in kinds) else FLOAT
-        n = len(self.a)
-        fast = self.fast
         return int(
             vertices.scaled_add(
-                n,
+                len(self.a),
                 dtype,
                 target,
                 other=second_dtype,
                 operation=self.operation,
-                memory_constrained=fast,
+                memory_constrained=self.fast,
             )
         )
 
@@ -93,7 +91,7 @@ class ScaledAddTensor(ScaledAdd[A, B]):
 
 
 class ScaledAddWide(_Scaled[A, B]):
-    """a = a + k b in FLOAT, rounded once to the halves of a."""
+    """a = a + k b in FLOAT, rounded once to the HALF dtype of a."""
 
     k: FLOAT
 
@@ -102,7 +100,7 @@ class ScaledAddWide(_Scaled[A, B]):
 
 
 class ScaledAddWideTensor(_Scaled[A, B]):
-    """a = a + k b, in HALF if k is the same there within the tolerance, else in FLOAT."""
+    """a = a + k b, in HALF if HALF represents k within the tolerance, else in FLOAT."""
 
     k: Input[FLOAT]
     tolerance: ClassVar[float]
@@ -150,14 +148,14 @@ class AXPBYTensor(AXPBY[A, B]):
 
 
 class XMinusAXPlusBY(AXPBY[A, B]):
-    """a = (a - ka a) + kb b. PopLibs estimates it as AXPBY."""
+    """a = (a - ka a) + kb b, which PopLibs estimates as AXPBY."""
 
     def compute(self) -> None:
         self.a = (self.a - self.ka * self.a) + self.kb * _like(self.a, self.b)
 
 
 class XMinusAXPlusBYTensor(XMinusAXPlusBY[A, B]):
-    """a = (a - ka a) + kb b, for factors that are tensors. PopLibs estimates it as AXPBY."""
+    """a = (a - ka a) + kb b, for factors that are tensors; PopLibs estimates it as AXPBY."""
 
     ka: Input[A]
     kb: Input[A]
@@ -173,32 +171,41 @@ def scaled_add_to(
     debug_context: str = OWN,
     options: Options | None = None,
 ) -> None:
-    """a += k * b for tensors of one shape; b is converted to a's dtype. The product is rounded,
-    then the sum.
+    """Add k * b to a, for tensors of one shape; b is converted to a's dtype.
 
-    `k`: a number, or one element of a's dtype, for an a of HALF also of FLOAT. `options`:
-    "optimizeForSpeed" (the operands are read from different memory elements; default False) and
-    "scaleFloatToHalfTolerance" (1e-6: where HALF holds k less well than this, a and b of HALF are
-    added in FLOAT and rounded once, which is slower).
+    The product is rounded, and then the sum. `k` is a number, or one element of a's dtype; for a of
+    HALF it may also be FLOAT. `options` may contain:
+
+    * "optimizeForSpeed" (default False): the operands are read from different memory elements;
+    * "scaleFloatToHalfTolerance" (default 1e-6): if HALF represents k with a larger relative error,
+      a and b of HALF are added in FLOAT and rounded once, which is slower.
     """
     chosen = settled(OPTIONS, options)
     _check_pair(a, b)
     wide = a.dtype is HALF and not (isinstance(k, Tensor) and k.dtype is HALF)
+    factor: Tensor | float | np.floating
     factor = check_factor(graph, "k", k, FLOAT if wide else a.dtype, *((HALF,) if wide else ()))
-    tolerance = chosen["scaleFloatToHalfTolerance"]
-    base: Any = ScaledAddTensor if isinstance(k, Tensor) else ScaledAdd
-    if wide and isinstance(k, Tensor):
-        base = ScaledAddWideTensor
+    base: type[Vertex] = ScaledAdd
+    if isinstance(factor, Tensor):
+        base = ScaledAddWideTensor if wide else ScaledAddTensor
     elif wide:
         with np.errstate(over="ignore"):
             half = np.float16(factor)
-        base = (
-            ScaledAdd
-            if abs(float(half) - float(factor)) <= tolerance * abs(float(factor))
-            else ScaledAddWide
-        )
-        factor = factor if base is ScaledAddWide else half
-    _put(graph, base, "ADD", a, b, {"k": factor}, chosen, prog, debug_context)
+        tolerance = chosen["scaleFloatToHalfTolerance"]
+        if abs(float(half) - float(factor)) <= tolerance * abs(float(factor)):
+            factor = half
+        else:
+            base = ScaledAddWide
+    _put(
+        graph,
+        base,
+        "ADD",
+        pair=(a, b),
+        factors={"k": factor},
+        chosen=chosen,
+        prog=prog,
+        name=debug_context,
+    )
 
 
 @library
@@ -211,13 +218,24 @@ def scaled_subtract_from(
     debug_context: str = OWN,
     options: Options | None = None,
 ) -> None:
-    """Append a -= k * b; k is a number, or one element of a's dtype. Otherwise like
-    `scaled_add_to`, without the tolerance."""
+    """Subtract k * b from a, as `scaled_add_to` adds it, without the tolerance.
+
+    `k` is a number, or one element of a's dtype.
+    """
     chosen = settled(OPTIONS, options)
     _check_pair(a, b)
     factor = check_factor(graph, "k", k, a.dtype)
     base = ScaledSubtractTensor if isinstance(k, Tensor) else ScaledSubtract
-    _put(graph, base, "SUBTRACT", a, b, {"k": factor}, chosen, prog, debug_context)
+    _put(
+        graph,
+        base,
+        "SUBTRACT",
+        pair=(a, b),
+        factors={"k": factor},
+        chosen=chosen,
+        prog=prog,
+        name=debug_context,
+    )
 
 
 @library
@@ -232,11 +250,10 @@ def axpby_to(
     options: Options | None = None,
     specialisation: ScaledAddSpecialisation = ScaledAddSpecialisation.DEFAULT,
 ) -> None:
-    """a = ka * a + kb * b; the factors are numbers, or tensors of one element of a's dtype. Each
-    step is rounded.
+    """Replace a by ka * a + kb * b, rounded after each step; see `scaled_subtract_from`.
 
-    `specialisation`: X_MINUS_AX_PLUS_BY makes it (a - ka * a) + kb * b. Otherwise as
-    `scaled_subtract_from`.
+    The factors are numbers, or tensors of one element of a's dtype. With the `specialisation`
+    X_MINUS_AX_PLUS_BY the formula is (a - ka * a) + kb * b.
     """
     chosen = settled(OPTIONS, options)
     _check_pair(a, b)
@@ -245,43 +262,51 @@ def axpby_to(
     if tensors:  # a number next to a tensor becomes a tensor
         for name, k in factors.items():
             factors[name] = scalar(graph, a.dtype, k, f"{debug_context}/{name}")
-    usual = specialisation is ScaledAddSpecialisation.DEFAULT
-    base: Any = (
-        (AXPBYTensor if tensors else AXPBY)
-        if usual
-        else XMinusAXPlusBYTensor
-        if tensors
-        else XMinusAXPlusBY
+    base: type[Vertex]
+    if specialisation is ScaledAddSpecialisation.DEFAULT:
+        base = AXPBYTensor if tensors else AXPBY
+    else:
+        base = XMinusAXPlusBYTensor if tensors else XMinusAXPlusBY
+    _put(
+        graph,
+        base,
+        "AXPBY",
+        pair=(a, b),
+        factors=factors,
+        chosen=chosen,
+        prog=prog,
+        name=debug_context,
     )
-    _put(graph, base, "AXPBY", a, b, factors, chosen, prog, debug_context)
 
 
 def _check_pair(a: Tensor, b: Tensor) -> None:
     check_takes("a", a)
     check_takes("b", b)
     if {a.dtype, b.dtype} != {FLOAT, HALF}:
-        check_same("dtypes", a.dtype, b.dtype, f"{a!r} and {b!r}", CAST)
-    check_same(
-        "shapes", a.shape, b.shape, f"{a!r} and {b!r}", "slice one, or poputil.broadcast_to_match."
-    )
+        check_same("dtypes", a.dtype, b.dtype, f"{a!r} and {b!r}", advice=CAST)
+    where = f"{a!r} and {b!r}"
+    advice = "slice one, or poputil.broadcast_to_match."
+    check_same("shapes", a.shape, b.shape, where, advice=advice)
     refuse_quarter("ScaledAdd", a.dtype)
 
 
 def _put(
     graph: Graph,
-    base: Any,
+    base: type[Vertex],
     operation: str,
-    a: Tensor,
-    b: Tensor,
-    factors: dict[str, Any],
-    chosen: dict[str, Any],
+    *,
+    pair: tuple[Tensor, Tensor],
+    factors: Mapping[str, Tensor | float | np.floating],
+    chosen: Settled,
     prog: Program,
     name: str,
 ) -> None:
-    fixed: dict[str, Any] = {"operation": operation, "fast": chosen["optimizeForSpeed"]}
-    words = [*dict.fromkeys((a.dtype, b.dtype)), "fast" * fixed["fast"]]
+    a, b = pair
+    fast: bool = chosen["optimizeForSpeed"]
+    constants: Settled = {"operation": operation, "fast": fast}
+    words: list[Word] = [*dict.fromkeys((a.dtype, b.dtype)), "fast" if fast else ""]
     if base is ScaledAddWideTensor:
-        fixed["tolerance"] = chosen["scaleFloatToHalfTolerance"]
-        words.append(f"{fixed['tolerance']:g}")
-    vertex = typed(base, words, {A: a.dtype, B: b.dtype}, **fixed)
-    per_tile(graph, vertex, a, {"a": a, "b": b}, prog, name, **factors)
+        constants["tolerance"] = chosen["scaleFloatToHalfTolerance"]
+        words.append(f"{constants['tolerance']:g}")
+    vertex = typed(base, words, {A: a.dtype, B: b.dtype}, **constants)
+    per_tile(graph, vertex, a, {"a": a, "b": b}, prog=prog, name=name, **factors)

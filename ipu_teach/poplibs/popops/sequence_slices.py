@@ -1,4 +1,4 @@
-"""Runs of rows from one tensor to places in another: `sequence_slice`."""
+"""`sequence_slice`: copy runs of rows from one tensor to given positions of another."""
 
 from __future__ import annotations
 
@@ -20,11 +20,10 @@ __all__ = ["sequence_slice"]
 
 
 class SequenceSlice(SupervisorVertex):
-    """The rows of dst from `to[i]` on become `count[i]` rows of src from `start[i]` on, for each i.
-    All are inside both.
+    """dst[to[i] : to[i] + count[i]] = src[start[i] : start[i] + count[i]] for each i.
 
-    With `zero`, all other rows of dst become 0. Costs PopLibs' SequenceSlice
-    (popopsCycleEstimators.cpp).
+    Rows outside either tensor are skipped. With `zero`, all other rows of dst become 0. Costs
+    PopLibs' SequenceSlice (popopsCycleEstimators.cpp).
     """
 
     src: Input[Vector[Vector[FLOAT]]]
@@ -49,7 +48,7 @@ class SequenceSlice(SupervisorVertex):
         rows = min(len(self.src), len(self.dst))
         return int(
             vertices.sequence_slice(
-                columns, rows, len(self.count), self.fields["dst"].dtype, target
+                columns, rows, len(self.count), self.fields["dst"].dtype, target=target
             )
         )
 
@@ -66,32 +65,21 @@ def sequence_slice(
     prog: Program,
     debug_context: str = OWN,
 ) -> None:
-    """Append t_out[out_offset[i] : + n[i]] = t_in[in_offset[i] : + n[i]] for each i, along the
-    first dimension.
+    """Copy n[i] rows of t_in from in_offset[i] on to t_out from out_offset[i] on, for each i.
 
     `t_in` and `t_out` have one dtype and two or more dimensions, all equal except the first. `n`,
-    `in_offset` and `out_offset` are UNSIGNED_INT [runs]. Rows outside either tensor are left out;
-    of two runs to one place the later stays. With `zero_unused`, all other rows of t_out become 0;
-    else they keep their values, which must have been written. One compute set, each tile on its
-    columns of t_out. Raises `PoplibsError`.
+    `in_offset` and `out_offset` are UNSIGNED_INT [runs]. Rows outside either tensor are skipped;
+    where runs overlap, the last one remains. With `zero_unused`, all other rows of t_out become 0;
+    otherwise they keep their values, which must have been written. There is one compute set, in
+    which each tile works on its columns of t_out. Raises `PoplibsError`.
     """
     check_base(t_in)
     check_base(t_out)
     where = f"t_in {t_in!r} and t_out {t_out!r}"
-    check_same(
-        "dtypes",
-        t_in.dtype.__name__,
-        t_out.dtype.__name__,
-        where,
-        "cast one of them with popops.cast.",
-    )
-    check_same(
-        "shapes of a row",
-        t_in.shape[1:],
-        t_out.shape[1:],
-        where,
-        "give tensors with rows of one shape.",
-    )
+    dtypes = t_in.dtype.__name__, t_out.dtype.__name__
+    check_same("dtypes", *dtypes, where, advice="cast one of them with popops.cast.")
+    rows = t_in.shape[1:], t_out.shape[1:]
+    check_same("shapes of a row", *rows, where, advice="give tensors with rows of one shape.")
     for name, tensor in (("n", n), ("in_offset", in_offset), ("out_offset", out_offset)):
         if tensor.dtype is not UNSIGNED_INT or tensor.shape != n.shape:
             raise refused(f"""needs n, in_offset and out_offset of UNSIGNED_INT, equally long;
@@ -103,5 +91,6 @@ def sequence_slice(
     work = on_columns(graph, {"dst": result, "src": source}, **runs)
     dtype = t_in.dtype
     zero = bool(zero_unused)
-    codelet = typed(SequenceSlice, [dtype, "zero" * zero], {FLOAT: dtype}, zero=zero)
-    step(graph, prog, f"{debug_context}/sequenceSlice", codelet, work)
+    zero_word = "zero" if zero else ""
+    codelet = typed(SequenceSlice, [dtype, zero_word], {FLOAT: dtype}, zero=zero)
+    step(graph, prog, f"{debug_context}/sequenceSlice", codelet, work=work)

@@ -1,12 +1,11 @@
-"""The partition of a table for many slices at once: `embedding_plan`, and the tensors laid out by
-it.
+"""The partition of a table for many slices at once: `embedding_plan`, and tensors mapped by it.
 
-A table of entries by columns is divided into blocks of rows and of columns, and the row numbers
-into parts of lookups; a tile has one of each. It receives the whole block, which is spread over the
-tiles that share it, and looks up its part of the numbers among those rows. If rows are divided, a
-second compute set combines the blocks' results. For an update, every tile receives the updates of
-its rows; if lookups are divided, each adds up its own part, and a second compute set adds the parts
-to the table. PopLibs plans the same partitions (popops/DynamicSlice.cpp).
+A table of entries by columns is divided into blocks of rows and columns, and the row numbers into
+parts of lookups. Each tile has one block and one part. It receives the full block, which is
+distributed over the tiles that share it, and looks up its part of the numbers in it. If rows are
+divided, a second compute set combines the results of the blocks. For an update, every tile receives
+the updates of its rows; if lookups are divided, each tile sums its own part, and a second compute
+set adds the sums to the table. PopLibs plans the same partitions (popops/DynamicSlice.cpp).
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
+from typing import NamedTuple
 
 from ipu_teach.cost import vertices
 from ipu_teach.cost.exchange import arrival_cycles, exchange_cycles
@@ -26,7 +26,7 @@ from ipu_teach.poplibs import drawing
 from ipu_teach.poplibs.drawing import DrawnMatrix
 from ipu_teach.poplibs.laying import linear
 from ipu_teach.poplibs.library import advised, as_given, calling, library, refused
-from ipu_teach.poplibs.options import Option, Options, settled
+from ipu_teach.poplibs.options import Option, Options, Settled, Value, settled
 from ipu_teach.poplibs.placing import balanced_partition, dealt, sensible_parts
 from ipu_teach.poplibs.popops.reduction_vertices import stage_cycles
 from ipu_teach.target import Target
@@ -40,8 +40,9 @@ OPTIONS = (
     Option("operationForUpdate", ("none", "add", "max"), "add"),
     Option("availableMemoryProportion", float),
     Option("planMinimisationTarget", ("memory", "cycles"), "memory"),
-    # Costs are PopLibs' for the worst case, in which all numbers fall into one worker's rows, in
-    # any order.
+    # PopLibs' costs are those of the worst case, where all numbers are in the rows of one worker;
+    # the
+    # distribution and order of the numbers change nothing.
     Option("indicesDistribution", ("uniform", "onePoint"), "uniform", effect=False),
     Option("indicesAreSorted", bool, False, effect=False),
 )
@@ -50,12 +51,12 @@ OPTIONS = (
 @advised("give what embedding_plan returns.")
 @dataclass(frozen=True, repr=False)
 class SlicePlan:
-    """The partition of a table [entries, columns] of `dtype`: `row_parts` by `column_parts` blocks,
-    each on `lookup_parts` tiles of its own.
+    """The partition of a table [entries, columns] of `dtype` for slices of single rows.
 
-    `lookups` is the number of slices that it was planned for. `parts` has (label, modelled cycles);
-    `table_bytes` and `temporary_bytes` are the bytes of the table, and of temporary data, on the
-    fullest tile. Print it, or show it in a notebook.
+    The table is divided into `row_parts` by `column_parts` blocks, each on `lookup_parts` tiles.
+    The plan is for `lookups` slices at a time. `parts` contains (label, modelled cycles).
+    `table_bytes` and `temporary_bytes` are the bytes on the fullest tile, of the table and of
+    temporary data. Print the plan, or show it in a notebook.
     """
 
     entries: int
@@ -72,26 +73,30 @@ class SlicePlan:
 
     @property
     def cycles(self) -> int:
-        """Modelled cycles of a slice, and of an update, where the plan is for both."""
+        """The modelled cycles of the operations that the plan is for: slice, update or both."""
         return sum(cycles for _, cycles in self.parts)
 
     def rows(self) -> list[tuple[int, int]]:
-        """Return the (begin, end) of each block of rows."""
+        """Return the interval (begin, end) of each block of rows."""
         return balanced_partition(self.entries, self.row_parts)
 
     def blocks(
         self, lookups: int | None = None
     ) -> list[tuple[int, tuple[int, int], tuple[int, int], tuple[int, int]]]:
-        """(tile, its rows, its columns, its lookups) of every part, spread evenly over all tiles.
-        `lookups`: how many there are, if not as planned."""
+        """Return (tile, rows, columns, lookups) of every part, spread evenly over all tiles.
+
+        The last three are intervals (begin, end). `lookups` replaces the planned number.
+        """
         columns = balanced_partition(self.columns, self.column_parts)
         parts = balanced_partition(self.lookups if lookups is None else lookups, self.lookup_parts)
         cuts = list(product(self.rows(), columns, parts))
         return [(tile, *cut) for tile, cut in dealt(cuts, self.num_tiles)]
 
     def places(self) -> list[tuple[int, tuple[int, int], tuple[int, int]]]:
-        """(tile, rows, columns) of the table: a block's rows are dealt to all tiles that share
-        it."""
+        """Return (tile, rows, columns) of all parts of the table, as intervals (begin, end).
+
+        A block's rows are distributed over all tiles that share the block.
+        """
         blocks = self.blocks()
         many = self.lookup_parts
         places = []
@@ -114,8 +119,10 @@ class SlicePlan:
 
     def _repr_html_(self) -> str:
         matrices = [
-            DrawnMatrix("table", self.entries, self.columns, self.column_parts, self.row_parts),
-            DrawnMatrix("out", self.lookups, self.columns, self.column_parts, 1),
+            DrawnMatrix(
+                "table", self.entries, self.columns, self.column_parts, down=self.row_parts
+            ),
+            DrawnMatrix("out", self.lookups, self.columns, self.column_parts, down=1),
         ]
         rows = [(label, f"{cycles:,}") for label, cycles in self.parts]
         return drawing.row(matrices, repr(self)) + table(
@@ -132,15 +139,18 @@ def embedding_plan(
     num_lookups: Sequence[int],
     options: Options | None = None,
 ) -> SlicePlan:
-    """Return the best partition of a table [num_entries, output_size] of `dtype` for slices and
-    updates of `num_lookups` rows at a time.
+    """Return the best partition of a table [num_entries, output_size] of `dtype` for many slices.
 
-    `num_lookups` is a list; the plan is for the largest. `options`: "usedForSlice" and
-    "usedForUpdate" (True) select the operations that are costed; "operationForUpdate" is "add",
-    "max" or "none"; "planMinimisationTarget" is "memory" (of the fullest tile, the default) or
-    "cycles"; "availableMemoryProportion" is the share of a tile for temporary data (no limit by
-    default); "indicesDistribution" and "indicesAreSorted" are accepted and change nothing. Raises
-    `PoplibsError`, `InvalidOptionError`.
+    `num_lookups` is a list of numbers of rows per slice or update; the plan is for the largest.
+    `options` may contain:
+
+    * "usedForSlice" and "usedForUpdate" (True): the operations whose costs count;
+    * "operationForUpdate": "add", "max" or "none";
+    * "planMinimisationTarget": "memory" (of the fullest tile, the default) or "cycles";
+    * "availableMemoryProportion": the share of a tile for temporary data (no limit by default);
+    * "indicesDistribution" and "indicesAreSorted", which change nothing.
+
+    Raises `PoplibsError` and `InvalidOptionError`.
     """
     kind = as_dtype(dtype, f"{calling()}()")
     listed = (
@@ -169,12 +179,20 @@ def _best(
     sizes: tuple[int, int, int],
     dtype: type[DType],
     target: Target,
-    options: tuple[tuple[str, object], ...],
+    options: tuple[tuple[str, Value], ...],
 ) -> SlicePlan:
     chosen = dict(options)
     needs_all = chosen["usedForUpdate"] and chosen["operationForUpdate"] != "add"
     plans = [
-        planned(sizes, dtype, target, rows, columns, chosen, lookups)
+        planned(
+            sizes,
+            dtype,
+            target,
+            row_parts=rows,
+            column_parts=columns,
+            chosen=chosen,
+            lookup_parts=lookups,
+        )
         for columns, rows, lookups in _cuts(sizes, target.num_tiles)
         if lookups == 1 or not needs_all
     ]
@@ -184,14 +202,20 @@ def _best(
         plans = [p for p in plans if p.temporary_bytes <= limit] or [
             min(plans, key=lambda p: p.temporary_bytes)
         ]
+
+    def memory(plan: SlicePlan) -> int:
+        return plan.table_bytes + plan.temporary_bytes
+
     if chosen["planMinimisationTarget"] == "cycles":
-        return min(plans, key=lambda p: (p.cycles, p.table_bytes + p.temporary_bytes))
-    return min(plans, key=lambda p: (p.table_bytes + p.temporary_bytes, p.cycles))
+        return min(plans, key=lambda plan: (plan.cycles, memory(plan)))
+    return min(plans, key=lambda plan: (memory(plan), plan.cycles))
 
 
 def _cuts(sizes: tuple[int, int, int], tiles: int) -> Iterator[tuple[int, int, int]]:
-    """Yield (parts of the columns, of the rows, of the lookups) that have a tile for each block: of
-    the lookups some, each a tenth more than the one before."""
+    """Yield (parts of columns, parts of rows, parts of lookups) that leave a tile for each block.
+
+    Of the numbers of parts of the lookups, only some are tried, each at least 10 % above the last.
+    """
     counts = [1]
     for parts in _counts(sizes[2], tiles):
         if parts >= 1.1 * counts[-1]:
@@ -212,10 +236,12 @@ def quicker_plan(
     cycles: int,
     elements_held: int,
 ) -> SlicePlan | None:
-    """Return the fastest plan for slices, or else for updates by `add`, of a table with any
-    mapping, of which `elements_held` elements are on one tile; within a quarter of a tile's memory.
-    None if none takes less than `cycles`."""
-    chosen: dict[str, object] = {
+    """Return the fastest plan for a table with any mapping; None if none takes less than `cycles`.
+
+    It is for slices, or else for updates by `add`. `elements_held` elements of the table are on one
+    tile. Temporary data is limited to a quarter of a tile's memory.
+    """
+    chosen: Settled = {
         "usedForSlice": slices,
         "usedForUpdate": not slices,
         "operationForUpdate": "add",
@@ -225,7 +251,16 @@ def quicker_plan(
     if cycles <= 2 * _superstep(target):
         return None
     for columns, rows, lookups in _cuts(sizes, target.num_tiles):
-        plan = planned(sizes, dtype, target, rows, columns, chosen, lookups, elements_held)
+        plan = planned(
+            sizes,
+            dtype,
+            target,
+            row_parts=rows,
+            column_parts=columns,
+            chosen=chosen,
+            lookup_parts=lookups,
+            elements_held=elements_held,
+        )
         if plan.cycles < cycles and plan.temporary_bytes <= limit:
             best = plan
             cycles = plan.cycles
@@ -240,8 +275,22 @@ def _counts(size: int, maximum: int) -> list[int]:
 
 @lru_cache(maxsize=64)
 def _superstep(target: Target) -> int:
-    """Return the cycles before the first word arrives on the last tile."""
+    """Return the cycles of a superstep before the first word arrives on the last tile."""
     return target.internal_sync_cycles + int(arrival_cycles(target).max())
+
+
+class _Share(NamedTuple):
+    """The share of a tile: `rows` by `columns` of a table, and `lookups` row numbers."""
+
+    rows: int
+    columns: int
+    lookups: int
+    dtype: type[DType]
+    target: Target
+
+    def exchange(self, label: str, size: int) -> tuple[str, int]:
+        """Return (label, cycles) for a superstep in which a tile receives `size` bytes."""
+        return label, _superstep(self.target) + int(exchange_cycles(size, self.target))
 
 
 def planned(
@@ -250,82 +299,118 @@ def planned(
     target: Target,
     row_parts: int,
     column_parts: int,
-    chosen: dict[str, object],
+    chosen: Settled,
     lookup_parts: int = 1,
     elements_held: int = 0,
 ) -> SlicePlan:
-    """Return the plan with these numbers of parts, and its costs, as if every element came from
-    another tile. With
-    `elements_held`, so does the table, of which one tile has that many elements."""
+    """Return the plan with these numbers of parts, and its costs.
+
+    Every element is assumed to come from another tile. With `elements_held`, that includes the
+    table, of which one tile holds that many elements.
+    """
     entries, columns, lookups = sizes
-    rows = -(-entries // row_parts)
-    wide = -(-columns // column_parts)
-    lookups_of_part = -(-lookups // lookup_parts)
-    cut = lookup_parts > 1
-    superstep = _superstep(target)
-    numbers = lookups_of_part * UNSIGNED_INT.size
-    moved = lookups_of_part * wide * dtype.size
-    block = rows * wide * dtype.size
-    brought = block if cut or elements_held else 0
+    share = _Share(
+        rows=-(-entries // row_parts),
+        columns=-(-columns // column_parts),
+        lookups=-(-lookups // lookup_parts),
+        dtype=dtype,
+        target=target,
+    )
+    numbers = share.lookups * UNSIGNED_INT.size
+    moved = share.lookups * share.columns * dtype.size
+    block = share.rows * share.columns * dtype.size
+    brought = block if lookup_parts > 1 or elements_held else 0
     parts: list[tuple[str, int]] = []
     temporary = numbers + moved + brought
-
-    def travels(label: str, size: int) -> None:
-        parts.append((label, superstep + int(exchange_cycles(size, target))))
-
     if chosen["usedForSlice"]:
-        travels("numbers to all blocks", numbers + brought)
-        parts.append(("slice", int(vertices.multi_slice(wide, lookups_of_part, dtype, target))))
-        if row_parts > 1:
-            share = -(-lookups * columns // target.num_tiles)
-            travels("results to one", row_parts * share * dtype.size)
-            parts.append(
-                ("put together", stage_cycles("ADD", share, row_parts, dtype, dtype, target))
-            )
-            temporary += row_parts * share * dtype.size
+        slice_parts, extra = _slice_parts(share, numbers + brought, lookups * columns, row_parts)
+        parts += slice_parts
+        temporary += extra
     if chosen["usedForUpdate"]:
-        operation = chosen["operationForUpdate"]
-        travels("updates to all blocks", numbers + moved + (0 if cut else brought))
-        carried = FLOAT if cut else dtype
-        if operation == "none":
-            cycles = vertices.multi_slice(wide, lookups_of_part, dtype, target, update=True)
-        else:
-            cycles = vertices.multi_update_op(
-                wide, lookups_of_part, carried, target, scaled=operation == "add"
-            )
-        parts.append(("update", int(cycles)))
-        if cut:
-            share = -(-rows * wide // lookup_parts)
-            travels("parts to one", lookup_parts * share * FLOAT.size)
-            parts.append(
-                ("added up", stage_cycles("ADD", share, lookup_parts, FLOAT, dtype, target))
-            )
-            temporary += rows * wide * FLOAT.size + lookup_parts * share * FLOAT.size
-            if elements_held:
-                travels("the table to the sums", elements_held * dtype.size)
-        if elements_held:
-            travels("back to the table", elements_held * dtype.size)
+        received = numbers + moved + (0 if lookup_parts > 1 else brought)
+        update_parts, extra = _update_parts(
+            share,
+            received,
+            lookup_parts,
+            operation=chosen["operationForUpdate"],
+            held_bytes=elements_held * dtype.size,
+        )
+        parts += update_parts
+        temporary += extra
     return SlicePlan(
-        entries,
-        columns,
-        lookups,
-        dtype,
-        row_parts,
-        column_parts,
-        tuple(parts),
-        -(-rows // lookup_parts) * wide * dtype.size,
-        temporary,
-        target.num_tiles,
-        lookup_parts,
+        entries=entries,
+        columns=columns,
+        lookups=lookups,
+        dtype=dtype,
+        row_parts=row_parts,
+        column_parts=column_parts,
+        parts=tuple(parts),
+        table_bytes=-(-share.rows // lookup_parts) * share.columns * dtype.size,
+        temporary_bytes=temporary,
+        num_tiles=target.num_tiles,
+        lookup_parts=lookup_parts,
     )
+
+
+def _slice_parts(
+    share: _Share, received: int, elements: int, row_parts: int
+) -> tuple[list[tuple[str, int]], int]:
+    """Return the (label, cycles) of a slice, and the temporary bytes to combine its results.
+
+    A tile receives `received` bytes, and all results have `elements` elements.
+    """
+    dtype = share.dtype
+    target = share.target
+    cycles = int(vertices.multi_slice(share.columns, share.lookups, dtype, target))
+    parts = [share.exchange("numbers to all blocks", received), ("slice", cycles)]
+    if row_parts == 1:
+        return parts, 0
+    count = -(-elements // target.num_tiles)
+    partials = row_parts * count * dtype.size
+    cycles = stage_cycles("ADD", count, row_parts, dtype, out=dtype, target=target)
+    parts += [share.exchange("results to one", partials), ("put together", cycles)]
+    return parts, partials
+
+
+def _update_parts(
+    share: _Share, received: int, lookup_parts: int, operation: str, held_bytes: int
+) -> tuple[list[tuple[str, int]], int]:
+    """Return the (label, cycles) of an update, and the temporary bytes for partial sums.
+
+    A tile receives `received` bytes. With `held_bytes`, the table itself is moved, of which one
+    tile holds that many bytes.
+    """
+    dtype = share.dtype
+    target = share.target
+    parts = [share.exchange("updates to all blocks", received)]
+    sizes = share.columns, share.lookups
+    if operation == "none":
+        cycles = int(vertices.multi_slice(*sizes, dtype, target, update=True))
+    else:
+        carried = FLOAT if lookup_parts > 1 else dtype
+        cycles = int(vertices.multi_update_op(*sizes, carried, target, scaled=operation == "add"))
+    parts.append(("update", cycles))
+    temporary = 0
+    if lookup_parts > 1:
+        elements = share.rows * share.columns
+        count = -(-elements // lookup_parts)
+        sums = lookup_parts * count * FLOAT.size
+        cycles = stage_cycles("ADD", count, lookup_parts, FLOAT, out=dtype, target=target)
+        parts += [share.exchange("parts to one", sums), ("added up", cycles)]
+        temporary = elements * FLOAT.size + sums
+        if held_bytes:
+            parts.append(share.exchange("the table to the sums", held_bytes))
+    if held_bytes:
+        parts.append(share.exchange("back to the table", held_bytes))
+    return parts, temporary
 
 
 def check_plan(
     graph: Graph, plan: SlicePlan | None, x: Tensor, along: list[int], lengths: list[int]
 ) -> None:
-    """Raise `PoplibsError` unless the plan, if there is one, is for slices of single rows of x."""
+    """Raise `PoplibsError` unless `plan` is None, or is for slices of single rows of x."""
     if plan is not None:
-        check_table(graph, plan, x.dtype, x.shape, along)
+        check_table(graph, plan, x.dtype, x.shape, along=along)
         if lengths != [1]:
             says = f"was given a plan and the sizes {lengths}."
             raise refused(says, x, "give sizes=[1], or leave the plan out.")
@@ -334,8 +419,7 @@ def check_plan(
 def check_table(
     graph: Graph, plan: SlicePlan, dtype: type[DType], shape: Sequence[int], along: list[int]
 ) -> None:
-    """Raise `PoplibsError` unless the plan is for a table of this dtype and shape, sliced along its
-    rows."""
+    """Raise `PoplibsError` unless `plan` is for rows of a table of this dtype and shape."""
     table_facts = (dtype, tuple(shape), along, graph.target.num_tiles)
     if table_facts != (plan.dtype, (plan.entries, plan.columns), [0], plan.num_tiles):
         raise refused(f"""was given a plan for [{plan.entries:,}, {plan.columns:,}] of
@@ -353,8 +437,10 @@ def create_indices_tensor(
     plan: SlicePlan | None = None,
     name: str = "indices",
 ) -> Tensor:
-    """Return a variable [num_indices, len(dims)] of UNSIGNED_INT for the numbers of slices, mapped
-    linearly, whatever the plan."""
+    """Return a variable [num_indices, len(dims)] of UNSIGNED_INT for the offsets of slices.
+
+    It is mapped linearly, whatever the plan.
+    """
     if not isinstance(dims, (list, tuple)) or not is_whole(num_indices) or num_indices < 0:
         raise refused(f"""was given the dimensions {shown(dims)} and {shown(num_indices)} as
             num_indices.

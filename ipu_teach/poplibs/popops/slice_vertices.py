@@ -1,36 +1,38 @@
-"""The vertices that read and write rows whose numbers are data. Each works on the columns that its
-tile holds.
+"""The codelets that read and write rows whose numbers are data; each uses the columns on its tile.
 
-Cycles: PopLibs' estimates of its DynamicSlice1D, MultiSlice, MultiUpdate and MultiUpdateOp
-(popops/PerformanceEstimation.cpp). It has none of an update by MUL; that costs what one by MAX
-does.
+Cycles are PopLibs' estimates of DynamicSlice1D, MultiSlice, MultiUpdate and MultiUpdateOp
+(popops/PerformanceEstimation.cpp). PopLibs has no estimate of an update by MUL; it costs that of
+MAX.
 """
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 
 from ipu_teach.cost import vertices
 from ipu_teach.graph import InOut, Input, Output, SupervisorVertex, Vector
 from ipu_teach.target import Target
-from ipu_teach.types import FLOAT, HALF, UNSIGNED_INT
+from ipu_teach.types import FLOAT, HALF, UNSIGNED_INT, Array
 
 K = TypeVar("K")
 U = TypeVar("U")
 
 
 class DynamicSlice1D(SupervisorVertex):
-    """out = as many rows of base as it has, from offset on. The first row follows the last; an
-    offset that is too large counts as 0."""
+    """out = the rows of base from offset on, as many as out has.
+
+    The first row follows the last; an offset that is too large counts as 0.
+    """
 
     base: Input[Vector[Vector[FLOAT]]]
     offset: Input[UNSIGNED_INT]
     out: Output[Vector[Vector[FLOAT]]]
 
     def compute(self) -> None:
-        rows, count = len(self.base), len(self.out)
+        rows = len(self.base)
+        count = len(self.out)
         places = np.remainder(_start(self.offset, rows) + np.arange(count), rows)
         self.out = np.take(self.base, places, axis=0, mode="clip")
 
@@ -40,15 +42,18 @@ class DynamicSlice1D(SupervisorVertex):
 
 
 class DynamicUpdateSlice1D(SupervisorVertex):
-    """Rows of base, from offset on, become those of update. The first row follows the last; an
-    offset that is too large counts as 0."""
+    """rows of base from offset on = the rows of update.
+
+    The first row follows the last; an offset that is too large counts as 0.
+    """
 
     base: InOut[Vector[Vector[FLOAT]]]
     update: Input[Vector[Vector[FLOAT]]]
     offset: Input[UNSIGNED_INT]
 
     def compute(self) -> None:
-        rows, count = len(self.base), len(self.update)
+        rows = len(self.base)
+        count = len(self.update)
         places = np.remainder(np.arange(rows) - _start(self.offset, rows), rows)
         taken = np.take(self.update, places, axis=0, mode="clip")
         self.base = np.where((places < count).reshape((rows, 1)), taken, self.base)
@@ -58,15 +63,15 @@ class DynamicUpdateSlice1D(SupervisorVertex):
         return int(vertices.dynamic_slice_1d(columns, rows, self.fields["base"].dtype, target))
 
 
-def _start(offset: Any, rows: int) -> Any:
+def _start(offset: Array, rows: int) -> Array:
     return np.where(offset < rows, offset, np.uint32(0)).astype(np.int64)
 
 
 class MultiSlice(SupervisorVertex):
-    """out = the rows of base of these numbers, of which the `first` is its own; zeros where there
-    is no such row.
+    """out = the rows of base whose numbers are offsets; zeros for numbers without a row.
 
-    UNSIGNED_INT stands for the numbers' dtype.
+    `first` is the number of the first row of base. UNSIGNED_INT stands for the dtype of the
+    numbers.
     """
 
     base: Input[Vector[Vector[FLOAT]]]
@@ -88,8 +93,10 @@ class MultiSlice(SupervisorVertex):
 
 
 class MultiUpdate(SupervisorVertex):
-    """The rows of base of these numbers become those of updates, first to last; a number without a
-    row is passed over."""
+    """rows of base whose numbers are offsets = updates, from first to last.
+
+    `first` is the number of the first row of base; other numbers without a row are skipped.
+    """
 
     base: InOut[Vector[Vector[FLOAT]]]
     updates: Input[Vector[Vector[FLOAT]]]
@@ -109,10 +116,10 @@ class MultiUpdate(SupervisorVertex):
 
 
 class MultiUpdateOp(SupervisorVertex, Generic[K, U]):
-    """The rows of base of these numbers are combined with those of updates, first to last, by ADD
-    (times scale), MUL or MAX.
+    """rows of base whose numbers are offsets = combined with updates, from first to last.
 
-    Sums of HALF are carried in FLOAT and rounded once; updates of HALF may be added to FLOAT.
+    The operation is ADD (of scale times updates), MUL or MAX. Sums of HALF are accumulated in FLOAT
+    and rounded once; updates of HALF may be added to FLOAT.
     """
 
     base: InOut[Vector[Vector[FLOAT]]]
@@ -141,7 +148,8 @@ class MultiUpdateOp(SupervisorVertex, Generic[K, U]):
         self.base[...] = result
 
     def cycles(self, target: Target) -> int:
-        (rows, columns), dtype = self.updates.shape, self.fields["base"].dtype
+        rows, columns = self.updates.shape
+        dtype = self.fields["base"].dtype
         kinds: dict[str, bool] = {
             "scaled": self.operation == "ADD",
             "wide_scale": dtype is HALF and self.fields["scale"].dtype is FLOAT,

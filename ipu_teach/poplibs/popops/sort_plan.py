@@ -1,16 +1,16 @@
-"""Plan how rows are ordered over tiles: `planned` asks the cost model.
+"""Plan how rows are ordered over tiles; `planned` chooses by the cost model.
 
-Each row is cut into chunks. Each chunk is sorted on a tile of its own, and only its first k
-elements matter. Then stages make fewer and longer sorted runs of several neighbouring ones, until
-there is one:
+Each row is divided into chunks. Each chunk is sorted on a different tile, and only its first k
+elements matter. Stages then join neighbouring sorted runs into fewer and longer ones, until one is
+left:
 
-* A *merge* brings the runs to one tile. It suits few elements.
+* A *merge* moves the runs to one tile. It suits few elements.
 * A *ranking* takes four steps and many tiles. For every pair of runs, a tile counts for each
-  element those of the other run that come before it; the sum of an element's counts and its place
-  in its run are its rank among all; each run is spread by its ranks over blocks of the result; and
-  blocks are combined. (Preparata, New Parallel-Sorting Schemes, IEEE Transactions on Computers,
-  1978, sorts by such counts.) So the runs are merged in as many steps for a hundred as for two.
-  PopLibs' bitonic network (lib/popops/BitonicTopK.cpp) takes log2(n) x (log2(n) + 1) / 2 steps.
+  element the elements of the other run that come before it. The sum of an element's counts and its
+  position in its run is its rank. Each run is spread by its ranks over blocks of the result, and
+  the blocks are combined. (Preparata, New Parallel-Sorting Schemes, IEEE Transactions on Computers,
+  1978, sorts by such counts.) A hundred runs are merged in as many steps as two. PopLibs' bitonic
+  network (lib/popops/BitonicTopK.cpp) takes log2(n) x (log2(n) + 1) / 2 steps.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Stage:
 class SortPlan:
     """The plan of an ordering.
 
-    The rows are in `groups`, each on different tiles. Each row is cut into `chunks`, one for each
-    tile, and then the stages join them. `cycles` are modelled.
+    The rows are divided into `groups` on different tiles. Each row is divided into `chunks`, one
+    per tile, which the stages join. `cycles` are modelled.
     """
 
     groups: int
@@ -52,8 +52,11 @@ class SortPlan:
 
 @dataclass(frozen=True)
 class Grid:
-    """The tiles for groups of rows: groups are shared out among the IPUs, and those of an IPU
-    evenly among its tiles, so that no row crosses from one IPU to another."""
+    """The tiles for groups of rows.
+
+    Groups are distributed over the IPUs, and those of an IPU evenly over its tiles, so that no row
+    is copied from one IPU to another.
+    """
 
     groups: int
     ipus: int
@@ -61,16 +64,16 @@ class Grid:
 
     @property
     def groups_per_ipu(self) -> int:
-        """The most groups that an IPU has."""
+        """The maximum number of groups on an IPU."""
         return max(1, -(-self.groups // self.ipus))
 
     @property
     def per_group(self) -> int:
-        """The tiles of each group."""
+        """The number of tiles of each group."""
         return max(1, self.tiles_per_ipu // self.groups_per_ipu)
 
     def tiles(self, group: int, part: int, parts: int) -> range:
-        """Return the tiles of a part of a group that has `parts` of them."""
+        """Return the tiles of part number `part` of a group that is divided into `parts` parts."""
         ipu, number = divmod(group, self.groups_per_ipu)
         first = ipu * self.tiles_per_ipu + number * self.tiles_per_ipu // self.groups_per_ipu
         begin, end = (first + p * self.per_group // parts for p in (part, part + 1))
@@ -79,10 +82,10 @@ class Grid:
 
 @dataclass(frozen=True)
 class Cuts:
-    """The numbers of vertices that share a ranking.
+    """The numbers of vertices that share the steps of a ranking.
 
-    Each pair of runs has a vertex. `sums` vertices add up the ranks of each run, each run is spread
-    over `blocks` of the result, and the blocks are combined in `parts` of the result.
+    Each pair of runs has a vertex. `sums` vertices add the counts of each run, each run is spread
+    over `blocks` blocks of the result, and `parts` vertices combine the blocks.
     """
 
     sums: int
@@ -93,7 +96,8 @@ class Cuts:
 def cuts(runs: int, length: int, retained: int, tiles: int, target: Target) -> Cuts:
     """Return the cuts of a ranking of `runs` runs of at most `length` elements on `tiles` tiles.
 
-    Each worker has at least one element, if there are as many elements as workers.
+    `retained` is the length of the result. Each worker has at least one element, if there are
+    enough.
     """
     workers = target.num_worker_contexts
     tiles_per_run = max(1, tiles // runs)
@@ -105,22 +109,25 @@ def cuts(runs: int, length: int, retained: int, tiles: int, target: Target) -> C
 
 
 def grid(groups: int, target: Target) -> Grid:
-    """Return the grid for that many groups of rows on the tiles of a target."""
+    """Return the grid for `groups` groups of rows on the tiles of `target`."""
     return Grid(groups, target.num_ipus, target.tiles_per_ipu)
 
 
 @lru_cache(maxsize=512)
 def planned(rows: int, n: int, k: int, dtypes: Dtypes, target: Target) -> SortPlan:
-    """Return the cheapest plan for the first `k` of each of `rows` rows of `n` elements.
+    """Return the cheapest plan for the first `k` elements of each of `rows` rows of `n` elements.
 
     `dtypes` are those of the keys and of the values that are moved with them.
     """
-    plans = (_Planner(rows, n, k, c, dtypes, target).plan() for c in _chunks(n, target))
+    plans = (
+        _Planner(rows, n, k, chunks, dtypes=dtypes, target=target).plan()
+        for chunks in _chunks(n, target)
+    )
     return min((plan for plan in plans if plan), key=lambda plan: plan.cycles)
 
 
 def _chunks(n: int, target: Target) -> list[int]:
-    """Return the numbers of chunks to try: powers of two, halves in between, and all tiles."""
+    """Return the numbers of chunks to try: powers of two, midpoints between them, and all tiles."""
     tiles = max(1, min(n, target.tiles_per_ipu))
     powers = [2**i for i in range(tiles.bit_length())]
     counts = (c for c in (*powers, *(3 * p // 2 for p in powers), tiles) if c <= tiles)
@@ -144,7 +151,7 @@ class _Planner:
         self.best = cache(self._best)
 
     def plan(self) -> SortPlan | None:
-        """Return the cheapest plan; None if a group has fewer tiles than chunks."""
+        """Return the cheapest plan, or None if a group has fewer tiles than chunks."""
         if self.tiles < self.chunks:
             return None
         width = -(-self.n // self.chunks)
@@ -153,7 +160,7 @@ class _Planner:
         return SortPlan(self.groups, self.chunks, stages, first + cycles)
 
     def _best(self, runs: int, length: int) -> tuple[int, tuple[Stage, ...]]:
-        """Return the cheapest stages for `runs` sorted runs, and their cycles."""
+        """Return (cycles, stages) of the cheapest stages for `runs` sorted runs of `length`."""
         if runs == 1:
             return 0, ()
         options = []
@@ -169,15 +176,17 @@ class _Planner:
 
     def _merge(self, columns: int, run: int) -> int:
         size = sum(dtype.size for dtype in self.dtypes)
-        return self._step(self.rows * columns * size) + vertices.sort_rows(
-            self.rows, columns, run, self.k, self.dtypes, self.target
+        size = sum(dtype.size for dtype in self.dtypes)
+        sorting = vertices.sort_rows(
+            self.rows, columns, run, self.k, dtypes=self.dtypes, target=self.target
         )
+        return self._step(self.rows * columns * size) + sorting
 
     def _rank(self, runs: int, length: int, tiles: int) -> int:
         """Return the cycles of the four steps of a ranking on `tiles` tiles."""
         target = self.target
         retained = min(self.k, runs * length)
-        cut = cuts(runs, length, retained, tiles, target)
+        cut = cuts(runs, length, retained, tiles, target=target)
         key = self.dtypes[0]
         size = sum(d.size for d in self.dtypes)
         rank = UNSIGNED_INT.size
@@ -199,6 +208,6 @@ class _Planner:
         return cycles + sum(vertices.combine_runs(runs, slots, d, target) for d in self.dtypes)
 
     def _step(self, size: int) -> int:
-        """Return the cycles until a compute set starts whose busiest tile receives `size` bytes."""
+        """Return the cycles before a compute set whose busiest tile receives `size` bytes."""
         begin = self.target.internal_sync_cycles + self.target.exchange_latency_cycles
         return begin + int(exchange_cycles(size, self.target))

@@ -1,45 +1,50 @@
-"""The vertices that order rows: they sort a chunk of each, merge sorted runs, and find the ranks of
-the elements of many runs.
+"""The codelets that order rows: sort chunks, merge sorted runs, and compute ranks.
 
-Equal elements keep their order. NaN counts as larger than all. Cycles:
+Equal elements keep their order. NaN counts as larger than any number. For cycles, see
 `ipu_teach.cost.vertices.order`.
 """
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 
 from ipu_teach.cost import vertices
-from ipu_teach.graph import Input, Output, SupervisorVertex, Vector
+from ipu_teach.graph import Input, Output, Shape, SupervisorVertex, Vector
 from ipu_teach.target import Target
-from ipu_teach.types import UNSIGNED_INT
+from ipu_teach.types import UNSIGNED_INT, Array, DType
 
 K = TypeVar("K")
 V = TypeVar("V")
-WORDS = {True: "largest", False: "smallest"}  # in the names of codelets, by their `largest`
+# in the names of codelets, by their constant `largest`
+WORDS = {True: "largest", False: "smallest"}
 
 
-def order_of(keys: Any, k: int, largest: bool, descending: bool) -> Any:
-    """Return [rows, k]: the places in each row of keys [rows, n] of its k largest or smallest
-    elements, in that order."""
+def order_of(keys: Array, k: int, largest: bool, descending: bool) -> Array:
+    """Return [rows, k]: the positions of the k largest or smallest elements of each row of `keys`.
+
+    `keys` is [rows, n]. The elements at these positions descend or ascend.
+    """
     n = keys.shape[1]
     up = np.argsort(keys, axis=1, kind="stable")
     down = (n - 1) - np.argsort(keys[:, ::-1], axis=1, kind="stable")[:, ::-1]
-    first = (down if largest else up)[:, :k]
+    first: Array = (down if largest else up)[:, :k]
     return first if largest == descending else first[:, ::-1]
 
 
-def taken(rows: Any, order: Any) -> Any:
-    """Return the elements of each row of [rows, n] at these places."""
+def taken(rows: Array, order: Array) -> Array:
+    """Return the elements of each row of `rows` [rows, n] at the positions `order`."""
     starts = np.arange(len(rows)).reshape((len(rows), 1)) * rows.shape[1]
-    return np.take(rows.copy().reshape(rows.size), order + starts, mode="clip")
+    elements: Array = np.take(rows.copy().reshape(rows.size), order + starts, mode="clip")
+    return elements
 
 
 class SortRows(SupervisorVertex, Generic[K]):
-    """out = the k largest, or smallest, elements of each row of keys. Every `run` elements of a row
-    are in order already."""
+    """out = the k largest, or smallest, elements of each row of keys, in order.
+
+    Every `run` elements of a row are in order already.
+    """
 
     keys: Input[Vector[Vector[K]]]
     out: Output[Vector[Vector[K]]]
@@ -52,11 +57,12 @@ class SortRows(SupervisorVertex, Generic[K]):
         self.out = taken(self.keys, order)
 
     def cycles(self, target: Target) -> int:
-        return _sort_cycles(self, target)
+        k = self.out.shape[1]
+        return _sort_cycles(self.keys.shape, self.run, k, [self.fields["out"].dtype], target=target)
 
 
 class SortRowsKV(SupervisorVertex, Generic[K, V]):
-    """As `SortRows`, and picked = the values beside these elements."""
+    """out, picked = the result of `SortRows` for keys, and the values at the same positions."""
 
     keys: Input[Vector[Vector[K]]]
     values: Input[Vector[Vector[V]]]
@@ -72,12 +78,15 @@ class SortRowsKV(SupervisorVertex, Generic[K, V]):
         self.picked = taken(self.values, order)
 
     def cycles(self, target: Target) -> int:
-        return _sort_cycles(self, target)
+        outputs = [self.fields["out"].dtype, self.fields["picked"].dtype]
+        return _sort_cycles(self.keys.shape, self.run, self.out.shape[1], outputs, target=target)
 
 
 class RankPair(SupervisorVertex, Generic[K]):
-    """For each key of two sorted runs how many keys of the other one come before it: of equal keys
-    those of `first` do."""
+    """counts = for each key of two sorted runs, how many keys of the other run come before it.
+
+    Of equal keys, those of `first` come first.
+    """
 
     first: Input[Vector[K]]
     second: Input[Vector[K]]
@@ -102,7 +111,7 @@ class RankPair(SupervisorVertex, Generic[K]):
 
 
 class SumRanks(SupervisorVertex):
-    """ranks = the sum of each column of counts, and the places begin, begin + 1, ... in the run."""
+    """ranks = the sum of each column of counts, plus the positions begin, begin + 1, ..."""
 
     counts: Input[Vector[Vector[UNSIGNED_INT]]]
     begin: UNSIGNED_INT
@@ -118,7 +127,7 @@ class SumRanks(SupervisorVertex):
 
 
 class ScatterRun(SupervisorVertex, Generic[K]):
-    """out = those elements of a run whose ranks are begin, begin + 1, ...; 0 for other ranks."""
+    """out = the elements of a run with the ranks begin, begin + 1, ...; 0 for other ranks."""
 
     ranks: Input[Vector[UNSIGNED_INT]]
     x: Input[Vector[K]]
@@ -137,7 +146,7 @@ class ScatterRun(SupervisorVertex, Generic[K]):
 
 
 class CombineRuns(SupervisorVertex, Generic[K]):
-    """out = of each column of x, unsigned, the only element that is not 0."""
+    """out = the only element that is not 0 in each column of x, whose dtype is unsigned."""
 
     x: Input[Vector[Vector[K]]]
     out: Output[Vector[K]]
@@ -152,7 +161,10 @@ class CombineRuns(SupervisorVertex, Generic[K]):
         return vertices.combine_runs(runs, n, self.fields["x"].dtype, target)
 
 
-def _sort_cycles(vertex: Any, target: Target) -> int:
-    rows, n = vertex.keys.shape
-    outputs = [vertex.fields[name].dtype for name in ("out", "picked") if name in vertex.fields]
-    return vertices.sort_rows(rows, n, vertex.run, vertex.out.shape[1], outputs, target)
+def _sort_cycles(shape: Shape, run: int, k: int, outputs: list[type[DType]], target: Target) -> int:
+    """Return the tile cycles to find k elements in rows of this shape, in runs of length `run`.
+
+    `outputs` are the dtypes of the elements that are moved.
+    """
+    rows, n = shape
+    return vertices.sort_rows(rows, n, run, k, dtypes=outputs, target=target)

@@ -1,10 +1,9 @@
-"""Order along a dimension: `top_k`, `sort` and their kin, and the places of largest and smallest
-elements.
+"""Order along a dimension: `top_k`, `sort` and variants, and the positions of extremes.
 
-A long row is cut into chunks, which are sorted on tiles of their own and merged: `sort_plan`
-chooses how many, and how. Many rows are shared evenly among the tiles. Equal elements keep their
-order, also when the largest come first. NaN counts as larger than all. Searches for the largest or
-smallest element are in `extremes`.
+A long row is divided into chunks, which are sorted on different tiles and merged; `sort_plan`
+chooses their number and how they are merged. Many rows are divided evenly over the tiles. Equal
+elements keep their order, also in descending order. NaN counts as larger than any number. Searches
+for the largest or smallest element are in `extremes`.
 """
 
 from __future__ import annotations
@@ -40,8 +39,10 @@ __all__ = [
 
 
 class SortOrder(Enum):
-    """The order of what `top_k` gives; NONE leaves it open, and is DESCENDING for the largest,
-    ASCENDING for the smallest."""
+    """The order of the results of `top_k`.
+
+    NONE leaves it open: it is DESCENDING for the largest elements, and ASCENDING for the smallest.
+    """
 
     NONE = "NONE"
     ASCENDING = "ASCENDING"
@@ -52,7 +53,7 @@ class SortOrder(Enum):
 @described
 @dataclass(frozen=True)
 class TopKParams:
-    """The result of `top_k`: the `k` largest, or smallest, elements, and their order."""
+    """The parameters of `top_k`: the number of elements, largest or smallest, and their order."""
 
     k: int
     largest: bool = True
@@ -60,7 +61,7 @@ class TopKParams:
 
     @property
     def descending(self) -> bool:
-        """Whether the largest comes first."""
+        """Whether the largest element comes first."""
         return self.sort_order is SortOrder.DESCENDING or (
             self.sort_order is SortOrder.NONE and self.largest
         )
@@ -70,13 +71,13 @@ class TopKParams:
 def top_k(
     graph: Graph, params: TopKParams, x: Tensor, prog: Program, debug_context: str = OWN
 ) -> Tensor:
-    """Return […, k]: of each row of x, along its last dimension, the k largest or smallest
-    elements. Numbers of any dtype.
+    """Return the k largest or smallest elements of each row of x: [..., k].
 
-    The result is mapped to the tiles that merged the rows last. Raises `PoplibsError`.
+    Rows are along the last dimension of x, which may have any numeric dtype. The result is mapped
+    to the tiles of the last merge. Raises `PoplibsError`.
     """
     _check_params(params, "x", x)
-    return _sorted(graph, x, None, params, prog, debug_context)[0]
+    return _sorted(graph, x, None, params, prog=prog, name=debug_context)[0]
 
 
 @library
@@ -88,36 +89,39 @@ def top_k_key_value(
     prog: Program,
     debug_context: str = OWN,
 ) -> tuple[Tensor, Tensor]:
-    """As `top_k` of `keys`, and beside it the elements of `values` (of the same shape, any dtype)
-    at these places."""
+    """Return `top_k` of `keys`, and the elements of `values` at the same positions.
+
+    `values` has the shape of `keys` and any dtype.
+    """
     _check_params(params, "keys", keys)
     _check_values(keys, values)
-    return _sorted(graph, keys, values, params, prog, debug_context)
+    return _sorted(graph, keys, values, params, prog=prog, name=debug_context)
 
 
 @library
 def top_k_with_permutation(
     graph: Graph, params: TopKParams, x: Tensor, prog: Program, debug_context: str = OWN
 ) -> tuple[Tensor, Tensor]:
-    """Return the result of `top_k`, and the position of each of its elements in its row
-    (UNSIGNED_INT)."""
+    """Return `top_k` of x, and the positions of its elements in their rows (UNSIGNED_INT)."""
     _check_params(params, "x", x)
-    return _sorted(graph, x, None, params, prog, debug_context, with_places=True)
+    return _sorted(graph, x, None, params, prog=prog, name=debug_context, with_places=True)
 
 
 @library
 def sort(graph: Graph, x: Tensor, dim: int, prog: Program, debug_context: str = OWN) -> Tensor:
-    """x in ascending order along the dimension `dim`, in a new tensor. Raises `PoplibsError`."""
-    return _ascended(graph, "x", x, None, dim, prog, debug_context)[0]
+    """Return x in ascending order along the dimension `dim`, in a new tensor.
+
+    Raises `PoplibsError`.
+    """
+    return _ascended(graph, "x", x, None, dim=dim, prog=prog, name=debug_context)[0]
 
 
 @library
 def sort_in_place(
     graph: Graph, x: Tensor, dim: int, prog: Program, debug_context: str = OWN
 ) -> None:
-    """Sort x in ascending order along the dimension `dim`: `sort`, and a copy back to the tiles of
-    x."""
-    out, _ = _ascended(graph, "x", x, None, dim, prog, debug_context)
+    """Sort x in ascending order along the dimension `dim`: `sort`, and a copy back to x."""
+    out, _ = _ascended(graph, "x", x, None, dim=dim, prog=prog, name=debug_context)
     prog.add(Copy(out, x))
 
 
@@ -125,42 +129,52 @@ def sort_in_place(
 def sort_key_value(
     graph: Graph, keys: Tensor, values: Tensor, dim: int, prog: Program, debug_context: str = OWN
 ) -> Tensor:
-    """Return `values` in the order that makes `keys`, of the same shape, ascend along `dim`; a new
-    tensor. Otherwise as `sort`."""
-    return _ascended(graph, "keys", keys, values, dim, prog, debug_context)[1]
+    """Return `values` in the order in which `keys` ascend along `dim`, in a new tensor; see `sort`.
+
+    `values` has the shape of `keys`.
+    """
+    return _ascended(graph, "keys", keys, values, dim=dim, prog=prog, name=debug_context)[1]
 
 
 @library
 def sort_key_value_in_place(
     graph: Graph, keys: Tensor, values: Tensor, dim: int, prog: Program, debug_context: str = OWN
 ) -> None:
-    """`keys` becomes ascending along `dim`, and `values` goes along with it. As `sort_key_value`,
-    and copies back."""
-    ordered, moved = _ascended(graph, "keys", keys, values, dim, prog, debug_context)
+    """Sort `keys` in ascending order along `dim`, and `values` with them, and copy both back.
+
+    See `sort_key_value`.
+    """
+    ordered, moved = _ascended(graph, "keys", keys, values, dim=dim, prog=prog, name=debug_context)
     prog.add(Copy(ordered, keys)).add(Copy(moved, values))
 
 
 @library
 def arg_max(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """Return […]: the position of the largest element in each row of x, along its last dimension
-    (UNSIGNED_INT)."""
-    return _extreme(graph, x, True, prog, debug_context)[0]
+    """Return the position of the largest element of each row of x, along its last dimension.
+
+    The positions are UNSIGNED_INT.
+    """
+    return _extreme(graph, x, True, prog, name=debug_context)[0]
 
 
 @library
 def arg_min(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """Return […]: the position of the smallest element in each row of x, along its last dimension
-    (UNSIGNED_INT)."""
-    return _extreme(graph, x, False, prog, debug_context)[0]
+    """Return the position of the smallest element of each row of x, along its last dimension.
+
+    The positions are UNSIGNED_INT.
+    """
+    return _extreme(graph, x, False, prog, name=debug_context)[0]
 
 
 @library
 def max_and_arg_max(
     graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN
 ) -> tuple[Tensor, Tensor]:
-    """Return the largest element of each row of x, along its last dimension, and its position
-    (UNSIGNED_INT)."""
-    place, best = _extreme(graph, x, True, prog, debug_context)
+    """Return the largest element of each row of x, along its last dimension, and its position.
+
+    The positions are UNSIGNED_INT.
+    """
+    place, best = _extreme(graph, x, True, prog, name=debug_context)
     return best, place
 
 
@@ -168,9 +182,11 @@ def max_and_arg_max(
 def min_and_arg_min(
     graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN
 ) -> tuple[Tensor, Tensor]:
-    """Return the smallest element of each row of x, along its last dimension, and its position
-    (UNSIGNED_INT)."""
-    place, best = _extreme(graph, x, False, prog, debug_context)
+    """Return the smallest element of each row of x, along its last dimension, and its position.
+
+    The positions are UNSIGNED_INT.
+    """
+    place, best = _extreme(graph, x, False, prog, name=debug_context)
     return best, place
 
 
@@ -183,8 +199,7 @@ def _ascended(
     prog: Program,
     name: str,
 ) -> tuple[Tensor, Tensor]:
-    """Return (keys, values) in ascending order of keys along `dim`; the keys twice without
-    values."""
+    """Return (keys, values) in ascending order of keys along `dim`; or the keys twice."""
     axis = keys._axis(dim)
     last = keys.rank - 1
     _check_order(argument, keys)
@@ -192,7 +207,7 @@ def _ascended(
         _check_values(keys, values)
         values = values.dim_roll(axis, last)
     params = TopKParams(keys.shape[axis], False, SortOrder.ASCENDING)
-    ordered = _sorted(graph, keys.dim_roll(axis, last), values, params, prog, name)
+    ordered = _sorted(graph, keys.dim_roll(axis, last), values, params, prog=prog, name=name)
     return ordered[0].dim_roll(last, axis), ordered[1].dim_roll(last, axis)
 
 
@@ -205,12 +220,21 @@ def _sorted(
     name: str,
     with_places: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """Return (keys, values) of the first k places; the places themselves, or the keys twice, if
-    there are no values."""
+    """Return (keys, values) for the first k positions in the order of keys.
+
+    Without values, the second result is the positions if `with_places`, and the keys otherwise.
+    """
     rows = {"keys": keys.reshape((_rows(keys), keys.shape[-1]))}
     if values is not None:
         rows["values"] = values.reshape((_rows(keys), keys.shape[-1]))
-    work = Ordering(graph, prog, name, params.k, bool(params.largest), params.descending)
+    work = Ordering(
+        graph=graph,
+        prog=prog,
+        name=name,
+        k=params.k,
+        largest=bool(params.largest),
+        descending=params.descending,
+    )
     results = work.order(rows, with_places)
     shape = (*keys.shape[:-1], params.k)
     first, *rest = (results[f].reshape(shape) for f in ("keys", "values") if f in results)
@@ -223,7 +247,7 @@ def _extreme(
     _check_order("x", x)
     if x.rank == 0 or x.shape[-1] == 0:
         raise refused("was given rows without elements.", x, "give a tensor with a last dimension.")
-    places, best = add_extremes(graph, x.reshape((_rows(x), x.shape[-1])), largest, prog, name)
+    places, best = add_extremes(graph, x.reshape((_rows(x), x.shape[-1])), largest, prog, name=name)
     return places.reshape(x.shape[:-1]), best.reshape(x.shape[:-1])
 
 

@@ -1,7 +1,7 @@
-"""Sparse matrices times dense ones: containers on the host, and two products.
+"""popsparse: products of sparse and dense matrices, and sparse matrices on the host.
 
-`static`: the pattern is compiled in, the values may change. `dynamic`: one program for any pattern
-up to a budget, for training that prunes and regrows.
+In `static`, the pattern is compiled into the program, and the values may change. In `dynamic`, one
+program works for any pattern up to a budget, for training that prunes and regrows weights.
 
 The following parts of PopLibs' popsparse are missing, because no lesson or figure needs them: dense
 times sparse (transpose both), CSC, sparse embeddings, groups, the partitioning by zoltan, and the
@@ -14,5 +14,5 @@ from ipu_teach.poplibs.face import offered as _offered
 from ipu_teach.poplibs.popsparse import dynamic as dynamic, static as static
 from ipu_teach.poplibs.popsparse.matrices import *
 
-if not _typing.TYPE_CHECKING:  # a list that is worked out would hide every name from mypy
+if not _typing.TYPE_CHECKING:  # mypy would not see any name in a list that is computed
     __all__ = _offered(globals(), "dynamic", "static")

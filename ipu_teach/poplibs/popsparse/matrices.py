@@ -1,14 +1,13 @@
-"""Sparse matrices on the host: the stored blocks, in order of rows, and their values.
+"""Sparse matrices on the host: their stored blocks, in order of rows, and the values.
 
 A block is a small dense matrix; a block of 1 x 1 is a single value. Rows and columns are counted in
-blocks. Every listed block is stored, whatever its values: a zero in it is stored and multiplied
+blocks. Every listed block is stored, whatever its values: zeros in it are stored and multiplied,
 too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,8 +27,11 @@ ORDER = (
 
 
 class SparseMatrix:
-    """The common part of both forms. `rows`, `columns`: int64[blocks]; `values`: [blocks,
-    *block]."""
+    """The common part of both forms of sparse matrices.
+
+    `rows` and `columns`, int64[blocks], are the position of each block; `values` is [blocks,
+    *block].
+    """
 
     shape: tuple[int, int]
     block: tuple[int, int]
@@ -38,9 +40,14 @@ class SparseMatrix:
     values: Array
 
     def _fill(
-        self, shape: Sequence[int], rows: Array, columns: ArrayLike, values: ArrayLike, block: Any
+        self,
+        shape: Sequence[int],
+        rows: Array,
+        columns: ArrayLike,
+        values: ArrayLike,
+        block: Sequence[int],
     ) -> None:
-        """Check all and take it. Raises `PoplibsError`."""
+        """Set all attributes after a check. Raises `PoplibsError`."""
         self.shape, self.block = _sizes(shape, block)
         self.rows = rows
         self.columns = _numbers("columns", columns)
@@ -87,7 +94,7 @@ class SparseMatrix:
 
     @property
     def block_size(self) -> int:
-        """The values of a block."""
+        """The number of values of a block."""
         return self.block[0] * self.block[1]
 
     @property
@@ -112,7 +119,7 @@ class SparseMatrix:
 
     @property
     def density(self) -> float:
-        """Stored values of all that the matrix has, from 0 to 1."""
+        """The share of values that are stored, from 0 to 1."""
         return self.num_nz / max(1, self.shape[0] * self.shape[1])
 
     def __repr__(self) -> str:
@@ -122,7 +129,7 @@ class SparseMatrix:
         )
 
     def same_pattern(self, other: SparseMatrix) -> bool:
-        """Whether the same blocks are there."""
+        """Return whether both matrices store the same blocks."""
         if not isinstance(other, SparseMatrix):
             raise PoplibsError(
                 f"same_pattern() was given {shown(other)} as other.",
@@ -135,7 +142,7 @@ class SparseMatrix:
         )
 
     def to_dense(self) -> Array:
-        """Return the whole matrix, with zeros where no block is."""
+        """Return the full matrix, with zeros in the blocks that are not stored."""
         blocks = np.zeros((self.block_rows, self.block_columns, *self.block), self.values.dtype)
         blocks[self.rows, self.columns] = self.values
         dense: Array = blocks.transpose(0, 2, 1, 3).reshape(self.shape)
@@ -143,9 +150,9 @@ class SparseMatrix:
 
 
 class COOMatrix(SparseMatrix):
-    """Blocks in coordinate form: the row and the column of each, in row-major order.
+    """A sparse matrix in coordinate form: the row and the column of each block, in row-major order.
 
-    `shape` is in values; `values` is [blocks, *block], for blocks of 1 x 1 also [blocks]. Raises
+    `shape` is in values; `values` is [blocks, *block], or [blocks] for blocks of 1 x 1. Raises
     `PoplibsError` for duplicate or unordered blocks, a shape that the block does not divide, and
     blocks outside the shape.
     """
@@ -159,26 +166,26 @@ class COOMatrix(SparseMatrix):
         values: ArrayLike,
         block: Sequence[int] = (1, 1),
     ) -> None:
-        self._fill(shape, _numbers("rows", rows), columns, values, block)
+        self._fill(shape, _numbers("rows", rows), columns, values, block=block)
 
     @classmethod
     def from_dense(cls, array: ArrayLike, block: Sequence[int] = (1, 1)) -> COOMatrix:
-        """Return the blocks of a matrix in which any value is not 0."""
+        """Return a matrix with the blocks of `array` in which any value is not 0."""
         dense = np.asarray(array)
         return COOMatrix(dense.shape, *_found(dense, block), block)
 
     def to_csr(self) -> CSRMatrix:
-        """Return the same blocks with a count for each row."""
+        """Return the same blocks in the form with row offsets."""
         counts = np.bincount(self.rows, minlength=self.block_rows)
         offsets = np.concatenate(([0], np.cumsum(counts)))
-        return CSRMatrix(self.shape, offsets, self.columns, self.values, self.block)
+        return CSRMatrix(self.shape, offsets, self.columns, self.values, block=self.block)
 
 
 @advised("give a CSRMatrix; a COOMatrix has to_csr().")
 class CSRMatrix(SparseMatrix):
-    """Blocks row by row: those of row r are number `row_offsets[r]` up to `row_offsets[r + 1]`.
+    """A sparse matrix in row form: row r has the blocks `row_offsets[r]` to `row_offsets[r + 1]`.
 
-    As `COOMatrix` else, with the same errors.
+    Otherwise it is like `COOMatrix`, with the same errors.
     """
 
     row_offsets: Array
@@ -203,20 +210,20 @@ class CSRMatrix(SparseMatrix):
                 {blocks:,}.""")
         self.row_offsets = offsets
         rows = np.repeat(np.arange(count), np.diff(offsets))
-        self._fill(shape, rows, columns, values, block)
+        self._fill(shape, rows, columns, values, block=block)
 
     @classmethod
     def from_dense(cls, array: ArrayLike, block: Sequence[int] = (1, 1)) -> CSRMatrix:
-        """Return the blocks of a matrix in which any value is not 0."""
+        """Return a matrix with the blocks of `array` in which any value is not 0."""
         return COOMatrix.from_dense(array, block).to_csr()
 
     def to_coo(self) -> COOMatrix:
-        """Return the same blocks with a row for each."""
-        return COOMatrix(self.shape, self.rows, self.columns, self.values, self.block)
+        """Return the same blocks in coordinate form."""
+        return COOMatrix(self.shape, self.rows, self.columns, self.values, block=self.block)
 
     def with_values(self, values: ArrayLike) -> CSRMatrix:
         """Return the same blocks with other values."""
-        return CSRMatrix(self.shape, self.row_offsets, self.columns, values, self.block)
+        return CSRMatrix(self.shape, self.row_offsets, self.columns, values, block=self.block)
 
 
 def _falls(offsets: Array) -> bool:
@@ -230,8 +237,8 @@ def _numbers(name: str, values: ArrayLike) -> Array:
     return array.astype(np.int64)
 
 
-def _sizes(shape: object, block: Any) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Return both as pairs. Raises `PoplibsError`."""
+def _sizes(shape: Sequence[int], block: Sequence[int]) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return (shape, block) as pairs of integers after a check. Raises `PoplibsError`."""
     sizes = check_shape(shape)
     pair = isinstance(block, (list, tuple)) and len(block) == 2
     if not pair or not all(is_count(n, 1) and n <= MOST_BLOCK for n in block):
@@ -247,8 +254,8 @@ def _sizes(shape: object, block: Any) -> tuple[tuple[int, int], tuple[int, int]]
 
 
 @library
-def _found(array: Array, block: Any) -> tuple[Array, Array, Array]:
-    """Return (rows, columns, values) of the blocks of a matrix that hold anything."""
+def _found(array: Array, block: Sequence[int]) -> tuple[Array, Array, Array]:
+    """Return (rows, columns, values) of the blocks of a matrix with any value that is not 0."""
     (rows, columns), (high, wide) = _sizes(array.shape, block)
     blocks = array.reshape(rows // high, high, columns // wide, wide).transpose(0, 2, 1, 3)
     places = np.nonzero((blocks != 0).any(axis=(2, 3)))
@@ -256,7 +263,7 @@ def _found(array: Array, block: Any) -> tuple[Array, Array, Array]:
 
 
 def square(block: tuple[int, int]) -> int:
-    """Return the length of a block that the products know. Raises `PoplibsError`."""
+    """Return the length of a square block that the products support. Raises `PoplibsError`."""
     if block[0] != block[1] or block[0] not in BLOCKS:
         sizes = ", ".join(f"{b} x {b}" for b in BLOCKS)
         raise refused(f"""multiplies blocks of {sizes}, but was given {block[0]} x {block[1]}.

@@ -1,16 +1,17 @@
-"""The product of a sparse matrix whose pattern is fixed when the graph is built, and a dense one.
+"""Products of a sparse matrix whose pattern is fixed when the graph is built, and a dense one.
 
     plan = static.plan_sparse_dense(csr, n, graph.target)
     values = static.create_sparse_dense_mat_mul_lhs(graph, plan)
     x = static.create_sparse_dense_mat_mul_rhs(graph, plan)
     out = static.sparse_dense_mat_mul(graph, csr, values, x, prog, plan=plan)
 
-The values may change from run to run; the pattern is compiled into which tile is sent which rows of
-x. So nothing is looked up, and nothing moves that is not multiplied. A supervisor vertex of each
-tile multiplies its blocks, and what several tiles have of a row is added in a second superstep.
+The values may change between runs. The pattern is compiled: it determines which rows of x are sent
+to which tile, so nothing is looked up, and only rows that are multiplied are moved. A supervisor
+vertex of each tile multiplies its blocks, and partial sums of a row on several tiles are added in a
+second superstep.
 
-Not here: a dense matrix times a sparse one (transpose both), PopLibs' reordering of rows and
-columns (enablePreprocessing), and products in groups.
+Not offered are dense times sparse (transpose both), PopLibs' reordering of rows and columns
+(enablePreprocessing), and products in groups.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from ipu_teach.graph import (
     Vector,
     concat,
 )
-from ipu_teach.poplibs.laying import linear, typed
+from ipu_teach.poplibs.laying import Word, linear, typed
 from ipu_teach.poplibs.library import (
     OWN,
     Free,
@@ -62,10 +63,11 @@ __all__ = [
 
 
 class StaticSparsePartial(SupervisorVertex):
-    """out = for each row of blocks that the tile has any of, their products with blocks of x, added
-    first to last. FLOAT stands for the operands' type, HALF for that of the sums.
+    """out = the sum of products of blocks with blocks of x, for each row of blocks on the tile.
 
-    `columns`: of each block, which block of x; `starts`: the first block of each row.
+    Products are added first to last. FLOAT stands for the dtype of the operands, HALF for that of
+    the sums. `columns` contains the number of the block of x for each block, and `starts` the first
+    block of each row.
     """
 
     values: Input[Vector[FLOAT]]
@@ -93,16 +95,18 @@ class StaticSparsePartial(SupervisorVertex):
         count = len(self.out[0])
         blocks = len(self.columns)
         b = self.block
-        cycles = static_product(rows, blocks, count // b, b, dtype, target)
+        cycles = static_product(rows, blocks, count // b, b, dtype=dtype, target=target)
         if b > 4 and sums is FLOAT:
             cycles += zeroing(rows * count, sums, target)
         return int(cycles)
 
 
 class Pieces(NamedTuple):
-    """The pieces of rows of blocks on tiles. Each piece has its row and its run, in the order of
-    runs, its first block, and its place among all pieces. Places of a row are contiguous, and rows
-    with equally many pieces form one stretch."""
+    """The pieces of rows of blocks on tiles, as parallel arrays in the order of runs.
+
+    Each piece has its row, its run, its first block, and its place among all pieces. The places of
+    a row are contiguous, and so are those of rows with equally many pieces.
+    """
 
     row: Array
     run: Array
@@ -129,8 +133,10 @@ def pieces_of(plan: SparsePlan) -> Pieces:
 def create_sparse_dense_mat_mul_lhs(
     graph: Graph, plan: SparsePlan, name: str = "create_sparse_dense_mat_mul_lhs"
 ) -> Tensor:
-    """Return a variable [blocks, b, b] for the values of the plan's pattern, in its order: each
-    block on a tile that multiplies it."""
+    """Return a variable [blocks, b, b] for the values of the plan's pattern, in its order.
+
+    Each block is on a tile that multiplies it.
+    """
     _check_plan(plan, graph)
     blocks = plan.pattern.num_blocks
     b = plan.pattern.block[0]
@@ -150,9 +156,11 @@ def create_sparse_dense_mat_mul_lhs(
 def create_sparse_dense_mat_mul_rhs(
     graph: Graph, plan: SparsePlan, name: str = "create_sparse_dense_mat_mul_rhs"
 ) -> Tensor:
-    """Return a tensor [k, n] for the dense operand, spread over all tiles, with the plan's parts of
-    the columns one after the other: the data of a row of blocks that a tile is sent is
-    contiguous."""
+    """Return a tensor [k, n] for the dense operand, distributed over all tiles.
+
+    Each of the plan's parts of the columns is contiguous, so that the data of a row of blocks that
+    is sent to a tile is contiguous.
+    """
     _check_plan(plan, graph)
     k = plan.pattern.shape[1]
     tensor = linear(graph, plan.dtype, (k * plan.n,), name)
@@ -172,16 +180,16 @@ def sparse_dense_mat_mul(
     partials_type: type[DType] = FLOAT,
     plan: SparsePlan | None = None,
 ) -> Tensor:
-    """Return csr [m, k] x x [k, n]: a tensor [m, n], FLOAT or HALF like x.
+    """Return csr [m, k] times x [k, n]: a tensor [m, n], FLOAT or HALF like x.
 
-    `values` is a tensor [blocks, b, b] of x's dtype, b 1, 4, 8 or 16, for the blocks of `csr` in
-    its order; csr's own values are ignored. They may change from run to run. For another pattern
-    build another graph, or use `dynamic.sparse_dense_mat_mul`. Rows without blocks are 0.
+    `values` is a tensor [blocks, b, b] of x's dtype, with b = 1, 4, 8 or 16, for the blocks of
+    `csr` in its order; the values of `csr` are ignored. They may change between runs. For another
+    pattern, build another graph, or use `dynamic.sparse_dense_mat_mul`. Rows without blocks are 0.
 
-    A block's product is numpy's in single precision, rounded to `partials_type`. A tile's parts of
-    a row are added first to last, then the tiles' sums in the order of the plan's bands, and the
-    result is rounded once. Compute sets: zero, for rows without blocks; multiply; reduce, unless no
-    row needs it. Raises `PoplibsError`.
+    The product of a block is numpy's in single precision, rounded to `partials_type`. A tile's
+    parts of a row are added first to last, and then the tiles' sums in the order of the plan's
+    bands; the result is rounded once. The compute sets are: zero, for rows without blocks;
+    multiply; reduce, unless no row needs it. Raises `PoplibsError`.
     """
     check_types(x.dtype, partials_type)
     wanted = plan
@@ -196,7 +204,7 @@ def sparse_dense_mat_mul(
             next:  a static product is compiled for one pattern: plan this one and build a new
             graph, or use popsparse.dynamic.sparse_dense_mat_mul, which takes any.""")
     _check_operands(graph, wanted, values, x)
-    return _multiplied(graph, wanted, values, x, prog, debug_context)
+    return _multiplied(graph, wanted, values, x, prog=prog, name=debug_context)
 
 
 def _check_plan(plan: SparsePlan, graph: Graph) -> None:
@@ -212,16 +220,15 @@ def _check_operands(graph: Graph, plan: SparsePlan, values: Tensor, x: Tensor) -
     check_tensor(graph, "values", values, (1, 3) if pattern.block == (1, 1) else (3,))
     check_mapped(graph, "values", values)
     shape = (pattern.num_blocks, *pattern.block)[: values.rank]
-    check_same("shapes of values", values.shape, shape, where, "give each block of csr its values.")
-    check_same(
-        "shapes of x",
-        x.shape,
-        (pattern.shape[1], plan.n),
-        where,
-        "x has as many rows as csr has columns, and the plan's n columns.",
-    )
+    advice = "give each block of csr its values."
+    check_same("shapes of values", values.shape, shape, where, advice=advice)
+    advice = "x has as many rows as csr has columns, and the plan's n columns."
+    wanted = (pattern.shape[1], plan.n)
+    check_same("shapes of x", x.shape, wanted, where, advice=advice)
     for name, tensor in (("values", values), ("x", x)):
-        check_same(f"dtypes of {name}", tensor.dtype, plan.dtype, where, "the plan has the dtype.")
+        check_same(
+            f"dtypes of {name}", tensor.dtype, plan.dtype, where, advice="the plan has the dtype."
+        )
 
 
 def _mapping(graph: Graph) -> Mapping:
@@ -253,15 +260,23 @@ def _multiplied(
         tiles = plan.tiles(part)
         for place, run in zip(places.tolist(), pieces.run.tolist(), strict=True):
             mapping[tiles[run]].append((place * length, (place + 1) * length))
-        _add_products(graph, plan, pieces, (values, x[:, low:high], sums, places), multiply, part)
+        _add_products(
+            graph,
+            plan,
+            pieces,
+            (values, x[:, low:high], sums, places),
+            multiply=multiply,
+            part=part,
+        )
         if not direct:
             graph.set_tile_mapping(sums, mapping)
-            mapping = _add_sums(graph, plan, pieces, sums, out, reduction, part)
+            mapping = _add_sums(graph, plan, pieces, sums, out=out, reduction=reduction, part=part)
         idle = np.flatnonzero(~has_blocks)
         for tile, row in dealt(idle.tolist(), graph.target.num_tiles):
             mapping[tile].append((row * length, (row + 1) * length))
         graph.set_tile_mapping(out, mapping)
-        empty += [out[idle].flatten()] * bool(len(idle))
+        if len(idle):
+            empty.append(out[idle].flatten())
         outs.append(out.reshape((m, high - low)))
     if empty:
         zero(graph, concat(empty), prog, f"{name}/zero")
@@ -280,17 +295,20 @@ def _add_products(
     multiply: ComputeSet,
     part: int,
 ) -> None:
-    """A vertex for each run of blocks, on its tile of a part of the columns."""
+    """Add a vertex for each run of blocks, on its tile for a part of the columns.
+
+    `tensors` are the values, x, the sums, and the rows of the sums for all pieces.
+    """
     values, x, sums, places = tensors
     b = plan.pattern.block[0]
     tiles = plan.tiles(part)
     types = {FLOAT: plan.dtype, HALF: plan.partials}
-    words = [*dict.fromkeys(types.values()), str(b)]
+    words: list[Word] = [*dict.fromkeys(types.values()), str(b)]
     codelet = typed(StaticSparsePartial, words, types, "SparseDenseMatMul", block=b)
     flat = values.flatten()
     order = plan.order
     n = x.shape[1]
-    # whole rows of blocks, or where each value stands alone one list of them
+    # x as rows of blocks, or as one list of values if blocks are single values
     rows = x.flatten() if b == 1 else x.reshape((x.shape[0] // b, b * n))
     columns = plan.pattern.columns[order]
     ends = np.searchsorted(plan.run_of_block, np.arange(plan.num_runs + 1)).tolist()
@@ -324,8 +342,10 @@ def _add_sums(
     reduction: ComputeSet,
     part: int,
 ) -> Mapping:
-    """Add the vertices that add up the pieces of each row, distributed over the tiles that have
-    them. Return the mapping of the result."""
+    """Add the vertices that sum the pieces of each row; return the tile mapping of the result.
+
+    They are distributed over the tiles of the pieces.
+    """
     codelet = adder(plan.partials, plan.dtype, False)
     tiles = plan.tiles(part)
     length = out.shape[1]

@@ -59,12 +59,14 @@ EXTRA.liveness = (kit) => {
       pen.fillStyle = kit.ink.ink;
       if (steady && mark.limit && mark.limit <= most)
         pen.fillRect(mark.x, height(mark.limit) - 0.75, mark.width, 1.5);
-      const ticks = mark.named ? Math.min(mark.count, Math.floor(mark.width / TICK)) : 0;
-      const place = (k) => Math.floor(mark.count * k / ticks);
-      for (let k = 0; k < ticks; k++) {
-        const i = place(k), name = kit.still(i).label.replace(/^\S+ /, "");
-        kit.fitted(`${beginning(i)} ${name}`, mark.x + i * wide, bottom + 12,
-          (place(k + 1) - i) * wide - 6, 11, kit.ink.soft);
+      const gap = Math.ceil(
+        mark.count / Math.max(1, Math.min(mark.count, Math.floor(mark.width / TICK))));
+      for (let i = 0; mark.named && i < mark.count; i += gap) {
+        const name = kit.still(i).label.replace(/^\S+ /, "");
+        const full = `${beginning(i)} ${name}`, room = Math.min(gap, mark.count - i) * wide - 6;
+        // A name that has no room is left out, not cut.
+        kit.text(pen, 6.3 * full.length > room ? beginning(i) : full, mark.x + i * wide,
+          bottom + 12, 11, "left", kit.ink.soft);
       }
       pen.fillStyle = kit.ink.ink;
       if (kit.moving)

@@ -22,6 +22,10 @@ EXTRA.tree = (kit) => {
   const small = () => tree.width < 560,
     column = () => (small() ? Math.min(tree.column, (tree.width - 42) / columns) : tree.column),
     tight = () => small() && longest > tree.width - 42 - lead - column() * (columns - 1);
+  // bar_width in paint.py has the same formula.
+  const broadest = Math.max(...tree.labels.map((text, i) => NAME * text.length + 14 * depth[i] + 14));
+  const bar = () => Math.min(tree.width / 2, Math.max(
+    BAR, tree.width - broadest - lead - tree.column * (columns - 1) - 12));
   const pitch = () => (tight() ? 38 : tree.pitch);  // numbers then stand below the words
 
   function unfolded() {
@@ -61,7 +65,7 @@ EXTRA.tree = (kit) => {
   const draw = {
     tree(mark) {
       const lit = kit.chosen?.mark === mark ? kit.chosen.i : -1, two = tight(),
-        high = pitch(), long = small() ? 30 : BAR, right = mark.x + mark.width,
+        high = pitch(), long = small() ? 30 : bar(), right = mark.x + mark.width,
         { soft, line } = kit.ink;
       const place = (k) => right - long - 12 - column() * (columns - 1 - k);
       const name = (c) => (small() ? mark.columns[c].split(" ").pop() : mark.columns[c]);

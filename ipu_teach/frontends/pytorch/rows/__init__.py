@@ -1,10 +1,10 @@
-"""Functional core ATen, forward and backward, as operations of the IR.
+"""The rows of functional core ATen, forward and backward, as operations of `frontends.ir`.
 
 `ROWS[name](graph, results, *arguments, **keywords)` adds an operation of torch to a graph, and
-returns its value or a list of values. Rows in `SAVING` also take `saved`, a dict that forward and
-backward share. `wrap_to_width` then wraps integers to the width of their dtype. torch must not
-decompose the operations in `KEPT`, nor the calls for which a function in `KEPT_IF` is true. Rows
-raise `Unfit` for cases in which the kit does not compute the same as torch.
+returns its value or a list of values. Rows in `SAVING` also take `saved`, a dict in which the
+forward row leaves values for the backward row. `wrap_to_width` then wraps integers to the width of
+their dtype. torch must not decompose the operations in `KEPT`, nor calls for which the function in
+`KEPT_IF` is true. Rows raise `Unfit` where the kit cannot compute the same as torch.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ import numpy as np
 
 from ipu_teach.frontends.ir import Ir, Unfit, Value
 from ipu_teach.frontends.pytorch.rows.registry import (
+    Argument,
     Operand,
     Results,
     as_bool,
@@ -27,7 +28,10 @@ Unary = Callable[[Ir, Value], Value]
 
 
 def unary(*names: str) -> Callable[[Unary], Unary]:
-    """Return a decorator that adds a row for a function of a value in the dtype of the result."""
+    """Return a decorator that adds a row for a function of one value.
+
+    The function gets the value in the dtype of the result.
+    """
 
     def add(function: Unary) -> Unary:
         def convert_and_call(graph: Ir, results: Results, x: Value) -> Value:
@@ -40,9 +44,9 @@ def unary(*names: str) -> Callable[[Unary], Unary]:
 
 
 def composed(*names: str) -> Callable[[Unary], Unary]:
-    """Return a decorator that adds a row for a function of several operations.
+    """Return a decorator that adds a row for a function that consists of several operations.
 
-    It gets and returns FLOAT, so that HALF results are rounded only once.
+    The function gets and returns FLOAT, so that HALF results are rounded only once.
     """
 
     def add(function: Unary) -> Unary:
@@ -57,7 +61,7 @@ def composed(*names: str) -> Callable[[Unary], Unary]:
 
 
 def _plain(kind: str, keeps_integers: bool = False) -> Unary:
-    """Return the function of one operation of the IR; with `keeps_integers`, it skips integers."""
+    """Return a function of one operation; with `keeps_integers`, integers stay as they are."""
 
     def apply(graph: Ir, x: Value) -> Value:
         return x if keeps_integers and not x.floating else graph.op(kind, x)
@@ -87,7 +91,7 @@ unary("reciprocal")(_plain("inv"))
 
 
 def _nan_to(graph: Ir, x: Value, y: Value) -> Value:
-    """Return y, but NaN where x is NaN."""
+    """Return `y`, except NaN where `x` is NaN."""
     return graph.op("select", graph.op("is_nan", x), x, y)
 
 
@@ -98,7 +102,7 @@ def _abs(graph: Ir, results: Results, x: Value) -> Value:
 
 @row("sign", "sgn")
 def _sign(graph: Ir, results: Results, x: Value) -> Value:
-    """Return -1, 0 or 1. torch's sign of NaN is 0."""
+    """Return -1, 0 or 1, and 0 for NaN, as torch does."""
     if x.dtype is BOOL:
         return x
     y = graph.op("signum", x)
@@ -114,9 +118,10 @@ def _relu(graph: Ir, results: Results, x: Value) -> Value:
 
 @row("round")
 def _round(graph: Ir, results: Results, x: Value, decimals: int = 0) -> Value:
-    """Return x rounded to the nearest, ties to even.
+    """Return x rounded to the nearest integer, with ties to even.
 
-    With decimals, it is computed in FLOAT, as in torch.
+    With `decimals`, it is computed in FLOAT, as in torch. Raises `Unfit` for negative decimals of
+    integers.
     """
     if not x.floating:
         if decimals < 0:
@@ -144,7 +149,7 @@ def _isinf(graph: Ir, results: Results, x: Value) -> Value:
 
 @row("signbit")
 def _signbit(graph: Ir, results: Results, x: Value) -> Value:
-    """Return whether the sign bit is set, also for -0 and NaN."""
+    """Return whether the sign bit is set, including that of -0 and NaN."""
     if x.dtype is BOOL:
         return graph.constant(False, BOOL, x.shape)
     if x.floating:
@@ -160,7 +165,7 @@ def _copysign(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
 
 
 def _exact_at_powers(graph: Ir, x: Value, y: Value, base: float) -> Value:
-    """Return y, a logarithm of x, but the exact integer where x is an integer power of the base."""
+    """Return `y`, a logarithm of `x`, rounded where `x` is an integer power of the base."""
     integer = graph.op("nearby_int", y)
     is_exact = graph.op("eq", graph.op("pow", graph.constant(base, x.dtype), integer), x)
     return graph.op("select", is_exact, integer, y)
@@ -212,7 +217,7 @@ def _acos(graph: Ir, x: Value) -> Value:
 
 
 def _halves_of_exp(graph: Ir, magnitude: Value) -> tuple[Value, Value]:
-    """Return exp(x) / 2 and exp(-x) / 2; the first overflows only if cosh(x) does."""
+    """Return exp(x) / 2 and exp(-x) / 2. The first overflows only if cosh(x) does."""
     root = graph.op("exp", graph.op("mul", magnitude, 0.5))
     growing = graph.op("mul", graph.op("mul", root, 0.5), root)
     return growing, graph.op("mul", graph.op("exp", graph.op("neg", magnitude)), 0.5)
@@ -224,7 +229,10 @@ def _cosh(graph: Ir, x: Value) -> Value:
 
 
 def _odd(graph: Ir, x: Value, near: Value, far: Value, limit: float) -> Value:
-    """Return the odd function of x that is `near` up to a limit and `far` beyond; x for 0."""
+    """Return an odd function of x from formulas for |x|: `near` below `limit`, `far` from there on.
+
+    The result for 0 is x itself, so that -0 stays -0.
+    """
     magnitude = graph.op("abs", x)
     y = graph.op("select", graph.op("lt", magnitude, limit), near, far)
     y = graph.op("select", graph.op("lt", x, 0.0), graph.op("neg", y), y)
@@ -233,9 +241,9 @@ def _odd(graph: Ir, x: Value, near: Value, far: Value, limit: float) -> Value:
 
 @composed("sinh")
 def _sinh(graph: Ir, x: Value) -> Value:
-    """Return sinh(x), for |x| up to 1 as (t + t / (t + 1)) / 2 with t = exp(x) - 1.
+    """Return sinh(x), for |x| below 1 as (t + t / (t + 1)) / 2 with t = exp(|x|) - 1.
 
-    There, exp(x) - exp(-x) would cancel.
+    There, exp(x) - exp(-x) would lose digits by cancellation.
     """
     magnitude = graph.op("abs", x)
     t = graph.op("expm1", magnitude)
@@ -245,7 +253,7 @@ def _sinh(graph: Ir, x: Value) -> Value:
 
 @composed("asinh")
 def _asinh(graph: Ir, x: Value) -> Value:
-    """Return log1p(x + x² / (1 + sqrt(x² + 1))), or log(2 x) where the square would overflow."""
+    """Return log1p(x + x² / (1 + sqrt(x² + 1))), or log(2 x) where the square could overflow."""
     magnitude = graph.op("abs", x)
     square = graph.op("square", magnitude)
     root = graph.op("add", graph.op("sqrt", graph.op("add", square, 1.0)), 1.0)
@@ -258,7 +266,7 @@ def _asinh(graph: Ir, x: Value) -> Value:
 def _acosh(graph: Ir, x: Value) -> Value:
     """Return acosh(x) as log1p(t + sqrt(t (t + 2))) with t = x - 1.
 
-    Where the square would overflow, it is log(2 x).
+    Where the square could overflow, it is log(2 x).
     """
     t = graph.op("sub", x, 1.0)
     root = graph.op("sqrt", graph.op("mul", t, graph.op("add", t, 2.0)))
@@ -276,7 +284,8 @@ def _atanh(graph: Ir, x: Value) -> Value:
     return graph.op("select", graph.op("eq", x, 0.0), x, y)
 
 
-_TAIL = (  # coefficients of a Chebyshev fit to log(erfc(x) / t) + x², with t = 1 / (1 + x / 2)
+# the coefficients of a Chebyshev fit to log(erfc(x) / t) + x², with t = 1 / (1 + x / 2)
+_TAIL = (
     -1.26551223, 1.00002368, 0.37409196, 0.09678418, -0.18628806,
     0.27886807, -1.13520398, 1.48851587, -0.82215223, 0.17087277,
 )  # fmt: skip
@@ -284,7 +293,7 @@ _TAIL = (  # coefficients of a Chebyshev fit to log(erfc(x) / t) + x², with t =
 
 @composed("erfc")
 def _erfc(graph: Ir, x: Value) -> Value:
-    """Return 1 - erf(x) up to 0.5, and beyond a formula with a small relative error."""
+    """Return 1 - erf(x) up to 0.5, and above it a formula with a small relative error."""
     t = graph.op("inv", graph.op("add", graph.op("mul", x, 0.5), 1.0))
     polynomial = graph.constant(_TAIL[-1], x.dtype)
     for coefficient in _TAIL[-2::-1]:
@@ -329,7 +338,7 @@ def _elu(
 def _hardtanh_backward(
     graph: Ir, results: Results, gradient: Value, x: Value, low: float, high: float
 ) -> Value:
-    """Return the gradient inside the bounds, and 0 elsewhere and where x is NaN."""
+    """Return the gradient inside the bounds, and 0 outside of them and where x is NaN."""
     is_inside = graph.op("logical_and", graph.op("gt", x, low), graph.op("lt", x, high))
     return graph.op("select", is_inside, gradient, graph.constant(0.0, gradient.dtype))
 
@@ -338,7 +347,7 @@ def _hardtanh_backward(
 def _smooth_l1_backward(
     graph: Ir, results: Results, gradient: Value, x: Value, y: Value, reduction: int, beta: float
 ) -> Value:
-    """Return the gradient: ±1 from a distance of `beta` on, and difference / beta below.
+    """Return the gradient: difference / beta below a distance of `beta`, and ±1 from there on.
 
     It is NaN where the difference is NaN.
     """
@@ -358,22 +367,23 @@ def _leaky_relu(graph: Ir, results: Results, x: Value, slope: float = 0.01) -> V
 
 @row("linspace", kept=True)
 def _linspace(
-    graph: Ir, results: Results, start: Operand, end: Operand, steps: int, **_: object
+    graph: Ir, results: Results, start: Operand, end: Operand, steps: int, **_: Argument
 ) -> Value:
-    """Return evenly spaced numbers, numeric from the nearer end as in torch."""
+    """Return evenly spaced numbers, each computed from the nearer end, as in torch."""
     first, last = (as_dtype(graph, as_dtype(graph, v, results.dtype), FLOAT) for v in (start, end))
     step = graph.op("mul", graph.op("sub", last, first), 1 / max(steps - 1, 1))
     places = np.arange(steps)
     up = graph.op("mul", step, graph.constant(places, FLOAT))
     down = graph.op("mul", step, graph.constant(steps - 1 - places, FLOAT))
     is_first_half = graph.constant(places < steps // 2 + (steps == 1), BOOL)
-    rising, falling = graph.op("add", first, up), graph.op("sub", last, down)
+    rising = graph.op("add", first, up)
+    falling = graph.op("sub", last, down)
     return as_dtype(graph, graph.op("select", is_first_half, rising, falling), results.dtype)
 
 
 @row("angle")
 def _angle(graph: Ir, results: Results, x: Value) -> Value:
-    """Return pi for negative numbers, 0 for others, and NaN for NaN."""
+    """Return pi for negative numbers, 0 for all others, and NaN for NaN."""
     x = as_dtype(graph, x, results.dtype)
     angle = graph.op("select", graph.op("lt", x, 0.0), pi, graph.constant(0.0, x.dtype))
     return _nan_to(graph, x, expand(graph, angle, x.shape))
@@ -418,7 +428,7 @@ def _atan2(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
 
 
 def extreme(graph: Ir, kind: str, a: Value, b: Value) -> Value:
-    """Return the maximum ("max") or minimum ("min") of two; NaN if either is NaN."""
+    """Return the maximum ("max") or the minimum ("min") of two values; NaN if either is NaN."""
     if a.dtype is BOOL:
         return graph.op("logical_or" if kind == "max" else "logical_and", a, b)
     return graph.op(kind, a, b)
@@ -435,7 +445,10 @@ def _minimum(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
 
 
 def _ignoring_nan(kind: str) -> Callable[..., Value]:
-    """Return the row of a maximum or minimum of two that ignores one NaN."""
+    """Return the row function for a maximum or minimum of two.
+
+    It ignores NaN, unless both operands are NaN.
+    """
 
     def extreme_of_numbers(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
         a, b = (expand(graph, v, results.shape) for v in in_dtype(graph, results, a, b))
@@ -472,12 +485,13 @@ def _clamp_max(graph: Ir, results: Results, x: Value, max: Operand) -> Value:
 
 @row("hypot")
 def _hypot(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
-    """Return sqrt(a² + b²) as the larger times sqrt(1 + ratio²).
+    """Return sqrt(a² + b²), computed as the larger of |a| and |b| times sqrt(1 + ratio²).
 
-    It overflows only if the result does, and is infinite if either is infinite.
+    It overflows only if the result does, and is infinite if either operand is infinite.
     """
     a, b = (graph.op("abs", v) for v in in_dtype(graph, results, a, b))
-    large, small = graph.op("max", a, b), graph.op("min", a, b)
+    large = graph.op("max", a, b)
+    small = graph.op("min", a, b)
     ratio = graph.op("div", small, large)
     y = graph.op("mul", large, graph.op("sqrt", graph.op("add", graph.op("square", ratio), 1.0)))
     y = graph.op("select", graph.op("eq", large, 0.0), large, y)
@@ -493,7 +507,7 @@ def _hardtanh(graph: Ir, results: Results, x: Value, low: float = -1, high: floa
 
 @row("pow")
 def _pow(graph: Ir, results: Results, base: Operand, b: Operand) -> Value:
-    """Return squares, cubes and roots by separate operations as in torch, and others by "pow"."""
+    """Return a power. Squares, cubes and roots are separate operations, as in torch."""
     a: Value = as_dtype(graph, base, results.dtype)
     if not isinstance(b, Value) and is_float(results.dtype):
         if b == 1:
@@ -510,7 +524,7 @@ def _pow(graph: Ir, results: Results, base: Operand, b: Operand) -> Value:
 
 
 def _comparison(kind: str) -> Callable[..., Value]:
-    """Return the row of a comparison, in the dtype to which torch promotes both sides."""
+    """Return the row function for a comparison, in the dtype to which torch promotes both sides."""
 
     def compare(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
         common, dtype = results.promoted()
@@ -527,7 +541,7 @@ for _name, _kind in {
 
 
 def _logical(kind: str) -> Callable[..., Value]:
-    """Return the row of an operation of two bools."""
+    """Return the row function for an operation of two bools."""
 
     def combine(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
         return graph.op(kind, as_bool(graph, a), as_bool(graph, b))

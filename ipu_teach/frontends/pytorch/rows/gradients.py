@@ -1,6 +1,7 @@
-"""Gradients of torch's autograd for which the IR has a row.
+"""Rows for gradients in torch's autograd for which the kit has an operation.
 
-torch would compose them of several operations: that of a ReLU as a comparison and a selection.
+torch would compose each of several operations: the gradient of a ReLU, for example, as a comparison
+and a selection.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def _threshold_backward(
 
 
 def _by_output(kind: str) -> Callable[..., Value]:
-    """Return the row of the gradient of a non-linearity, from its output."""
+    """Return the row function for the gradient of a non-linearity, computed from its output."""
 
     def backward(graph: Ir, results: Results, gradient: Value, y: Value) -> Value:
         return graph.op("non_linearity_grad", y, gradient, kind=kind)
@@ -44,7 +45,7 @@ row("tanh_backward", kept=True)(_by_output("TANH"))
 
 
 def _at_the_end(graph: Ir, x: Value, dim: int) -> Value:
-    """Return x with a dimension and the last one exchanged."""
+    """Return x with dimension `dim` and the last dimension exchanged."""
     rank = len(x.shape)
     return x if rank < 2 or dim % rank == rank - 1 else ir.transpose(graph, x, dim, -1)
 
@@ -85,7 +86,8 @@ def _slice_backward(
     if step != 1:
         place = {"dim": axis, "begin": begin, "end": stop, "step": step}
         return graph.op("put", gradient, shape=tuple(sizes), **place)
-    lower, upper = [0] * len(sizes), [0] * len(sizes)
+    lower = [0] * len(sizes)
+    upper = [0] * len(sizes)
     lower[axis] = begin
     upper[axis] = sizes[axis] - stop
     if not any(lower + upper):
@@ -111,7 +113,8 @@ def _dropout_backward(
 ) -> Value:
     """Return gradient * mask * scale.
 
-    If the mask of the forward, which includes the scale, is found, it is used.
+    If `kept`, whether each element was kept, was computed from a mask that includes the scale, this
+    mask is used.
     """
     gradient = graph.cast(gradient, results.dtype)
     maker = graph.maker()
@@ -128,6 +131,7 @@ def _dropout_backward(
 def _is_plain_sum(
     gradient: torch.Tensor, index: torch.Tensor, rows: int, padding: int, by_frequency: bool
 ) -> bool:
+    """Return whether the gradient of an embedding is a sum, not scaled by frequency."""
     return not by_frequency
 
 

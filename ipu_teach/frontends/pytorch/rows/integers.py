@@ -1,4 +1,4 @@
-"""Integers: their widths, divisions and remainders, and their bits.
+"""Integers: their widths, divisions and remainders, and operations on bits.
 
 int8 to int64 are INT, which has 32 bits. Results of int8, int16 and uint8 wrap to their width.
 """
@@ -11,6 +11,7 @@ from ipu_teach.frontends.ir import Ir, Unfit, Value
 from ipu_teach.frontends.pytorch.rows.elementwise import in_dtype
 from ipu_teach.frontends.pytorch.rows.registry import (
     MOVES,
+    Argument,
     Operand,
     Results,
     as_bool,
@@ -25,7 +26,7 @@ NARROW = {"uint8": 8, "int8": 8, "int16": 16}
 
 
 def wrap_to_width(graph: Ir, name: str, results: Results, value: Value) -> Value:
-    """Return an integer result of the row `name`, wrapped to the width of torch's dtype."""
+    """Return the result of the row `name`; integers are wrapped to the width of torch's dtype."""
     dtype = str(getattr(results.tensors[0], "dtype", "")).removeprefix("torch.")
     if dtype not in NARROW or name in MOVES or value.dtype is not INT:
         return value
@@ -46,7 +47,7 @@ def _check_divisor(graph: Ir, divisor: Value) -> None:
 
 
 def _unlike_signs(graph: Ir, rest: Value, divisor: Value) -> Value:
-    """Return whether a remainder is not 0 and has another sign than its divisor."""
+    """Return whether a remainder is not 0, and has another sign than its divisor."""
     zero = graph.constant(0, rest.dtype)
     signs = graph.op("neq", graph.op("lt", rest, zero), graph.op("lt", divisor, zero))
     return graph.op("logical_and", graph.op("neq", rest, zero), signs)
@@ -64,7 +65,7 @@ def _floored(graph: Ir, a: Value, b: Value) -> Value:
     floor = graph.op("floor", share)
     is_above = graph.op("gt", graph.op("sub", share, floor), 0.5)
     floor = graph.op("select", is_above, graph.op("add", floor, 1.0), floor)
-    # a result of 0 has the sign of the quotient; a division by 0 is infinite or NaN
+    # 0 gets the sign of the quotient, and a division by 0 is infinite or NaN, as in torch
     floor = graph.op("select", graph.op("eq", share, 0.0), graph.op("mul", quotient, 0.0), floor)
     return graph.op("select", graph.op("eq", b, 0.0), quotient, floor)
 
@@ -105,7 +106,7 @@ def _remainder(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
 
 
 def _bits(kind: str, of_bools: str) -> Callable[..., Value]:
-    """Return the row of an operation of bits; `of_bools` is the operation for BOOL."""
+    """Return the row function for an operation on bits; `of_bools` is the operation for BOOL."""
 
     def combine(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
         if results.dtype is BOOL:
@@ -133,7 +134,7 @@ def _shift_operands(graph: Ir, results: Results, a: Operand, b: Operand) -> list
 
 @row("bitwise_left_shift", "__lshift__")
 def _left_shift(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
-    """Return the shifted bits; 0 if the shift is negative or at least the width."""
+    """Return the shifted bits, or 0 if the shift is negative or at least the width."""
     a, b = _shift_operands(graph, results, a, b)
     is_valid = graph.op("logical_and", graph.op("gteq", b, 0), graph.op("lt", b, 32))
     bits = graph.op("select", is_valid, b, graph.constant(0, INT))
@@ -142,7 +143,7 @@ def _left_shift(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
 
 @row("bitwise_right_shift", "__rshift__")
 def _right_shift(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
-    """Return the bits shifted with copies of the sign.
+    """Return the bits shifted to the right, with copies of the sign from the left.
 
     If the shift is negative or too wide, all bits are copies of the sign.
     """
@@ -152,5 +153,5 @@ def _right_shift(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
 
 
 @row("_to_copy", "to")
-def _to_copy(graph: Ir, results: Results, x: Value, *_: object, **__: object) -> Value:
+def _to_copy(graph: Ir, results: Results, x: Value, *_: Argument, **__: Argument) -> Value:
     return as_dtype(graph, x, results.dtype)

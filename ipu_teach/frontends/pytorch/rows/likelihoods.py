@@ -1,4 +1,4 @@
-"""Losses of class numbers: the negative log likelihood, and functions that cross entropy shares."""
+"""Losses of class numbers: the negative log likelihood, and functions for cross entropy."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import torch
 
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import Ir, Value
-from ipu_teach.frontends.pytorch.rows.registry import Results, row
+from ipu_teach.frontends.pytorch.rows.registry import Argument, Results, row
 from ipu_teach.poplibs.popops import MASKED_LABEL_CODE
 from ipu_teach.types import FLOAT, INT, UNSIGNED_INT
 
@@ -23,8 +23,8 @@ def class_rows(graph: Ir, x: Value) -> Value:
 def class_numbers(graph: Ir, labels: Value, classes: int, ignored: int) -> tuple[Value, bool]:
     """Return class numbers as UNSIGNED_INT [rows], and whether some may be ignored.
 
-    The host checks the class numbers that it feeds. Among those, `IGNORED` is only expected if the
-    host has fed it.
+    The host checks the class numbers that it feeds. If the ignored number is `IGNORED`, torch's
+    default, these may only contain it if the host has fed it before.
     """
     rows = graph.op("reshape", labels, shape=(labels.size,)) if len(labels.shape) != 1 else labels
     numbers = graph.op("reinterpret", rows, dtype=UNSIGNED_INT) if rows.dtype is INT else rows
@@ -47,7 +47,7 @@ def count_of(graph: Ir, numbers: Value, is_masked: bool) -> Value:
 
 
 def mean_of(graph: Ir, total: Value, count: Value) -> Value:
-    """Return total / count; NaN for a count of 0, in which case the gradient of the total is 0."""
+    """Return total / count. If `count` is 0, this is NaN, and the gradient of the total is 0."""
     if count.number is not None:
         return graph.op("mul", total, 1 / count.number)
     mean = graph.op("div", total, graph.op("max", count, 1.0))
@@ -56,8 +56,9 @@ def mean_of(graph: Ir, total: Value, count: Value) -> Value:
 
 
 def _has_no_weights(
-    x: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, *others: object
+    x: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, *others: Argument
 ) -> bool:
+    """Return whether a negative log likelihood has no class weights."""
     return weight is None
 
 
@@ -66,8 +67,9 @@ def _had_no_weights(
     x: torch.Tensor,
     target: torch.Tensor,
     weight: torch.Tensor | None,
-    *others: object,
+    *others: Argument,
 ) -> bool:
+    """Return whether the loss had no class weights, from the arguments of its backward."""
     return weight is None
 
 
@@ -75,7 +77,7 @@ def _had_no_weights(
 def _nll(
     graph: Ir, results: Results, x: Value, labels: Value, weight: None, reduction: int, ignored: int
 ) -> list[Value]:
-    """Return the loss and the total weight.
+    """Return the negative log likelihood of class numbers, and the total weight.
 
     `reduction` is 0 for none, 1 for the mean, and 2 for the sum.
     """

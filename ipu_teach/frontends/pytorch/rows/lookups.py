@@ -1,8 +1,8 @@
 """Look-ups by index: gathering, scattering and embeddings.
 
-The rows of the IR take unsigned indices. In torch, negative indices count from the end only in
-subscripts (`x[index]`, `x[index] = y`), which wrap them first; elsewhere they are errors. The host
-checks indices that it feeds. Indices that the device computes are not checked.
+The operations of the kit take unsigned indices. In torch, negative indices count from the end only
+in subscripts (`x[index]`, `x[index] = y`), which wrap them first; elsewhere they are errors. The
+host checks indices that it feeds. Indices that the device computes are not checked.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 from ipu_teach.frontends.ir import Ir, Unfit, Value
 from ipu_teach.frontends.pytorch.rows.integers import _floored
 from ipu_teach.frontends.pytorch.rows.registry import (
+    Argument,
     Ints,
     Operand,
     Results,
@@ -38,10 +39,10 @@ MASKS = Unfit(
 
 
 def fed_through(graph: Ir, index: Value) -> Value | None:
-    """Return the input from the host that an index is a view of, or None.
+    """Return the host's input of which an index is a view, or None.
 
-    Labels in which an ignored number has been replaced by 0, as by torch's own losses, count as the
-    input, which may then also contain that number.
+    An index in which an ignored label was replaced by 0, as in torch's own losses, counts as a view
+    too. The input may then also contain this label.
     """
     makers = graph.maker()
     ignored = None
@@ -66,7 +67,7 @@ def fed_through(graph: Ir, index: Value) -> Value | None:
 
 
 def unsigned(graph: Ir, index: Value, size: int, is_subscript: bool = False) -> Value:
-    """Return indices into `size` elements as UNSIGNED_INT; those of subscripts may be negative.
+    """Return indices into `size` elements as UNSIGNED_INT. Subscripts may be negative.
 
     :raises Unfit: if the index is a mask, or a constant that is out of range.
     """
@@ -93,7 +94,7 @@ def unsigned(graph: Ir, index: Value, size: int, is_subscript: bool = False) -> 
 
 
 def _is_counted(graph: Ir, index: Value) -> bool:
-    """Return whether an index is a place that the device has computed, which is never negative."""
+    """Return whether an index is a position that the device has computed, so not negative."""
     maker = graph.maker().get(index)
     if maker is None or maker.kind != "reinterpret":
         return False
@@ -101,7 +102,7 @@ def _is_counted(graph: Ir, index: Value) -> bool:
 
 
 def linear(graph: Ir, indices: Sequence[Value], sizes: Ints, is_subscript: bool = True) -> Value:
-    """Return several indices as one index into all elements; the last dimension is contiguous."""
+    """Return several indices as one index into all elements, with the last dimension contiguous."""
     total: Value | None = None
     for index, size in zip(indices, sizes, strict=True):
         place = unsigned(graph, index, size, is_subscript)
@@ -111,7 +112,7 @@ def linear(graph: Ir, indices: Sequence[Value], sizes: Ints, is_subscript: bool 
 
 
 def _element_places(graph: Ir, x: Value, dim: int, index: Value) -> Value:
-    """Return the places in the flattened x of the elements that torch's gather reads."""
+    """Return the positions, in the flattened `x`, of the elements that torch's gather reads."""
     rank = len(x.shape)
     indices = [
         index if d == dim % rank else _constant_places(graph, index.shape, d) for d in range(rank)
@@ -120,17 +121,18 @@ def _element_places(graph: Ir, x: Value, dim: int, index: Value) -> Value:
 
 
 def _constant_places(graph: Ir, shape: Ints, dim: int) -> Value:
-    """Return UNSIGNED_INT: for each element of a shape, its place along a dimension."""
+    """Return UNSIGNED_INT: the position of each element of a shape along a dimension."""
     places = np.broadcast_to(along_axis(np.arange(shape[dim]), len(shape), dim), shape)
     return graph.constant(places, UNSIGNED_INT)
 
 
 def _at_least_1d(graph: Ir, *values: Value) -> list[Value]:
-    """Return values, with single numbers as [1]."""
+    """Return the values, with single numbers as [1]."""
     return [v if v.shape else reshape(graph, v, (1,)) for v in values]
 
 
 def _column(graph: Ir, x: Value) -> Value:
+    """Return x as [elements, 1]."""
     return reshape(graph, x, (x.size, 1))
 
 
@@ -160,7 +162,7 @@ def _index_select(graph: Ir, results: Results, x: Value, dim: int, index: Value)
 
 
 @row("embedding", moves=True)
-def _embedding(graph: Ir, results: Results, table: Value, index: Value, *_: object) -> Value:
+def _embedding(graph: Ir, results: Results, table: Value, index: Value, *_: Argument) -> Value:
     return graph.op("gather", table, unsigned(graph, index, table.shape[0]))
 
 
@@ -170,24 +172,34 @@ def _take(graph: Ir, results: Results, x: Value, index: Value) -> Value:
 
 
 class Subscript:
-    """The indices of `x[i, :, j]`: x with the indexed dimensions first, and one index into them."""
+    """The indices of `x[i, :, j]`, as one index into the indexed dimensions of x.
+
+    Attributes:
+        order: the dimensions of x, with the indexed ones first.
+        front: x in this order.
+        place: one index into the indexed dimensions.
+        rest: the sizes of the other dimensions.
+        rows: x as [indexed elements, *rest].
+        lead: the number of dimensions before the index in the result.
+        back: the order of dimensions that puts [*place, *rest] in torch's order.
+    """
 
     def __init__(self, graph: Ir, x: Value, indices: Sequence[Value | None]) -> None:
-        given_indices = [v for v in indices if v is not None]
-        if any(v.dtype is BOOL for v in given_indices):
+        present = [v for v in indices if v is not None]
+        if any(v.dtype is BOOL for v in present):
             raise MASKS
-        shape = np.broadcast_shapes(*(v.shape for v in given_indices))
-        given_indices = [expand(graph, v, shape) for v in given_indices]
+        shape = np.broadcast_shapes(*(v.shape for v in present))
+        expanded = [expand(graph, v, shape) for v in present]
         dims = [d for d, v in enumerate(indices) if v is not None]
         is_contiguous = dims == [*range(dims[0], dims[0] + len(dims))]
         self.order = [*dims, *(d for d in range(len(x.shape)) if d not in dims)]
-        self.front = permute(graph, x, self.order)  # x with the indexed dimensions first
-        self.place = linear(graph, given_indices, [x.shape[d] for d in dims])
+        self.front = permute(graph, x, self.order)
+        self.place = linear(graph, expanded, [x.shape[d] for d in dims])
         self.rest = self.front.shape[len(dims) :]
         self.rows = reshape(
             graph, self.front, (int(np.prod([x.shape[d] for d in dims])), *self.rest)
         )
-        # torch puts the dimensions of indices that are not adjacent first
+        # if the indexed dimensions are not adjacent, torch puts the index first
         self.lead = dims[0] if is_contiguous else 0
         rank = len(shape)
         self.back = [
@@ -197,7 +209,7 @@ class Subscript:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of the elements that are read or written, in torch's order."""
+        """The shape, in torch's order, of the elements that are read or written."""
         shape = (*self.place.shape, *self.rest)
         return tuple(shape[d] for d in self.back)
 
@@ -220,7 +232,7 @@ def _index_put(
     values = as_dtype(graph, values, x.dtype)
     masks = [v for v in indices if v is not None]
     if masks[0].dtype is BOOL:
-        return _masked_put(graph, x, indices, values, accumulate)
+        return _masked_put(graph, x, indices, values, accumulate=accumulate)
     subscript = Subscript(graph, x, indices)
     if not subscript.place.size or not x.size:
         return x
@@ -236,7 +248,7 @@ def _index_put(
 def _put(
     graph: Ir, results: Results, x: Value, index: Value, source: Value, accumulate: bool = False
 ) -> Value:
-    """Return x with elements of its flattened form replaced, or added to."""
+    """Return x with elements of its flattened form replaced; with `accumulate`, added to."""
     if not index.size:
         return x
     places = reshape(graph, unsigned(graph, index, x.size, is_subscript=True), (index.size,))
@@ -247,11 +259,11 @@ def _put(
 
 
 def _masked_put(
-    graph: Ir, x: Value, indices: Sequence[Value | None], values: Value, accumulate: bool
+    graph: Ir, x: Value, indices: Sequence[Value | None], values: Value, *, accumulate: bool
 ) -> Value:
     """Return the result of `x[mask] = number`, for a mask of the first dimensions.
 
-    Raises `Unfit`.
+    Raises `Unfit` for several indices, and for several values.
     """
     mask = indices[0]
     if mask is None or len(indices) > 1 or values.size != 1:
@@ -283,13 +295,13 @@ def _scatter(
                 f"scatter with reduce={reduce!r} is not supported",
                 "choose reduce='add', or torch.scatter_reduce with 'sum', 'mean', 'amax', 'amin'.",
             )
-        return _scatter_add(graph, results, x, dim, index, source)
+        return _scatter_add(graph, results, x, dim=dim, index=index, source=source)
     if not index.size or not x.size:
         return x
     x, index = _at_least_1d(graph, x, index)
     source = _source(graph, source, x, index)
     if _is_one_per_row(x, index, dim):
-        y = _written_once(graph, x, index, source, dim)
+        y = _written_once(graph, x, index, source=source, dim=dim)
     else:
         rows = _column(graph, x)
         places = _element_places(graph, x, dim, index)
@@ -304,9 +316,9 @@ def _is_one_per_row(x: Value, index: Value, dim: int) -> bool:
 
 
 def _written_once(graph: Ir, x: Value, index: Value, source: Value, dim: int) -> Value:
-    """Return x with one element of each row replaced, by comparing places.
+    """Return x with one element of each row along `dim` replaced.
 
-    So no element moves.
+    The positions are compared, so that no element has to move to another tile.
     """
     places = np.arange(x.shape[dim])
     grid = np.broadcast_to(along_axis(places, len(x.shape), dim), x.shape)
@@ -328,7 +340,7 @@ def _scatter_add(
 
 
 def _added(graph: Ir, rows: Value, places: Value, updates: Value) -> Value:
-    """Return rows with updates added. Raises `Unfit` for BOOL."""
+    """Return `rows` with updates added at `places`. Raises `Unfit` for BOOL."""
     if rows.dtype is BOOL:
         raise Unfit("booleans cannot be added", "x.int(), and compare the result with 0.")
     return graph.op("scatter_add", rows, places, updates)
@@ -388,14 +400,18 @@ def _scatter_reduce(
 
 
 def _negated(graph: Ir, x: Value) -> Value:
-    """Return x in reverse order: -x, or for integers ~x, which does not overflow."""
+    """Return -x, or ~x for integers, which reverses their order without overflow."""
     return graph.op("bitwise_not" if x.dtype is INT else "neg", x)
 
 
 def _unless_hit(
     graph: Ir, count: Value, rows: Value, otherwise: float, include_self: bool
 ) -> Value:
-    """Return the values that updates start from: x, or `otherwise` where x does not count."""
+    """Return the values that updates start from.
+
+    These are the elements of x. If `include_self` is false, they are `otherwise` where `count`, the
+    number of updates, is not 0.
+    """
     if include_self:
         return rows
     neutral = graph.constant(otherwise, rows.dtype)

@@ -1,4 +1,4 @@
-"""Norms. The forward puts what the backward reads into `saved`, by its mean."""
+"""Norms. A forward row leaves values for its backward row in `saved`, by the value of its means."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ipu_teach.types import FLOAT
 
 
 def _check(x: Value, eps: float) -> None:
-    """Raise `Unfit` for a negative eps, and for an x without elements."""
+    """Raise `Unfit` for a negative `eps`, and for an `x` without elements."""
     if eps < 0:
         raise Unfit(f"eps is {eps}", "give an eps of 0 or more, such as 1e-5.")
     if not x.size:
@@ -22,12 +22,13 @@ def _norm_results(
     graph: Ir,
     kind: str,
     x: Value,
+    *,
     gamma: Value | None,
     beta: Value | None,
     eps: float,
     groups: int | None = None,
 ) -> tuple[Value, ...]:
-    """Return the result, the normalised x, the means and 1 / the standard deviations."""
+    """Return the result, the normalised x, the means, and 1 / the standard deviations."""
     _check(x, eps)
     channels = x.shape[1]
     scale = graph.constant(1.0, x.dtype, (channels,)) if gamma is None else gamma
@@ -38,7 +39,7 @@ def _norm_results(
 
 
 def _statistics(graph: Ir, results: Results, mean: Value, inverse: Value) -> list[Value]:
-    """Return the means and 1 / the standard deviations with torch's shapes and dtypes."""
+    """Return the means, and 1 / the standard deviations, in torch's shapes and dtypes."""
     return [
         graph.cast(reshape(graph, v, results.shapes[i]), results.dtypes[i] or v.dtype)
         for i, v in ((1, mean), (2, inverse))
@@ -48,7 +49,10 @@ def _statistics(graph: Ir, results: Results, mean: Value, inverse: Value) -> lis
 def _zeros(
     graph: Ir, mask: Ints, *likes: tuple[Value | None, tuple[int, ...]]
 ) -> list[Value | None]:
-    """Return the gradients that `mask` asks for, of a norm without elements."""
+    """Return the gradients of a norm without elements, those that `mask` asks for.
+
+    `likes` has a value with the dtype, or None for FLOAT, and the shape of each gradient.
+    """
     zeros = [graph.constant(0.0, FLOAT if v is None else v.dtype, shape) for v, shape in likes]
     return [v if is_wanted else None for v, is_wanted in zip(zeros, mask, strict=True)]
 
@@ -63,7 +67,10 @@ def _gradients(
     inverse: Value,
     gamma: Value | None,
 ) -> list[Value | None]:
-    """Return the gradients of x, gamma and beta, those that `mask` asks for."""
+    """Return the gradients of x, gamma and beta, those that `mask` asks for.
+
+    `whitened` is the normalised x, and `inverse` is 1 / the standard deviations.
+    """
     by_x = by_gamma = by_beta = None
     if mask[0]:
         ones = graph.constant(1.0, gradient.dtype, (gradient.shape[1],))
@@ -99,15 +106,18 @@ def _batch_norm(
     eps: float,
     saved: Saved,
 ) -> list[Value | None]:
-    """Return the norm by the batch's statistics, and blend these into the running ones.
+    """Return the norm, the statistics, and the new running mean and variance.
 
-    If it is not training, the norm uses the running statistics.
+    In training, the norm uses the statistics of the batch, which are blended into the running ones.
+    Otherwise it uses the running statistics.
     """
     if not training:
         empty = graph.constant(0.0, mean.dtype, (0,))
         y = _with_statistics(graph, x, gamma, beta, mean=mean, var=var, eps=eps)
         return [y, empty, empty, mean, var]
-    y, whitened, average, inverse = _norm_results(graph, "batch", x, gamma, beta, eps)
+    y, whitened, average, inverse = _norm_results(
+        graph, "batch", x, gamma=gamma, beta=beta, eps=eps
+    )
     mean_out, inverse_out = _statistics(graph, results, average, inverse)
     saved[mean_out] = whitened, inverse
     count = x.size // x.shape[1]
@@ -130,7 +140,7 @@ def _with_statistics(
     var: Value,
     eps: float,
 ) -> Value:
-    """Return the batch norm by the given mean and variance."""
+    """Return the batch norm with a given mean and variance."""
     _check(x, eps)
     gamma, beta = (v if v is None else graph.cast(v, x.dtype) for v in (gamma, beta))
     return ir.batch_norm(
@@ -158,8 +168,8 @@ def _batch_norm_alone(
     eps: float,
     saved: Saved,
 ) -> list[Value]:
-    """Return the norm by the batch's statistics, without running ones."""
-    y, whitened, mean, inverse = _norm_results(graph, "batch", x, gamma, beta, eps)
+    """Return the norm and the statistics of the batch, without running statistics."""
+    y, whitened, mean, inverse = _norm_results(graph, "batch", x, gamma=gamma, beta=beta, eps=eps)
     mean_out, inverse_out = _statistics(graph, results, mean, inverse)
     saved[mean_out] = whitened, inverse
     return [y, mean_out, inverse_out]
@@ -237,7 +247,9 @@ def _layer_norm(
     size = prod(shape)
     rows = reshape(graph, x, (x.size // max(size, 1), size))
     gamma, beta = (v if v is None else reshape(graph, v, (size,)) for v in (gamma, beta))
-    y, whitened, mean, inverse = _norm_results(graph, "layer", rows, gamma, beta, eps)
+    y, whitened, mean, inverse = _norm_results(
+        graph, "layer", rows, gamma=gamma, beta=beta, eps=eps
+    )
     mean_out, inverse_out = _statistics(graph, results, mean, inverse)
     saved[mean_out] = whitened, inverse
     return [reshape(graph, y, x.shape), mean_out, inverse_out]
@@ -258,7 +270,8 @@ def _layer_norm_backward(
     saved: Saved,
 ) -> list[Value | None]:
     if not x.size:
-        return _zeros(graph, mask, (x, x.shape), (gamma, tuple(shape)), (beta, tuple(shape)))
+        of_parameters = (gamma, tuple(shape)), (beta, tuple(shape))
+        return _zeros(graph, mask, (x, x.shape), *of_parameters)
     whitened, inverse = saved[mean]
     size = prod(shape)
     rows = reshape(graph, gradient, whitened.shape)
@@ -283,7 +296,7 @@ def _group_norm(
     saved: Saved,
 ) -> list[Value]:
     y, whitened, mean, inverse = _norm_results(
-        graph, "group", x, gamma, beta, eps=eps, groups=groups
+        graph, "group", x, gamma=gamma, beta=beta, eps=eps, groups=groups
     )
     mean_out, inverse_out = _statistics(graph, results, mean, inverse)
     saved[mean_out] = whitened, inverse
@@ -307,7 +320,8 @@ def _group_norm_backward(
     saved: Saved,
 ) -> list[Value | None]:
     if not x.size:
-        return _zeros(graph, mask, (x, x.shape), (gamma, (channels,)), (gamma, (channels,)))
+        of_parameters = [(gamma, (channels,))] * 2
+        return _zeros(graph, mask, (x, x.shape), *of_parameters)
     whitened, inverse = saved[mean]
     return _gradients(
         graph, "group", gradient, mask, whitened=whitened, inverse=inverse, gamma=gamma

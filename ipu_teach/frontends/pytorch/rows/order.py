@@ -1,4 +1,4 @@
-"""Order along a dimension: extremes with their places, sorting, and running sums and extremes.
+"""Order along a dimension: extremes and their positions, sorting, and running results.
 
 Equal elements keep their order, and NaN is larger than all numbers, as in torch's stable sort.
 """
@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import log
-from typing import Any
 
 import numpy as np
 
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import Ir, Unfit, Value
 from ipu_teach.frontends.pytorch.rows.registry import (
+    Argument,
     Kind,
     Operand,
     Results,
@@ -34,12 +34,12 @@ from ipu_teach.types import FLOAT, INT, UNSIGNED_INT
 
 
 def _place(graph: Ir, kind: str, rows: Value) -> Value:
-    """Return INT [rows]: the place of the first maximum or minimum, or of the first NaN."""
+    """Return INT [rows]: the position of the first maximum or minimum, or of the first NaN."""
     return graph.op("reinterpret", graph.op(f"arg_{kind}", rows), dtype=INT)
 
 
 def _arg(kind: str) -> Callable[..., Value]:
-    """Return the row of argmax or argmin."""
+    """Return the row function for argmax or argmin."""
 
     def arg(
         graph: Ir, results: Results, x: Value, dim: int | None = None, keepdim: bool = False
@@ -52,7 +52,10 @@ def _arg(kind: str) -> Callable[..., Value]:
 
 
 def _with_place(kind: str) -> Callable[..., Value | list[Value]]:
-    """Return the row of max or min: the extreme, and along a dimension its place."""
+    """Return the row function for max or min.
+
+    The result is the extreme, and along a dimension also its position.
+    """
 
     def extreme(
         graph: Ir, results: Results, x: Value, dim: int | None = None, keepdim: bool = False
@@ -78,7 +81,7 @@ for _kind in ("max", "min"):
 
 
 def first_in_order(graph: Ir, x: Value, count: int, dim: int, largest: bool) -> list[Value]:
-    """Return the first `count` elements of the order along a dimension, and their places as INT."""
+    """Return the first `count` elements in order along a dimension, and their positions as INT."""
     rows = as_rows(graph, numeric(graph, x), dim)
     values, places = graph.emit("top_k", rows, k=count, largest=largest)
     places = graph.op("reinterpret", places, dtype=INT)
@@ -95,18 +98,21 @@ def _topk(
 
 
 @row("sort")
-def _sort(graph: Ir, results: Results, x: Value, *arguments: Any, **options: Any) -> list[Value]:
+def _sort(
+    graph: Ir, results: Results, x: Value, *arguments: Argument, **options: Argument
+) -> list[Value]:
     if "stable" in str(results.node.target):  # the call is sort(x, stable, dim, descending)
         stable = options.pop("stable", None)
         if stable is None and arguments and not options:
             arguments = arguments[1:]
     dim = options.get("dim", arguments[0] if arguments else -1)
     descending = options.get("descending", arguments[1] if len(arguments) > 1 else False)
-    return first_in_order(graph, x, size_along(x, dim), dim, largest=descending)
+    assert isinstance(dim, int), "torch's schema has an int"
+    return first_in_order(graph, x, size_along(x, dim), dim, largest=bool(descending))
 
 
 def _ranked_at(graph: Ir, x: Value, place: int, dim: int) -> list[Value]:
-    """Return [rows] and [rows]: the element at a place in ascending order, and its place in x."""
+    """Return, for each row, the element at a position in ascending order, and its position in x."""
     rows = as_rows(graph, numeric(graph, x), dim)
     values, places = first_in_order(graph, rows, place + 1, 1, largest=False)
     return [
@@ -126,13 +132,16 @@ def _kthvalue(
 def _median(
     graph: Ir, results: Results, x: Value, dim: int | None = None, keepdim: bool = False
 ) -> Value | list[Value]:
-    """Return the median, the lower one of two; the first NaN if there is one."""
+    """Return the median; of an even number of elements, the lower one of the middle two.
+
+    If there is a NaN, it is the first NaN.
+    """
     values = reshape(graph, x, (x.size,)) if dim is None else x
     along = 0 if dim is None else dim
     value, place = _ranked_at(graph, values, (size_along(values, along) - 1) // 2, along)
     if x.floating:
         rows = as_rows(graph, values, along)
-        largest = ir.reduced(graph, "reduce_max", rows, [1])  # NaN if there is a NaN
+        largest = ir.reduced(graph, "reduce_max", rows, [1])  # NaN if any element is NaN
         has_nan = graph.op("is_nan", largest)
         value = graph.op("select", has_nan, largest, value)
         place = graph.op("select", has_nan, _place(graph, "max", rows), place)
@@ -144,7 +153,7 @@ def _median(
 def _nanmedian(
     graph: Ir, results: Results, x: Value, dim: int | None = None, keepdim: bool = False
 ) -> Value | list[Value]:
-    """Return the median of the elements that are not NaN, the lower one of two.
+    """Return the median of the elements that are not NaN, the lower of two.
 
     It is NaN if all elements are NaN.
     """
@@ -171,7 +180,7 @@ Combine = Callable[[Value, Value], Value]
 
 
 def running_results(graph: Ir, rows: Value, combine: Combine) -> Value:
-    """Return [rows, n]: the combination of all elements up to each, in log2(n) steps."""
+    """Return [rows, n]: each element combined with all before it, in log2(n) steps."""
     size = rows.shape[1]
     shift = 1
     while shift < size:
@@ -183,9 +192,9 @@ def running_results(graph: Ir, rows: Value, combine: Combine) -> Value:
 
 
 def _cumulative(kind: str) -> Callable[..., Value]:
-    """Return the row of a running sum or product."""
+    """Return the row function for a running sum or product."""
 
-    def cumulative(graph: Ir, results: Results, x: Value, dim: int, **_: object) -> Value:
+    def cumulative(graph: Ir, results: Results, x: Value, dim: int, **_: Argument) -> Value:
         dtype = results.dtype
         x = graph.cast(as_dtype(graph, x, dtype), _accumulator(dtype))
         y = running_results(graph, as_rows(graph, x, dim), lambda a, b: graph.op(kind, a, b))
@@ -195,7 +204,7 @@ def _cumulative(kind: str) -> Callable[..., Value]:
 
 
 def _accumulator(dtype: Kind) -> Kind:
-    """Return the dtype of running results: FLOAT for HALF, to round each element once."""
+    """Return the dtype of running results: FLOAT for HALF, to round each element only once."""
     return FLOAT if is_float(dtype) else dtype
 
 
@@ -218,9 +227,9 @@ def _logcumsumexp(graph: Ir, results: Results, x: Value, dim: int) -> Value:
 
 
 def _running_extreme(kind: str) -> Callable[..., list[Value]]:
-    """Return the row of a running maximum or minimum and its place.
+    """Return the row function for a running maximum or minimum and its position.
 
-    The place is that of the last element so far that equals the extreme, or is NaN.
+    The position is that of the last element so far that equals the extreme or is NaN.
     """
 
     def extreme(graph: Ir, results: Results, x: Value, dim: int) -> list[Value]:
@@ -246,9 +255,12 @@ row("cummin")(_running_extreme("min"))
 @row("searchsorted", "bucketize")
 def _searchsorted(
     graph: Ir, results: Results, first: Operand, second: Operand, *, right: bool = False,
-    side: str | None = None, sorter: Value | None = None, **_: object,
+    side: str | None = None, sorter: Value | None = None, **_: Argument,
 ) -> Value:  # fmt: skip
-    """Return how many sorted numbers are below each value, or with `right` at most equal to it."""
+    """Return how many sorted numbers are less than each value.
+
+    With `right` or the side "right", count numbers that are equal to the value, too.
+    """
     is_bucketize = "bucketize" in str(results.node.target)
     operand, sorted_numbers = (first, second) if is_bucketize else (second, first)
     if sorter is not None:
@@ -263,7 +275,7 @@ def _searchsorted(
     if len(numbers.shape) > 1:
         numbers = reshape(graph, numbers, (*numbers.shape[:-1], 1, numbers.shape[-1]))
     is_right = right or side == "right"
-    # negated comparisons, so that numbers count as below NaN
+    # a negated comparison, for which all numbers are below NaN
     is_below = graph.op("logical_not", graph.op("gt" if is_right else "gteq", numbers, values))
     count = ir.reduced(graph, "sum", graph.cast(is_below, INT), [len(is_below.shape) - 1])
     return reshape(graph, count, results.shape)

@@ -1,8 +1,8 @@
 """Pooling: by the device's pools where they are equivalent, otherwise by tables of windows.
 
-A table of windows is an array of places in a flattened field, [outputs, places of a window], with
--1 to fill up shorter windows. It describes padding, dilation, windows that extend beyond the field,
-and the windows of unequal size of adaptive pools.
+A table of windows is an array [outputs, elements of a window] of positions in a flattened field.
+Shorter windows are filled up with -1. Such a table can describe padding, dilation, windows that
+extend beyond the field, and the windows of unequal size of adaptive pools.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from ipu_teach.frontends.pytorch.rows.registry import Ints, Results, reshape, ro
 from ipu_teach.types import FLOAT, INT, UNSIGNED_INT, Array
 
 Sizes = dict[str, tuple[int, ...]]
-Axis = list[list[int]]  # the places of each output's window along one dimension
+Axis = list[list[int]]  # the positions in each output's window, along one dimension
 
 
 def _check_floats(x: Value) -> None:
-    """Raise `Unfit` unless x has floats."""
+    """Raise `Unfit` unless x contains floats."""
     if not x.floating:
         raise Unfit(f"pooling of {x.dtype.__name__}", "x.float() first.")
 
 
 def _batched(graph: Ir, x: Value, rank: int) -> Value:
-    """Return x as [batch, channels, *field]."""
+    """Return x as [batch, channels, *field]; `rank` is the number of dimensions of the field."""
     return x if len(x.shape) == rank + 2 else reshape(graph, x, (1, *x.shape))
 
 
@@ -35,19 +35,19 @@ def _batched(graph: Ir, x: Value, rank: int) -> Value:
 
 
 def _axis(size: int, outputs: int, kernel: int, stride: int, padding: int, dilation: int) -> Axis:
-    """Return the windows along a dimension of that size, without places outside it."""
+    """Return the windows along a dimension of length `size`, without positions outside of it."""
     starts = [i * stride - padding for i in range(outputs)]
     windows = [range(start, start + kernel * dilation, dilation) for start in starts]
     return [[place for place in window if 0 <= place < size] for window in windows]
 
 
 def _adaptive_axis(size: int, outputs: int) -> Axis:
-    """Return the windows of an adaptive pool along a dimension."""
+    """Return the windows of an adaptive pool along a dimension of length `size`."""
     return [list(range(i * size // outputs, -(-(i + 1) * size // outputs))) for i in range(outputs)]
 
 
 def _table(field: Ints, axes: list[Axis]) -> Array:
-    """Return the places in the flattened field of each window; -1 fills shorter windows."""
+    """Return the table of windows for the windows along each dimension of `field`."""
     windows = []
     for output in np.ndindex(*map(len, axes)):
         along = [axis[i] for axis, i in zip(axes, output, strict=True)]
@@ -59,7 +59,11 @@ def _table(field: Ints, axes: list[Axis]) -> Array:
 
 
 class Windows:
-    """The windows of a pool over x [batch, channels, *field], as rows for a gather."""
+    """The windows of a pool over x [batch, channels, *field], as rows for a gather.
+
+    `lead` is batch * channels, `size` is the number of elements of the field, and `outputs` is the
+    shape of the output's field.
+    """
 
     def __init__(self, graph: Ir, x: Value, axes: list[Axis]) -> None:
         self.graph = graph
@@ -73,12 +77,15 @@ class Windows:
 
     @property
     def index(self) -> Value:
-        """The rows to gather; the row after the field represents places outside it."""
+        """The rows to gather. The row after the field stands for all positions outside of it."""
         places = np.where(self.table < 0, self.size, self.table)
         return self.graph.constant(places.reshape(-1), UNSIGNED_INT)
 
     def gathered(self, x: Value, outside: float) -> Value:
-        """Return x as [outputs, places, batch * channels], with `outside` outside the field."""
+        """Return x as [outputs, positions, batch * channels].
+
+        Positions outside of the field get the value `outside`.
+        """
         flat = reshape(self.graph, x, (self.lead, self.size))
         rows = self.graph.op("permute", flat, dims=(1, 0))
         margin = self.graph.constant(outside, x.dtype, (1, self.lead))
@@ -87,7 +94,10 @@ class Windows:
         return reshape(self.graph, y, (*self.table.shape, self.lead))
 
     def scattered(self, updates: Value) -> Value:
-        """Return the sum of [outputs, places, batch * channels] at their places, like x."""
+        """Return [outputs, positions, batch * channels], summed at each position.
+
+        The result has the shape of x.
+        """
         flat = reshape(self.graph, updates, (self.table.size, self.lead))
         y = self.graph.op("scatter", self.index, flat, shape=(self.size + 1, self.lead))
         y = self.graph.op("slice", y, dim=0, begin=0, end=self.size)
@@ -104,7 +114,7 @@ class Windows:
         return self.graph.op("permute", flat, dims=(1, 0))
 
     def largest(self, x: Value) -> tuple[Value, Value]:
-        """Return the maximum of each window, and INT: its place in the flattened field."""
+        """Return the maximum of each window, and INT: its position in the flattened field."""
         elements = self.graph.op("permute", self.gathered(x, -float("inf")), dims=(0, 2, 1))
         values = self.graph.op("reduce_max", elements, dims=[2])
         shape = (len(self.table), self.lead)
@@ -121,9 +131,12 @@ class Windows:
 
 
 def _options(
-    rank: int, x: Value, kernel: Ints, stride: Ints, padding: Ints, ceil_mode: bool
+    rank: int, x: Value, *, kernel: Ints, stride: Ints, padding: Ints, ceil_mode: bool
 ) -> Sizes:
-    """Return the sizes of the device's pool; with `ceil_mode`, with a complete last window."""
+    """Return the sizes of the device's pool: kernel, stride, and padding before and after.
+
+    With `ceil_mode`, the padding after the field completes the last window.
+    """
     sizes = ir.sized(rank, kernel=kernel, stride=stride or kernel, lower=padding, upper=padding)
     if ceil_mode:
         upper = map(_complete, x.shape[-rank:], *sizes.values())
@@ -132,24 +145,26 @@ def _options(
 
 
 def _complete(field: int, kernel: int, stride: int, lower: int, upper: int) -> int:
-    """Return the padding after a field that completes its last window."""
+    """Return the padding after a field that completes its last window.
+
+    `lower` and `upper` are the padding before and after the field without `ceil_mode`.
+    """
     count = -(-(field + lower + upper - kernel) // stride) + 1
-    if (count - 1) * stride >= field + lower:  # the last window would start after the field
+    if (count - 1) * stride >= field + lower:  # a last window that would begin after the field
         count -= 1
     return max((count - 1) * stride + kernel - field - lower, 0)
 
 
-def _max_windows(
-    graph: Ir, x: Value, outputs: Ints, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints
-) -> Windows:
-    """Return the windows of a maximum pool."""
-    rank = len(x.shape) - 2
-    sizes = ir.sized(rank, k=kernel, s=stride or kernel, p=padding, d=dilation)
+def _max_windows(graph: Ir, x: Value, outputs: Ints, sizes: Sizes) -> Windows:
+    """Return the windows of a maximum pool.
+
+    `sizes` are the kernel, the stride, the padding and the dilation, in this order.
+    """
     return Windows(graph, x, list(map(_axis, x.shape[2:], outputs, *sizes.values())))
 
 
 def _uses_places(results: Results, backward: str) -> bool:
-    """Return whether the places of the maxima have a reader besides the pool's own backward."""
+    """Return whether anything but the pool's own backward pass reads positions of maxima."""
     readers = [
         reader
         for user in results.node.users
@@ -160,7 +175,7 @@ def _uses_places(results: Results, backward: str) -> bool:
 
 
 def _max_pool_row(rank: int) -> None:
-    """Add the rows of a maximum pool of that rank, forward and backward."""
+    """Add the rows of a maximum pool over `rank` dimensions, forward and backward."""
     name = f"max_pool{rank}d_with_indices"
 
     @row(name)
@@ -172,11 +187,12 @@ def _max_pool_row(rank: int) -> None:
         full = _batched(graph, x, rank)
         is_dilated = any(d != 1 for d in ir.sized(rank, d=dilation)["d"])
         if is_dilated or _uses_places(results, f"{name}_backward"):
-            windows = _max_windows(
-                graph, full, results.shape[-rank:], kernel, stride, padding, dilation
-            )
+            sizes = ir.sized(rank, k=kernel, s=stride or kernel, p=padding, d=dilation)
+            windows = _max_windows(graph, full, results.shape[-rank:], sizes)
             return [reshape(graph, v, results.shape) for v in windows.largest(full)]
-        options = _options(rank, full, kernel, stride, padding, ceil_mode=ceil_mode)
+        options = _options(
+            rank, full, kernel=kernel, stride=stride, padding=padding, ceil_mode=ceil_mode
+        )
         y = ir.pool(graph, "max_pool", full, count_padding=False, **options)
         unread = graph.constant(0, INT, results.shapes[1])
         return [reshape(graph, y, results.shape), unread]
@@ -190,15 +206,17 @@ def _max_pool_row(rank: int) -> None:
         gradient = _batched(graph, gradient, rank)
         if any(d != 1 for d in ir.sized(rank, d=dilation)["d"]):
             y = _to_places(graph, full, gradient, _batched(graph, places, rank))
-        else:  # repeats the pool of the forward, because equal operations are merged
-            options = _options(rank, full, kernel, stride, padding, ceil_mode=ceil_mode)
+        else:  # the pool of the forward pass again, which is merged with that one
+            options = _options(
+                rank, full, kernel=kernel, stride=stride, padding=padding, ceil_mode=ceil_mode
+            )
             largest = ir.pool(graph, "max_pool", full, count_padding=False, **options)
             y = graph.op("max_pool_grad", full, largest, gradient, **options)
         return reshape(graph, y, results.shape)
 
 
 def _to_places(graph: Ir, x: Value, gradient: Value, places: Value) -> Value:
-    """Return the sum of gradients at their places in the field of their channel, like x."""
+    """Return the sums of gradients at their positions in the field, in the shape of x."""
     lead = x.shape[0] * x.shape[1]
     size = int(np.prod(x.shape[2:]))
     outputs = gradient.size // lead
@@ -210,7 +228,7 @@ def _to_places(graph: Ir, x: Value, gradient: Value, places: Value) -> Value:
 
 
 def _adaptive_max_row(rank: int) -> None:
-    """Add the rows of an adaptive maximum pool of that rank, forward and backward."""
+    """Add the rows of an adaptive maximum pool over `rank` dimensions, forward and backward."""
 
     @row(f"adaptive_max_pool{rank}d")
     def forward(graph: Ir, results: Results, x: Value, size: Ints) -> list[Value]:
@@ -229,7 +247,7 @@ def _adaptive_max_row(rank: int) -> None:
 
 
 def _mean_of(windows: Windows, x: Value, counts: Array) -> Value:
-    """Return the sum of each window, computed in FLOAT, divided by its count."""
+    """Return the sum of each window, computed in FLOAT, divided by its entry in `counts`."""
     graph = windows.graph
     total = graph.op("sum", windows.gathered(graph.cast(x, FLOAT), 0.0), dims=[1])
     share = graph.constant(1 / np.asarray(counts, np.float64)[:, None], FLOAT)
@@ -251,7 +269,7 @@ def _avg_windows(
     graph: Ir, x: Value, outputs: Ints, sizes: Sizes, count_include_pad: bool,
     divisor: int | None,
 ) -> tuple[Windows, Array]:  # fmt: skip
-    """Return the windows of an average, and the divisor of the sum of each."""
+    """Return the windows of an average, and the divisor of the sum of each window."""
     names = (sizes[k] for k in ("kernel", "stride", "lower"))
     ones = (1,) * len(outputs)
     windows = Windows(graph, x, list(map(_axis, x.shape[2:], outputs, *names, ones)))
@@ -259,7 +277,8 @@ def _avg_windows(
         return windows, np.full(len(windows.table), divisor)
     if not count_include_pad:
         return windows, np.maximum((windows.table >= 0).sum(1), 1)
-    lengths = [  # up to the end of the padding, because windows of ceil_mode may extend beyond it
+    # only up to the end of the padding, because the windows of ceil_mode may extend beyond it
+    lengths = [
         [min(i * s - p + k, n + p) - (i * s - p) for i in range(count)]
         for n, count, k, s, p in zip(
             x.shape[2:], outputs, sizes["kernel"], sizes["stride"], sizes["lower"], strict=True
@@ -269,10 +288,10 @@ def _avg_windows(
 
 
 def _avg_pool_row(rank: int) -> None:
-    """Add the rows of an average pool of that rank, forward and backward."""
+    """Add the rows of an average pool over `rank` dimensions, forward and backward."""
 
     def options(x: Value, kernel: Ints, stride: Ints, padding: Ints) -> Sizes:
-        return _options(rank, x, kernel, stride, padding, ceil_mode=False)
+        return _options(rank, x, kernel=kernel, stride=stride, padding=padding, ceil_mode=False)
 
     def is_plain(sizes: Sizes, x: Value, outputs: Ints, divisor: int | None) -> bool:
         """Return whether the device's own pool has these windows."""
@@ -295,7 +314,9 @@ def _avg_pool_row(rank: int) -> None:
         if is_plain(sizes, full, outputs, divisor):
             y = ir.pool(graph, "avg_pool", full, count_padding=count_include_pad, **sizes)
         else:
-            windows, counts = _avg_windows(graph, full, outputs, sizes, count_include_pad, divisor)
+            windows, counts = _avg_windows(
+                graph, full, outputs, sizes, count_include_pad=count_include_pad, divisor=divisor
+            )
             y = _mean_of(windows, full, counts)
         return reshape(graph, y, results.shape)
 
@@ -309,9 +330,11 @@ def _avg_pool_row(rank: int) -> None:
         sizes = options(full, kernel, stride, padding)
         outputs = gradient.shape[2:]
         if is_plain(sizes, full, outputs, divisor):
-            y = _plain_gradient(graph, full, gradient, sizes, count_include_pad)
+            y = _plain_gradient(graph, full, gradient, sizes, count_include_pad=count_include_pad)
         else:
-            windows, counts = _avg_windows(graph, full, outputs, sizes, count_include_pad, divisor)
+            windows, counts = _avg_windows(
+                graph, full, outputs, sizes, count_include_pad=count_include_pad, divisor=divisor
+            )
             y = _mean_gradient(windows, gradient, counts)
         return reshape(graph, y, results.shape)
 
@@ -320,7 +343,8 @@ def _plain_gradient(
     graph: Ir, x: Value, gradient: Value, sizes: Sizes, count_include_pad: bool
 ) -> Value:
     """Return the gradient of the device's average pool, with or without the padding."""
-    lower, upper = sizes["lower"], sizes["upper"]
+    lower = sizes["lower"]
+    upper = sizes["upper"]
     if not (count_include_pad and any((*lower, *upper))):
         return graph.op("avg_pool_grad", gradient, shape=x.shape, **sizes)
     field = [n + a + b for n, a, b in zip(x.shape[2:], lower, upper, strict=True)]
@@ -333,7 +357,7 @@ def _plain_gradient(
 
 
 def _adaptive_avg_row(rank: int) -> None:
-    """Add the rows of an adaptive average pool of that rank, forward and backward."""
+    """Add the rows of an adaptive average pool over `rank` dimensions, forward and backward."""
 
     def windows(graph: Ir, x: Value, outputs: Ints) -> tuple[Windows, Array]:
         adaptive = Windows(graph, x, list(map(_adaptive_axis, x.shape[2:], outputs)))

@@ -22,10 +22,11 @@ def _product(graph: Ir, results: Results, a: Value, b: Value) -> Value:
 
 
 def _by_transposes(graph: Ir, a: Value, b: Value) -> Value | None:
-    """Return the transpose of bᵀ aᵀ, if a is the transpose of a matrix and b is not; else None.
+    """Return a b as the transpose of bᵀ aᵀ if a is the transpose of a matrix; else None.
 
-    torch computes the gradient of weights as such a product. In this form the result has the layout
-    of the weights, which the forward multiplies by their transpose.
+    It is also None if b is a transpose. torch computes the gradient of weights as such a product.
+    In this form, the result has the layout of the weights, whose transpose the forward pass
+    multiplies by.
     """
     if len(a.shape) != 2:
         return None
@@ -55,37 +56,39 @@ def _addmv(
     graph: Ir, results: Results, c: Value, a: Value, b: Value, beta: float = 1, alpha: float = 1
 ) -> Value:
     c, b = (reshape(graph, v, (*v.shape, 1)) if v.shape else v for v in (c, b))
-    return reshape(graph, _addmm(graph, results, c, a, b, beta=beta, alpha=alpha), results.shape)
+    y = _addmm(graph, results, c, a=a, b=b, beta=beta, alpha=alpha)
+    return reshape(graph, y, results.shape)
 
 
 @row("addbmm")
 def _addbmm(
     graph: Ir, results: Results, c: Value, a: Value, b: Value, beta: float = 1, alpha: float = 1
 ) -> Value:
-    """Return beta c + alpha times the sum of a batch of products, as one larger product."""
+    """Return beta c + alpha times the sum of a batch of products, computed as one product."""
     count, rows, inner = a.shape
     wide = graph.op("permute", a, dims=(1, 0, 2))
     wide = reshape(graph, wide, (rows, count * inner))
     tall = reshape(graph, b, (count * inner, b.shape[2]))
-    return _addmm(graph, results, c, wide, tall, beta=beta, alpha=alpha)
+    return _addmm(graph, results, c, a=wide, b=tall, beta=beta, alpha=alpha)
 
 
 # --- convolutions ---------------------------------------------------------------------------------
 
 
-Sizes = dict[str, tuple[int, ...]]  # sizes by the attribute names of "conv"
-# the sizes that determine where a transposed convolution puts its elements
+# the sizes of a convolution; the keys are names of attributes of "conv"
+Sizes = dict[str, tuple[int, ...]]
+# the sizes that determine the positions of elements in a transposed convolution
 NAMES = "stride", "lower", "dilation"
 
 
 def _check_floats(x: Value) -> None:
-    """Raise `Unfit` unless x has floats."""
+    """Raise `Unfit` unless x contains floats."""
     if not x.floating:
         raise Unfit(f"a convolution of {x.dtype.__name__}", "x.float() and the weights in float.")
 
 
 def _sizes(rank: int, stride: Ints, padding: Ints, dilation: Ints) -> Sizes:
-    """Return the sizes of a convolution, one for each dimension of the field."""
+    """Return the sizes of a convolution, with one entry for each of `rank` dimensions."""
     return ir.sized(rank, stride=stride, lower=padding, upper=padding, dilation=dilation)
 
 
@@ -107,17 +110,18 @@ def _convolution(
 
 
 def _per_channel(graph: Ir, bias: Value, rank: int) -> Value:
-    """Return [channels] as [channels, 1, …], to broadcast to a result with a batch."""
+    """Return [channels] as [channels, 1, …], which broadcasts to [batch, channels, *field]."""
     return reshape(graph, bias, (bias.size, *(1,) * rank))
 
 
 def _reached(x: Value, weights: Value, field: Ints, sizes: Sizes) -> tuple[list[int], Sizes]:
-    """Return the part of a transposed convolution's output that x reaches, and the sizes for it.
+    """Return the part of a transposed convolution's output that x affects, and the sizes for it.
 
-    The upper margin is chosen so that a convolution of this part has exactly the shape of x. Output
-    padding makes it smaller than the lower margin. Beyond the part, the output is 0.
+    The upper padding is chosen so that a convolution of this part has exactly the shape of x;
+    output padding makes it smaller than the lower padding. Outside of the part, the output is 0.
     """
-    inner, upper = [], []
+    inner = []
+    upper = []
     for n, kernel, size, stride, low, dilation in zip(
         x.shape[2:], weights.shape[2:], field, *(sizes[k] for k in NAMES), strict=True
     ):
@@ -130,9 +134,9 @@ def _reached(x: Value, weights: Value, field: Ints, sizes: Sizes) -> tuple[list[
 def _transposed(
     graph: Ir, x: Value, weights: Value, shape: Ints, groups: int, sizes: Sizes
 ) -> Value:
-    """Return the transposed convolution of x: the input gradient of a convolution.
+    """Return the transposed convolution of x, in this shape.
 
-    It has the given shape.
+    It is the input gradient of a convolution.
     """
     inner, sizes = _reached(x, weights, shape[2:], sizes)
     field = (*shape[:2], *inner)

@@ -1,4 +1,4 @@
-"""Random numbers. Each operation has its own number, which modifies the seed."""
+"""Random numbers. The number of each random operation modifies the seed."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from math import log1p, pi
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import Ir, Unfit, Value
 from ipu_teach.frontends.pytorch.rows.registry import (
+    Argument,
     Ints,
     Kind,
     Operand,
@@ -20,15 +21,15 @@ from ipu_teach.frontends.pytorch.rows.registry import (
 from ipu_teach.types import BOOL, FLOAT, INT
 
 DRAWN = ("dropout_mask", "uniform", "normal")
-SMALLEST = 2.0**-26  # less than the smallest uniform number above 0
+SMALLEST = 2.0**-26  # less than the smallest uniform random number above 0
 
 
 def random_numbers(
     graph: Ir, kind: str, shape: Ints, dtype: Kind, keep: float | None = None
 ) -> Value:
-    """Return random numbers of a row of the IR: "uniform", "normal" or "dropout_mask".
+    """Return random numbers by the operation "uniform", "normal" or "dropout_mask".
 
-    `keep` is for a dropout mask.
+    `keep` is the probability of an element of a dropout mask.
     """
     number = sum(op.kind in DRAWN for op in graph.ops) + 1
     options = {} if keep is None else {"keep": keep}
@@ -38,12 +39,12 @@ def random_numbers(
 
 
 def uniform(graph: Ir, results: Results) -> Value:
-    """Return numbers from 0 to below 1, FLOAT, in the shape of the result."""
+    """Return random numbers from 0 to below 1, FLOAT, in the shape of the result."""
     return random_numbers(graph, "uniform", results.shape, FLOAT)
 
 
 def _below_one(graph: Ir, results: Results) -> Value:
-    """Return numbers from 0 to below 1 in the dtype of the result.
+    """Return random numbers from 0 to below 1, in the dtype of the result.
 
     They are limited, because HALF could round up to 1.
     """
@@ -54,23 +55,23 @@ def _below_one(graph: Ir, results: Results) -> Value:
 
 
 def _positive(graph: Ir, results: Results) -> Value:
-    """Return uniform numbers above 0."""
+    """Return uniform random numbers above 0 and below 1."""
     return graph.op("max", uniform(graph, results), SMALLEST)
 
 
 @row("rand", "rand_like")
-def _rand(graph: Ir, results: Results, *_: object, **__: object) -> Value:
+def _rand(graph: Ir, results: Results, *_: Argument, **__: Argument) -> Value:
     return _below_one(graph, results)
 
 
 @row("randn", "randn_like")
-def _randn(graph: Ir, results: Results, *_: object, **__: object) -> Value:
+def _randn(graph: Ir, results: Results, *_: Argument, **__: Argument) -> Value:
     return random_numbers(graph, "normal", results.shape, results.dtype)
 
 
 @row("normal_functional", "normal")
 def _normal(
-    graph: Ir, results: Results, x: Operand, mean: Operand = 0.0, std: Operand = 1.0, **_: object
+    graph: Ir, results: Results, x: Operand, mean: Operand = 0.0, std: Operand = 1.0, **_: Argument
 ) -> Value:
     if "functional" not in str(results.node.target):  # the call is normal(mean, std)
         std = mean if isinstance(mean, (int, float, Value)) and mean != 0.0 else std
@@ -83,10 +84,14 @@ def _normal(
 def _from_uniform(
     transform: Callable[[Ir, Value, float, float], Value], first: float, second: float = 0.0
 ) -> Callable[..., Value]:
-    """Return the row of a distribution: `transform` of uniform numbers, by two parameters."""
+    """Return the row function for a distribution with two parameters.
+
+    `first` and `second` are their default values, and `transform(graph, u, a, b)` computes samples
+    from uniform random numbers u.
+    """
 
     def sample(
-        graph: Ir, results: Results, x: Value, a: float = first, b: float = second, **_: object
+        graph: Ir, results: Results, x: Value, a: float = first, b: float = second, **_: Argument
     ) -> Value:
         return as_dtype(graph, transform(graph, _positive(graph, results), a, b), results.dtype)
 
@@ -122,14 +127,17 @@ row("geometric")(_from_uniform(_geometric, 0.5))
 
 @row("log_normal")
 def _log_normal(
-    graph: Ir, results: Results, x: Value, mean: float = 1.0, std: float = 2.0, **_: object
+    graph: Ir, results: Results, x: Value, mean: float = 1.0, std: float = 2.0, **_: Argument
 ) -> Value:
     numbers = random_numbers(graph, "normal", results.shape, results.dtype)
     return graph.op("exp", graph.op("add", graph.op("mul", numbers, std), mean))
 
 
 def _between(graph: Ir, results: Results, low: int, high: int) -> Value:
-    """Return integers from `low` to below `high`. Raises `Unfit` for too wide a range."""
+    """Return random integers from `low` to below `high`.
+
+    Raises `Unfit` if there are more than 2**24 of them.
+    """
     if high - low > 2**24:
         why = f"{high - low:,} integers are more than a float can represent exactly"
         raise Unfit(why, f"choose a range of {2**24:,} at most.")
@@ -139,26 +147,28 @@ def _between(graph: Ir, results: Results, low: int, high: int) -> Value:
 
 
 @row("randint")
-def _randint(graph: Ir, results: Results, *arguments: object, **_: object) -> Value:
+def _randint(graph: Ir, results: Results, *arguments: Argument, **_: Argument) -> Value:
     numbers = [n for n in arguments if isinstance(n, int)]
     low, high = (0, numbers[0]) if len(numbers) == 1 else numbers[:2]
     return _between(graph, results, low, high)
 
 
 @row("randint_like")
-def _randint_like(graph: Ir, results: Results, x: Value, *arguments: object, **_: object) -> Value:
+def _randint_like(
+    graph: Ir, results: Results, x: Value, *arguments: Argument, **_: Argument
+) -> Value:
     return _randint(graph, results, *arguments)
 
 
 @row("randperm")
-def _randperm(graph: Ir, results: Results, n: int, **_: object) -> Value:
+def _randperm(graph: Ir, results: Results, n: int, **_: Argument) -> Value:
     places = graph.emit("top_k", uniform(graph, results), k=n)[1]
     return as_dtype(graph, graph.op("reinterpret", places, dtype=INT), results.dtype)
 
 
 @row("bernoulli")
 def _bernoulli(
-    graph: Ir, results: Results, x: Value, p: Operand | None = None, **_: object
+    graph: Ir, results: Results, x: Value, p: Operand | None = None, **_: Argument
 ) -> Value:
     probability = as_dtype(graph, x if p is None else p, FLOAT)
     return as_dtype(graph, graph.op("lt", uniform(graph, results), probability), results.dtype)
@@ -176,9 +186,14 @@ def _dropout(graph: Ir, results: Results, x: Value, p: float, train: bool | None
 
 @row("multinomial")
 def _multinomial(
-    graph: Ir, results: Results, weights: Value, count: int, replacement: bool = False, **_: object
+    graph: Ir,
+    results: Results,
+    weights: Value,
+    count: int,
+    replacement: bool = False,
+    **_: Argument,
 ) -> Value:
-    """Return the places of the largest sums of log(weight) and Gumbel noise."""
+    """Return the positions of the largest sums of log(weight) and Gumbel noise."""
     logs = graph.op("log", graph.cast(weights, FLOAT))
     if not replacement:
         shape = weights.shape
@@ -194,7 +209,7 @@ def _multinomial(
 
 
 def _gumbel(graph: Ir, shape: Ints) -> Value:
-    """Return -log(-log(u)), which is finite because u is above 0 and below 1."""
+    """Return Gumbel noise, -log(-log(u)), which is finite because u is above 0 and below 1."""
     u = graph.op("max", random_numbers(graph, "uniform", shape, FLOAT), SMALLEST)
     u = graph.op("min", u, 1 - 2.0**-24)
     return graph.op("neg", graph.op("log", graph.op("neg", graph.op("log", u))))

@@ -1,4 +1,4 @@
-"""Reductions over dimensions: sums, products, extremes, moments, norms, and softmax."""
+"""Reductions over dimensions: sums, products, extremes, moments, norms and softmax."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import Ir, Value
 from ipu_teach.frontends.pytorch.rows.registry import (
+    Argument,
     Dims,
     Results,
     as_bool,
@@ -22,7 +23,7 @@ NAN = float("nan")
 
 
 def reduce(graph: Ir, results: Results, kind: str, x: Value, dim: Dims, empty: float) -> Value:
-    """Return x reduced over dimensions, in the result's shape; `empty` if x has no elements."""
+    """Return x reduced over `dim` in the result's shape, or `empty` if x has no elements."""
     if not x.size:
         return graph.constant(empty, x.dtype, results.shape)
     y = ir.reduced(graph, kind, x, dimensions(x, dim)) if x.shape else x
@@ -31,14 +32,14 @@ def reduce(graph: Ir, results: Results, kind: str, x: Value, dim: Dims, empty: f
 
 @row("sum")
 def _sum(
-    graph: Ir, results: Results, x: Value, dim: Dims = None, keepdim: bool = False, **_: object
+    graph: Ir, results: Results, x: Value, dim: Dims = None, keepdim: bool = False, **_: Argument
 ) -> Value:
     return reduce(graph, results, "sum", as_dtype(graph, x, results.dtype), dim=dim, empty=0)
 
 
 @row("prod")
 def _prod(
-    graph: Ir, results: Results, x: Value, dim: Dims = None, keepdim: bool = False, **_: object
+    graph: Ir, results: Results, x: Value, dim: Dims = None, keepdim: bool = False, **_: Argument
 ) -> Value:
     x = as_dtype(graph, x, results.dtype)
     return graph.cast(
@@ -52,23 +53,25 @@ def half_as_float(graph: Ir, x: Value) -> Value:
 
 
 def _total(graph: Ir, results: Results, x: Value, dim: Dims, count: float) -> Value:
-    """Return the sum over dimensions divided by a count, which may be 0."""
+    """Return the sum over dimensions divided by `count`, which may be 0."""
     total = reduce(graph, results, "sum", x, dim=dim, empty=0)
     return graph.op("mul", total, 1 / count) if count else graph.op("div", total, 0.0)
 
 
 @row("mean")
 def _mean(
-    graph: Ir, results: Results, x: Value, dim: Dims = None, keepdim: bool = False, **_: object
+    graph: Ir, results: Results, x: Value, dim: Dims = None, keepdim: bool = False, **_: Argument
 ) -> Value:
     x = as_dtype(graph, x, results.dtype)
     if not x.size:
         return graph.constant(NAN, x.dtype, results.shape)
-    mean = _total(graph, results, half_as_float(graph, x), dim, x.size / _size(results.shape))
+    count = x.size / _size(results.shape)
+    mean = _total(graph, results, half_as_float(graph, x), dim=dim, count=count)
     return graph.cast(mean, x.dtype)
 
 
 def _size(shape: tuple[int, ...]) -> int:
+    """Return the number of elements of a shape."""
     size = 1
     for n in shape:
         size *= n
@@ -76,6 +79,8 @@ def _size(shape: tuple[int, ...]) -> int:
 
 
 def _extreme(kind: str) -> Callable[..., Value]:
+    """Return the row function for a maximum or a minimum over dimensions."""
+
     def extreme(
         graph: Ir, results: Results, x: Value, dim: Dims = None, keepdim: bool = False
     ) -> Value:
@@ -107,9 +112,10 @@ def _var(
     graph: Ir, results: Results, x: Value, dim: Dims = None, unbiased: bool | None = None,
     keepdim: bool = False, *, correction: float | None = None,
 ) -> Value:  # fmt: skip
-    """Return the variance: the mean squared distance from the mean.
+    """Return the variance over dimensions.
 
-    It is NaN or infinite if no degree of freedom is left.
+    The divisor is the number of elements minus `correction`, but at least 0. For a divisor of 0,
+    the result is NaN or infinite.
     """
     if isinstance(dim, bool):  # the call is var(x, unbiased)
         unbiased = dim
@@ -123,7 +129,7 @@ def _var(
     mean = ir.mean(graph, x, dims, True) if x.shape else x
     centred = graph.op("sub", x, mean)
     count = max(x.size / _size(results.shape) - float(correction), 0.0)
-    total = _total(graph, results, graph.op("square", centred), dim, count)
+    total = _total(graph, results, graph.op("square", centred), dim=dim, count=count)
     return graph.cast(total, results.dtype)
 
 
@@ -138,7 +144,9 @@ def _var_mean(
     *,
     correction: float | None = None,
 ) -> list[Value]:
-    variance = _var(graph, results, x, dim, unbiased, keepdim, correction=correction)
+    variance = _var(
+        graph, results, x, dim=dim, unbiased=unbiased, keepdim=keepdim, correction=correction
+    )
     return [variance, _mean(graph, results, x, None if isinstance(dim, bool) else dim)]
 
 
@@ -153,25 +161,28 @@ def _std(
     *,
     correction: float | None = None,
 ) -> Value:
-    variance = _var(graph, results, x, dim, unbiased, keepdim, correction=correction)
+    variance = _var(
+        graph, results, x, dim=dim, unbiased=unbiased, keepdim=keepdim, correction=correction
+    )
     return graph.op("sqrt", variance)
 
 
 @row("linalg_vector_norm")
 def _vector_norm(
     graph: Ir, results: Results, x: Value, ord: float = 2, dim: Dims = None, keepdim: bool = False,
-    **_: object,
+    **_: Argument,
 ) -> Value:  # fmt: skip
-    """Return (Σ |x|ᵖ)^(1/p).
+    """Return (Σ |x|ᵖ)^(1/p), where p is `ord`.
 
-    For p = 0 it is the number of nonzero elements, and for infinite p an extreme.
+    For p = 0, it is the number of nonzero elements, and for an infinite p, an extreme.
     """
     magnitude = graph.op("abs", half_as_float(graph, as_dtype(graph, x, results.dtype)))
-    return graph.cast(_norm_of(graph, results, magnitude, float(ord), dim), results.dtype)
+    norm = _norm_of(graph, results, magnitude, ord=float(ord), dim=dim)
+    return graph.cast(norm, results.dtype)
 
 
 def _norm_of(graph: Ir, results: Results, magnitude: Value, ord: float, dim: Dims) -> Value:
-    """Return the norm of magnitudes."""
+    """Return the norm of order `ord` of `magnitude`, the absolute values of a vector."""
     if ord in (float("inf"), -float("inf")):
         kind = "reduce_max" if ord > 0 else "reduce_min"
         return reduce(graph, results, kind, magnitude, dim=dim, empty=0)
@@ -195,7 +206,9 @@ def _dist(graph: Ir, results: Results, a: Value, b: Value, p: float = 2) -> Valu
 
 
 def _along(kind: str) -> Callable[..., Value]:
-    def along(graph: Ir, results: Results, x: Value, dim: int, *_: object) -> Value:
+    """Return the row function for a softmax or a log-softmax along a dimension."""
+
+    def along(graph: Ir, results: Results, x: Value, dim: int, *_: Argument) -> Value:
         x = as_dtype(graph, x, results.dtype)
         if not x.size:
             return x

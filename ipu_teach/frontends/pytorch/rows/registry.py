@@ -1,39 +1,47 @@
 """The table of core ATen operations, by torch's names, and functions that its rows share.
 
-A row is a function of the graph, the `Results` of torch's node and the node's arguments: values for
-tensors, and numbers, lists and None as in torch. It adds operations of the IR, and returns a value
-for each result. torch determines the dtype and the shape of each result, so that rows need no rules
-for promotion or broadcasting.
+A row is a function of the graph, the `Results` of torch's node, and the arguments of the node:
+values in place of tensors, and numbers, lists and None as in torch. It adds operations to the
+graph, and returns a value for each result. torch determines the dtype and the shape of each result,
+so rows need no rules for promotion or broadcasting.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 import torch
 
 from ipu_teach.frontends.ir import Ir, Unfit, Value
+from ipu_teach.frontends.pytorch import private
 from ipu_teach.types import BOOL, FLOAT, HALF, INT, UNSIGNED_INT, Array, DType
 
 Kind = type[DType]
 Ints = Sequence[int]
 Dims = Ints | int | None  # None: all dimensions
 Operand = Value | float  # a tensor or a number
-RowFunction = Callable[..., Any]
-Saved = dict[Value, tuple[Value, Value]]  # whitened x and 1 / standard deviation, by the mean
+# an argument that a row gets: a tensor is a value, and the others are as in torch
+Argument: TypeAlias = "Operand | torch.dtype | str | Sequence[Argument] | None"
+RowFunction = Callable[..., Value | Sequence[Value | None]]
+Saved = dict[Value, tuple[Value, Value]]  # (normalised x, 1 / standard deviations), by the means
 AnyRow = TypeVar("AnyRow", bound=RowFunction)
 
 ROWS: dict[str, RowFunction] = {}
-SAVING: set[str] = set()  # rows with a keyword `saved`: a dict from the forward to the backward
+SAVING: set[str] = set()  # rows with a keyword `saved`, a dict for the backward pass
 KEPT: set[str] = set()  # rows of operations that torch must not decompose
-KEPT_IF: dict[str, Callable[..., bool]] = {}  # the same, for calls for which the function is true
-MOVES: set[str] = set()  # rows that only move elements, so that integers need no wrapping
+# rows of operations that torch must not decompose if the function of their arguments is true
+KEPT_IF: dict[str, Callable[..., bool]] = {}
+MOVES: set[str] = set()  # rows that only move elements, so that integers are not wrapped
 
 
 class Results:
-    """The results of a node of torch's graph: their dtypes and shapes."""
+    """The results of a node of torch's graph: their dtypes and shapes.
+
+    `tensors` are the fake tensors, `dtypes` are the device's dtypes, or None where the device has
+    none, and `dtype` and `shape` are those of the first result.
+    """
 
     def __init__(self, node: torch.fx.Node, dtype_of: Callable[[torch.dtype], Kind | None]) -> None:
         example = node.meta.get("val")
@@ -55,13 +63,13 @@ class Results:
         """The shape of the first result."""
         return self.shapes[0]
 
-    def example(self, place: int) -> Any:
-        """Return the fake tensor, or the number, of an argument."""
+    def example(self, place: int) -> private.Argument:
+        """Return argument number `place` of the node: a fake tensor, or a number."""
         argument = self.node.args[place]
         return argument.meta["val"] if hasattr(argument, "meta") else argument
 
     def promoted(self) -> tuple[torch.dtype, Kind]:
-        """Return the dtype in which torch combines the first two arguments, and the device's.
+        """Return the dtype in which torch combines the first two arguments, and the device's dtype.
 
         :raises Unfit: if the device has no such dtype.
         """
@@ -78,7 +86,11 @@ def row(
     kept: bool | Callable[..., bool] = False,
     moves: bool = False,
 ) -> Callable[[AnyRow], AnyRow]:
-    """Return a decorator that adds a row under several names of torch."""
+    """Return a decorator that adds a row under several names of torch.
+
+    `saves` adds the names to `SAVING`, `moves` to `MOVES`, and `kept` to `KEPT`, or to `KEPT_IF` if
+    it is a function.
+    """
 
     def add(function: AnyRow) -> AnyRow:
         for name in names:
@@ -97,7 +109,7 @@ def row(
 
 
 def as_bool(graph: Ir, x: Operand) -> Value:
-    """Return whether each element differs from 0, as BOOL; NaN differs."""
+    """Return BOOL: whether each element differs from 0. NaN does."""
     if not isinstance(x, Value):
         return graph.constant(bool(x), BOOL)
     if x.dtype is BOOL:
@@ -108,7 +120,7 @@ def as_bool(graph: Ir, x: Operand) -> Value:
 
 
 def as_dtype(graph: Ir, x: Operand, dtype: Kind) -> Value:
-    """Return a value or a number in a dtype, converted like torch's `to`."""
+    """Return a value or a number in another dtype, converted as by torch's `to`."""
     if dtype is BOOL:
         return as_bool(graph, x)
     if isinstance(x, Value):
@@ -119,7 +131,7 @@ def as_dtype(graph: Ir, x: Operand, dtype: Kind) -> Value:
 
 
 def number_in(common: torch.dtype, number: Operand) -> Operand:
-    """Return a number converted to torch's dtype `common`: narrow integers wrap to their width."""
+    """Return a number in torch's dtype `common`, in which narrow integers wrap to their width."""
     narrow = (torch.uint8, torch.int8, torch.int16)
     if isinstance(number, int) and not isinstance(number, bool) and common in narrow:
         wrapped: int = torch.tensor(number).to(common).item()
@@ -128,7 +140,7 @@ def number_in(common: torch.dtype, number: Operand) -> Operand:
 
 
 def numeric(graph: Ir, x: Value) -> Value:
-    """Return x, but BOOL as INT, for operations that need numbers."""
+    """Return `x`, with BOOL converted to INT, for operations that need numbers."""
     return graph.cast(x, INT) if x.dtype is BOOL else x
 
 
@@ -141,23 +153,23 @@ def is_float(dtype: Kind) -> bool:
 
 
 def reshape(graph: Ir, x: Value, shape: Ints) -> Value:
-    """Return x with another shape, of the same size."""
+    """Return `x` in another shape of the same size."""
     return x if tuple(shape) == x.shape else graph.op("reshape", x, shape=tuple(shape))
 
 
 def expand(graph: Ir, x: Value, shape: Ints) -> Value:
-    """Return x broadcast to a shape."""
+    """Return `x` broadcast to `shape`."""
     return x if tuple(shape) == x.shape else graph.op("expand", x, shape=tuple(shape))
 
 
 def permute(graph: Ir, x: Value, order: Ints) -> Value:
-    """Return x with its dimensions in another order."""
+    """Return `x` with its dimensions in another order."""
     order = tuple(d % len(order) for d in order)
     return x if order == tuple(range(len(order))) else graph.op("permute", x, dims=order)
 
 
 def move_dimension(graph: Ir, x: Value, source: int, target: int) -> Value:
-    """Return x with one dimension moved to another position."""
+    """Return `x` with dimension `source` moved to position `target`."""
     rank = len(x.shape)
     order = [d for d in range(rank) if d != source % rank]
     order.insert(target % rank, source % rank)
@@ -172,7 +184,7 @@ def slice_dimension(
     end: int | None = None,
     step: int = 1,
 ) -> Value:
-    """Return a part of one dimension, with the bounds of a Python slice."""
+    """Return a part of one dimension of `x`, with the bounds of a Python slice."""
     size = x.shape[dim]
     begin, stop, _ = slice(start, end).indices(size)
     if (begin, stop, step) == (0, size, 1):
@@ -184,27 +196,27 @@ def slice_dimension(
 
 
 def first_elements(graph: Ir, x: Value, shape: Ints) -> Value:
-    """Return the first elements along each dimension, so that the result has the given shape."""
+    """Return the first elements of `x` along each dimension, as many as `shape` says."""
     for dim, size in enumerate(shape):
         x = slice_dimension(graph, x, dim, end=size)
     return x
 
 
 def concatenate(graph: Ir, parts: Sequence[Value], dim: int) -> Value:
-    """Return the concatenation of the parts that have elements."""
+    """Return the concatenation of those parts that have elements."""
     parts = [part for part in parts if part.size] or list(parts[:1])
     return parts[0] if len(parts) == 1 else graph.op("concat", *parts, dim=dim)
 
 
 def as_rows(graph: Ir, x: Value, dim: int) -> Value:
-    """Return x as [rows, n], with dimension `dim` last. A single number is a row of one."""
+    """Return `x` as [rows, n], with dimension `dim` last. A single number is a row of one."""
     last = move_dimension(graph, x, dim, -1) if x.shape else reshape(graph, x, (1,))
     size = last.shape[-1]
     return reshape(graph, last, (x.size // max(size, 1), size))
 
 
 def from_rows(graph: Ir, rows: Value, like: Value, dim: int) -> Value:
-    """Return [rows, k] with the dimensions of `like`, in which `dim` has k elements."""
+    """Return [rows, k] with the dimensions of `like`, except that `dim` has k elements."""
     if not like.shape:
         return reshape(graph, rows, ())
     shape = [n for d, n in enumerate(like.shape) if d != dim % len(like.shape)]
@@ -214,7 +226,7 @@ def from_rows(graph: Ir, rows: Value, like: Value, dim: int) -> Value:
 def dimensions(x: Value, dim: Dims) -> list[int]:
     """Return the dimensions of a reduction, counted from 0.
 
-    None and an empty list mean all dimensions.
+    If `dim` is None or empty, return all dimensions.
     """
     if not x.shape or dim is None or dim in ([], ()):
         return [*range(len(x.shape))]
@@ -222,10 +234,10 @@ def dimensions(x: Value, dim: Dims) -> list[int]:
 
 
 def size_along(x: Value, dim: int) -> int:
-    """Return the size of a dimension; a single number has size 1 along any."""
+    """Return the length of a dimension. A single number has length 1 along any dimension."""
     return x.shape[dim] if x.shape else 1
 
 
 def along_axis(x: Array, rank: int, dim: int) -> Array:
-    """Return a numpy vector as an array of that rank, which varies along one dimension."""
+    """Return a numpy vector as an array with `rank` dimensions that varies along `dim` only."""
     return np.reshape(x, [-1 if d == dim % rank else 1 for d in range(rank)])

@@ -9,6 +9,7 @@ import numpy as np
 
 from ipu_teach.frontends.ir import Ir, Unfit, Value
 from ipu_teach.frontends.pytorch.rows.registry import (
+    Argument,
     Ints,
     Results,
     along_axis,
@@ -25,7 +26,7 @@ from ipu_teach.types import BOOL, INT, UNSIGNED_INT, Array
 
 
 @row("alias", "clone", "detach", "lift_fresh_copy", "contiguous", "positive", moves=True)
-def _same(graph: Ir, results: Results, x: Value, **_: object) -> Value:
+def _same(graph: Ir, results: Results, x: Value, **_: Argument) -> Value:
     return x
 
 
@@ -35,7 +36,9 @@ def _real(graph: Ir, results: Results, x: Value) -> Value:
 
 
 @row("copy")
-def _copy(graph: Ir, results: Results, x: Value, source: Value, *_: object, **__: object) -> Value:
+def _copy(
+    graph: Ir, results: Results, x: Value, source: Value, *_: Argument, **__: Argument
+) -> Value:
     return expand(graph, as_dtype(graph, source, results.dtype), results.shape)
 
 
@@ -48,14 +51,17 @@ def _permute(graph: Ir, results: Results, x: Value, dims: Ints) -> Value:
     "view", "view_copy", "unsqueeze", "unsqueeze_copy", "squeeze", "squeeze_copy", "_unsafe_view",
     "reshape", "flatten",
 )  # fmt: skip
-def _view(graph: Ir, results: Results, x: Value, *_: object) -> Value:
+def _view(graph: Ir, results: Results, x: Value, *_: Argument) -> Value:
     if results.tensors[0].dtype != results.example(0).dtype:
         return _reinterpreted(graph, results, x)
     return reshape(graph, x, results.shape)
 
 
 def _reinterpreted(graph: Ir, results: Results, x: Value) -> Value:
-    """Return the same bits as another dtype: `x.view(torch.int32)`. Raises `Unfit`."""
+    """Return the same bits in another dtype, as by `x.view(torch.int32)`.
+
+    Raises `Unfit` for other dtypes than float32 and int32.
+    """
     names = {str(t.dtype) for t in (results.tensors[0], results.example(0))}
     if names != {"torch.float32", "torch.int32"}:
         raise Unfit(
@@ -66,7 +72,7 @@ def _reinterpreted(graph: Ir, results: Results, x: Value) -> Value:
 
 
 @row("expand", "expand_copy", moves=True)
-def _expand(graph: Ir, results: Results, x: Value, *_: object, **__: object) -> Value:
+def _expand(graph: Ir, results: Results, x: Value, *_: Argument, **__: Argument) -> Value:
     return expand(graph, x, results.shape)
 
 
@@ -76,7 +82,7 @@ def _slice(
     end: int | None = None,
     step: int = 1,
 ) -> Value:  # fmt: skip
-    if "narrow" in str(results.node.target):  # the arguments are a start and a length
+    if "narrow" in str(results.node.target):  # then the arguments are a start and a length
         start = (start or 0) % (x.shape[dim] + 1)
         end = start + (end or 0)
     return slice_dimension(graph, x, dim, start=start, end=end, step=step)
@@ -106,7 +112,7 @@ def _flip(graph: Ir, results: Results, x: Value, dims: Ints) -> Value:
 
 @row("cat", moves=True)
 def _cat(graph: Ir, results: Results, values: Sequence[Value], dim: int = 0) -> Value:
-    """Return a concatenation. torch leaves out parts of the shape [0], whatever their rank."""
+    """Return a concatenation. Like torch, leave out parts of the shape [0], whatever their rank."""
     parts = [as_dtype(graph, value, results.dtype) for value in values if value.size]
     if not parts:
         return graph.constant(0, results.dtype, results.shape)
@@ -125,7 +131,10 @@ def _repeat(graph: Ir, results: Results, x: Value, times: Ints) -> Value:
 
 @row("constant_pad_nd", moves=True)
 def _pad(graph: Ir, results: Results, x: Value, margins: Ints, value: float = 0.0) -> Value:
-    """Return x with margins, given from the last dimension to the first; a negative one cuts."""
+    """Return x with margins, listed from the last dimension to the first.
+
+    A negative margin cuts elements off.
+    """
     pairs = [(margins[i], margins[i + 1]) for i in range(0, len(margins), 2)][::-1]
     pairs = [(0, 0)] * (len(x.shape) - len(pairs)) + pairs
     for dim, (low, high) in enumerate(pairs):
@@ -146,7 +155,7 @@ def _pad(graph: Ir, results: Results, x: Value, margins: Ints, value: float = 0.
 
 
 def _number(value: float, x: Value) -> float:
-    """Return a number of Python's type for the dtype of x."""
+    """Return a number as the Python type of the dtype of x."""
     if x.floating:
         return value
     return bool(value) if x.dtype is BOOL else int(value)
@@ -156,7 +165,7 @@ def _number(value: float, x: Value) -> float:
 
 
 def flat_gather(graph: Ir, x: Value, places: Array, shape: Ints) -> Value:
-    """Return the elements of x at constant places in its flattened form."""
+    """Return the elements of x at constant positions in its flattened form."""
     if np.array_equal(places.reshape(-1), np.arange(x.size)):
         return reshape(graph, x, shape)
     index = graph.constant(places.reshape(-1), UNSIGNED_INT)
@@ -164,7 +173,7 @@ def flat_gather(graph: Ir, x: Value, places: Array, shape: Ints) -> Value:
 
 
 def flat_write(graph: Ir, x: Value, places: Array, source: Value) -> Value:
-    """Return x with the elements at constant places in its flattened form replaced."""
+    """Return x with the elements at constant positions in its flattened form replaced."""
     if np.array_equal(places.reshape(-1), np.arange(x.size)):
         return reshape(graph, source, x.shape)
     index = graph.constant(places.reshape(-1), UNSIGNED_INT)
@@ -175,9 +184,10 @@ def flat_write(graph: Ir, x: Value, places: Array, source: Value) -> Value:
 def _strided_places(
     results: Results, x: Value, size: Ints, stride: Ints, offset: int | None
 ) -> Array:
-    """Return the places in x of the elements of a shape with strides.
+    """Return the positions in x of the elements of a shape with strides.
 
-    :raises Unfit: if the elements of x are not in order in torch's memory, or the strides leave it.
+    :raises Unfit: if the elements of x are not in order in torch's memory, or if the strides leave
+        it.
     """
     example = results.example(0)
     first = example.storage_offset()
@@ -197,7 +207,7 @@ def _strided_places(
 def _as_strided(
     graph: Ir, results: Results, x: Value, size: Ints, stride: Ints, offset: int | None = None
 ) -> Value:
-    places = _strided_places(results, x, size, stride, offset)
+    places = _strided_places(results, x, size=size, stride=stride, offset=offset)
     return flat_gather(graph, x, places, results.shape)
 
 
@@ -206,12 +216,12 @@ def _as_strided_scatter(
     graph: Ir, results: Results, x: Value, source: Value, size: Ints, stride: Ints,
     offset: int | None = None,
 ) -> Value:  # fmt: skip
-    places = _strided_places(results, x, size, stride, offset)
+    places = _strided_places(results, x, size=size, stride=stride, offset=offset)
     return flat_write(graph, x, places, as_dtype(graph, source, x.dtype))
 
 
 def _numbered(x: Value) -> Array:
-    """Return the place of each element of x in its flattened form."""
+    """Return the position of each element of x in its flattened form."""
     return np.arange(x.size).reshape(x.shape)
 
 
@@ -260,12 +270,13 @@ def _slice_scatter(
         before = slice_dimension(graph, x, dim, end=begin)
         after = slice_dimension(graph, x, dim, start=stop)
         return concatenate(graph, [before, source, after], dim)
-    rows = graph.op("scatter_set", *_rows_first(graph, x, dim, written, source))
+    operands = _rows_first(graph, x, dim, places=written, source=source)
+    rows = graph.op("scatter_set", *operands)
     return move_dimension(graph, rows, 0, dim)
 
 
 def _rows_first(graph: Ir, x: Value, dim: int, places: Array, source: Value) -> list[Value]:
-    """Return x, the index and the source with dimension `dim` first."""
+    """Return x, the index and the source, with dimension `dim` first."""
     index = graph.constant(places, UNSIGNED_INT)
     return [move_dimension(graph, x, dim, 0), index, move_dimension(graph, source, dim, 0)]
 
@@ -282,7 +293,7 @@ def _select_scatter(
 
 @row("tril", "triu", kept=False, moves=True)
 def _triangle(graph: Ir, results: Results, x: Value, diagonal: int = 0) -> Value:
-    """Return x with 0 above or below a diagonal, also where x is infinite or NaN."""
+    """Return x with 0 above or below a diagonal, even where x is infinite or NaN."""
     keep = np.tril if "tril" in str(results.node.target) else np.triu
     mask = np.broadcast_to(keep(np.ones(x.shape[-2:], bool), diagonal), x.shape)
     zero = graph.constant(False if x.dtype is BOOL else 0, x.dtype)
@@ -293,7 +304,7 @@ def _triangle(graph: Ir, results: Results, x: Value, diagonal: int = 0) -> Value
 def _replication_backward(
     graph: Ir, results: Results, gradient: Value, x: Value, margins: Ints
 ) -> Value:
-    """Return the sum of the gradients of all copies of each element."""
+    """Return, for each element, the sum of the gradients of all its copies."""
     places = _numbered(x)
     pairs = [(margins[i], margins[i + 1]) for i in range(0, len(margins), 2)]
     for dim, (low, high) in enumerate(pairs):
@@ -306,6 +317,6 @@ def _replication_backward(
 
 
 def at_places(graph: Ir, shape: Ints, dim: int) -> Value:
-    """Return INT: for each element of a shape, its place along a dimension."""
+    """Return INT: the position of each element of a shape along a dimension."""
     places = np.broadcast_to(along_axis(np.arange(shape[dim]), len(shape), dim), shape)
     return graph.constant(np.ascontiguousarray(places), INT)

@@ -1,0 +1,66 @@
+"""The kit's own call for each function of numpy that people try on tensors.
+
+A tensor has no values while the program is written, so numpy cannot compute with it. The errors
+name the call that does the same on the device, written for tensors `a` and `b`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+# Functions of numpy, and methods of its arrays with the same name.
+CALLS: Mapping[str, str] = {
+    # views, which cost nothing
+    "concatenate": "concat([a, b], 0)",
+    "vstack": "concat([a, b], 0)",
+    "hstack": "concat([a, b], 1)",
+    "append": "concat([a.flatten(), b.flatten()])",
+    "stack": "concat([a.expand(0), b.expand(0)])",
+    "reshape": "a.reshape((a.num_elements,))",
+    "ravel": "a.flatten()",
+    "transpose": "a.transpose()",
+    "swapaxes": "a.dim_shuffle((1, 0))",
+    "moveaxis": "a.dim_shuffle((1, 0))",
+    "expand_dims": "a.expand(0)",
+    "squeeze": "a.squeeze()",
+    "broadcast_to": "a.expand(0).broadcast(3, 0)",
+    "tile": "a.broadcast(3, 0)",
+    "repeat": "a.upsample(3, 0)",
+    "flip": "a.reverse(0)",
+    "split": "a.slices([(0, 2), (2, 4)])",
+    "take": "a.index(2)",
+    # work for the device
+    "sum": 'popops.reduce(graph, a, (0,), program, "ADD")',
+    "prod": 'popops.reduce(graph, a, (0,), program, "MUL")',
+    "max": 'popops.reduce(graph, a, (0,), program, "MAX")',
+    "min": 'popops.reduce(graph, a, (0,), program, "MIN")',
+    "any": 'popops.reduce(graph, popops.neq(graph, a, 0, program), (0,), program, "LOGICAL_OR")',
+    "all": 'popops.reduce(graph, popops.neq(graph, a, 0, program), (0,), program, "LOGICAL_AND")',
+    "mean": (
+        'popops.mul(graph, popops.reduce(graph, a, (0,), program, "ADD"), 1 / len(a), program)'
+    ),
+    "argmax": "popops.arg_max(graph, a, program)",
+    "argmin": "popops.arg_min(graph, a, program)",
+    "sort": "popops.sort(graph, a, 1, program)",
+    "where": "popops.select(graph, a, b, popops.gt(graph, a, 0, program), program)",
+    "clip": "popops.clamp(graph, a, -1, 1, program)",
+    "astype": "popops.cast(graph, a, HALF, program)",
+    "dot": "poplin.mat_mul(graph, a, b.transpose(), program)",
+    "zeros_like": "graph.clone(a)",
+    "copy": "graph.clone(a)",
+}
+_FURTHER: Mapping[str, str] = {
+    "zeros_like": " Then popops.zero(graph, copy, program).",
+    "copy": " Then Copy(a, copy) copies the values.",
+}
+_ALIASES: Mapping[str, str] = {"amax": "max", "amin": "min", "matmul": "dot"}
+
+
+def call_for(name: str) -> str:
+    """Return the kit's call for the function or method `name` of numpy, or "" if none is known."""
+    name = _ALIASES.get(name, name)
+    if name not in CALLS:
+        return ""
+    operands = "tensors a and b" if re.search(r"\bb\b", CALLS[name]) else "a tensor a"
+    return f"{CALLS[name]}, for {operands}.{_FURTHER.get(name, '')}"

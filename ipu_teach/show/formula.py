@@ -1,0 +1,189 @@
+"""The formula by which a library's vertex gets its cycles, written out with the numbers of one
+vertex.
+
+A library codelet measures its regions and calls an estimator of `ipu_teach.cost.vertices`. The call
+is observed once. The estimator is then called again with numbers that keep their expressions.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import FrameType
+
+from ipu_teach.cost.traced import of_library, priced_for
+from ipu_teach.graph.codelet_registry import Shapes, said_cycles
+from ipu_teach.graph.vertex import Vertex
+from ipu_teach.target import Target
+
+ESTIMATORS = "ipu_teach.cost.vertices."
+SUM, PRODUCT, ATOM = range(3)  # how closely the parts of an expression hold together
+LONGEST = 160  # characters of a formula
+
+
+class Term(int):
+    """A whole number that keeps the expression by which it was computed."""
+
+    text: str
+    holds: int
+    # For -(-a // b), which is how the estimators round up: the a of -a, and the a and b of -a // b.
+    negated: Term | None
+    rounded: tuple[Term, int] | None
+    # For n + 4 - 1: the n, and what was added to it.
+    stem: Term | None
+    added: int
+
+    def __new__(cls, value: int, text: str, holds: int = ATOM) -> Term:
+        term = super().__new__(cls, value)
+        term.text = text
+        term.holds = holds
+        term.negated = term.rounded = term.stem = None
+        term.added = 0
+        return term
+
+    def _plus(self, number: int) -> Term:
+        """Return the sum with a number that has no expression, added to one that is there."""
+        stem = self.stem or self
+        added = self.added + number
+        if not added:
+            return stem
+        sign = "+" if added > 0 else "-"
+        total = Term(int.__add__(stem, added), f"{_part(stem, SUM)} {sign} {abs(added)}", SUM)
+        total.stem = stem
+        total.added = added
+        return total
+
+    def __add__(self, other: int) -> Term:
+        if isinstance(other, Term):
+            if not self or not other:
+                return self or other
+            return Term(int.__add__(self, other), f"{_part(self, SUM)} + {_part(other, SUM)}", SUM)
+        return self._plus(other)
+
+    def __radd__(self, other: int) -> Term:
+        if not self or not other:
+            return self or Term(other, f"{other}")
+        return Term(int.__add__(self, other), f"{other} + {_part(self, SUM)}", SUM)
+
+    def __sub__(self, other: int) -> Term:
+        if isinstance(other, Term):
+            text = f"{_part(self, SUM)} - {_part(other, PRODUCT)}"
+            return Term(int.__sub__(self, other), text, SUM)
+        return self._plus(-other)
+
+    def __rsub__(self, other: int) -> Term:
+        return Term(int.__rsub__(self, other), f"{other} - {_part(self, PRODUCT)}", SUM)
+
+    def __mul__(self, other: int) -> Term:
+        if not self or not other:
+            return Term(0, "0")
+        if other == 1 or (self == 1 and isinstance(other, Term)):
+            return self if other == 1 else Term(other, _part(other, ATOM))
+        text = f"{_part(self, PRODUCT)} * {_part(other, ATOM)}"
+        return Term(int.__mul__(self, other), text, PRODUCT)
+
+    def __rmul__(self, other: int) -> Term:
+        if not self or not other:
+            return Term(0, "0")
+        if other == 1 or self == 1:
+            return self if other == 1 else Term(other, f"{other}")
+        return Term(int.__mul__(self, other), f"{other} * {_part(self, ATOM)}", PRODUCT)
+
+    def __floordiv__(self, other: int) -> Term:
+        if other == 1:
+            return self
+        text = f"{_part(self, PRODUCT)} // {_part(other, ATOM)}"
+        quotient = Term(int.__floordiv__(self, other), text, PRODUCT)
+        if self.negated is not None:
+            quotient.rounded = self.negated, other
+        return quotient
+
+    def __mod__(self, other: int) -> Term:
+        text = f"{_part(self, PRODUCT)} % {_part(other, ATOM)}"
+        return Term(int.__mod__(self, other), text, PRODUCT)
+
+    def __neg__(self) -> Term:
+        if self.negated is not None:
+            return self.negated
+        if self.rounded is not None:
+            above, below = self.rounded
+            text = f"ceil({above.text} / {_part(below, ATOM)})"
+            return Term(int.__neg__(self), text)
+        negated = Term(int.__neg__(self), f"-{_part(self, ATOM)}", PRODUCT)
+        negated.negated = self
+        return negated
+
+
+def _part(value: int, holds: int) -> str:
+    """Return the text of a part of an expression, in brackets if it holds less closely."""
+    if not isinstance(value, Term):
+        return f"{value}" if value >= 0 else f"({value})"
+    return f"({value.text})" if value.holds < holds else value.text
+
+
+@dataclass(frozen=True)
+class Formula:
+    """The sizes of a vertex by an estimator's names for them, and the expression that gives the
+    vertex's cycles. In it, `ceil` rounds up and `//` rounds down."""
+
+    sizes: tuple[tuple[str, int], ...]
+    text: str
+
+    @property
+    def named_sizes(self) -> str:
+        """The sizes in words; of those that are 1, only the first."""
+        sizes = [(name, n) for i, (name, n) in enumerate(self.sizes) if n != 1 or not i]
+        return ", ".join(f"{name.replace('_', ' ')} {size:,}" for name, size in sizes)
+
+
+def formula_of(codelet: type[Vertex], shapes: Shapes, target: Target) -> Formula | None:
+    """Return the formula for a vertex of a library whose fields have these shapes.
+
+    Return None for other codelets, if no single estimator gives the cycles, or if the expression
+    is too long to read.
+    """
+    if not of_library(codelet) or not hasattr(codelet, "cycles"):
+        return None
+    target = priced_for(codelet, target)
+    calls: list[tuple[Callable[..., int], dict[str, object], object]] = []
+    depth = 0  # of calls within the estimators
+
+    def observe(frame: FrameType, event: str, returned: object) -> None:
+        nonlocal depth
+        if event not in ("call", "return"):
+            return
+        if not str(frame.f_globals.get("__name__", "")).startswith(ESTIMATORS):
+            return
+        depth += 1 if event == "call" else -1
+        estimator = frame.f_globals.get(frame.f_code.co_name)
+        if event == "call" and depth == 1 and callable(estimator):
+            count = frame.f_code.co_argcount + frame.f_code.co_kwonlyargcount
+            names = frame.f_code.co_varnames[:count]
+            calls.append((estimator, {name: frame.f_locals[name] for name in names}, None))
+        elif event == "return" and depth == 0 and calls:
+            calls[-1] = (*calls[-1][:2], returned)
+
+    before = sys.getprofile()
+    sys.setprofile(observe)
+    try:
+        cycles = said_cycles(codelet, None, shapes, target, who="")
+    finally:
+        sys.setprofile(before)
+    exact = [call[:2] for call in calls if type(call[2]) is int and call[2] == cycles]
+    if len(exact) != 1:
+        return None
+    estimator, arguments = exact[0]
+    terms = {name: _with_text(value) for name, value in arguments.items()}
+    total = estimator(**terms)
+    if not isinstance(total, Term) or total != cycles or len(total.text) > LONGEST:
+        return None
+    sizes = tuple((name, int(term)) for name, term in terms.items() if isinstance(term, Term))
+    return Formula(sizes, total.text)
+
+
+def _with_text(value: object) -> object:
+    """Return a size, or a list of sizes, as numbers with texts; any other argument as it is."""
+    if isinstance(value, list | tuple):
+        return [_with_text(item) for item in value]
+    return Term(value, f"{value}") if type(value) is int else value

@@ -1,0 +1,513 @@
+# %% given
+import numpy as np
+
+from ipu_teach import FLOAT, InOut, Input, Output, Vector, Vertex
+from ipu_teach.poplibs import popops
+from ipu_teach.program import Copy, Execute, Sequence
+
+
+class Top(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+
+    def compute(self):
+        self.out = np.max(self.x)
+
+
+class Rise(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+
+    def compute(self):
+        self.out = np.maximum.accumulate(self.x)
+
+
+class Lift(Vertex):
+    tops: Input[Vector[FLOAT]]
+    out: InOut[Vector[FLOAT]]
+
+    def compute(self):
+        self.out = np.maximum(self.out, np.max(self.tops))
+
+
+class Half(Vertex):
+    one: Input[FLOAT]
+    other: Input[FLOAT]
+    out: Output[FLOAT]
+
+    def compute(self):
+        self.out = 0.5 * self.one + 0.5 * self.other
+
+
+def cuts(n):
+    return [n * k // 6 for k in range(7)]
+
+
+def put(graph, step, codelet, **fields):
+    graph.set_tile_mapping(graph.add_vertex(step, codelet, **fields), 0)
+
+
+def lifted(graph, x, out, seen_by):
+
+    at, tops = cuts(len(x)), graph.add_variable(FLOAT, 6, "tops")
+    graph.set_tile_mapping(tops, 0)
+    rise, top, lift = (graph.add_compute_set(name) for name in ("rise", "top", "lift"))
+    for k in range(6):
+        begin, end = at[k], at[k + 1]
+        if begin < end:
+            put(graph, rise, Rise, x=x[begin:end], out=out[begin:end])
+            put(graph, top, Top, x=x[begin:end], out=tops[k])
+    for k in range(6):
+        seen = [j for j in seen_by(k) if at[j] < at[j + 1]]
+        if seen and at[k] < at[k + 1]:
+            put(graph, lift, Lift, tops=tops[seen[0] : seen[-1] + 1], out=out[at[k] : at[k + 1]])
+    return Sequence(Execute(rise), Execute(top), Execute(lift))
+
+
+# %% 04.w1: all at once
+# passed: 5 numbers
+class Halves(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+
+    def compute(self):
+        self.out = self.x / 2
+
+
+# %% 04.1: np.maximum, a register
+# passed: an engine run for each row
+class PrefixMax(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+    best: FLOAT = -np.inf
+
+    def compute(self):
+        best = self.best
+        for i in range(len(self.x)):
+            best = np.maximum(best, self.x[i])
+            self.out[i] = best
+        self.best = best
+
+
+# %% 04.1: the vector at once
+# passed: an engine run for each row
+class PrefixMax(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+    best: FLOAT = -np.inf
+
+    def compute(self):
+        self.out = np.maximum(np.maximum.accumulate(self.x), self.best)
+        self.best = np.maximum(np.max(self.x), self.best)
+
+
+# %% 04.1: a while loop and a flag
+# passed: an engine run for each row
+class PrefixMax(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+    best: FLOAT = 0
+    begun: FLOAT = 0
+
+    def compute(self):
+        i = 0
+        while i < len(self.x):
+            if self.begun == 0 or self.x[i] >= self.best:
+                self.best = self.x[i]
+                self.begun = 1
+            self.out[i] = self.best
+            i += 1
+
+
+# %% 04.1: for each number, the smallest FLOAT
+# passed: an engine run for each row
+class PrefixMax(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+    best: FLOAT = np.finfo(np.float32).min
+
+    def compute(self):
+        for i, value in enumerate(self.x):
+            self.best = max(self.best, value)
+            self.out[i] = self.best
+
+
+# %% 04.1: with maximum, and a largest of its own
+# like: forgets the rows before
+class PrefixMax(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+
+    def compute(self):
+        self.out = np.maximum.accumulate(self.x)
+
+
+# %% 04.1: the last one into the state
+# like: keeps the last number
+class PrefixMax(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+    kept: FLOAT = -np.inf
+
+    def compute(self):
+        so_far = self.kept
+        k = 0
+        while k < len(self.x):
+            so_far = np.maximum(so_far, self.x[k])
+            self.out[k] = so_far
+            self.kept = self.x[k]
+            k += 1
+
+
+# %% 04.1: a minimum
+# like: the smallest
+class PrefixMax(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+    least: FLOAT = np.inf
+
+    def compute(self):
+        for k in range(len(self.x)):
+            self.least = np.minimum(self.least, self.x[k])
+            self.out[k] = self.least
+
+
+# %% 04.1: a total
+# like: still a sum
+class PrefixMax(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+    total: FLOAT = 0.0
+
+    def compute(self):
+        before = self.total
+        for k in range(len(self.x)):
+            before = before + self.x[k]
+            self.out[k] = before
+        self.total = before
+
+
+# %% 04.1: copies
+# like: x as it came
+class PrefixMax(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+
+    def compute(self):
+        self.out = self.x + 0.0
+
+
+# %% 04.1: one number late
+# like: stores too early
+class PrefixMax(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+    top: FLOAT = -np.inf
+
+    def compute(self):
+        now = self.top
+        for k in range(len(self.x)):
+            self.out[k] = now
+            now = np.maximum(now, self.x[k])
+        self.top = now
+
+
+# %% 04.w2: fields afterwards
+# passed: a row of 5 numbers
+def one_vertex(graph, x, out):
+    largest = graph.add_compute_set("largest")
+    vertex = graph.add_vertex(largest, Largest)
+    graph.connect(vertex["x"], x)
+    graph.connect(vertex["out"], out)
+    graph.set_tile_mapping(vertex, 3)
+    return Execute(largest)
+
+
+# %% 04.w3: both from one function
+# passed: in six pieces each
+def piece(n, k):
+    return [int(np.floor(n * edge / 6)) for edge in (k, k + 1)]
+
+
+# %% 04.w3: the first pieces one longer
+# passed: in six pieces each
+def piece(n, k):
+    each, rest = divmod(n, 6)
+    begin = k * each + min(k, rest)
+    return begin, begin + each + (k < rest)
+
+
+# %% 04.w3: rounded to the nearest
+# passed: in six pieces each
+def piece(n, k):
+    return [round(k * n / 6), round((k + 1) * n / 6)]
+
+
+# %% 04.2: rounded up
+# passed: two runs each
+def in_six(graph, x, out):
+    n = x.num_elements
+    largest, prefix = graph.add_compute_set("largest"), graph.add_compute_set("prefix")
+    most = graph.add_variable(FLOAT, (6,), "most")
+    graph.set_tile_mapping(most, 0)
+    for k in range(6):
+        piece = slice(min(k * -(-n // 6), n), min((k + 1) * -(-n // 6), n))
+        a = graph.add_vertex(largest, Largest, x=x[piece], out=most[k])
+        b = graph.add_vertex(prefix, PrefixFrom, before=most[:k], x=x[piece], out=out[piece])
+        graph.set_tile_mapping(a, 0)
+        graph.set_tile_mapping(b, 0)
+    return Sequence(Execute(largest), Execute(prefix))
+
+
+# %% 04.2: twelve pieces
+# passed: two runs each
+def in_six(graph, x, out):
+    n = x.num_elements
+    largest, prefix = graph.add_compute_set("largest"), graph.add_compute_set("prefix")
+    most = graph.add_variable(FLOAT, (12,), "most")
+    graph.set_tile_mapping(most, 0)
+    for k in range(12):
+        piece = slice(k * n // 12, (k + 1) * n // 12)
+        a = graph.add_vertex(largest, Largest, x=x[piece], out=most[k])
+        b = graph.add_vertex(prefix, PrefixFrom, before=most[:k], x=x[piece], out=out[piece])
+        graph.set_tile_mapping(a, 0)
+        graph.set_tile_mapping(b, 0)
+    return Sequence(Execute(largest), Execute(prefix))
+
+
+# %% 04.2: first the pieces, then lifted
+# passed: two runs each
+from ipu_teach import concat
+
+
+class Piece(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+
+    def compute(self):
+        best = self.x[0]
+        for i in range(len(self.x)):
+            best = np.maximum(best, self.x[i])
+            self.out[i] = best
+
+
+class Lift(Vertex):
+    start: Input[FLOAT]
+    out: InOut[Vector[FLOAT]]
+
+    def compute(self):
+        self.out = np.maximum(self.out, self.start)
+
+
+def in_six(graph, x, out):
+    n = x.num_elements
+    first, lifted, second = (graph.add_compute_set(name) for name in ("pieces", "starts", "lift"))
+    start = graph.add_variable(FLOAT, (6,), "start")
+    graph.set_tile_mapping(start, 0)
+    for k in range(6):
+        a, b = k * n // 6, (k + 1) * n // 6
+        if a == b:
+            continue
+        parts = [graph.add_vertex(first, Piece, x=x[a:b], out=out[a:b])]
+        if a:
+            ends = concat([out[j * n // 6 - 1 : j * n // 6] for j in range(1, k + 1) if j * n // 6])
+            parts.append(graph.add_vertex(lifted, Largest, x=ends, out=start[k]))
+            parts.append(graph.add_vertex(second, Lift, start=start[k], out=out[a:b]))
+        for part in parts:
+            graph.set_tile_mapping(part, 0)
+    return Sequence(Execute(first), Execute(lifted), Execute(second))
+
+
+# %% 04.2: the largest with numpy
+# passed: two runs each
+class Quick(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+
+    def compute(self):
+        self.out = np.max(self.x) if len(self.x) else -np.inf
+
+
+def in_six(graph, x, out):
+    n = x.num_elements
+    largest, prefix = graph.add_compute_set("largest"), graph.add_compute_set("prefix")
+    most = graph.add_variable(FLOAT, (6,), "most")
+    graph.set_tile_mapping(most, 0)
+    for k in range(6):
+        piece = slice(k * n // 6, (k + 1) * n // 6)
+        a = graph.add_vertex(largest, Quick, x=x[piece], out=most[k])
+        b = graph.add_vertex(prefix, PrefixFrom, before=most[:k], x=x[piece], out=out[piece])
+        graph.set_tile_mapping(a, 0)
+        graph.set_tile_mapping(b, 0)
+    return Sequence(Execute(largest), Execute(prefix))
+
+
+# %% 04.2: pieces by themselves
+# like: no merge
+def in_six(graph, x, out):
+    return lifted(graph, x, out, lambda k: [])
+
+
+# %% 04.2: lifted by the one before
+# like: the neighbour's largest alone
+def in_six(graph, x, out):
+    return lifted(graph, x, out, lambda k: [k - 1] if k else [])
+
+
+# %% 04.2: lifted by all
+# like: all six largest
+def in_six(graph, x, out):
+    return lifted(graph, x, out, lambda k: range(6))
+
+
+# %% 04.2: lifted by all but the one before
+# like: one piece late
+def in_six(graph, x, out):
+    return lifted(graph, x, out, lambda k: range(k - 1) if k > 1 else [])
+
+
+# %% 04.3: into a second variable, and back
+# passed: the detector is silent
+class Between(Vertex):
+    left: Input[FLOAT]
+    right: Input[FLOAT]
+    out: Output[FLOAT]
+
+    def compute(self):
+        self.out = 0.5 * self.left + 0.5 * self.right
+
+
+def repaired(graph, a):
+    new = graph.add_variable(FLOAT, a.shape, "new")
+    means = graph.add_compute_set("means")
+    for i in range(a.num_elements):
+        graph.set_tile_mapping(new[i], i % TILES)
+        if i + 1 < a.num_elements:
+            graph.set_tile_mapping(graph.add_vertex(means, Between, left=a[i], right=a[i + 1], out=new[i]), i % TILES)
+    return Sequence(Execute(means), Copy(new[:-1], a[:-1])) if a.num_elements > 1 else Sequence()
+
+
+# %% 04.3: only the neighbours are copied
+# passed: the detector is silent
+def repaired(graph, a):
+    count, means = a.num_elements, graph.add_compute_set("means")
+    right = graph.add_variable(FLOAT, (count,), "right")
+    for i in range(count):
+        graph.set_tile_mapping(right[i], i % TILES)
+    for i in range(count - 1):
+        graph.set_tile_mapping(graph.add_vertex(means, Mean, here=a[i], right=right[i]), i % TILES)
+    return Sequence(Copy(a[1:], right[:-1]), Execute(means))
+
+
+# %% 04.3: one vertex for the whole row
+# passed: the detector is silent
+class Whole(Vertex):
+    a: InOut[Vector[FLOAT]]
+
+    def compute(self):
+        for i in range(len(self.a) - 1):
+            self.a[i] = (self.a[i] + self.a[i + 1]) / 2
+
+
+def repaired(graph, a):
+    means = graph.add_compute_set("means")
+    graph.set_tile_mapping(graph.add_vertex(means, Whole, a=a), 0)
+    return Execute(means)
+
+
+# %% 04.3: new numbers elsewhere
+# like: in a copy that nobody fetches
+def repaired(graph, a):
+    new, step = graph.clone(a), graph.add_compute_set("halves")
+    for i in range(len(a) - 1):
+        graph.set_tile_mapping(
+            graph.add_vertex(step, Half, one=a[i], other=a[i + 1], out=new[i]), i % 13
+        )
+    return Sequence(Copy(a, new), Execute(step))
+
+
+# %% 04.3: by the library, round the end
+# like: round the end
+def repaired(graph, a):
+    old, new, steps = graph.clone(a), graph.clone(a), Sequence()
+    steps.add(Copy(a, old))
+    step = graph.add_compute_set("halves")
+    for i in range(len(a)):
+        graph.set_tile_mapping(
+            graph.add_vertex(step, Half, one=old[i], other=old[i + 1 - len(a)], out=new[i]), i % 13
+        )
+    steps.add(Execute(step))
+    steps.add(Copy(new, a))
+    return steps
+
+
+# %% 04.3: the old left neighbours
+# like: the left neighbour
+def repaired(graph, a):
+    old, step = graph.clone(a), graph.add_compute_set("halves")
+    for i in range(1, len(a)):
+        graph.set_tile_mapping(
+            graph.add_vertex(step, Half, one=old[i - 1], other=old[i], out=a[i]), i % 13
+        )
+    return Sequence(Copy(a, old), Execute(step))
+
+
+# %% 04.3: by slices of the library
+# like: twice
+def repaired(graph, a):
+    program = Sequence()
+    for _ in range(2):
+        if len(a) > 1:
+            old = graph.clone(a)
+            program.add(Copy(a, old))
+            total = popops.add(graph, old[:-1], old[1:], program)
+            popops.mul_in_place(graph, total, 0.5, program)
+            program.add(Copy(total, a[:-1]))
+    return program
+
+
+# %% 04.4: asserts
+# passed: all six were found
+def accepts(codelet):
+    rng = np.random.default_rng(5)
+    for length in (1, 2, 4, 9):
+        for shift in (0, -1e6, 10):
+            row = (rng.normal(size=length) + shift).astype(np.float32)
+            after = run_one(codelet, row)
+            assert np.array_equal(after["out"], np.maximum.accumulate(row))
+            assert np.array_equal(after["x"], row)
+    return True
+
+
+# %% 04.4: by hand
+# passed: all six were found
+def accepts(codelet):
+    x, out = run_one(codelet, [-3000.5, -4000, -1500.5]).values()
+    return out.tolist() == [-3000.5, -3000.5, -1500.5] and x.tolist() == [-3000.5, -4000, -1500.5]
+
+
+# %% 04.4: many rows, a numpy bool
+# passed: all six were found
+def accepts(codelet):
+    rows = -1e4 * (1 + np.random.default_rng(1).random((4, 7))).astype(np.float32)
+    results = [run_one(codelet, row) for row in rows]
+    return np.all([(r["out"] == np.maximum.accumulate(r["x"])).all() and (r["x"] == row).all() for r, row in zip(results, rows)])
+
+
+# %% 04.5: the sum of the lines
+# passed: 8 lengths
+def estimate(length, new):
+    return sum((5, 1, 1, 3 * length, length, new))
+
+
+# %% 04.5: near enough
+# passed: 8 lengths
+def estimate(length, new):
+    return 6.8 + 4.05 * length + 0.95 * new
+
+
+# %% 04.5: by observing
+# passed: 8 lengths
+def estimate(length, new):
+    row = [*range(new), *[-1] * (length - new)]
+    return observe(Peaks, x=row, out=length).cycles

@@ -1,0 +1,376 @@
+# %% given
+"""Mistakes of lesson 11 written otherwise."""
+
+import numpy as np
+
+from ipu_course.checking.mistakes import given_to
+from ipu_teach import FLOAT, HALF
+from ipu_teach.types import numbers
+
+decode, multiplied, F143, F152 = (
+    given_to("11.1")[name] for name in ("decode", "multiplied", "F143", "F152")
+)
+
+
+# %% 11.w1: one less the other
+# passed: sets of numbers
+def chance_up(value, below, above):
+    return 1 - (above - value) / (above - below)
+
+
+# %% 11.1: by steps of a power of two
+# passed: 16 values
+def stochastic(values, rng):
+    power = np.floor(np.log2(np.where(values == 0, 1, np.abs(values))))
+    step = 2.0 ** np.maximum(power - 10, -24)
+    whole = np.floor(values / step)
+    return np.float16((whole + (rng.random(values.shape) < values / step - whole)) * step)
+
+
+# %% 11.1: a draw more, then down
+# passed: 16 values
+def stochastic(values, rng):
+    power = np.frexp(values)[1] - 1
+    step = np.ldexp(1.0, np.maximum(power, -14) - 10)
+    return (np.floor(values / step + rng.uniform(size=values.shape)) * step).astype(np.float16)
+
+
+# %% 11.1: one after the other in rows
+# passed: 16 values
+def stochastic(values, rng):
+    rows = []
+    for row in values:
+        near = row.astype(np.float16).astype(float)
+        away = np.where(row > near, np.inf, -np.inf).astype(np.float16)
+        other = np.nextafter(row.astype(np.float16), away).astype(float)
+        move = rng.random(row.shape) < np.abs(row - near) / np.abs(other - near)
+        rows.append(np.where(move, other, near))
+    return np.array(rows, np.float16)
+
+
+# %% 11.1: less than half of the draws
+# like: a fair coin
+def stochastic(values, rng):
+    near = np.float16(values)
+    away = np.where(values > near, np.inf, -np.inf).astype(np.float16)
+    other = np.nextafter(near, away)
+    move = (rng.random(values.shape) >= 0.5) & (near != values)
+    return np.where(move, other, near)
+
+
+# %% 11.1: by power of two, the wrong way
+# like: the chances swapped
+def stochastic(values, rng):
+    step = np.ldexp(1.0, np.maximum(np.frexp(values)[1] - 1, -14) - 10)
+    whole = np.floor(values / step)
+    part = values / step - whole
+    return np.float16((whole + ((rng.random(values.shape) >= part) & (part > 0))) * step)
+
+
+# %% 11.1: float16 alone
+# like: to nearest
+def stochastic(values, rng):
+    return values.astype(np.float16)
+
+
+# %% 11.1: steps that go on shrinking, by frexp
+# like: no even steps about zero
+def stochastic(values, rng):
+    step = np.ldexp(1.0, np.frexp(values)[1] - 11)
+    whole = np.floor(values / step)
+    return ((whole + (rng.random(values.shape) < values / step - whole)) * step).astype(np.float16)
+
+
+# %% 11.2: the mean of squares
+# passed: sets of numbers
+def after(step, grid, times):
+    import math
+
+    low = math.floor(step / grid) * grid
+    up = (step - low) / grid
+    mean = low + up * grid
+    squares = (1 - up) * low**2 + up * (low + grid) ** 2
+    return times * mean, math.sqrt(max(0.0, times * (squares - mean**2)))
+
+
+# %% 11.2: without the mark below
+# passed: sets of numbers
+def after(step, grid, times):
+    part = step % grid
+    return step * times, (times * part * (grid - part)) ** 0.5
+
+
+# %% 11.2: as an array
+# passed: sets of numbers
+def after(step, grid, times):
+    part = (step / grid) % 1
+    return np.array([step * times, grid * (part - part * part) ** 0.5 * times**0.5])
+
+
+# %% 11.2: the squares of it
+# like: the variance
+def after(step, grid, times):
+    part = step % grid
+    return step * times, times * part * (grid - part)
+
+
+# %% 11.2: step by step
+# like: deviations added up
+def after(step, grid, times):
+    mean = spread = 0.0
+    part = (step / grid) % 1
+    for _ in range(times):
+        mean += step
+        spread += grid * (part * (1 - part)) ** 0.5
+    return mean, spread
+
+
+# %% 11.2: in marks
+# like: a grid of 1
+def after(step, grid, times):
+    part = (step / grid) % 1
+    return step * times, (times * part * (1 - part)) ** 0.5
+
+
+# %% 11.w2: with bits
+# passed: sets of numbers
+def decode(code, mantissa_bits, bias):
+    sign = -1.0 if code >> 7 else 1.0
+    e, m = code >> mantissa_bits & (1 << 7 - mantissa_bits) - 1, code & (1 << mantissa_bits) - 1
+    if sign < 0 and e == m == 0:
+        return np.nan
+    if e == 0:
+        return sign * m * 2.0 ** (1 - bias - mantissa_bits)
+    return sign * (m + 2**mantissa_bits) * 2.0 ** (e - bias - mantissa_bits)
+
+
+# %% 11.3: by steps
+# passed: values in F143
+def encode(value, mantissa_bits, bias):
+    size = abs(value)
+    exponent = max(int(np.floor(np.log2(size))) if size else 0, 1 - bias)
+    if not size:
+        return 0
+    steps = round(size / 2.0 ** (exponent - mantissa_bits))
+    code = min(127, steps + (exponent + bias - 1) * 2**mantissa_bits)
+    return int(code) | (0x80 if value < 0 and code else 0)
+
+
+# %% 11.3: two neighbours
+# passed: values in F143
+def encode(value, mantissa_bits, bias):
+    size, low = abs(value), 0
+    while low < 127 and decode(low + 1, mantissa_bits, bias) <= size:
+        low += 1
+    if low < 127:
+        below, above = decode(low, mantissa_bits, bias), decode(low + 1, mantissa_bits, bias)
+        if size - below > above - size or size - below == above - size and low % 2:
+            low += 1
+    return low + 128 * (value < 0) if low else 0
+
+
+# %% 11.3: with an array
+# passed: values in F143
+def encode(value, mantissa_bits, bias):
+    known = np.array([decode(code, mantissa_bits, bias) for code in range(128)])
+    away = np.abs(known - abs(value))
+    best = np.flatnonzero(away == away.min())
+    code = int(best[best % 2 == 0][0]) if len(best) > 1 else int(best[0])
+    return code + (128 if code > 0 and value < 0 else 0)
+
+
+# %% 11.3: with bits
+# like: minus zero
+def encode(value, mantissa_bits, bias):
+    away = [abs(decode(c, mantissa_bits, bias) - abs(value)) for c in range(128)]
+    code = min(range(128), key=lambda c: (away[c], c & 1))
+    return code | 0x80 if value < 0 else code
+
+
+# %% 11.3: a loop that keeps the first
+# like: halfway goes down
+def encode(value, mantissa_bits, bias):
+    best = 0
+    for code in range(128):
+        here, there = (abs(decode(c, mantissa_bits, bias) - abs(value)) for c in (code, best))
+        if here < there:
+            best = code
+    return best + 128 if value < 0 and best else best
+
+
+# %% 11.3: a loop that keeps the last
+# like: halfway goes up
+def encode(value, mantissa_bits, bias):
+    best = 0
+    for code in range(128):
+        here, there = (abs(decode(c, mantissa_bits, bias) - abs(value)) for c in (code, best))
+        if here <= there:
+            best = code
+    return best + 128 if value < 0 and best else best
+
+
+# %% 11.3: not yet too large
+# like: cut off
+def encode(value, mantissa_bits, bias):
+    code = 0
+    while code < 127 and decode(code + 1, mantissa_bits, bias) <= abs(value):
+        code += 1
+    return code | 128 if value < 0 and code else code
+
+
+# %% 11.w3: doubled and halved
+# passed: sets of numbers
+def loss_scale(largest):
+    scale = 1.0
+    while largest * scale * 2 <= 65504:
+        scale *= 2
+    while largest * scale > 65504:
+        scale /= 2
+    return scale
+
+
+# %% 11.4: with a helper
+# passed: 3 pairs of layers
+def two_layers(x, w1, w2, dy):
+    def product(a, b):
+        return a @ b / a.shape[1] ** 0.5
+
+    h, dh = product(x, w1), product(dy, w2.T)
+    return [h, product(h, w2), dh, product(x.T, dh), product(h.T, dy)]
+
+
+# %% 11.4: by what comes
+# passed: 3 pairs of layers
+def two_layers(x, w1, w2, dy):
+    h = x @ w1
+    h = h / h.std()
+    y = h @ w2
+    dh = dy @ w2.T
+    dh = dh / dh.std()
+    dw1, dw2 = x.T @ dh, h.T @ dy
+    return h, y / y.std(), dh, dw1 / dw1.std(), dw2 / dw2.std()
+
+
+# %% 11.4: by powers of two
+# passed: 3 pairs of layers
+def two_layers(x, w1, w2, dy):
+    def scaled(a, terms):
+        return a * 2.0 ** -round(np.log2(terms) / 2)
+
+    h, dh = scaled(x @ w1, len(w1)), scaled(dy @ w2.T, w2.shape[1])
+    batch = len(x)
+    return h, scaled(h @ w2, len(w2)), dh, scaled(x.T @ dh, batch), scaled(h.T @ dy, batch)
+
+
+# %% 11.4: with a helper
+# like: by the number of terms
+def two_layers(x, w1, w2, dy):
+    def product(a, b):
+        return a @ b / a.shape[1]
+
+    h, dh = product(x, w1), product(dy, w2.T)
+    return h, product(h, w2), dh, product(x.T, dh), product(h.T, dy)
+
+
+# %% 11.4: all as it is
+# like: no factors
+def two_layers(x, w1, w2, dy):
+    h = x.dot(w1)
+    dh = dy.dot(w2.T)
+    return [h, h.dot(w2), dh, x.T.dot(dh), h.T.dot(dy)]
+
+
+# %% 11.5: added up in sixteens
+# passed: 6 products
+def partials_for(a, b, error):
+    total = np.zeros((len(a), b.shape[1]), np.float16)
+    for i in range(0, a.shape[1], 16):
+        part = a[:, i : i + 16].astype(float) @ b[i : i + 16].astype(float)
+        total = np.float16(total + part)
+    exact = a.astype(float) @ b.astype(float)
+    return HALF if np.abs(total - exact).max() <= error * np.abs(exact).max() else FLOAT
+
+
+# %% 11.5: the quickest of those that are near
+# passed: 6 products
+def partials_for(a, b, error):
+    exact, found = np.float64(a) @ np.float64(b), []
+    for dtype in (HALF, FLOAT):
+        made, cycles = multiplied(a, b, dtype)
+        if np.max(np.abs(made - exact)) / np.max(np.abs(exact)) <= error:
+            found.append((cycles, dtype))
+    return min(found, key=lambda pair: pair[0])[1]
+
+
+# %% 11.5: FLOAT first
+# passed: 6 products
+def partials_for(a, b, error):
+    chosen = FLOAT
+    exact = a.astype(np.float32) @ b.astype(np.float32)
+    if abs(multiplied(a, b, HALF)[0] - exact).max() / exact.max() < error:
+        chosen = HALF
+    return chosen
+
+
+# %% 11.5: a dtype for all
+# like: always HALF
+def partials_for(a, b, error):
+    return HALF if error > 0 else FLOAT
+
+
+# %% 11.5: singles
+# like: always HALF
+def partials_for(a, b, error):
+    exact = a.astype(float) @ b.astype(float)
+    single = np.float16(a.astype(np.float32) @ b.astype(np.float32))
+    return FLOAT if np.max(abs(single - exact)) > error * np.max(abs(exact)) else HALF
+
+
+# %% 11.6: scales by a logarithm
+# passed: 3 steps at 3 sizes
+def step(w, x, t, rate, eight):
+    def narrow(values, form, end):
+        return eight(values, form, int(np.ceil(np.log2(np.abs(values).max() / end))))
+
+    x8 = narrow(x, F143, 240)
+    error = narrow(x8 @ narrow(w, F143, 240) - t, F152, 57344)
+    return w - x8.T @ error * rate / len(x)
+
+
+# %% 11.6: turned first
+# passed: 3 steps at 3 sizes
+def step(w, x, t, rate, eight):
+    def best(values, form):
+        return eight(values, form, numbers.best_scale(values, form))
+
+    rows, across = best(x, F143), best(x.T, F143)
+    return w - rate * (across @ best(rows @ best(w, F143) - t, F152)) / x.shape[0]
+
+
+# %% 11.6: the mean first
+# passed: 3 steps at 3 sizes
+def step(w, x, t, rate, eight):
+    scales = {}
+    for name, values in {"x": x, "w": w}.items():
+        scales[name] = numbers.best_scale(values, F143)
+    x8, w8 = eight(x, F143, scales["x"]), eight(w, F143, scales["w"])
+    error = (x8 @ w8 - t) / len(x)
+    return w - rate * (x8.T @ eight(error, F152, numbers.best_scale(error, F152)))
+
+
+# %% 11.6: all in one format
+# like: the error in F143
+def step(w, x, t, rate, eight):
+    x8, w8 = (eight(part, F143, numbers.best_scale(part, F143)) for part in (x, w))
+    error = x8 @ w8 - t
+    error = eight(error, F143, numbers.best_scale(error, F143))
+    return w - rate * (x8.T @ error) / len(x)
+
+
+# %% 11.6: w in place
+# like: w rounded
+def step(w, x, t, rate, eight):
+    x8, now = (eight(part, F143, numbers.best_scale(part, F143)) for part in (x, w))
+    error = x8 @ now - t
+    now -= rate / len(x) * (x8.T @ eight(error, F152, numbers.best_scale(error, F152)))
+    return now

@@ -1,0 +1,527 @@
+# %% given
+"""Mistakes of lesson 12 written otherwise."""
+
+import numpy as np
+
+from ipu_course.checking.mistakes import given_to
+from ipu_teach import FLOAT, INT, Input, Output, Vector, Vertex
+from ipu_teach.poplibs.popsparse import dynamic
+
+dynamic_engine, dense_cycles, sparse_cycles, device = (
+    given_to("12.4")[name] for name in ("dynamic_engine", "dense_cycles", "sparse_cycles", "device")
+)
+
+
+# %% 12.w1: two of a slice
+# passed: sets of numbers
+def blocks_in(offsets, row):
+    before, after = offsets[row : row + 2]
+    return after - before
+
+
+# %% 12.1: block by block
+# passed: 6 matrices
+class BlockRows(Vertex):
+    values: Input[Vector[FLOAT]]
+    offsets: Input[Vector[INT]]
+    columns: Input[Vector[INT]]
+    x: Input[Vector[Vector[FLOAT]]]
+    b: Input[INT]
+    out: Output[Vector[Vector[FLOAT]]]
+
+    def compute(self):
+        b, n = self.b, len(self.out[0])
+        for i in range(len(self.out)):
+            for j in range(n):
+                self.out[i][j] = 0
+        row = 0
+        for block in range(len(self.columns)):
+            while self.offsets[row + 1] <= block:
+                row += 1
+            for i in range(b):
+                for l in range(b):
+                    value = self.values[block * b * b + i * b + l]
+                    for j in range(n):
+                        self.out[row * b + i][j] += value * self.x[self.columns[block] * b + l][j]
+
+
+# %% 12.1: row by row of out
+# passed: 6 matrices
+class BlockRows(Vertex):
+    values: Input[Vector[FLOAT]]
+    offsets: Input[Vector[INT]]
+    columns: Input[Vector[INT]]
+    x: Input[Vector[Vector[FLOAT]]]
+    b: Input[INT]
+    out: Output[Vector[Vector[FLOAT]]]
+
+    def compute(self):
+        for r in range(len(self.out)):
+            first = self.offsets[r // self.b]
+            last = self.offsets[r // self.b + 1]
+            for j in range(len(self.x[0])):
+                self.out[r][j] = 0.0
+                for k in range((last - first) * self.b):
+                    block = first + k // self.b
+                    value = self.values[block * self.b**2 + r % self.b * self.b + k % self.b]
+                    self.out[r][j] += value * self.x[self.columns[block] * self.b + k % self.b][j]
+
+
+# %% 12.1: the other order of loops
+# passed: 6 matrices
+class BlockRows(Vertex):
+    values: Input[Vector[FLOAT]]
+    offsets: Input[Vector[INT]]
+    columns: Input[Vector[INT]]
+    x: Input[Vector[Vector[FLOAT]]]
+    b: Input[INT]
+    out: Output[Vector[Vector[FLOAT]]]
+
+    def compute(self):
+        b = self.b
+        for j in range(len(self.out[0])):
+            for row in range(len(self.out) // b):
+                for i in range(b):
+                    total = 0.0
+                    block = self.offsets[row]
+                    while block < self.offsets[row + 1]:
+                        for l in range(b):
+                            at = self.columns[block] * b + l
+                            total += self.x[at][j] * self.values[(block * b + i) * b + l]
+                        block += 1
+                    self.out[row * b + i][j] = total
+
+
+# %% 12.1: block by block, each turned
+# like: blocks turned
+class BlockRows(Vertex):
+    values: Input[Vector[FLOAT]]
+    offsets: Input[Vector[INT]]
+    columns: Input[Vector[INT]]
+    x: Input[Vector[Vector[FLOAT]]]
+    b: Input[INT]
+    out: Output[Vector[Vector[FLOAT]]]
+
+    def compute(self):
+        b, n = self.b, len(self.out[0])
+        for i in range(len(self.out)):
+            for j in range(n):
+                self.out[i][j] = 0.0
+        row = 0
+        for block in range(len(self.columns)):
+            while self.offsets[row + 1] <= block:
+                row += 1
+            for i in range(b):
+                for k in range(b):
+                    value = self.values[block * b * b + i + b * k]
+                    for j in range(n):
+                        self.out[row * b + i][j] += value * self.x[self.columns[block] * b + k][j]
+
+
+# %% 12.1: up to the last but one
+# like: the last block of a row left out
+class BlockRows(Vertex):
+    values: Input[Vector[FLOAT]]
+    offsets: Input[Vector[INT]]
+    columns: Input[Vector[INT]]
+    x: Input[Vector[Vector[FLOAT]]]
+    b: Input[INT]
+    out: Output[Vector[Vector[FLOAT]]]
+
+    def compute(self):
+        for r in range(len(self.out)):
+            first = self.offsets[r // self.b]
+            last = self.offsets[r // self.b + 1] - 1
+            for j in range(len(self.x[0])):
+                self.out[r][j] = 0.0
+                for block in range(first, last):
+                    for k in range(self.b):
+                        value = self.values[block * self.b**2 + r % self.b * self.b + k]
+                        self.out[r][j] += value * self.x[self.columns[block] * self.b + k][j]
+
+
+# %% 12.1: columns of numbers
+# like: columns not times b
+class BlockRows(Vertex):
+    values: Input[Vector[FLOAT]]
+    offsets: Input[Vector[INT]]
+    columns: Input[Vector[INT]]
+    x: Input[Vector[Vector[FLOAT]]]
+    b: Input[INT]
+    out: Output[Vector[Vector[FLOAT]]]
+
+    def compute(self):
+        for r in range(len(self.out)):
+            for j in range(len(self.x[0])):
+                total = 0.0
+                for block in range(self.offsets[r // self.b], self.offsets[r // self.b + 1]):
+                    for k in range(self.b):
+                        value = self.values[block * self.b**2 + r % self.b * self.b + k]
+                        total += value * self.x[k + self.columns[block]][j]
+                self.out[r][j] = total
+
+
+# %% 12.2: by halving
+# passed: 5 patterns
+def bands(counts, tiles):
+    def filled(limit):
+        begins, load = [0], 0
+        for row, count in enumerate(counts):
+            if load + count > limit:
+                begins, load = [*begins, row], 0
+            load += count
+        return begins
+
+    low, high = max(counts), sum(counts)
+    while low < high:
+        middle = (low + high) // 2
+        if len(filled(middle)) <= tiles:
+            high = middle
+        else:
+            low = middle + 1
+    found = filled(low)
+    return np.array(found + [len(counts)] * (tiles - len(found)))
+
+
+# %% 12.2: from the end
+# passed: 5 patterns
+def bands(counts, tiles):
+    for limit in range(max(counts), sum(counts) + 1):
+        begins, load = [], 0
+        for row in range(len(counts) - 1, -1, -1):
+            if load + counts[row] > limit:
+                begins.append(row + 1)
+                load = 0
+            load += counts[row]
+        if len(begins) < tiles:
+            return [0] * (tiles - len(begins)) + begins[::-1]
+
+
+# %% 12.2: all ways, part by part
+# passed: 5 patterns
+def bands(counts, tiles):
+    rows, ends = len(counts), np.concatenate(([0], np.cumsum(counts)))
+    best, cuts = ends.astype(float), []
+    for _ in range(tiles - 1):
+        of = [
+            min(range(i + 1), key=lambda k: max(best[k], ends[i] - ends[k])) for i in range(rows + 1)
+        ]
+        best = np.array([max(best[k], ends[i] - ends[k]) for i, k in enumerate(of)])
+        cuts.append(of)
+    begins, at = [], rows
+    for of in cuts[::-1]:
+        at = of[at]
+        begins.append(at)
+    return [0, *begins[::-1]]
+
+
+# %% 12.2: by numpy
+# like: equal rows
+def bands(counts, tiles):
+    return np.arange(tiles) * len(counts) // tiles
+
+
+# %% 12.2: a queue
+# like: over by one row
+def bands(counts, tiles):
+    begins, row = [], 0
+    for _ in range(tiles):
+        begins.append(row)
+        load = 0
+        while row < len(counts) and load < sum(counts) / tiles:
+            load += counts[row]
+            row += 1
+    return begins
+
+
+# %% 12.3: the largest of those that are quicker
+# passed: sets of numbers
+def break_even(size, n, block):
+    dense = dense_cycles(size, n)
+    densities = [1 / d for d in (2, 4, 8, 16, 32, 64, 128)]
+    return max((d for d in densities if sparse_cycles(size, n, block, d) < dense))
+
+
+# %% 12.3: halved until it pays
+# passed: sets of numbers
+def break_even(size, n, block):
+    density = 0.5
+    while sparse_cycles(size, n, block, density) >= dense_cycles(size, n):
+        density /= 2
+    return density
+
+
+# %% 12.3: the first of a list
+# passed: sets of numbers
+def break_even(size, n, block):
+    quicker = [
+        2.0**-p
+        for p in range(1, 8)
+        if dense_cycles(size, n) / sparse_cycles(size, n, block, 2.0**-p) > 1
+    ]
+    return quicker[0]
+
+
+# %% 12.3: by name
+# like: one in eight for all
+def break_even(size, n, block):
+    return 0.125
+
+
+# %% 12.3: blocks forgotten
+# like: single values for all
+def break_even(size, n, block):
+    return max(
+        2**-p for p in range(1, 8) if sparse_cycles(size, n, 1, 2**-p) < dense_cycles(size, n)
+    )
+
+
+# %% 12.3: the least of all
+# like: the smallest
+def break_even(size, n, block):
+    dense = dense_cycles(size, n)
+    return min(2**-p for p in range(1, 8) if sparse_cycles(size, n, block, 2**-p) < dense)
+
+
+# %% 12.4: counted first
+# passed: ten patterns
+def products(params, patterns, x):
+    engine = dynamic_engine(params)
+    found = [None] * len(patterns)
+    for number, pattern in enumerate(patterns):
+        if pattern.num_blocks <= params.num_blocks:
+            partitioner = dynamic.Partitioner(params, FLOAT, device.target)
+            meta, values = partitioner.encode(pattern)
+            tensors = {"x": x, "meta_info": meta, "nz_values": values}
+            for name, array in tensors.items():
+                engine.write_tensor(name, array)
+            engine.run()
+            found[number] = engine.read_tensor("out")
+    return found
+
+
+# %% 12.4: encoded before
+# passed: ten patterns
+def products(params, patterns, x):
+    partitioner = dynamic.Partitioner(params, FLOAT, device.target)
+
+    def encoded(pattern):
+        try:
+            return partitioner.encode(pattern)
+        except PoplibsError:
+            return None
+
+    engine = dynamic_engine(params)
+    engine.write_tensor("x", x)
+
+    def run(data):
+        if data is None:
+            return None
+        engine.write_tensor("nz_values", data.nz_values)
+        engine.write_tensor("meta_info", data.meta_info)
+        engine.run()
+        return engine.read_tensor("out")
+
+    return tuple(run(data) for data in map(encoded, patterns))
+
+
+# %% 12.4: as lists
+# passed: ten patterns
+def products(params, patterns, x):
+    engine, found = dynamic_engine(params), []
+    partitioner = dynamic.Partitioner(params, FLOAT, device.target)
+    for pattern in patterns:
+        try:
+            data = partitioner.encode(pattern)
+            engine.write_tensor("x", x)
+            engine.write_tensor("meta_info", data.meta_info)
+            engine.write_tensor("nz_values", data.nz_values)
+            engine.run()
+            found.append(engine.read_tensor("out").tolist())
+        except PoplibsError:
+            found += [None]
+    return found
+
+
+# %% 12.4: the pattern written once
+# like: values without their places
+def products(params, patterns, x):
+    partitioner = dynamic.Partitioner(params, FLOAT, device.target)
+    engine, found, begun = dynamic_engine(params), [], False
+    engine.write_tensor("x", x)
+    for pattern in patterns:
+        if pattern.num_blocks > params.num_blocks:
+            found.append(None)
+            continue
+        meta, values = partitioner.encode(pattern)
+        if not begun:
+            engine.write_tensor("meta_info", meta)
+            begun = True
+        engine.write_tensor("nz_values", values)
+        engine.run()
+        found.append(engine.read_tensor("out"))
+    return found
+
+
+# %% 12.4: skipped
+# like: too many are left out
+def products(params, patterns, x):
+    partitioner = dynamic.Partitioner(params, FLOAT, device.target)
+    engine, found = dynamic_engine(params), []
+    engine.write_tensor("x", x)
+    for pattern in [p for p in patterns if p.num_blocks <= params.num_blocks]:
+        meta, values = partitioner.encode(pattern)
+        engine.write_tensor("meta_info", meta)
+        engine.write_tensor("nz_values", values)
+        engine.run()
+        found.append(engine.read_tensor("out"))
+    return found
+
+
+# %% 12.w2: by numpy
+# passed: sets of numbers
+def slots(blocks, buckets):
+    return int(np.ceil(blocks * 1.3 / buckets))
+
+
+# %% 12.5: block by block
+# passed: sets of numbers
+def steps(counts, slots):
+    held, left, step = [min(c, slots) for c in counts], [c - min(c, slots) for c in counts], 0
+    while sum(left) > 0:
+        step += 1
+        for part in range(len(counts)):
+            there = (part - step) % len(counts)
+            while left[part] > 0 and held[there] < slots:
+                left[part] -= 1
+                held[there] += 1
+    return step
+
+
+# %% 12.5: with numpy
+# passed: sets of numbers
+def steps(counts, slots):
+    over = np.maximum(np.array(counts) - slots, 0)
+    room = np.maximum(slots - np.array(counts), 0)
+    for step in range(len(counts) + 1):
+        if not over.any():
+            return step
+        there = np.roll(room, step + 1)
+        take = np.minimum(over, there)
+        over, room = over - take, np.roll(there - take, -step - 1)
+
+
+# %% 12.5: from the buckets' side
+# passed: sets of numbers
+def steps(counts, slots):
+    free = {p: slots - c for p, c in enumerate(counts) if c < slots}
+    much = {p: c - slots for p, c in enumerate(counts) if c > slots}
+    step = 0
+    while much:
+        step += 1
+        for bucket in list(free):
+            part = (bucket + step) % len(counts)
+            if part in much:
+                taken = min(free[bucket], much[part])
+                free[bucket] -= taken
+                much[part] -= taken
+                if not much[part]:
+                    del much[part]
+    return step
+
+
+# %% 12.5: a list of the full ones
+# like: the full buckets counted
+def steps(counts, slots):
+    return len([count for count in counts if slots < count])
+
+
+# %% 12.5: places behind
+# like: the other way round
+def steps(counts, slots):
+    over = np.maximum(np.array(counts) - slots, 0)
+    room = np.maximum(slots - np.array(counts), 0)
+    for step in range(len(counts) + 1):
+        if not over.any():
+            return step
+        there = np.roll(room, -step - 1)
+        take = np.minimum(over, there)
+        over, room = over - take, np.roll(there - take, step + 1)
+
+
+# %% 12.5: begins with one
+# like: its own bucket counted
+def steps(counts, slots):
+    held, left, step = [min(c, slots) for c in counts], [c - min(c, slots) for c in counts], 1
+    while sum(left) > 0:
+        for part in range(len(counts)):
+            there = (part - step) % len(counts)
+            while left[part] > 0 and held[there] < slots:
+                left[part] -= 1
+                held[there] += 1
+        step += 1
+    return step
+
+
+# %% 12.6: by masks
+# passed: 5 layers
+def prune_and_regrow(there, weights, slopes, moved):
+    sizes, wanted = (weights**2).sum((2, 3)), (slopes**2).sum((2, 3))
+    if not moved:
+        return there.copy(), weights.copy()
+    least = np.sort(sizes[there])[moved - 1]
+    loud = np.sort(wanted[~there])[-moved]
+    after = there & (sizes > least) | ~there & (wanted >= loud)
+    return after, np.where(after[:, :, None, None], weights, 0)
+
+
+# %% 12.6: place by place
+# passed: 5 layers
+def prune_and_regrow(there, weights, slopes, moved):
+    after, kept = there.copy(), weights.copy()
+    places = list(np.ndindex(there.shape))
+    old = sorted((p for p in places if there[p]), key=lambda p: np.linalg.norm(weights[p]))
+    new = sorted((p for p in places if not there[p]), key=lambda p: -np.linalg.norm(slopes[p]))
+    for gone, grown in zip(old[:moved], new[:moved], strict=True):
+        after[gone], after[grown] = False, True
+        kept[gone] = 0
+    return after, kept
+
+
+# %% 12.6: by einsum
+# passed: 5 layers
+def prune_and_regrow(there, weights, slopes, moved):
+    sizes = np.einsum("rcij,rcij->rc", weights, weights) + 1e9 * ~there
+    wanted = np.einsum("rcij,rcij->rc", slopes, slopes) - 1e9 * there
+    go = np.unravel_index(np.argsort(sizes.ravel())[:moved], there.shape)
+    come = np.unravel_index(np.argsort(wanted.ravel())[there.size - moved :], there.shape)
+    after, kept = np.array(there), np.array(weights)
+    after[go] = False
+    kept[go] = 0
+    after[come] = True
+    return after, kept
+
+
+# %% 12.6: place by place, by their sums
+# like: pruned by sign
+def prune_and_regrow(there, weights, slopes, moved):
+    after, kept = there.copy(), weights.copy()
+    places = list(np.ndindex(there.shape))
+    old = sorted((p for p in places if there[p]), key=lambda p: weights[p].sum())
+    new = sorted((p for p in places if not there[p]), key=lambda p: -np.linalg.norm(slopes[p]))
+    for gone, grown in zip(old[:moved], new[:moved], strict=True):
+        after[gone], after[grown] = False, True
+        kept[gone] = 0
+    return after, kept
+
+
+# %% 12.6: place by place, weights forgotten
+# like: dead weights kept
+def prune_and_regrow(there, weights, slopes, moved):
+    after = there.copy()
+    places = list(np.ndindex(there.shape))
+    old = sorted((p for p in places if there[p]), key=lambda p: np.linalg.norm(weights[p]))
+    new = sorted((p for p in places if not there[p]), key=lambda p: -np.linalg.norm(slopes[p]))
+    for gone, grown in zip(old[:moved], new[:moved], strict=True):
+        after[gone], after[grown] = False, True
+    return after, weights.copy()

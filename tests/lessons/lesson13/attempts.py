@@ -1,0 +1,365 @@
+# %% given
+"""Mistakes of lesson 13 written otherwise."""
+
+import numpy as np
+
+from ipu_teach.frontends import ir
+from ipu_teach.poplibs import popops
+from ipu_teach.poplibs.popops import expr
+
+
+# %% 13.1: by a condition
+# passed: sets of numbers
+def samples(batch, iterations, accumulation, replicas, stages, training):
+    each = batch * iterations * replicas
+    if training:
+        each *= accumulation
+    return each
+
+
+# %% 13.1: by a power
+# passed: sets of numbers
+def samples(batch, iterations, accumulation, replicas, stages, training):
+    return np.prod([batch, iterations, accumulation**training, replicas])
+
+
+# %% 13.1: counted
+# passed: sets of numbers
+def samples(batch, iterations, accumulation, replicas, stages, training):
+    count = 0
+    for _ in range(iterations):
+        for _ in range(accumulation if training else 1):
+            count += replicas * batch
+    return count
+
+
+# %% 13.1: counted, without replicas
+# like: without replicas
+def samples(batch, iterations, accumulation, replicas, stages, training):
+    count = 0
+    for _ in range(iterations):
+        count += batch * accumulation if training else batch
+    return count
+
+
+# %% 13.1: a product of all
+# like: inference accumulates
+def samples(batch, iterations, accumulation, replicas, stages, training):
+    return int(np.prod([batch, iterations, accumulation, replicas]))
+
+
+# %% 13.1: by hand, stages as well
+# like: stages count
+def samples(batch, iterations, accumulation, replicas, stages, training):
+    each = batch * stages * replicas * iterations
+    return each * accumulation if training else each
+
+
+# %% 13.2: all of it within the scope
+# passed: weights as in the plain loop
+def train(make, images, labels, epochs, batch, steps):
+    with ipu.ipu_strategy.IPUStrategy().scope():
+        model = make()
+        optimizer = keras.optimizers.SGD(learning_rate=0.5)
+        model.compile(optimizer, entropy, steps_per_execution=steps)
+        n = len(images) - len(images) % (batch * steps)
+        model.fit(images[:n], labels[:n], batch_size=batch, epochs=epochs, shuffle=False, verbose=0)
+    return model
+
+
+# %% 13.2: the kit's own dataset
+# passed: weights as in the plain loop
+def train(make, images, labels, epochs, batch, steps):
+    with ipu.ipu_strategy.IPUStrategy().scope():
+        model = make()
+    model.compile(keras.optimizers.SGD(0.5), entropy, steps_per_execution=steps)
+    data = keras.data.Dataset.from_tensor_slices((images, labels)).batch(batch, drop_remainder=True)
+    whole = len(images) // (batch * steps) * steps
+    model.fit(data, epochs=epochs, steps_per_epoch=whole, verbose=0)
+    return model
+
+
+# %% 13.2: an epoch at a time
+# passed: weights as in the plain loop
+def train(make, images, labels, epochs, batch, steps):
+    with ipu.ipu_strategy.IPUStrategy().scope():
+        model = make()
+    model.compile(keras.optimizers.SGD(0.5), entropy, steps_per_execution=steps)
+    for _ in range(epochs):
+        for begin in range(0, len(images) - batch * steps + 1, batch * steps):
+            part = slice(begin, begin + batch * steps)
+            model.fit(images[part], labels[part], batch, verbose=0, shuffle=False)
+    return model
+
+
+# %% 13.3: by conditions
+# passed: sets of numbers
+def comes_back(mode, n, batch, micro, replicas, training):
+    if mode == "All" or (mode == "Default" and not training):
+        losses = micro
+    elif mode == "EveryN":
+        losses = micro // n
+    else:
+        losses = 1
+    return batch * losses * replicas, losses * replicas
+
+
+# %% 13.3: counted
+# passed: sets of numbers
+def comes_back(mode, n, batch, micro, replicas, training):
+    mode = {"Default": "Final" if training else "All"}.get(mode, mode)
+    every = {"All": 1, "EveryN": n}.get(mode, micro)
+    count = len(range(every - 1, micro, every)) * replicas
+    return [batch * count, count]
+
+
+# %% 13.3: an array
+# passed: sets of numbers
+def comes_back(mode, n, batch, micro, replicas, training):
+    kept = np.zeros(micro, bool)
+    if mode in ("Final", "Sum") or mode == "Default" and training:
+        kept[-1] = True
+    else:
+        kept[n - 1 :: n] = mode == "EveryN"
+        kept |= mode != "EveryN"
+    return np.array([batch, 1]) * kept.sum() * replicas
+
+
+# %% 13.3: rounded up
+# like: the first of each n
+def comes_back(mode, n, batch, micro, replicas, training):
+    every = {"All": 1, "EveryN": n, "Default": micro if training else 1}.get(mode, micro)
+    count = len(range(0, micro, every)) * replicas
+    return batch * count, count
+
+
+# %% 13.3: always all by default
+# like: default is all
+def comes_back(mode, n, batch, micro, replicas, training):
+    losses = replicas
+    if mode in ("All", "Default"):
+        losses *= micro
+    if mode == "EveryN":
+        losses *= micro // n
+    return losses * batch, losses
+
+
+# %% 13.3: replicas are forgotten
+# like: one for all replicas
+def comes_back(mode, n, batch, micro, replicas, training):
+    every = {"All": 1, "EveryN": n, "Default": micro if training else 1}.get(mode, micro)
+    return batch * (micro // every), micro // every
+
+
+# %% 13.4: a factor
+# passed: slopes 0.1, 3 and -0.5
+def leaky(low, x, slope, g=None):
+    of = [x] if g is None else [x, g]
+    factor = expr.Select(1.0, slope, expr._1 > 0)
+    return low.call(popops.map, factor * (expr._1 if g is None else expr._2), of)
+
+
+# %% 13.4: the other way round
+# passed: slopes 0.1, 3 and -0.5
+def leaky(low, x, slope, g=None):
+    value = expr._1 if g is None else expr._2
+    expression = expr.Select(slope * value, value, expr._1 <= 0)
+    return low.call(popops.map, expression, [x] if g is None else [x, g])
+
+
+# %% 13.4: two halves
+# passed: slopes 0.1, 3 and -0.5
+def leaky(low, x, slope, g=None):
+    if g is not None:
+        return low.call(popops.map, expr.Select(expr._1, slope * expr._1, expr._2 > 0), [g, x])
+    both = expr.Max(expr._1, 0) + slope * expr.Min(expr._1, 0)
+    return popops.map(low.graph, both, [x], low.prog, debug_context=low.name)
+
+
+# %% 13.4: below and above changed
+# like: the slope above
+def leaky(low, x, slope, g=None):
+    of = [x] if g is None else [x, g]
+    value = expr._1 if g is None else expr._2
+    return low.call(popops.map, expr.Select(value, slope * value, expr._1 <= 0), of)
+
+
+# %% 13.4: a library's relu
+# like: nothing below
+def leaky(low, x, slope, g=None):
+    if g is None:
+        return low.call(popops.map, expr.Max(expr._1, 0), [x])
+    return low.call(popops.map, expr.Select(expr._2, 0.0, expr._1 > 0), [x, g])
+
+
+# %% 13.4: less than nothing
+# like: g at zero
+def leaky(low, x, slope, g=None):
+    value, of = (expr._1, [x]) if g is None else (expr._2, [x, g])
+    return low.call(popops.map, expr.Select(slope * value, value, expr._1 < 0), of)
+
+
+# %% 13.4: 0.1 is what one takes
+# like: one slope for all
+def leaky(low, x, slope, g=None):
+    slope = 0.1
+    if g is None:
+        return low.call(popops.map, expr.Select(expr._1, slope * expr._1, expr._1 > 0), [x])
+    return low.call(popops.map, expr.Select(expr._2, slope * expr._2, expr._1 > 0), [x, g])
+
+
+# %% 13.5: tried first
+# passed: one after the other
+def run_for(cache, make, batch, iterations, rate, weights):
+    key = f"{batch} x {iterations}"
+    try:
+        run = cache[key]
+    except KeyError:
+        run = cache[key] = make(batch, iterations)
+    for name, array in {"rate": rate, **weights}.items():
+        run.write(name, array)
+    return run
+
+
+# %% 13.5: in two steps
+# passed: one after the other
+def run_for(cache, make, batch, iterations, rate, weights):
+    mine = cache.setdefault(batch, {})
+    run = mine.get(iterations) or make(batch, iterations)
+    mine[iterations] = run
+    run.write("rate", rate)
+    [run.write(name, weights[name]) for name in weights]
+    return run
+
+
+# %% 13.5: a list
+# passed: one after the other
+def run_for(cache, make, batch, iterations, rate, weights):
+    known = cache.setdefault("known", [])
+    found = [run for shape, run in known if shape == (batch, iterations)]
+    if not found:
+        found = [make(batch, iterations)]
+        known.append(((batch, iterations), found[0]))
+    found[0].write("rate", rate)
+    for name, array in weights.items():
+        found[0].write(name, array)
+    return found[0]
+
+
+# %% 13.5: a list that nobody reads
+# like: always anew
+def run_for(cache, make, batch, iterations, rate, weights):
+    cache[len(cache)] = make(batch, iterations)
+    run = cache[len(cache) - 1]
+    for name, array in {"rate": rate, **weights}.items():
+        run.write(name, array)
+    return run
+
+
+# %% 13.5: a text of all numbers
+# like: the rate is in the key
+def run_for(cache, make, batch, iterations, rate, weights):
+    key = f"{batch}, {iterations}, {rate}"
+    run = cache.get(key) or make(batch, iterations)
+    cache[key] = run
+    for name, array in {"rate": rate, **weights}.items():
+        run.write(name, array)
+    return run
+
+
+# %% 13.5: written by who makes it
+# like: written when compiled
+def run_for(cache, make, batch, iterations, rate, weights):
+    run = cache.get((batch, iterations))
+    if run is None:
+        run = make(batch, iterations)
+        for name, array in {"rate": rate, **weights}.items():
+            run.write(name, array)
+    cache[batch, iterations] = run
+    return run
+
+
+# %% 13.6: sources
+# passed: three graphs
+def kept(graph):
+    maker = graph.maker()
+
+    def source(value):
+        op = maker.get(value)
+        return source(op.inputs[0]) if op and ir.OPS[op.kind].view else value
+
+    read = {source(v) for op in graph.ops if op.part == "backward" for v in op.inputs}
+    made = {v for op in graph.ops if op.part == "forward" for v in op.outs}
+    return {v.name: v.size * v.dtype.size for v in read & made}
+
+
+# %% 13.6: from the forward's side
+# passed: three graphs
+def kept(graph):
+    whose = {}
+    for op in graph.ops:
+        for value in op.outs:
+            whose[value] = whose.get(op.inputs[0]) if ir.OPS[op.kind].view else value
+    first = [op for op in graph.ops if op.part == "forward"]
+    later = [op for op in graph.ops if op.part == "backward"]
+    read = {whose.get(v) for op in later for v in op.inputs}
+    return {v.name: v.size * v.dtype.size for op in first for v in op.outs if v in read}
+
+
+# %% 13.6: bytes by numpy
+# passed: three graphs
+def kept(graph):
+    makers, found = graph.maker(), {}
+    for op in graph.ops:
+        if op.part != "backward":
+            continue
+        for value in op.inputs:
+            maker = makers.get(value)
+            while maker is not None and ir.OPS[maker.kind].view:
+                value = maker.inputs[0]
+                maker = makers.get(value)
+            if maker is not None and maker.part == "forward":
+                found[value.name] = np.zeros(value.shape, value.dtype.numpy).nbytes
+    return found
+
+
+# %% 13.6: sets, with gradients
+# like: gradients as well
+def kept(graph):
+    maker = graph.maker()
+
+    def source(value):
+        op = maker.get(value)
+        return source(op.inputs[0]) if op and ir.OPS[op.kind].view else value
+
+    read = {source(v) for op in graph.ops if op.part == "backward" for v in op.inputs}
+    return {v.name: v.size * v.dtype.size for v in read if v in maker}
+
+
+# %% 13.6: sets, with views
+# like: views count
+def kept(graph):
+    read = {v for op in graph.ops if op.part == "backward" for v in op.inputs}
+    made = {v for op in graph.ops if op.part == "forward" for v in op.outs}
+    return {v.name: v.size * v.dtype.size for v in read & made}
+
+
+# %% 13.6: no view is looked at
+# like: views are left out
+def kept(graph):
+    read = {v for op in graph.ops if op.part == "backward" for v in op.inputs}
+    plain = [op for op in graph.ops if op.part == "forward" and not ir.OPS[op.kind].view]
+    return {v.name: v.size * v.dtype.size for op in plain for v in op.outs if v in read}
+
+
+# %% 13.6: floats alone
+# like: four bytes each
+def kept(graph):
+    whose = {}
+    for op in graph.ops:
+        for value in op.outs:
+            whose[value] = whose.get(op.inputs[0]) if ir.OPS[op.kind].view else value
+    first = [op for op in graph.ops if op.part == "forward"]
+    later = [op for op in graph.ops if op.part == "backward"]
+    read = {whose.get(v) for op in later for v in op.inputs}
+    return {v.name: 4 * v.size for op in first for v in op.outs if v in read}

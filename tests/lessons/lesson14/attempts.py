@@ -1,0 +1,515 @@
+# %% given
+"""Mistakes of lesson 14 written otherwise."""
+
+import numpy as np
+
+from ipu_course.checking.mistakes import given_to
+from ipu_teach import INT, Input, Output, Vector, Vertex
+from ipu_teach.poplibs import popops
+from ipu_teach.program import Copy, Execute, Repeat, RepeatWhileTrue, Sequence
+
+Mean = given_to("14.1")["Mean"]
+
+
+# %% 14.w1: four edges and four corners
+# passed: sets of numbers
+def halo(rows, columns):
+    return 2 * rows + 2 * columns + 4
+
+
+# %% 14.w1: the edges, one by one
+# like: without the corners
+def halo(rows, columns):
+    above = below = columns
+    left = right = rows
+    return above + below + left + right
+
+
+# %% 14.1: with both buffers in a list
+# passed: 4 plates
+def heat(graph, plate, other, blocks, pairs):
+    buffers, steps = [plate, other], []
+    for k in range(2):
+        compute_set = graph.add_compute_set(f"step {k}")
+        for tile in range(len(blocks)):
+            a, b, c, d = blocks[tile]
+            v = graph.add_vertex(compute_set, Mean)
+            graph.connect(v["around"], buffers[k][a - 1 : b + 1, c - 1 : d + 1])
+            graph.connect(v["out"], buffers[1 - k][a:b, c:d])
+            graph.set_tile_mapping(v, tile)
+        steps.append(Execute(compute_set))
+    rim = Sequence()
+    rim.add(Copy(plate[0], other[0]))
+    rim.add(Copy(plate[-1], other[-1]))
+    rim.add(Copy(plate[1:-1, 0], other[1:-1, 0]))
+    rim.add(Copy(plate[1:-1, -1], other[1:-1, -1]))
+    return Sequence(rim, Repeat(pairs, Sequence(*steps)))
+
+
+# %% 14.1: a codelet of one's own, loop by loop
+# passed: 4 plates
+class Cell(Vertex):
+    around: Input[Vector[Vector[FLOAT]]]
+    out: Output[Vector[Vector[FLOAT]]]
+
+    def compute(self):
+        for i in range(len(self.out)):
+            for j in range(len(self.out[0])):
+                total = self.around[i + 1][j] + self.around[i + 1][j + 2]
+                self.out[i][j] = 0.25 * (total + self.around[i][j + 1] + self.around[i + 2][j + 1])
+
+
+def heat(graph, plate, other, blocks, pairs):
+    def go(name, old, new):
+        cs = graph.add_compute_set(name)
+        for tile, (top, bottom, left, right) in enumerate(blocks):
+            fields = {
+                "around": old.slice((top - 1, left - 1), (bottom + 1, right + 1)),
+                "out": new.slice((top, left), (bottom, right)),
+            }
+            graph.set_tile_mapping(graph.add_vertex(cs, Cell, fields), tile)
+        return Execute(cs)
+
+    program = Sequence()
+    program.add(Copy(plate, other))
+    program.add(Repeat(pairs, Sequence(go("forth", plate, other), go("back", other, plate))))
+    return program
+
+
+# %% 14.1: six vertices a tile
+# passed: 4 plates
+def heat(graph, plate, other, blocks, pairs):
+    def step(source, into):
+        compute_set = graph.add_compute_set("step")
+        for tile, (top, bottom, left, right) in enumerate(blocks):
+            ends = [top + (bottom - top) * k // 6 for k in range(7)]
+            for a, b in zip(ends, ends[1:]):
+                if a < b:
+                    around = source[a - 1 : b + 1, left - 1 : right + 1]
+                    out = into[a:b, left:right]
+                    vertex = graph.add_vertex(compute_set, Mean, around=around, out=out)
+                    graph.set_tile_mapping(vertex, tile)
+        return Execute(compute_set)
+
+    round_ = Sequence(step(plate, other), step(other, plate))
+    return Sequence(Copy(plate, other), Repeat(pairs, round_))
+
+
+# %% 14.1: two codelets' worth of one direction
+# like: the way there alone
+def heat(graph, plate, other, blocks, pairs):
+    program = Sequence(Copy(plate, other))
+    forth, again = graph.add_compute_set("forth"), graph.add_compute_set("again")
+    for tile, (a, b, c, d) in enumerate(blocks):
+        for compute_set in (forth, again):
+            vertex = graph.add_vertex(compute_set, Mean)
+            graph.connect(vertex["around"], plate[a - 1 : b + 1, c - 1 : d + 1])
+            graph.connect(vertex["out"], other[a:b, c:d])
+            graph.set_tile_mapping(vertex, tile)
+    program.add(Repeat(pairs, Sequence(Execute(forth), Execute(again))))
+    return program
+
+
+# %% 14.1: a Repeat within a Repeat
+# like: twice as many steps
+def heat(graph, plate, other, blocks, pairs):
+    both = Sequence()
+    for source, into in ((plate, other), (other, plate)):
+        compute_set = graph.add_compute_set("half a round")
+        for tile, (a, b, c, d) in enumerate(blocks):
+            around = source.slice((a - 1, c - 1), (b + 1, d + 1))
+            vertex = graph.add_vertex(compute_set, Mean, {"around": around, "out": into[a:b, c:d]})
+            graph.set_tile_mapping(vertex, tile)
+        both.add(Execute(compute_set))
+    return Sequence(Copy(plate, other), Repeat(pairs, Repeat(2, both)))
+
+
+# %% 14.1: the loop forgotten
+# like: one round for all
+def heat(graph, plate, other, blocks, pairs):
+    program, buffers = Sequence(Copy(plate, other)), [plate, other]
+    for k in range(2):
+        compute_set = graph.add_compute_set(f"step {k}")
+        for tile, (a, b, c, d) in enumerate(blocks):
+            around = buffers[k][a - 1 : b + 1, c - 1 : d + 1]
+            vertex = graph.add_vertex(
+                compute_set, Mean, around=around, out=buffers[1 - k][a:b, c:d]
+            )
+            graph.set_tile_mapping(vertex, tile)
+        program.add(Execute(compute_set))
+    return program
+
+
+# %% 14.2: by what crosses, corners included
+# passed: 8 plates
+def cut(rows, columns, tiles):
+    best = None
+    for across in range(1, min(tiles, columns) + 1):
+        down, rest = divmod(tiles, across)
+        if rest == 0 and down <= rows:
+            lines = 2 * (down - 1) * columns + 2 * (across - 1) * rows
+            lines += 4 * (down - 1) * (across - 1)
+            if best is None or lines < best[0]:
+                best = lines, down, across
+    return best[1:]
+
+
+# %% 14.2: blocks as square as they can be
+# passed: 8 plates
+def cut(rows, columns, tiles):
+    def length(down):
+        return rows / down + columns / (tiles // down)
+
+    divisors = [d for d in range(1, tiles + 1) if not tiles % d and d <= rows]
+    down = min((d for d in divisors if tiles // d <= columns), key=length)
+    return [down, tiles // down]
+
+
+# %% 14.2: from the square root on
+# passed: 8 plates
+def cut(rows, columns, tiles):
+    wanted = (tiles * rows / columns) ** 0.5
+    ways = [d for d in range(1, rows + 1) if tiles % d == 0 and tiles // d <= columns]
+    down = min(ways, key=lambda d: max(d / wanted, wanted / d))
+    return down, tiles // down
+
+
+# %% 14.2: a row of tiles
+# like: strips
+def cut(rows, columns, tiles):
+    across = 1
+    return [tiles // across, across]
+
+
+# %% 14.2: a column of tiles
+# like: strips that stand
+def cut(rows, columns, tiles):
+    return np.array([1, tiles])
+
+
+# %% 14.2: from the square root down
+# like: the squarest cut
+def cut(rows, columns, tiles):
+    for least in range(int(tiles**0.5), 0, -1):
+        if tiles % least == 0:
+            if least <= rows and tiles // least <= columns:
+                return least, tiles // least
+            if least <= columns and tiles // least <= rows:
+                return tiles // least, least
+
+
+# %% 14.2: the wrong one first
+# like: turned round
+def cut(rows, columns, tiles):
+    best = None
+    for across in range(1, min(tiles, columns) + 1):
+        down = tiles // across
+        if down * across == tiles and down <= rows:
+            length = (down - 1) * columns + (across - 1) * rows
+            if best is None or length <= best[0]:
+                best = length, across, down
+    return best[1:]
+
+
+# %% 14.w2: with any
+# passed: 5 rows
+class Look(Vertex):
+    ends: Input[Vector[INT]]
+    neighbours: Input[Vector[INT]]
+    distance: Input[Vector[INT]]
+    level: Input[INT]
+    hit: Output[Vector[INT]]
+
+    def compute(self):
+        for p in range(len(self.hit)):
+            found = 0
+            k = self.ends[p]
+            while k < self.ends[p + 1] and found == 0:
+                if self.distance[self.neighbours[k]] == self.level:
+                    found = 1
+                k += 1
+            self.hit[p] = found
+
+
+# %% 14.w2: a flag that an else takes down
+# like: the last neighbour decides
+class Look(Vertex):
+    ends: Input[Vector[INT]]
+    neighbours: Input[Vector[INT]]
+    distance: Input[Vector[INT]]
+    level: Input[INT]
+    hit: Output[Vector[INT]]
+
+    def compute(self):
+        for p in range(len(self.ends) - 1):
+            flag = 0
+            k = self.ends[p]
+            while k < self.ends[p + 1]:
+                flag = 1 if self.distance[self.neighbours[k]] == self.level else 0
+                k += 1
+            self.hit[p] = flag
+
+
+# %% 14.3: the loop looks before
+# passed: 6 graphs
+def search(graph, wave, level, grew):
+    program, body = Sequence(), Sequence()
+    popops.zero(graph, level, program)
+    program.add(wave)
+    reached = popops.reduce(graph, grew, [0], program)
+    popops.add_in_place(graph, level, 1, body)
+    body.add(wave)
+    popops.reduce_with_output(graph, grew, reached, [0], body)
+    program.add(RepeatWhileTrue(Sequence(), reached, body))
+    return program
+
+
+# %% 14.3: until the largest is nothing
+# passed: 6 graphs
+def search(graph, wave, level, grew):
+    start, round_, up = Sequence(), Sequence(), Sequence()
+    zero = graph.add_constant(INT, (), 0, "zero")
+    graph.set_tile_mapping(zero, 0)
+    start.add(Copy(zero, level))
+    round_.add(wave)
+    most = popops.reduce(graph, grew, [0], round_, "MAX")
+    popops.add_in_place(graph, level, 1, up)
+    start.add(RepeatWhileTrue(round_, most, up))
+    return start
+
+
+# %% 14.3: level goes up within the condition
+# passed: 6 graphs
+def search(graph, wave, level, grew):
+    program, once = Sequence(), Sequence(wave)
+    popops.zero(graph, level, program)
+    somebody = popops.gt(graph, popops.reduce(graph, grew, [0], once), 0, once)
+    popops.add_in_place(graph, level, 1, once)
+    program.add(RepeatWhileTrue(once, somebody, Sequence()))
+    return program
+
+
+# %% 14.3: ten, written otherwise
+# like: ten waves
+def search(graph, wave, level, grew):
+    zero = graph.add_constant(INT, (), 0, "zero")
+    graph.set_tile_mapping(zero, 0)
+    up = Sequence()
+    popops.add_in_place(graph, level, 1, up)
+    return Sequence(Copy(zero, level), wave, Repeat(9, Sequence(up, wave)))
+
+
+# %% 14.3: nobody counts
+# like: level stays
+def search(graph, wave, level, grew):
+    zero = graph.add_constant(INT, (), 0, "zero")
+    graph.set_tile_mapping(zero, 0)
+    once = Sequence()
+    once.add(Copy(zero, level))
+    once.add(wave)
+    most = popops.reduce(graph, grew, [0], once, "MAX")
+    return RepeatWhileTrue(once, most, Sequence())
+
+
+# %% 14.3: the first of grew
+# like: tile 0 alone
+def search(graph, wave, level, grew):
+    begin, once, up = Sequence(), Sequence(), Sequence()
+    popops.zero(graph, level, begin)
+    once.add(wave)
+    somebody = popops.gt(graph, grew.slice((0,), (1,))[0], 0, once)
+    popops.add_in_place(graph, level, 1, up)
+    return Sequence(begin, RepeatWhileTrue(once, somebody, up))
+
+
+# %% 14.4: if, elif, else
+# passed: 9 graphs
+class Triangles(Vertex):
+    offsets: Input[Vector[INT]]
+    neighbours: Input[Vector[INT]]
+    begin: Input[INT]
+    end: Input[INT]
+    count: Output[INT]
+
+    def compute(self):
+        count = 0
+        for a in range(self.begin, self.end):
+            for k in range(self.offsets[a], self.offsets[a + 1]):
+                b = self.neighbours[k]
+                if b > a:
+                    i, j = self.offsets[a], self.offsets[b]
+                    while i < self.offsets[a + 1] and j < self.offsets[b + 1]:
+                        if self.neighbours[i] < self.neighbours[j]:
+                            i += 1
+                        elif self.neighbours[i] > self.neighbours[j]:
+                            j += 1
+                        else:
+                            if self.neighbours[i] > b:
+                                count += 1
+                            i += 1
+                            j += 1
+        self.count = count
+
+
+# %% 14.4: from the largest corner
+# passed: 9 graphs
+class Triangles(Vertex):
+    offsets: Input[Vector[INT]]
+    neighbours: Input[Vector[INT]]
+    begin: Input[INT]
+    end: Input[INT]
+    count: Output[INT]
+
+    def compute(self):
+        count = 0
+        for c in range(self.begin, self.end):
+            first = self.offsets[c]
+            k = first
+            while k < self.offsets[c + 1] and self.neighbours[k] < c:
+                b = self.neighbours[k]
+                i, j = first, self.offsets[b]
+                while i < k and j < self.offsets[b + 1] and self.neighbours[j] < b:
+                    one, two = self.neighbours[i], self.neighbours[j]
+                    if one == two:
+                        count += 1
+                    i += one <= two
+                    j += two <= one
+                k += 1
+        self.count = count
+
+
+# %% 14.4: two fingers from the beginnings
+# passed: 9 graphs
+class Triangles(Vertex):
+    offsets: Input[Vector[INT]]
+    neighbours: Input[Vector[INT]]
+    begin: Input[INT]
+    end: Input[INT]
+    count: Output[INT]
+
+    def compute(self):
+        count = 0
+        for a in range(self.begin, self.end):
+            for k in range(self.offsets[a], self.offsets[a + 1]):
+                b = self.neighbours[k]
+                i, j = self.offsets[a], self.offsets[b]
+                while b > a and i < self.offsets[a + 1] and j < self.offsets[b + 1]:
+                    one, two = self.neighbours[i], self.neighbours[j]
+                    if one == two and one > b:
+                        count += 1
+                    i += one <= two
+                    j += two <= one
+        self.count = count
+
+
+# %% 14.4: all pairs of a row
+# like: each twice
+class Triangles(Vertex):
+    offsets: Input[Vector[INT]]
+    neighbours: Input[Vector[INT]]
+    begin: Input[INT]
+    end: Input[INT]
+    count: Output[INT]
+
+    def compute(self):
+        count = 0
+        for a in range(self.begin, self.end):
+            for k in range(self.offsets[a], self.offsets[a + 1]):
+                for i in range(self.offsets[a], self.offsets[a + 1]):
+                    b, c = self.neighbours[k], self.neighbours[i]
+                    for j in range(self.offsets[b], self.offsets[b + 1]):
+                        if self.neighbours[j] == c and b > a and c > a and b != c:
+                            count += 1
+        self.count = count
+
+
+# %% 14.4: all threes that know each other
+# like: each six times
+class Triangles(Vertex):
+    offsets: Input[Vector[INT]]
+    neighbours: Input[Vector[INT]]
+    begin: Input[INT]
+    end: Input[INT]
+    count: Output[INT]
+
+    def compute(self):
+        count = 0
+        for a in range(self.begin, self.end):
+            for k in range(self.offsets[a], self.offsets[a + 1]):
+                for i in range(self.offsets[a], self.offsets[a + 1]):
+                    b, c = self.neighbours[k], self.neighbours[i]
+                    for j in range(self.offsets[b], self.offsets[b + 1]):
+                        if self.neighbours[j] == c and b != a and c != a and b != c:
+                            count += 1
+        self.count = count
+
+
+# %% 14.5: filled one after another
+# passed: 6 graphs
+def deal(offsets, tiles):
+    edges = offsets[-1]
+    ends = [edges * (t + 1) // tiles for t in range(tiles)]
+    pieces, tile = [[] for _ in range(tiles)], 0
+    for vertex in range(len(offsets) - 1):
+        at = offsets[vertex]
+        while at < offsets[vertex + 1]:
+            while ends[tile] <= at:
+                tile += 1
+            end = min(ends[tile], offsets[vertex + 1])
+            pieces[tile].append((vertex, at, end))
+            at = end
+    return pieces
+
+
+# %% 14.5: edge by edge
+# passed: 6 graphs
+def deal(offsets, tiles):
+    pieces = [[] for _ in range(tiles)]
+    tile = 0
+    for vertex in range(len(offsets) - 1):
+        for edge in range(offsets[vertex], offsets[vertex + 1]):
+            pieces[tile].append([vertex, edge, edge + 1])
+            tile = (tile + 1) % tiles
+    return pieces
+
+
+# %% 14.5: by numpy
+# passed: 6 graphs
+def deal(offsets, tiles):
+    cuts = sorted({*offsets, *(offsets[-1] * t // tiles for t in range(tiles + 1))})
+    pieces = [[] for _ in range(tiles)]
+    for begin, end in zip(cuts, cuts[1:]):
+        vertex = int(np.searchsorted(offsets, begin, "right")) - 1
+        tile = next(t for t in range(tiles) if begin < offsets[-1] * (t + 1) // tiles)
+        pieces[tile].append((vertex, begin, end))
+    return pieces
+
+
+# %% 14.5: rows in order
+# like: as many vertices
+def deal(offsets, tiles):
+    n, pieces = len(offsets) - 1, []
+    for tile in range(tiles):
+        mine = []
+        for vertex in range(n * tile // tiles, n * (tile + 1) // tiles):
+            if offsets[vertex + 1] > offsets[vertex]:
+                mine.append((vertex, offsets[vertex], offsets[vertex + 1]))
+        pieces.append(mine)
+    return pieces
+
+
+# %% 14.5: what is over for the last
+# like: the last takes the rest
+def deal(offsets, tiles):
+    share = offsets[-1] // tiles
+    ends = [share * (t + 1) for t in range(tiles - 1)] + [offsets[-1]]
+    pieces, tile = [[] for _ in range(tiles)], 0
+    for vertex in range(len(offsets) - 1):
+        at = offsets[vertex]
+        while at < offsets[vertex + 1]:
+            while ends[tile] <= at:
+                tile += 1
+            end = min(ends[tile], offsets[vertex + 1])
+            pieces[tile].append((vertex, at, end))
+            at = end
+    return pieces

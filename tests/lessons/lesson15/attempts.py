@@ -1,0 +1,456 @@
+# %% given
+"""Mistakes of lesson 15 written otherwise."""
+
+import numpy as np
+
+from ipu_teach import FLOAT, Input, Output, Vector, Vertex
+
+
+# %% 15.w1: lam first
+# passed: sets of numbers
+def information(mean, variance):
+    lam = variance**-1
+    return np.array([lam * mean, lam])
+
+
+# %% 15.w1: one thing after another
+# like: the variance as it is
+def information(mean, variance):
+    eta = mean * variance**-1
+    return [eta, variance]
+
+
+# %% 15.1: by covariances
+# passed: 6 products
+def fused(etas, lams, keep):
+    spread = np.linalg.inv(sum(lams))
+    mean = spread @ sum(etas)
+    lam = np.linalg.inv(spread[:keep, :keep])
+    return lam @ mean[:keep], lam
+
+
+# %% 15.1: by solve
+# passed: 6 products
+def fused(etas, lams, keep):
+    eta, lam = np.sum(etas, 0), np.sum(lams, 0)
+    rest = np.linalg.solve(lam[keep:, keep:], np.column_stack([lam[keep:, :keep], eta[keep:]]))
+    left = lam[:keep, keep:] @ rest
+    return [eta[:keep] - left[:, -1], lam[:keep, :keep] - left[:, :-1]]
+
+
+# %% 15.1: one variable forgotten after the other
+# passed: 6 products
+def fused(etas, lams, keep):
+    eta, lam = etas.sum(axis=0), lams.sum(axis=0)
+    while len(eta) > keep:
+        share = lam[:-1, -1] / lam[-1, -1]
+        eta, lam = eta[:-1] - share * eta[-1], lam[:-1, :-1] - np.outer(share, lam[-1, :-1])
+    return eta, lam
+
+
+# %% 15.1: covariances in a loop
+# like: covariances added
+def fused(etas, lams, keep):
+    spread = np.zeros_like(lams[0])
+    for lam in lams:
+        spread = spread + np.linalg.inv(lam)
+    mean = spread @ np.sum(etas, axis=0)
+    lam = np.linalg.inv(spread[:keep, :keep])
+    return lam @ mean[:keep], lam
+
+
+# %% 15.1: cut out first, then added
+# like: rows and columns cut out
+def fused(etas, lams, keep):
+    eta, lam = np.zeros(keep), np.zeros((keep, keep))
+    for k in range(len(etas)):
+        eta, lam = eta + etas[k][:keep], lam + lams[k][:keep, :keep]
+    return eta, lam
+
+
+# %% 15.1: by covariances, and not turned back
+# like: mean and covariance
+def fused(etas, lams, keep):
+    lam = sum(lams)
+    mean = np.linalg.solve(lam, sum(etas))
+    return mean[:keep], np.linalg.inv(lam)[:keep, :keep]
+
+
+# %% 15.1: divided by how many there are
+# like: an average
+def fused(etas, lams, keep):
+    spread = np.linalg.inv(sum(lams) / len(lams))
+    mean = spread @ sum(etas) / len(etas)
+    lam = np.linalg.inv(spread[:keep, :keep])
+    return lam @ mean[:keep], lam
+
+
+# %% 15.2: as arrays
+# passed: four trees
+class Variable(Vertex):
+    prior: Input[Vector[FLOAT]]
+    came: Input[Vector[Vector[FLOAT]]]
+    sent: Output[Vector[Vector[FLOAT]]]
+    belief: Output[Vector[FLOAT]]
+
+    def compute(self):
+        total = self.prior + self.came.sum(axis=0)
+        self.sent = total - self.came
+        self.belief[0] = total[0] / total[1]
+        self.belief[1] = 1 / total[1]
+
+
+# %% 15.2: side by side
+# passed: four trees
+class Variable(Vertex):
+    prior: Input[Vector[FLOAT]]
+    came: Input[Vector[Vector[FLOAT]]]
+    sent: Output[Vector[Vector[FLOAT]]]
+    belief: Output[Vector[FLOAT]]
+
+    def compute(self):
+        for part in range(2):
+            total = self.prior[part]
+            for side in range(len(self.came)):
+                total += self.came[side, part]
+            for side in range(len(self.came)):
+                self.sent[side, part] = total - self.came[side, part]
+        lam = self.prior[1] + self.came[:, 1].sum()
+        self.belief[0] = (self.prior[0] + self.came[:, 0].sum()) / lam
+        self.belief[1] = 1 / lam
+
+
+# %% 15.2: the others, each time
+# passed: four trees
+class Variable(Vertex):
+    prior: Input[Vector[FLOAT]]
+    came: Input[Vector[Vector[FLOAT]]]
+    sent: Output[Vector[Vector[FLOAT]]]
+    belief: Output[Vector[FLOAT]]
+
+    def compute(self):
+        for side in range(len(self.came)):
+            eta, lam = self.prior[0], self.prior[1]
+            for other in range(len(self.came)):
+                if other != side:
+                    eta += self.came[other][0]
+                    lam += self.came[other][1]
+            self.sent[side][0] = eta
+            self.sent[side][1] = lam
+        lam = self.prior[1] + self.came[:, 1].sum()
+        self.belief[0] = (self.prior[0] + self.came[:, 0].sum()) / lam
+        self.belief[1] = 1 / lam
+
+
+# %% 15.2: as arrays
+# like: its own message included
+class Variable(Vertex):
+    prior: Input[Vector[FLOAT]]
+    came: Input[Vector[Vector[FLOAT]]]
+    sent: Output[Vector[Vector[FLOAT]]]
+    belief: Output[Vector[FLOAT]]
+
+    def compute(self):
+        total = self.prior + self.came.sum(axis=0)
+        for side in range(len(self.came)):
+            self.sent[side] = total
+        self.belief[0] = total[0] / total[1]
+        self.belief[1] = 1 / total[1]
+
+
+# %% 15.2: the prior added last
+# like: without its prior
+class Variable(Vertex):
+    prior: Input[Vector[FLOAT]]
+    came: Input[Vector[Vector[FLOAT]]]
+    sent: Output[Vector[Vector[FLOAT]]]
+    belief: Output[Vector[FLOAT]]
+
+    def compute(self):
+        total = self.came.sum(axis=0)
+        self.sent = total - self.came
+        total = total + self.prior
+        self.belief[0] = total[0] / total[1]
+        self.belief[1] = 1 / total[1]
+
+
+# %% 15.2: the sums as they are
+# like: eta and lam for a belief
+class Variable(Vertex):
+    prior: Input[Vector[FLOAT]]
+    came: Input[Vector[Vector[FLOAT]]]
+    sent: Output[Vector[Vector[FLOAT]]]
+    belief: Output[Vector[FLOAT]]
+
+    def compute(self):
+        total = self.prior + self.came.sum(axis=0)
+        self.sent = total - self.came
+        self.belief = total
+
+
+# %% 15.2: lam in its own loop
+# like: lam is not taken away
+class Variable(Vertex):
+    prior: Input[Vector[FLOAT]]
+    came: Input[Vector[Vector[FLOAT]]]
+    sent: Output[Vector[Vector[FLOAT]]]
+    belief: Output[Vector[FLOAT]]
+
+    def compute(self):
+        eta = self.prior[0] + self.came[:, 0].sum()
+        lam = self.prior[1] + self.came[:, 1].sum()
+        self.sent[:, 0] = eta - self.came[:, 0]
+        for side in range(len(self.came)):
+            self.sent[side, 1] = lam
+        self.belief[0] = eta / lam
+        self.belief[1] = 1 / lam
+
+
+# %% 15.w2: by a condition
+# passed: sets of numbers
+def pulls(apart, stiff, far):
+    if -far <= apart <= far:
+        return stiff
+    return stiff * far / abs(apart)
+
+
+# %% 15.w2: the way of the sign
+# like: the sign of apart
+def pulls(apart, stiff, far):
+    return stiff * far / apart if apart > far else stiff
+
+
+# %% 15.3: by a condition
+# passed: an image
+class Gives(Vertex):
+    from_a: Input[Vector[FLOAT]]
+    from_b: Input[Vector[FLOAT]]
+    mean_a: Input[FLOAT]
+    mean_b: Input[FLOAT]
+    stiff: Input[FLOAT]
+    far: Input[FLOAT]
+    to_a: Output[Vector[FLOAT]]
+    to_b: Output[Vector[FLOAT]]
+
+    def compute(self):
+        apart = abs(self.mean_a - self.mean_b)
+        pull = self.stiff
+        if apart > self.far:
+            pull = self.stiff * self.far / apart
+        for part in range(2):
+            self.to_b[part] = self.from_a[part] * pull / (pull + self.from_a[1])
+            self.to_a[part] = self.from_b[part] * pull / (pull + self.from_b[1])
+
+
+# %% 15.3: the smaller of two
+# passed: an image
+class Gives(Vertex):
+    from_a: Input[Vector[FLOAT]]
+    from_b: Input[Vector[FLOAT]]
+    mean_a: Input[FLOAT]
+    mean_b: Input[FLOAT]
+    stiff: Input[FLOAT]
+    far: Input[FLOAT]
+    to_a: Output[Vector[FLOAT]]
+    to_b: Output[Vector[FLOAT]]
+
+    def compute(self):
+        apart = np.maximum(np.abs(self.mean_b - self.mean_a), 1e-20)
+        pull = self.stiff * np.minimum(1.0, self.far / apart)
+        self.to_b[:] = pull * self.from_a / (pull + self.from_a[1])
+        self.to_a[:] = pull * self.from_b / (pull + self.from_b[1])
+
+
+# %% 15.3: lam as two springs in a row
+# passed: an image
+class Gives(Vertex):
+    from_a: Input[Vector[FLOAT]]
+    from_b: Input[Vector[FLOAT]]
+    mean_a: Input[FLOAT]
+    mean_b: Input[FLOAT]
+    stiff: Input[FLOAT]
+    far: Input[FLOAT]
+    to_a: Output[Vector[FLOAT]]
+    to_b: Output[Vector[FLOAT]]
+
+    def compute(self):
+        pull = self.stiff * self.far / max(self.mean_a - self.mean_b, self.mean_b - self.mean_a, self.far)
+        lam = 1 / (1 / pull + 1 / self.from_a[1])
+        self.to_b[0] = lam * self.from_a[0] / self.from_a[1]
+        self.to_b[1] = lam
+        lam = 1 / (1 / pull + 1 / self.from_b[1])
+        self.to_a[0] = lam * self.from_b[0] / self.from_b[1]
+        self.to_a[1] = lam
+
+
+# %% 15.3: number by number
+# like: it never gives way
+class Gives(Vertex):
+    from_a: Input[Vector[FLOAT]]
+    from_b: Input[Vector[FLOAT]]
+    mean_a: Input[FLOAT]
+    mean_b: Input[FLOAT]
+    stiff: Input[FLOAT]
+    far: Input[FLOAT]
+    to_a: Output[Vector[FLOAT]]
+    to_b: Output[Vector[FLOAT]]
+
+    def compute(self):
+        for part in range(2):
+            self.to_b[part] = self.stiff * self.from_a[part] / (self.stiff + self.from_a[1])
+            self.to_a[part] = self.stiff * self.from_b[part] / (self.stiff + self.from_b[1])
+
+
+# %% 15.3: a condition on a sign
+# like: the sign of the difference
+class Gives(Vertex):
+    from_a: Input[Vector[FLOAT]]
+    from_b: Input[Vector[FLOAT]]
+    mean_a: Input[FLOAT]
+    mean_b: Input[FLOAT]
+    stiff: Input[FLOAT]
+    far: Input[FLOAT]
+    to_a: Output[Vector[FLOAT]]
+    to_b: Output[Vector[FLOAT]]
+
+    def compute(self):
+        pull = self.stiff
+        if self.mean_a - self.mean_b > self.far:
+            pull = self.stiff * self.far / (self.mean_a - self.mean_b)
+        self.to_b = self.from_a * (pull / (pull + self.from_a[1]))
+        self.to_a = self.from_b * (pull / (pull + self.from_b[1]))
+
+
+# %% 15.3: exchanged names
+# like: back to the sender
+class Gives(Vertex):
+    from_a: Input[Vector[FLOAT]]
+    from_b: Input[Vector[FLOAT]]
+    mean_a: Input[FLOAT]
+    mean_b: Input[FLOAT]
+    stiff: Input[FLOAT]
+    far: Input[FLOAT]
+    to_a: Output[Vector[FLOAT]]
+    to_b: Output[Vector[FLOAT]]
+
+    def compute(self):
+        pull = self.stiff
+        if abs(self.mean_a - self.mean_b) > self.far:
+            pull = self.stiff * self.far / abs(self.mean_a - self.mean_b)
+        for part in range(2):
+            self.to_a[part] = pull * self.from_a[part] / (pull + self.from_a[1])
+            self.to_b[part] = pull * self.from_b[part] / (pull + self.from_b[1])
+
+
+# %% 15.3: a square root away
+# like: squared
+class Gives(Vertex):
+    from_a: Input[Vector[FLOAT]]
+    from_b: Input[Vector[FLOAT]]
+    mean_a: Input[FLOAT]
+    mean_b: Input[FLOAT]
+    stiff: Input[FLOAT]
+    far: Input[FLOAT]
+    to_a: Output[Vector[FLOAT]]
+    to_b: Output[Vector[FLOAT]]
+
+    def compute(self):
+        ratio = np.minimum(1, self.far / np.maximum(abs(self.mean_a - self.mean_b), 1e-20))
+        pull = self.stiff * ratio * ratio
+        self.to_b = self.from_a * (pull / (pull + self.from_a[1]))
+        self.to_a = self.from_b * (pull / (pull + self.from_b[1]))
+
+
+# %% 15.4: a factor with its second pixel
+# passed: 7 images
+def place(height, width, tiles, most):
+    found = []
+    for down in range(1, tiles + 1):
+        if tiles % down:
+            continue
+        across = tiles // down
+        pixels = np.array([[r * down // height * across + c * across // width for c in range(width)]
+                           for r in range(height)])
+        if np.unique(pixels, return_counts=True)[1].max() <= most:
+            cut = (np.diff(pixels, axis=0) != 0).sum() + (np.diff(pixels, axis=1) != 0).sum()
+            found.append((cut, down, pixels))
+    pixels = min(found, key=lambda one: one[:2])[2]
+    return pixels, pixels[:, 1:], pixels[1:]
+
+
+# %% 15.4: lists
+# passed: 7 images
+def place(height, width, tiles, most):
+    def cut(parts):
+        rows = np.arange(height) * parts // height
+        columns = np.arange(width) * (tiles // parts) // width
+        return rows[:, None] * (tiles // parts) + columns
+
+    ways = [cut(parts) for parts in range(1, tiles + 1) if tiles % parts == 0]
+    ways = [way for way in ways if np.bincount(way.ravel()).max() <= most]
+    cuts = [sum(np.count_nonzero(np.diff(way, axis=axis)) for axis in (0, 1)) for way in ways]
+    way = ways[int(np.argmin(cuts))]
+    return [way.tolist(), way[:, :-1].tolist(), way[:-1].tolist()] if height > 1 else (
+        way, way[:, :-1], way[:-1])
+
+
+# %% 15.4: blocks of blocks
+# passed: 7 images
+def place(height, width, tiles, most):
+    def pieces(size, parts):
+        return np.repeat(np.arange(parts), [len(p) for p in np.array_split(np.arange(size), parts)])
+
+    best = None
+    for parts in range(1, tiles + 1):
+        if tiles % parts:
+            continue
+        pixels = pieces(height, parts)[:, None] * (tiles // parts) + pieces(width, tiles // parts)
+        used = min(parts, height) - 1, min(tiles // parts, width) - 1
+        cut = used[0] * width + used[1] * height
+        if np.bincount(pixels.ravel()).max() <= most and (best is None or cut < best[0]):
+            best = cut, pixels
+    return best[1], best[1][:, :-1], best[1][:-1]
+
+
+# %% 15.4: round and round
+# like: at random
+def place(height, width, tiles, most):
+    pixels = np.arange(height * width).reshape(height, width) % tiles
+    return pixels, pixels[:, 1:], pixels[1:]
+
+
+# %% 15.5: by the library
+# passed: equal results
+paragraph = """Each piece needs both of its neighbours in every step. Dealt out like cards they
+lay elsewhere; in one piece a tile they are at hand, but for two of them."""
+
+
+
+def popops_linear(graph, rod):
+    graph.set_tile_mapping(rod, [[(12 * tile, 12 * tile + 12)] for tile in range(13)])
+
+
+def faster(target):
+    return rod(target, popops_linear)
+
+
+# %% 15.5: a pair, run before
+# passed: equal results
+paragraph = """Each piece needs both of its neighbours in every step. Dealt out like cards they
+lay elsewhere; in one piece a tile they are at hand, but for two of them."""
+
+
+
+faster = rod(IPUModel("ipu2", tiles_per_ipu=13).create_device().target, lambda graph, rod: graph.set_tile_mapping(rod, 0))
+
+
+# %% 15.5: results of another kind
+# passed: equal results
+paragraph = """Each piece needs both of its neighbours in every step. Dealt out like cards they
+lay elsewhere; in one piece a tile they are at hand, but for two of them."""
+
+
+
+def faster(target):
+    report, results = rod(target, lambda graph, rod: graph.set_tile_mapping(rod, 5))
+    return [report, {"rod": results["rod"].astype(float).tolist()}]
