@@ -297,10 +297,11 @@ def equal(learner_run: Ran, reference_run: Ran) -> bool:
 class Trial:
     """The conditions for running answers.
 
-    `tried` describes them in words. `tensors` and `streams`: what an answer gets, by name. `more`:
-    its further arguments. `form`: how an answer becomes a program. `runs`: the number of
-    consecutive runs of one loaded engine. `ready(run)` is called once the program is loaded, before
-    the streams are connected: it may refuse the program, or prepare the run.
+    `tried` describes them in words. `tensors` and `streams`: the variables and streams of the
+    graph, by name; an answer is called with them. `more`: its further arguments. `form`: the
+    function that builds the program of an answer. `runs`: the number of consecutive runs of one
+    loaded engine. `ready(run)` is called once the program is loaded, before the streams are
+    connected: it may refuse the program, or prepare the run.
     """
 
     tried: str
