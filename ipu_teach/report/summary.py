@@ -134,7 +134,7 @@ def _memory(report: Report) -> list[str]:
 
 
 def _unrecorded(report: Report) -> list[str]:
-    """Return a line on the steps that are missing from the report, or no line."""
+    """Return a line about the steps that are missing from the report, or [] if none is."""
     missing = report.unrecorded_steps
     if not missing:
         return []
