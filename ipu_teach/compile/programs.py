@@ -149,7 +149,7 @@ def touched(part: Step) -> tuple[tuple[Side, ...], tuple[Side, ...]]:
     return (), ()
 
 
-def extent_of(sides: Iterable[Side]) -> tuple[Array, Array]:
+def extent_of(sides: Iterable[object]) -> tuple[Array, Array]:
     """Return (start, stop) of the bytes of all tensors among `sides`."""
     empty: Array = np.zeros(0, np.int64)
     extents = (side.byte_extent() for side in sides if isinstance(side, Tensor))
