@@ -12,6 +12,7 @@ from hypothesis import given, settings, strategies as st
 from libraries import both_ways, run, torch
 
 from ipu_teach import FLOAT, HALF, INT, Engine, Graph, IPUModel, Tensor
+from ipu_teach.cost import rearrange
 from ipu_teach.errors import IPUTeachError, NotOfferedError, PoplibsError
 from ipu_teach.poplibs import poplin, poputil
 from ipu_teach.poplibs.poplin import ConvParams
@@ -437,3 +438,26 @@ def test_what_is_not_here_says_what_to_use() -> None:
     assert str(caught.value).endswith(
         "use instead: poplin.convolution of each, one after the other."
     )
+
+
+@pytest.mark.parametrize("tiles", [1, 13])
+def test_moves_on_a_tile_are_counted_a_part_at_a_time(
+    tiles: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cycles of a graph that gathers many pieces do not depend on how many are counted at
+    once."""
+
+    def cycles(limit: int) -> list[float]:
+        monkeypatch.setattr(rearrange, "RUNS_AT_A_TIME", limit)
+        params = ConvParams(HALF, 2, (7, 6), (3, 3), 4, 6, padding_lower=1, padding_upper=1)
+        x = np.ones(params.input_shape, np.float16)
+        weights = np.ones(params.weights_shape, np.float16)
+
+        def build(graph: Graph, prog: Sequence, x: Tensor, weights: Tensor) -> Tensor:
+            return poplin.convolution(graph, x, weights, params, prog)
+
+        report = run(build, (x, HALF), (weights, HALF), tiles=tiles)[1]
+        return [step.cycles for step in report.steps()]
+
+    complete = cycles(1 << 19)
+    assert complete == cycles(5) == cycles(64) and sum(complete) > 0

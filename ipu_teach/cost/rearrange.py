@@ -30,6 +30,7 @@ from ipu_teach.types import Array
 
 START, PIECE = 36, 44.5  # worker cycles of a copy vertex
 IN_PLACE = 4  # our choice: up to this many pieces are received in their places
+RUNS_AT_A_TIME = 1 << 19  # so many runs take some 50 MB
 
 # int64[tiles] each: the pieces that a tile moves within its memory, and their total bytes
 Moves = tuple[Array, Array]
@@ -203,7 +204,6 @@ def _moves(
 
     `rows` are the vertices' rows in the table, and `layout` the index of each in `vectors`.
     """
-    tile_map = graph.tile_map
     field = table.fields[name]
     tile = table.tiles[rows].astype(np.int64)
     offset = table.offsets[name][rows]
@@ -216,10 +216,30 @@ def _moves(
         tile = tile[once]
         offset = offset[once]
         layout = layout[once]
+    moved, total = np.zeros((2, graph.target.num_tiles), np.int64)
+    # the arrays of all runs of a large field at once would take gigabytes
+    portion = np.cumsum(vectors.runs.count[layout]) // RUNS_AT_A_TIME
+    for part in np.split(np.arange(len(layout)), np.flatnonzero(np.diff(portion)) + 1):
+        count, size = _moves_of(
+            graph, field.dtype.size, vectors, tile[part], offset[part], layout[part]
+        )
+        moved += count
+        total += size
+    return moved, total
+
+
+def _moves_of(
+    graph: FrozenGraph, width: int, vectors: _Vectors, tile: Array, offset: Array, layout: Array
+) -> Moves:
+    """Return the moves of some vertices; `width` is the size of an element in bytes.
+
+    Vertices share no moves, so those of all vertices are the sum.
+    """
+    tile_map = graph.tile_map
     runs = vectors.runs
     vertex, run = expand(runs.pointers[layout], runs.count[layout])
-    start = (offset[vertex] + runs.start[run]) * field.dtype.size
-    piece, begin, end, owner = tile_map.split(start, start + runs.length[run] * field.dtype.size)
+    start = (offset[vertex] + runs.start[run]) * width
+    piece, begin, end, owner = tile_map.split(start, start + runs.length[run] * width)
     vertex = vertex[piece]
     run = run[piece]
     count = vectors.count[layout]
