@@ -33,34 +33,37 @@ from ipu_teach.poplibs.popnn.rows import (
     parts_of_rows,
 )
 from ipu_teach.poplibs.popops.fills import MASKED_LABEL_CODE
-from ipu_teach.poplibs.popops.operands import check_factor, check_finite
+from ipu_teach.poplibs.popops.operands import Operand, check_factor, check_finite
 from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
-from ipu_teach.types import FLOAT, HALF, INT, UNSIGNED_INT
+from ipu_teach.types import FLOAT, HALF, INT, UNSIGNED_INT, Array
 
 __all__ = ["MASKED_LABEL_CODE", "LossType", "calc_accuracy", "calc_loss"]
 
-# Added to a probability of that size in bytes, so that its logarithm is finite at 0:
-# EPS_LOG_N_HALF and EPS_LOG_N_FLOAT of popops/EncodingConstants.hpp
+# The numbers that are added to a probability, by its size in bytes, so that its logarithm is finite
+# at 0 (EPS_LOG_N_HALF and EPS_LOG_N_FLOAT of popops/EncodingConstants.hpp)
 ADDED = {2: np.float32(2.0**-24), 4: np.finfo(np.float32).tiny}
 
 
 class LossType(Enum):
-    """CROSS_ENTROPY_LOSS: -log of the expected class's probability. SUM_SQUARED_LOSS: half the sum
-    of squared errors."""
+    """The kind of loss.
+
+    CROSS_ENTROPY_LOSS is -log of the probability of the expected class, and SUM_SQUARED_LOSS half
+    the sum of squared errors.
+    """
 
     CROSS_ENTROPY_LOSS = "CROSS_ENTROPY_LOSS"
     SUM_SQUARED_LOSS = "SUM_SQUARED_LOSS"
 
 
 def cross_entropy(
-    outputs: Any, expected: Any, scale: Any, outputs_scale: Any, first: Any = 0
-) -> tuple[Any, Any]:
-    """Return (loss, deltas) of outputs [rows, classes], `outputs_scale` times probabilities, and
-    expected classes [rows]. The outputs are those of the classes from `first` on.
+    outputs: Array, expected: Array, scale: Array, outputs_scale: Array, first: int | Array = 0
+) -> tuple[Array, Array]:
+    """Return (loss, deltas) in FLOAT for outputs [rows, classes] and expected classes [rows].
 
-    loss = -log of the expected class's probability; deltas = scale times (probabilities, less 1 at
-    the expected class). Rows of class `MASKED_LABEL_CODE` have neither. In single precision.
+    `outputs` are probabilities times `outputs_scale`, of the classes from `first` on. The loss is
+    -log of the probability of the expected class, and the deltas are `scale` times (probabilities,
+    less 1 at the expected class). Both are 0 for rows of class `MASKED_LABEL_CODE`.
     """
     added = ADDED[outputs.dtype.itemsize]
     outputs = outputs.astype(np.float32)
@@ -75,7 +78,10 @@ def cross_entropy(
 
 
 class _CrossEntropy(Vertex):
-    """Loss and deltas of `cross_entropy`. HALF stands for the outputs' type."""
+    """The common part of the vertices of `cross_entropy`.
+
+    HALF stands for the dtype of the outputs.
+    """
 
     probabilities: Input[Vector[Vector[HALF]]]
     expected: Input[Vector[UNSIGNED_INT]]
@@ -115,7 +121,7 @@ class CrossEntropyScaled(_CrossEntropy):
 
 
 class CrossEntropyPart(CrossEntropy):
-    """As `CrossEntropy` for the classes from `first` on, a part of a row: see `_of_part`."""
+    """As `CrossEntropy`, for the classes from `first` on; the loss is that of `_of_part`."""
 
     first: UNSIGNED_INT
     classes: UNSIGNED_INT
@@ -130,7 +136,7 @@ class CrossEntropyPart(CrossEntropy):
 
 
 class CrossEntropyScaledPart(CrossEntropyScaled):
-    """As `CrossEntropyScaled` for the classes from `first` on, a part of a row: see `_of_part`."""
+    """As `CrossEntropyScaled`, for the classes from `first` on; the loss is that of `_of_part`."""
 
     first: UNSIGNED_INT
     classes: UNSIGNED_INT
@@ -143,18 +149,18 @@ class CrossEntropyScaledPart(CrossEntropyScaled):
         self.loss = _of_part(losses, self.expected, size, self.first, self.classes)
 
 
-def _of_part(losses: Any, expected: Any, size: int, first: Any, classes: Any) -> Any:
-    """Return the losses that a part of `size` classes from `first` on reports, of `classes` in all:
-    0 unless the expected class is one of them.
+def _of_part(losses: Array, expected: Array, size: int, first: Array, classes: Array) -> Array:
+    """Return the losses that a part of a row reports: 0 unless it contains the expected class.
 
-    The part from 0 on reports the loss of a class that does not exist.
+    The part has `size` of all `classes`, from `first` on. The part from 0 on reports the loss of a
+    class that does not exist.
     """
     reported = np.where(expected < classes, expected, 0)
     return np.where((reported >= first) & (reported - first < size), losses, 0)
 
 
 class SumLosses(Vertex):
-    """loss = the sum of what the parts of a row report."""
+    """loss = the sum of the losses that the parts of a row report."""
 
     losses: Input[Vector[FLOAT]]
     loss: Output[FLOAT]
@@ -167,15 +173,17 @@ class SumLosses(Vertex):
 
 
 def _sum_cycles(parts: int, target: Target) -> int:
-    """Return the worker cycles of one sum; PopLibs' estimator takes one output off."""
+    """Return the worker cycles of one sum.
+
+    PopLibs' estimator subtracts one output, so it gets two.
+    """
     return int(vertices.reduce_contiguous(2, parts, FLOAT, target))
 
 
 class SumSquared(Vertex):
-    """loss = half the sum of (outputs - expected)^2 of each row; deltas = scale (outputs -
-    expected).
+    """loss = half the sum of (outputs - expected)^2 of a row; deltas = scale (outputs - expected).
 
-    HALF stands for the outputs' type.
+    HALF stands for the dtype of the outputs.
     """
 
     outputs: Input[Vector[Vector[HALF]]]
@@ -194,7 +202,7 @@ class SumSquared(Vertex):
 
 
 class CountCorrect(Vertex):
-    """The number of rows whose largest element is at the expected class."""
+    """count = the number of rows whose maximum is at the expected class."""
 
     x: Input[Vector[Vector[FLOAT]]]
     expected: Input[Vector[UNSIGNED_INT]]
@@ -238,67 +246,34 @@ def calc_loss(
     model_output_scaling: float | Tensor = 1.0,
     num_correct: Tensor | None = None,
 ) -> None:
-    """The loss of each row of `model_outputs` [batch, classes], FLOAT or HALF, and its gradient.
+    """Write the loss of each row of `model_outputs` [batch, classes] to `loss`, and its gradient.
 
-    CROSS_ENTROPY_LOSS takes the output of softmax and `expected` [batch] class numbers
-    (UNSIGNED_INT); the gradient is that before the softmax. As in PopLibs, the logarithm is that of
-    the output plus 1.2e-38, or 6e-8 for HALF: the loss ends at 87.3, or at 16.6. Rows of class
-    `MASKED_LABEL_CODE` have loss and gradient 0; another class number that does not exist gives the
-    loss of an output of 0, and no hit. SUM_SQUARED_LOSS takes `expected` like `model_outputs`.
-    `loss` [batch], FLOAT, and `deltas` [batch, classes], of `model_outputs`' dtype, are written;
-    the gradient is for the sum over the batch, as in PopLibs: divide by the batch size in the
-    update.
+    `model_outputs` are FLOAT or HALF. `loss` [batch] is FLOAT. `deltas` [batch, classes] receives
+    the gradient and has the dtype of `model_outputs`. The gradient is for the sum over the batch,
+    as in PopLibs: divide by the batch size in the update.
 
-    `deltas_scale` multiplies the gradient, not the loss: loss scaling, which keeps small gradients
-    of HALF from becoming 0. `model_output_scaling` says that the outputs are that many times
-    probabilities, as those of SOFTMAX_SCALED are; loss and gradient are as without. Both are
-    numbers, or for CROSS_ENTROPY_LOSS tensors of one FLOAT. `num_correct`: one INT, to which
-    correct answers are added as by `calc_accuracy`.
+    * CROSS_ENTROPY_LOSS takes the output of softmax and class numbers `expected` [batch]
+      (UNSIGNED_INT). The gradient is that before the softmax. As in PopLibs, the logarithm is that
+      of the output plus 1.2e-38, or plus 6e-8 for HALF, so the maximum loss is 87.3, or 16.6. Rows
+      of class `MASKED_LABEL_CODE` have loss and gradient 0. Any other class that does not exist
+      gives the loss of an output of 0.
+    * SUM_SQUARED_LOSS takes `expected` of the shape and dtype of `model_outputs`.
 
-    Rows, or parts of long rows, are shared among the workers of all tiles. Modelled cycles:
-    PopLibs' loss transforms (popnnCycleEstimators.cpp), and a reduction of what the parts of a row
-    report. Raises `PoplibsError`.
+    `deltas_scale` multiplies the gradient and not the loss. Such loss scaling keeps small gradients
+    of HALF from becoming 0. `model_output_scaling` is the factor by which the outputs exceed
+    probabilities, as those of SOFTMAX_SCALED do; it does not change loss and gradient. Both are
+    numbers, or for CROSS_ENTROPY_LOSS tensors of one FLOAT. `num_correct` is one INT, to which the
+    number of correct answers is added as by `calc_accuracy`.
+
+    Rows, or parts of long rows, are divided over the workers of all tiles. The cycles are those of
+    PopLibs' loss transforms (popnnCycleEstimators.cpp), and of a reduction of the losses that the
+    parts of a row report. Raises `PoplibsError`.
     """
     chosen = _loss_type(loss_type)
-    check_matrix(graph, "model_outputs", model_outputs)
     squared = chosen is LossType.SUM_SQUARED_LOSS
-    if squared:
-        check_matrix(graph, "expected", expected)
-        check_alike("give a value for each output.", expected=expected, model_outputs=model_outputs)
-    else:
-        check_labels(graph, model_outputs, expected)
-    check_dtype("loss", loss, FLOAT)
-    check_dtype("deltas", deltas, FLOAT, HALF)
-    where = f"loss {loss!r} and expected {expected!r}"
-    check_same(
-        "shapes", loss.shape, expected.shape[:1], where, "give loss one element for each row."
-    )
-    shape, dtype = (f"give deltas the {aspect} of model_outputs." for aspect in ("shape", "dtype"))
-    check_alike(shape, dtype, deltas=deltas, model_outputs=model_outputs)
-    factors: dict[str, Any] = {
-        field: check_factor(graph, name, k, FLOAT)
-        for field, name, k in (
-            ("scale", "deltas_scale", deltas_scale),
-            ("outputs_scale", "model_output_scaling", model_output_scaling),
-        )
-    }
-    check_finite("deltas_scale", factors["scale"])
-    check_finite("model_output_scaling", factors["outputs_scale"])
+    _check_operands(graph, model_outputs, expected, squared, loss=loss, deltas=deltas)
+    factors = _factors(graph, squared, deltas_scale, model_output_scaling)
     tensors = any(isinstance(k, Tensor) for k in factors.values())
-    if squared and (tensors or factors.pop("outputs_scale") != 1):
-        raise refused("""with SUM_SQUARED_LOSS was given a tensor as its scale, or
-            model_output_scaling.
-            next:  give deltas_scale as a number; the others are for CROSS_ENTROPY_LOSS.""")
-    if (
-        not squared
-        and not isinstance(factors["outputs_scale"], Tensor)
-        and not factors["outputs_scale"] > 0
-    ):
-        raise as_given(
-            model_output_scaling,
-            "model_output_scaling",
-            "give a number above 0, such as popnn.SOFTMAX_SCALING.",
-        )
     operands = {
         "outputs" if squared else "probabilities": model_outputs,
         "expected": expected,
@@ -308,29 +283,81 @@ def calc_loss(
     if num_correct is not None:
         _check_accuracy(graph, model_outputs, expected, num_correct)
     parts = _parts(graph, model_outputs, squared)
-    base: Any = SumSquared
-    if not squared:
-        base = (
-            (CrossEntropyScaledPart if parts > 1 else CrossEntropyScaled)
-            if tensors
-            else (CrossEntropyPart if parts > 1 else CrossEntropy)
-        )
-    if tensors:  # a number next to a tensor becomes a tensor
-        for field, k in factors.items():
+    base: type[Vertex] = SumSquared
+    constants: dict[str, float] = {}
+    words: list[Word] = [model_outputs.dtype]
+    if tensors:
+        base = CrossEntropyScaledPart if parts > 1 else CrossEntropyScaled
+        for field, k in factors.items():  # a number next to a tensor becomes a tensor
             factors[field] = scalar(graph, FLOAT, k, f"{debug_context}/{field}")
-    extra = {} if squared or tensors else {"outputs_scale": float(factors.pop("outputs_scale"))}
-    words: list[Word] = [
-        model_outputs.dtype,
-        *(f"{value:g}" for value in extra.values() if value != 1),
-    ]
-    vertex = typed(base, words, {HALF: model_outputs.dtype}, **extra)
+    elif not squared:
+        base = CrossEntropyPart if parts > 1 else CrossEntropy
+        outputs_scale = factors.pop("outputs_scale")
+        assert not isinstance(outputs_scale, Tensor)
+        constants["outputs_scale"] = float(outputs_scale)
+        if outputs_scale != 1:
+            words.append(f"{float(outputs_scale):g}")
+    vertex = typed(base, words, {HALF: model_outputs.dtype}, **constants)
     if parts > 1:
         state = {} if squared else {"classes": model_outputs.shape[1]}
         _by_parts(graph, vertex, operands, parts, prog, debug_context, factors | state)
     else:
-        by_rows(graph, vertex, operands, prog, debug_context, **factors)
+        by_rows(graph, vertex, operands, prog, name=debug_context, results=(), **factors)
     if num_correct is not None:
         _count(graph, model_outputs, expected, num_correct, prog, debug_context)
+
+
+def _check_operands(
+    graph: Graph,
+    model_outputs: Tensor,
+    expected: Tensor,
+    squared: bool,
+    loss: Tensor,
+    deltas: Tensor,
+) -> None:
+    """Raise `PoplibsError` unless the tensors of `calc_loss` fit; `squared`: SUM_SQUARED_LOSS."""
+    check_matrix(graph, "model_outputs", model_outputs)
+    if squared:
+        check_matrix(graph, "expected", expected)
+        check_alike("give a value for each output.", expected=expected, model_outputs=model_outputs)
+    else:
+        check_labels(graph, model_outputs, expected)
+    check_dtype("loss", loss, FLOAT)
+    check_dtype("deltas", deltas, FLOAT, HALF)
+    where = f"loss {loss!r} and expected {expected!r}"
+    advice = "give loss one element for each row."
+    check_same("shapes", loss.shape, expected.shape[:1], where, advice=advice)
+    shape, dtype = (f"give deltas the {aspect} of model_outputs." for aspect in ("shape", "dtype"))
+    check_alike(shape, dtype, deltas=deltas, model_outputs=model_outputs)
+
+
+def _factors(
+    graph: Graph,
+    squared: bool,
+    deltas_scale: float | Tensor,
+    model_output_scaling: float | Tensor,
+) -> dict[str, Operand]:
+    """Return the factors after a check, by field: "scale", and without `squared` "outputs_scale".
+
+    Raises `PoplibsError`.
+    """
+    scale = check_factor(graph, "deltas_scale", deltas_scale, FLOAT)
+    outputs_scale = check_factor(graph, "model_output_scaling", model_output_scaling, FLOAT)
+    check_finite("deltas_scale", scale)
+    check_finite("model_output_scaling", outputs_scale)
+    if not squared:
+        if not isinstance(outputs_scale, Tensor) and not outputs_scale > 0:
+            raise as_given(
+                model_output_scaling,
+                "model_output_scaling",
+                "give a number above 0, such as popnn.SOFTMAX_SCALING.",
+            )
+        return {"scale": scale, "outputs_scale": outputs_scale}
+    if isinstance(scale, Tensor) or isinstance(outputs_scale, Tensor) or outputs_scale != 1:
+        raise refused("""with SUM_SQUARED_LOSS was given a tensor as its scale, or
+            model_output_scaling.
+            next:  give deltas_scale as a number; the others are for CROSS_ENTROPY_LOSS.""")
+    return {"scale": scale}
 
 
 def _parts(graph: Graph, outputs: Tensor, squared: bool) -> int:
@@ -355,9 +382,9 @@ def _by_parts(
     name: str,
     state: dict[str, Any],
 ) -> None:
-    """Add a vertex for each part of each row, whose losses are added in a second compute set.
+    """Append a vertex for each part of each row, and a second compute set that adds their losses.
 
-    `state`: the fields that are the same for all vertices.
+    `state` contains the fields that are the same for all vertices.
     """
     loss = operands["loss"]
     losses = graph.add_variable(FLOAT, (loss.shape[0], parts), f"{name}/losses")
@@ -399,12 +426,12 @@ def calc_accuracy(
     prog: Program,
     debug_context: str = OWN,
 ) -> None:
-    """Add to `num_correct` (one INT) the rows of `outputs` [batch, classes] whose largest element
-    is the expected class.
+    """Add the number of correct rows of `outputs` [batch, classes] to `num_correct`, one INT.
 
-    `outputs`: FLOAT or HALF; `expected` [batch]: UNSIGNED_INT. Of equal elements the first counts.
-    Modelled cycles: PopLibs' ReduceMaxClassGather and CalcAccuracy (popnnCycleEstimators.cpp).
-    Raises `PoplibsError`.
+    A row is correct if its maximum is at the expected class; of equal elements, the first counts.
+    `outputs` are FLOAT or HALF, and `expected` [batch] UNSIGNED_INT. The cycles are those of
+    PopLibs' ReduceMaxClassGather and CalcAccuracy (popnnCycleEstimators.cpp). Raises
+    `PoplibsError`.
     """
     check_matrix(graph, "outputs", outputs)
     _check_accuracy(graph, outputs, expected, num_correct)

@@ -1,5 +1,4 @@
-"""Rows of a batch, shared out among the workers of all tiles, whole or in parts, and the checks of
-such batches."""
+"""Rows of a batch, whole or in parts, divided over the workers of all tiles, and their checks."""
 
 from __future__ import annotations
 
@@ -8,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ipu_teach.cost.exchange import arrival_cycles
-from ipu_teach.graph import Graph, Tensor
-from ipu_teach.poplibs.laying import shared, step
+from ipu_teach.graph import Graph, Tensor, Vertex
+from ipu_teach.poplibs.laying import Edges, shared, step
 from ipu_teach.poplibs.library import check_dtype, check_tensor, refused
 from ipu_teach.poplibs.placing import balanced_partition, dealt
 from ipu_teach.program import Sequence as Program
@@ -17,25 +16,28 @@ from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, UNSIGNED_INT
 
 
-def by_workers(
-    graph: Graph, operands: dict[str, Tensor], **state: Any
-) -> list[tuple[int, dict[str, Any]]]:
-    """(tile, its rows of all operands) for as many workers as there are rows, or all of them."""
+def by_workers(graph: Graph, operands: dict[str, Tensor], **state: Any) -> list[tuple[int, Edges]]:
+    """Return (tile, edges) for each worker, or each row if there are fewer rows than workers.
+
+    The edges are the worker's rows of all operands, and `state`.
+    """
     workers = graph.target.num_tiles * graph.target.num_worker_contexts
     return list(shared(graph, operands, workers, **state))
 
 
 def by_rows(
     graph: Graph,
-    vertex: Any,
+    vertex: type[Vertex],
     operands: dict[str, Tensor],
     prog: Program,
     name: str,
     results: Sequence[str] = (),
     **state: Any,
 ) -> None:
-    """Add a vertex for each share of the rows of all operands. The `results` are mapped to the
-    tiles of their vertices."""
+    """Append a compute set with a vertex for each share of the rows of all operands.
+
+    `results` names the operands that are mapped to the tiles of their vertices.
+    """
     work = by_workers(graph, operands, **state)
     if work:
         step(graph, prog, name, vertex, work, results)
@@ -43,8 +45,7 @@ def by_rows(
 
 @dataclass(frozen=True)
 class RowPart:
-    """Columns `begin` to `end` of row `row`, part number `part` of that row, for a worker of
-    `tile`."""
+    """Columns `begin` to `end` of row `row`, its part number `part`, for a worker of `tile`."""
 
     tile: int
     row: int
@@ -58,7 +59,7 @@ class RowPart:
 
 
 def parts_of_rows(graph: Graph, shape: tuple[int, ...], parts: int) -> list[RowPart]:
-    """Return `parts` parts of each row of a tensor of this shape, spread evenly over all tiles."""
+    """Return `parts` parts of each row of a tensor of this shape, divided evenly over all tiles."""
     rows, columns = shape
     spans = list(enumerate(balanced_partition(columns, parts)))
     pieces = [(row, part, begin, end) for row in range(rows) for part, (begin, end) in spans]
@@ -99,8 +100,7 @@ def best_parts(
 
 
 def check_matrix(graph: Graph, argument: str, tensor: Tensor) -> None:
-    """Raise `PoplibsError` unless `tensor` is a batch of FLOAT or HALF: rows, perhaps none, of a
-    class or more."""
+    """Raise `PoplibsError` unless `tensor` is a FLOAT or HALF matrix with at least one column."""
     check_tensor(graph, argument, tensor, (2,))
     check_dtype(argument, tensor, FLOAT, HALF)
     if tensor.shape[1] == 0:
@@ -110,7 +110,7 @@ def check_matrix(graph: Graph, argument: str, tensor: Tensor) -> None:
 
 
 def check_labels(graph: Graph, outputs: Tensor, expected: Tensor) -> None:
-    """Raise `PoplibsError` unless `expected` is a class number for each row."""
+    """Raise `PoplibsError` unless `expected` contains a class number for each row of `outputs`."""
     check_tensor(graph, "expected", expected, (1,))
     if expected.dtype is not UNSIGNED_INT or expected.shape[0] != outputs.shape[0]:
         raise refused(f"""needs expected as {outputs.shape[0]} class numbers (UNSIGNED_INT); it was

@@ -1,19 +1,20 @@
 """Softmax, its logarithm, and their gradients, along the rows of a batch.
 
-PopLibs composes softmax of six library calls. Here one vertex a worker does all six for its rows,
-and costs as much as its operations. Values are computed in single precision and rounded once.
-Scaled probabilities cost as much as others: PopLibs adds the logarithm of the factor before the
+PopLibs composes softmax of six library calls. Here, one vertex per worker computes all six for its
+rows, and costs as much as the six operations. Values are computed in FLOAT and rounded once. Scaled
+probabilities cost as much as unscaled ones: PopLibs adds the logarithm of the factor before the
 exponential.
 
-A row that is long for the machine is cut into parts for several workers. As in PopLibs, every
-reduction ends a compute set: the maximum of each part; the exponentials less the row's maximum, and
-their sums; the results. The gradient takes two. Only the order in which a row is summed differs
-from that of a whole row.
+A row that is long for the machine is divided into parts for several workers. As in PopLibs, every
+reduction ends a compute set. The first computes the maximum of each part, the second the
+exponentials relative to the maximum of the row and their sums, and the third the results. The
+gradient takes two compute sets. Only the order in which a row is summed differs from that of a
+whole row.
 """
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from ipu_teach.poplibs.library import OWN, check_alike, library
 from ipu_teach.poplibs.popnn.rows import best_parts, by_rows, check_matrix, parts_of_rows
 from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
-from ipu_teach.types import FLOAT, HALF, DType
+from ipu_teach.types import FLOAT, HALF, Array, DType
 
 __all__ = [
     "SOFTMAX_SCALING",
@@ -34,11 +35,11 @@ __all__ = [
     "softmax_input_gradient",
 ]
 
-SOFTMAX_SCALING = 62000.0  # near the largest half, 65504: popnn/NonLinearityInternal.hpp
+SOFTMAX_SCALING = 62000.0  # near the largest HALF, 65504 (popnn/NonLinearityInternal.hpp)
 
 
 class SoftmaxInPlace(Vertex):
-    """Each row of x becomes probabilities, times `scale`."""
+    """x = `scale` times the probabilities of each row of x."""
 
     x: InOut[Vector[Vector[FLOAT]]]
     scale: ClassVar[float]
@@ -53,8 +54,10 @@ class SoftmaxInPlace(Vertex):
 
 
 class Softmax(SoftmaxInPlace):
-    """out = `scale` times the probabilities of each row of x. The largest is subtracted first, so
-    that nothing overflows."""
+    """out = `scale` times the probabilities of each row of x.
+
+    The maximum of the row is subtracted first, so that nothing overflows.
+    """
 
     x: Input[Vector[Vector[FLOAT]]]
     out: Output[Vector[Vector[FLOAT]]]
@@ -65,11 +68,11 @@ class Softmax(SoftmaxInPlace):
         self.out = _scaled(e / np.sum(e, axis=1, keepdims=True), self.scale)
 
 
-def _scaled(probabilities: Any, scale: float) -> Any:
+def _scaled(probabilities: Array, scale: float) -> Array:
     return probabilities if scale == 1 else probabilities * np.float32(scale)
 
 
-def _codelet(base: Any, dtype: type[DType], scale: float) -> type[Vertex]:
+def _codelet(base: type[Vertex], dtype: type[DType], scale: float) -> type[Vertex]:
     return typed(base, [dtype, ("scaled" if scale != 1 else "")], {FLOAT: dtype}, scale=scale)
 
 
@@ -110,7 +113,7 @@ class LogSoftmax(Vertex):
 
 
 class SoftmaxPartMaximum(Vertex):
-    """maximum = the largest element of a part of a row. HALF stands for x's type."""
+    """maximum = the maximum of a part of a row. HALF stands for the dtype of x."""
 
     x: Input[Vector[HALF]]
     maximum: Output[FLOAT]
@@ -123,9 +126,10 @@ class SoftmaxPartMaximum(Vertex):
 
 
 class SoftmaxPartSum(Vertex):
-    """total = the sum of the exponentials of a part of a row, less the row's maximum.
+    """total = the sum of exp(x - maximum of the row) over a part of a row.
 
-    `kept`: those exponentials, or with `logarithm` their exponents. HALF stands for x's type.
+    `kept` are these exponentials, or with `logarithm` their exponents. HALF stands for the dtype of
+    x.
     """
 
     x: Input[Vector[HALF]]
@@ -145,8 +149,10 @@ class SoftmaxPartSum(Vertex):
 
 
 class SoftmaxPart(Vertex):
-    """out = `scale` times the exponentials of a part of a row, divided by the row's sum; with
-    `logarithm` their exponents, less the logarithm of the sum. HALF stands for the result's type.
+    """out = `scale` times the exponentials of a part of a row, divided by the sum of the row.
+
+    With `logarithm`, out = their exponents, less the logarithm of the sum. HALF stands for the
+    dtype of out.
     """
 
     kept: Input[Vector[FLOAT]]
@@ -168,7 +174,7 @@ class SoftmaxPart(Vertex):
 
 
 class SoftmaxGradPartSum(Vertex):
-    """total = the sum of gradient times y over a part of a row. HALF stands for their type."""
+    """total = the sum of gradient times y over a part of a row. HALF stands for their dtype."""
 
     y: Input[Vector[HALF]]
     gradient: Input[Vector[HALF]]
@@ -182,8 +188,10 @@ class SoftmaxGradPartSum(Vertex):
 
 
 class SoftmaxGradPart(Vertex):
-    """out = y (gradient - the row's sum of gradient times y) for a part of a row. HALF stands for
-    the type of y, gradient and out."""
+    """out = y (gradient - the row's sum of gradient times y) for a part of a row.
+
+    HALF stands for the dtype of y, gradient and out.
+    """
 
     y: Input[Vector[HALF]]
     gradient: Input[Vector[HALF]]
@@ -203,8 +211,10 @@ class SoftmaxGradPart(Vertex):
 
 
 def _reduction(elements: int, dtype: type[DType], target: Target) -> int:
-    """Return the worker cycles of the sum or the maximum of one row; PopLibs' estimator takes one
-    output off."""
+    """Return the worker cycles of the sum, or the maximum, of one row.
+
+    PopLibs' estimator subtracts one output, so it gets two.
+    """
     return int(vertices.reduce_contiguous(2, elements, dtype, target))
 
 
@@ -259,11 +269,11 @@ def _gradient_part_cycles(elements: int, parts: int, dtype: type[DType], target:
 
 @library
 def softmax(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """Return the probabilities of each row of x [batch, classes], FLOAT or HALF. Each element of
-    the result is on the tile that computed it.
+    """Return the probabilities of each row of x [batch, classes], FLOAT or HALF.
 
-    Rows, or parts of long rows, are distributed evenly over the workers of all tiles. Modelled
-    cycles: PopLibs' six steps (popnn/NonLinearity.cpp). Raises `PoplibsError`.
+    Rows, or parts of long rows, are divided evenly over the workers of all tiles, and each element
+    of the result is on the tile that computed it. The cycles are those of PopLibs' six steps
+    (popnn/NonLinearity.cpp). Raises `PoplibsError`.
     """
     check_matrix(graph, "x", x)
     return probabilities(graph, x, 1.0, prog, debug_context)
@@ -271,8 +281,10 @@ def softmax(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) ->
 
 @library
 def log_softmax(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """Return the logarithm of `softmax`, without its underflow. Modelled cycles: PopLibs' steps
-    (popnn/LogSoftmax.cpp)."""
+    """Return the logarithm of `softmax`, without its underflow.
+
+    The cycles are those of PopLibs' steps (popnn/LogSoftmax.cpp).
+    """
     check_matrix(graph, "x", x)
     out = graph.add_variable(x.dtype, x.shape, f"{debug_context}/out")
     codelet = typed(LogSoftmax, [x.dtype], {FLOAT: x.dtype})
@@ -282,7 +294,7 @@ def log_softmax(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN
 
 
 def probabilities(graph: Graph, x: Tensor, scale: float, prog: Program, name: str) -> Tensor:
-    """`scale` times the probabilities of each row of x, which is checked."""
+    """Return `scale` times the probabilities of each row of x, without a check."""
     out = graph.add_variable(x.dtype, x.shape, f"{name}/out")
     if not _by_parts(graph, x, out, True, prog, name, False, scale):
         by_rows(graph, _codelet(Softmax, x.dtype, scale), {"x": x, "out": out}, prog, name, ["out"])
@@ -290,7 +302,7 @@ def probabilities(graph: Graph, x: Tensor, scale: float, prog: Program, name: st
 
 
 def probabilities_in_place(graph: Graph, x: Tensor, scale: float, prog: Program, name: str) -> None:
-    """Each row of x, which is checked, becomes its probabilities times `scale`."""
+    """Replace each row of x by its probabilities times `scale`, without a check."""
     if not _by_parts(graph, x, x, False, prog, name, False, scale):
         by_rows(graph, _codelet(SoftmaxInPlace, x.dtype, scale), {"x": x}, prog, name)
 
@@ -358,8 +370,7 @@ def _by_parts(
 
 @library
 def softmax_in_place(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> None:
-    """Replace each row of x [batch, classes], FLOAT or HALF, by its probabilities; see
-    `softmax`."""
+    """Replace each row of x [batch, classes] by its probabilities; see `softmax`."""
     check_matrix(graph, "x", x)
     probabilities_in_place(graph, x, 1.0, prog, debug_context)
 
@@ -368,11 +379,10 @@ def softmax_in_place(graph: Graph, x: Tensor, prog: Program, debug_context: str 
 def softmax_input_gradient(
     graph: Graph, out: Tensor, out_gradient: Tensor, prog: Program, debug_context: str = OWN
 ) -> Tensor:
-    """Return the gradient at the input of softmax, from its output `out` and the gradient there:
-    [batch, classes], FLOAT or HALF.
+    """Return the gradient at the input of softmax, from its output `out` and the gradient there.
 
-    Do not use it with the gradient that `calc_loss` writes, which is already that at the input of
-    the softmax. Raises `PoplibsError`.
+    All are [batch, classes], FLOAT or HALF. Do not use it with the gradient that `calc_loss`
+    writes, which is already that at the input of the softmax. Raises `PoplibsError`.
     """
     for name, tensor in (("out", out), ("out_gradient", out_gradient)):
         check_matrix(graph, name, tensor)

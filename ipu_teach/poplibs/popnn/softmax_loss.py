@@ -1,13 +1,13 @@
-"""Cross entropy from scores, for the front ends. PopLibs has no such function.
+"""Cross-entropy from scores, for the front ends. PopLibs has no such function.
 
-PopLibs' `calc_loss` takes probabilities, as `popnn.calc_loss` does: a probability that has been
-rounded to 0 leaves no loss to report, and one near 1 few digits. Here the loss comes from the
-scores, in FLOAT. A vertex costs what PopLibs' steps for softmax cost, and for each row what the
-steps for one element cost: a logarithm, two differences and two selections.
+PopLibs' `calc_loss`, like `popnn.calc_loss`, takes probabilities. If the probability of the
+expected class is rounded to 0, its loss is lost, and if it is near 1, few digits are left. Here the
+loss is computed from the scores, in FLOAT. A vertex costs as much as PopLibs' steps for softmax,
+plus for each row the steps for one element: a logarithm, two differences and two selections.
 
-One worker takes the whole of a short row, in one compute set. A row that is long for the machine
-is cut into parts, in two compute sets: the exponentials of each part, less its own maximum, then
-the gradient from the maxima and sums of all parts of the row.
+One worker processes a short row, in one compute set. A row that is long for the machine is divided
+into parts, in two compute sets: first the exponentials of each part, relative to its own maximum,
+and then the gradient from the maxima and sums of all parts of the row.
 """
 
 from __future__ import annotations
@@ -35,10 +35,11 @@ __all__ = ["softmax_cross_entropy"]
 
 
 class SoftmaxCrossEntropy(Vertex):
-    """loss = log(sum of exp(scores)) - the expected class's score; deltas = softmax(scores), less 1
-    at the expected class. HALF stands for the scores' type.
+    """loss = log(sum of exp(scores)) - the expected class's score; deltas = its gradient.
 
-    A row of class `MASKED_LABEL_CODE` has neither. The loss of a class that does not exist is NaN.
+    The gradient is softmax(scores), less 1 at the expected class. Both are 0 for rows of class
+    `MASKED_LABEL_CODE`. The loss of a class that does not exist is NaN. HALF stands for the dtype
+    of the scores.
     """
 
     scores: Input[Vector[Vector[HALF]]]
@@ -66,10 +67,11 @@ class SoftmaxCrossEntropy(Vertex):
 
 
 class SoftmaxPart(Vertex):
-    """exponentials = exp(scores - their maximum), their sum, and the expected class's score, or 0
-    where it is in another part of the row. HALF stands for the scores' type.
+    """exponentials = exp(scores - maximum) in a part of a row; total = their sum; picked = a score.
 
-    `first`: the class of the first score. A part of nothing but -infinity has exponentials of 0.
+    `picked` is the score of the expected class, or 0 if it is in another part. `first` is the class
+    of the first score. A part of nothing but -infinity has exponentials of 0. HALF stands for the
+    dtype of the scores.
     """
 
     scores: Input[Vector[HALF]]
@@ -96,9 +98,10 @@ class SoftmaxPart(Vertex):
 
 
 class SoftmaxDeltas(Vertex):
-    """deltas = deltas exp(maximum - the row's) / the row's sum, less 1 at the expected class.
+    """deltas = deltas exp(maximum - row maximum) / row sum, less 1 at the expected class.
 
-    `first`: the class of the first of them. A row of class `MASKED_LABEL_CODE` has none.
+    `first` is the class of the first element. The deltas are 0 for rows of class
+    `MASKED_LABEL_CODE`.
     """
 
     deltas: InOut[Vector[FLOAT]]
@@ -120,7 +123,7 @@ class SoftmaxDeltas(Vertex):
 
 
 class SoftmaxRowLoss(Vertex):
-    """loss = log(the row's sum) - the expected class's score, as in `SoftmaxCrossEntropy`."""
+    """loss = log(row sum) - the expected class's score, as in `SoftmaxCrossEntropy`."""
 
     expected: Input[UNSIGNED_INT]
     maxima: Input[Vector[FLOAT]]
@@ -145,7 +148,10 @@ class SoftmaxRowLoss(Vertex):
 
 
 def _sum(elements: int, target: Target) -> int:
-    """Return the sum of one row, or its maximum; PopLibs' estimator takes one output off."""
+    """Return the worker cycles of the sum, or the maximum, of one row.
+
+    PopLibs' estimator subtracts one output, so it gets two.
+    """
     return int(vertices.reduce_contiguous(2, elements, FLOAT, target))
 
 
@@ -155,7 +161,7 @@ def _shift_and_exponents(elements: int, target: Target) -> int:
 
 
 def _expected_cycles(rows: int, target: Target) -> int:
-    """Return the logarithm, two differences and two selections of one element of each row."""
+    """Return the worker cycles of a logarithm, two differences and two selections for each row."""
     ones = [1] * rows
     differences = 2 * vertices.binary_op_2d("SUBTRACT", ones, FLOAT, target)
     logarithm = vertices.unary_op_2d("LOGARITHM", [rows], FLOAT, target)
@@ -163,7 +169,7 @@ def _expected_cycles(rows: int, target: Target) -> int:
 
 
 def _widening(elements: int, dtype: type[DType], target: Target) -> int:
-    """Return the conversion of scores to FLOAT."""
+    """Return the worker cycles of the conversion of scores to FLOAT."""
     if dtype is not HALF:
         return 0
     return sum(map(int, vertices.cast_loop(elements, dtype, FLOAT, target)))
@@ -180,7 +186,7 @@ def _part_cycles(elements: int, dtype: type[DType], target: Target) -> int:
 
 
 def _merge_cycles(parts: int, target: Target) -> int:
-    """Return the maximum and the sum of a row, from those of its parts."""
+    """Return the worker cycles of the maximum and the sum of a row, from those of its parts."""
     products = vertices.binary_op_2d("MULTIPLY", [parts], FLOAT, target)
     return int(2 * _sum(parts, target) + _shift_and_exponents(parts, target) + products)
 
@@ -208,11 +214,11 @@ def _parts(shape: tuple[int, ...], dtype: type[DType], target: Target) -> int:
 def softmax_cross_entropy(
     graph: Graph, scores: Tensor, expected: Tensor, prog: Program, debug_context: str = OWN
 ) -> list[Tensor]:
-    """Return the loss [batch] of each row of `scores` [batch, classes], FLOAT or HALF, and its
-    gradient [batch, classes]: both FLOAT.
+    """Return [loss, gradient] of each row of `scores` [batch, classes], FLOAT or HALF.
 
-    `expected` [batch]: class numbers, UNSIGNED_INT, or `MASKED_LABEL_CODE` for a row that does not
-    count. The gradient is for the sum over the batch. Raises `PoplibsError`.
+    The loss is [batch] and the gradient [batch, classes], both FLOAT. `expected` [batch] are class
+    numbers (UNSIGNED_INT), or `MASKED_LABEL_CODE` for a row that does not count. The gradient is
+    for the sum over the batch. Raises `PoplibsError`.
     """
     check_matrix(graph, "scores", scores)
     check_labels(graph, scores, expected)
