@@ -84,6 +84,8 @@ class Term(int):
         return Term(int.__mul__(self, other), text, PRODUCT)
 
     def __rmul__(self, other: int) -> Term:
+        if not isinstance(other, int):  # a list is repeated
+            return NotImplemented
         if not self or not other:
             return Term(0, "0")
         if other == 1 or self == 1:
