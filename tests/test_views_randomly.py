@@ -385,6 +385,9 @@ def test_every_number_in_words_and_tables_is_the_reports(name: str, run: str) ->
     known = facts(report)
     if not fits(name, report):
         return
+    always = int(report.memory.always_live_bytes_per_tile.sum())
+    peak = always + max(size for _, size in report.memory.bytes_by_place())
+    known |= {round(100 * always / peak, 1)}
     scene = VIEWS[name](report).scene
     texts = [text for still in scene.stills for text in (still.label, still.note)]
     # whose seconds are not figures of the report

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -237,30 +238,41 @@ def _pieces(kinds: list[Counter[str]], total: float) -> dict[str, Array]:
     return {f"{code}": parts[:, code] for code in np.flatnonzero(parts.any(axis=0)).tolist()}
 
 
-Spent = Mapping[WalkPlace, Sequence[float]]  # cycles of each place, on each of several IPUs
+CyclesOf = Mapping[WalkPlace, Sequence[float]]  # cycles of each place, on each of several IPUs
 
 
-def _by_title(places: Sequence[WalkPlace], spent: Spent) -> dict[str, Array]:
-    """Return the cycles of the steps of one name, together, on each IPU."""
-    by_title: dict[str, Array] = {}
+class Spent(NamedTuple):
+    """The cycles on each IPU, and the runs, of a step; on one IPU, of all steps of its name."""
+
+    title: str
+    cycles: Array
+    runs: int
+
+
+def _by_title(places: Sequence[WalkPlace], spent: CyclesOf) -> list[Spent]:
+    """Return the steps with their cycles; on one IPU, the steps of one name count together."""
+    by_title: dict[object, Spent] = {}
     for place in places:
         if place.node.step >= 0:
-            by_title[place.title] = by_title.get(place.title, 0) + np.array(spent[place])
-    return by_title
+            cycles = np.array(spent[place])
+            key: object = place.title if len(cycles) == 1 else place
+            _, before, runs = by_title.get(key, Spent(place.title, 0 * cycles, 0))
+            by_title[key] = Spent(place.title, before + cycles, runs + place.runs)
+    return list(by_title.values())
 
 
-def _title(places: Sequence[WalkPlace], total: float, spent: Spent) -> str:
-    """Return which step takes most of the cycles; steps of one name count together."""
-    by_title = _by_title(places, spent)
-    if not total or not by_title:
+def _title(places: Sequence[WalkPlace], total: float, spent: CyclesOf) -> str:
+    """Return which step takes most of the cycles."""
+    steps = _by_title(places, spent)
+    if not total or not steps:
         return "Nothing that takes time has run"
-    worst = max(by_title, key=lambda title: float(by_title[title].max()))
-    share = 100 * float(by_title[worst].max()) / total
-    return f"{label(worst, 48)} takes most, {share:.1f} % of the cycles"
+    worst = max(steps, key=lambda step: float(step.cycles.max()))
+    share = 100 * float(worst.cycles.max()) / total
+    return f"{label(worst.title, 48)} takes most, {share:.1f} % of the cycles"
 
 
 def _sentence(
-    walk: Walk, places: Sequence[WalkPlace], total: float, spent: Spent, target: Target
+    walk: Walk, places: Sequence[WalkPlace], total: float, spent: CyclesOf, target: Target
 ) -> str:
     """Return how large the programs are, and which step takes most of the busiest IPU's cycles."""
     clocks = [sum(clock) for clock in zip(*(spent[root] for root in walk.roots), strict=True)]
@@ -273,14 +285,12 @@ def _sentence(
         text += f" on {target.num_ipus} IPUs"
     if not total:
         return f"{text}: nothing that takes time has run."
-    by_title = _by_title(places, spent)
-    worst = max(by_title, key=lambda title: float(by_title[title][ipu]))
-    cycles = float(by_title[worst][ipu])
-    runs = sum(p.runs for p in places if p.node.step >= 0 and p.title == worst)
+    worst = max(_by_title(places, spent), key=lambda step: float(step.cycles[ipu]))
+    cycles = float(worst.cycles[ipu])
     busiest = "most of them"
     if len(clocks) > 1:
         busiest = f"most of those of {target.sets[ipu]}, which has most to do,"
     return (
-        f"{text}; {busiest} in {label(worst, 48)}: {number(cycles)} in {counted(runs, 'run')}, "
-        f"{100 * cycles / total:.1f} %."
+        f"{text}; {busiest} in {label(worst.title, 48)}: {number(cycles)} in "
+        f"{counted(worst.runs, 'run')}, {100 * cycles / total:.1f} %."
     )
